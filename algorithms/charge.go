@@ -1,0 +1,101 @@
+package algorithms
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Role names a side of a migration. Sides keep their roles for its whole life,
+// whichever of them is enforced.
+type Role int
+
+const (
+	Authoritative Role = iota // today's limiter
+	Candidate                 // tomorrow's
+)
+
+// String returns "authoritative" or "candidate".
+func (r Role) String() string {
+	if r == Candidate {
+		return "candidate"
+	}
+	return "authoritative"
+}
+
+// Other returns the opposite role.
+func (r Role) Other() Role { return 1 - r }
+
+// Side is one of the two limiters of a charge. The zero Side is absent.
+type Side struct {
+	// ID names the side's part of a key's record, so that it survives a change of
+	// role. "" means the algorithm's name. The sides of one charge must differ.
+	ID        string
+	Algorithm Algorithm
+	Limit     Limit
+}
+
+// Present reports whether there is such a side.
+func (s Side) Present() bool { return s.Algorithm != nil }
+
+// Name returns the name of the side's part of the record.
+func (s Side) Name() string {
+	if s.ID == "" && s.Algorithm != nil {
+		return s.Algorithm.Name()
+	}
+	return s.ID
+}
+
+// Errors of a charge whose sides cannot be judged.
+var (
+	ErrAbsent = errors.New("algorithms: the charge has no such side")
+	ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
+)
+
+// Charge asks both sides of one policy for Cost units of Key's budget.
+type Charge struct {
+	Policy, Key string
+	// Cost in units, at least 0; 0 is a peek.
+	Cost int64
+	// Sides by Role. One may be absent.
+	Sides [2]Side
+	// Enforced is the side that is judged first and whose answer must survive
+	// whatever the other does.
+	Enforced Role
+	// At is the instant judged; zero means the store's own clock.
+	At time.Time
+}
+
+// CheckSides returns ErrSameID if both sides would share one part of the record.
+func (c *Charge) CheckSides() error {
+	if c.Sides[0].Present() && c.Sides[1].Present() && c.Sides[0].Name() == c.Sides[1].Name() {
+		return ErrSameID
+	}
+	return nil
+}
+
+// Observation is what one side answered.
+type Observation struct {
+	// Decision is meaningful if Err is nil.
+	Decision Decision
+	// Err tells why there is no decision: the limit or the charge was refused, or
+	// the store did not answer. An absent side has ErrAbsent.
+	Err error
+	// At is the instant at which the side was judged.
+	At time.Time
+	// Took is how long the store took to answer; 0 in memory, where measuring
+	// would cost more than deciding.
+	Took time.Duration
+	// Degraded reports that the key shared an overflow bucket with others.
+	Degraded bool
+}
+
+// Pair judges charges on two limiters at one instant.
+type Pair interface {
+	// Evaluate judges charges in order and writes into[i][role] for charges[i].
+	// Each side of each charge fails alone, in its Observation; the error of
+	// Evaluate itself means that nothing was judged: ctx was over or into too
+	// short. What was charged before ctx ended stays charged. Evaluate may be called
+	// concurrently and keeps neither slice, nor the keys' memory.
+	Evaluate(ctx context.Context, charges []Charge, into [][2]Observation) error
+}

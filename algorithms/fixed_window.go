@@ -1,0 +1,55 @@
+package algorithms
+
+// FixedWindow counts in windows aligned to the Unix epoch, [kW, (k+1)W), and
+// admits while the window's admitted cost stays within the limit. An interval of
+// length W that straddles two windows can see twice the limit.
+//
+// State: Last is the last admitted instant, Used the count of its window.
+type FixedWindow struct{}
+
+func (FixedWindow) Name() string { return "fixed_window" }
+
+func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name()) }
+
+func (a FixedWindow) Terms(l Limit) (Terms, error) {
+	return Terms{l.Requests, l.micros(), 1}, a.Validate(l)
+}
+
+func (a FixedWindow) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+	if err := a.Validate(l); err != nil {
+		return s, Decision{}, err
+	}
+	if err := checkCharge(cost, at); err != nil {
+		return s, Decision{}, err
+	}
+	now := s.now(at)
+	start := now - floorMod(now, l.micros())
+	used := s.Used
+	if s.Last < start {
+		used = 0
+	}
+	used, d := countInWindow(used, l, cost, start+l.micros()-at)
+	if d.Allowed && cost > 0 {
+		s = State{Last: now, Used: used}
+	}
+	return s, d, nil
+}
+
+// countInWindow judges a cost in a window that holds used units and is over
+// after toEnd microseconds. It returns the units held after the decision.
+func countInWindow(used int64, l Limit, cost, toEnd int64) (int64, Decision) {
+	d := Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
+	switch {
+	case d.Allowed:
+		used += cost
+	case cost > l.Requests:
+		d.RetryAfter = Never
+	default:
+		d.RetryAfter = wait(toEnd)
+	}
+	d.Remaining = max(0, l.Requests-used)
+	if used > 0 {
+		d.ResetAfter = wait(toEnd)
+	}
+	return used, d
+}

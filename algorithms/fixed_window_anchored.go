@@ -1,0 +1,35 @@
+package algorithms
+
+// FixedWindowAnchored is the INCR and EXPIRE limiter found in the wild: a window
+// opens at the first admitted charge that finds none open and lasts W.
+//
+// State: Last is the last admitted instant, Used the count of its window, Aux the
+// instant at which that window opened.
+type FixedWindowAnchored struct{}
+
+func (FixedWindowAnchored) Name() string { return "fixed_window_anchored" }
+
+func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
+
+func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
+	return Terms{l.Requests, l.micros(), 1}, a.Validate(l)
+}
+
+func (a FixedWindowAnchored) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+	if err := a.Validate(l); err != nil {
+		return s, Decision{}, err
+	}
+	if err := checkCharge(cost, at); err != nil {
+		return s, Decision{}, err
+	}
+	now := s.now(at)
+	start, used := s.Aux, s.Used
+	if used == 0 || now-start >= l.micros() {
+		start, used = now, 0
+	}
+	used, d := countInWindow(used, l, cost, start+l.micros()-at)
+	if d.Allowed && cost > 0 {
+		s = State{Last: now, Used: used, Aux: start}
+	}
+	return s, d, nil
+}

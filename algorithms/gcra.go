@@ -1,0 +1,33 @@
+package algorithms
+
+// GCRA is the generic cell rate algorithm of ITU-T I.371. With the emission
+// interval T = W/L and the theoretical arrival time TAT, a charge at t makes
+// new = max(t, TAT) + c*T; it conforms iff new - t <= B*T, and then TAT = new.
+// The decisions are those of a token bucket with the same numbers.
+//
+// State: see bucket; TAT is t0 + D/l, which as a whole number would not fit.
+type GCRA struct{}
+
+func (GCRA) Name() string { return "gcra" }
+
+func (a GCRA) Validate(l Limit) error {
+	_, err := validBucket(a.Name(), l)
+	return err
+}
+
+func (a GCRA) Terms(l Limit) (Terms, error) {
+	b, err := validBucket(a.Name(), l)
+	return b.terms(), err
+}
+
+func (a GCRA) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+	b, err := validBucket(a.Name(), l)
+	if err == nil {
+		err = checkCharge(cost, at)
+	}
+	if err != nil {
+		return s, Decision{}, err
+	}
+	s, d := b.step(s, cost, at)
+	return s, d, nil
+}

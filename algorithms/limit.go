@@ -1,0 +1,149 @@
+package algorithms
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds within which every algorithm computes exactly, in Go and in Lua.
+const (
+	maxExact  = 1 << 53 // doubles hold every whole number up to here
+	maxTicks  = 1 << 50 // longest window or drain, about 35 years of microseconds
+	minMicros = -1 << 51
+	maxMicros = 1 << 52
+)
+
+// Limit is a budget: Requests units of cost per Window.
+type Limit struct {
+	// Requests is how many units of cost a window admits, from 1 to 2^53-1.
+	Requests int64
+	// Window is a whole number of microseconds, from 1us to about 35 years.
+	Window time.Duration
+	// Burst is the most units that one instant admits. Only buckets have it; 0
+	// means Requests, except for the leaky bucket, which must be given one.
+	Burst int64
+}
+
+// Capacity returns the largest cost that the limit ever admits at once.
+func (l Limit) Capacity() int64 {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Requests
+}
+
+// String writes the limit as the command line takes it: 60/1m:burst=20.
+func (l Limit) String() string {
+	s := strconv.FormatInt(l.Requests, 10) + "/" + FormatWindow(l.Window)
+	if l.Burst != 0 {
+		s += ":burst=" + strconv.FormatInt(l.Burst, 10)
+	}
+	return s
+}
+
+// ErrLimit is wrapped by every refusal of a limit.
+var ErrLimit = errors.New("limit refused")
+
+func refuse(algorithm string, l Limit, format string, args ...any) error {
+	return fmt.Errorf("algorithms: %s:%s: %w: %s", algorithm, l, ErrLimit, fmt.Sprintf(format, args...))
+}
+
+// validate checks what all algorithms ask of a limit.
+func (l Limit) validate(algorithm string) error {
+	switch {
+	case l.Requests < 1:
+		return refuse(algorithm, l, "requests must be at least 1")
+	case l.Requests >= maxExact:
+		return refuse(algorithm, l, "requests must be below 2^53 to be counted exactly")
+	case l.Window < time.Microsecond:
+		return refuse(algorithm, l, "the window must be at least 1us")
+	case l.Window%time.Microsecond != 0:
+		return refuse(algorithm, l, "the window must be a whole number of microseconds")
+	case l.micros() > maxTicks:
+		return refuse(algorithm, l, "the window must be at most %dd", maxTicks/micros(24*time.Hour))
+	case l.Burst < 0:
+		return refuse(algorithm, l, "burst must be at least 1")
+	}
+	return nil
+}
+
+// validateWindow checks the limit of an algorithm that counts in windows.
+func (l Limit) validateWindow(algorithm string) error {
+	if l.Burst != 0 {
+		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take token_bucket, gcra or leaky_bucket")
+	}
+	return l.validate(algorithm)
+}
+
+func (l Limit) micros() int64 { return micros(l.Window) }
+
+func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+var windowUnits = []struct {
+	name string
+	unit time.Duration
+}{
+	{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+	{"ms", time.Millisecond}, {"us", time.Microsecond},
+}
+
+// ParseWindow reads a duration written as whole numbers with the units us, ms,
+// s, m, h and d: 1m, 250ms, 1h30m, 7d.
+func ParseWindow(s string) (time.Duration, error) {
+	var total time.Duration
+	for rest := s; ; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		letters := len(rest) - digits - len(strings.TrimLeft(rest[digits:], "abcdefghijklmnopqrstuvwxyz"))
+		d, err := parseSpan(rest[:digits], rest[digits:digits+letters])
+		if err != nil {
+			return 0, fmt.Errorf("algorithms: window %q: %w", s, err)
+		}
+		if d > math.MaxInt64-total {
+			return 0, fmt.Errorf("algorithms: window %q: %w", s, errSpanTooLong)
+		}
+		total += d
+		if rest = rest[digits+letters:]; rest == "" {
+			return total, nil
+		}
+	}
+}
+
+var (
+	errSpan        = errors.New("want whole numbers with units us, ms, s, m, h or d, such as 1m or 250ms")
+	errSpanTooLong = errors.New("longer than 292 years")
+)
+
+func parseSpan(number, unit string) (time.Duration, error) {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, errSpanTooLong
+	}
+	if err != nil {
+		return 0, errSpan
+	}
+	for _, u := range windowUnits {
+		if u.name != unit {
+			continue
+		}
+		if n > math.MaxInt64/int64(u.unit) {
+			return 0, errSpanTooLong
+		}
+		return time.Duration(n) * u.unit, nil
+	}
+	return 0, errSpan
+}
+
+// FormatWindow writes d as ParseWindow reads it, with the largest unit that
+// divides it: 60s is 1m, 90s is 90s.
+func FormatWindow(d time.Duration) string {
+	for _, u := range windowUnits {
+		if d != 0 && d%u.unit == 0 {
+			return strconv.FormatInt(int64(d/u.unit), 10) + u.name
+		}
+	}
+	return d.String()
+}

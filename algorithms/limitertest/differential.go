@@ -1,0 +1,126 @@
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Steps of one trace, which has keys of its own, and of one call of Evaluate.
+const (
+	traceSteps = 512
+	batchSteps = 64
+)
+
+// Backend is a pair under differential test.
+type Backend struct {
+	Name string
+	Pair algorithms.Pair
+	// Expire, if the store forgets records by itself, makes it forget the record
+	// of a charge whose parts are all as if never used.
+	Expire func(algorithms.Charge)
+}
+
+// Differential runs at least steps steps of traces, beginning with seed, through
+// the model and every backend and fails at the first observation that differs.
+// The same seed makes the same traces.
+func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
+	t.Helper()
+	traces := uint64((steps + traceSteps - 1) / traceSteps)
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < traces && !t.Failed(); i = next.Add(1) - 1 {
+				if err := differTrace(seed+i, backends); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d steps from seed %d on %s: every decision, remaining, retry_after, reset_after and delay equals the oracle's",
+		traces*traceSteps, seed, backendNames(backends))
+}
+
+func backendNames(backends []Backend) string {
+	names := make([]string, len(backends))
+	for i, b := range backends {
+		names[i] = b.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func differTrace(seed uint64, backends []Backend) error {
+	trace := NewTrace(seed)
+	for done := 0; done < traceSteps; done += batchSteps {
+		var charges []algorithms.Charge
+		var steps []Step
+		for range batchSteps {
+			s := trace.Next()
+			steps, charges = append(steps, s), append(charges, s.Charge)
+		}
+		for _, b := range backends {
+			if err := b.differ(charges, steps); err != nil {
+				return fmt.Errorf("seed %d, after step %d: %s: %w", seed, done, b.Name, err)
+			}
+			if last := charges[batchSteps-1]; b.Expire != nil && trace.model.Unused(last) {
+				b.Expire(last)
+			}
+		}
+	}
+	return nil
+}
+
+func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
+	got := make([][2]algorithms.Observation, len(charges))
+	if err := b.Pair.Evaluate(context.Background(), charges, got); err != nil {
+		return err
+	}
+	for i := range steps {
+		for r := range got[i] {
+			if !same(steps[i].Want[r], got[i][r]) {
+				return fmt.Errorf("step %d of the batch differs on the %s side\n  charge %s\n  want %s\n  got  %s",
+					i, algorithms.Role(r), describe(charges[i]), describeObservation(steps[i].Want[r]), describeObservation(got[i][r]))
+			}
+		}
+	}
+	return nil
+}
+
+// same compares what was decided; errors by their sentinel.
+func same(want, got algorithms.Observation) bool {
+	if want.Err != nil || got.Err != nil {
+		return want.Err != nil && errors.Is(got.Err, want.Err)
+	}
+	return want.Decision == got.Decision && want.At.Equal(got.At)
+}
+
+func describe(c algorithms.Charge) string {
+	var sides []string
+	for _, s := range c.Sides {
+		if s.Present() {
+			sides = append(sides, fmt.Sprintf("%s=%s:%s", s.Name(), s.Algorithm.Name(), s.Limit))
+		} else {
+			sides = append(sides, "absent")
+		}
+	}
+	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s %s", c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, strings.Join(sides, " | "))
+}
+
+func describeObservation(o algorithms.Observation) string {
+	if o.Err != nil {
+		return o.Err.Error()
+	}
+	return fmt.Sprintf("%+v at t_us=%d", o.Decision, o.At.UnixMicro())
+}

@@ -1,0 +1,92 @@
+package limitertest
+
+import (
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Model is the executable specification of a pair: per key a record of at most
+// two parts, each an Oracle. It is not for concurrent use.
+type Model struct {
+	records map[modelKey][]modelPart
+}
+
+type modelKey struct{ policy, key string }
+
+type modelPart struct {
+	id, algorithm string
+	oracle        *Oracle
+}
+
+// NewModel returns a model of an empty store.
+func NewModel() *Model { return &Model{records: make(map[modelKey][]modelPart)} }
+
+// Evaluate judges a charge, which must carry its instant.
+func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
+	key := modelKey{c.Policy, c.Key}
+	old := m.records[key]
+	var record []modelPart
+	changed := false
+	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
+		part, o := m.judge(old, &c, &c.Sides[r])
+		into[r] = o
+		if part.oracle != nil && part.oracle.used {
+			record = append(record, part)
+		}
+		changed = changed || o.Err == nil && o.Decision.Allowed && c.Cost > 0
+	}
+	if !changed {
+		return into
+	}
+	for _, p := range old {
+		if len(record) < 2 && !names(p, c.Sides[0]) && !names(p, c.Sides[1]) {
+			record = append(record, p)
+		}
+	}
+	m.records[key] = record
+	return into
+}
+
+func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side) (modelPart, algorithms.Observation) {
+	if !s.Present() {
+		return modelPart{}, algorithms.Observation{Err: algorithms.ErrAbsent}
+	}
+	part := modelPart{id: s.Name(), algorithm: s.Algorithm.Name()}
+	for _, p := range old {
+		if names(p, *s) {
+			part = p
+		}
+	}
+	if part.oracle == nil {
+		part.oracle = NewOracle(part.algorithm)
+	}
+	o := algorithms.Observation{At: c.At}
+	switch {
+	case s.Algorithm.Validate(s.Limit) != nil:
+		o.Err = algorithms.ErrLimit
+	case c.Cost < 0:
+		o.Err = algorithms.ErrCost
+	default:
+		o.Decision = part.oracle.Step(s.Limit, c.Cost, c.At.UnixMicro())
+	}
+	return part, o
+}
+
+// names reports whether the part belongs to the side.
+func names(p modelPart, s algorithms.Side) bool {
+	return s.Present() && p.id == s.Name() && p.algorithm == s.Algorithm.Name()
+}
+
+// Unused reports whether every part of the charge's key belongs to one of its
+// sides and is as if never used at the charge's instant.
+func (m *Model) Unused(c algorithms.Charge) bool {
+	for _, p := range m.records[modelKey{c.Policy, c.Key}] {
+		idle := false
+		for _, s := range c.Sides {
+			idle = idle || names(p, s) && p.oracle.Unused(s.Limit, c.At.UnixMicro())
+		}
+		if !idle {
+			return false
+		}
+	}
+	return true
+}

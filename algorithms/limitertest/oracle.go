@@ -1,0 +1,109 @@
+package limitertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Oracle is the executable specification of one key on one side: each algorithm
+// by its definition, in rational numbers, with no thought for speed. An algorithm
+// says three things; everything else in a decision is searched for with them.
+type Oracle struct {
+	rule rule
+	name string
+	used bool
+	last int64 // instant of the last admitted charge, microseconds
+}
+
+// rule is what the definition of an algorithm says. Instants never go back.
+type rule interface {
+	// allows reports whether cost, above 0, would be admitted at t.
+	allows(l algorithms.Limit, cost, t int64) bool
+	// unused reports whether at t the key is as if never used.
+	unused(l algorithms.Limit, t int64) bool
+	// admit spends cost at t.
+	admit(l algorithms.Limit, cost, t int64)
+	// backlog returns the microseconds at t before a new charge's turn, rounded up.
+	backlog(l algorithms.Limit, t int64) int64
+}
+
+// NewOracle returns the specification of the algorithm of that name for a key
+// never used. It panics for a name it does not know.
+func NewOracle(algorithm string) *Oracle {
+	rules := map[string]rule{
+		"fixed_window":           &fixedWindow{},
+		"fixed_window_anchored":  &anchoredWindow{},
+		"sliding_window_log":     &windowLog{},
+		"sliding_window_counter": &windowCounter{},
+		"token_bucket":           &tokens{},
+		"gcra":                   &cellRate{},
+		"leaky_bucket":           &queue{},
+	}
+	r := rules[algorithm]
+	if r == nil {
+		panic(fmt.Sprintf("limitertest: no oracle for %q", algorithm))
+	}
+	return &Oracle{rule: r, name: algorithm}
+}
+
+// Step judges cost at an instant in microseconds since the epoch.
+func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
+	now := at
+	if o.used && o.last > at {
+		now = o.last
+	}
+	capacity := l.Capacity()
+	d := algorithms.Decision{Limit: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
+	if d.Allowed && o.name == "leaky_bucket" {
+		d.Delay = wait(o.rule.backlog(l, now), now, at)
+	}
+	switch {
+	case d.Allowed && cost > 0:
+		o.rule.admit(l, cost, now)
+		o.used, o.last = true, now
+	case d.Allowed:
+	case cost > capacity:
+		d.RetryAfter = algorithms.Never
+	default:
+		r := least(func(r int64) bool { return o.rule.allows(l, cost, now+r) })
+		d.RetryAfter = wait(r, now, at)
+	}
+	d.Remaining = least(func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
+	d.ResetAfter = wait(least(func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
+	return d
+}
+
+// Unused reports whether at that instant the key is as if never used.
+func (o *Oracle) Unused(l algorithms.Limit, at int64) bool {
+	return !o.used || at >= o.last && o.rule.unused(l, at)
+}
+
+// wait counts from the given instant what the rule counts from the judged one.
+func wait(us, now, at int64) time.Duration {
+	if us == 0 {
+		return 0
+	}
+	return time.Duration(us+now-at) * time.Microsecond
+}
+
+// least returns the least n >= 0 for which ok holds; once it holds it goes on
+// holding.
+func least(ok func(int64) bool) int64 {
+	if ok(0) {
+		return 0
+	}
+	low, high := int64(0), int64(1) // not ok, perhaps ok
+	for !ok(high) {
+		low, high = high, 2*high
+	}
+	for high-low > 1 {
+		if mid := low + (high-low)/2; ok(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}

@@ -1,0 +1,138 @@
+package limitertest
+
+import (
+	"math/big"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// owed is the debt of a bucket in tokens, as of the last admitted charge.
+type owed struct {
+	last   int64
+	tokens *big.Rat // nil: none
+	unit   *big.Int // debt is kept in fractions of 1/unit
+}
+
+// under returns the debt as another limit sees it: rounded up to a whole token
+// if the unit changes, capped at the capacity.
+func (o owed) under(l algorithms.Limit) *big.Rat {
+	if o.tokens == nil {
+		return new(big.Rat)
+	}
+	debt := new(big.Rat).Set(o.tokens)
+	if o.unit.Cmp(refill(l).Denom()) != 0 {
+		debt = ceil(debt)
+	}
+	if most := whole(l.Capacity()); debt.Cmp(most) > 0 {
+		return most
+	}
+	return debt
+}
+
+// since returns the time from the last admitted charge to t, 0 without one.
+func (o owed) since(t int64) *big.Rat {
+	if o.tokens == nil {
+		return new(big.Rat)
+	}
+	return whole(t - o.last)
+}
+
+func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
+	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
+}
+
+// refill is L/W in tokens per microsecond, interval its inverse, T.
+func refill(l algorithms.Limit) *big.Rat   { return big.NewRat(l.Requests, micros(l)) }
+func interval(l algorithms.Limit) *big.Rat { return big.NewRat(micros(l), l.Requests) }
+
+func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func ceil(x *big.Rat) *big.Rat {
+	q, m := new(big.Int).DivMod(x.Num(), x.Denom(), new(big.Int))
+	if m.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return new(big.Rat).SetInt(q)
+}
+
+func floorAtZero(x *big.Rat) *big.Rat {
+	if x.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return x
+}
+
+// tokens: the bucket starts full with B tokens and refills L/W continuously up
+// to B; allow iff tokens >= c.
+type tokens struct{ owed }
+
+func (r *tokens) level(l algorithms.Limit, t int64) *big.Rat {
+	full := whole(l.Capacity())
+	level := new(big.Rat).Sub(full, r.under(l))
+	level.Add(level, new(big.Rat).Mul(r.since(t), refill(l)))
+	if level.Cmp(full) > 0 {
+		return full
+	}
+	return level
+}
+func (r *tokens) allows(l algorithms.Limit, cost, t int64) bool {
+	return r.level(l, t).Cmp(whole(cost)) >= 0
+}
+func (r *tokens) unused(l algorithms.Limit, t int64) bool {
+	return r.level(l, t).Cmp(whole(l.Capacity())) == 0
+}
+func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
+	left := new(big.Rat).Sub(r.level(l, t), whole(cost))
+	r.set(l, left.Sub(whole(l.Capacity()), left), t)
+}
+func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// cellRate: new = max(t, TAT) + c*T; allow iff new - t <= B*T; then TAT = new.
+type cellRate struct{ owed }
+
+func (r *cellRate) tat(l algorithms.Limit) *big.Rat {
+	tat := new(big.Rat).Mul(r.under(l), interval(l))
+	return tat.Add(tat, whole(r.last))
+}
+
+// ahead returns new - t.
+func (r *cellRate) ahead(l algorithms.Limit, cost, t int64) *big.Rat {
+	ahead := new(big.Rat)
+	if r.tokens != nil {
+		ahead = floorAtZero(ahead.Sub(r.tat(l), whole(t)))
+	}
+	return ahead.Add(ahead, new(big.Rat).Mul(whole(cost), interval(l)))
+}
+func (r *cellRate) allows(l algorithms.Limit, cost, t int64) bool {
+	tolerance := new(big.Rat).Mul(whole(l.Capacity()), interval(l))
+	return r.ahead(l, cost, t).Cmp(tolerance) <= 0
+}
+func (r *cellRate) unused(l algorithms.Limit, t int64) bool {
+	return r.tokens == nil || r.tat(l).Cmp(whole(t)) <= 0
+}
+func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {
+	r.set(l, new(big.Rat).Quo(r.ahead(l, cost, t), interval(l)), t)
+}
+func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// queue: a backlog that drains at L/W; allow iff backlog + c <= B; the turn of an
+// admitted charge comes after backlog*T.
+type queue struct{ owed }
+
+func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
+	drained := new(big.Rat).Mul(r.since(t), refill(l))
+	return floorAtZero(drained.Sub(r.under(l), drained))
+}
+func (r *queue) allows(l algorithms.Limit, cost, t int64) bool {
+	level := r.level(l, t)
+	return level.Add(level, whole(cost)).Cmp(whole(l.Capacity())) <= 0
+}
+func (r *queue) unused(l algorithms.Limit, t int64) bool { return r.level(l, t).Sign() == 0 }
+func (r *queue) admit(l algorithms.Limit, cost, t int64) {
+	level := r.level(l, t)
+	r.set(l, level.Add(level, whole(cost)), t)
+}
+func (r *queue) backlog(l algorithms.Limit, t int64) int64 {
+	level := r.level(l, t)
+	return ceil(level.Mul(level, interval(l))).Num().Int64()
+}

@@ -1,0 +1,125 @@
+package limitertest
+
+import (
+	"math/big"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// window returns the aligned window of t, [kW, (k+1)W).
+func window(w, t int64) (start, end int64) {
+	k := new(big.Int).Div(big.NewInt(t), big.NewInt(w)).Int64() // Euclidean
+	return k * w, (k + 1) * w
+}
+
+func micros(l algorithms.Limit) int64 { return l.Window.Microseconds() }
+
+// fixedWindow: allow iff the admitted cost in the window + c <= L.
+type fixedWindow struct{ last, count int64 }
+
+func (r *fixedWindow) counted(l algorithms.Limit, t int64) int64 {
+	if start, end := window(micros(l), t); r.last >= start && r.last < end {
+		return r.count
+	}
+	return 0
+}
+func (r *fixedWindow) allows(l algorithms.Limit, cost, t int64) bool {
+	return r.counted(l, t)+cost <= l.Requests
+}
+func (r *fixedWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
+func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
+	r.last, r.count = t, r.counted(l, t)+cost
+}
+func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// anchoredWindow: the window opens at the first admitted charge that finds none
+// open, and lasts W.
+type anchoredWindow struct{ start, count int64 }
+
+func (r *anchoredWindow) counted(l algorithms.Limit, t int64) int64 {
+	if t < r.start+micros(l) {
+		return r.count
+	}
+	return 0
+}
+func (r *anchoredWindow) allows(l algorithms.Limit, cost, t int64) bool {
+	return r.counted(l, t)+cost <= l.Requests
+}
+func (r *anchoredWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
+func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
+	if r.counted(l, t) == 0 {
+		r.start, r.count = t, 0
+	}
+	r.count += cost
+}
+func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// windowLog: allow iff the cost admitted in (t-W, t] + c <= L.
+type windowLog struct{ admitted []struct{ at, cost int64 } }
+
+func (r *windowLog) counted(l algorithms.Limit, t int64) (sum int64) {
+	for _, a := range r.admitted {
+		if a.at > t-micros(l) {
+			sum += a.cost
+		}
+	}
+	return sum
+}
+func (r *windowLog) allows(l algorithms.Limit, cost, t int64) bool {
+	return r.counted(l, t)+cost <= l.Requests
+}
+func (r *windowLog) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
+
+// admit forgets what has left the window: a longer one later does not bring it back.
+func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
+	for len(r.admitted) > 0 && r.admitted[0].at <= t-micros(l) {
+		r.admitted = r.admitted[1:]
+	}
+	r.admitted = append(r.admitted, struct{ at, cost int64 }{t, cost})
+}
+func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// windowCounter: with e = t mod W, allow iff prev*(W-e)/W + curr + c <= L. Where
+// L*W reaches 2^53 us, time counts in whole milliseconds.
+type windowCounter struct{ last, prev, curr int64 }
+
+func counterTick(l algorithms.Limit) int64 {
+	product := new(big.Int).Mul(big.NewInt(l.Requests), big.NewInt(micros(l)))
+	if product.BitLen() <= 53 {
+		return 1
+	}
+	return 1000
+}
+
+// at returns the two counts at t and the share of its window that t has left.
+func (r *windowCounter) at(l algorithms.Limit, t int64) (prev, curr int64, share *big.Rat) {
+	tick := counterTick(l)
+	w := micros(l) / tick
+	now, _ := window(tick, t)
+	last, _ := window(tick, r.last)
+	now, last = now/tick, last/tick
+	start, end := window(w, now)
+	before, _ := window(w, start-1)
+	switch {
+	case last >= start && last < end:
+		prev, curr = r.prev, r.curr
+	case last >= before && last < start:
+		prev = r.curr
+	}
+	return prev, curr, big.NewRat(end-now, w)
+}
+func (r *windowCounter) allows(l algorithms.Limit, cost, t int64) bool {
+	prev, curr, share := r.at(l, t)
+	sum := share.Mul(share, new(big.Rat).SetInt64(prev))
+	sum.Add(sum, new(big.Rat).SetInt64(curr+cost))
+	return sum.Cmp(new(big.Rat).SetInt64(l.Requests)) <= 0
+}
+func (r *windowCounter) unused(l algorithms.Limit, t int64) bool {
+	prev, curr, _ := r.at(l, t)
+	return prev == 0 && curr == 0
+}
+func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
+	prev, curr, _ := r.at(l, t)
+	r.last, r.prev, r.curr = t, prev, curr+cost
+}
+func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }

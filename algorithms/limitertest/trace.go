@@ -1,0 +1,224 @@
+package limitertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Step is one charge of a trace and what the model says of it.
+type Step struct {
+	Charge algorithms.Charge
+	Want   [2]algorithms.Observation
+}
+
+// Trace makes charges that crowd around boundaries: multiples of the window and
+// of the emission interval, the ends of waits just announced, one microsecond to
+// either side of them; time that stands still and goes back; costs of 0, of what
+// remains and one more; limits, sides and roles that change in mid-traffic.
+type Trace struct {
+	rng    *rand.Rand
+	model  *Model
+	now    int64
+	policy string
+	keys   []traceKey
+}
+
+type traceKey struct {
+	name  string
+	sides [2]algorithms.Side
+	waits []int64 // instants announced by the last decisions
+	left  int64
+}
+
+const traceKeys = 6
+
+// NewTrace starts a trace on keys of its own.
+func NewTrace(seed uint64) *Trace {
+	t := &Trace{rng: rand.New(rand.NewPCG(seed, 0)), model: NewModel(), policy: fmt.Sprintf("trace-%d", seed)}
+	bases := []int64{1_700_000_000_123_456, 1_763_700_000_000_000, 951_782_400_000_000, 0, -86_400_000_001}
+	t.now = bases[t.rng.IntN(len(bases))] + t.rng.Int64N(3_600_000_000)
+	for i := range traceKeys {
+		k := traceKey{name: fmt.Sprintf("key %d:{é\x00}", i)}
+		k.sides[0] = t.side()
+		k.sides[1] = t.side()
+		t.separate(&k)
+		t.keys = append(t.keys, k)
+	}
+	return t
+}
+
+// Next returns the next step.
+func (t *Trace) Next() Step {
+	k := &t.keys[min(t.rng.IntN(traceKeys), t.rng.IntN(traceKeys))]
+	t.change(k)
+	t.advance(k)
+	c := algorithms.Charge{
+		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
+		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
+	}
+	s := Step{Charge: c, Want: t.model.Evaluate(c)}
+	t.learn(k, s.Want)
+	return s
+}
+
+func (t *Trace) chance(percent int) bool { return t.rng.IntN(100) < percent }
+
+// change alters the key's configuration now and then.
+func (t *Trace) change(k *traceKey) {
+	if !t.chance(4) {
+		return
+	}
+	r := t.rng.IntN(2)
+	switch t.rng.IntN(6) {
+	case 0:
+		k.sides[0], k.sides[1] = k.sides[1], k.sides[0]
+	case 1:
+		if k.sides[1-r].Present() {
+			k.sides[r] = algorithms.Side{}
+		}
+	case 2:
+		if k.sides[r].Present() {
+			k.sides[r].ID = fmt.Sprintf("id%d", t.rng.IntN(3))
+		}
+	case 3, 4:
+		if k.sides[r].Present() {
+			k.sides[r].Limit = t.limit(k.sides[r].Algorithm)
+		}
+	default:
+		k.sides[r] = t.side()
+	}
+	if !k.sides[0].Present() && !k.sides[1].Present() {
+		k.sides[0] = t.side()
+	}
+	t.separate(k)
+}
+
+// separate gives the sides different ids.
+func (t *Trace) separate(k *traceKey) {
+	for k.sides[0].Present() && k.sides[0].Name() == k.sides[1].Name() {
+		k.sides[1] = t.side()
+	}
+}
+
+func (t *Trace) side() algorithms.Side {
+	a := algorithms.All[t.rng.IntN(len(algorithms.All))]
+	return algorithms.Side{ID: fmt.Sprintf("id%d", t.rng.IntN(3)), Algorithm: a, Limit: t.limit(a)}
+}
+
+// limit returns a limit that the algorithm takes; one in a hundred it refuses.
+func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
+	if t.chance(1) {
+		return algorithms.Limit{Requests: 1 << 52, Window: 999_999_999_989 * time.Microsecond, Burst: 1}
+	}
+	for {
+		l := algorithms.Limit{Requests: t.requests(), Window: t.window()}
+		switch a.(type) {
+		case algorithms.TokenBucket, algorithms.GCRA, algorithms.LeakyBucket:
+			l.Burst = 1 + t.requests()/int64(1+t.rng.IntN(4))
+		}
+		if a.Validate(l) == nil {
+			return l
+		}
+	}
+}
+
+func (t *Trace) requests() int64 {
+	switch t.rng.IntN(8) {
+	case 0:
+		return 1 + t.rng.Int64N(1<<(1+t.rng.IntN(45))) // any size
+	case 1:
+		return 9_007_199 // times 1e9 us it is just below 2^53
+	case 2:
+		return []int64{7, 60, 100, 9973}[t.rng.IntN(4)]
+	}
+	return 1 + t.rng.Int64N(9)
+}
+
+func (t *Trace) window() time.Duration {
+	switch t.rng.IntN(6) {
+	case 0:
+		return time.Duration(1+t.rng.Int64N(1<<(1+t.rng.IntN(38)))) * time.Microsecond
+	case 1:
+		return time.Duration(1+t.rng.IntN(50)) * time.Microsecond
+	}
+	return []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 250 * time.Millisecond, 1000 * time.Second}[t.rng.IntN(6)]
+}
+
+func (t *Trace) cost(k *traceKey) int64 {
+	side := k.sides[t.rng.IntN(2)]
+	if !side.Present() {
+		return 1
+	}
+	full := side.Limit.Capacity()
+	switch t.rng.IntN(12) {
+	case 0:
+		return 0
+	case 1:
+		return full
+	case 2:
+		return full + 1
+	case 3, 4:
+		return k.left
+	case 5:
+		return k.left + 1
+	case 6:
+		return 1 + t.rng.Int64N(full)
+	case 7:
+		if t.chance(10) {
+			return -1
+		}
+		return 2
+	}
+	return 1
+}
+
+// advance moves the clock.
+func (t *Trace) advance(k *traceKey) {
+	side := k.sides[t.rng.IntN(2)]
+	window := max(1, side.Limit.Window.Microseconds())
+	edge := t.rng.Int64N(3) - 1
+	switch t.rng.IntN(14) {
+	case 0:
+		t.now++
+	case 1:
+		t.now = t.now - t.now%window + window + edge
+	case 2:
+		t.now += window/max(1, side.Limit.Requests) + edge
+	case 3, 4, 5:
+		if len(k.waits) > 0 {
+			t.now = k.waits[t.rng.IntN(len(k.waits))] + edge
+		}
+	case 6:
+		t.now -= t.rng.Int64N(3)
+	case 7:
+		if t.chance(30) {
+			t.now -= t.rng.Int64N(2 * window)
+		}
+	case 8:
+		t.now += t.rng.Int64N(2 * window)
+	case 9:
+		t.now -= t.now % 1000 // a whole millisecond
+	}
+	t.now = min(max(t.now, -1<<50), 1<<51)
+}
+
+// learn remembers the instants and rests that the decisions name.
+func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
+	k.waits = k.waits[:0]
+	for _, o := range want {
+		if o.Err != nil {
+			continue
+		}
+		for _, w := range []time.Duration{o.Decision.RetryAfter, o.Decision.ResetAfter} {
+			if w > 0 && w != algorithms.Never {
+				k.waits = append(k.waits, t.now+w.Microseconds())
+			}
+		}
+		if t.chance(50) {
+			k.left = o.Decision.Remaining
+		}
+	}
+}

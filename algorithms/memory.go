@@ -1,0 +1,231 @@
+package algorithms
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MemoryConfig configures a Memory. The zero value is ready to use.
+type MemoryConfig struct {
+	// MaxKeys bounds the keys held, over all policies; a key with both sides takes
+	// about 250 bytes and its own length. 0 means DefaultMaxKeys. Negative means no
+	// bound, and that no key is ever dropped, as a replay wants it.
+	MaxKeys int
+}
+
+// DefaultMaxKeys keep a Memory under about 300 MB.
+const DefaultMaxKeys = 1 << 20
+
+// overflowBuckets share the keys that find no room, per policy.
+const overflowBuckets = 1024
+
+// Memory is the pair that keeps its state in this process: sharded, one entry a
+// key for both sides, judged under one lock at one instant. It is bounded: a new
+// key that finds no room displaces an idle one, else of some that would still
+// allow the one nearest to idle, for those lose least; a limited key is never
+// displaced, for that would pardon it. If there is none, the key shares one of
+// 1,024 overflow buckets of its policy with others, and says so.
+//
+// A zero Charge.At means the monotonic clock, set by the wall clock at NewMemory.
+type Memory struct {
+	seed     maphash.Seed
+	start    time.Time
+	startUS  int64
+	parts    partNames
+	shards   []shard
+	maxKeys  int // per shard; negative: no bound
+	overflow atomic.Int64
+	evicted  atomic.Int64
+}
+
+var _ Pair = (*Memory)(nil)
+
+// NewMemory returns an empty pair.
+func NewMemory(cfg MemoryConfig) *Memory {
+	if cfg.MaxKeys == 0 {
+		cfg.MaxKeys = DefaultMaxKeys
+	}
+	now := time.Now()
+	shards := shardCount(cfg.MaxKeys)
+	m := &Memory{
+		seed: maphash.MakeSeed(), start: now, startUS: now.UnixMicro(),
+		shards: make([]shard, shards), maxKeys: cfg.MaxKeys,
+	}
+	if cfg.MaxKeys > 0 {
+		m.maxKeys = max(1, cfg.MaxKeys/shards)
+	}
+	return m
+}
+
+// shardCount is a power of two that leaves each shard enough keys to choose a
+// victim from.
+func shardCount(maxKeys int) int {
+	n := 1
+	for n < 256 && (maxKeys < 0 || maxKeys/n > 1024) {
+		n *= 2
+	}
+	return n
+}
+
+// Stats counts what a Memory did since NewMemory.
+type Stats struct {
+	Keys       int   // held now, without overflow buckets
+	Evicted    int64 // keys displaced or found idle and dropped
+	Overflowed int64 // charges judged on an overflow bucket
+}
+
+// Stats takes each shard's lock in turn.
+func (m *Memory) Stats() Stats {
+	s := Stats{Evicted: m.evicted.Load(), Overflowed: m.overflow.Load()}
+	for i := range m.shards {
+		m.shards[i].mu.Lock()
+		s.Keys += len(m.shards[i].entries)
+		m.shards[i].mu.Unlock()
+	}
+	return s
+}
+
+var errInto = errors.New("algorithms: evaluate: into is shorter than charges")
+
+// Evaluate implements Pair.
+func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Observation) error {
+	if len(into) < len(charges) {
+		return errInto
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := range charges {
+		m.evaluate(&charges[i], &into[i])
+	}
+	return nil
+}
+
+func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
+	if err := c.CheckSides(); err != nil {
+		into[0], into[1] = Observation{Err: err}, Observation{Err: err}
+		return
+	}
+	key := recordKey{c.Policy, c.Key}
+	hash := maphash.Comparable(m.seed, key)
+	sh := &m.shards[hash%uint64(len(m.shards))]
+	names := m.parts.ofCharge(c)
+
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	at := m.instant(c.At)
+	e, victim := sh.keys[key], (*entry)(nil)
+	isNew := e == nil
+	if isNew {
+		if victim = m.makeRoom(sh, at); victim == noRoom {
+			m.overflow.Add(1)
+			sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, names, at, into)
+			into[0].Degraded, into[1].Degraded = true, true
+			return
+		}
+		e = &entry{}
+	}
+	if e.judge(c, names, at, into) && isNew {
+		m.displace(sh, victim)
+		sh.insert(key, e)
+	}
+}
+
+// noRoom stands for the victim that could not be found.
+var noRoom = new(entry)
+
+// makeRoom drops a few idle keys and returns the key to displace, if it takes
+// one: nil where there is room, noRoom where every key looked at is limited.
+// Requires sh.mu.
+func (m *Memory) makeRoom(sh *shard, at int64) *entry {
+	if m.maxKeys < 0 {
+		return nil
+	}
+	m.evicted.Add(int64(sh.sweep(at)))
+	if len(sh.entries) < m.maxKeys {
+		return nil
+	}
+	if victim := sh.victim(at); victim != nil {
+		return victim
+	}
+	return noRoom
+}
+
+func (m *Memory) displace(sh *shard, victim *entry) {
+	if victim != nil {
+		m.evicted.Add(1)
+		sh.remove(victim)
+	}
+}
+
+// overflowSlot spreads a policy's overflow buckets over the shards.
+func (m *Memory) overflowSlot(hash uint64) int {
+	shards := uint64(len(m.shards))
+	return int(hash / shards % (overflowBuckets / shards))
+}
+
+// instant returns the microseconds at which to judge. Reading the clock under
+// the shard's lock keeps a key's instants in the order of its charges.
+func (m *Memory) instant(at time.Time) int64 {
+	if at.IsZero() {
+		return m.startUS + int64(time.Since(m.start)/time.Microsecond)
+	}
+	return at.UnixMicro()
+}
+
+// partName is the number of a side's id and algorithm: parts are compared for
+// every charge, and a number compares faster than two strings.
+type partName uint32
+
+const noPart partName = 0
+
+// partNames numbers the parts seen. Sides come from configuration, so there are
+// few; the table only grows.
+type partNames struct {
+	mu    sync.Mutex
+	known atomic.Pointer[[]partID]
+}
+
+type partID struct{ id, algorithm string }
+
+func (p *partNames) ofCharge(c *Charge) (names [2]partName) {
+	for r := range c.Sides {
+		if c.Sides[r].Present() {
+			names[r] = p.of(partID{c.Sides[r].Name(), c.Sides[r].Algorithm.Name()})
+		}
+	}
+	return names
+}
+
+func (p *partNames) of(id partID) partName {
+	known := p.known.Load()
+	if known != nil {
+		for i := range *known {
+			if (*known)[i] == id {
+				return partName(i + 1)
+			}
+		}
+	}
+	return p.add(id)
+}
+
+func (p *partNames) add(id partID) partName {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []partID
+	if known := p.known.Load(); known != nil {
+		list = append(list, *known...)
+	}
+	for i := range list {
+		if list[i] == id {
+			return partName(i + 1)
+		}
+	}
+	list = append(list, id)
+	p.known.Store(&list)
+	return partName(len(list))
+}

@@ -1,0 +1,103 @@
+package algorithms
+
+import (
+	"strings"
+	"sync"
+)
+
+// shard holds a part of the keys. entries lists them for the hand, which walks
+// round them to find idle ones and victims without a lock or goroutine of its own.
+type shard struct {
+	mu       sync.Mutex
+	keys     map[recordKey]*entry
+	entries  []*entry
+	hand     int
+	overflow map[overflowKey]*entry
+	_        [64]byte // keep the locks of neighbours off one cache line
+}
+
+type overflowKey struct {
+	policy string
+	slot   int
+}
+
+// Work of one insertion. A flood of new keys must not cost others their lock.
+const (
+	sweepEntries  = 2  // looked at to drop idle keys
+	victimEntries = 32 // looked at to find a key to displace
+)
+
+// insert adds a key that is not there. It copies the strings, which may be cut
+// from a whole request. Requires mu.
+func (s *shard) insert(key recordKey, e *entry) {
+	if s.keys == nil {
+		s.keys = make(map[recordKey]*entry)
+	}
+	e.key = recordKey{strings.Clone(key.policy), strings.Clone(key.key)}
+	e.index = len(s.entries)
+	s.entries = append(s.entries, e)
+	s.keys[e.key] = e
+}
+
+// remove drops a key. Requires mu.
+func (s *shard) remove(e *entry) {
+	last := len(s.entries) - 1
+	moved := s.entries[last]
+	s.entries[e.index], moved.index = moved, e.index
+	s.entries[last] = nil
+	s.entries = s.entries[:last]
+	delete(s.keys, e.key)
+}
+
+// next moves the hand on and returns the entry under it. Requires mu and an entry.
+func (s *shard) next() *entry {
+	s.hand++
+	if s.hand >= len(s.entries) {
+		s.hand = 0
+	}
+	return s.entries[s.hand]
+}
+
+// sweep drops idle keys among a few and returns their number. Requires mu.
+func (s *shard) sweep(at int64) (dropped int) {
+	for range sweepEntries {
+		if len(s.entries) == 0 {
+			return dropped
+		}
+		if e := s.next(); e.idleAt <= at {
+			s.remove(e)
+			dropped++
+		}
+	}
+	return dropped
+}
+
+// victim returns the key to displace: an idle one, else of those that would
+// allow the one nearest to idle, else nil. Requires mu.
+func (s *shard) victim(at int64) *entry {
+	var best *entry
+	for range min(victimEntries, len(s.entries)) {
+		e := s.next()
+		if e.idleAt <= at {
+			return e
+		}
+		if e.freeAt <= at && (best == nil || e.idleAt < best.idleAt) {
+			best = e
+		}
+	}
+	return best
+}
+
+// overflowEntry returns a shared bucket, making it if need be. Requires mu.
+func (s *shard) overflowEntry(policy string, slot int) *entry {
+	key := overflowKey{policy, slot}
+	e := s.overflow[key]
+	if e == nil {
+		if s.overflow == nil {
+			s.overflow = make(map[overflowKey]*entry)
+		}
+		e = &entry{}
+		s.overflow[overflowKey{strings.Clone(policy), slot}] = e
+	}
+	return e
+}

@@ -1,0 +1,111 @@
+package algorithms
+
+import (
+	"math"
+	"sort"
+)
+
+// SlidingWindowLog remembers every admitted charge and admits while the cost
+// admitted in (t-W, t] stays within the limit: exact for every interval, at the
+// price of an entry per admitted charge.
+//
+// State: Last is the newest entry's instant, Used the cost of all entries kept.
+type SlidingWindowLog struct {
+	// MaxEntries bounds the entries of one key; a charge that would need more is
+	// answered with ErrLogFull. 0 means DefaultMaxEntries, negative no bound.
+	MaxEntries int
+}
+
+// DefaultMaxEntries of a log take about 160 kB in memory and 1 MB in Redis.
+const DefaultMaxEntries = 10_000
+
+// Log is the entries of one key, oldest first.
+type Log struct{ entries []logEntry }
+
+type logEntry struct{ at, cost int64 }
+
+func (SlidingWindowLog) Name() string { return "sliding_window_log" }
+
+func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
+
+func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
+	return Terms{l.Requests, l.micros(), int64(a.maxEntries())}, a.Validate(l)
+}
+
+func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+	if err := a.Validate(l); err != nil {
+		return s, Decision{}, err
+	}
+	if err := checkCharge(cost, at); err != nil {
+		return s, Decision{}, err
+	}
+	now := s.now(at)
+	live, used := s.Log.live(now-l.micros(), s.Used)
+	d := Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
+	last := s.Last
+	switch {
+	case d.Allowed && cost > 0:
+		if len(live) >= a.maxEntries() {
+			return s, Decision{}, ErrLogFull
+		}
+		used, last = used+cost, now
+		s = State{Last: last, Used: used, Log: s.Log.append(live, logEntry{now, cost})}
+	case d.Allowed:
+	case cost > l.Requests:
+		d.RetryAfter = Never
+	default:
+		d.RetryAfter = wait(freedAt(live, used+cost-l.Requests) + l.micros() - at)
+	}
+	d.Remaining = max(0, l.Requests-used)
+	if used > 0 {
+		d.ResetAfter = wait(last + l.micros() - at)
+	}
+	return s, d, nil
+}
+
+func (a SlidingWindowLog) maxEntries() int {
+	switch {
+	case a.MaxEntries < 0:
+		return math.MaxInt32
+	case a.MaxEntries == 0:
+		return DefaultMaxEntries
+	}
+	return a.MaxEntries
+}
+
+// live returns the entries younger than cutoff and their cost, of used in all.
+// An entry of exactly the cutoff has left the window.
+func (g *Log) live(cutoff, used int64) ([]logEntry, int64) {
+	if g == nil {
+		return nil, 0
+	}
+	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].at > cutoff })
+	for _, e := range g.entries[:first] {
+		used -= e.cost
+	}
+	return g.entries[first:], used
+}
+
+// append forgets what is not live. It copies within the same array once half of
+// it is free, so a key takes room for what it holds, not for what it has seen.
+func (g *Log) append(live []logEntry, e logEntry) *Log {
+	if g == nil {
+		g = &Log{}
+	}
+	if dead := len(g.entries) - len(live); dead > len(live) {
+		live = g.entries[:copy(g.entries, live)]
+	}
+	g.entries = append(live, e)
+	return g
+}
+
+// freedAt returns the instant of the entry with which, oldest first, at least
+// need units have left.
+func freedAt(live []logEntry, need int64) int64 {
+	for _, e := range live {
+		if need -= e.cost; need <= 0 {
+			return e.at
+		}
+	}
+	return live[len(live)-1].at
+}

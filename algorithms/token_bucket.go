@@ -1,0 +1,32 @@
+package algorithms
+
+// TokenBucket starts full with B tokens and refills L/W continuously up to B. A
+// charge takes its cost in tokens or is denied. Any interval of length x admits
+// at most B + x*L/W.
+//
+// State: see bucket; the tokens are B - D/w.
+type TokenBucket struct{}
+
+func (TokenBucket) Name() string { return "token_bucket" }
+
+func (a TokenBucket) Validate(l Limit) error {
+	_, err := validBucket(a.Name(), l)
+	return err
+}
+
+func (a TokenBucket) Terms(l Limit) (Terms, error) {
+	b, err := validBucket(a.Name(), l)
+	return b.terms(), err
+}
+
+func (a TokenBucket) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+	b, err := validBucket(a.Name(), l)
+	if err == nil {
+		err = checkCharge(cost, at)
+	}
+	if err != nil {
+		return s, Decision{}, err
+	}
+	s, d := b.step(s, cost, at)
+	return s, d, nil
+}

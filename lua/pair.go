@@ -1,0 +1,187 @@
+package lua
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Config configures a Pair.
+type Config struct {
+	// Name is the namespace in Redis: letters, digits, '.', '_' and '-'. Instances
+	// of one service share it. Required.
+	Name string
+	// Secret, if set, makes the pair store keys as HMAC-SHA-256, cut to 128 bits.
+	// Another secret means other records.
+	Secret []byte
+}
+
+// Pair judges charges in Redis. It is safe for concurrent use and owns no
+// goroutine; the client stays the caller's.
+//
+// A charge is judged at its own instant or, if that is zero, at the server's
+// time. Charges of one Evaluate travel in one pipeline, in a cluster one per node.
+type Pair struct {
+	rdb     redis.UniversalClient
+	name    string
+	secret  []byte
+	scripts scripts
+	parts   sync.Map // partID -> string; few, for sides come from configuration
+}
+
+var _ algorithms.Pair = (*Pair)(nil)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// New returns a pair on the client. It does not talk to Redis.
+func New(rdb redis.UniversalClient, cfg Config) (*Pair, error) {
+	if rdb == nil {
+		return nil, errors.New("lua: new: a client is required")
+	}
+	if !validName.MatchString(cfg.Name) {
+		return nil, fmt.Errorf("lua: new: name %q: want letters, digits, '.', '_' or '-'", cfg.Name)
+	}
+	return &Pair{rdb: rdb, name: cfg.Name, secret: cfg.Secret}, nil
+}
+
+// Errors of a charge that Redis could not judge.
+var (
+	// ErrAlgorithm is returned for a side whose algorithm has no script.
+	ErrAlgorithm = errors.New("lua: the algorithm has no script")
+	// ErrPolicy is returned for a policy name that cannot be part of a Redis key.
+	ErrPolicy = errors.New("lua: policy names must not have ':', '{' or '}'")
+	// ErrReply is wrapped where Redis answered what no script of ours answers.
+	ErrReply = errors.New("lua: unexpected reply")
+)
+
+var errInto = errors.New("lua: evaluate: into is shorter than charges")
+
+// Evaluate implements algorithms.Pair.
+func (p *Pair) Evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+	if len(into) < len(charges) {
+		return errInto
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	calls := make([]call, 0, len(charges))
+	for i := range charges {
+		if c, ok := p.prepare(&charges[i], &into[i]); ok {
+			calls = append(calls, c)
+		}
+	}
+	start := time.Now()
+	p.run(ctx, calls)
+	took := time.Since(start)
+	for i := range calls {
+		calls[i].observe(took)
+	}
+	return nil
+}
+
+// call is one charge on its way: its script, the sides that it judges, in the
+// script's order, and where their answers go.
+type call struct {
+	script     *script
+	args       []any // as EVALSHA takes them, from the number of keys on
+	roles      []algorithms.Role
+	capacities [2]int64 // by role
+	into       *[2]algorithms.Observation
+	cmd        onceCmd
+}
+
+// prepare writes the observations that need no Redis and reports whether a side
+// is left that does.
+func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
+	*into = [2]algorithms.Observation{}
+	refused := checkCharge(c)
+	out := call{into: into}
+	record := p.recordKey(c.Policy, c.Key)
+	keys := []any{record}
+	var sides []any
+	var names [2]string
+	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
+		side := &c.Sides[r]
+		terms, err := termsOf(side)
+		if err == nil {
+			err = refused
+		}
+		if err != nil {
+			into[r].Err = err
+			continue
+		}
+		name := side.Algorithm.Name()
+		part := p.partName(side.Name(), name)
+		if hasLog(name) {
+			keys = append(keys, logKey(record, part))
+		}
+		sides = append(sides, part, terms[0], terms[1], terms[2])
+		names[len(out.roles)] = name
+		out.roles = append(out.roles, r)
+		out.capacities[r] = side.Limit.Capacity()
+	}
+	if len(out.roles) == 0 {
+		return call{}, false
+	}
+	at, leastTTL := "", int64(0)
+	if !c.At.IsZero() {
+		at, leastTTL = strconv.FormatInt(c.At.UnixMicro(), 10), injectedTTL
+	}
+	out.script = p.scripts.of(names[0], names[1])
+	out.args = append(append(append([]any{len(keys)}, keys...), at, leastTTL, min(c.Cost, maxCost)), sides...)
+	return out, true
+}
+
+// injectedTTL in milliseconds keeps records judged at instants of a caller, which
+// may pass slower than the server's.
+const injectedTTL = int64(time.Hour / time.Millisecond)
+
+// maxCost is above every capacity, and a double holds it.
+const maxCost = 1 << 53
+
+func checkCharge(c *algorithms.Charge) error {
+	if strings.ContainsAny(c.Policy, ":{}") {
+		return ErrPolicy
+	}
+	if !c.At.IsZero() {
+		if err := algorithms.CheckInstant(c.At.UnixMicro()); err != nil {
+			return err
+		}
+	}
+	if c.Cost < 0 {
+		return algorithms.ErrCost
+	}
+	return c.CheckSides()
+}
+
+func termsOf(s *algorithms.Side) (algorithms.Terms, error) {
+	if !s.Present() {
+		return algorithms.Terms{}, algorithms.ErrAbsent
+	}
+	a, ok := s.Algorithm.(algorithms.Termed)
+	if !ok || files[a.Name()] == nil {
+		return algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())
+	}
+	return a.Terms(s.Limit)
+}
+
+type partID struct{ id, algorithm string }
+
+func (p *Pair) partName(id, algorithm string) string {
+	key := partID{id, algorithm}
+	if name, ok := p.parts.Load(key); ok {
+		return name.(string)
+	}
+	name := partName(id, algorithm)
+	p.parts.Store(key, name)
+	return name
+}

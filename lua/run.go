@@ -1,0 +1,139 @@
+package lua
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// onceCmd is a command that the client must not send twice: a script without an
+// answer may have run.
+type onceCmd struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks commands for, single and in pipelines.
+func (onceCmd) NoRetry() bool { return true }
+
+// run sends the calls by the hash of their script, or with its text if no server
+// is known to have it. Those whose script a server turns out not to know did not
+// run, and go once more with the text: after a SCRIPT FLUSH, a restart or on
+// another node of a cluster. Only then may charges of one key change order.
+func (p *Pair) run(ctx context.Context, calls []call) {
+	all := make([]*call, len(calls))
+	for i := range calls {
+		c := &calls[i]
+		all[i] = c
+		if c.script.known.Load() {
+			c.cmd = newOnce(ctx, "evalsha", c.script.sha1, c.args)
+		} else {
+			c.cmd = newOnce(ctx, "eval", c.script.text, c.args)
+		}
+	}
+	p.send(ctx, all)
+	var unknown []*call
+	for _, c := range all {
+		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
+			c.cmd = newOnce(ctx, "eval", c.script.text, c.args)
+			unknown = append(unknown, c)
+		}
+	}
+	p.send(ctx, unknown)
+	for _, c := range all {
+		if c.cmd.Err() == nil && !c.script.known.Load() {
+			c.script.known.Store(true)
+		}
+	}
+}
+
+func newOnce(ctx context.Context, name, script string, args []any) onceCmd {
+	return onceCmd{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
+}
+
+// send leaves every error in its command.
+func (p *Pair) send(ctx context.Context, calls []*call) {
+	switch len(calls) {
+	case 0:
+	case 1:
+		_ = p.rdb.Process(ctx, calls[0].cmd)
+	default:
+		pipe := p.rdb.Pipeline()
+		for _, c := range calls {
+			_ = pipe.Process(ctx, c.cmd)
+		}
+		_, _ = pipe.Exec(ctx)
+	}
+}
+
+// observe turns the reply into observations.
+func (c *call) observe(took time.Duration) {
+	reply, err := c.cmd.Slice()
+	if err == nil && len(reply) != 1+sideReply*len(c.roles) {
+		err = fmt.Errorf("%w: %d values", ErrReply, len(reply))
+	}
+	var at int64
+	if err == nil {
+		at, err = integer(reply[0])
+	}
+	for i, r := range c.roles {
+		o := &c.into[r]
+		o.Took = took
+		if o.Err = err; err != nil {
+			o.Err = fmt.Errorf("lua: eval %s: %w", r, err)
+			continue
+		}
+		o.At = time.UnixMicro(at)
+		o.Decision, o.Err = decision(reply[1+i*sideReply:][:sideReply])
+		if o.Err == nil {
+			o.Decision.Limit = c.capacities[r]
+		}
+	}
+}
+
+// sideReply is how many values of the reply belong to a side.
+const sideReply = 5
+
+func decision(reply []any) (algorithms.Decision, error) {
+	status, err := integer(reply[0])
+	if err != nil {
+		return algorithms.Decision{}, err
+	}
+	if status == -1 {
+		return algorithms.Decision{}, sideError(fmt.Sprint(reply[1]))
+	}
+	var n [sideReply]int64
+	for i, v := range reply {
+		if n[i], err = integer(v); err != nil {
+			return algorithms.Decision{}, err
+		}
+	}
+	d := algorithms.Decision{
+		Allowed: n[0] == 1, Remaining: n[1],
+		RetryAfter: wait(n[2]), ResetAfter: wait(n[3]), Delay: wait(n[4]),
+	}
+	if n[2] == -1 {
+		d.RetryAfter = algorithms.Never
+	}
+	return d, nil
+}
+
+func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// sideError is a failure of one side within the script.
+func sideError(message string) error {
+	if message == "LOGFULL" {
+		return algorithms.ErrLogFull
+	}
+	return errors.New("lua: step: " + message)
+}
+
+func integer(v any) (int64, error) {
+	n, ok := v.(int64)
+	if !ok {
+		return 0, fmt.Errorf("%w: %T for an integer", ErrReply, v)
+	}
+	return n, nil
+}

@@ -1,0 +1,66 @@
+-- sliding_window_log keeps a sorted set of its admitted charges beside the
+-- record: score the instant, member instant:seq:cost, seq to keep members apart.
+-- State: last is the newest entry's instant, used the cost of all entries, aux
+-- their number, seq the last one given. A set whose size is not aux has lost
+-- entries or a reply: what it holds counts. Without a state the set is left over.
+
+local function entry_of(member)
+  local at, cost = string.match(member, '^(%-?%d+):%d+:(%d+)$')
+  return tonumber(at), tonumber(cost)
+end
+
+local function cost_of(members)
+  local sum = 0
+  for _, member in ipairs(members) do
+    local _, cost = entry_of(member)
+    sum = sum + cost
+  end
+  return sum
+end
+
+-- freed_at returns the instant of the entry with which, oldest first from an
+-- index on, at least need units have left.
+local function freed_at(key, index, need)
+  local at, cost
+  while true do
+    local members = redis.call('ZRANGE', key, whole(index), whole(index + 63))
+    for _, member in ipairs(members) do
+      at, cost = entry_of(member)
+      need = need - cost
+      if need <= 0 then return at end
+    end
+    if #members == 0 then return at end
+    index = index + 64
+  end
+end
+
+local function sliding_window_log(s, l, cost, at, key)
+  local requests, window, max_entries = l[1], l[2], l[3]
+  local held, expired = redis.call('ZCARD', key), {}
+  local now = now_of(s, at)
+  if s.used == 0 then
+    held = 0
+  else
+    if held ~= s.aux then s.used = cost_of(redis.call('ZRANGE', key, '0', '-1')) end
+    expired = redis.call('ZRANGEBYSCORE', key, '-inf', whole(now - window))
+  end
+  local used, last = s.used - cost_of(expired), s.last
+  local live = held - #expired
+  local d = {allowed = admits(cost, requests - used), retry = 0, reset = 0, delay = 0}
+  if d.allowed and cost > 0 then
+    if live >= max_entries then error({err = 'LOGFULL'}) end
+    if s.used == 0 then
+      redis.call('DEL', key)
+    elseif #expired > 0 then
+      redis.call('ZREMRANGEBYSCORE', key, '-inf', whole(now - window))
+    end
+    redis.call('ZADD', key, whole(now), whole(now) .. ':' .. whole(s.seq + 1) .. ':' .. whole(cost))
+    used, last = used + cost, now
+    s = {last = now, used = used, aux = live + 1, seq = s.seq + 1}
+  elseif not d.allowed then
+    d.retry = cost > requests and NEVER or freed_at(key, #expired, used + cost - requests) + window - at
+  end
+  d.remaining = math.max(0, requests - used)
+  if used > 0 then d.reset = last + window - at end
+  return s, d
+end
