@@ -1,0 +1,306 @@
+package limitertest
+
+import (
+	"context"
+	"math/big"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// law is one sentence about every algorithm and a check of it.
+type law struct {
+	name, sentence string
+	check          func(*trial)
+}
+
+var laws = []law{
+	{"G1_upper_bound", "no interval admits more than the algorithm's bound", upperBound},
+	{"G2_no_false_denial", "every decision is the oracle's: nothing is denied that the definition admits", equalsOracle},
+	{"G3_cheaper_is_allowed", "where a cost is allowed, every smaller cost is", cheaperAllowed},
+	{"G4_denial_leaves_no_trace", "removing a denied charge from the history changes nothing", denialLeavesNoTrace},
+	{"G5_peek_is_pure", "a cost of 0 is allowed and changes nothing", peekIsPure},
+	{"G6_retry_after_is_exact", "a denied cost is allowed after RetryAfter and denied one microsecond sooner", retryAfterExact},
+	{"G7_keys_are_apart", "what one key spends, no other key notices, odd keys included", keysApart},
+	{"G8_remaining_is_exact", "a cost of Remaining is allowed, one more is denied", remainingExact},
+	{"G9_reset_after_is_exact", "after ResetAfter, and not a microsecond sooner, the key is as if never used", resetAfterExact},
+	{"G10_shift", "moving a history by whole windows changes nothing", shiftInvariant},
+	{"G11_scale", "multiplying limit, burst and costs by the same number keeps every decision", scales},
+	{"G12_deterministic", "the same history has the same decisions", deterministic},
+	{"G13_concurrent", "charges of 1 that arrive together admit exactly the capacity", concurrent},
+	{"backwards_time_mints_nothing", "a history whose time goes back is judged as if it had stood still", backwardsMintsNothing},
+	{"over_capacity_is_never", "a cost above the capacity is denied with RetryAfter Never and leaves no trace", overCapacityNever},
+}
+
+func upperBound(t *trial) {
+	events := t.drawEvents()
+	decisions := t.judge(events...)
+	var admitted []event
+	for i, d := range decisions {
+		if d.Allowed && events[i].cost > 0 {
+			admitted = append(admitted, events[i])
+		}
+	}
+	for i := range admitted {
+		sum := int64(0)
+		for j := i; j < len(admitted); j++ {
+			sum += admitted[j].cost
+			if span := admitted[j].at - admitted[i].at; exceeds(t.subject.Algorithm.Name(), t.limit, sum, span) {
+				t.Fatalf("%s admits %d units within %d us from %d", t.limit, sum, span, admitted[i].at)
+			}
+		}
+	}
+}
+
+// exceeds reports whether sum units at instants at most span apart are more than
+// the algorithm may admit.
+func exceeds(algorithm string, l algorithms.Limit, sum, span int64) bool {
+	w := l.Window.Microseconds()
+	switch algorithm {
+	case "fixed_window", "fixed_window_anchored":
+		return sum > l.Requests*(span/w+2)
+	case "sliding_window_log":
+		return sum > l.Requests*(span/w+1)
+	case "sliding_window_counter": // an aligned window admits L at most, so this touches span/w+2 of them
+		return sum > l.Requests*(span/w+2)
+	}
+	refilled := new(big.Rat).SetFrac64(l.Requests, w)
+	refilled.Mul(refilled, new(big.Rat).SetInt64(span))
+	refilled.Add(refilled, new(big.Rat).SetInt64(l.Capacity()))
+	return new(big.Rat).SetInt64(sum).Cmp(refilled) > 0
+}
+
+func equalsOracle(t *trial) {
+	events := t.drawEvents()
+	oracle := NewOracle(t.subject.Algorithm.Name())
+	for i, d := range t.judge(events...) {
+		if want := oracle.Step(t.limit, events[i].cost, events[i].at); d != want {
+			t.Fatalf("event %d of %+v under %s\n  want %+v\n  got  %+v", i, events, t.limit, want, d)
+		}
+	}
+}
+
+func cheaperAllowed(t *trial) {
+	events := t.drawEvents()
+	if d := last(t.judge(events...)); !d.Allowed {
+		return
+	}
+	final := &events[len(events)-1]
+	final.cost = rapid.Int64Range(0, final.cost).Draw(t.T, "cheaper")
+	if d := last(t.judge(events...)); !d.Allowed {
+		t.Fatalf("cost %d is denied where a larger one is allowed", final.cost)
+	}
+}
+
+func denialLeavesNoTrace(t *trial) {
+	t.sameWithout(func(_ event, d algorithms.Decision) bool { return !d.Allowed })
+}
+
+func peekIsPure(t *trial) {
+	t.sameWithout(func(e event, d algorithms.Decision) bool {
+		if e.cost == 0 && !d.Allowed {
+			t.Fatalf("a peek is denied")
+		}
+		return e.cost == 0
+	})
+}
+
+// sameWithout checks that the decisions of the other events stay when those that
+// drop chooses never happen.
+func (t *trial) sameWithout(drop func(event, algorithms.Decision) bool) {
+	events := t.drawEvents()
+	var kept []event
+	var want []algorithms.Decision
+	for i, d := range t.judge(events...) {
+		if !drop(events[i], d) {
+			kept, want = append(kept, events[i]), append(want, d)
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	t.equal(want, t.judge(kept...))
+}
+
+func (t *trial) equal(want, got []algorithms.Decision) {
+	for i := range want {
+		if want[i] != got[i] {
+			t.Fatalf("event %d under %s\n  want %+v\n  got  %+v", i, t.limit, want[i], got[i])
+		}
+	}
+}
+
+func retryAfterExact(t *trial) {
+	events := t.drawEvents()
+	final := events[len(events)-1]
+	d := last(t.judge(events...))
+	if d.Allowed != (d.RetryAfter == 0) {
+		t.Fatalf("allowed=%t but RetryAfter=%s", d.Allowed, d.RetryAfter)
+	}
+	if d.Allowed || d.RetryAfter == algorithms.Never {
+		return
+	}
+	r := d.RetryAfter.Microseconds()
+	if again := last(t.judge(append(events, event{final.at + r, final.cost})...)); !again.Allowed {
+		t.Fatalf("denied again after RetryAfter %s: %+v", d.RetryAfter, again)
+	}
+	if again := last(t.judge(append(events, event{final.at + r - 1, final.cost})...)); again.Allowed {
+		t.Fatalf("allowed 1us before RetryAfter %s", d.RetryAfter)
+	}
+}
+
+var oddKeys = []string{"", " ", ":", "{", "}", "{}", "a:b", "a}b{", "\x00", "\n", "é", "日本", "#", "#00", "key", "key ", strings.Repeat("k", 256), strings.Repeat("k", 257), strings.Repeat("k", 300)}
+
+// keysApart uses its odd keys at an hour of their own in each trial, for other
+// trials use them too.
+func keysApart(t *trial) {
+	events := t.drawEvents()
+	want := t.judge(events...)
+	hour := base + int64(apartHours.Add(1))*48*3600e6
+	hour -= hour % t.limit.Window.Microseconds()
+	shift := hour - (base - base%t.limit.Window.Microseconds())
+	for i := range events {
+		events[i].at += shift
+	}
+	for _, key := range rapid.Permutation(oddKeys).Draw(t.T, "keys")[:4] {
+		t.equal(want, t.judgeKey(key, t.limit, events...))
+	}
+}
+
+var apartHours atomic.Int64
+
+func remainingExact(t *trial) {
+	events := t.drawEvents()
+	final := events[len(events)-1]
+	d := last(t.judge(events...))
+	if d.Remaining < 0 || d.Remaining > t.limit.Capacity() {
+		t.Fatalf("Remaining %d is not within 0 to %d", d.Remaining, t.limit.Capacity())
+	}
+	if again := last(t.judge(append(events, event{final.at, d.Remaining})...)); !again.Allowed {
+		t.Fatalf("a cost of Remaining %d is denied", d.Remaining)
+	}
+	if again := last(t.judge(append(events, event{final.at, d.Remaining + 1})...)); again.Allowed {
+		t.Fatalf("a cost of Remaining+1 = %d is allowed", d.Remaining+1)
+	}
+}
+
+func resetAfterExact(t *trial) {
+	events := t.drawEvents()
+	final := events[len(events)-1]
+	d := last(t.judge(events...))
+	if d.ResetAfter == 0 {
+		if d.Remaining != t.limit.Capacity() {
+			t.Fatalf("ResetAfter 0 with %d of %d remaining", d.Remaining, t.limit.Capacity())
+		}
+		return
+	}
+	reset := final.at + d.ResetAfter.Microseconds()
+	probe := event{reset, t.limit.Capacity()}
+	if used, fresh := last(t.judge(append(events, probe)...)), last(t.judge(probe)); used != fresh {
+		t.Fatalf("after ResetAfter %s\n  a fresh key has %+v\n  this one has    %+v", d.ResetAfter, fresh, used)
+	}
+	if sooner := last(t.judge(append(events, event{reset - 1, 0})...)); sooner.ResetAfter != time.Microsecond {
+		t.Fatalf("1us before ResetAfter %s the reset is %s away", d.ResetAfter, sooner.ResetAfter)
+	}
+}
+
+func shiftInvariant(t *trial) {
+	events := t.drawEvents()
+	shift := rapid.Int64Range(-1000, 1000).Draw(t.T, "windows") * t.limit.Window.Microseconds()
+	want := t.judge(events...)
+	for i := range events {
+		events[i].at += shift
+	}
+	t.equal(want, t.judge(events...))
+}
+
+func scales(t *trial) {
+	events := t.drawEvents()
+	by := rapid.Int64Range(2, 9).Draw(t.T, "by")
+	scaled := t.limit
+	scaled.Requests *= by
+	scaled.Burst *= by
+	if t.subject.Algorithm.Validate(scaled) != nil {
+		return
+	}
+	want := t.judge(events...)
+	for i := range events {
+		events[i].cost *= by
+	}
+	for i, d := range t.judgeUnder(scaled, events...) {
+		if d.Allowed != want[i].Allowed {
+			t.Fatalf("event %d: allowed=%t, times %d allowed=%t", i, want[i].Allowed, by, d.Allowed)
+		}
+	}
+}
+
+func deterministic(t *trial) {
+	events := t.drawEvents()
+	t.equal(t.judge(events...), t.judge(events...))
+}
+
+func concurrent(t *trial) {
+	t.drawLimit()
+	const callers = 4
+	key := rapid.StringMatching(`[a-z]{20}`).Draw(t.T, "key")
+	at := time.UnixMicro(base + apartHours.Add(1)*48*3600e6)
+	each := t.limit.Capacity()/callers + 2
+	if each > 50 {
+		return // the small limits show it as well
+	}
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			charge := algorithms.Charge{Policy: "laws", Key: key, Cost: 1, At: at,
+				Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: t.limit}}}
+			for range each {
+				var into [1][2]algorithms.Observation
+				if t.pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]) == nil && into[0][0].Decision.Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if admitted.Load() != t.limit.Capacity() {
+		t.Fatalf("%d callers of %d charges admit %d of %d", callers, each, admitted.Load(), t.limit.Capacity())
+	}
+}
+
+func backwardsMintsNothing(t *trial) {
+	still := t.drawEvents()
+	back := append([]event(nil), still...)
+	d := t.judge(still...)
+	spent := int64(base) // the last instant at which something was admitted
+	for i := range still {
+		if i > 0 && rapid.Bool().Draw(t.T, "back") {
+			back[i].at -= rapid.Int64Range(0, back[i].at-base).Draw(t.T, "by")
+			back[i].at = min(back[i].at, spent)
+			still[i].at = max(back[i].at, spent)
+			d = t.judge(still...)
+		}
+		if d[i].Allowed && still[i].cost > 0 {
+			spent = max(spent, still[i].at)
+		}
+	}
+	for i, b := range t.judge(back...) {
+		if b.Allowed != d[i].Allowed || b.Remaining != d[i].Remaining {
+			t.Fatalf("event %d at %d instead of %d\n  stood still %+v\n  went back   %+v", i, back[i].at, still[i].at, d[i], b)
+		}
+	}
+}
+
+func overCapacityNever(t *trial) {
+	events := t.drawEvents()
+	events[len(events)-1].cost = t.limit.Capacity() + rapid.Int64Range(1, 1<<52).Draw(t.T, "over")
+	decisions := t.judge(events...)
+	if d := last(decisions); d.Allowed || d.RetryAfter != algorithms.Never {
+		t.Fatalf("cost above capacity %d: %+v", t.limit.Capacity(), d)
+	}
+}

@@ -1,0 +1,118 @@
+package limitertest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Subject is one algorithm in one pair.
+type Subject struct {
+	Algorithm algorithms.Algorithm
+	// New returns the pair to test. It may be the same pair each time: the suite
+	// uses keys that nobody else has.
+	New func(testing.TB) algorithms.Pair
+}
+
+// Run checks every law on random traces, each law a subtest that prints its
+// sentence when it is broken.
+func Run(t *testing.T, s Subject) {
+	for _, l := range laws {
+		t.Run(l.name, func(t *testing.T) {
+			pair := s.New(t)
+			rapid.Check(t, func(rt *rapid.T) {
+				defer func() {
+					if rt.Failed() {
+						rt.Logf("broken law of %s: %s", s.Algorithm.Name(), l.sentence)
+					}
+				}()
+				l.check(&trial{T: rt, subject: s, pair: pair})
+			})
+		})
+	}
+}
+
+// trial is one random case of one law.
+type trial struct {
+	*rapid.T
+	subject Subject
+	pair    algorithms.Pair
+	limit   algorithms.Limit
+}
+
+// event is a charge of a trial: an instant in microseconds and a cost.
+type event struct{ at, cost int64 }
+
+// judge charges a fresh key with the events, in their order.
+func (t *trial) judge(events ...event) []algorithms.Decision {
+	return t.judgeUnder(t.limit, events...)
+}
+
+func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Decision {
+	return t.judgeKey(fmt.Sprintf("%016x", rand.Uint64()), l, events...)
+}
+
+func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algorithms.Decision {
+	charges := make([]algorithms.Charge, len(events))
+	for i, e := range events {
+		charges[i] = algorithms.Charge{
+			Policy: "laws", Key: key, Cost: e.cost, At: time.UnixMicro(e.at),
+			Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: l}},
+		}
+	}
+	into := make([][2]algorithms.Observation, len(charges))
+	if err := t.pair.Evaluate(context.Background(), charges, into); err != nil {
+		t.Fatalf("evaluate: %v", err)
+	}
+	decisions := make([]algorithms.Decision, len(into))
+	for i := range into {
+		if into[i][0].Err != nil {
+			t.Fatalf("event %d, %+v under %s: %v", i, events[i], l, into[i][0].Err)
+		}
+		decisions[i] = into[i][0].Decision
+	}
+	return decisions
+}
+
+// last is the decision of the last event.
+func last(d []algorithms.Decision) algorithms.Decision { return d[len(d)-1] }
+
+// base is the first instant of a trial's events.
+const base = 1_700_000_000_123_456
+
+// drawLimit draws a limit that the algorithm takes.
+func (t *trial) drawLimit() {
+	bucket := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
+	t.limit = rapid.Custom(func(rt *rapid.T) algorithms.Limit {
+		l := algorithms.Limit{
+			Requests: rapid.OneOf(rapid.Int64Range(1, 9), rapid.SampledFrom([]int64{60, 100, 9973})).Draw(rt, "requests"),
+			Window: time.Microsecond * time.Duration(rapid.OneOf(rapid.Int64Range(1, 100),
+				rapid.SampledFrom([]int64{250_000, 1e6, 60e6, 3600e6})).Draw(rt, "window_us")),
+		}
+		if bucket {
+			l.Burst = rapid.Int64Range(1, 12).Draw(rt, "burst")
+		}
+		return l
+	}).Filter(func(l algorithms.Limit) bool { return t.subject.Algorithm.Validate(l) == nil }).Draw(t.T, "limit")
+}
+
+// drawEvents draws 1 to 40 events whose instants never go back and crowd around
+// the boundaries of the limit.
+func (t *trial) drawEvents() []event {
+	t.drawLimit()
+	w := t.limit.Window.Microseconds()
+	pause := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*w),
+		rapid.SampledFrom([]int64{w - 1, w, w + 1, w / t.limit.Requests, w/t.limit.Requests + 1, w - base%w}))
+	cost := rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, t.limit.Capacity()+1))
+	now := int64(base)
+	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) event {
+		now += max(0, pause.Draw(rt, "pause"))
+		return event{now, cost.Draw(rt, "cost")}
+	}), 1, 40).Draw(t.T, "events")
+}
