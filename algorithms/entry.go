@@ -14,6 +14,7 @@ type entry struct {
 	parts  [2]part
 	idleAt int64 // instant from which the record is as if it had never been used
 	freeAt int64 // instant from which every side admits a cost of 1
+	spent  int64 // units short of capacity, on the side that is shorter
 }
 
 type part struct {
@@ -78,13 +79,16 @@ func (e *entry) store(first, second part, names [2]partName) {
 // before stand where a part was not judged now.
 func (e *entry) note(c *Charge, charged [2]part, at int64, into *[2]Observation) {
 	idle, free, judged := at, at, 0
+	e.spent = 0
 	for r := range into {
 		if into[r].Err != nil {
 			continue
 		}
 		judged++
-		idle = max(idle, at+micros(into[r].Decision.ResetAfter))
-		if into[r].Decision.Remaining == 0 {
+		d := &into[r].Decision
+		e.spent = max(e.spent, d.Limit-d.Remaining)
+		idle = max(idle, at+micros(d.ResetAfter))
+		if d.Remaining == 0 {
 			_, d, _ := c.Sides[r].Algorithm.Step(charged[r].state, c.Sides[r].Limit, 1, at)
 			free = max(free, at+micros(d.RetryAfter))
 		}
@@ -93,4 +97,13 @@ func (e *entry) note(c *Charge, charged [2]part, at int64, into *[2]Observation)
 		idle, free = max(idle, e.idleAt), max(free, e.freeAt)
 	}
 	e.idleAt, e.freeAt = idle, free
+}
+
+// lessIndebted reports whether e is nearer to idle than other; of two that are
+// as near, whether it has spent less.
+func (e *entry) lessIndebted(other *entry) bool {
+	if e.idleAt != other.idleAt {
+		return e.idleAt < other.idleAt
+	}
+	return e.spent < other.spent
 }

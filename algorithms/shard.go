@@ -73,7 +73,7 @@ func (s *shard) sweep(at int64) (dropped int) {
 }
 
 // victim returns the key to displace: an idle one, else of those that would
-// allow the one nearest to idle, else nil. Requires mu.
+// allow the least indebted, else nil. Requires mu.
 func (s *shard) victim(at int64) *entry {
 	var best *entry
 	for range min(victimEntries, len(s.entries)) {
@@ -81,7 +81,7 @@ func (s *shard) victim(at int64) *entry {
 		if e.idleAt <= at {
 			return e
 		}
-		if e.freeAt <= at && (best == nil || e.idleAt < best.idleAt) {
+		if e.freeAt <= at && (best == nil || e.lessIndebted(best)) {
 			best = e
 		}
 	}

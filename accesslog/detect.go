@@ -1,0 +1,78 @@
+package accesslog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// detect tells the format by the first lines and consumes nothing. A line or two
+// of junk before them do no harm.
+func detect(in *bufio.Reader, fields Fields) (Format, error) {
+	head, err := in.Peek(maxLine)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return Auto, err
+	}
+	lines := firstLines(head)
+	if len(lines) == 0 {
+		return Common, nil // nothing to read, in any format
+	}
+	header := isText(lines[0]) && bytes.IndexByte(lines[0], ',') >= 0
+	if header && hasFields(lines[0], fields) {
+		return CSV, nil
+	}
+	parse := commonParser()
+	for _, line := range lines {
+		if isObject(line) {
+			return JSONL, nil
+		}
+		if _, err := parse(line); err == nil {
+			return commonOrCombined(line), nil
+		}
+	}
+	if header {
+		return CSV, nil
+	}
+	return Auto, fmt.Errorf("cannot tell the format, not common, combined, jsonl or csv: it begins with %q; say --format", printable(lines[0]))
+}
+
+// firstLines returns up to a hundred lines that are not blank.
+func firstLines(head []byte) (lines [][]byte) {
+	for len(head) > 0 && len(lines) < 100 {
+		line, rest, _ := bytes.Cut(head, []byte("\n"))
+		if line = bytes.TrimRight(line, "\r"); len(line) > 0 {
+			lines = append(lines, line)
+		}
+		head = rest
+	}
+	return lines
+}
+
+func isObject(line []byte) bool {
+	var o object
+	return bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")) && json.Unmarshal(line, &o) == nil
+}
+
+func isText(line []byte) bool {
+	return utf8.Valid(line) && bytes.IndexFunc(line, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }) < 0
+}
+
+func hasFields(line []byte, fields Fields) bool {
+	header, err := record(line)
+	return err == nil && slices.Contains(header, fields.key()) &&
+		slices.ContainsFunc(fields.times(), func(name string) bool { return slices.Contains(header, name) })
+}
+
+// commonOrCombined tells by the two quoted fields after the size.
+func commonOrCombined(line []byte) Format {
+	if bytes.Count(line, []byte(` "`)) >= 3 {
+		return Combined
+	}
+	return Common
+}

@@ -1,0 +1,60 @@
+package accesslog
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Format is how the lines of a log are written.
+type Format int
+
+const (
+	Auto     Format = iota // by content
+	Common                 // host ident user [time] "request" status ...
+	Combined               // common, then "referer" "agent"; read like common
+	JSONL                  // an object a line
+	CSV                    // a header line, then a record a line
+)
+
+var formatNames = []string{"auto", "common", "combined", "jsonl", "csv"}
+
+// String returns the name that ParseFormat reads.
+func (f Format) String() string { return formatNames[f] }
+
+// ParseFormat returns the format of that name.
+func ParseFormat(name string) (Format, error) {
+	for i, n := range formatNames {
+		if n == name {
+			return Format(i), nil
+		}
+	}
+	return Auto, fmt.Errorf("no format %q: want one of %s", name, strings.Join(formatNames, ", "))
+}
+
+// Fields names the fields of JSON lines and CSV.
+type Fields struct {
+	Time string // "" means time or, without that, t_ns, t_us, t_ms or t_s
+	Key  string // "" means key
+	Cost string // "" means cost; where it is absent the cost is 1
+}
+
+func (f Fields) times() []string {
+	if f.Time != "" {
+		return []string{f.Time}
+	}
+	return []string{"time", "t_ns", "t_us", "t_ms", "t_s"}
+}
+
+func (f Fields) key() string {
+	if f.Key != "" {
+		return f.Key
+	}
+	return "key"
+}
+
+func (f Fields) cost() string {
+	if f.Cost != "" {
+		return f.Cost
+	}
+	return "cost"
+}

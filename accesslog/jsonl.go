@@ -1,0 +1,83 @@
+package accesslog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// object is one level of a JSON object, values as written.
+type object map[string]json.RawMessage
+
+// jsonParser reads an object a line.
+func jsonParser(fields Fields) parser {
+	times, key, cost := fields.times(), fields.key(), fields.cost()
+	return func(line []byte) (Event, error) {
+		var o object
+		if err := json.Unmarshal(line, &o); err != nil || o == nil {
+			return Event{}, errors.New("not a JSON object")
+		}
+		at, err := o.time(times)
+		if err != nil {
+			return Event{}, err
+		}
+		k, ok := o.text(key)
+		if !ok {
+			return Event{}, fmt.Errorf("no field %q that is a string or a number", key)
+		}
+		n, err := o.cost(cost)
+		return Event{At: at, Key: []byte(k), Cost: n}, err
+	}
+}
+
+func (o object) time(names []string) (int64, error) {
+	for _, name := range names {
+		if text, ok := o.text(name); ok {
+			return parseTime(text, scaleOf(name))
+		}
+	}
+	return 0, fmt.Errorf("no field %q that is a time", names[0])
+}
+
+func (o object) cost(name string) (int64, error) {
+	if raw, ok := o.lookup(name); !ok || string(raw) == "null" {
+		return 1, nil
+	}
+	text, ok := o.text(name)
+	if !ok {
+		return 0, fmt.Errorf("field %q is no cost", name)
+	}
+	return parseCost(text)
+}
+
+// lookup finds a field by its name or, where there is none, by the path that the
+// dots in the name make.
+func (o object) lookup(name string) (json.RawMessage, bool) {
+	if raw, ok := o[name]; ok {
+		return raw, true
+	}
+	outer, inner, nested := strings.Cut(name, ".")
+	if !nested {
+		return nil, false
+	}
+	var next object
+	if raw, ok := o[outer]; !ok || json.Unmarshal(raw, &next) != nil {
+		return nil, false
+	}
+	return next.lookup(inner)
+}
+
+// text returns a string, or a number or boolean as written.
+func (o object) text(name string) (string, bool) {
+	raw, ok := o.lookup(name)
+	if !ok || len(raw) == 0 || bytes.IndexByte([]byte("{[n"), raw[0]) >= 0 {
+		return "", false
+	}
+	if raw[0] != '"' {
+		return string(raw), true
+	}
+	var s string
+	return s, json.Unmarshal(raw, &s) == nil
+}

@@ -1,0 +1,206 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// scale is the power of ten by which a number of a unit makes microseconds.
+type scale int
+
+const (
+	byMagnitude scale = 99
+	seconds     scale = 6
+	millis      scale = 3
+	micros      scale = 0
+	nanos       scale = -3
+)
+
+// scaleOf returns the unit that a field's name ends in.
+func scaleOf(field string) scale {
+	for _, u := range []struct {
+		suffix string
+		scale  scale
+	}{{"_ns", nanos}, {"_us", micros}, {"_ms", millis}, {"_s", seconds}} {
+		if strings.HasSuffix(field, u.suffix) {
+			return u.scale
+		}
+	}
+	return byMagnitude
+}
+
+// scaleOfSize returns the unit of a time by its digits before the point: below
+// 1e11 seconds, 1e14 milliseconds, 1e17 microseconds, else nanoseconds.
+func scaleOfSize(digits int) scale {
+	switch {
+	case digits <= 11:
+		return seconds
+	case digits <= 14:
+		return millis
+	case digits <= 17:
+		return micros
+	}
+	return nanos
+}
+
+var (
+	errInstant = errors.New("outside the years 1899 to 2112")
+	errZone    = errors.New("has no zone: want RFC 3339, such as 2006-01-02T15:04:05Z, or a number")
+)
+
+func checkInstant(us int64) error {
+	if us < -1<<51 || us > 1<<52 {
+		return errInstant
+	}
+	return nil
+}
+
+// parseTime reads RFC 3339, also with a space for the T, or a decimal number, and
+// floors it to microseconds.
+func parseTime(text string, unit scale) (int64, error) {
+	us, err := parseNumber(text, unit)
+	if errors.Is(err, errNumber) {
+		us, err = parseStamp(text)
+	}
+	if err == nil {
+		err = checkInstant(us)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("time %s: %w", printable([]byte(text)), err)
+	}
+	return us, nil
+}
+
+func parseStamp(text string) (int64, error) {
+	if len(text) > 10 && text[10] == ' ' {
+		text = text[:10] + "T" + text[11:]
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err == nil {
+		return t.UnixMicro(), nil
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.999999999", text); err == nil {
+		return 0, errZone
+	}
+	return 0, errors.New("is neither RFC 3339 nor a number")
+}
+
+var errNumber = errors.New("not a number")
+
+// decimal is a number as written: sign, up to 19 digits, a power of ten, and
+// whether digits that are not 0 were left out.
+type decimal struct {
+	negative bool
+	digits   uint64
+	exponent int
+	inexact  bool
+	whole    int // digits before the point
+}
+
+// parseNumber turns a decimal number of a unit into microseconds, exactly: a
+// float would lose the last digits of nanoseconds.
+func parseNumber(text string, unit scale) (int64, error) {
+	d, ok := parseDecimal(text)
+	if !ok {
+		return 0, errNumber
+	}
+	if unit == byMagnitude {
+		unit = scaleOfSize(d.whole)
+	}
+	us, left := d.digits, d.inexact
+	for e := d.exponent + int(unit); e != 0 && us != 0; {
+		if e > 0 {
+			if us > 1<<53 {
+				return 0, errInstant
+			}
+			us, e = us*10, e-1
+		} else {
+			left = left || us%10 != 0
+			us, e = us/10, e+1
+		}
+	}
+	if us > 1<<53 {
+		return 0, errInstant
+	}
+	if !d.negative {
+		return int64(us), nil
+	}
+	if left {
+		us++
+	}
+	return -int64(us), nil
+}
+
+func parseDecimal(s string) (d decimal, ok bool) {
+	if rest, found := strings.CutPrefix(s, "-"); found {
+		d.negative, s = true, rest
+	}
+	mantissa, power, hasPower := cutPower(s)
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	if whole == "" || strings.HasSuffix(mantissa, ".") {
+		return d, false
+	}
+	if !d.take(whole, 0) || !d.take(fraction, -1) {
+		return d, false
+	}
+	d.whole = len(strings.TrimLeft(whole, "0"))
+	if !hasPower {
+		return d, true
+	}
+	p, ok := parsePower(power)
+	d.exponent += p
+	if zeros := len(fraction) - len(strings.TrimLeft(fraction, "0")); d.whole == 0 && p > 0 {
+		d.whole = max(0, p-zeros)
+	} else {
+		d.whole = max(0, d.whole+p)
+	}
+	return d, ok
+}
+
+// take appends digits; each moves the exponent by step, and each that finds no
+// room by one more.
+func (d *decimal) take(digits string, step int) bool {
+	for i := range len(digits) {
+		c := digits[i] - '0'
+		if c > 9 {
+			return false
+		}
+		if d.digits >= 1e18 {
+			d.inexact = d.inexact || c != 0
+			d.exponent += step + 1
+			continue
+		}
+		d.digits = d.digits*10 + uint64(c)
+		d.exponent += step
+	}
+	return true
+}
+
+func cutPower(s string) (mantissa, power string, found bool) {
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+// parsePower reads an exponent of at most three digits: others are no times.
+func parsePower(s string) (int, bool) {
+	negative := strings.HasPrefix(s, "-")
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
+	if s == "" || len(s) > 3 {
+		return 0, false
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}

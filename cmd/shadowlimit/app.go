@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit statuses, the command line's contract.
+const (
+	exitOK        = 0
+	exitFailure   = 1   // unreadable input, invalid policy, no Redis
+	exitUsage     = 2   // wrong invocation or short form
+	exitInterrupt = 130 // stopped by the user
+)
+
+// usageError is a wrong invocation.
+type usageError struct{ message, hint string }
+
+func (e usageError) Error() string { return e.message }
+
+func usagef(hint, format string, args ...any) error {
+	return usageError{fmt.Sprintf(format, args...), hint}
+}
+
+// run is the whole program but for the process around it. It returns the exit
+// status.
+func run(ctx context.Context, args []string, io streams) int {
+	app := newApp(io)
+	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app.Commands, args)...))
+	if err == nil {
+		return exitOK
+	}
+	var usage usageError
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintln(io.err, "shadowlimit: interrupted")
+		return exitInterrupt
+	case errors.As(err, &usage):
+		fmt.Fprintf(io.err, "shadowlimit: %s\n", usage.message)
+		if usage.hint != "" {
+			fmt.Fprintf(io.err, "hint: %s\n", usage.hint)
+		}
+		return exitUsage
+	}
+	fmt.Fprintf(io.err, "shadowlimit: %v\n", err)
+	return exitFailure
+}
+
+func newApp(io streams) *cli.App {
+	app := &cli.App{
+		Name:            "shadowlimit",
+		Usage:           "replace a rate limiter in production without hurting anyone",
+		HideVersion:     true,
+		HideHelpCommand: true,
+		Reader:          io.in, Writer: io.out, ErrWriter: io.err,
+		Commands:       []*cli.Command{demoCommand(io), replayCommand(io)},
+		Suggest:        true,
+		ExitErrHandler: func(*cli.Context, error) {}, // run alone decides the status
+		OnUsageError:   onUsageError,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("the commands are: "+commandNames(c.App.Commands), "no command %q", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+	for _, command := range app.Commands {
+		command.OnUsageError = onUsageError
+		command.HideHelpCommand = true
+	}
+	return app
+}
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	return usagef(fmt.Sprintf("see: %s --help", c.Command.HelpName), "%v", err)
+}
+
+func commandNames(commands []*cli.Command) string {
+	names := make([]string, len(commands))
+	for i, c := range commands {
+		names[i] = c.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// flagsFirst moves the flags of a command before its other arguments: urfave/cli
+// v2 would take every flag after the first argument for an argument itself.
+// Everything after "--" stays an argument.
+func flagsFirst(commands []*cli.Command, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	command := find(commands, args[0])
+	if command == nil {
+		return args
+	}
+	var flags, rest []string
+	for i := 1; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			rest = append(rest, args[i:]...)
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			rest = append(rest, arg)
+			continue
+		}
+		flags = append(flags, arg)
+		if takesValue(command, arg) && i+1 < len(args) {
+			i++
+			flags = append(flags, args[i])
+		}
+	}
+	if len(rest) > 0 && rest[0] != "--" {
+		rest = append([]string{"--"}, rest...)
+	}
+	return append(append(args[:1:1], flags...), rest...)
+}
+
+func find(commands []*cli.Command, name string) *cli.Command {
+	for _, c := range commands {
+		if c.HasName(name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// takesValue reports whether the next argument is the flag's value.
+func takesValue(command *cli.Command, arg string) bool {
+	if strings.Contains(arg, "=") {
+		return false
+	}
+	for _, flag := range command.Flags {
+		for _, name := range flag.Names() {
+			if name == strings.TrimLeft(arg, "-") {
+				_, isBool := flag.(*cli.BoolFlag)
+				return !isBool
+			}
+		}
+	}
+	return false
+}

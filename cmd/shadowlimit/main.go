@@ -1,0 +1,22 @@
+// Command shadowlimit shows what another rate limiter would do to your traffic,
+// and moves it into place by stages.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// streams are where a command reads and writes: data to out, talk to err.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}

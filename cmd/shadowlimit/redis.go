@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+const redisHint = "give --redis redis://HOST:PORT/DB, or set SHADOWLIMIT_REDIS; a cluster is redis+cluster://HOST:PORT?addr=HOST:PORT, a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS"
+
+// commandBudget is patient: a person at a terminal waits, a request does not.
+const commandBudget = 2 * time.Second
+
+// openRedis makes a client for the command line from a URL.
+func openRedis(url string) (redis.UniversalClient, error) {
+	if url == "" {
+		return nil, usagef(redisHint, "no Redis to talk to")
+	}
+	options, err := parseRedis(url)
+	if err != nil {
+		return nil, usagef(redisHint, "--redis: %s", strings.ReplaceAll(err.Error(), url, "the given value")) // it may hold a password
+	}
+	return redis.NewUniversalClient(lua.Tune(options, commandBudget)), nil
+}
+
+func parseRedis(url string) (*redis.UniversalOptions, error) {
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found {
+		return nil, errors.New("not a URL")
+	}
+	base, kind, _ := strings.Cut(scheme, "+")
+	switch kind {
+	case "":
+		o, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, err
+		}
+		return &redis.UniversalOptions{Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig}, nil
+	case "cluster":
+		o, err := redis.ParseClusterURL(base + "://" + rest)
+		if err != nil {
+			return nil, err
+		}
+		return &redis.UniversalOptions{Addrs: o.Addrs, IsClusterMode: true, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig}, nil
+	case "sentinel":
+		o, err := redis.ParseFailoverURL(base + "://" + rest)
+		if err != nil {
+			return nil, err
+		}
+		return &redis.UniversalOptions{
+			Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, Username: o.Username, Password: o.Password,
+			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, TLSConfig: o.TLSConfig,
+		}, nil
+	}
+	return nil, fmt.Errorf("unknown scheme %q", scheme)
+}

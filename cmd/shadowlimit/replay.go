@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/replay"
+)
+
+const replayDescription = `Runs both limiters over past traffic, in virtual time, and reports what the
+candidate (--to) would have done differently from the authoritative (--from).
+Nothing is deployed and nothing is changed.
+
+Limiters: fixed_window, fixed_window_anchored, sliding_window_log,
+sliding_window_counter, token_bucket, leaky_bucket, gcra, each written as
+name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
+
+Logs: common and combined access logs, JSON lines and CSV with a header line,
+plain or gzip, "-" for standard input. The key is the client address, or the
+field --key-field. Lines need not be in the order of time.
+
+Examples:
+  shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz
+  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 --time-field t_us -o json events.csv
+  zcat access.log.*.gz | shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 -`
+
+func replayCommand(io streams) *cli.Command {
+	return &cli.Command{
+		Name:        "replay",
+		Usage:       "run both limiters over an access log and report how they differ",
+		ArgsUsage:   "LOG...",
+		Description: replayDescription,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
+			&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
+			&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
+			&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
+			&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
+			&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
+			&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
+			&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
+			redisFlag(),
+			outputFlag(),
+		},
+		Action: func(c *cli.Context) error { return replayAction(c, io) },
+	}
+}
+
+func redisFlag() cli.Flag {
+	return &cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: "`URL` of Redis"}
+}
+
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"}
+}
+
+func replayAction(c *cli.Context, io streams) error {
+	options, err := replayOptionsOf(c)
+	if err != nil {
+		return err
+	}
+	return options.run(c.Context, io)
+}
+
+// replayOptions are the checked flags of replay.
+type replayOptions struct {
+	logs          []string
+	sides         [2]algorithms.Side
+	reader        accesslog.Config
+	store, redis  string
+	decisionsFile string
+	json          bool
+}
+
+func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
+	const hint = "see: shadowlimit replay --help"
+	o = replayOptions{
+		logs: c.Args().Slice(), store: c.String("store"), redis: c.String("redis"),
+		decisionsFile: c.String("decisions"), json: c.String("output") == "json",
+		reader: accesslog.Config{Fields: accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")}},
+	}
+	switch {
+	case c.String("from") == "" || c.String("to") == "":
+		return o, usagef(shortFormHint, "replay needs both --from and --to")
+	case len(o.logs) == 0:
+		return o, usagef("name log files, or - for standard input", "replay needs a log")
+	case c.String("output") != "json" && c.String("output") != "text":
+		return o, usagef(hint, "-o %s: want text or json", c.String("output"))
+	case o.store != "memory" && o.store != "redis":
+		return o, usagef(hint, "--store %s: want memory or redis", o.store)
+	}
+	if o.sides[algorithms.Authoritative], err = parseSide("from", c.String("from")); err != nil {
+		return o, err
+	}
+	if o.sides[algorithms.Candidate], err = parseSide("to", c.String("to")); err != nil {
+		return o, err
+	}
+	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
+		return o, usagef(hint, "--format: %v", err)
+	}
+	return o, nil
+}
+
+func (o replayOptions) run(ctx context.Context, io streams) (err error) {
+	pair, closePair, err := o.openPair()
+	if err != nil {
+		return err
+	}
+	defer closePair()
+	bar := newProgress(io.err)
+	defer bar.clear()
+	events, skipped, err := readLogs(ctx, o.logs, o.reader, io, bar)
+	if err != nil {
+		return err
+	}
+	decisions, closeDecisions, err := createFile(o.decisionsFile, io.out)
+	if err != nil {
+		return err
+	}
+	report, err := replay.Run(ctx, events, replay.Config{
+		Policy: "replay", Sides: o.sides, Pair: pair, Decisions: decisions,
+		Progress: func(judged, of int) { bar.show("replaying", int64(judged), int64(of)) },
+	})
+	if err = errors.Join(err, closeDecisions()); err != nil {
+		return err
+	}
+	bar.clear()
+	report.SkippedLines = skipped
+	return writeReport(io.out, report, o.json)
+}
+
+func writeReport(w io.Writer, report *replay.Report, asJSON bool) error {
+	if !asJSON {
+		return report.WriteText(w)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// openPair makes the store. In Redis every replay has a namespace of its own,
+// whose keys expire by themselves.
+func (o replayOptions) openPair() (algorithms.Pair, func(), error) {
+	if o.store == "memory" {
+		return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), func() {}, nil
+	}
+	client, err := openRedis(o.redis)
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, err := lua.New(client, lua.Config{Name: fmt.Sprintf("replay-%016x", rand.Uint64())})
+	return pair, func() { client.Close() }, err
+}
+
+// createFile creates the file of that name; "" is none, and "-" is out.
+func createFile(name string, out io.Writer) (io.Writer, func() error, error) {
+	nothing := func() error { return nil }
+	switch name {
+	case "":
+		return nil, nothing, nil
+	case "-":
+		return out, nothing, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, f.Close, nil
+}

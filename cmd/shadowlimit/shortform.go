@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N], such as fixed_window:60/1m or token_bucket:60/1m:burst=20"
+
+// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N].
+func parseSide(flag, s string) (algorithms.Side, error) {
+	side, err := splitSide(s)
+	if err == nil {
+		err = side.Algorithm.Validate(side.Limit)
+	}
+	if err != nil {
+		return side, usagef(shortFormHint, "--%s %s: %s", flag, s, strings.TrimPrefix(err.Error(), "algorithms: "))
+	}
+	side.ID = flag
+	return side, nil
+}
+
+func splitSide(s string) (side algorithms.Side, err error) {
+	name, rest, _ := strings.Cut(s, ":")
+	if side.Algorithm, err = algorithms.ByName(name); err != nil {
+		return side, err
+	}
+	if _, isLog := side.Algorithm.(algorithms.SlidingWindowLog); isLog {
+		side.Algorithm = algorithms.SlidingWindowLog{MaxEntries: -1} // the log file bounds it
+	}
+	budget, burst, hasBurst := strings.Cut(rest, ":")
+	requests, window, found := strings.Cut(budget, "/")
+	if !found {
+		return side, fmt.Errorf("no REQUESTS/WINDOW")
+	}
+	if side.Limit.Requests, err = parseCount("requests", requests); err != nil {
+		return side, err
+	}
+	if side.Limit.Window, err = algorithms.ParseWindow(window); err != nil {
+		return side, err
+	}
+	if hasBurst {
+		number, found := strings.CutPrefix(burst, "burst=")
+		if !found {
+			return side, fmt.Errorf("%q is not burst=N", burst)
+		}
+		side.Limit.Burst, err = parseCount("burst", number)
+	}
+	return side, err
+}
+
+func parseCount(what, s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil && strings.Trim(s, "0123456789") == "" && s != "":
+		return 0, fmt.Errorf("%s %s is too large", what, s)
+	case err != nil:
+		return 0, fmt.Errorf("%s %q is not a whole number", what, s)
+	case n < 1:
+		return 0, fmt.Errorf("%s must be at least 1", what)
+	}
+	return n, nil
+}

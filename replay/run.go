@@ -1,0 +1,123 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Config says what to replay the events through.
+type Config struct {
+	// Policy names the policy in the report and in the store.
+	Policy string
+	// Sides are the limiters, by role. Both are required.
+	Sides [2]algorithms.Side
+	// Pair judges. Its store must be empty under Policy.
+	Pair algorithms.Pair
+	// Decisions, if set, receives a line of JSON per charge.
+	Decisions io.Writer
+	// Progress, if set, is called now and then with the number of charges judged.
+	Progress func(judged, of int)
+}
+
+// batch is how many charges one Evaluate carries: enough to fill a pipeline to
+// Redis, few enough to stay in the processor's cache.
+const batch = 256
+
+// Run replays the events, which it sorts, and returns the report. A side that
+// cannot decide, because its store fails, ends the replay with an error.
+func Run(ctx context.Context, events *Events, cfg Config) (*Report, error) {
+	events.sort()
+	r := newRun(events, cfg)
+	for from := 0; from < len(events.list); from += batch {
+		to := min(from+batch, len(events.list))
+		if err := r.judge(ctx, events.list[from:to]); err != nil {
+			return nil, err
+		}
+		if cfg.Progress != nil {
+			cfg.Progress(to, len(events.list))
+		}
+	}
+	if err := r.decisions.Flush(); err != nil {
+		return nil, fmt.Errorf("replay: write decisions: %w", err)
+	}
+	return r.report(), nil
+}
+
+type run struct {
+	events    *Events
+	cfg       Config
+	charges   []algorithms.Charge
+	into      [][2]algorithms.Observation
+	decisions *bufio.Writer
+	lines     decisionLines
+	total     divergence.Tally
+	keys      []keyTally
+	timeline  timeline
+}
+
+type keyTally struct{ newlyDenied, newlyAllowed int64 }
+
+func newRun(events *Events, cfg Config) *run {
+	r := &run{
+		events: events, cfg: cfg,
+		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
+		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
+	}
+	for i := range r.charges {
+		r.charges[i] = algorithms.Charge{Policy: cfg.Policy, Sides: cfg.Sides}
+	}
+	out := cfg.Decisions
+	if out == nil {
+		out = io.Discard
+	} else {
+		r.lines = newDecisionLines(events.keys)
+	}
+	r.decisions = bufio.NewWriterSize(out, 1<<16)
+	return r
+}
+
+func (r *run) judge(ctx context.Context, events []event) error {
+	charges := r.charges[:len(events)]
+	for i, e := range events {
+		charges[i].Key = r.events.keys[e.key]
+		charges[i].Cost = e.cost
+		charges[i].At = time.UnixMicro(e.at)
+	}
+	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	for i, e := range events {
+		if err := r.count(e, &r.into[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) count(e event, o *[2]algorithms.Observation) error {
+	for role := range o {
+		if err := o[role].Err; err != nil {
+			return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
+		}
+	}
+	outcome := divergence.Compare(o)
+	r.total[outcome]++
+	switch outcome {
+	case divergence.NewlyDenied:
+		r.keys[e.key].newlyDenied++
+	case divergence.NewlyAllowed:
+		r.keys[e.key].newlyAllowed++
+	}
+	r.timeline.add(e.at, outcome)
+	if r.lines.keys == nil {
+		return nil
+	}
+	_, err := r.decisions.Write(r.lines.line(e, o))
+	return err
+}

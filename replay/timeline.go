@@ -1,0 +1,40 @@
+package replay
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// columns of the chart over time.
+const columns = 60
+
+// timeline counts outcomes in equal spans between the first and last event.
+type timeline struct {
+	first, span int64 // microseconds
+	tallies     [columns]divergence.Tally
+}
+
+func newTimeline(sorted []event) timeline {
+	if len(sorted) == 0 {
+		return timeline{span: 1}
+	}
+	first, last := sorted[0].at, sorted[len(sorted)-1].at
+	return timeline{first: first, span: max(1, (last-first)/columns+1)}
+}
+
+func (t *timeline) add(at int64, o divergence.Outcome) {
+	t.tallies[(at-t.first)/t.span][o]++
+}
+
+// Span returns the time that a column covers.
+func (t *timeline) Span() time.Duration { return time.Duration(t.span) * time.Microsecond }
+
+// counts returns one outcome's count per column, and the largest.
+func (t *timeline) counts(o divergence.Outcome) (counts [columns]int64, peak int64) {
+	for i := range t.tallies {
+		counts[i] = t.tallies[i][o]
+		peak = max(peak, counts[i])
+	}
+	return counts, peak
+}

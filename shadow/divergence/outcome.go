@@ -1,0 +1,51 @@
+package divergence
+
+import "github.com/shadowlimit/shadowlimit/algorithms"
+
+// Outcome is what one paired evaluation showed.
+type Outcome int
+
+const (
+	AgreeAllow Outcome = iota
+	AgreeDeny
+	NewlyDenied        // the authoritative allows, the candidate denies
+	NewlyAllowed       // the authoritative denies, the candidate allows
+	CandidateError     // the candidate did not decide
+	AuthoritativeError // the authoritative did not decide
+	Inconclusive       // a side was skipped or degraded
+	outcomes           = iota
+)
+
+var outcomeNames = [outcomes]string{
+	"agree_allow", "agree_deny", "newly_denied", "newly_allowed",
+	"candidate_error", "authoritative_error", "inconclusive",
+}
+
+// String returns the name as in metrics and JSON.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// Compare judges the observations of one charge, by role.
+func Compare(o *[2]algorithms.Observation) Outcome {
+	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
+	switch {
+	case skipped(authoritative) || skipped(candidate):
+		return Inconclusive
+	case authoritative.Err != nil:
+		return AuthoritativeError
+	case candidate.Err != nil:
+		return CandidateError
+	}
+	switch a, c := authoritative.Decision.Allowed, candidate.Decision.Allowed; {
+	case a && c:
+		return AgreeAllow
+	case a:
+		return NewlyDenied
+	case c:
+		return NewlyAllowed
+	}
+	return AgreeDeny
+}
+
+func skipped(o *algorithms.Observation) bool {
+	return o.Degraded || o.Err == algorithms.ErrAbsent
+}
