@@ -7,15 +7,17 @@ import (
 	"encoding/hex"
 	"hash/fnv"
 	"strings"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // maxKeyBytes is the longest key stored in clear.
 const maxKeyBytes = 256
 
-// recordKey returns the Redis key of a record. Braces in a key do no harm: the
-// hash tag is what stands between the first { and the first } after it, and the
-// keys of one record share that.
-func (p *Pair) recordKey(policy, key string) string {
+// RecordKey returns the Redis key of the record of a policy's key. Braces in a key
+// do no harm: the hash tag is what stands between the first { and the first }
+// after it, and the keys of one record share that.
+func (p *Pair) RecordKey(policy, key string) string {
 	return "shadowlimit:{" + p.name + ":" + policy + ":" + p.storedKey(key) + "}"
 }
 
@@ -33,7 +35,12 @@ func (p *Pair) storedKey(key string) string {
 	return key
 }
 
-// logKey returns the key of a side's sorted set beside the record.
+// LogKey returns the Redis key of the sorted set that a side with a sliding window
+// log keeps beside the record.
+func (p *Pair) LogKey(policy, key, id string) string {
+	return logKey(p.RecordKey(policy, key), partName(id, algorithms.SlidingWindowLog{}.Name()))
+}
+
 func logKey(record, part string) string { return record + ":log:" + part }
 
 // revision is part of every part's name: raise it when the meaning of a stored

@@ -105,7 +105,7 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 	*into = [2]algorithms.Observation{}
 	refused := checkCharge(c)
 	out := call{into: into}
-	record := p.recordKey(c.Policy, c.Key)
+	record := p.RecordKey(c.Policy, c.Key)
 	keys := []any{record}
 	var sides []any
 	var names [2]string

@@ -23,9 +23,6 @@ const (
 type Backend struct {
 	Name string
 	Pair algorithms.Pair
-	// Expire, if the store forgets records by itself, makes it forget the record
-	// of a charge whose parts are all as if never used.
-	Expire func(algorithms.Charge)
 }
 
 // Differential runs at least steps steps of traces, beginning with seed, through
@@ -73,9 +70,6 @@ func differTrace(seed uint64, backends []Backend) error {
 		for _, b := range backends {
 			if err := b.differ(charges, steps); err != nil {
 				return fmt.Errorf("seed %d, after step %d: %s: %w", seed, done, b.Name, err)
-			}
-			if last := charges[batchSteps-1]; b.Expire != nil && trace.model.Unused(last) {
-				b.Expire(last)
 			}
 		}
 	}

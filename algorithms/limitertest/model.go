@@ -75,18 +75,3 @@ func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side)
 func names(p modelPart, s algorithms.Side) bool {
 	return s.Present() && p.id == s.Name() && p.algorithm == s.Algorithm.Name()
 }
-
-// Unused reports whether every part of the charge's key belongs to one of its
-// sides and is as if never used at the charge's instant.
-func (m *Model) Unused(c algorithms.Charge) bool {
-	for _, p := range m.records[modelKey{c.Policy, c.Key}] {
-		idle := false
-		for _, s := range c.Sides {
-			idle = idle || names(p, s) && p.oracle.Unused(s.Limit, c.At.UnixMicro())
-		}
-		if !idle {
-			return false
-		}
-	}
-	return true
-}

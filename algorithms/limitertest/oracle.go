@@ -75,11 +75,6 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	return d
 }
 
-// Unused reports whether at that instant the key is as if never used.
-func (o *Oracle) Unused(l algorithms.Limit, at int64) bool {
-	return !o.used || at >= o.last && o.rule.unused(l, at)
-}
-
 // wait counts from the given instant what the rule counts from the judged one.
 func wait(us, now, at int64) time.Duration {
 	if us == 0 {

@@ -1,0 +1,64 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+var (
+	steps = flag.Int("steps", 20_000, "boundary-biased steps of the differential test")
+	seed  = flag.Uint64("seed", 1, "of the first trace of the differential test")
+)
+
+// longBudget is for tests of answers, not of time, on a busy machine.
+const longBudget = 30 * time.Second
+
+// newPair returns a pair in a namespace that nobody else has, and its client.
+func newPair(t testing.TB, addr string) (*lua.Pair, redis.UniversalClient) {
+	t.Helper()
+	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, longBudget))
+	t.Cleanup(func() { client.Close() })
+	pair, err := lua.New(client, lua.Config{Name: fmt.Sprintf("test-%016x", rand.Uint64())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair, client
+}
+
+// TestDifferential holds the Go pair, the Lua pair on real Redis and the Lua
+// pair on miniredis against the oracle, on the same traces.
+func TestDifferential(t *testing.T) {
+	list, err := servers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backends := []limitertest.Backend{{Name: "memory", Pair: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}}
+	for _, s := range list {
+		pair, _ := newPair(t, s.addr)
+		backends = append(backends, limitertest.Backend{Name: "lua on redis, " + s.way, Pair: pair})
+	}
+	pair, _ := newPair(t, miniredis.RunT(t).Addr())
+	backends = append(backends, limitertest.Backend{Name: "lua on miniredis", Pair: pair})
+	limitertest.Differential(t, *seed, *steps, backends...)
+}
+
+func TestRedisKeepsTheLaws(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		pair, _ := newPair(t, s.addr)
+		for _, a := range algorithms.All {
+			t.Run(a.Name(), func(t *testing.T) {
+				limitertest.Run(t, limitertest.Subject{Algorithm: a, New: func(testing.TB) algorithms.Pair { return pair }})
+			})
+		}
+	})
+}
