@@ -1,6 +1,9 @@
 package algorithms
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // The token bucket, the GCRA and the leaky bucket keep one number: the debt D, in
 // units of which a token is w and of which l drain per microsecond, where l/w is
@@ -20,29 +23,37 @@ type bucket struct {
 func (b bucket) terms() Terms { return Terms{b.burst, b.token, b.drain} }
 
 func newBucket(l Limit) bucket {
-	g := gcd(l.Requests, l.micros())
-	b := bucket{drain: l.Requests / g, token: l.micros() / g, burst: l.Capacity()}
+	b := bucket{drain: 1, token: l.micros() / l.Requests, burst: l.Capacity()}
+	if b.token*l.Requests != l.micros() { // most limits divide their window
+		g := gcd(l.Requests, l.micros())
+		b.drain, b.token = l.Requests/g, l.micros()/g
+	}
 	b.capacity = b.burst * b.token
 	return b
 }
 
 // validBucket checks that B*w + l <= 2^53 and that a full bucket drains in
-// finite time.
+// finite time. It is part of every step, hence products instead of quotients.
 func validBucket(algorithm string, l Limit) (bucket, error) {
 	if err := l.validate(algorithm); err != nil {
 		return bucket{}, err
 	}
 	b := newBucket(l)
-	if most := (maxExact - b.drain) / b.token; b.burst > most {
-		if l.Burst == 0 || most == 0 {
-			return b, refuse(algorithm, l, "too fine to be exact: take requests and a window that share larger factors (%s does), or a shorter window", roundLimit(l))
-		}
-		return b, refuse(algorithm, l, "too large to be exact: lower burst to at most %d", most)
+	if hi, lo := bits.Mul64(uint64(b.burst), uint64(b.token)); hi != 0 || lo > uint64(maxExact-b.drain) {
+		return b, b.refuse(algorithm, l)
 	}
-	if b.capacity/b.drain > maxTicks {
+	if b.drain < maxExact/maxTicks && b.capacity > maxTicks*b.drain {
 		return b, refuse(algorithm, l, "a full burst would drain for over 35 years: lower burst to at most %d", max(1, maxTicks/b.token*b.drain))
 	}
 	return b, nil
+}
+
+func (b bucket) refuse(algorithm string, l Limit) error {
+	most := (maxExact - b.drain) / b.token
+	if l.Burst == 0 || most == 0 {
+		return refuse(algorithm, l, "too fine to be exact: take requests and a window that share larger factors (%s does), or a shorter window", roundLimit(l))
+	}
+	return refuse(algorithm, l, "too large to be exact: lower burst to at most %d", most)
 }
 
 // roundLimit rounds requests to one significant digit: a limit near l that is
@@ -66,18 +77,18 @@ func (b bucket) debt(s State, now int64) int64 {
 		debt = min(ceilDiv(debt, s.Aux), b.burst) * b.token
 	}
 	debt = min(debt, b.capacity)
-	elapsed := now - s.Last
-	if elapsed >= ceilDiv(debt, b.drain) {
+	hi, drained := bits.Mul64(uint64(now-s.Last), uint64(b.drain))
+	if hi != 0 || drained >= uint64(debt) {
 		return 0
 	}
-	return debt - elapsed*b.drain
+	return debt - int64(drained)
 }
 
 // step judges a charge as all buckets do.
 func (b bucket) step(s State, cost, at int64) (State, Decision) {
 	now := s.now(at)
 	debt := b.debt(s, now)
-	d := Decision{Limit: b.burst, Allowed: admits(cost, (b.capacity-debt)/b.token)}
+	d := Decision{Limit: b.burst, Allowed: cost == 0 || cost <= b.burst && cost*b.token <= b.capacity-debt}
 	switch {
 	case d.Allowed && cost > 0:
 		debt += cost * b.token

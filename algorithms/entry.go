@@ -25,25 +25,50 @@ type part struct {
 // judge steps both sides, the enforced one first, and reports whether the
 // record changed. An error of one side leaves the other's part as it is.
 func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observation) bool {
-	charged := [2]part{e.part(names[0]), e.part(names[1])}
-	changed := false
-	for _, r := range [2]Role{c.Enforced, c.Enforced.Other()} {
-		if !c.Sides[r].Present() {
-			into[r] = Observation{Err: ErrAbsent}
-			continue
+	first, second := c.Enforced, c.Enforced.Other()
+	old := e.parts
+	settled := e.arrange(names[first], names[second])
+	when := time.UnixMicro(at)
+	changed := e.step(0, c, first, names[first], at, when, &into[first])
+	changed = e.step(1, c, second, names[second], at, when, &into[second]) || changed
+	switch {
+	case changed:
+		if !settled {
+			e.settle(old, names)
 		}
-		next, d, err := c.Sides[r].Algorithm.Step(charged[r].state, c.Sides[r].Limit, c.Cost, at)
-		into[r] = Observation{Decision: d, Err: err, At: time.UnixMicro(at)}
-		if err == nil && d.Allowed && c.Cost > 0 {
-			charged[r] = part{names[r], next}
-			changed = true
-		}
-	}
-	if changed {
-		e.store(charged[c.Enforced], charged[c.Enforced.Other()], names)
-		e.note(c, charged, at, into)
+		e.note(c, names, at, into)
+	case !settled:
+		e.parts = old
 	}
 	return changed
+}
+
+// arrange puts the charged parts where step finds them and reports whether that
+// is where the record has them anyway.
+func (e *entry) arrange(first, second partName) (settled bool) {
+	if e.parts[0].name == first && first != noPart && (second == noPart || e.parts[1].name == second) {
+		return true
+	}
+	e.parts = [2]part{e.part(first), e.part(second)}
+	return false
+}
+
+// step judges one side on its part of the record and reports whether that changed.
+func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when time.Time, o *Observation) bool {
+	side := &c.Sides[r]
+	if name == noPart {
+		*o = Observation{Err: ErrAbsent}
+		return false
+	}
+	var next State
+	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
+	o.At, o.Took, o.Degraded = when, 0, false
+	if o.Err != nil || !o.Decision.Allowed || c.Cost == 0 {
+		return false
+	}
+	p := &e.parts[slot]
+	p.name, p.state = name, next
+	return true
 }
 
 // part returns the part of that name; one without a name if there is none.
@@ -56,8 +81,10 @@ func (e *entry) part(name partName) part {
 	return part{}
 }
 
-func (e *entry) store(first, second part, names [2]partName) {
-	old := e.parts
+// settle closes the gaps that arrange left, and keeps of the old parts that were
+// not charged what there is room for.
+func (e *entry) settle(old [2]part, names [2]partName) {
+	charged := e.parts
 	e.parts = [2]part{}
 	n := 0
 	keep := func(p part) {
@@ -66,8 +93,8 @@ func (e *entry) store(first, second part, names [2]partName) {
 			n++
 		}
 	}
-	keep(first)
-	keep(second)
+	keep(charged[0])
+	keep(charged[1])
 	for _, p := range old {
 		if p.name != names[0] && p.name != names[1] {
 			keep(p)
@@ -77,7 +104,7 @@ func (e *entry) store(first, second part, names [2]partName) {
 
 // note works out when the record is idle and when it is free. The instants of
 // before stand where a part was not judged now.
-func (e *entry) note(c *Charge, charged [2]part, at int64, into *[2]Observation) {
+func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observation) {
 	idle, free, judged := at, at, 0
 	e.spent = 0
 	for r := range into {
@@ -89,14 +116,19 @@ func (e *entry) note(c *Charge, charged [2]part, at int64, into *[2]Observation)
 		e.spent = max(e.spent, d.Limit-d.Remaining)
 		idle = max(idle, at+micros(d.ResetAfter))
 		if d.Remaining == 0 {
-			_, d, _ := c.Sides[r].Algorithm.Step(charged[r].state, c.Sides[r].Limit, 1, at)
-			free = max(free, at+micros(d.RetryAfter))
+			free = max(free, at+micros(e.retryOfOne(&c.Sides[r], names[r], at)))
 		}
 	}
 	if judged < len(into) {
 		idle, free = max(idle, e.idleAt), max(free, e.freeAt)
 	}
 	e.idleAt, e.freeAt = idle, free
+}
+
+// retryOfOne returns the wait for a cost of 1 on a side that has nothing left.
+func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
+	_, d, _ := side.Algorithm.Step(e.part(name).state, side.Limit, 1, at)
+	return d.RetryAfter
 }
 
 // lessIndebted reports whether e is nearer to idle than other; of two that are

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -106,14 +105,14 @@ func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Obser
 }
 
 func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
-	if err := c.CheckSides(); err != nil {
-		into[0], into[1] = Observation{Err: err}, Observation{Err: err}
+	names, ok := m.parts.ofCharge(c)
+	if !ok {
+		into[0], into[1] = Observation{Err: ErrSameID}, Observation{Err: ErrSameID}
 		return
 	}
 	key := recordKey{c.Policy, c.Key}
 	hash := maphash.Comparable(m.seed, key)
 	sh := &m.shards[hash%uint64(len(m.shards))]
-	names := m.parts.ofCharge(c)
 
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -175,57 +174,4 @@ func (m *Memory) instant(at time.Time) int64 {
 		return m.startUS + int64(time.Since(m.start)/time.Microsecond)
 	}
 	return at.UnixMicro()
-}
-
-// partName is the number of a side's id and algorithm: parts are compared for
-// every charge, and a number compares faster than two strings.
-type partName uint32
-
-const noPart partName = 0
-
-// partNames numbers the parts seen. Sides come from configuration, so there are
-// few; the table only grows.
-type partNames struct {
-	mu    sync.Mutex
-	known atomic.Pointer[[]partID]
-}
-
-type partID struct{ id, algorithm string }
-
-func (p *partNames) ofCharge(c *Charge) (names [2]partName) {
-	for r := range c.Sides {
-		if c.Sides[r].Present() {
-			names[r] = p.of(partID{c.Sides[r].Name(), c.Sides[r].Algorithm.Name()})
-		}
-	}
-	return names
-}
-
-func (p *partNames) of(id partID) partName {
-	known := p.known.Load()
-	if known != nil {
-		for i := range *known {
-			if (*known)[i] == id {
-				return partName(i + 1)
-			}
-		}
-	}
-	return p.add(id)
-}
-
-func (p *partNames) add(id partID) partName {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var list []partID
-	if known := p.known.Load(); known != nil {
-		list = append(list, *known...)
-	}
-	for i := range list {
-		if list[i] == id {
-			return partName(i + 1)
-		}
-	}
-	list = append(list, id)
-	p.known.Store(&list)
-	return partName(len(list))
 }

@@ -65,7 +65,7 @@ func warn(o clientOptions) (warnings []string) {
 	add(!o.contextTimeout, "ContextTimeoutEnabled is off: a context's deadline does not end a call under way; set true")
 	add(o.read <= 0 || o.read > slowCommand, "ReadTimeout is %s: a Redis that hangs holds every request that long; set the limiter's budget, such as %s", o.read, DefaultBudget)
 	add(o.write <= 0 || o.write > slowCommand, "WriteTimeout is %s: a Redis that hangs holds every request that long; set the limiter's budget, such as %s", o.write, DefaultBudget)
-	add(o.pool > slowCommand, "PoolTimeout is %s: requests queue that long for a connection; set the limiter's budget, such as %s", o.pool, DefaultBudget)
+	add(o.pool <= 0 || o.pool > slowCommand, "PoolTimeout is %s (0: the default): requests queue that long for a connection; set the limiter's budget, such as %s", o.pool, DefaultBudget)
 	add(o.dial > slowDial, "DialTimeout is %s: an unreachable Redis holds a request that long; set %s or less", o.dial, 5*DefaultBudget)
 	add(o.dialerRetries > 1, "DialerRetries is %d: an unreachable Redis is dialled that often for one request; set 1", o.dialerRetries)
 	return warnings

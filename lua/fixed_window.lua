@@ -1,12 +1,10 @@
 -- fixed_window counts in windows aligned to the Unix epoch, [kW, (k+1)W).
 -- State: last is the last admitted instant, used the count of its window.
-local function fixed_window(s, l, cost, at)
-  local requests, window = l[1], l[2]
-  local now = now_of(s, at)
+local function fixed_window(last, used, aux, seq, requests, window, tick, cost, at)
+  local now = now_of(last, used, at)
   local start = now - now % window
-  local used, d = s.used, nil
-  if s.last < start then used = 0 end
-  used, d = count_in_window(used, requests, cost, start + window - at)
-  if d.allowed and cost > 0 then s = {last = now, used = used, aux = 0, seq = 0} end
-  return s, d
+  local allowed, remaining, retry, reset
+  if last < start then used = 0 end
+  used, allowed, remaining, retry, reset = count_in_window(used, requests, cost, start + window - at)
+  return allowed, remaining, retry, reset, 0, now, used, 0, 0
 end

@@ -1,7 +1,6 @@
 -- gcra: the theoretical arrival time is the instant at which the debt is gone,
 -- and a cell conforms if that is at most burst*T ahead.
-local function gcra(s, l, cost, at)
-  local d
-  s, d = bucket(s, l, cost, at)
-  return s, d
+local function gcra(...)
+  local allowed, remaining, retry, reset, _, last, used, aux, seq = bucket(...)
+  return allowed, remaining, retry, reset, 0, last, used, aux, seq
 end

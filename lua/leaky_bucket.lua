@@ -1,7 +1,6 @@
 -- leaky_bucket holds an admitted charge until the backlog in front of it is gone.
-local function leaky_bucket(s, l, cost, at)
-  local d, backlog
-  s, d, backlog = bucket(s, l, cost, at)
-  if d.allowed then d.delay = backlog end
-  return s, d
+local function leaky_bucket(...)
+  local allowed, remaining, retry, reset, delay, last, used, aux, seq = bucket(...)
+  if not allowed then delay = 0 end
+  return allowed, remaining, retry, reset, delay, last, used, aux, seq
 end

@@ -61,7 +61,7 @@ func text(names ...string) string {
 	}
 	add("prelude")
 	added := map[string]bool{}
-	var sides []string
+	var steps, logKeys []string
 	logKey := 2
 	for _, name := range names {
 		if name == "" {
@@ -73,14 +73,15 @@ func text(names ...string) string {
 				add(f)
 			}
 		}
-		side := "{step = " + name + "}"
+		steps = append(steps, name)
 		if hasLog(name) {
-			side = fmt.Sprintf("{step = %s, log = %d}", name, logKey)
+			logKeys = append(logKeys, fmt.Sprint(logKey))
 			logKey++
+		} else {
+			logKeys = append(logKeys, "0") // no such key
 		}
-		sides = append(sides, side)
 	}
-	fmt.Fprintf(&b, "local sides = {%s}\n", strings.Join(sides, ", "))
+	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(steps, ", "), strings.Join(logKeys, ", "))
 	add("pair")
 	return b.String()
 }

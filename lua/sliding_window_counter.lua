@@ -3,55 +3,47 @@
 -- prev*(W-e) + (curr+c)*W <= L*W. State: last is the last admitted instant, used
 -- the count of its window, aux the count of the window before.
 
-local function counter_at(s, l, now)
-  local c = {requests = l[1], window = l[2], tick = l[3], prev = 0, curr = 0}
-  local t = floor_div(now, c.tick)
-  c.elapsed = t % c.window
-  c.start = t - c.elapsed
-  local last = floor_div(s.last, c.tick)
-  if last >= c.start then
-    c.prev, c.curr = s.aux, s.used
-  elseif last >= c.start - c.window then
-    c.prev = s.used
-  end
-  return c
-end
-
 -- free_of returns the largest cost admitted now. Where a larger limit before
 -- makes the product round, the rounded one is as much too large.
-local function free_of(c)
-  return math.max(0, c.requests - c.curr - ceil_div(c.prev * (c.window - c.elapsed), c.window))
+local function free_of(requests, window, elapsed, prev, curr)
+  return math.max(0, requests - curr - ceil_div(prev * (window - elapsed), window))
 end
 
 -- admits_at returns the first tick that admits a cost denied now.
-local function admits_at(c, cost)
-  local spare = c.requests - c.curr - cost
-  if spare >= 0 and c.prev > 0 then
-    local e = c.window - floor_div(spare * c.window, c.prev)
-    if e < c.window then return c.start + e end
+local function admits_at(requests, window, start, prev, curr, cost)
+  local spare = requests - curr - cost
+  if spare >= 0 and prev > 0 then
+    local e = window - floor_div(spare * window, prev)
+    if e < window then return start + e end
   end
-  local next_start = c.start + c.window
-  if c.curr == 0 then return next_start end
-  return next_start + math.max(0, c.window - floor_div((c.requests - cost) * c.window, c.curr))
+  local next_start = start + window
+  if curr == 0 then return next_start end
+  return next_start + math.max(0, window - floor_div((requests - cost) * window, curr))
 end
 
--- unused_at returns the first tick at which nothing counts any more.
-local function unused_at(c)
-  if c.curr > 0 then return c.start + 2 * c.window end
-  return c.start + c.window
-end
-
-local function sliding_window_counter(s, l, cost, at)
-  local now = now_of(s, at)
-  local c = counter_at(s, l, now)
-  local d = {allowed = admits(cost, free_of(c)), retry = 0, reset = 0, delay = 0}
-  if d.allowed and cost > 0 then
-    c.curr = c.curr + cost
-    s = {last = now, used = c.curr, aux = c.prev, seq = 0}
-  elseif not d.allowed then
-    d.retry = cost > c.requests and NEVER or admits_at(c, cost) * c.tick - at
+local function sliding_window_counter(last, used, aux, seq, requests, window, tick, cost, at)
+  local now = now_of(last, used, at)
+  local t = floor_div(now, tick)
+  local elapsed = t % window
+  local start, prev, curr = t - elapsed, 0, 0
+  local last_tick = floor_div(last, tick)
+  if last_tick >= start then
+    prev, curr = aux, used
+  elseif last_tick >= start - window then
+    prev = used
   end
-  d.remaining = free_of(c)
-  if c.curr > 0 or c.prev > 0 then d.reset = unused_at(c) * c.tick - at end
-  return s, d
+  local allowed, retry, reset = cost == 0 or cost <= free_of(requests, window, elapsed, prev, curr), 0, 0
+  if allowed then
+    curr = curr + cost
+  elseif cost > requests then
+    retry = NEVER
+  else
+    retry = admits_at(requests, window, start, prev, curr, cost) * tick - at
+  end
+  if curr > 0 then
+    reset = (start + 2 * window) * tick - at
+  elseif prev > 0 then
+    reset = (start + window) * tick - at
+  end
+  return allowed, free_of(requests, window, elapsed, prev, curr), retry, reset, 0, now, curr, prev, 0
 end

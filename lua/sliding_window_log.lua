@@ -34,33 +34,30 @@ local function freed_at(key, index, need)
   end
 end
 
-local function sliding_window_log(s, l, cost, at, key)
-  local requests, window, max_entries = l[1], l[2], l[3]
-  local held, expired = redis.call('ZCARD', key), {}
-  local now = now_of(s, at)
-  if s.used == 0 then
+local function sliding_window_log(last, used, aux, seq, requests, window, max_entries, cost, at, key)
+  local now = now_of(last, used, at)
+  local held, expired, left_over = redis.call('ZCARD', key), {}, used == 0
+  if left_over then
     held = 0
   else
-    if held ~= s.aux then s.used = cost_of(redis.call('ZRANGE', key, '0', '-1')) end
+    if held ~= aux then used = cost_of(redis.call('ZRANGE', key, '0', '-1')) end
     expired = redis.call('ZRANGEBYSCORE', key, '-inf', whole(now - window))
+    used = used - cost_of(expired)
   end
-  local used, last = s.used - cost_of(expired), s.last
   local live = held - #expired
-  local d = {allowed = admits(cost, requests - used), retry = 0, reset = 0, delay = 0}
-  if d.allowed and cost > 0 then
+  local allowed, retry, reset = cost == 0 or cost <= requests - used, 0, 0
+  if allowed and cost > 0 then
     if live >= max_entries then error({err = 'LOGFULL'}) end
-    if s.used == 0 then
+    if left_over then
       redis.call('DEL', key)
     elseif #expired > 0 then
       redis.call('ZREMRANGEBYSCORE', key, '-inf', whole(now - window))
     end
-    redis.call('ZADD', key, whole(now), whole(now) .. ':' .. whole(s.seq + 1) .. ':' .. whole(cost))
+    redis.call('ZADD', key, whole(now), whole(now) .. ':' .. whole(seq + 1) .. ':' .. whole(cost))
     used, last = used + cost, now
-    s = {last = now, used = used, aux = live + 1, seq = s.seq + 1}
-  elseif not d.allowed then
-    d.retry = cost > requests and NEVER or freed_at(key, #expired, used + cost - requests) + window - at
+  elseif not allowed then
+    retry = cost > requests and NEVER or freed_at(key, #expired, used + cost - requests) + window - at
   end
-  d.remaining = math.max(0, requests - used)
-  if used > 0 then d.reset = last + window - at end
-  return s, d
+  if used > 0 then reset = last + window - at end
+  return allowed, math.max(0, requests - used), retry, reset, 0, now, used, live + 1, seq + 1
 end

@@ -1,15 +1,14 @@
 -- count_in_window judges a cost in a window that holds used units and is over
--- after to_end microseconds. It returns the units held after the decision.
+-- after to_end microseconds. A cost of 0 is a peek and always allowed.
 local function count_in_window(used, requests, cost, to_end)
-  local d = {allowed = admits(cost, requests - used), retry = 0, reset = 0, delay = 0}
-  if d.allowed then
+  local allowed, retry, reset = cost == 0 or cost <= requests - used, 0, 0
+  if allowed then
     used = used + cost
   elseif cost > requests then
-    d.retry = NEVER
+    retry = NEVER
   else
-    d.retry = to_end
+    retry = to_end
   end
-  d.remaining = math.max(0, requests - used)
-  if used > 0 then d.reset = to_end end
-  return used, d
+  if used > 0 then reset = to_end end
+  return used, allowed, math.max(0, requests - used), retry, reset
 end

@@ -1,0 +1,40 @@
+GO          ?= go
+# Steps of the differential test: in `make test`, and in `make oracle`.
+STEPS       ?= 200000
+ORACLE_STEPS ?= 10000000
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+COMPONENTS  := .components.env
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+.PHONY: build
+build: ## build ./shadowlimit
+	$(GO) build -o shadowlimit ./cmd/shadowlimit
+
+.PHONY: test
+test: components ## run every test, on a real Redis too; gets what it needs and says what it does
+	$(GO) test ./...
+	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -steps $(STEPS)
+
+.PHONY: check
+check: components ## gofmt, vet, staticcheck, and every test with the race detector
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these'; exit 1; }
+	$(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
+	cd integration && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
+	$(GO) test -race -shuffle=on ./...
+	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m
+
+.PHONY: oracle
+oracle: components ## hold Go, Redis and miniredis against the oracle for ORACLE_STEPS steps (10 million)
+	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 0 -v -run TestDifferential -steps $(ORACLE_STEPS)
+
+.PHONY: bench
+bench: components ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem/...
+	. ./$(COMPONENTS) && cd integration && $(GO) test -run '^$$' -bench . -benchmem
+
+.PHONY: components
+components:
+	@scripts/components.sh $(COMPONENTS)

@@ -1,0 +1,72 @@
+package algorithms
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// partName stands for a side's id and algorithm: parts are compared for every
+// charge, and numbers compare faster than strings. 0 is no part.
+type partName struct{ id, algorithm uint32 }
+
+var noPart partName
+
+// partNames numbers the ids and algorithms seen. Sides come from configuration,
+// so there are few; the table only grows.
+type partNames struct {
+	mu    sync.Mutex
+	known atomic.Pointer[[]namedPart]
+}
+
+type namedPart struct {
+	id, algorithm string // as the side has them: the id may be ""
+	name          partName
+}
+
+// ofCharge returns the names of the charge's parts, by role, and whether they
+// can share a record.
+func (p *partNames) ofCharge(c *Charge) (names [2]partName, ok bool) {
+	for r := range c.Sides {
+		if c.Sides[r].Present() {
+			names[r] = p.of(c.Sides[r].ID, c.Sides[r].Algorithm.Name())
+		}
+	}
+	return names, names[0].id != names[1].id || names[0] == noPart
+}
+
+func (p *partNames) of(id, algorithm string) partName {
+	if known := p.known.Load(); known != nil {
+		for i := range *known {
+			if k := &(*known)[i]; k.algorithm == algorithm && k.id == id {
+				return k.name
+			}
+		}
+	}
+	return p.add(id, algorithm)
+}
+
+func (p *partNames) add(id, algorithm string) partName {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []namedPart
+	if known := p.known.Load(); known != nil {
+		list = append(list, *known...)
+	}
+	full := id
+	if id == "" {
+		full = algorithm
+	}
+	next := uint32(len(list) + 1)
+	name := partName{next, next}
+	for _, k := range list {
+		if k.id == full || k.id == "" && k.algorithm == full {
+			name.id = k.name.id
+		}
+		if k.algorithm == algorithm {
+			name.algorithm = k.name.algorithm
+		}
+	}
+	list = append(list, namedPart{id, algorithm, name})
+	p.known.Store(&list)
+	return name
+}

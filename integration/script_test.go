@@ -1,0 +1,275 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// eachStore runs a test on every real server and on miniredis, whose records are
+// text where Redis has struct.
+func eachStore(t *testing.T, test func(t *testing.T, addr string)) {
+	eachServer(t, func(t *testing.T, s server) { test(t, s.addr) })
+	t.Run("miniredis", func(t *testing.T) { test(t, miniredis.RunT(t).Addr()) })
+}
+
+func limitOf(a algorithms.Algorithm) algorithms.Limit {
+	l := algorithms.Limit{Requests: 10, Window: time.Minute}
+	if a.Validate(l) != nil {
+		l.Burst = 5
+	}
+	return l
+}
+
+// charge makes a charge of 1 at whole seconds after noon; at below 0 is the
+// server's time.
+func charge(key string, at int, sides ...algorithms.Algorithm) algorithms.Charge {
+	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1}
+	if at >= 0 {
+		c.At = time.Date(2026, 1, 2, 12, 0, at, 0, time.UTC)
+	}
+	for i, a := range sides {
+		c.Sides[i] = algorithms.Side{ID: [2]string{"today", "tomorrow"}[i], Algorithm: a, Limit: limitOf(a)}
+	}
+	return c
+}
+
+func evaluate(t testing.TB, pair algorithms.Pair, charges ...algorithms.Charge) [][2]algorithms.Observation {
+	t.Helper()
+	into := make([][2]algorithms.Observation, len(charges))
+	if err := pair.Evaluate(context.Background(), charges, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+func get(t testing.TB, client redis.UniversalClient, key string) string {
+	t.Helper()
+	value, err := client.Get(context.Background(), key).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// TestCandidateChangesNothingOfTheAuthoritative compares, byte by byte, the part
+// of an authoritative that is alone with that of one beside every candidate,
+// which comes, changes and goes in mid-traffic.
+func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		for _, a := range algorithms.All {
+			for step := range 40 {
+				alone, beside := charge("alone "+a.Name(), step*3, a), charge("beside "+a.Name(), step*3, a)
+				if candidate := algorithms.All[step/5%7]; step%10 < 7 {
+					beside.Sides[1] = algorithms.Side{ID: fmt.Sprint("c", step/5), Algorithm: candidate, Limit: limitOf(candidate)}
+					beside.Enforced = algorithms.Role(step % 2)
+				}
+				into := evaluate(t, pair, alone, beside)
+				if into[0][0].Err != nil || into[0][0].Decision != into[1][0].Decision {
+					t.Fatalf("%s, step %d: alone %+v, beside a candidate %+v", a.Name(), step, into[0][0], into[1][0])
+				}
+				part := get(t, client, pair.RecordKey("p", alone.Key))
+				if record := get(t, client, pair.RecordKey("p", beside.Key)); part == "" || !strings.Contains(record, part) {
+					t.Fatalf("%s, step %d: record %q has not the bytes %q that the authoritative alone has", a.Name(), step, record, part)
+				}
+			}
+		}
+	})
+}
+
+// TestBrokenPartStartsAfresh breaks one side's part in every way that keeps its
+// name and looks at the other's answer and bytes.
+func TestBrokenPartStartsAfresh(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		for i, broken := range []string{"", "x", strings.Repeat("\xff", 32), strings.Repeat("z", 32), " 1 2\n", " -1 -1 -1 -1\n", " a b c d\n", " 1e999 1 1 1\n", " 1 9999999999999999999999 1 1\n"} {
+			key := fmt.Sprint("key ", i)
+			evaluate(t, pair, charge(key, 0, algorithms.GCRA{}))
+			kept := get(t, client, pair.RecordKey("p", key))
+			name := partNameOf(t, pair, client, charge(fmt.Sprint("name ", i), 0, algorithms.FixedWindow{}))
+			if err := client.Set(context.Background(), pair.RecordKey("p", key), kept+name+broken, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			both := charge(key, 0, algorithms.FixedWindow{}, algorithms.GCRA{})
+			both.Sides[1].ID = "today" // the GCRA's part above
+			both.Sides[0].ID = "today fixed"
+			both.Cost = 0
+			o := evaluate(t, pair, both)[0]
+			if o[1].Err != nil || o[1].Decision.Remaining != 9 {
+				t.Errorf("%q: the other side has %+v, want 9 remaining", broken, o[1])
+			}
+			both.Sides[0].ID = "today"
+			both.Sides[1].ID = "other"
+			both.Cost = 1
+			o = evaluate(t, pair, both)[0]
+			if o[0].Err != nil || o[0].Decision.Remaining != 9 {
+				t.Errorf("%q: the broken side has %+v, want a fresh 9 remaining", broken, o[0])
+			}
+		}
+	})
+}
+
+// partNameOf returns the name with which the part of a charge's only side begins.
+func partNameOf(t *testing.T, pair *lua.Pair, client redis.UniversalClient, c algorithms.Charge) string {
+	evaluate(t, pair, c)
+	return get(t, client, pair.RecordKey("p", c.Key))[:8]
+}
+
+func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		for r, sides := range [][2]algorithms.Algorithm{
+			{algorithms.SlidingWindowLog{}, algorithms.GCRA{}}, {algorithms.GCRA{}, algorithms.SlidingWindowLog{}},
+		} {
+			key := fmt.Sprint("key ", r)
+			c := charge(key, 0, sides[0], sides[1])
+			if err := client.Set(context.Background(), pair.LogKey("p", key, c.Sides[r].ID), "no set", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			o := evaluate(t, pair, c)[0]
+			if o[r].Err == nil || !strings.Contains(o[r].Err.Error(), "WRONGTYPE") {
+				t.Errorf("the log on a string: %v, want WRONGTYPE", o[r].Err)
+			}
+			if other := o[1-r]; other.Err != nil || other.Decision.Remaining != 9 {
+				t.Errorf("the other side: %+v, want 9 remaining", other)
+			}
+		}
+		c := charge("record", 0, algorithms.GCRA{}, algorithms.FixedWindow{})
+		record := pair.RecordKey("p", "record")
+		if err := client.RPush(context.Background(), record, "not ours").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if o := evaluate(t, pair, c)[0]; o[0].Err == nil || o[1].Err == nil {
+			t.Errorf("a list for a record: %+v, want errors", o)
+		}
+		if n, err := client.LLen(context.Background(), record).Result(); n != 1 || err != nil {
+			t.Errorf("the list has %d entries (%v), want it left alone", n, err)
+		}
+	})
+}
+
+// TestRecordsLiveUntilUnused checks that a record and its log expire once they
+// are as if unused, and a second more, on the server's clock.
+func TestRecordsLiveUntilUnused(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		ctx := context.Background()
+		for _, a := range algorithms.All {
+			c := charge(a.Name(), -1, a, algorithms.SlidingWindowLog{})
+			o := evaluate(t, pair, c)[0]
+			reset := max(o[0].Decision.ResetAfter, o[1].Decision.ResetAfter)
+			ttl := client.PTTL(ctx, pair.RecordKey("p", c.Key)).Val()
+			if ttl > reset+time.Second+time.Millisecond || ttl < reset {
+				t.Errorf("%s: the record lives %s, want a second more than %s at most", a.Name(), ttl, reset)
+			}
+			logTTL := client.PTTL(ctx, pair.LogKey("p", c.Key, "tomorrow")).Val()
+			if want := o[1].Decision.ResetAfter; logTTL > want+time.Second+time.Millisecond || logTTL < want {
+				t.Errorf("%s: the log lives %s, want a second more than %s at most", a.Name(), logTTL, want)
+			}
+			injected := charge("injected "+a.Name(), 0, a)
+			evaluate(t, pair, injected)
+			if ttl := client.PTTL(ctx, pair.RecordKey("p", injected.Key)).Val(); ttl < 59*time.Minute {
+				t.Errorf("%s: a record of an injected instant lives %s, want an hour", a.Name(), ttl)
+			}
+		}
+	})
+}
+
+// TestSideLeftOutKeepsItsTime checks that a side that is not judged for a while
+// does not lose its part when the judged side needs the record for less long.
+func TestSideLeftOutKeepsItsTime(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		both := charge("k", -1, algorithms.GCRA{}, algorithms.FixedWindowAnchored{})
+		both.Sides[1].Limit.Window = time.Hour
+		evaluate(t, pair, both)
+		alone := both
+		alone.Sides[1] = algorithms.Side{}
+		evaluate(t, pair, alone)
+		if ttl := client.PTTL(context.Background(), pair.RecordKey("p", "k")).Val(); ttl < 59*time.Minute {
+			t.Errorf("the record lives %s, want the hour that the side left out needs", ttl)
+		}
+		if o := evaluate(t, pair, both)[0]; o[1].Decision.Remaining != 8 {
+			t.Errorf("the side left out has %d remaining, want 8", o[1].Decision.Remaining)
+		}
+	})
+}
+
+func TestServerTimeIsReadOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		before := client.Time(context.Background()).Val()
+		o := evaluate(t, pair, charge("k", -1, algorithms.GCRA{}, algorithms.SlidingWindowLog{}))[0]
+		after := client.Time(context.Background()).Val()
+		if o[0].At != o[1].At || o[0].At.Before(before.Truncate(time.Microsecond)) || o[0].At.After(after) {
+			t.Errorf("judged at %s and %s, want one instant from %s to %s", o[0].At, o[1].At, before, after)
+		}
+	})
+}
+
+// TestForgottenScriptsAreLoadedAgain flushes the server's scripts while several
+// callers charge, alone and in pipelines.
+func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		pair, client := newPair(t, s.addr)
+		ctx, stop := context.WithCancel(context.Background())
+		var flusher, callers sync.WaitGroup
+		flusher.Go(func() {
+			for ctx.Err() == nil {
+				client.ScriptFlush(ctx)
+			}
+		})
+		for caller := range 4 {
+			callers.Go(func() {
+				for i := range 100 {
+					list := make([]algorithms.Charge, 1+i%3)
+					for j := range list {
+						key := fmt.Sprintf("%d/%d/%d", caller, i, j)
+						list[j] = charge(key, 0, algorithms.All[i%7], algorithms.All[(i+j+1)%7])
+					}
+					for _, o := range evaluate(t, pair, list...) {
+						for _, side := range o {
+							if side.Err != nil {
+								t.Errorf("charge %d: %v", i, side.Err)
+							} else if want := side.Decision.Limit - 1; side.Decision.Remaining != want {
+								t.Errorf("charge %d: %d remaining, want %d: it ran twice or not at all", i, side.Decision.Remaining, want)
+							}
+						}
+					}
+				}
+			})
+		}
+		callers.Wait()
+		stop()
+		flusher.Wait()
+	})
+}
+
+func TestOddAndSecretKeys(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		_, client := newPair(t, addr)
+		pair, err := lua.New(client, lua.Config{Name: "secret", Secret: []byte("hush")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := pair.RecordKey("p", "alice@example.com")
+		if strings.Contains(record, "alice") {
+			t.Errorf("key %q shows what a secret should hide", record)
+		}
+		evaluate(t, pair, charge("alice@example.com", -1, algorithms.GCRA{}))
+		if get(t, client, record) == "" {
+			t.Errorf("no record at %q", record)
+		}
+	})
+}

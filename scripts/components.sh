@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Makes a real Redis available to the integration tests and says how: Docker if it
+# answers, else a redis-server on PATH, else Debian's package where it may. With
+# CI=true both must be there, and a Docker daemon is started if none answers; its
+# process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
+#
+# Usage: scripts/components.sh ENVFILE
+# Writes variables for the tests to ENVFILE, as lines of shell.
+set -euo pipefail
+
+env_file=$1
+: >"$env_file"
+image=shadowlimit-test-redis:local
+
+say() { echo "components: $*"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+docker_answers() { have docker && timeout 20 docker info >/dev/null 2>&1; }
+may_install() { [ "$(id -u)" = 0 ] && have apt-get; }
+
+install_packages() {
+  say "installing Debian packages: $*"
+  local policy=/usr/sbin/policy-rc.d made=
+  if [ ! -e "$policy" ]; then # packages must not start services of their own
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+    made=1
+  fi
+  local status=0
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"; } >/dev/null || status=$?
+  [ -z "$made" ] || rm -f "$policy"
+  return "$status"
+}
+
+start_docker() {
+  local log pid
+  log=$(mktemp)
+  say "starting a Docker daemon"
+  dockerd >"$log" 2>&1 &
+  pid=$!
+  [ -z "${SHADOWLIMIT_DOCKERD_PID:-}" ] || echo "$pid" >"$SHADOWLIMIT_DOCKERD_PID"
+  for _ in $(seq 60); do
+    docker_answers && return 0
+    kill -0 "$pid" 2>/dev/null || break
+    sleep 1
+  done
+  say "the Docker daemon does not answer:"
+  tail -20 "$log"
+  return 1
+}
+
+# import_image makes an image of the installed redis-server, for no registry can
+# be asked: the program and the libraries that it names.
+import_image() {
+  local root
+  root=$(mktemp -d)
+  mkdir -p "$root/usr/bin" "$root/tmp"
+  cp "$(command -v redis-server)" "$root/usr/bin/"
+  ldd "$(command -v redis-server)" | grep -o '/[^ ]*' | sort -u | while read -r library; do
+    mkdir -p "$root$(dirname "$library")"
+    cp -L "$library" "$root$library"
+  done
+  tar -C "$root" -c . | docker import \
+    --change 'CMD ["/usr/bin/redis-server","--save","","--protected-mode","no"]' \
+    --change 'EXPOSE 6379' - "$image" >/dev/null
+  rm -rf "$root"
+  say "image $image made of $(redis-server --version | cut -d' ' -f1-3)"
+  cat >>"$env_file" <<EOF
+export SHADOWLIMIT_TEST_REDIS_IMAGE=$image
+export TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
+export TESTCONTAINERS_RYUK_DISABLED=true
+EOF
+}
+
+if [ "${CI:-}" = true ]; then
+  missing=()
+  have redis-server || missing+=(redis-server)
+  have dockerd || docker_answers || missing+=(docker.io)
+  have promtool || missing+=(prometheus)
+  if [ ${#missing[@]} -gt 0 ]; then
+    may_install || { say "CI needs ${missing[*]}, and this user may not install them"; exit 1; }
+    install_packages "${missing[@]}"
+  fi
+  docker_answers || start_docker
+  import_image
+  say "tests run on a container and on $(command -v redis-server)"
+elif docker_answers; then
+  say "Docker answers: tests run on a container"
+  if have redis-server; then say "and, if its image cannot be had, on $(command -v redis-server)"; fi
+elif have redis-server; then
+  say "no Docker answers: tests run on $(command -v redis-server)"
+elif may_install && install_packages redis-server; then
+  say "installed redis-server: tests run on it"
+else
+  say "the integration tests need Docker or a redis-server, and neither is here."
+  say "Install one, such as: apt-get install redis-server (Debian), brew install redis (macOS)"
+  exit 1
+fi
