@@ -36,6 +36,9 @@ func detect(in *bufio.Reader, fields Fields) (Format, error) {
 			return commonOrCombined(line), nil
 		}
 	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return Auto, err
+	}
 	if header {
 		return CSV, nil
 	}

@@ -56,17 +56,7 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", name, err)
 	}
-	if result.Format == Auto {
-		if result.Format, err = detect(in, cfg.Fields); err != nil {
-			return result, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	lines := lineReader{in: in}
-	parse, err := cfg.parser(&lines, result.Format)
-	if err != nil {
-		return result, fmt.Errorf("%s: %w", name, err)
-	}
-	err = read(&lines, parse, cfg.OnBadLine, &result, emit)
+	err = cfg.read(in, &result, emit)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("the gzip stream ends early, after %d lines: the file is cut off", result.Lines)
 	}
@@ -76,7 +66,21 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 	return result, err
 }
 
-func read(lines *lineReader, parse parser, onBad func(BadLine), result *Result, emit func(Event) error) error {
+func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (err error) {
+	if result.Format == Auto {
+		if result.Format, err = detect(in, c.Fields); err != nil {
+			return err
+		}
+	}
+	lines := lineReader{in: in}
+	parse, err := c.parser(&lines, result.Format)
+	if err != nil {
+		return err
+	}
+	return readLines(&lines, parse, c.OnBadLine, result, emit)
+}
+
+func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Result, emit func(Event) error) error {
 	for {
 		line, err := lines.next()
 		result.Lines = lines.count

@@ -102,8 +102,11 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	for i := 1; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
-			rest = append(rest, args[i:]...)
+			rest = append(rest, args[i+1:]...)
 			break
+		}
+		if arg == "-h" || arg == "--help" {
+			return []string{args[0], "--help"} // of the command, whatever else is said
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			rest = append(rest, arg)
@@ -115,8 +118,8 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 			flags = append(flags, args[i])
 		}
 	}
-	if len(rest) > 0 && rest[0] != "--" {
-		rest = append([]string{"--"}, rest...)
+	if len(rest) > 0 {
+		flags = append(flags, "--")
 	}
 	return append(append(args[:1:1], flags...), rest...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,7 @@ func openRedis(url string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, usagef(redisHint, "--redis: %s", strings.ReplaceAll(err.Error(), url, "the given value")) // it may hold a password
 	}
+	redis.SetLogger(silence{}) // errors reach the user as errors
 	return redis.NewUniversalClient(lua.Tune(options, commandBudget)), nil
 }
 
@@ -59,3 +61,7 @@ func parseRedis(url string) (*redis.UniversalOptions, error) {
 	}
 	return nil, fmt.Errorf("unknown scheme %q", scheme)
 }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shadowlimit/shadowlimit/sample"
+)
+
+// shell runs the program as a user does.
+func shell(t *testing.T, stdin string, args ...string) (status int, out, talk string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status = run(context.Background(), args, streams{strings.NewReader(stdin), &stdout, &stderr})
+	return status, stdout.String(), stderr.String()
+}
+
+func write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type policyJSON struct {
+	Name         string
+	Comparisons  int
+	AgreeAllow   int `json:"agree_allow"`
+	AgreeDeny    int `json:"agree_deny"`
+	NewlyDenied  int `json:"newly_denied"`
+	NewlyAllowed int `json:"newly_allowed"`
+	Keys         int
+	Top          []struct {
+		Key   string
+		Count int
+	} `json:"top_newly_denied"`
+}
+
+func report(t *testing.T, out string) (requests, skipped int, p policyJSON) {
+	t.Helper()
+	var r struct {
+		Requests     int
+		SkippedLines int `json:"skipped_lines"`
+		Policies     []policyJSON
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Policies) != 1 {
+		t.Fatalf("report %s: %v", out, err)
+	}
+	return r.Requests, r.SkippedLines, r.Policies[0]
+}
+
+func TestReplayOfTheBundledLog(t *testing.T) {
+	log := write(t, "access.log.gz", sample.Log())
+	status, out, talk := shell(t, "", "replay", "--from", "fixed_window:20/1m", "--to", "token_bucket:20/1m:burst=10", log, "-o", "json")
+	if status != 0 || talk != "" {
+		t.Fatalf("status %d, %s", status, talk)
+	}
+	requests, skipped, p := report(t, out)
+	want := policyJSON{Name: "replay", Comparisons: 10000, AgreeAllow: 9016, AgreeDeny: 469, NewlyDenied: 53, NewlyAllowed: 462, Keys: 1753}
+	top := p.Top
+	p.Top = nil
+	if requests != 10000 || skipped != 0 || fmt.Sprint(p) != fmt.Sprint(want) {
+		t.Errorf("%d requests, %d skipped, %+v, want %+v", requests, skipped, p, want)
+	}
+	if len(top) != 10 || top[0].Key != "10.0.4.138" || top[0].Count != 16 {
+		t.Errorf("top %+v", top)
+	}
+}
+
+func TestReplayInRedisIsTheSame(t *testing.T) {
+	redis := miniredis.RunT(t)
+	events := "t_us,key,cost\n"
+	for i := range 600 {
+		events += fmt.Sprintf("%d,k%d,%d\n", 1_700_000_000_000_000+i*7919, i%5, i%4)
+	}
+	log, dir := write(t, "events.csv", []byte(events)), t.TempDir()
+	args := []string{"replay", "--from", "sliding_window_log:5/100ms", "--to", "leaky_bucket:5/100ms:burst=3", "-o", "json", log, "--decisions"}
+	statusMemory, outMemory, _ := shell(t, "", append(args, filepath.Join(dir, "memory"))...)
+	statusRedis, outRedis, talk := shell(t, "", append(args, filepath.Join(dir, "redis"), "--store", "redis", "--redis", "redis://"+redis.Addr())...)
+	if statusMemory != 0 || statusRedis != 0 || outMemory != outRedis {
+		t.Errorf("memory %d\n%s\nredis %d\n%s%s", statusMemory, outMemory, statusRedis, outRedis, talk)
+	}
+	inMemory, _ := os.ReadFile(filepath.Join(dir, "memory"))
+	inRedis, _ := os.ReadFile(filepath.Join(dir, "redis"))
+	if !bytes.Equal(inMemory, inRedis) || bytes.Count(inMemory, []byte("\n")) != 600 {
+		t.Error("the decisions of the two stores differ")
+	}
+}
+
+func TestReplayReadsStandardInputAndManyFiles(t *testing.T) {
+	line := func(second int) string { return fmt.Sprintf(`{"t_s":%d,"key":"a"}`, second) + "\n" }
+	later := write(t, "later.jsonl", []byte(line(10)+line(10)))
+	status, out, talk := shell(t, line(9)+"junk\n"+line(9), "replay", "--from=fixed_window:2/10s", "--to=fixed_window:1/10s", "-o=json", later, "-")
+	requests, skipped, p := report(t, out)
+	if status != 0 || requests != 4 || skipped != 1 || p.AgreeAllow != 2 || p.NewlyDenied != 2 {
+		t.Errorf("status %d, %d requests, %d skipped, %+v", status, requests, skipped, p)
+	}
+	if !strings.Contains(talk, "-:2: skipped: not a JSON object: junk") {
+		t.Errorf("talk %q does not show the skipped line", talk)
+	}
+}
+
+func TestReplayRefuses(t *testing.T) {
+	good := write(t, "good.csv", []byte("time,key\n1,a\n"))
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	fmt.Fprint(w, strings.Repeat("time,key\n1,a\n", 1000))
+	w.Close()
+	cut := write(t, "cut.csv.gz", packed.Bytes()[:packed.Len()-9])
+	junk := write(t, "junk", []byte("\x7fELF\x00\x01\x02\n\xff\xfe\n"))
+	empty := write(t, "empty", nil)
+	noField := write(t, "nofield.csv", []byte("a,b\n1,2\n"))
+	allBad := write(t, "bad.csv", []byte("time,key\nx,a\n"))
+	with := func(from string) []string { return []string{"--from", from, "--to", "gcra:60/1m", good} }
+	tests := []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{with("nope:60/1m"), 2, `--from nope:60/1m: no algorithm "nope": want one of [fixed_window `},
+		{with("fixed_window"), 2, "no REQUESTS/WINDOW"},
+		{with("fixed_window:0/1m"), 2, "requests must be at least 1"},
+		{with("fixed_window:-5/1m"), 2, "requests must be at least 1"},
+		{with("fixed_window:x/1m"), 2, `requests "x" is not a whole number`},
+		{with("fixed_window:99999999999999999999/1m"), 2, "requests 99999999999999999999 is too large"},
+		{with("fixed_window:60/0s"), 2, "the window must be at least 1us"},
+		{with("fixed_window:60/1"), 2, `window "1": want whole numbers with units`},
+		{with("fixed_window:60/9999999999999999999d"), 2, "longer than 292 years"},
+		{with("fixed_window:60/1m:burst=5"), 2, "burst belongs to buckets"},
+		{with("gcra:60/1m:brust=5"), 2, `"brust=5" is not burst=N`},
+		{with("gcra:60/1m:burst=0"), 2, "burst must be at least 1"},
+		{with("leaky_bucket:60/1m"), 2, "burst is missing"},
+		{with("token_bucket:999983/1d"), 2, "too fine to be exact"},
+		{[]string{"--to", "gcra:60/1m", good}, 2, "replay needs both --from and --to"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m"}, 2, "replay needs a log"},
+		{append(with("gcra:60/1m"), "-o", "yaml"), 2, "-o yaml: want text or json"},
+		{append(with("gcra:60/1m"), "--nope"), 2, "flag provided but not defined: -nope"},
+		{append(with("gcra:60/1m"), "--format", "xml"), 2, `no format "xml"`},
+		{append(with("gcra:60/1m"), "--store", "disk"), 2, "--store disk: want memory or redis"},
+		{append(with("gcra:60/1m"), "--store", "redis"), 2, "no Redis to talk to"},
+		{append(with("gcra:60/1m"), "--store", "redis", "--redis", "http://:secret@x"), 2, "--redis: "},
+		{append(with("gcra:60/1m"), "--store", "redis", "--redis", "redis://127.0.0.1:1"), 1, "connection refused"},
+		{append(with("gcra:60/1m"), "--decisions", filepath.Join(good, "x")), 1, "not a directory"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "/nowhere/x.log"}, 1, "/nowhere/x.log: no such file or directory"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", t.TempDir()}, 1, "is a directory: name the files in it"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", cut}, 1, "the gzip stream ends early, after"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", junk}, 1, "cannot tell the format"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "--format", "combined", junk}, 1, "none of 2 lines could be read"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", empty}, 1, "empty: there is nothing to replay"},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", noField}, 1, `the CSV header has no field "time"; it has a, b: name one with --time-field`},
+		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", allBad}, 1, "none of 2 lines could be read"},
+	}
+	for _, tt := range tests {
+		status, out, talk := shell(t, "", append([]string{"replay"}, tt.args...)...)
+		if status != tt.status || out != "" || !strings.Contains(talk, tt.want) {
+			t.Errorf("%q: status %d, %q and %q\nwant status %d and %q", tt.args, status, out, talk, tt.status, tt.want)
+		}
+		if strings.Contains(talk, "secret") {
+			t.Errorf("%q: a password is shown: %q", tt.args, talk)
+		}
+	}
+}
+
+func TestUnknownCommand(t *testing.T) {
+	status, _, talk := shell(t, "", "replya")
+	if status != 2 || !strings.Contains(talk, `no command "replya"`) || !strings.Contains(talk, "demo, replay") {
+		t.Errorf("status %d, %q", status, talk)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"replay", "--help"}, {"replay", "x.log", "--help"}, {"demo", "-h"}} {
+		if status, out, talk := shell(t, "", args...); status != 0 || !strings.Contains(out, "USAGE") {
+			t.Errorf("%q: status %d, %q %q", args, status, out, talk)
+		}
+	}
+}
+
+func TestDemo(t *testing.T) {
+	status, out, talk := shell(t, "", "demo")
+	if status != 0 || !strings.Contains(out, "10,000 requests") || !strings.Contains(out, "newly denied") || talk != "" {
+		t.Errorf("status %d, %q %q", status, out, talk)
+	}
+}
+
+func TestFlagsFirst(t *testing.T) {
+	commands := newApp(streams{}).Commands
+	tests := []struct{ give, want string }{
+		{"replay a --from x b -o json", "replay --from x -o json -- a b"},
+		{"replay --from=x a", "replay --from=x -- a"},
+		{"replay a --help", "replay --help"},
+		{"replay - --from x", "replay --from x -- -"},
+		{"replay a -- --from x", "replay -- a --from x"},
+		{"replay -- -a", "replay -- -a"},
+		{"other a --b", "other a --b"},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		if got := strings.Join(flagsFirst(commands, strings.Fields(tt.give)), " "); got != tt.want {
+			t.Errorf("%q becomes %q, want %q", tt.give, got, tt.want)
+		}
+	}
+}
