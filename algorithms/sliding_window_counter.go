@@ -113,16 +113,11 @@ func (c counter) free() int64 {
 
 // admitsAt returns the first tick that admits a cost denied now, cost <= limit.
 func (c counter) admitsAt(cost int64) int64 {
-	if spare := c.limit - c.curr - cost; spare >= 0 && c.prev > 0 {
-		if e := c.window - spare*c.window/c.prev; e < c.window {
-			return c.start + e
-		}
-	}
 	next := c.start + c.window
-	if c.curr == 0 {
-		return next
+	if spare := c.limit - c.curr - cost; spare >= 0 { // then it is prev that denies, and not 0
+		return next - spare*c.window/c.prev
 	}
-	return next + max(0, c.window-(c.limit-cost)*c.window/c.curr)
+	return next + c.window - (c.limit-cost)*c.window/c.curr
 }
 
 // unusedAt returns the first tick at which nothing counts any more.

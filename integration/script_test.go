@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -202,6 +203,42 @@ func TestSideLeftOutKeepsItsTime(t *testing.T) {
 		}
 		if o := evaluate(t, pair, both)[0]; o[1].Decision.Remaining != 8 {
 			t.Errorf("the side left out has %d remaining, want 8", o[1].Decision.Remaining)
+		}
+	})
+}
+
+func TestRecordKeepsTwoParts(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, _ := newPair(t, addr)
+		limitertest.RecordKeepsTwoParts(t, pair)
+	})
+}
+
+// TestLogThatLostEntriesCountsWhatIsThere takes entries away from a log, and then
+// the record that tells of them.
+func TestLogThatLostEntriesCountsWhatIsThere(t *testing.T) {
+	eachStore(t, func(t *testing.T, addr string) {
+		pair, client := newPair(t, addr)
+		ctx := context.Background()
+		for at := range 6 {
+			evaluate(t, pair, charge("k", at, algorithms.SlidingWindowLog{}))
+		}
+		if err := client.ZPopMin(ctx, pair.LogKey("p", "k", "today"), 2).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if o := evaluate(t, pair, charge("k", 6, algorithms.SlidingWindowLog{}))[0][0]; o.Err != nil || o.Decision.Remaining != 5 {
+			t.Errorf("after 4 of 6 entries are left and one is added: %+v, want 5 remaining", o)
+		}
+		if err := client.Del(ctx, pair.RecordKey("p", "k")).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range []int64{9, 8} {
+			if o := evaluate(t, pair, charge("k", 7+at, algorithms.SlidingWindowLog{}))[0][0]; o.Err != nil || o.Decision.Remaining != want {
+				t.Errorf("without its record: %+v, want %d remaining", o, want)
+			}
+		}
+		if n := client.ZCard(ctx, pair.LogKey("p", "k", "today")).Val(); n != 2 {
+			t.Errorf("the log holds %d entries, want the 2 since its record went", n)
 		}
 	})
 }

@@ -56,15 +56,6 @@ func eachServer(t *testing.T, test func(*testing.T, server)) {
 	}
 }
 
-// anyServer returns one of the servers.
-func anyServer(t testing.TB) server {
-	list, err := servers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list[0]
-}
-
 func startServers() ([]server, error) {
 	ci := os.Getenv("CI") == "true"
 	var list []server

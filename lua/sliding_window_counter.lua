@@ -11,14 +11,11 @@ end
 
 -- admits_at returns the first tick that admits a cost denied now.
 local function admits_at(requests, window, start, prev, curr, cost)
-  local spare = requests - curr - cost
-  if spare >= 0 and prev > 0 then
-    local e = window - floor_div(spare * window, prev)
-    if e < window then return start + e end
+  local next_start, spare = start + window, requests - curr - cost
+  if spare >= 0 then -- then it is prev that denies, and not 0
+    return next_start - floor_div(spare * window, prev)
   end
-  local next_start = start + window
-  if curr == 0 then return next_start end
-  return next_start + math.max(0, window - floor_div((requests - cost) * window, curr))
+  return next_start + window - floor_div((requests - cost) * window, curr)
 end
 
 local function sliding_window_counter(last, used, aux, seq, requests, window, tick, cost, at)

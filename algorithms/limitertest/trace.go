@@ -29,7 +29,8 @@ type Trace struct {
 type traceKey struct {
 	name  string
 	sides [2]algorithms.Side
-	waits []int64 // instants announced by the last decisions
+	gone  algorithms.Side // left out a while ago, perhaps to come back
+	waits []int64         // instants announced by the last decisions
 	left  int64
 }
 
@@ -72,12 +73,17 @@ func (t *Trace) change(k *traceKey) {
 		return
 	}
 	r := t.rng.IntN(2)
+	if k.gone.Present() && t.chance(40) {
+		k.sides[r], k.gone = k.gone, k.sides[r]
+		t.separate(k)
+		return
+	}
 	switch t.rng.IntN(6) {
 	case 0:
 		k.sides[0], k.sides[1] = k.sides[1], k.sides[0]
 	case 1:
-		if k.sides[1-r].Present() {
-			k.sides[r] = algorithms.Side{}
+		if k.sides[0].Present() && k.sides[1].Present() {
+			k.gone, k.sides[r] = k.sides[r], algorithms.Side{}
 		}
 	case 2:
 		if k.sides[r].Present() {
@@ -90,16 +96,16 @@ func (t *Trace) change(k *traceKey) {
 	default:
 		k.sides[r] = t.side()
 	}
-	if !k.sides[0].Present() && !k.sides[1].Present() {
-		k.sides[0] = t.side()
-	}
 	t.separate(k)
 }
 
-// separate gives the sides different ids.
+// separate gives the sides different ids, and the key at least one side.
 func (t *Trace) separate(k *traceKey) {
 	for k.sides[0].Present() && k.sides[0].Name() == k.sides[1].Name() {
 		k.sides[1] = t.side()
+	}
+	if !k.sides[0].Present() && !k.sides[1].Present() {
+		k.sides[0] = t.side()
 	}
 }
 
