@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -147,6 +148,30 @@ func TestLongLines(t *testing.T) {
 	if err != nil || len(events) != 2 || len(bad) != 1 {
 		t.Errorf("csv: %d events, bad %q, %v: want 2 events and 1 bad line", len(events), bad, err)
 	}
+}
+
+// TestMemoryDoesNotGrowWithLines reads a line of 256 MB.
+func TestMemoryDoesNotGrowWithLines(t *testing.T) {
+	log := io.MultiReader(strings.NewReader("a - - "+stamp+` "GET /" 200 1 `), io.LimitReader(endless{}, 256<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	events, bad, _, err := collect(log, accesslog.Config{})
+	runtime.ReadMemStats(&after)
+	if err != nil || len(events) != 1 || len(bad) != 0 {
+		t.Errorf("%d events, bad %q, %v, want one event", len(events), bad, err)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+		t.Errorf("%d bytes allocated, want less than 1 MiB", got)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func TestErrorOfEmitEndsReading(t *testing.T) {

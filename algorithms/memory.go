@@ -11,7 +11,7 @@ import (
 // MemoryConfig configures a Memory. The zero value is ready to use.
 type MemoryConfig struct {
 	// MaxKeys bounds the keys held, over all policies; a key with both sides takes
-	// about 250 bytes and its own length. 0 means DefaultMaxKeys. Negative means no
+	// about 280 bytes and its own length. 0 means DefaultMaxKeys. Negative means no
 	// bound, and that no key is ever dropped, as a replay wants it.
 	MaxKeys int
 }

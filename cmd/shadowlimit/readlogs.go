@@ -47,7 +47,7 @@ func readLogs(ctx context.Context, names []string, cfg accesslog.Config, io stre
 }
 
 func readLog(ctx context.Context, name string, cfg accesslog.Config, events *replay.Events, stdin io.Reader, bar *progress) (accesslog.Result, error) {
-	in, size, err := openLog(name, stdin)
+	in, size, err := openLog(ctx, name, stdin)
 	if err != nil {
 		return accesslog.Result{}, err
 	}
@@ -64,9 +64,9 @@ func readLog(ctx context.Context, name string, cfg accesslog.Config, events *rep
 }
 
 // openLog opens a log and tells its size, 0 if it has none to tell.
-func openLog(name string, stdin io.Reader) (io.ReadCloser, int64, error) {
+func openLog(ctx context.Context, name string, stdin io.Reader) (io.ReadCloser, int64, error) {
 	if name == "-" {
-		return io.NopCloser(stdin), 0, nil
+		return interruptible(ctx, stdin), 0, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -81,6 +81,19 @@ func openLog(name string, stdin io.Reader) (io.ReadCloser, int64, error) {
 		return nil, 0, fmt.Errorf("%s: %w", name, reason(err))
 	}
 	return f, info.Size(), nil
+}
+
+// interruptible lets an interrupt end a read that waits for standard input. The
+// goroutine ends with the input or, if that never comes, with the process.
+func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
+	out, into := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { into.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		defer stop()
+		_, err := io.Copy(into, in)
+		into.CloseWithError(err)
+	}()
+	return out
 }
 
 // reason leaves out the operation and path that the caller names better.

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -211,4 +213,43 @@ func TestFlagsFirst(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", tt.give, got, tt.want)
 		}
 	}
+}
+
+// TestInterruptEndsReplay interrupts a replay that waits for standard input.
+func TestInterruptEndsReplay(t *testing.T) {
+	ctx, interrupt := context.WithCancel(context.Background())
+	silent, keepOpen := io.Pipe()
+	defer keepOpen.Close()
+	go interrupt()
+	var talk bytes.Buffer
+	status := run(ctx, []string{"replay", "--from", "gcra:1/1s", "--to", "gcra:2/1s", "-"}, streams{silent, io.Discard, &talk})
+	if status != 130 || talk.String() != "shadowlimit: interrupted\n" {
+		t.Errorf("status %d, %q, want 130 and a word", status, talk.String())
+	}
+}
+
+// BenchmarkReplay is the whole command over a combined log, on one core.
+func BenchmarkReplay(b *testing.B) {
+	in, err := gzip.NewReader(bytes.NewReader(sample.Log()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	once, err := io.ReadAll(in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const copies = 20
+	path := filepath.Join(b.TempDir(), "access.log")
+	if err := os.WriteFile(path, bytes.Repeat(once, copies), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	b.ReportAllocs()
+	for b.Loop() {
+		args := []string{"replay", "--from", "fixed_window:60/1m", "--to", "sliding_window_counter:60/1m", "-o", "json", path}
+		if status := run(context.Background(), args, streams{nil, io.Discard, os.Stderr}); status != 0 {
+			b.Fatalf("status %d", status)
+		}
+	}
+	b.ReportMetric(float64(copies*10_000*b.N)/b.Elapsed().Seconds(), "lines/s")
 }
