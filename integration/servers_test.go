@@ -162,13 +162,11 @@ func privateServer(t testing.TB, args ...string) string {
 // startRedis starts a redis-server on a free port of the loopback interface and
 // waits for its word that it is ready.
 func startRedis(args ...string) (addr string, stop func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
 		return "", nil, err
 	}
-	addr = listener.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	listener.Close()
+	addr = net.JoinHostPort("127.0.0.1", port)
 	dir, err := os.MkdirTemp("", "shadowlimit-redis")
 	if err != nil {
 		return "", nil, err
@@ -201,4 +199,15 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	}
 	stop()
 	return "", nil, fmt.Errorf("redis-server does not start:\n%s", log.String())
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, err
 }

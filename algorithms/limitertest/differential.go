@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ const (
 type Backend struct {
 	Name string
 	Pair algorithms.Pair
+	// Batch is how many charges one Evaluate carries; 0 means 64.
+	Batch int
 }
 
 // Differential runs at least steps steps of traces, beginning with seed, through
@@ -78,8 +81,12 @@ func differTrace(seed uint64, backends []Backend) error {
 
 func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 	got := make([][2]algorithms.Observation, len(charges))
-	if err := b.Pair.Evaluate(context.Background(), charges, got); err != nil {
-		return err
+	each := cmp.Or(b.Batch, batchSteps)
+	for from := 0; from < len(charges); from += each {
+		to := min(from+each, len(charges))
+		if err := b.Pair.Evaluate(context.Background(), charges[from:to], got[from:to]); err != nil {
+			return err
+		}
 	}
 	for i := range steps {
 		for r := range got[i] {
