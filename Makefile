@@ -32,7 +32,7 @@ oracle: components ## hold Go, Redis and miniredis against the oracle for ORACLE
 
 .PHONY: bench
 bench: components ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem/...
+	$(GO) test -run '^$$' -bench . -benchmem ./...
 	. ./$(COMPONENTS) && cd integration && $(GO) test -run '^$$' -bench . -benchmem
 
 .PHONY: components

@@ -84,6 +84,19 @@ func (b bucket) debt(s State, now int64) int64 {
 	return debt - int64(drained)
 }
 
+// bucketStep is the step of the buckets without a delay.
+func bucketStep(algorithm string, s State, l Limit, cost, at int64) (State, Decision, error) {
+	b, err := validBucket(algorithm, l)
+	if err == nil {
+		err = checkCharge(cost, at)
+	}
+	if err != nil {
+		return s, Decision{}, err
+	}
+	s, d := b.step(s, cost, at)
+	return s, d, nil
+}
+
 // step judges a charge as all buckets do.
 func (b bucket) step(s State, cost, at int64) (State, Decision) {
 	now := s.now(at)

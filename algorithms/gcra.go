@@ -21,13 +21,5 @@ func (a GCRA) Terms(l Limit) (Terms, error) {
 }
 
 func (a GCRA) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
-	b, err := validBucket(a.Name(), l)
-	if err == nil {
-		err = checkCharge(cost, at)
-	}
-	if err != nil {
-		return s, Decision{}, err
-	}
-	s, d := b.step(s, cost, at)
-	return s, d, nil
+	return bucketStep(a.Name(), s, l, cost, at)
 }

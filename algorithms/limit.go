@@ -79,6 +79,14 @@ func (l Limit) validateWindow(algorithm string) error {
 	return l.validate(algorithm)
 }
 
+// checkWindow checks a charge to an algorithm that counts in windows.
+func (l Limit) checkWindow(algorithm string, cost, at int64) error {
+	if err := l.validateWindow(algorithm); err != nil {
+		return err
+	}
+	return checkCharge(cost, at)
+}
+
 func (l Limit) micros() int64 { return micros(l.Window) }
 
 func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }

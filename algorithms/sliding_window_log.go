@@ -33,10 +33,7 @@ func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
 }
 
 func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
-	if err := a.Validate(l); err != nil {
-		return s, Decision{}, err
-	}
-	if err := checkCharge(cost, at); err != nil {
+	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
 	now := s.now(at)

@@ -20,13 +20,5 @@ func (a TokenBucket) Terms(l Limit) (Terms, error) {
 }
 
 func (a TokenBucket) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
-	b, err := validBucket(a.Name(), l)
-	if err == nil {
-		err = checkCharge(cost, at)
-	}
-	if err != nil {
-		return s, Decision{}, err
-	}
-	s, d := b.step(s, cost, at)
-	return s, d, nil
+	return bucketStep(a.Name(), s, l, cost, at)
 }

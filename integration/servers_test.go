@@ -3,6 +3,7 @@ package integration
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -67,19 +68,25 @@ func startServers() ([]server, error) {
 		}
 		return err
 	}
-	addr, err := startContainer()
-	if err == nil {
-		err = add("container", addr)
+	start := func(way string, start func(...string) (string, func(), error)) error {
+		addr, stop, err := start()
+		if err != nil {
+			return err
+		}
+		stopServers = append(stopServers, stop)
+		return add(way, addr)
 	}
-	if err != nil && ci {
-		return nil, fmt.Errorf("in CI a container is required: %w", err)
+	inDocker := start("container", startContainer)
+	if inDocker != nil && ci {
+		return nil, fmt.Errorf("in CI a container is required: %w", inDocker)
 	}
-	if len(list) == 0 || ci {
-		if addr, err = startLocal(); err == nil {
-			err = add("local", addr)
+	if inDocker != nil || ci {
+		err := start("local", startRedis)
+		if err != nil && ci {
+			return nil, fmt.Errorf("in CI a local redis-server is required: %w", err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("no Docker answers and there is no redis-server: install one of them: %w", err)
+			return nil, fmt.Errorf("no Redis: install Docker or redis-server: %w; %w", inDocker, err)
 		}
 	}
 	if url := os.Getenv(urlVariable); url != "" {
@@ -109,7 +116,8 @@ func describe(addr string) (string, error) {
 	return "", fmt.Errorf("%s is no Redis", addr)
 }
 
-func startContainer() (addr string, err error) {
+// startContainer starts a Redis in a container; args go to its redis-server.
+func startContainer(args ...string) (addr string, stop func(), err error) {
 	defer func() {
 		if r := recover(); r != nil { // testcontainers panics where no Docker host can be found
 			err = fmt.Errorf("testcontainers: %v", r)
@@ -119,39 +127,41 @@ func startContainer() (addr string, err error) {
 	defer cancel()
 	provider, err := testcontainers.NewDockerProvider()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer provider.Close()
 	if err := provider.Health(ctx); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	image := os.Getenv(imageVariable)
 	if image == "" {
 		image = defaultImage
 	}
-	container, err := tcredis.Run(ctx, image)
-	if container != nil {
-		stopServers = append(stopServers, func() { _ = testcontainers.TerminateContainer(container) })
+	var options []testcontainers.ContainerCustomizer
+	if len(args) > 0 {
+		options = append(options, testcontainers.WithCmd(append([]string{"redis-server", "--save", "", "--protected-mode", "no"}, args...)...))
+	}
+	container, err := tcredis.Run(ctx, image, options...)
+	stop = func() { _ = testcontainers.TerminateContainer(container) }
+	if err == nil {
+		addr, err = container.PortEndpoint(ctx, "6379/tcp", "")
 	}
 	if err != nil {
-		return "", fmt.Errorf("image %s: %w", image, err)
+		stop()
+		return "", nil, fmt.Errorf("image %s: %w", image, err)
 	}
-	return container.PortEndpoint(ctx, "6379/tcp", "")
+	return addr, stop, nil
 }
 
-func startLocal() (string, error) {
-	addr, stop, err := startRedis()
-	if err == nil {
-		stopServers = append(stopServers, stop)
-	}
-	return addr, err
-}
-
-// privateServer starts a redis-server for one test that harms it. It is stopped
-// at the test's end.
+// privateServer starts a Redis for one test that harms it or counts on it: a
+// redis-server, or a container where that is not installed. It is stopped at the
+// test's end.
 func privateServer(t testing.TB, args ...string) string {
 	t.Helper()
 	addr, stop, err := startRedis(args...)
+	if errors.Is(err, exec.ErrNotFound) {
+		addr, stop, err = startContainer(args...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,6 +195,8 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 		_ = cmd.Wait()
 		os.RemoveAll(dir)
 	})
+	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }) // ends the log, and so the loop
+	defer late.Stop()
 	var log strings.Builder
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {

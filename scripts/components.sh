@@ -14,7 +14,8 @@ image=shadowlimit-test-redis:local
 
 say() { echo "components: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
-docker_answers() { have docker && timeout 20 docker info >/dev/null 2>&1; }
+docker_info() { if have timeout; then timeout 20 docker info; else docker info; fi; } # macOS has no timeout
+docker_answers() { have docker && docker_info >/dev/null 2>&1; }
 may_install() { [ "$(id -u)" = 0 ] && have apt-get; }
 
 install_packages() {
