@@ -11,3 +11,12 @@ func TestMemoryAgreesWithOracle(t *testing.T) {
 	memory := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
 	limitertest.Differential(t, 1, 50_000, limitertest.Backend{Name: "memory", Pair: memory})
 }
+
+// FuzzMemory looks for a trace on which the pair and the oracle differ.
+func FuzzMemory(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		memory := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
+		limitertest.Differential(t, seed, 1, limitertest.Backend{Name: "memory", Pair: memory})
+	})
+}
