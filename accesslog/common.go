@@ -9,7 +9,9 @@ import (
 // Why a line is not of a common log.
 var (
 	errNoHost    = errors.New("no host before the first space")
-	errNoTime    = errors.New("no [day/month/year:hour:minute:second zone]")
+	errNoTime    = errors.New("no [day/month/year:hour:minute:second zone] after host, ident and user")
+	errTimeEnds  = errors.New("the line ends within its time")
+	errBadTime   = errors.New("the time in brackets is no day/month/year:hour:minute:second zone that exists")
 	errNoRequest = errors.New(`no closed "request" after the time`)
 	errNoStatus  = errors.New("no three-digit status after the request")
 )
@@ -19,35 +21,50 @@ var (
 func commonParser() parser {
 	var clock stamps
 	return func(line []byte) (Event, error) {
-		space := bytes.IndexByte(line, ' ')
-		if space <= 0 {
-			return Event{}, errNoHost
-		}
-		at, rest, err := clock.find(line[space:])
-		if err != nil {
-			return Event{}, err
-		}
-		if rest, err = afterRequest(rest); err != nil {
-			return Event{}, err
-		}
-		if !startsWithStatus(rest) {
-			return Event{}, errNoStatus
-		}
-		return Event{At: at, Key: line[:space], Cost: 1}, nil
+		event, _, err := clock.event(line)
+		return event, err
 	}
 }
 
-// afterRequest returns what follows ` "request" `. A backslash in the request
-// escapes the next byte.
-func afterRequest(rest []byte) ([]byte, error) {
-	if len(rest) < 2 || rest[0] != ' ' || rest[1] != '"' {
-		return nil, errNoRequest
+// event returns the event of a line and what follows the status.
+func (s *stamps) event(line []byte) (Event, []byte, error) {
+	space := bytes.IndexByte(line, ' ')
+	if space <= 0 {
+		return Event{}, nil, errNoHost
 	}
-	rest = rest[2:]
+	at, rest, err := s.find(line[space+1:])
+	if err != nil {
+		return Event{}, nil, err
+	}
+	rest, closed := afterQuoted(rest)
+	if !closed {
+		return Event{}, nil, errNoRequest
+	}
+	if !startsWithStatus(rest) {
+		return Event{}, nil, errNoStatus
+	}
+	return Event{At: at, Key: line[:space], Cost: 1}, rest[4:], nil
+}
+
+// isCombined reports whether what follows the status is a size, a quoted referer
+// and the opening quote of an agent, which long lines may lack the end of.
+func isCombined(rest []byte) bool {
+	i := bytes.Index(rest, []byte(` "`))
+	if i < 0 {
+		return false
+	}
+	rest, closed := afterQuoted(rest[i:])
+	return closed && bytes.HasPrefix(rest, []byte(` "`))
+}
+
+// afterQuoted returns what follows ` "text"` and reports whether that was closed.
+// A backslash in the text escapes the next byte.
+func afterQuoted(rest []byte) ([]byte, bool) {
+	rest = rest[len(` "`):]
 	for {
 		i := bytes.IndexByte(rest, '"')
 		if i < 0 {
-			return nil, errNoRequest
+			return nil, false
 		}
 		slashes := 0
 		for slashes < i && rest[i-1-slashes] == '\\' {
@@ -55,7 +72,7 @@ func afterRequest(rest []byte) ([]byte, error) {
 		}
 		rest = rest[i+1:]
 		if slashes%2 == 0 {
-			return rest, nil
+			return rest, true
 		}
 	}
 }
@@ -81,29 +98,53 @@ type stamps struct {
 
 const stampLength = len("02/Jan/2006:15:04:05 -0700")
 
-// find returns the first time in brackets and what follows it. A user's name may
-// hold brackets too.
-func (s *stamps) find(line []byte) (int64, []byte, error) {
+// find returns the time that ident and user come before and a request comes after,
+// and what follows it. A user's name may hold spaces, brackets and even times.
+func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
+	if bytes.IndexByte(line, ' ') <= 0 {
+		return 0, nil, errNoTime
+	}
+	why := errNoTime
 	for {
 		i := bytes.IndexByte(line, '[')
 		if i < 0 {
-			return 0, nil, errNoTime
+			return 0, nil, why
 		}
+		afterSpace := i > 0 && line[i-1] == ' '
 		line = line[i+1:]
-		if len(line) > stampLength && line[stampLength] == ']' {
-			if at, ok := s.parse(line[:stampLength]); ok {
-				return at, line[stampLength+1:], nil
-			}
+		if !afterSpace {
+			continue
 		}
+		if at, err = s.bracketed(line); err != nil {
+			if why != errNoRequest {
+				why = err
+			}
+			continue
+		}
+		if rest = line[stampLength+1:]; len(rest) > 1 && rest[0] == ' ' && rest[1] == '"' {
+			return at, rest, nil
+		}
+		why = errNoRequest
 	}
 }
 
-func (s *stamps) parse(stamp []byte) (int64, bool) {
+// bracketed reads the time that a line begins with, up to its closing bracket.
+func (s *stamps) bracketed(line []byte) (int64, error) {
+	if len(line) <= stampLength && bytes.IndexByte(line, ']') < 0 {
+		return 0, errTimeEnds
+	}
+	if len(line) <= stampLength || line[stampLength] != ']' {
+		return 0, errBadTime
+	}
+	return s.parse(line[:stampLength])
+}
+
+func (s *stamps) parse(stamp []byte) (int64, error) {
 	day, zone := stamp[:11], stamp[21:]
 	if !bytes.Equal(day, s.day[:]) || !bytes.Equal(zone, s.zone[:]) {
 		start, err := time.Parse("02/Jan/2006 -0700", string(day)+" "+string(zone))
 		if err != nil {
-			return 0, false
+			return 0, errBadTime
 		}
 		copy(s.day[:], day)
 		copy(s.zone[:], zone)
@@ -112,10 +153,10 @@ func (s *stamps) parse(stamp []byte) (int64, bool) {
 	hour, minute, second := twoDigits(stamp[12:]), twoDigits(stamp[15:]), twoDigits(stamp[18:])
 	if stamp[11] != ':' || stamp[14] != ':' || stamp[17] != ':' || stamp[20] != ' ' ||
 		hour > 23 || minute > 59 || second > 59 {
-		return 0, false
+		return 0, errBadTime
 	}
 	at := s.base + int64(hour*3600+minute*60+second)*1e6
-	return at, checkInstant(at) == nil
+	return at, checkInstant(at)
 }
 
 // twoDigits returns the number of two digits, over 99 if they are not.

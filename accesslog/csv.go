@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -36,24 +35,31 @@ func csvParser(lines *lineReader, fields Fields) (parser, error) {
 	return c.parse, nil
 }
 
+// maxHeader is how much of a header an error shows: to see all columns matters
+// more than to stay on one line.
+const maxHeader = 2000
+
 func missing(field, flag string, header []string) error {
-	return fmt.Errorf("the CSV header has no field %q; it has %s: name one with %s", field, printable([]byte(strings.Join(header, ", "))), flag)
+	return fmt.Errorf("the CSV header has no field %q; it has %s: name one with %s", field, printable([]byte(strings.Join(header, ", ")), maxHeader), flag)
 }
 
-// csvHeader reads the first line that is not blank.
+// csvHeader reads the first line that is not blank; io.EOF means there is none.
 func csvHeader(lines *lineReader) ([]string, error) {
-	for {
-		line, err := lines.next()
-		if err == io.EOF {
-			return nil, errors.New("empty: no CSV header")
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(line) > 0 {
-			return record(line)
-		}
+	line, err := lines.next()
+	for err == nil && isBlank(line) {
+		line, err = lines.next()
 	}
+	if err != nil {
+		return nil, err
+	}
+	if lines.cut {
+		return nil, fmt.Errorf("the CSV header: %w", lines.tooLong())
+	}
+	header, err := record(line)
+	if err != nil {
+		return nil, fmt.Errorf("the CSV header: %w", err)
+	}
+	return header, nil
 }
 
 // columns are where a record has what an event needs.
@@ -90,7 +96,12 @@ func (c columns) parse(line []byte) (Event, error) {
 	return e, err
 }
 
-var errColumns = errors.New("fewer columns than the header")
+// Why a line is no record.
+var (
+	errColumns   = errors.New("fewer columns than the header")
+	errQuotes    = errors.New("the quotes do not close")
+	errBareQuote = errors.New("a quote in a cell that is not quoted")
+)
 
 // split cuts a line without quotes and reports whether every column was there.
 func (c columns) split(cells *[3][]byte, line []byte) bool {
@@ -125,8 +136,11 @@ func record(line []byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(line))
 	r.FieldsPerRecord = -1
 	values, err := r.Read()
-	if err != nil {
-		return nil, errors.New("the quotes do not close")
+	switch {
+	case errors.Is(err, csv.ErrBareQuote):
+		return nil, errBareQuote
+	case err != nil:
+		return nil, errQuotes
 	}
 	return values, nil
 }

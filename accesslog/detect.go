@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,40 +15,37 @@ import (
 // of junk before them do no harm.
 func detect(in *bufio.Reader, fields Fields) (Format, error) {
 	head, err := in.Peek(maxLine)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return Auto, err
-	}
 	lines := firstLines(head)
 	if len(lines) == 0 {
-		return Common, nil // nothing to read, in any format
+		return Auto, nil // nothing to read, or an error that reading meets again
 	}
 	header := isText(lines[0]) && bytes.IndexByte(lines[0], ',') >= 0
 	if header && hasFields(lines[0], fields) {
 		return CSV, nil
 	}
-	parse := commonParser()
+	var clock stamps
 	for _, line := range lines {
 		if isObject(line) {
 			return JSONL, nil
 		}
-		if _, err := parse(line); err == nil {
-			return commonOrCombined(line), nil
+		if _, rest, err := clock.event(line); err == nil {
+			return commonOrCombined(rest), nil
 		}
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && err != io.EOF {
 		return Auto, err
 	}
 	if header {
 		return CSV, nil
 	}
-	return Auto, fmt.Errorf("cannot tell the format, not common, combined, jsonl or csv: it begins with %q; say --format", printable(lines[0]))
+	return Auto, fmt.Errorf("cannot tell the format (not common, combined, jsonl or csv); say --format; it begins with `%s`", printable(lines[0], maxText))
 }
 
 // firstLines returns up to a hundred lines that are not blank.
 func firstLines(head []byte) (lines [][]byte) {
 	for len(head) > 0 && len(lines) < 100 {
 		line, rest, _ := bytes.Cut(head, []byte("\n"))
-		if line = bytes.TrimRight(line, "\r"); len(line) > 0 {
+		if line = bytes.TrimRight(line, "\r"); !isBlank(line) {
 			lines = append(lines, line)
 		}
 		head = rest
@@ -72,9 +68,9 @@ func hasFields(line []byte, fields Fields) bool {
 		slices.ContainsFunc(fields.times(), func(name string) bool { return slices.Contains(header, name) })
 }
 
-// commonOrCombined tells by the two quoted fields after the size.
-func commonOrCombined(line []byte) Format {
-	if bytes.Count(line, []byte(` "`)) >= 3 {
+// commonOrCombined tells by what follows the status.
+func commonOrCombined(rest []byte) Format {
+	if isCombined(rest) {
 		return Combined
 	}
 	return Common

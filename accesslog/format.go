@@ -19,7 +19,12 @@ const (
 var formatNames = []string{"auto", "common", "combined", "jsonl", "csv"}
 
 // String returns the name that ParseFormat reads.
-func (f Format) String() string { return formatNames[f] }
+func (f Format) String() string {
+	if f < Auto || f > CSV {
+		return fmt.Sprintf("Format(%d)", int(f))
+	}
+	return formatNames[f]
+}
 
 // ParseFormat returns the format of that name.
 func ParseFormat(name string) (Format, error) {

@@ -34,15 +34,20 @@ func jsonParser(fields Fields) parser {
 
 func (o object) time(names []string) (int64, error) {
 	for _, name := range names {
-		if text, ok := o.text(name); ok {
-			return parseTime(text, scaleOf(name))
+		if !o.has(name) {
+			continue
 		}
+		text, ok := o.text(name)
+		if !ok {
+			return 0, fmt.Errorf("field %q is no time", name)
+		}
+		return parseTime(text, scaleOf(name))
 	}
 	return 0, fmt.Errorf("no field %q that is a time", names[0])
 }
 
 func (o object) cost(name string) (int64, error) {
-	if raw, ok := o.lookup(name); !ok || string(raw) == "null" {
+	if !o.has(name) {
 		return 1, nil
 	}
 	text, ok := o.text(name)
@@ -50,6 +55,12 @@ func (o object) cost(name string) (int64, error) {
 		return 0, fmt.Errorf("field %q is no cost", name)
 	}
 	return parseCost(text)
+}
+
+// has reports whether there is such a field and it is not null.
+func (o object) has(name string) bool {
+	raw, ok := o.lookup(name)
+	return ok && string(raw) != "null"
 }
 
 // lookup finds a field by its name or, where there is none, by the path that the

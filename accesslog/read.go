@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
 
 // Event is one request of a log.
@@ -20,8 +19,8 @@ type Event struct {
 
 // BadLine is a line that is no event.
 type BadLine struct {
-	Line int64 // from 1
-	Text string
+	Line int64  // from 1
+	Text string // printable, at most 120 bytes
 	Err  error
 }
 
@@ -29,8 +28,7 @@ type BadLine struct {
 type Config struct {
 	Format Format
 	Fields Fields
-	// OnBadLine, if set, is told of every line that is skipped. Its text is
-	// printable and cut to a hundred bytes or so.
+	// OnBadLine, if set, is told of every line that is skipped.
 	OnBadLine func(BadLine)
 }
 
@@ -40,9 +38,12 @@ type Result struct {
 	Lines, Events, Bad int64
 }
 
-// maxLine is how much of a line is kept. What a common log needs of a longer one
-// may well be there; other formats need it all.
-const maxLine = 64 << 10
+// How much of a line is kept. What a common log needs of a longer one may well be
+// there; other formats need it all.
+const (
+	maxLine  = 64 << 10
+	maxWhole = 1 << 20
+)
 
 // parser turns a line into an event. It does not keep the line.
 type parser func(line []byte) (Event, error)
@@ -53,12 +54,11 @@ type parser func(line []byte) (Event, error)
 func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result, error) {
 	result := Result{Format: cfg.Format}
 	in, err := open(r)
-	if err != nil {
-		return result, fmt.Errorf("%s: %w", name, err)
+	if err == nil {
+		err = cfg.read(in, &result, emit)
 	}
-	err = cfg.read(in, &result, emit)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("the gzip stream ends early, after %d lines: the file is cut off", result.Lines)
+	if broken := (gzipError{}); errors.As(err, &broken) {
+		err = broken.after(result.Lines)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
@@ -72,8 +72,12 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 			return err
 		}
 	}
-	lines := lineReader{in: in}
+	lines := lineReader{in: in, most: maxLine}
 	parse, err := c.parser(&lines, result.Format)
+	result.Lines = lines.count
+	if err == io.EOF {
+		return nil // no header, hence nothing under it
+	}
 	if err != nil {
 		return err
 	}
@@ -90,7 +94,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 		if err != nil {
 			return err
 		}
-		if len(line) == 0 {
+		if isBlank(line) {
 			continue
 		}
 		event, err := parse(line)
@@ -104,24 +108,22 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 		result.Bad++
 		if onBad != nil {
 			if lines.cut {
-				err = errTooLong
+				err = lines.tooLong()
 			}
-			onBad(BadLine{lines.count, printable(line), err})
+			onBad(BadLine{lines.count, printable(line, maxText), err})
 		}
 	}
 }
 
-var errTooLong = errors.New("the line is longer than 64 KiB")
-
 // open unpacks gzip, which it knows by its first bytes, and skips a byte order mark.
 func open(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, maxLine)
+	in := bufio.NewReaderSize(&source{Reader: r}, maxLine)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
+			return nil, asGzipError(err)
 		}
-		in = bufio.NewReaderSize(unpacked, maxLine)
+		in = bufio.NewReaderSize(&source{Reader: unpacker{unpacked}}, maxLine)
 	}
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
 		_, _ = in.Discard(len(mark))
@@ -129,36 +131,13 @@ func open(r io.Reader) (*bufio.Reader, error) {
 	return in, nil
 }
 
-// lineReader reads lines without their ends and keeps at most maxLine of each.
-type lineReader struct {
-	in    *bufio.Reader
-	count int64
-	cut   bool   // the last line was longer
-	kept  []byte // of a line that was cut
-}
-
-func (l *lineReader) next() ([]byte, error) {
-	line, err := l.in.ReadSlice('\n')
-	l.cut = err == bufio.ErrBufferFull
-	if l.cut {
-		l.kept = append(l.kept[:0], line...)
-		line = l.kept
-		for err == bufio.ErrBufferFull {
-			_, err = l.in.ReadSlice('\n')
-		}
-	}
-	if err != nil && (err != io.EOF || len(line) == 0) {
-		return nil, err
-	}
-	l.count++
-	return bytes.TrimRight(line, "\r\n"), nil
-}
-
 func (c Config) parser(lines *lineReader, f Format) (parser, error) {
 	switch f {
 	case JSONL:
+		lines.most = maxWhole
 		return whole(lines, jsonParser(c.Fields)), nil
 	case CSV:
+		lines.most = maxWhole
 		parse, err := csvParser(lines, c.Fields)
 		return whole(lines, parse), err
 	}
@@ -169,35 +148,22 @@ func (c Config) parser(lines *lineReader, f Format) (parser, error) {
 func whole(lines *lineReader, parse parser) parser {
 	return func(line []byte) (Event, error) {
 		if lines.cut {
-			return Event{}, errTooLong
+			return Event{}, lines.tooLong()
 		}
 		return parse(line)
 	}
-}
-
-// printable writes a line as a terminal can take it.
-func printable(line []byte) string {
-	const most = 100
-	cut := len(line) > most
-	if cut {
-		line = line[:most]
-	}
-	s := strings.Trim(strconv.QuoteToGraphic(strings.ToValidUTF8(string(line), "\ufffd")), `"`)
-	s = strings.ReplaceAll(s, `\"`, `"`)
-	if cut {
-		s += "..."
-	}
-	return s
 }
 
 // parseCost reads a whole number that is not negative.
 func parseCost(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case err != nil:
-		return 0, fmt.Errorf("cost %s is not a whole number", printable([]byte(text)))
 	case n < 0:
-		return 0, fmt.Errorf("cost %d is negative", n)
+		return 0, fmt.Errorf("cost %s is negative", printable([]byte(text), maxText))
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("cost %s is over 9223372036854775807", printable([]byte(text), maxText))
+	case err != nil:
+		return 0, fmt.Errorf("cost %s is not a whole number", printable([]byte(text), maxText))
 	}
 	return n, nil
 }

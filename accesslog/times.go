@@ -68,14 +68,17 @@ func parseTime(text string, unit scale) (int64, error) {
 		err = checkInstant(us)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("time %s: %w", printable([]byte(text)), err)
+		return 0, fmt.Errorf("time %s: %w", printable([]byte(text), maxText), err)
 	}
 	return us, nil
 }
 
 func parseStamp(text string) (int64, error) {
-	if len(text) > 10 && text[10] == ' ' {
+	if len(text) > 10 && (text[10] == ' ' || text[10] == 't') {
 		text = text[:10] + "T" + text[11:]
+	}
+	if rest, zulu := strings.CutSuffix(text, "z"); zulu {
+		text = rest + "Z" // RFC 3339 section 5.6 lets both be lower case
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err == nil {
@@ -185,11 +188,15 @@ func cutPower(s string) (mantissa, power string, found bool) {
 	return s, "", false
 }
 
-// parsePower reads an exponent of at most three digits: others are no times.
+// parsePower reads an exponent of at most three digits, zeros before them not
+// counted: others are no times.
 func parsePower(s string) (int, bool) {
 	negative := strings.HasPrefix(s, "-")
 	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
-	if s == "" || len(s) > 3 {
+	if s == "" {
+		return 0, false
+	}
+	if s = strings.TrimLeft(s, "0"); len(s) > 3 {
 		return 0, false
 	}
 	n := 0

@@ -50,6 +50,9 @@ func TestDifferential(t *testing.T) {
 	pair, _ := newPair(t, miniredis.RunT(t).Addr())
 	backends = append(backends, limitertest.Backend{Name: "lua on miniredis", Pair: pair})
 	limitertest.Differential(t, *seed, *steps, backends...)
+	if !t.Failed() {
+		fmt.Printf("integration: %d steps on the oracle and %d backends: no difference\n", *steps, len(backends))
+	}
 }
 
 func TestRedisKeepsTheLaws(t *testing.T) {
