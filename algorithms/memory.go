@@ -11,12 +11,12 @@ import (
 // MemoryConfig configures a Memory. The zero value is ready to use.
 type MemoryConfig struct {
 	// MaxKeys bounds the keys held, over all policies; a key with both sides takes
-	// about 280 bytes and its own length. 0 means DefaultMaxKeys. Negative means no
+	// about 300 bytes and its own length. 0 means DefaultMaxKeys. Negative means no
 	// bound, and that no key is ever dropped, as a replay wants it.
 	MaxKeys int
 }
 
-// DefaultMaxKeys keep a Memory under about 300 MB.
+// DefaultMaxKeys keep a Memory under about 400 MB.
 const DefaultMaxKeys = 1 << 20
 
 // overflowBuckets share the keys that find no room, per policy.

@@ -27,13 +27,13 @@ const (
 	victimEntries = 32 // looked at to find a key to displace
 )
 
-// insert adds a key that is not there. It copies the strings, which may be cut
-// from a whole request. Requires mu.
+// insert adds a key that is not there. It copies the key, which may be cut from a
+// whole request; policies come from configuration. Requires mu.
 func (s *shard) insert(key recordKey, e *entry) {
 	if s.keys == nil {
 		s.keys = make(map[recordKey]*entry)
 	}
-	e.key = recordKey{strings.Clone(key.policy), strings.Clone(key.key)}
+	e.key = recordKey{key.policy, strings.Clone(key.key)}
 	e.index = len(s.entries)
 	s.entries = append(s.entries, e)
 	s.keys[e.key] = e
@@ -97,7 +97,7 @@ func (s *shard) overflowEntry(policy string, slot int) *entry {
 			s.overflow = make(map[overflowKey]*entry)
 		}
 		e = &entry{}
-		s.overflow[overflowKey{strings.Clone(policy), slot}] = e
+		s.overflow[key] = e
 	}
 	return e
 }

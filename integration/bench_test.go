@@ -14,14 +14,18 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// budget is never exhausted in a benchmark, so that every call is an admission.
-var budget = algorithms.Limit{Requests: 1_000_000_000, Window: time.Second}
+// Limits that no benchmark exhausts, and under which a key stays in use for the
+// whole of it: an idle one would be dropped from memory and come back as new.
+var (
+	bucketLimit = algorithms.Limit{Requests: 1000, Window: time.Hour, Burst: 300_000_000}
+	windowLimit = algorithms.Limit{Requests: 1_000_000_000, Window: time.Hour}
+)
 
 // sidesOf returns one or two sides: a GCRA and, beside it, a fixed window.
 func sidesOf(n int) (sides [2]algorithms.Side) {
-	sides[0] = algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: budget}
+	sides[0] = algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: bucketLimit}
 	if n == 2 {
-		sides[1] = algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: budget}
+		sides[1] = algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: windowLimit}
 	}
 	return sides
 }
