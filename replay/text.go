@@ -14,13 +14,13 @@ import (
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s requests", grouped(r.Requests))
+	b.WriteString(counted(r.Requests, "request"))
 	if r.First != nil {
 		const stamp = "2006-01-02 15:04:05"
 		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), span(r.Last.Sub(*r.First)))
 	}
 	if r.SkippedLines > 0 {
-		fmt.Fprintf(&b, ", %s lines skipped", grouped(r.SkippedLines))
+		fmt.Fprintf(&b, ", %s skipped", counted(r.SkippedLines, "line"))
 	}
 	b.WriteString("\n")
 	for i := range r.Policies {
@@ -31,7 +31,7 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 func (p *PolicyReport) writeText(b *strings.Builder) {
-	fmt.Fprintf(b, "\npolicy %s, %s keys\n  authoritative  %s\n  candidate      %s\n\n", p.Name, grouped(int64(p.Keys)), p.Authoritative, p.Candidate)
+	fmt.Fprintf(b, "\npolicy %s, %s\n  authoritative  %s\n  candidate      %s\n\n", p.Name, counted(int64(p.Keys), "key"), p.Authoritative, p.Candidate)
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, n int64, note string) {
 		fmt.Fprintf(table, "  %s\t%s\t  %s\n", name, grouped(n), note)
@@ -54,7 +54,7 @@ func percent(ratio *float64, of string, keys int) string {
 	}
 	s := fmt.Sprintf("%.3g %% %s", 100**ratio, of)
 	if keys >= 0 {
-		s += fmt.Sprintf(", %s keys", grouped(int64(keys)))
+		s += ", " + counted(int64(keys), "key")
 	}
 	return s
 }
@@ -109,6 +109,14 @@ func printable(key string) string {
 	return q
 }
 
+// counted writes a number of things: 1 key, 1,753 keys.
+func counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return grouped(n) + " " + thing
+}
+
 // grouped writes n with commas: 1,234,567.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
@@ -118,20 +126,25 @@ func grouped(n int64) string {
 	return s
 }
 
-// span writes a duration in days, hours, minutes and seconds.
+// span writes a duration in days, hours, minutes and seconds, leaving out what
+// is 0.
 func span(d time.Duration) string {
-	if d < time.Second {
+	switch {
+	case d < time.Second:
 		return d.String()
+	case d < time.Minute:
+		return d.Round(10 * time.Millisecond).String()
 	}
 	d = d.Round(time.Second)
-	days := d / (24 * time.Hour)
-	rest := (d - days*24*time.Hour).String()
-	rest = strings.TrimSuffix(strings.TrimSuffix(rest, "0s"), "0m")
-	if rest == "" && days == 0 {
-		return d.String()
+	var s string
+	for _, u := range []struct {
+		name string
+		unit time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		if n := d / u.unit; n > 0 {
+			s += strconv.FormatInt(int64(n), 10) + u.name
+		}
+		d %= u.unit
 	}
-	if days > 0 {
-		return fmt.Sprintf("%dd%s", days, rest)
-	}
-	return rest
+	return s
 }

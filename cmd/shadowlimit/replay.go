@@ -123,7 +123,7 @@ func (o replayOptions) run(ctx context.Context, io streams) (err error) {
 	if err != nil {
 		return err
 	}
-	decisions, closeDecisions, err := createFile(o.decisionsFile, io.out)
+	decisions, closeDecisions, err := createFile(o.decisionsFile)
 	if err != nil {
 		return err
 	}
@@ -162,18 +162,14 @@ func (o replayOptions) openPair() (algorithms.Pair, func(), error) {
 	return pair, func() { client.Close() }, err
 }
 
-// createFile creates the file of that name; "" is none, and "-" is out.
-func createFile(name string, out io.Writer) (io.Writer, func() error, error) {
-	nothing := func() error { return nil }
-	switch name {
-	case "":
-		return nil, nothing, nil
-	case "-":
-		return out, nothing, nil
+// createFile creates the file of that name; "" is none.
+func createFile(name string) (io.Writer, func() error, error) {
+	if name == "" {
+		return nil, func() error { return nil }, nil
 	}
 	f, err := os.Create(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%s: %w", name, reason(err))
 	}
 	return f, f.Close, nil
 }
