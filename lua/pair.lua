@@ -9,7 +9,7 @@
 --       1 allowed, 0 denied, -1 an error, whose text is in place of remaining.
 --
 -- The record is a string of parts: a side's name and the four numbers of its
--- state, in binary where there is struct, which is 2.5 times cheaper than text.
+-- state, in binary where there is struct, which is cheaper than text.
 -- A part that is not sane is no part.
 
 local struct = rawget(_G, 'struct')
