@@ -1,0 +1,79 @@
+package policies
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// headers is an http.Header as a CEL map with lower-case names. Looking one up
+// copies nothing; whatever wants the whole map makes one.
+type headers struct{ h http.Header }
+
+var _ traits.Mapper = headers{}
+
+// Find implements traits.Mapper.
+func (m headers) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok || string(name) != strings.ToLower(string(name)) {
+		return nil, false
+	}
+	values := m.h[http.CanonicalHeaderKey(string(name))]
+	if len(values) == 0 {
+		return nil, false
+	}
+	return types.String(joined(values)), true
+}
+
+// Get implements traits.Indexer.
+func (m headers) Get(key ref.Val) ref.Val {
+	if v, ok := m.Find(key); ok {
+		return v
+	}
+	return types.NewErr("no such key: %v", key)
+}
+
+// Contains implements traits.Container.
+func (m headers) Contains(key ref.Val) ref.Val {
+	_, ok := m.Find(key)
+	return types.Bool(ok)
+}
+
+// Size implements traits.Sizer.
+func (m headers) Size() ref.Val { return types.Int(len(m.h)) }
+
+// Type implements ref.Val.
+func (m headers) Type() ref.Type { return types.MapType }
+
+// Value implements ref.Val.
+func (m headers) Value() any { return m.lower() }
+
+// Iterator implements traits.Iterable.
+func (m headers) Iterator() traits.Iterator { return m.whole().Iterator() }
+
+// Equal implements ref.Val.
+func (m headers) Equal(other ref.Val) ref.Val { return m.whole().Equal(other) }
+
+// ConvertToNative implements ref.Val.
+func (m headers) ConvertToNative(t reflect.Type) (any, error) { return m.whole().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (m headers) ConvertToType(t ref.Type) ref.Val { return m.whole().ConvertToType(t) }
+
+func (m headers) whole() traits.Mapper {
+	return types.NewStringStringMap(types.DefaultTypeAdapter, m.lower())
+}
+
+func (m headers) lower() map[string]string {
+	lower := make(map[string]string, len(m.h))
+	for name, values := range m.h {
+		if len(values) > 0 {
+			lower[strings.ToLower(name)] = joined(values)
+		}
+	}
+	return lower
+}

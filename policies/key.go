@@ -1,0 +1,95 @@
+package policies
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxKeyBytes is the longest key kept as it is.
+const maxKeyBytes = 256
+
+// key makes the key of a charge from one expression or several.
+type key []*expression
+
+var keyTypes = []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.BoolType, cel.DynType}
+
+// key returns a reader of an expression or a list of them.
+func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		parts := []*yaml.Node{n}
+		if n.Kind == yaml.SequenceNode {
+			parts = d.items(n, "key")
+		}
+		if len(parts) == 0 {
+			d.fail(n, "key: want at least one expression")
+		}
+		for _, part := range parts {
+			if x := d.compile(env, part, "key", keyTypes...); x != nil {
+				*into = append(*into, x)
+			}
+		}
+	}
+}
+
+// value returns the key for a request. Parts are joined by '|', with '|' and '\'
+// escaped by '\', so distinct lists make distinct keys. A key over 256 bytes is
+// replaced by '#' and its SHA-256.
+func (k key) value(r *Request) (string, error) {
+	parts := make([]string, len(k))
+	for i, x := range k {
+		v, err := x.eval(r)
+		if err != nil {
+			return "", err
+		}
+		if parts[i], err = keyText(v); err != nil {
+			return "", fmt.Errorf("policies: key %s: %w", x.source, err)
+		}
+	}
+	if len(parts) == 1 {
+		return bounded(parts[0]), nil
+	}
+	for i, part := range parts {
+		parts[i] = escaper.Replace(part)
+	}
+	return bounded(strings.Join(parts, "|")), nil
+}
+
+var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
+
+func bounded(key string) string {
+	if len(key) <= maxKeyBytes {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "#" + hex.EncodeToString(sum[:])
+}
+
+func keyText(v ref.Val) (string, error) {
+	switch v := v.(type) {
+	case types.String:
+		return string(v), nil
+	case types.Int:
+		return strconv.FormatInt(int64(v), 10), nil
+	case types.Uint:
+		return strconv.FormatUint(uint64(v), 10), nil
+	case types.Bool:
+		return strconv.FormatBool(bool(v)), nil
+	}
+	return "", fmt.Errorf("got a %s: want a string, a whole number or a bool", v.Type().TypeName())
+}
+
+func (k key) text() string {
+	sources := make([]string, len(k))
+	for i, x := range k {
+		sources[i] = x.source
+	}
+	return strings.Join(sources, "\x00")
+}

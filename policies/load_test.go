@@ -1,0 +1,250 @@
+package policies_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// checkout is the example of the documentation, whole.
+func checkout(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/checkout.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func load(t testing.TB, text string) *policies.Set {
+	t.Helper()
+	set, err := policies.Load("p.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestChargesOfRequests(t *testing.T) {
+	p := load(t, checkout(t)).Policies[0]
+	tests := []struct {
+		name                  string
+		method, route, path   string
+		headers               http.Header
+		wantMatch             bool
+		wantKey               string
+		wantCost, wantRequest int64
+	}{
+		{"a read does not match", "GET", "/v1/orders", "/v1/orders", nil, false, "", 0, 0},
+		{"another route does not match", "POST", "/v2/orders", "/v2/orders", nil, false, "", 0, 0},
+		{"no header: the default", "POST", "/v1/orders", "/v1/orders", nil, true, "anonymous|/v1/orders", 1, 100},
+		{"a bulk request costs ten", "PUT", "/v1/bulk/{id}", "/v1/bulk/7", http.Header{"X-Tenant": {"acme"}}, true, "acme|/v1/bulk/{id}", 10, 9000},
+		{"separators are escaped", "PUT", "/v1/a", "/v1/a", http.Header{"X-Tenant": {`a|b\`}}, true, `a\|b\\|/v1/a`, 1, 100},
+		{"several values are joined", "PUT", "/v1/a", "/v1/a", http.Header{"X-Tenant": {"a", "b"}}, true, "a, b|/v1/a", 1, 100},
+	}
+	var r policies.Request
+	for _, tt := range tests {
+		r.Reset()
+		r.Method, r.Route, r.Path, r.Headers = tt.method, tt.route, tt.path, tt.headers
+		c, matches, err := p.Charge(&r)
+		if err != nil || matches != tt.wantMatch {
+			t.Errorf("%s: matches %v, error %v", tt.name, matches, err)
+			continue
+		}
+		if !matches {
+			continue
+		}
+		candidate := c.Sides[algorithms.Candidate]
+		if c.Key != tt.wantKey || c.Cost != tt.wantCost || candidate.Limit.Requests != tt.wantRequest {
+			t.Errorf("%s: key %q cost %d limit %d, want %q %d %d", tt.name, c.Key, c.Cost, candidate.Limit.Requests, tt.wantKey, tt.wantCost, tt.wantRequest)
+		}
+		if candidate.Algorithm.Name() != "token_bucket" || candidate.Limit.Burst != 20 || candidate.Limit.Window != time.Minute {
+			t.Errorf("%s: candidate %+v", tt.name, candidate)
+		}
+	}
+}
+
+func TestEveryRequestFieldIsThere(t *testing.T) {
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	r := policies.Request{
+		Method: "GET", Path: "/p", Route: "/r", Host: "h", RawQuery: "q=1&q=2", Headers: http.Header{"X-A": {"v"}},
+		IP: "192.0.2.1", User: "u", Claims: map[string]any{"plan": "gold"}, Size: 7, Time: at,
+	}
+	for expression, want := range map[string]string{
+		"request.method": "GET", "request.path": "/p", "request.route": "/r", "request.host": "h",
+		"request.query['q']": "1", "request.headers['x-a']": "v", "request.ip": "192.0.2.1", "request.user": "u",
+		"request.claims['plan']": "gold", "request.size": "7", "request.time.getHours()": "9",
+		"request.headers.size()": "1", "request.headers.exists(h, h == 'x-a')": "true", "'x-a' in request.headers": "true", "'X-A' in request.headers": "false",
+	} {
+		c, _, err := load(t, onePolicy("key: "+`"`+expression+`"`)).Policies[0].Charge(&r)
+		if err != nil || c.Key != want {
+			t.Errorf("%s: key %q, error %v, want %q", expression, c.Key, err, want)
+		}
+		r.Reset()
+		r = policies.Request{
+			Method: "GET", Path: "/p", Route: "/r", Host: "h", RawQuery: "q=1&q=2", Headers: http.Header{"X-A": {"v"}},
+			IP: "192.0.2.1", User: "u", Claims: map[string]any{"plan": "gold"}, Size: 7, Time: at,
+		}
+	}
+}
+
+func TestExpressionsThatFailChargeNothing(t *testing.T) {
+	p := load(t, onePolicy("key: request.headers['x-tenant']")).Policies[0]
+	if c, matches, err := p.Charge(&policies.Request{}); err == nil || matches || c.Key != "" {
+		t.Errorf("a header that is not there: %+v, %v, %v, want an error", c, matches, err)
+	}
+}
+
+func TestLongKeysAreHashed(t *testing.T) {
+	p := load(t, onePolicy("key: request.path")).Policies[0]
+	c, _, err := p.Charge(&policies.Request{Path: strings.Repeat("x", 257)})
+	if err != nil || len(c.Key) != 65 || c.Key[0] != '#' {
+		t.Errorf("key %q, error %v, want # and 64 digits", c.Key, err)
+	}
+}
+
+func TestEpochIsWhatIsCompared(t *testing.T) {
+	base := load(t, checkout(t)).Policies[0].Epoch()
+	for change, sameEpoch := range map[string]bool{
+		"limit: 100, window: 1m }>limit: 101, window: 1m }": false,
+		"burst: 20>burst: 21":                               false,
+		"request.route]>request.path]":                      false,
+		"orValue(100)>orValue(99)":                          false,
+		"acme: 9000>acme: 9001":                             true,
+		"soak: 48h>soak: 24h":                               true,
+		"? 10 : 1>? 20 : 1":                                 true,
+	} {
+		from, to, _ := strings.Cut(change, ">")
+		if !strings.Contains(checkout(t), from) {
+			t.Fatalf("the example has no %q", from)
+		}
+		if got := load(t, strings.Replace(checkout(t), from, to, 1)).Policies[0].Epoch(); (got == base) != sameEpoch {
+			t.Errorf("%s: epoch %s, before %s", change, got, base)
+		}
+	}
+}
+
+func TestPolicyOverridesPromotionOfTheFile(t *testing.T) {
+	p := load(t, onePolicy("key: request.ip\n    promotion: {soak: 72h, change_window: {days: [sat], from: '10:00', to: '24:00', zone: Europe/Berlin}}")+"promotion: {soak: 24h, block: 2h, mode: automatic, canary: [5%, 100%]}\n").Policies[0].Promotion
+	if p.Soak != 72*time.Hour || p.Block != 2*time.Hour || p.Mode != "automatic" || len(p.Canary) != 2 || p.Canary[0] != 5 {
+		t.Errorf("promotion %+v", p)
+	}
+	if p.ChangeZone.String() != "Europe/Berlin" || p.ChangeTo != 24*time.Hour || p.ChangeDays[0] != time.Saturday {
+		t.Errorf("change window %+v", p)
+	}
+}
+
+// onePolicy is a file with one policy of these fields besides name and sides.
+func onePolicy(fields string) string {
+	return "version: 1\nname: test\npolicies:\n  - name: p\n    " + fields + "\n" +
+		"    authoritative: {algorithm: fixed_window, limit: 10, window: 1m}\n    candidate: {algorithm: gcra, limit: 10, window: 1m}\n"
+}
+
+func TestBadFiles(t *testing.T) {
+	tests := []struct {
+		name, text   string
+		line, column int
+		want         string
+	}{
+		{"empty", "", 1, 1, "the file is empty"},
+		{"not YAML", "version: 1\n  name: [", 2, 1, "not YAML"},
+		{"a list", "- version: 1", 1, 1, "the file: want a mapping"},
+		{"two documents", "version: 1\n---\nversion: 1", 2, 1, "a second document"},
+		{"unknown field", "version: 1\nname: a\npolicy: []\n", 3, 1, `the file has no field "policy": the fields are data, name, policies`},
+		{"duplicate field", "version: 1\nname: a\nname: b\n", 3, 1, `the file has "name" twice`},
+		{"no policies", "version: 1\nname: a\n", 1, 1, `the file needs "policies"`},
+		{"no policy in the list", "version: 1\nname: a\npolicies: []\n", 3, 11, "want at least one"},
+		{"version", "version: 2\nname: a\npolicies: []\n", 1, 10, "version: want 1"},
+		{"name", "version: 1\nname: a:b\npolicies: []\n", 2, 7, "name: want 1 to 100 letters"},
+		{"two of one name", onePolicy("key: request.ip") + strings.TrimPrefix(onePolicy("key: request.ip"), "version: 1\nname: test\npolicies:\n"), 8, 5, `two policies are named "p"`},
+		{"no key", "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {algorithm: gcra, limit: 1, window: 1m}\n", 4, 5, `a policy needs "key"`},
+		{"typing error in a name", onePolicy("key: request.methodd"), 5, 10, "undeclared reference to 'request'"},
+		{"second line of a block", onePolicy("when: |\n      request.method == 'GET' &&\n      request.size == 'x'\n    key: request.ip"), 7, 20, "found no matching overload"},
+		{"in quotes", onePolicy("key: 'request.ip + 1'"), 5, 22, "found no matching overload"},
+		{"wrong type", onePolicy("when: request.path\n    key: request.ip"), 5, 11, "of type string: want bool"},
+		{"cost of no number", onePolicy("cost: request.ip\n    key: request.ip"), 5, 11, "of type string: want int"},
+		{"negative cost", onePolicy("cost: -1\n    key: request.ip"), 5, 11, "cost: want a whole number, at least 0"},
+		{"key of a wrong type", onePolicy("key: request.headers"), 5, 10, "want string or int"},
+		{"empty key list", onePolicy("key: []"), 5, 10, "at least one expression"},
+		{"bad element of a key", onePolicy("key: [request.ip, request.nope]"), 5, 23, "undeclared reference"},
+		{"loops in loops", onePolicy("when: '[1].all(a, [1].all(b, [1].all(c, a == b)))'\n    key: request.ip"), 5, 0, "comprehension exceeds nesting limit"},
+		{"store failure", onePolicy("key: request.ip\n    on_store_failure: panic"), 6, 23, "want local or allow or deny"},
+		{"threshold without a sign", onePolicy("key: request.ip\n    promotion: {divergence: 0.02}"), 6, 29, "want a percentage"},
+		{"threshold of everything", onePolicy("key: request.ip\n    promotion: {newly_denied: 100%}"), 6, 31, "below 100%"},
+		{"falling canary", onePolicy("key: request.ip\n    promotion: {canary: [10%, 5%]}"), 6, 31, "rising percentages"},
+		{"seconds of soak", onePolicy("key: request.ip\n    promotion: {soak: 90s}"), 6, 23, "whole minutes"},
+		{"mode", onePolicy("key: request.ip\n    promotion: {mode: auto}"), 6, 23, "want manual or automatic"},
+		{"zone", onePolicy("key: request.ip\n    promotion: {change_window: {days: [mon], from: '9:00', to: '10:00', zone: Mars}}"), 6, 79, `no time zone "Mars"`},
+		{"what is not built", onePolicy("key: request.ip\n    promotion: {expected: [{when: 'true'}]}"), 6, 27, "not available in this version"},
+		{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 20, `no algorithm "gcrra"`},
+		{"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"), 5, 20, "too fine to be exact"},
+		{"burst of a window", side("algorithm: fixed_window, limit: 1, window: 1m, burst: 2"), 5, 20, "burst belongs to buckets"},
+		{"no window", side("algorithm: gcra, limit: 1"), 5, 20, "gcra needs a window"},
+		{"no limit", side("algorithm: gcra, window: 1m"), 5, 20, "gcra needs a limit"},
+		{"neither", side("limit: 1, window: 1m"), 5, 20, "either an algorithm or a limiter"},
+		{"same id", onePolicy("key: request.ip\n    candidate: {algorithm: fixed_window, limit: 2, window: 1m}\n#"), 4, 5, `both sides of p have the id "fixed_window"`},
+		{"data of mixed types", "data: {a: [1, x]}\n" + onePolicy("key: request.ip"), 1, 15, "values of one type"},
+		{"variable before its declaration", "variables: {a: variables.b, b: request.ip}\n" + onePolicy("key: variables.a"), 1, 16, "undeclared reference"},
+	}
+	for _, tt := range tests {
+		_, err := policies.Load("p.yaml", []byte(tt.text))
+		var problems *policies.Problems
+		if !errors.As(err, &problems) {
+			t.Errorf("%s: error %v, want problems", tt.name, err)
+			continue
+		}
+		found := false
+		for _, p := range problems.List {
+			found = found || p.Line == tt.line && (tt.column == 0 || p.Column == tt.column) && strings.Contains(p.Message, tt.want)
+		}
+		if !found {
+			t.Errorf("%s: want %d:%d: ... %s, got\n%v", tt.name, tt.line, tt.column, tt.want, err)
+		}
+	}
+}
+
+func side(fields string) string {
+	return "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {" + fields + "}\n    key: request.ip\n"
+}
+
+func TestProblemsShowTheLine(t *testing.T) {
+	_, err := policies.Load("p.yaml", []byte(onePolicy("key: request.ipp")))
+	const want = "p.yaml:5:10: key: undeclared reference to 'request' (in container '')\n |     key: request.ipp\n |          ^"
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(checkout(f))
+	f.Add(onePolicy("key: [request.ip, '1']\n    cost: 2 + 2"))
+	f.Fuzz(func(t *testing.T, text string) {
+		set, err := policies.Load("p.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		for _, p := range set.Policies {
+			p.Charge(&policies.Request{Path: "/x"})
+		}
+	})
+}
+
+func BenchmarkCharge(b *testing.B) {
+	p := load(b, checkout(b)).Policies[0]
+	h := http.Header{"X-Tenant": {"acme"}}
+	var r policies.Request
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Reset()
+		r.Method, r.Route, r.Path, r.Headers = "POST", "/v1/orders", "/v1/orders", h
+		if _, ok, err := p.Charge(&r); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package policies
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+)
+
+// number is a whole number, written as one or as an expression.
+type number struct {
+	constant   int64
+	expression *expression // nil: constant
+}
+
+// number returns a reader of a whole number from least on, or an expression of
+// type int.
+func (d *document) number(env *cel.Env, what string, into *number, least int64) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && n.Tag == "!!int" {
+			d.count(what, &into.constant, least)(n)
+			return
+		}
+		into.expression = d.compile(env, n, what, cel.IntType)
+	}
+}
+
+// value returns the number for a request.
+func (x number) value(r *Request) (int64, error) {
+	if x.expression == nil {
+		return x.constant, nil
+	}
+	v, err := x.expression.eval(r)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := v.(types.Int)
+	if !ok {
+		return 0, fmt.Errorf("policies: %s: got %v: want an int", x.expression.source, v)
+	}
+	return int64(n), nil
+}
+
+// text is the number as configured, part of what a comparison is known by.
+func (x number) text() string {
+	if x.expression == nil {
+		return strconv.FormatInt(x.constant, 10)
+	}
+	return x.expression.source
+}

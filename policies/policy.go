@@ -1,0 +1,117 @@
+package policies
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// What decides for a policy whose store fails.
+const (
+	FailLocal = "local" // a limiter in this process
+	FailAllow = "allow"
+	FailDeny  = "deny"
+)
+
+// Policy is who is charged, by what key, how much, and the two limiters.
+type Policy struct {
+	Name string
+	// Sides by role. The candidate is nil where a policy is a plain limiter.
+	Sides [2]*Side
+	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
+	OnStoreFailure string
+	Promotion      Promotion
+
+	when      *expression // nil: always
+	key       key
+	cost      number
+	variables []*variable
+}
+
+// policy reads one policy. Its promotion starts from the file's.
+func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Policy {
+	p := &Policy{OnStoreFailure: FailLocal, cost: number{constant: 1}, Promotion: promotion}
+	d.mapping(n, "a policy", map[string]field{
+		"name":             {read: d.name("name", &p.Name), required: true},
+		"when":             {read: func(n *yaml.Node) { p.when = d.compile(env, n, "when", cel.BoolType) }},
+		"key":              {read: d.key(env, &p.key), required: true},
+		"cost":             {read: d.number(env, "cost", &p.cost, 0)},
+		"authoritative":    {read: d.sideOf(env, "authoritative", &p.Sides[algorithms.Authoritative]), required: true},
+		"candidate":        {read: d.sideOf(env, "candidate", &p.Sides[algorithms.Candidate])},
+		"on_store_failure": {read: d.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
+		"promotion":        {read: d.promotion(&p.Promotion)},
+	})
+	a, c := p.Sides[0], p.Sides[1]
+	if a != nil && c != nil && !a.Foreign() && !c.Foreign() {
+		if err := (&algorithms.Charge{Sides: [2]algorithms.Side{a.bare(), c.bare()}}).CheckSides(); err != nil {
+			d.fail(n, "both sides of %s have the id %q: give one of them another \"id\", for it names their state", p.Name, a.bare().Name())
+		}
+	}
+	return p
+}
+
+// bare is the side without its limit.
+func (s *Side) bare() algorithms.Side { return algorithms.Side{ID: s.ID, Algorithm: s.Algorithm} }
+
+// Charge returns what the request is charged under the policy, with the sides
+// that are not foreign, and reports whether the policy matches at all. On an
+// error nothing is to be charged.
+func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err error) {
+	r.bind(p.variables)
+	if matches, err = p.matches(r); err != nil || !matches {
+		return c, false, err
+	}
+	c.Policy = p.Name
+	if c.Key, err = p.key.value(r); err != nil {
+		return c, false, err
+	}
+	if c.Cost, err = p.cost.value(r); err != nil {
+		return c, false, err
+	}
+	for role, side := range p.Sides {
+		if side == nil {
+			continue
+		}
+		c.Sides[role] = side.bare()
+		if c.Sides[role].Limit, err = side.Limit(r); err != nil {
+			return c, false, err
+		}
+	}
+	return c, true, nil
+}
+
+func (p *Policy) matches(r *Request) (bool, error) {
+	if p.when == nil {
+		return true, nil
+	}
+	v, err := p.when.eval(r)
+	if err != nil {
+		return false, err
+	}
+	matches, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("policies: when %s: got %v: want a bool", p.when.source, v)
+	}
+	return bool(matches), nil
+}
+
+// Epoch is the fingerprint of what the policy compares: both sides and the key,
+// as configured. Another epoch makes evidence of before worthless. Limits that
+// expressions yield are not part of it, their expressions are.
+func (p *Policy) Epoch() string {
+	parts := []string{p.key.text()}
+	for _, side := range p.Sides {
+		if side != nil {
+			parts = append(parts, side.identity())
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x01")))
+	return hex.EncodeToString(sum[:6])
+}
