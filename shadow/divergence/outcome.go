@@ -1,6 +1,14 @@
 package divergence
 
-import "github.com/shadowlimit/shadowlimit/algorithms"
+import (
+	"errors"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// ErrSkipped is the error of a side that was not judged, because there was no
+// room to do so.
+var ErrSkipped = errors.New("divergence: the side was skipped")
 
 // Outcome is what one paired evaluation showed.
 type Outcome int
@@ -47,5 +55,5 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 }
 
 func skipped(o *algorithms.Observation) bool {
-	return o.Degraded || o.Err == algorithms.ErrAbsent
+	return o.Degraded || o.Err == algorithms.ErrAbsent || o.Err == ErrSkipped
 }

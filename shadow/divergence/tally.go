@@ -9,11 +9,73 @@ func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }
 
+// Uncompared returns how many evaluations say nothing about the candidate.
+func (t Tally) Uncompared() int64 { return t[AuthoritativeError] + t[Inconclusive] }
+
 // AuthoritativeAllows is the denominator of newly denied.
 func (t Tally) AuthoritativeAllows() int64 { return t[AgreeAllow] + t[NewlyDenied] }
 
 // AuthoritativeDenies is the denominator of newly allowed.
 func (t Tally) AuthoritativeDenies() int64 { return t[AgreeDeny] + t[NewlyAllowed] }
+
+// Add adds another tally.
+func (t *Tally) Add(other Tally) {
+	for i, n := range other {
+		t[i] += n
+	}
+}
+
+// Ratio is one of the three ratios that a promotion is judged by.
+type Ratio int
+
+const (
+	OfComparisons Ratio = iota // newly denied, newly allowed and failed, of all comparisons
+	OfAllows                   // newly denied, of what the authoritative allows
+	OfDenials                  // newly allowed, of what the authoritative denies
+	ratios        = iota
+)
+
+// AllRatios are the ratios in the order of their documentation.
+var AllRatios = [ratios]Ratio{OfComparisons, OfAllows, OfDenials}
+
+var ratioNames = [ratios]string{"divergence", "newly_denied", "newly_allowed"}
+
+// String returns the name as in metrics and JSON.
+func (r Ratio) String() string { return ratioNames[r] }
+
+// Of returns the ratio's numerator and denominator.
+func (r Ratio) Of(t Tally) (part, whole int64) {
+	switch r {
+	case OfAllows:
+		return t[NewlyDenied], t.AuthoritativeAllows()
+	case OfDenials:
+		return t[NewlyAllowed], t.AuthoritativeDenies()
+	}
+	return t[NewlyDenied] + t[NewlyAllowed] + t[CandidateError], t.Comparisons()
+}
+
+// Value returns the ratio as a fraction, nil without a denominator.
+func (r Ratio) Value(t Tally) *float64 {
+	part, whole := r.Of(t)
+	if whole == 0 {
+		return nil
+	}
+	v := float64(part) / float64(whole)
+	return &v
+}
+
+// counts reports whether an outcome is in the ratio's numerator.
+func (r Ratio) counts(o Outcome) bool {
+	switch o {
+	case NewlyDenied:
+		return r != OfDenials
+	case NewlyAllowed:
+		return r != OfAllows
+	case CandidateError:
+		return r == OfComparisons
+	}
+	return false
+}
 
 // Ratios are the three ratios of a tally, fractions from 0 to 1. One without a
 // denominator is nil.
@@ -25,17 +87,5 @@ type Ratios struct {
 
 // Ratios returns the tally's ratios. A candidate's error counts in divergence only.
 func (t Tally) Ratios() Ratios {
-	return Ratios{
-		Divergence:   ratio(t[NewlyDenied]+t[NewlyAllowed]+t[CandidateError], t.Comparisons()),
-		NewlyDenied:  ratio(t[NewlyDenied], t.AuthoritativeAllows()),
-		NewlyAllowed: ratio(t[NewlyAllowed], t.AuthoritativeDenies()),
-	}
-}
-
-func ratio(part, whole int64) *float64 {
-	if whole == 0 {
-		return nil
-	}
-	r := float64(part) / float64(whole)
-	return &r
+	return Ratios{OfComparisons.Value(t), OfAllows.Value(t), OfDenials.Value(t)}
 }

@@ -1,0 +1,56 @@
+package shadow
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Decision is the answer to a request: what all matching policies said, put
+// together. Any denial denies; among denials the longest RetryAfter supplies the
+// fields, else the least Remaining. The delay is the longest.
+type Decision struct {
+	algorithms.Decision
+	// Policy supplies the fields; "" if none matched, and then the request is
+	// allowed.
+	Policy string
+	// Window is that of the enforced side's limit, 0 if unknown.
+	Window time.Duration
+	// Fallback reports that the enforced side did not answer and the rule for
+	// failures of its store decided.
+	Fallback bool
+}
+
+// unlimited is the decision where no policy matches.
+func unlimited() Decision {
+	return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
+}
+
+// join adds what another policy said.
+func (d *Decision) join(other Decision) {
+	delay := max(d.Delay, other.Delay)
+	if d.Policy == "" || other.tighter(d) {
+		*d = other
+	}
+	d.Delay = delay
+}
+
+func (d *Decision) tighter(than *Decision) bool {
+	if d.Allowed != than.Allowed {
+		return !d.Allowed
+	}
+	if !d.Allowed {
+		return d.RetryAfter > than.RetryAfter
+	}
+	return cmp.Compare(known(d.Remaining), known(than.Remaining)) < 0
+}
+
+// known makes an unknown number the largest.
+func known(remaining int64) int64 {
+	if remaining < 0 {
+		return math.MaxInt64
+	}
+	return remaining
+}

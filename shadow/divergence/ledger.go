@@ -1,0 +1,128 @@
+package divergence
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Ledger keeps what all instances saw of all policies. Entries belong to an
+// epoch: what is compared now and what was compared before never mix.
+type Ledger interface {
+	// Write stores an instance's snapshot, in place of what the same instance
+	// wrote of the same hours and day before. It may be repeated.
+	Write(ctx context.Context, id ID, instance string, s *Snapshot) error
+	// Hours returns what each instance wrote of the hours from one to another,
+	// both included, in the order of hours.
+	Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error)
+	// Distinct returns how many different keys of each kind were seen from one day
+	// to another, about 1 % exact.
+	Distinct(ctx context.Context, id ID, from, to int64) ([keyKinds]int64, error)
+	// Top returns the keys of a kind with the highest counts from one day to
+	// another.
+	Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error)
+}
+
+// ID names a policy in one of its epochs.
+type ID struct{ Policy, Epoch string }
+
+// Span is a stretch of time in minutes since the Unix epoch, To not included.
+type Span struct{ From, To int64 }
+
+// History is what the fleet saw of one policy in one epoch.
+type History struct {
+	// Minutes with evaluations, in order.
+	Minutes []Minute
+	// Live are the spans in which at least one instance was there, in order and
+	// apart.
+	Live []Span
+	// Distinct keys by kind.
+	Distinct [keyKinds]int64
+}
+
+// Total returns the tally of the whole history.
+func (h *History) Total() (t Tally) {
+	for i := range h.Minutes {
+		t.Add(h.Minutes[i].Tally)
+	}
+	return t
+}
+
+// Merge adds up hours of several instances, which must be in order.
+func Merge(hours []Hour) History {
+	var h History
+	for i := 0; i < len(hours); {
+		fleet := Hour{Unix: hours[i].Unix}
+		for ; i < len(hours) && hours[i].Unix == fleet.Unix; i++ {
+			fleet.join(&hours[i])
+		}
+		h.Minutes = append(h.Minutes, fleet.Minutes...)
+		for m := range int64(minutesAnHour) {
+			if fleet.Live>>m&1 == 1 {
+				h.extend(fleet.Unix*minutesAnHour + m)
+			}
+		}
+	}
+	return h
+}
+
+// extend adds a minute to the time covered.
+func (h *History) extend(minute int64) {
+	if n := len(h.Live); n > 0 && h.Live[n-1].To == minute {
+		h.Live[n-1].To++
+		return
+	}
+	h.Live = append(h.Live, Span{minute, minute + 1})
+}
+
+// Reader reads the history of one policy again and again. It reads an hour that
+// is long over only once. It is not for concurrent use.
+type Reader struct {
+	ledger Ledger
+	id     ID
+	hours  []Hour // closed, in order
+	next   int64  // hour to read from
+}
+
+// NewReader returns a reader of what the ledger has since an instant.
+func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
+	return &Reader{ledger: ledger, id: id, next: since.Unix() / secondsAnHour}
+}
+
+// closedAfter is how many hours an instance may still write to.
+const closedAfter = 2
+
+// History returns the history up to an instant of the store's clock.
+func (r *Reader) History(ctx context.Context, since, now time.Time) (History, error) {
+	hour := now.Unix() / secondsAnHour
+	fresh, err := r.ledger.Hours(ctx, r.id, r.next, hour)
+	if err != nil {
+		return History{}, err
+	}
+	open := slices.IndexFunc(fresh, func(h Hour) bool { return h.Unix > hour-closedAfter })
+	if open < 0 {
+		open = len(fresh)
+	}
+	h := Merge(slices.Concat(r.hours, fresh))
+	h.Distinct, err = r.ledger.Distinct(ctx, r.id, since.Unix()/secondsADay, now.Unix()/secondsADay)
+	if err != nil {
+		return History{}, err
+	}
+	r.hours = append(r.hours, fresh[:open]...)
+	r.next = max(r.next, hour-closedAfter+1)
+	return h, nil
+}
+
+// From leaves out what was before an instant, to the minute.
+func (h *History) From(since time.Time) {
+	minute := since.Unix() / 60
+	first := slices.IndexFunc(h.Minutes, func(m Minute) bool { return m.Unix >= minute })
+	if first < 0 {
+		first = len(h.Minutes)
+	}
+	h.Minutes = h.Minutes[first:]
+	h.Live = slices.DeleteFunc(h.Live, func(s Span) bool { return s.To <= minute })
+	if len(h.Live) > 0 {
+		h.Live[0].From = max(h.Live[0].From, minute)
+	}
+}

@@ -1,0 +1,125 @@
+package divergence
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+)
+
+// memoryKeys bounds the distinct keys that a MemoryLedger counts, per policy,
+// day and kind.
+const memoryKeys = 100_000
+
+// MemoryLedger is the ledger of a single instance, in its memory. It keeps the
+// last 32 days, and counts at most 100,000 distinct keys of a kind a day.
+type MemoryLedger struct {
+	mu   sync.Mutex
+	days map[ID]map[int64]*memoryDay
+}
+
+type memoryDay struct {
+	hours map[instanceHour]Hour
+	tops  map[string][keyKinds][]KeyCount
+	keys  [keyKinds]map[uint64]struct{}
+}
+
+type instanceHour struct {
+	instance string
+	hour     int64
+}
+
+var _ Ledger = (*MemoryLedger)(nil)
+
+// NewMemoryLedger returns an empty ledger.
+func NewMemoryLedger() *MemoryLedger { return &MemoryLedger{days: map[ID]map[int64]*memoryDay{}} }
+
+// day returns a day of a policy, new if need be. Requires l.mu.
+func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
+	days := l.days[id]
+	if days == nil {
+		days = map[int64]*memoryDay{}
+		l.days[id] = days
+	}
+	if days[day] == nil {
+		days[day] = &memoryDay{hours: map[instanceHour]Hour{}, tops: map[string][keyKinds][]KeyCount{}}
+		for old := range days {
+			if old < day-keptDays {
+				delete(days, old)
+			}
+		}
+	}
+	return days[day]
+}
+
+// Write implements Ledger.
+func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range s.Hours {
+		l.day(id, h.Unix/24).hours[instanceHour{instance, h.Unix}] = h
+	}
+	d := l.day(id, s.Day)
+	d.tops[instance] = s.Tops
+	for kind, hashes := range s.Keys {
+		if d.keys[kind] == nil {
+			d.keys[kind] = map[uint64]struct{}{}
+		}
+		for _, hash := range hashes {
+			if len(d.keys[kind]) < memoryKeys {
+				d.keys[kind][hash] = struct{}{}
+			}
+		}
+	}
+	return nil
+}
+
+// Hours implements Ledger.
+func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) ([]Hour, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Hour
+	for _, d := range l.days[id] {
+		for k, h := range d.hours {
+			if k.hour >= from && k.hour <= to {
+				out = append(out, h)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
+	return out, nil
+}
+
+// Distinct implements Ledger.
+func (l *MemoryLedger) Distinct(_ context.Context, id ID, from, to int64) (n [keyKinds]int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for kind := range n {
+		all := map[uint64]struct{}{}
+		for day, d := range l.days[id] {
+			if day < from || day > to {
+				continue
+			}
+			for hash := range d.keys[kind] {
+				all[hash] = struct{}{}
+			}
+		}
+		n[kind] = int64(len(all))
+	}
+	return n, nil
+}
+
+// Top implements Ledger.
+func (l *MemoryLedger) Top(_ context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lists [][]KeyCount
+	for day, d := range l.days[id] {
+		for _, tops := range d.tops {
+			if day >= from && day <= to {
+				lists = append(lists, tops[kind])
+			}
+		}
+	}
+	return MergeTop(topWritten, lists...), nil
+}

@@ -1,0 +1,90 @@
+package divergence
+
+import "slices"
+
+// fewKeys is how many distinct keys a minute remembers for each ratio: enough to
+// tell one client's misfortune from harm to several.
+const fewKeys = 3
+
+// Few are up to 3 distinct hashes of keys. With fewer than 3 the set is whole,
+// so sets can be joined without losing the answer to "at least 3?".
+type Few []uint64
+
+// Add puts a hash into the set if there is room.
+func (f *Few) Add(hash uint64) {
+	if len(*f) < fewKeys && !slices.Contains(*f, hash) {
+		*f = append(*f, hash)
+	}
+}
+
+// Join adds all of another set.
+func (f *Few) Join(other Few) {
+	for _, hash := range other {
+		f.Add(hash)
+	}
+}
+
+// Many reports whether the set has at least 3 keys.
+func (f Few) Many() bool { return len(f) >= fewKeys }
+
+// Minute is what was seen in one minute.
+type Minute struct {
+	// Unix is the minute, counted from the Unix epoch.
+	Unix  int64
+	Tally Tally
+	// Keys are some of the keys in each ratio's numerator.
+	Keys [ratios]Few
+}
+
+// Count adds one outcome of the key with that hash.
+func (m *Minute) Count(o Outcome, hash uint64) {
+	m.Tally[o]++
+	for _, r := range AllRatios {
+		if r.counts(o) {
+			m.Keys[r].Add(hash)
+		}
+	}
+}
+
+// Join adds what was seen elsewhere in the same minute.
+func (m *Minute) Join(other *Minute) {
+	m.Tally.Add(other.Tally)
+	for r := range m.Keys {
+		m.Keys[r].Join(other.Keys[r])
+	}
+}
+
+// minutesAnHour is also the size of an Hour.
+const minutesAnHour = 60
+
+// Hour is what one instance saw in one hour so far: the ledger's unit. Writing a
+// later Hour over an earlier one of the same instance counts nothing twice.
+type Hour struct {
+	// Unix is the hour, counted from the Unix epoch.
+	Unix int64
+	// Minutes with evaluations, in order.
+	Minutes []Minute
+	// Live has bit i set if the instance was there in the hour's minute i.
+	Live uint64
+}
+
+// at returns the minute, which it inserts if it is new.
+func (h *Hour) at(minute int64) *Minute {
+	i := len(h.Minutes)
+	for i > 0 && h.Minutes[i-1].Unix > minute {
+		i--
+	}
+	if i > 0 && h.Minutes[i-1].Unix == minute {
+		return &h.Minutes[i-1]
+	}
+	h.Minutes = slices.Insert(h.Minutes, i, Minute{Unix: minute})
+	return &h.Minutes[i]
+}
+
+// join adds another part of the same hour.
+func (h *Hour) join(other *Hour) {
+	h.Live |= other.Live
+	for i := range other.Minutes {
+		h.at(other.Minutes[i].Unix).Join(&other.Minutes[i])
+	}
+}

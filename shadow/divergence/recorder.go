@@ -1,0 +1,174 @@
+package divergence
+
+import (
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// KeyKind is a group of keys that is counted.
+type KeyKind int
+
+const (
+	KeysSeen         KeyKind = iota // all keys
+	KeysDenied                      // that the authoritative denied
+	KeysNewlyDenied                 // that only the candidate denied
+	KeysNewlyAllowed                // that only the authoritative denied
+	keyKinds         = iota
+)
+
+var keyKindNames = [keyKinds]string{"seen", "denied", "newly_denied", "newly_allowed"}
+
+// String returns the kind's name in Redis.
+func (k KeyKind) String() string { return keyKindNames[k] }
+
+// kindsOf are the kinds that a key belongs to by an outcome, besides KeysSeen.
+var kindsOf = [outcomes][]KeyKind{
+	AgreeDeny:    {KeysDenied},
+	NewlyDenied:  {KeysNewlyDenied},
+	NewlyAllowed: {KeysDenied, KeysNewlyAllowed},
+}
+
+// Bounds of what a recorder keeps.
+const (
+	topSlots   = 64   // per kind and stripe
+	sentHashes = 1024 // remembered as sent to the ledger, per stripe
+	newHashes  = 4096 // waiting for the ledger, per stripe
+	openHours  = 25   // kept while the ledger cannot be written
+)
+
+// Recorder counts what one instance sees of one policy. Observe may be called
+// concurrently and by keys: keys are spread over stripes, each with a lock and
+// memory of its own, so requests of different keys rarely meet.
+type Recorder struct {
+	stripes []stripe
+	secret  []byte
+
+	// of Snapshot and Commit alone
+	flush    sync.Mutex
+	liveTill int64 // minute up to which presence is noted
+	live     map[int64]uint64
+	day      int64
+	unsent   [keyKinds][]uint64
+}
+
+type stripe struct {
+	mu        sync.Mutex
+	total     Tally
+	decisions [2]Decisions
+	hours     []*Hour // in order
+	closed    int64   // hours before this one are closed
+	tops      [keyKinds]*top
+	sent      [sentHashes]uint64
+	fresh     [keyKinds][]uint64
+	_         [64]byte // keeps the neighbour's lock off this one's cache line
+}
+
+// Decisions count one side's answers.
+type Decisions struct{ Allowed, Denied, Failed int64 }
+
+// NewRecorder returns an empty recorder. With a secret, keys leave it as HMACs.
+func NewRecorder(secret []byte) *Recorder {
+	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
+	return &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
+}
+
+// Observe counts one evaluation of a key, whose hash must spread well, judged at
+// an instant of the store's clock. Without a candidate there is no outcome to
+// count, only the decision.
+func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation) Outcome {
+	outcome := Compare(o)
+	s := &r.stripes[hash%uint64(len(r.stripes))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for role := range o {
+		s.decisions[role].count(&o[role])
+	}
+	if o[algorithms.Candidate].Err == algorithms.ErrAbsent {
+		return outcome
+	}
+	s.total[outcome]++
+	s.minute(at.Unix()/60).Count(outcome, hash)
+	s.see(KeysSeen, hash)
+	for _, kind := range kindsOf[outcome] {
+		s.see(kind, hash)
+		s.top(kind).add(key)
+	}
+	return outcome
+}
+
+func (d *Decisions) count(o *algorithms.Observation) {
+	switch {
+	case o.Err == algorithms.ErrAbsent:
+	case o.Err != nil:
+		d.Failed++
+	case o.Decision.Allowed:
+		d.Allowed++
+	default:
+		d.Denied++
+	}
+}
+
+// minute returns the counts of a minute. What comes too late, its hour being
+// closed, counts in the oldest open one: a closed hour must not be written again
+// with less in it.
+func (s *stripe) minute(unix int64) *Minute {
+	if unix/minutesAnHour < s.closed {
+		unix = s.closed * minutesAnHour
+	}
+	hour := unix / minutesAnHour
+	i := len(s.hours)
+	for i > 0 && s.hours[i-1].Unix > hour {
+		i--
+	}
+	if i > 0 && s.hours[i-1].Unix == hour {
+		return s.hours[i-1].at(unix)
+	}
+	if n := len(s.hours); n >= openHours { // a store whose clock is mad
+		return &s.hours[n-1].Minutes[0]
+	}
+	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
+	return s.hours[i].at(unix)
+}
+
+func (s *stripe) top(kind KeyKind) *top {
+	if s.tops[kind] == nil {
+		s.tops[kind] = newTop(topSlots)
+	}
+	return s.tops[kind]
+}
+
+// see queues a hash for the ledger's count of distinct keys unless it was sent
+// of late. Sending one twice does no harm there.
+func (s *stripe) see(kind KeyKind, hash uint64) {
+	tagged := hash + uint64(kind)
+	slot := &s.sent[tagged>>8%sentHashes]
+	if *slot == tagged || len(s.fresh[kind]) >= newHashes {
+		return
+	}
+	*slot = tagged
+	s.fresh[kind] = append(s.fresh[kind], hash)
+}
+
+// Totals returns what was counted since NewRecorder: outcomes, and decisions by
+// role.
+func (r *Recorder) Totals() (Tally, [2]Decisions) {
+	var total Tally
+	var decisions [2]Decisions
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		total.Add(s.total)
+		for role, d := range s.decisions {
+			decisions[role].Allowed += d.Allowed
+			decisions[role].Denied += d.Denied
+			decisions[role].Failed += d.Failed
+		}
+		s.mu.Unlock()
+	}
+	return total, decisions
+}

@@ -1,0 +1,197 @@
+package divergence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// keptDays is how long the ledger remembers.
+const keptDays = 32
+
+// RedisLedger is the ledger of a fleet. Every policy's keys share a hash tag:
+// shadowlimit:{name:policy}:ledger:EPOCH:hour:N is a hash of instances to their
+// hours, :top:KIND:N one of instances to their day's frequent keys, :keys:KIND:N a
+// HyperLogLog of the day's keys. All expire after 33 days.
+type RedisLedger struct {
+	rdb  redis.UniversalClient
+	name string
+}
+
+var _ Ledger = (*RedisLedger)(nil)
+
+// NewRedisLedger returns the ledger of the services of that name.
+func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
+	return &RedisLedger{rdb: rdb, name: name}
+}
+
+const ledgerTTL = (keptDays + 1) * 24 * time.Hour
+
+func (l *RedisLedger) key(id ID, what string, n int64) string {
+	return fmt.Sprintf("shadowlimit:{%s:%s}:ledger:%s:%s:%d", l.name, id.Policy, id.Epoch, what, n)
+}
+
+// Write implements Ledger in one pipeline.
+func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snapshot) error {
+	pipe := l.rdb.Pipeline()
+	put := func(key string, value any) error {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("divergence: write ledger: %w", err)
+		}
+		pipe.HSet(ctx, key, instance, text)
+		pipe.Expire(ctx, key, ledgerTTL)
+		return nil
+	}
+	for i := range s.Hours {
+		if err := put(l.key(id, "hour", s.Hours[i].Unix), packed(&s.Hours[i])); err != nil {
+			return err
+		}
+	}
+	for kind := range KeyKind(keyKinds) {
+		if len(s.Tops[kind]) > 0 {
+			if err := put(l.key(id, "top:"+kind.String(), s.Day), s.Tops[kind]); err != nil {
+				return err
+			}
+		}
+		if len(s.Keys[kind]) > 0 {
+			key := l.key(id, "keys:"+kind.String(), s.Day)
+			pipe.PFAdd(ctx, key, elements(s.Keys[kind])...)
+			pipe.Expire(ctx, key, ledgerTTL)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("divergence: write ledger: %w", err)
+	}
+	return nil
+}
+
+func elements(hashes []uint64) []any {
+	list := make([]any, len(hashes))
+	for i, hash := range hashes {
+		list[i] = strconv.FormatUint(hash, 36)
+	}
+	return list
+}
+
+// packedHour is an Hour as it is stored, minutes by their number in the hour.
+type packedHour struct {
+	Live    uint64         `json:"live"`
+	Minutes []packedMinute `json:"minutes,omitempty"`
+}
+
+type packedMinute struct {
+	Minute int64        `json:"m"`
+	Tally  Tally        `json:"t"`
+	Keys   *[ratios]Few `json:"k,omitempty"`
+}
+
+func packed(h *Hour) packedHour {
+	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
+	for i := range h.Minutes {
+		m := &h.Minutes[i]
+		p.Minutes[i] = packedMinute{Minute: m.Unix % minutesAnHour, Tally: m.Tally}
+		if len(m.Keys[OfComparisons]) > 0 {
+			p.Minutes[i].Keys = &m.Keys
+		}
+	}
+	return p
+}
+
+func (p *packedHour) unpack(hour int64) (Hour, error) {
+	h := Hour{Unix: hour, Live: p.Live & (1<<minutesAnHour - 1)}
+	for _, m := range p.Minutes {
+		if m.Minute < 0 || m.Minute >= minutesAnHour {
+			return h, fmt.Errorf("minute %d of an hour", m.Minute)
+		}
+		out := h.at(hour*minutesAnHour + m.Minute)
+		out.Tally = m.Tally
+		if m.Keys != nil {
+			out.Keys = *m.Keys
+		}
+	}
+	return h, nil
+}
+
+// Hours implements Ledger in one pipeline.
+func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error) {
+	from = max(from, to-keptDays*24)
+	pipe := l.rdb.Pipeline()
+	for hour := from; hour <= to; hour++ {
+		pipe.HGetAll(ctx, l.key(id, "hour", hour))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("divergence: read ledger: %w", err)
+	}
+	var out []Hour
+	for i, cmd := range cmds {
+		for _, text := range cmd.(*redis.MapStringStringCmd).Val() {
+			var p packedHour
+			err := json.Unmarshal([]byte(text), &p)
+			if err == nil {
+				var h Hour
+				if h, err = p.unpack(from + int64(i)); err == nil {
+					out = append(out, h)
+				}
+			}
+			if err != nil {
+				return nil, fmt.Errorf("divergence: read ledger: %s: %w", l.key(id, "hour", from+int64(i)), err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Distinct implements Ledger.
+func (l *RedisLedger) Distinct(ctx context.Context, id ID, from, to int64) (n [keyKinds]int64, err error) {
+	from = max(from, to-keptDays)
+	pipe := l.rdb.Pipeline()
+	for kind := range KeyKind(keyKinds) {
+		keys := []string{}
+		for day := from; day <= to; day++ {
+			keys = append(keys, l.key(id, "keys:"+kind.String(), day))
+		}
+		pipe.PFCount(ctx, keys...)
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return n, fmt.Errorf("divergence: count keys: %w", err)
+	}
+	for kind, cmd := range cmds {
+		n[kind] = cmd.(*redis.IntCmd).Val()
+	}
+	return n, nil
+}
+
+// Top implements Ledger.
+func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error) {
+	from = max(from, to-keptDays)
+	pipe := l.rdb.Pipeline()
+	for day := from; day <= to; day++ {
+		pipe.HVals(ctx, l.key(id, "top:"+kind.String(), day))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("divergence: top keys: %w", err)
+	}
+	var lists [][]KeyCount
+	for _, cmd := range cmds {
+		for _, text := range cmd.(*redis.StringSliceCmd).Val() {
+			var list []KeyCount
+			if e := json.Unmarshal([]byte(text), &list); e != nil {
+				err = errors.Join(err, e)
+			}
+			lists = append(lists, list)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("divergence: top keys: %w", err)
+	}
+	return MergeTop(topWritten, lists...), nil
+}

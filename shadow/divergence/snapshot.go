@@ -1,0 +1,160 @@
+package divergence
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"time"
+)
+
+// Snapshot is what one instance has to tell the ledger: whole hours so far, the
+// day's most frequent keys so far, and hashes of keys that may be new. All of it
+// may be written any number of times.
+type Snapshot struct {
+	Hours []Hour
+	// Day is counted from the Unix epoch.
+	Day  int64
+	Tops [keyKinds][]KeyCount
+	Keys [keyKinds][]uint64
+}
+
+const (
+	secondsAnHour = 3600
+	secondsADay   = 24 * secondsAnHour
+	topWritten    = 100          // keys of each kind that a snapshot carries
+	unsentHashes  = 64 * 1 << 10 // kept over failed writes
+)
+
+// Snapshot returns what is to be written at an instant of the store's clock. The
+// instance counts as present in every minute since the last Snapshot, for this
+// process has been there all the while.
+func (r *Recorder) Snapshot(now time.Time) *Snapshot {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+	r.notePresence(now.Unix() / 60)
+	if r.day == 0 {
+		r.day = now.Unix() / secondsADay
+	}
+	out := &Snapshot{Day: r.day}
+	hours := map[int64]*Hour{}
+	for hour, live := range r.live {
+		hours[hour] = &Hour{Unix: hour, Live: live}
+	}
+	var tops [keyKinds][][]KeyCount
+	for i := range r.stripes {
+		r.stripes[i].collect(hours, &tops, &r.unsent)
+	}
+	for _, h := range hours {
+		out.Hours = append(out.Hours, *h)
+	}
+	slices.SortFunc(out.Hours, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
+	for kind := range out.Tops {
+		out.Tops[kind] = MergeTop(topWritten, tops[kind]...)
+		r.unsent[kind] = r.unsent[kind][:min(len(r.unsent[kind]), unsentHashes)]
+		out.Keys[kind] = slices.Clone(r.unsent[kind])
+	}
+	r.mask(out)
+	return out
+}
+
+// notePresence marks the minutes since the last call, within the hours kept.
+func (r *Recorder) notePresence(minute int64) {
+	from := max(r.liveTill+1, minute-openHours*minutesAnHour)
+	if r.liveTill == 0 {
+		from = minute
+	}
+	for m := from; m <= minute; m++ {
+		r.live[m/minutesAnHour] |= 1 << (m % minutesAnHour)
+	}
+	r.liveTill = max(r.liveTill, minute)
+}
+
+// collect adds a stripe's part.
+func (s *stripe) collect(hours map[int64]*Hour, tops *[keyKinds][][]KeyCount, unsent *[keyKinds][]uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.hours {
+		if hours[h.Unix] == nil {
+			hours[h.Unix] = &Hour{Unix: h.Unix}
+		}
+		hours[h.Unix].join(h)
+	}
+	for kind, t := range s.tops {
+		if t != nil {
+			tops[kind] = append(tops[kind], slices.Clone(t.slots))
+		}
+		unsent[kind] = append(unsent[kind], s.fresh[kind]...)
+		s.fresh[kind] = s.fresh[kind][:0]
+	}
+}
+
+// Commit tells that a snapshot was written: hours before the last one are closed,
+// and with a new day the lists of frequent keys start anew.
+func (r *Recorder) Commit(s *Snapshot, now time.Time) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+	for kind := range r.unsent {
+		r.unsent[kind] = r.unsent[kind][:0]
+	}
+	day := now.Unix() / secondsADay
+	r.drop(now.Unix()/secondsAnHour-1, day != r.day)
+	r.day = day
+}
+
+// Abandon tells that a snapshot could not be written: all is kept for the next
+// one, but for hours beyond the most that are kept.
+func (r *Recorder) Abandon(now time.Time) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+	r.drop(now.Unix()/secondsAnHour-openHours, false)
+}
+
+// drop forgets hours before one, and the lists of frequent keys if asked.
+func (r *Recorder) drop(before int64, tops bool) {
+	for hour := range r.live {
+		if hour < before {
+			delete(r.live, hour)
+		}
+	}
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.closed = max(s.closed, before)
+		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
+		if tops {
+			s.tops = [keyKinds]*top{}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// mask replaces keys by HMACs if there is a secret: of a key what the Redis pair
+// stores, of a hash another one.
+func (r *Recorder) mask(s *Snapshot) {
+	if len(r.secret) == 0 {
+		return
+	}
+	for _, list := range s.Tops {
+		for i := range list {
+			list[i].Key = "#" + hex.EncodeToString(r.sum([]byte(list[i].Key))[:16])
+		}
+	}
+	for h := range s.Hours {
+		for m := range s.Hours[h].Minutes {
+			for _, few := range s.Hours[h].Minutes[m].Keys {
+				for i, hash := range few {
+					few[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
+				}
+			}
+		}
+	}
+}
+
+func (r *Recorder) sum(data []byte) []byte {
+	mac := hmac.New(sha256.New, r.secret)
+	mac.Write(data)
+	return mac.Sum(nil)
+}

@@ -1,0 +1,71 @@
+package divergence
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// KeyCount is a key and how often something happened to it. The true count is at
+// most Count and at least Count-Error.
+type KeyCount struct {
+	Key   string `json:"key"`
+	Count int64  `json:"count"`
+	Error int64  `json:"error"`
+}
+
+// top finds the most frequent keys in bounded memory by the space-saving
+// algorithm (Metwally, Agrawal, El Abbadi 2005): a key that finds no slot takes
+// over the smallest count, and with it the doubt. Any key counted more than
+// total/slots times is in it.
+type top struct {
+	slots []KeyCount
+	index map[string]int
+	most  int
+}
+
+func newTop(most int) *top { return &top{index: map[string]int{}, most: most} }
+
+// add counts a key once.
+func (t *top) add(key string) {
+	if i, ok := t.index[key]; ok {
+		t.slots[i].Count++
+		return
+	}
+	key = strings.Clone(key) // it may be part of a request's buffer
+	if len(t.slots) < t.most {
+		t.index[key] = len(t.slots)
+		t.slots = append(t.slots, KeyCount{Key: key, Count: 1})
+		return
+	}
+	least := 0
+	for i := range t.slots {
+		if t.slots[i].Count < t.slots[least].Count {
+			least = i
+		}
+	}
+	slot := &t.slots[least]
+	delete(t.index, slot.Key)
+	t.index[key] = least
+	*slot = KeyCount{Key: key, Count: slot.Count + 1, Error: slot.Count}
+}
+
+// MergeTop adds up lists of different observers and returns the most frequent,
+// ties by key. Errors add up too.
+func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
+	sum := map[string]KeyCount{}
+	for _, list := range lists {
+		for _, k := range list {
+			s := sum[k.Key]
+			sum[k.Key] = KeyCount{k.Key, s.Count + k.Count, s.Error + k.Error}
+		}
+	}
+	all := make([]KeyCount, 0, len(sum))
+	for _, k := range sum {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
+	})
+	return all[:min(most, len(all))]
+}

@@ -1,0 +1,187 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// engine judges charges: what a Harness and a Pair have in common.
+type engine struct {
+	name      string
+	pair      algorithms.Pair
+	remote    bool               // the pair is not in this process
+	local     *algorithms.Memory // decides where the store does not
+	fleet     *fleet
+	followers *followers
+	scratch   sync.Pool
+}
+
+// scratch is the memory of one decision.
+type scratch struct {
+	charges  []algorithms.Charge
+	observed [][2]algorithms.Observation
+	hits     []hit
+}
+
+// hit is what else is known of a charge.
+type hit struct {
+	*migration
+	hash   uint64
+	limits [2]algorithms.Limit // as configured, of foreign sides too
+}
+
+// engineConfig is what an engine needs of its owner.
+type engineConfig struct {
+	name       string
+	redis      redis.UniversalClient
+	secret     []byte
+	fleet      fleetConfig
+	migrations []*migration
+}
+
+func newEngine(cfg engineConfig) (*engine, error) {
+	e := &engine{name: cfg.name, local: algorithms.NewMemory(algorithms.MemoryConfig{})}
+	e.scratch.New = func() any { return new(scratch) }
+	var store promotion.Store = promotion.NewMemoryStore()
+	var ledger divergence.Ledger = divergence.NewMemoryLedger()
+	e.pair = algorithms.NewMemory(algorithms.MemoryConfig{})
+	if cfg.redis != nil {
+		pair, err := lua.New(cfg.redis, lua.Config{Name: cfg.name, Secret: cfg.secret})
+		if err != nil {
+			return nil, err
+		}
+		e.pair, e.remote = pair, true
+		store, ledger = promotion.NewRedisStore(cfg.redis, cfg.name), divergence.NewRedisLedger(cfg.redis, cfg.name)
+	}
+	e.followers = newFollowers(e, cfg.migrations)
+	e.fleet = newFleet(store, ledger, cfg.migrations, cfg.fleet)
+	return e, nil
+}
+
+// Close writes what was seen, tells the fleet that this instance has gone, and
+// ends every goroutine. It waits for limiters of the user's own until ctx is over.
+func (e *engine) Close(ctx context.Context) error {
+	return errors.Join(e.followers.close(ctx), e.fleet.close(ctx))
+}
+
+// Sync writes what was seen and applies what the fleet has decided, now rather
+// than within seconds.
+func (e *engine) Sync(ctx context.Context) error { return e.fleet.sync(ctx) }
+
+func (e *engine) take() *scratch { return e.scratch.Get().(*scratch) }
+
+// give returns the memory, which keeps no key alive.
+func (e *engine) give(s *scratch) {
+	clear(s.charges)
+	clear(s.hits)
+	clear(s.observed)
+	s.charges, s.hits, s.observed = s.charges[:0], s.hits[:0], s.observed[:0]
+	e.scratch.Put(s)
+}
+
+// add appends a charge of a migration.
+func (e *engine) add(s *scratch, m *migration, c algorithms.Charge) {
+	h := hit{migration: m, hash: promotion.Hash(e.name, c.Policy, c.Key)}
+	for role := range h.limits {
+		h.limits[role] = c.Sides[role].Limit
+	}
+	c.Enforced = m.enforced(h.hash)
+	s.charges = append(s.charges, c)
+	s.observed = append(s.observed, [2]algorithms.Observation{})
+	s.hits = append(s.hits, h)
+}
+
+// detached lets a decision go on when the client leaves: else clients that leave
+// early could keep evidence from coming together. A deadline still holds.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	whole := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(whole, deadline)
+	}
+	return whole, func() {}
+}
+
+// judge judges the charges by both sides and returns the enforced answer.
+func (e *engine) judge(ctx context.Context, s *scratch) Decision {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	for i := range s.charges {
+		e.separate(&s.charges[i], &s.hits[i])
+	}
+	if err := e.pair.Evaluate(ctx, s.charges, s.observed); err != nil {
+		for i := range s.observed {
+			s.observed[i] = [2]algorithms.Observation{{Err: err}, {Err: err}}
+		}
+	}
+	decision := unlimited()
+	for i := range s.charges {
+		decision.join(e.settle(ctx, &s.charges[i], &s.hits[i], &s.observed[i]))
+	}
+	return decision
+}
+
+// separate takes a side off the pair that must not delay the enforced one: an
+// algorithm in Redis beside a foreign limiter.
+func (e *engine) separate(c *algorithms.Charge, h *hit) {
+	follower := c.Enforced.Other()
+	if e.remote && h.limiters[c.Enforced] != nil && h.limiters[follower] == nil {
+		c.Sides[follower].Algorithm = nil
+	}
+}
+
+// settle asks what the pair could not judge, records the outcome, and returns
+// the enforced side's decision.
+func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
+	enforced := &o[c.Enforced]
+	if l := h.limiters[c.Enforced]; l != nil {
+		*enforced = call(ctx, l, c, h.limits[c.Enforced])
+	}
+	if at := &o[algorithms.Authoritative]; at.At.IsZero() {
+		at.At = e.fleet.now()
+	}
+	if h.candidate && errors.Is(o[c.Enforced.Other()].Err, algorithms.ErrAbsent) {
+		e.followers.follow(c, h, o)
+	} else {
+		h.recorder.Observe(c.Key, h.hash, at(o), o)
+	}
+	d := Decision{Decision: enforced.Decision, Policy: c.Policy, Window: h.limits[c.Enforced].Window}
+	if enforced.Err != nil {
+		d.Decision, d.Fallback = e.fallback(c, h), true
+	}
+	return d
+}
+
+// at returns when the charge was judged.
+func at(o *[2]algorithms.Observation) time.Time { return o[algorithms.Authoritative].At }
+
+// lockedOutFor is the RetryAfter of a denial because a store failed.
+const lockedOutFor = time.Second
+
+// fallback decides for an enforced side that did not answer.
+func (e *engine) fallback(c *algorithms.Charge, h *hit) algorithms.Decision {
+	h.fallbacks.Add(1)
+	limit := h.limits[c.Enforced]
+	switch side := c.Sides[c.Enforced]; {
+	case h.onFailure == policies.FailDeny:
+		return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
+	case h.onFailure == policies.FailLocal && side.Present():
+		alone := *c
+		alone.At, alone.Sides = time.Time{}, [2]algorithms.Side{}
+		alone.Sides[c.Enforced] = side
+		var o [1][2]algorithms.Observation
+		if err := e.local.Evaluate(context.Background(), []algorithms.Charge{alone}, o[:]); err == nil && o[0][c.Enforced].Err == nil {
+			return o[0][c.Enforced].Decision
+		}
+	}
+	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
+}

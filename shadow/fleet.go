@@ -1,0 +1,262 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// How often an instance asks for states, writes what it saw, and judges it.
+const (
+	pollEvery   = time.Second
+	flushEvery  = 5 * time.Second
+	assessEvery = 15 * time.Second
+	// cutOffAfter is how long a canary goes on without word from the store.
+	cutOffAfter = 15 * time.Second
+	// storeTimeout bounds each round of talk with the store.
+	storeTimeout = 2 * time.Second
+)
+
+// fleet is this instance's part in the fleet: it applies states, tells that it is
+// there, writes what it saw, and judges. Two goroutines do so until close; none of
+// it is in a request's way.
+type fleet struct {
+	store      promotion.Store
+	ledger     divergence.Ledger
+	controller *promotion.Controller
+	migrations []*migration // those with a candidate
+	id         string
+	log        *slog.Logger
+
+	offset  atomic.Int64 // of the store's clock from this one, ns
+	polling sync.Mutex   // one poll at a time; guards begun, heard
+	begun   bool
+	heard   time.Time
+	writing sync.Mutex // one flush at a time
+	failing atomic.Bool
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+type fleetConfig struct {
+	id  string
+	log *slog.Logger
+}
+
+// newFleet starts the fleet's goroutines. It first tries to reach the store; where
+// that fails the instance starts all the same, with the authoritative enforced.
+func newFleet(store promotion.Store, ledger divergence.Ledger, migrations []*migration, cfg fleetConfig) *fleet {
+	f := &fleet{
+		store: store, ledger: ledger, controller: promotion.NewController(store, ledger, "controller "+cfg.id),
+		id: cfg.id, log: cfg.log, heard: time.Now(),
+	}
+	for _, m := range migrations {
+		if m.candidate {
+			f.migrations = append(f.migrations, m)
+		}
+	}
+	if len(f.migrations) == 0 {
+		return f
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	changed := store.Watch(ctx)
+	f.report(f.bounded(ctx, f.sync))
+	f.done.Go(func() { f.pollLoop(ctx, changed) })
+	f.done.Go(func() { f.writeLoop(ctx) })
+	return f
+}
+
+// now returns the store's time as this instance knows it.
+func (f *fleet) now() time.Time { return time.Now().Add(time.Duration(f.offset.Load())) }
+
+func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}) {
+	for ctx.Err() == nil {
+		f.report(f.bounded(ctx, f.poll))
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(jittered(pollEvery)):
+		}
+	}
+}
+
+// writeLoop flushes, and judges after every third flush.
+func (f *fleet) writeLoop(ctx context.Context) {
+	for round := 1; ; round++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(jittered(flushEvery)):
+		}
+		f.report(f.bounded(ctx, f.flush))
+		if round%int(assessEvery/flushEvery) == 0 {
+			f.report(f.bounded(ctx, f.assess))
+		}
+	}
+}
+
+// jittered keeps instances that were started together apart.
+func jittered(d time.Duration) time.Duration {
+	return d - d/5 + rand.N(2*d/5)
+}
+
+func (f *fleet) bounded(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// report logs a failure once, until something works again.
+func (f *fleet) report(err error) {
+	switch {
+	case err == nil:
+		if f.failing.Swap(false) {
+			f.log.Info("shadowlimit: the store answers again")
+		}
+	case errors.Is(err, context.Canceled):
+	case !f.failing.Swap(true):
+		f.log.Warn("shadowlimit: the store of stages and evidence fails; decisions go on as before", "error", err)
+	}
+}
+
+// sync does everything now.
+func (f *fleet) sync(ctx context.Context) error {
+	if len(f.migrations) == 0 {
+		return nil
+	}
+	return errors.Join(f.poll(ctx), f.flush(ctx), f.poll(ctx), f.assess(ctx))
+}
+
+// poll applies newer states, asserts ours where the store has forgotten them, and
+// tells the fleet that this instance is there.
+func (f *fleet) poll(ctx context.Context) error {
+	f.polling.Lock()
+	defer f.polling.Unlock()
+	if err := f.pollLocked(ctx); err != nil {
+		f.cutOff(time.Since(f.heard) > cutOffAfter)
+		return err
+	}
+	f.heard = time.Now()
+	f.cutOff(false)
+	return nil
+}
+
+func (f *fleet) pollLocked(ctx context.Context) error {
+	if !f.begun {
+		if err := f.begin(ctx); err != nil {
+			return err
+		}
+		f.begun = true
+	}
+	names := make([]string, len(f.migrations))
+	for i, m := range f.migrations {
+		names[i] = m.spec.Policy
+	}
+	states, err := f.store.States(ctx, names)
+	if err != nil {
+		return err
+	}
+	for i, m := range f.migrations {
+		m.apply(states[i])
+		if applied := *m.state.Load(); applied.Over(states[i]) && applied.Epoch != "" {
+			f.log.Warn("shadowlimit: the store had an older state and was told the newer one", "policy", names[i], "stored", states[i].Version.String(), "applied", applied.Version.String())
+			if err := f.store.Put(ctx, names[i], applied, nil); err != nil && !errors.Is(err, promotion.ErrConflict) {
+				return err
+			}
+		}
+	}
+	return f.beat(ctx)
+}
+
+// begin announces this instance's policies, once.
+func (f *fleet) begin(ctx context.Context) error {
+	specs := make([]promotion.Spec, len(f.migrations))
+	for i, m := range f.migrations {
+		specs[i] = m.spec
+		err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id)
+		if err != nil && !errors.Is(err, promotion.ErrConflict) { // another instance began the same
+			return err
+		}
+	}
+	return f.store.Announce(ctx, specs)
+}
+
+func (f *fleet) beat(ctx context.Context) error {
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	f.offset.Store(int64(time.Until(now)))
+	i := promotion.Instance{ID: f.id, At: now, Policies: map[string]promotion.Applied{}}
+	for _, m := range f.migrations {
+		i.Policies[m.spec.Policy] = promotion.Applied{
+			Version: m.state.Load().Version, Epoch: m.spec.Epoch, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
+		}
+	}
+	return f.store.Beat(ctx, i)
+}
+
+func (f *fleet) cutOff(off bool) {
+	for _, m := range f.migrations {
+		if m.cutOff.Swap(off) != off && m.state.Load().Stage == promotion.Canary {
+			f.log.Warn("shadowlimit: canary and the store's word", "policy", m.spec.Policy, "cut_off", off)
+		}
+	}
+}
+
+// flush writes what was seen.
+func (f *fleet) flush(ctx context.Context) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		now = f.now()
+	}
+	for _, m := range f.migrations {
+		snapshot := m.recorder.Snapshot(now)
+		if err == nil {
+			err = f.ledger.Write(ctx, m.id(), f.id, snapshot)
+		}
+		if err != nil {
+			m.recorder.Abandon(now)
+			continue
+		}
+		m.recorder.Commit(snapshot, now)
+		m.flushed.Store(now.UnixMicro())
+	}
+	return err
+}
+
+// assess judges all policies, moves those that are automatic, and keeps what it
+// found for the metrics.
+func (f *fleet) assess(ctx context.Context) error {
+	list, moves, err := f.controller.Step(ctx)
+	for _, move := range moves {
+		f.log.Info("shadowlimit: moved", "policy", move.Policy, "to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
+	}
+	for i := range list {
+		for _, m := range f.migrations {
+			if m.spec.Policy == list[i].Spec.Policy {
+				m.assessment.Store(&list[i])
+			}
+		}
+	}
+	return err
+}
+
+func (f *fleet) close(ctx context.Context) error {
+	if f.stop == nil {
+		return nil
+	}
+	f.stop()
+	f.done.Wait()
+	return errors.Join(f.flush(ctx), f.store.Leave(ctx, f.id))
+}

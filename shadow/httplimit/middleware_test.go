@@ -1,0 +1,152 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+const file = `
+version: 1
+name: test
+policies:
+  - name: per-client
+    when: request.route == "/items/{id}"
+    key: request.ip
+    authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1m }
+    candidate: { algorithm: gcra, limit: 1, window: 1h }
+`
+
+func harness(t testing.TB, text string) *shadow.Harness {
+	t.Helper()
+	set, err := policies.Load("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := shadow.New(shadow.Config{Policies: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func items() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.PathValue("id"))) })
+	mux.HandleFunc("GET example.com/free", func(http.ResponseWriter, *http.Request) {})
+	return mux
+}
+
+func get(h http.Handler, path, client string) *http.Response {
+	r := httptest.NewRequest("GET", path, nil)
+	r.RemoteAddr = client + ":1234"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestEnforcedSideAnswers(t *testing.T) {
+	h := httplimit.New(harness(t, file), httplimit.Config{})(items())
+	tests := []struct {
+		path, client                 string
+		wantStatus                   int
+		wantRetry, wantPolicy, wantR string
+	}{
+		{"/items/1", "192.0.2.1", 200, "", `"per-client";q=2;w=60`, `"per-client";r=1;t=60`},
+		{"/items/2", "192.0.2.1", 200, "", `"per-client";q=2;w=60`, `"per-client";r=0;t=60`}, // the candidate denies, and nobody sees it
+		{"/items/3", "192.0.2.1", 429, "60", `"per-client";q=2;w=60`, `"per-client";r=0;t=60`},
+		{"/items/3", "192.0.2.2", 200, "", `"per-client";q=2;w=60`, `"per-client";r=1;t=60`},
+		{"/free", "192.0.2.1", 200, "", "", ""},
+		{"/nothing", "192.0.2.1", 404, "", "", ""},
+	}
+	for _, tt := range tests {
+		got := get(h, tt.path, tt.client)
+		if got.StatusCode != tt.wantStatus || got.Header.Get("Retry-After") != tt.wantRetry || got.Header.Get("RateLimit-Policy") != tt.wantPolicy || got.Header.Get("RateLimit") != tt.wantR {
+			t.Errorf("%s from %s: %d %v, want %+v", tt.path, tt.client, got.StatusCode, got.Header, tt)
+		}
+		for _, field := range []string{"RateLimit", "RateLimit-Policy"} {
+			if _, err := httpsfv.UnmarshalList(got.Header.Values(field)); err != nil {
+				t.Errorf("%s: %s %q is no structured field: %v", tt.path, field, got.Header.Get(field), err)
+			}
+		}
+	}
+}
+
+func TestOnDeniedAnswersForTheService(t *testing.T) {
+	var denied shadow.Decision
+	h := httplimit.New(harness(t, file), httplimit.Config{
+		OnDenied: func(w http.ResponseWriter, _ *http.Request, d shadow.Decision) {
+			denied = d
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+		Identify: func(_ *http.Request, p *policies.Request) { p.IP = "everybody" },
+	})(items())
+	get(h, "/items/1", "192.0.2.1")
+	get(h, "/items/1", "192.0.2.2")
+	got := get(h, "/items/1", "192.0.2.3")
+	if got.StatusCode != 503 || got.Header.Get("Retry-After") != "60" || denied.Policy != "per-client" {
+		t.Errorf("%d %v %+v, want the service's own 503 with Retry-After", got.StatusCode, got.Header, denied)
+	}
+}
+
+func TestDelayOfALeakyBucketIsWaitedOut(t *testing.T) {
+	h := httplimit.New(harness(t, `
+version: 1
+name: test
+policies:
+  - name: shaped
+    key: request.ip
+    authoritative: { algorithm: leaky_bucket, limit: 1, window: 1h, burst: 2 }
+`), httplimit.Config{})(items())
+	if got := get(h, "/items/1", "192.0.2.1"); got.StatusCode != 200 {
+		t.Fatalf("the first request has status %d", got.StatusCode)
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	leave()
+	r := httptest.NewRequest("GET", "/items/2", nil).WithContext(ctx)
+	r.RemoteAddr = "192.0.2.1:1234"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Body.Len() != 0 {
+		t.Errorf("a client that left while it waited its hour was served %q", w.Body)
+	}
+	if got := get(h, "/items/3", "192.0.2.1"); got.StatusCode != 429 {
+		t.Errorf("the queue is full, and the next has status %d: the one that left had its turn reserved", got.StatusCode)
+	}
+}
+
+func BenchmarkMiddleware(b *testing.B) {
+	set := `
+version: 1
+name: bench
+policies:
+  - name: per-client
+    when: request.method == "GET"
+    key: request.ip
+    authoritative: { algorithm: fixed_window, limit: 1000000000, window: 1m }
+    candidate: { algorithm: token_bucket, limit: 1000000000, window: 1m, burst: 1000000 }
+`
+	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for name, h := range map[string]http.Handler{"bare": bare, "limited": httplimit.New(harness(b, set), httplimit.Config{})(bare)} {
+		b.Run(name, func(b *testing.B) {
+			r := httptest.NewRequest("GET", "/items/1", nil)
+			w := httptest.NewRecorder()
+			b.ReportAllocs()
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Assessment is all there is to say about a policy at an instant.
+type Assessment struct {
+	Spec         Spec
+	State        State
+	Evidence     Evidence
+	Gate         Gate
+	Live, Silent []Instance
+	alarm        alarm
+	alarmReason  string
+}
+
+// Controller judges all policies of a store by a ledger, and moves those that are
+// automatic. Any number of controllers may run on one store: each step is a
+// compare-and-set, and a rollback is the same whoever orders it.
+type Controller struct {
+	store  Store
+	ledger divergence.Ledger
+	actor  string
+
+	mu      sync.Mutex
+	readers map[string]*reader
+}
+
+// reader reads one epoch of a policy, from where it began.
+type reader struct {
+	epoch string
+	since time.Time
+	*divergence.Reader
+}
+
+// NewController returns a controller that acts under a name.
+func NewController(store Store, ledger divergence.Ledger, actor string) *Controller {
+	return &Controller{store: store, ledger: ledger, actor: actor, readers: map[string]*reader{}}
+}
+
+// Assess judges every announced policy that has a candidate.
+func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	specs, err := c.store.Specs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(specs))
+	for i, spec := range specs {
+		names[i] = spec.Policy
+	}
+	states, err := c.store.States(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := c.store.Instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Assessment, len(specs))
+	for i, spec := range specs {
+		if list[i], err = c.assess(ctx, spec, states[i], instances, now); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// assess judges one policy. Requires c.mu.
+func (c *Controller) assess(ctx context.Context, spec Spec, state State, instances []Instance, now time.Time) (Assessment, error) {
+	a := Assessment{Spec: spec, State: state}
+	r := c.readers[spec.Policy]
+	if r == nil || r.epoch != state.Epoch || !r.since.Equal(state.Since) {
+		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, divergence.ID{Policy: spec.Policy, Epoch: state.Epoch}, state.Since)}
+		c.readers[spec.Policy] = r
+	}
+	history, err := r.History(ctx, state.Since, now)
+	if err != nil {
+		return a, err
+	}
+	history.From(state.Since)
+	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
+	a.Evidence = Evidence{
+		History: history, Since: state.Since, Now: now, Live: len(a.Live),
+		Silent:     idsOf(a.Live, func(i Instance) bool { return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor }),
+		OtherEpoch: idsOf(a.Live, func(i Instance) bool { return i.Policies[spec.Policy].Epoch != state.Epoch }),
+	}
+	a.Gate = Assess(spec.Config, a.Evidence)
+	a.alarm, a.alarmReason = guard(spec.Config, history.Minutes, now.Unix()/60)
+	return a, nil
+}
+
+// Move is what a controller did.
+type Move struct {
+	Policy string
+	State  State
+}
+
+// Step judges all policies and moves those that are automatic. It returns what it
+// judged and what it did. That somebody else was faster is no error.
+func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
+	list, err := c.Assess(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var moves []Move
+	var failed []error
+	for i := range list {
+		state, moved, err := c.act(ctx, &list[i])
+		switch {
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrHold):
+		case err != nil:
+			failed = append(failed, err)
+		case moved:
+			list[i].State = state
+			moves = append(moves, Move{list[i].Spec.Policy, state})
+		}
+	}
+	return list, moves, errors.Join(failed...)
+}
+
+// act does for one policy what is due.
+func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error) {
+	s, policy := a.State, a.Spec.Policy
+	order := Order{Actor: c.actor, Reason: a.alarmReason, Expect: &s.Version}
+	if !a.Spec.Config.Automatic || s.Stage == RolledBack {
+		return s, false, nil
+	}
+	if s.Stage != Shadow {
+		switch {
+		case a.alarm == rollBack:
+			state, err := Rollback(ctx, c.store, policy, order)
+			return state, err == nil, err
+		case a.alarm == holdOn && !s.Hold:
+			state, err := Pause(ctx, c.store, policy, order)
+			return state, err == nil, err
+		}
+	}
+	if s.Hold || a.NotYet() != "" || !a.Spec.Config.Change.Open(a.Evidence.Now) {
+		return s, false, nil
+	}
+	step, err := a.Spec.Config.NextStep(s)
+	if err != nil {
+		return s, false, nil // promoted: nothing is left to do
+	}
+	order.Reason = a.Gate.Reason
+	state, err := Advance(ctx, c.store, policy, step, order)
+	return state, err == nil, err
+}
+
+// NotYet says why the next step is not to be taken yet; "" if nothing is against
+// it. It knows no change window: that is for automatic steps.
+func (a *Assessment) NotYet() string {
+	if a.Gate.Verdict != Pass {
+		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
+	}
+	if rest := a.Spec.Config.Dwell - a.Evidence.Now.Sub(a.State.StageAt); a.State.Stage == Canary && rest > 0 {
+		return fmt.Sprintf("the canary at %g %% has to dwell for another %s", a.State.Percent, rest.Round(time.Second))
+	}
+	return ""
+}

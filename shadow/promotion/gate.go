@@ -1,0 +1,144 @@
+package promotion
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Verdicts of the gate.
+const (
+	Pass         = "pass"
+	Wait         = "wait"
+	Fail         = "fail"
+	Insufficient = "insufficient_evidence"
+)
+
+// Strikes are counted over this time; at so many the gate fails.
+const (
+	strikesOver = 7 * minutesADay
+	mostStrikes = 3
+)
+
+// Evidence is all that the gate judges by.
+type Evidence struct {
+	History divergence.History
+	// Since is when the epoch began, Now the instant judged.
+	Since, Now time.Time
+	// Live is how many instances are there. Silent names those that are but have
+	// not written what they saw, OtherEpoch those that compare something else.
+	Live               int
+	Silent, OtherEpoch []string
+}
+
+// Gate is the verdict on a candidate, with what it rests on. Its JSON form is the
+// command line's contract.
+type Gate struct {
+	Verdict string `json:"verdict"`
+	// Reason is one sentence: what is missing or wrong.
+	Reason string `json:"reason"`
+	// WouldPassAt is when the gate could pass if all stays as it was; nil if that
+	// cannot be said.
+	WouldPassAt  *time.Time `json:"would_pass_at"`
+	CleanHours   float64    `json:"clean_hours"`
+	Strikes      int        `json:"strikes"`
+	Divergence   RatioGate  `json:"divergence"`
+	NewlyDenied  RatioGate  `json:"newly_denied"`
+	NewlyAllowed RatioGate  `json:"newly_allowed"`
+}
+
+// RatioGate is the part of one ratio.
+type RatioGate struct {
+	// Ratio is the raw ratio over all the evidence; nil without a denominator.
+	Ratio     *float64 `json:"ratio"`
+	Threshold float64  `json:"threshold"`
+	// Score is the evidence that the ratio stays below its threshold; 20 is enough.
+	Score float64 `json:"score"`
+	// UpperBound is the least threshold that the evidence suffices for; nil
+	// without a closed block.
+	UpperBound *float64 `json:"upper_bound"`
+}
+
+// Ratio returns the part of a ratio.
+func (g *Gate) Ratio(r divergence.Ratio) *RatioGate {
+	return [...]*RatioGate{divergence.OfComparisons: &g.Divergence, divergence.OfAllows: &g.NewlyDenied, divergence.OfDenials: &g.NewlyAllowed}[r]
+}
+
+// stream is one ratio's blocks.
+type stream struct {
+	ratio     divergence.Ratio
+	threshold float64
+	blocks    []block
+	openFrom  int64
+	part      int64
+	whole     int64
+	score     float64
+}
+
+// judgement is everything that is computed on the way to a verdict.
+type judgement struct {
+	cfg      Config
+	evidence *Evidence
+	now      int64 // minutes
+	total    divergence.Tally
+	streams  [len(divergence.AllRatios)]stream
+	strikes  int
+	clean    time.Duration
+	needed   time.Duration // of clean time
+	seen     [24]bool
+}
+
+// Assess judges the evidence by a configuration with its defaults filled in.
+func Assess(cfg Config, e Evidence) Gate {
+	j := judge(cfg, &e)
+	g := Gate{CleanHours: j.clean.Hours(), Strikes: j.strikes}
+	for _, s := range j.streams {
+		*g.Ratio(s.ratio) = s.gate(j.total)
+	}
+	g.Verdict, g.Reason = j.verdict()
+	if g.Verdict == Pass {
+		now := e.Now.UTC()
+		g.WouldPassAt = &now
+	} else if g.Verdict != Fail {
+		g.WouldPassAt = j.forecast()
+	}
+	return g
+}
+
+func judge(cfg Config, e *Evidence) *judgement {
+	j := &judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60, total: e.History.Total()}
+	minutes, invalid := validMinutes(e.History.Minutes)
+	since := e.Since.Unix() / 60
+	for i, r := range divergence.AllRatios {
+		s := stream{ratio: r, threshold: cfg.threshold(r)}
+		s.blocks, s.openFrom = blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now)
+		s.part, s.whole = r.Of(j.total)
+		s.score = Score(ratiosOf(s.blocks), s.threshold)
+		j.streams[i] = s
+	}
+	cleanFrom := since
+	for _, bad := range badSpans(j.streams) {
+		cleanFrom = max(cleanFrom, bad.To)
+		if bad.To > j.now-strikesOver {
+			j.strikes++
+		}
+	}
+	j.clean = time.Duration(cleanMinutes(e.History.Live, invalid, cleanFrom, j.now+1)) * time.Minute
+	j.needed = cfg.Soak * time.Duration(j.strikes+1)
+	j.seen = hoursSeen(e.History.Live, invalid)
+	return j
+}
+
+func (s *stream) gate(total divergence.Tally) RatioGate {
+	g := RatioGate{Ratio: s.ratio.Value(total), Threshold: s.threshold, Score: s.score}
+	if len(s.blocks) > 0 {
+		bound := UpperBound(ratiosOf(s.blocks))
+		g.UpperBound = &bound
+	}
+	return g
+}
+
+// over reports whether the raw ratio is at or over its threshold.
+func (s *stream) over() bool {
+	return s.whole > 0 && float64(s.part) >= s.threshold*float64(s.whole)
+}

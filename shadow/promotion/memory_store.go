@@ -1,0 +1,141 @@
+package promotion
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MemoryStore is the store of a single instance, in its memory, with the same
+// contract as that of a fleet.
+type MemoryStore struct {
+	mu        sync.Mutex
+	states    map[string]State
+	history   map[string][]State
+	specs     map[string]Spec
+	instances map[string]Instance
+	watchers  map[chan struct{}]struct{}
+}
+
+var _ Store = (*MemoryStore)(nil)
+
+// NewMemoryStore returns an empty store.
+func NewMemoryStore() *MemoryStore {
+	return &MemoryStore{
+		states: map[string]State{}, history: map[string][]State{}, specs: map[string]Spec{},
+		instances: map[string]Instance{}, watchers: map[chan struct{}]struct{}{},
+	}
+}
+
+// Now implements Store by this machine's clock.
+func (m *MemoryStore) Now(context.Context) (time.Time, error) { return time.Now(), nil }
+
+// States implements Store.
+func (m *MemoryStore) States(_ context.Context, policies []string) ([]State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	states := make([]State, len(policies))
+	for i, policy := range policies {
+		states[i] = m.states[policy]
+	}
+	return states, nil
+}
+
+// keptHistory bounds the audit trail of a policy.
+const keptHistory = 1000
+
+// Put implements Store.
+func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *Version) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stored := m.states[policy]
+	if expect != nil && *expect != stored.Version || expect == nil && !next.Over(stored) {
+		return fmt.Errorf("promotion: %s is at %s: %w", policy, stored.Version, ErrConflict)
+	}
+	m.states[policy] = next
+	list := append(m.history[policy], next)
+	m.history[policy] = list[max(0, len(list)-keptHistory):]
+	for w := range m.watchers {
+		notify(w)
+	}
+	return nil
+}
+
+func notify(w chan struct{}) {
+	select {
+	case w <- struct{}{}:
+	default: // it has one to receive already
+	}
+}
+
+// History implements Store.
+func (m *MemoryStore) History(_ context.Context, policy string) ([]State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.history[policy]), nil
+}
+
+// Announce implements Store.
+func (m *MemoryStore) Announce(_ context.Context, specs []Spec) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range specs {
+		m.specs[s.Policy] = s
+	}
+	return nil
+}
+
+// Specs implements Store.
+func (m *MemoryStore) Specs(context.Context) ([]Spec, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.specs), func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) }), nil
+}
+
+// Beat implements Store.
+func (m *MemoryStore) Beat(_ context.Context, i Instance) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.instances[i.ID] = i
+	return nil
+}
+
+// Leave implements Store.
+func (m *MemoryStore) Leave(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.instances, id)
+	return nil
+}
+
+// Instances implements Store.
+func (m *MemoryStore) Instances(context.Context) ([]Instance, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return heardOf(slices.Collect(maps.Values(m.instances)), time.Now()), nil
+}
+
+// heardOf returns the instances within SilentFor, by id.
+func heardOf(all []Instance, now time.Time) []Instance {
+	all = slices.DeleteFunc(all, func(i Instance) bool { return now.Sub(i.At) > SilentFor })
+	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Watch implements Store.
+func (m *MemoryStore) Watch(ctx context.Context) <-chan struct{} {
+	w := make(chan struct{}, 1)
+	m.mu.Lock()
+	m.watchers[w] = struct{}{}
+	m.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		delete(m.watchers, w)
+		m.mu.Unlock()
+	})
+	return w
+}

@@ -1,0 +1,187 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Errors of moves that are refused.
+var (
+	// ErrHold is wrapped when a policy is on hold.
+	ErrHold = errors.New("the policy is on hold")
+	// ErrSameEpoch is wrapped when what was rolled back would be tried again.
+	ErrSameEpoch = errors.New("what was rolled back has not changed")
+	// ErrNowhere is wrapped when there is no such step.
+	ErrNowhere = errors.New("there is no such step")
+)
+
+// Order says who wants a policy moved, and why.
+type Order struct {
+	Actor, Reason string
+	// Expect, if set, is the version that the mover has seen.
+	Expect *Version
+	// Force resumes what was rolled back though it is the same.
+	Force bool
+}
+
+// Step is a stage to move to.
+type Step struct {
+	Stage   Stage
+	Percent float64 // of a canary
+}
+
+// NextStep returns the step after a state: the canary's steps, then promoted.
+func (c Config) NextStep(s State) (Step, error) {
+	switch s.Stage {
+	case Promoted:
+		return Step{}, fmt.Errorf("promotion: the candidate is promoted: %w", ErrNowhere)
+	case RolledBack:
+		return Step{}, fmt.Errorf("promotion: the candidate is rolled back, resume first: %w", ErrNowhere)
+	}
+	for _, percent := range c.Canary {
+		if percent > s.Percent {
+			return Step{Canary, percent}, nil
+		}
+	}
+	return Step{Stage: Promoted}, nil
+}
+
+// follow returns the state after this one, not yet different.
+func (s State) follow(ctx context.Context, store Store, o Order) (State, error) {
+	now, err := store.Now(ctx)
+	next := s
+	next.Seq++
+	next.At, next.Actor, next.Reason, next.From = now, o.Actor, o.Reason, s.Describe()
+	return next, err
+}
+
+// change reads a policy's state, lets edit make another of it, and stores that if
+// nobody else was faster.
+func change(ctx context.Context, store Store, policy string, o Order, edit func(*State) error) (State, error) {
+	s, err := current(ctx, store, policy)
+	if err != nil {
+		return s, err
+	}
+	if o.Expect != nil && *o.Expect != s.Version {
+		return s, fmt.Errorf("promotion: %s is at %s, not %s: %w", policy, s.Version, o.Expect, ErrConflict)
+	}
+	next, err := s.follow(ctx, store, o)
+	if err != nil {
+		return s, err
+	}
+	if err := edit(&next); err != nil {
+		return s, err
+	}
+	if next.Stage != s.Stage || next.Percent != s.Percent {
+		next.StageAt = next.At
+	}
+	return next, store.Put(ctx, policy, next, &s.Version)
+}
+
+func current(ctx context.Context, store Store, policy string) (State, error) {
+	states, err := store.States(ctx, []string{policy})
+	if err != nil {
+		return State{}, err
+	}
+	if states[0].Stage == "" {
+		return State{}, fmt.Errorf("promotion: %s: %w", policy, ErrUnknownPolicy)
+	}
+	return states[0], nil
+}
+
+// Advance moves a policy forward to a step and returns its state. It does not ask
+// the gate.
+func Advance(ctx context.Context, store Store, policy string, to Step, o Order) (State, error) {
+	return change(ctx, store, policy, o, func(s *State) error {
+		switch {
+		case s.Hold:
+			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
+		case s.Stage == Promoted, s.Stage == RolledBack, s.Stage == Canary && to.Stage == Canary && to.Percent <= s.Percent:
+			return fmt.Errorf("promotion: %s is at %s: %w", policy, s.Describe(), ErrNowhere)
+		}
+		s.Stage, s.Percent = to.Stage, to.Percent
+		if to.Stage == Promoted {
+			s.Percent = 100
+		}
+		return nil
+	})
+}
+
+// Pause sets a policy on hold.
+func Pause(ctx context.Context, store Store, policy string, o Order) (State, error) {
+	return change(ctx, store, policy, o, func(s *State) error {
+		if s.Hold {
+			return fmt.Errorf("promotion: %s: %w already", policy, ErrHold)
+		}
+		s.Hold = true
+		return nil
+	})
+}
+
+// Resume ends a hold. What was rolled back returns to shadow, if something else is
+// compared now or by force, and its evidence starts anew.
+func Resume(ctx context.Context, store Store, policy string, o Order) (State, error) {
+	return change(ctx, store, policy, o, func(s *State) error {
+		if !s.Hold {
+			return fmt.Errorf("promotion: %s is not on hold: %w", policy, ErrNowhere)
+		}
+		s.Hold = false
+		if s.Stage != RolledBack {
+			return nil
+		}
+		if s.Epoch == s.FailedEpoch && !o.Force {
+			return fmt.Errorf("promotion: %s: %w: change a side, or force it", policy, ErrSameEpoch)
+		}
+		s.Stage, s.Percent, s.Since = Shadow, 0, s.At
+		return nil
+	})
+}
+
+// rollbackTries bounds the race of a rollback against others.
+const rollbackTries = 10
+
+// Rollback returns a policy to its authoritative side, whatever its state, and
+// sets it on hold. It wins over every concurrent move, for it starts a new term.
+// A policy that is rolled back already stays as it is.
+func Rollback(ctx context.Context, store Store, policy string, o Order) (State, error) {
+	var err error
+	for range rollbackTries {
+		var s, next State
+		if s, err = current(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+			return s, err
+		}
+		if next, err = s.follow(ctx, store, o); err != nil {
+			return s, err
+		}
+		next.Version = Version{s.Term + 1, 1}
+		next.Stage, next.Percent, next.Hold, next.StageAt, next.FailedEpoch = RolledBack, 0, true, next.At, s.Epoch
+		if err = store.Put(ctx, policy, next, nil); !errors.Is(err, ErrConflict) {
+			return next, err
+		}
+	}
+	return State{}, err
+}
+
+// Begin tells the store what a policy compares. A new epoch starts in shadow with
+// no evidence, but stays rolled back if it was: only a person resumes that.
+func Begin(ctx context.Context, store Store, policy, epoch, actor string) error {
+	states, err := store.States(ctx, []string{policy})
+	if err != nil {
+		return err
+	}
+	s := states[0]
+	if s.Epoch == epoch {
+		return nil
+	}
+	next, err := s.follow(ctx, store, Order{Actor: actor, Reason: "compares epoch " + epoch})
+	if err != nil {
+		return err
+	}
+	if s.Stage != RolledBack {
+		next.Stage, next.Percent, next.StageAt = Shadow, 0, next.At
+	}
+	next.Term = max(1, next.Term)
+	next.Epoch, next.Since = epoch, next.At
+	return store.Put(ctx, policy, next, &s.Version)
+}

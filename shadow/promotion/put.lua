@@ -1,0 +1,26 @@
+-- Stores a state, appends it to the audit trail and tells everybody, or does
+-- nothing.
+--
+-- KEYS  1 the state, a hash   2 the audit trail, a stream
+-- ARGV  1 version that must be stored, TERM.SEQ, or '' to ask that the new state
+--         be over the stored one
+--       2 term   3 seq   4 safety   5 the state, text   6 channel   7 message
+-- reply 1 if stored, else 0, and the stored version
+local stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety')
+local term, seq, safety = stored[1] or '0', stored[2] or '0', stored[3] or '0'
+local ok
+if ARGV[1] ~= '' then
+  ok = ARGV[1] == term .. '.' .. seq
+else
+  local d = tonumber(ARGV[2]) - tonumber(term)
+  if d == 0 then d = tonumber(ARGV[3]) - tonumber(seq) end
+  if d == 0 then d = tonumber(ARGV[4]) - tonumber(safety) end
+  ok = d > 0
+end
+if not ok then return {0, term .. '.' .. seq} end
+redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'state', ARGV[5])
+-- The version is the entry's id, so that a state which is asserted again after a
+-- failover is not there twice; then the stream refuses it.
+redis.pcall('XADD', KEYS[2], ARGV[2] .. '-' .. ARGV[3], 'state', ARGV[5])
+redis.call('PUBLISH', ARGV[6], ARGV[7])
+return {1, ARGV[2] .. '.' .. ARGV[3]}

@@ -1,0 +1,223 @@
+package promotion
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed put.lua
+var putText string
+
+// RedisStore is the store of a fleet. shadowlimit:{name:policy}:state is a hash
+// and :audit a stream; shadowlimit:{name}:policies and :instances are hashes.
+type RedisStore struct {
+	rdb  redis.UniversalClient
+	name string
+}
+
+var _ Store = (*RedisStore)(nil)
+
+// NewRedisStore returns the store of the services of that name.
+func NewRedisStore(rdb redis.UniversalClient, name string) *RedisStore {
+	return &RedisStore{rdb: rdb, name: name}
+}
+
+func (s *RedisStore) policyKey(policy, what string) string {
+	return "shadowlimit:{" + s.name + ":" + policy + "}:" + what
+}
+
+func (s *RedisStore) key(what string) string { return "shadowlimit:{" + s.name + "}:" + what }
+
+func (s *RedisStore) channel() string { return s.key("changed") }
+
+// Now implements Store by the server's clock.
+func (s *RedisStore) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.rdb.Time(ctx).Result()
+	if err != nil {
+		return now, fmt.Errorf("promotion: read the clock: %w", err)
+	}
+	return now.UTC(), nil
+}
+
+// States implements Store in one pipeline.
+func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, error) {
+	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.SliceCmd, len(policies))
+	for i, policy := range policies {
+		cmds[i] = pipe.HMGet(ctx, s.policyKey(policy, "state"), "state")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("promotion: read states: %w", err)
+	}
+	states := make([]State, len(policies))
+	for i, cmd := range cmds {
+		text, ok := cmd.Val()[0].(string)
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal([]byte(text), &states[i]); err != nil {
+			return nil, fmt.Errorf("promotion: read state of %s: %w", policies[i], err)
+		}
+	}
+	return states, nil
+}
+
+// putCmd is never sent twice: whether it was executed is asked, not guessed.
+type putCmd struct{ *redis.Cmd }
+
+// NoRetry keeps go-redis from sending the command again.
+func (putCmd) NoRetry() bool { return true }
+
+// Put implements Store in one script.
+func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect *Version) error {
+	text, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("promotion: put %s: %w", policy, err)
+	}
+	expected := ""
+	if expect != nil {
+		expected = expect.String()
+	}
+	cmd := putCmd{redis.NewCmd(ctx, "EVAL", putText, 2, s.policyKey(policy, "state"), s.policyKey(policy, "audit"),
+		expected, next.Term, next.Seq, strconv.FormatFloat(next.safety(), 'f', 6, 64), text, s.channel(), policy)}
+	_ = s.rdb.Process(ctx, cmd)
+	reply, err := cmd.Slice()
+	if err == nil && len(reply) != 2 {
+		err = fmt.Errorf("reply %v", reply)
+	}
+	if err != nil {
+		return fmt.Errorf("promotion: put %s: %w", policy, err)
+	}
+	if stored, _ := reply[0].(int64); stored != 1 {
+		return fmt.Errorf("promotion: %s is at %v: %w", policy, reply[1], ErrConflict)
+	}
+	return nil
+}
+
+// History implements Store.
+func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error) {
+	entries, err := s.rdb.XRevRangeN(ctx, s.policyKey(policy, "audit"), "+", "-", keptHistory).Result()
+	if err != nil {
+		return nil, fmt.Errorf("promotion: history of %s: %w", policy, err)
+	}
+	history := make([]State, len(entries))
+	for i, e := range entries {
+		text, _ := e.Values["state"].(string)
+		if err := json.Unmarshal([]byte(text), &history[i]); err != nil {
+			return nil, fmt.Errorf("promotion: history of %s: entry %s: %w", policy, e.ID, err)
+		}
+	}
+	slices.Reverse(history)
+	return history, nil
+}
+
+// Announce implements Store.
+func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
+	pipe := s.rdb.Pipeline()
+	for _, spec := range specs {
+		text, err := json.Marshal(spec)
+		if err != nil {
+			return fmt.Errorf("promotion: announce %s: %w", spec.Policy, err)
+		}
+		pipe.HSet(ctx, s.key("policies"), spec.Policy, text)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("promotion: announce policies: %w", err)
+	}
+	return nil
+}
+
+// Specs implements Store.
+func (s *RedisStore) Specs(ctx context.Context) ([]Spec, error) {
+	specs, err := all[Spec](ctx, s, "policies")
+	slices.SortFunc(specs, func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) })
+	return specs, err
+}
+
+// all reads every field of one of the fleet's hashes.
+func all[T any](ctx context.Context, s *RedisStore, what string) ([]T, error) {
+	fields, err := s.rdb.HGetAll(ctx, s.key(what)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("promotion: read %s: %w", what, err)
+	}
+	list := make([]T, 0, len(fields))
+	for field, text := range fields {
+		var v T
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			return nil, fmt.Errorf("promotion: read %s: %s: %w", what, field, err)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// Beat implements Store.
+func (s *RedisStore) Beat(ctx context.Context, i Instance) error {
+	text, err := json.Marshal(i)
+	if err == nil {
+		err = s.rdb.HSet(ctx, s.key("instances"), i.ID, text).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("promotion: beat: %w", err)
+	}
+	return nil
+}
+
+// Leave implements Store.
+func (s *RedisStore) Leave(ctx context.Context, id string) error {
+	if err := s.rdb.HDel(ctx, s.key("instances"), id).Err(); err != nil {
+		return fmt.Errorf("promotion: leave: %w", err)
+	}
+	return nil
+}
+
+// Instances implements Store. It removes those that were not heard of for long.
+func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, err := all[Instance](ctx, s, "instances")
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range known {
+		if now.Sub(i.At) > SilentFor {
+			if err := s.Leave(ctx, i.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return heardOf(known, now), nil
+}
+
+// Watch implements Store by a subscription, which go-redis restores after a
+// broken connection. Its goroutine ends with ctx.
+func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
+	w := make(chan struct{}, 1)
+	subscription := s.rdb.Subscribe(ctx, s.channel())
+	messages := subscription.Channel()
+	go func() {
+		defer subscription.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case _, open := <-messages:
+				if !open {
+					return
+				}
+				notify(w)
+			}
+		}
+	}()
+	return w
+}

@@ -1,0 +1,133 @@
+package promotion
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Stage is how far the candidate is.
+type Stage string
+
+// The stages, in the order of a migration.
+const (
+	Shadow     Stage = "shadow"      // the authoritative is enforced for all keys
+	Canary     Stage = "canary"      // the candidate for some percent of the keys
+	Promoted   Stage = "promoted"    // the candidate for all keys
+	RolledBack Stage = "rolled_back" // the authoritative for all keys again
+)
+
+// Stages are all stages, in the order of a migration.
+var Stages = []Stage{Shadow, Canary, Promoted, RolledBack}
+
+// Version orders the states of a policy. A rollback starts a new term.
+type Version struct{ Term, Seq int64 }
+
+// String writes the version as TERM.SEQ.
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Term, v.Seq) }
+
+// ParseVersion reads TERM.SEQ.
+func ParseVersion(s string) (v Version, err error) {
+	term, seq, found := strings.Cut(s, ".")
+	if found {
+		if v.Term, err = strconv.ParseInt(term, 10, 64); err == nil {
+			v.Seq, err = strconv.ParseInt(seq, 10, 64)
+		}
+	}
+	if !found || err != nil || v.Term < 0 || v.Seq < 0 {
+		return Version{}, fmt.Errorf("promotion: version %q: want TERM.SEQ, such as 1.4", s)
+	}
+	return v, nil
+}
+
+// Before reports whether v is older than other.
+func (v Version) Before(other Version) bool {
+	return cmp.Or(cmp.Compare(v.Term, other.Term), cmp.Compare(v.Seq, other.Seq)) < 0
+}
+
+// State is how far a policy is, and the last entry of its audit trail. The zero
+// State is a policy that no instance has announced yet, in shadow.
+type State struct {
+	Version
+	Stage Stage
+	// Percent of the keys for which the candidate is enforced.
+	Percent float64
+	// Hold stops automatic steps forward.
+	Hold bool
+	// Epoch is what is compared, Since when that began.
+	Epoch string
+	Since time.Time
+	// FailedEpoch is the epoch that was rolled back last.
+	FailedEpoch string `json:",omitempty"`
+	// StageAt is when the stage or its percentage began.
+	StageAt time.Time
+	// At is when this state was written, Actor by whom, Reason why.
+	At            time.Time
+	Actor, Reason string
+	// From describes the stage before.
+	From string
+}
+
+// Describe writes the stage as people say it: canary 10 %, shadow (hold).
+func (s State) Describe() string {
+	text := string(cmp.Or(s.Stage, Shadow))
+	if s.Stage == Canary {
+		text += " " + strconv.FormatFloat(s.Percent, 'g', -1, 64) + " %"
+	}
+	if s.Hold {
+		text += " (hold)"
+	}
+	return text
+}
+
+// safety ranks states of one version: the safer one wins.
+func (s State) safety() float64 {
+	switch s.Stage {
+	case RolledBack:
+		return 4
+	case Canary:
+		return 2 - s.Percent/1000
+	case Promoted:
+		return 1
+	}
+	return 3
+}
+
+// Over reports whether s takes the place of other: it is newer, or as new and
+// safer. States arrive late, twice and in any order; whoever applies only what is
+// over what it has ends up with the same state as all others.
+func (s State) Over(other State) bool {
+	if s.Version != other.Version {
+		return other.Before(s.Version)
+	}
+	return s.safety() > other.safety()
+}
+
+// Enforced returns the side whose decision is returned for a key with a hash of
+// Hash. Instances that compare something else than the state's epoch enforce the
+// authoritative.
+func (s *State) Enforced(epoch string, hash uint64) algorithms.Role {
+	if s.Epoch != epoch {
+		return algorithms.Authoritative
+	}
+	if s.Stage == Promoted || s.Stage == Canary && InCanary(hash, s.Percent) {
+		return algorithms.Candidate
+	}
+	return algorithms.Authoritative
+}
+
+// Name returns the enforced side for keys in general: "authoritative",
+// "candidate" or, in a canary, "candidate for 10 % of the keys".
+func (s *State) Name() string {
+	switch s.Stage {
+	case Promoted:
+		return algorithms.Candidate.String()
+	case Canary:
+		return fmt.Sprintf("candidate for %g %% of the keys", s.Percent)
+	}
+	return algorithms.Authoritative.String()
+}

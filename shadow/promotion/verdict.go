@@ -1,0 +1,121 @@
+package promotion
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// of words a ratio's denominator.
+var of = [...]string{
+	divergence.OfComparisons: "of all comparisons",
+	divergence.OfAllows:      "of what the authoritative allows",
+	divergence.OfDenials:     "of what the authoritative denies",
+}
+
+// verdict returns the first verdict that applies, and its sentence.
+func (j *judgement) verdict() (string, string) {
+	if reason := j.failure(); reason != "" {
+		return Fail, reason
+	}
+	if reason := j.missing(); reason != "" {
+		return Insufficient, reason
+	}
+	if reason := j.pending(); reason != "" {
+		return Wait, reason
+	}
+	return Pass, fmt.Sprintf("%s compared, all three ratios below their thresholds by a score of at least %d, %s clean", counted(j.total.Comparisons(), "request"), enough, hours(j.clean))
+}
+
+func (j *judgement) failure() string {
+	if j.strikes >= mostStrikes {
+		return fmt.Sprintf("%d strikes within 7 days: the candidate keeps having bad hours; change it, which starts a new epoch, or promote by force", j.strikes)
+	}
+	for _, s := range j.streams {
+		if s.over() && s.whole >= 2*leastDenominator(s.threshold) {
+			return fmt.Sprintf("%s is %s %s: at or over its threshold of %s; change the candidate, or the threshold if the difference is wanted", s.ratio, percent(float64(s.part)/float64(s.whole)), of[s.ratio], percent(s.threshold))
+		}
+	}
+	return ""
+}
+
+// missing says what evidence there must be before anything can be concluded.
+func (j *judgement) missing() string {
+	cfg, e := &j.cfg, j.evidence
+	denials, keys := j.total.AuthoritativeDenies(), e.History.Distinct[divergence.KeysDenied]
+	last := recent(e.History.Minutes, j.now-minutesADay)
+	switch {
+	case j.total.Comparisons() == 0 && j.total.Uncompared() == 0:
+		return "nothing has been compared yet: send traffic that the policy matches"
+	case denials < cfg.MinDenials:
+		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: its limit is hardly exercised", denials, cfg.MinDenials)
+	case keys < cfg.MinDeniedKeys:
+		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few to speak for the others", keys, cfg.MinDeniedKeys)
+	case !covered(last):
+		return fmt.Sprintf("only %s of the last day's evaluations could be compared, %s are needed: look for errors and fallbacks", percent(float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared())), percent(leastCoverage))
+	case j.unseen() != "":
+		return "not seen yet are the hours of the day (UTC) " + j.unseen()
+	case e.Live == 0:
+		return "no instance is live: start the service"
+	case len(e.Silent) > 0:
+		return "live but silent about what they saw are " + strings.Join(e.Silent, ", ")
+	case len(e.OtherEpoch) > 0:
+		return "instances compare something else, by another configuration: " + strings.Join(e.OtherEpoch, ", ")
+	}
+	return ""
+}
+
+// unseen lists the hours of the day that no instance was there in.
+func (j *judgement) unseen() string {
+	var list []string
+	for hour, seen := range j.seen {
+		if !seen {
+			list = append(list, fmt.Sprintf("%02d", hour))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func (j *judgement) pending() string {
+	for _, s := range j.streams {
+		if s.over() {
+			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to tell", s.ratio, percent(float64(s.part)/float64(s.whole)), of[s.ratio], percent(s.threshold))
+		}
+	}
+	for _, s := range j.streams {
+		if s.score < enough {
+			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s of %s clean%s", s.ratio, s.score, enough, counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
+		}
+	}
+	if j.clean < j.needed {
+		return fmt.Sprintf("%s of %s clean%s%s", hours(j.clean), hours(j.needed), afterStrikes(j.strikes), j.eta())
+	}
+	return ""
+}
+
+func afterStrikes(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " after " + counted(int64(n), "strike")
+}
+
+func (j *judgement) eta() string {
+	if at := j.forecast(); at != nil {
+		return "; could pass " + at.Format("Mon 2006-01-02 15:04 MST") + " if it stays as it was"
+	}
+	return ""
+}
+
+func hours(d time.Duration) string { return fmt.Sprintf("%.4g h", d.Hours()) }
+
+func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
+
+func counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
