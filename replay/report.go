@@ -7,6 +7,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // Report is what a replay found. Its JSON form is the command line's contract.
@@ -35,6 +36,7 @@ type PolicyReport struct {
 	KeysNewlyAllowed int               `json:"keys_newly_allowed"`
 	TopNewlyDenied   []KeyCount        `json:"top_newly_denied"`
 	TopNewlyAllowed  []KeyCount        `json:"top_newly_allowed"`
+	Gate             promotion.Gate    `json:"gate"`
 	timeline         timeline
 }
 
@@ -56,7 +58,7 @@ func (r *run) report() *Report {
 		AgreeAllow:    r.total[divergence.AgreeAllow], AgreeDeny: r.total[divergence.AgreeDeny],
 		NewlyDenied: r.total[divergence.NewlyDenied], NewlyAllowed: r.total[divergence.NewlyAllowed],
 		CandidateError: r.total[divergence.CandidateError],
-		Ratios:         r.total.Ratios(), Keys: len(r.events.keys), timeline: r.timeline,
+		Ratios:         r.total.Ratios(), Keys: len(r.events.keys), timeline: r.timeline, Gate: r.gate(),
 	}
 	p.TopNewlyDenied, p.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
 	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })

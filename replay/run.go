@@ -9,6 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // Config says what to replay the events through.
@@ -19,6 +20,8 @@ type Config struct {
 	Sides [2]algorithms.Side
 	// Pair judges. Its store must be empty under Policy.
 	Pair algorithms.Pair
+	// Promotion says what the gate judges by; zero fields mean their defaults.
+	Promotion promotion.Config
 	// Decisions, if set, receives a line of JSON per charge.
 	Decisions io.Writer
 	// Progress, if set, is called now and then with the number of charges judged.
@@ -58,10 +61,11 @@ type run struct {
 	lines     decisionLines
 	total     divergence.Tally
 	keys      []keyTally
+	minutes   []divergence.Minute
 	timeline  timeline
 }
 
-type keyTally struct{ newlyDenied, newlyAllowed int64 }
+type keyTally struct{ denied, newlyDenied, newlyAllowed int64 }
 
 func newRun(events *Events, cfg Config) *run {
 	r := &run{
@@ -108,16 +112,50 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	}
 	outcome := divergence.Compare(o)
 	r.total[outcome]++
-	switch outcome {
-	case divergence.NewlyDenied:
-		r.keys[e.key].newlyDenied++
-	case divergence.NewlyAllowed:
-		r.keys[e.key].newlyAllowed++
-	}
+	r.keys[e.key].count(outcome)
+	r.minute(e.at).Count(outcome, uint64(e.key))
 	r.timeline.add(e.at, outcome)
 	if r.lines.keys == nil {
 		return nil
 	}
 	_, err := r.decisions.Write(r.lines.line(e, o))
 	return err
+}
+
+func (k *keyTally) count(o divergence.Outcome) {
+	switch o {
+	case divergence.AgreeDeny:
+		k.denied++
+	case divergence.NewlyDenied:
+		k.newlyDenied++
+	case divergence.NewlyAllowed:
+		k.denied++
+		k.newlyAllowed++
+	}
+}
+
+// minute returns the counts of an event's minute. Events come in order.
+func (r *run) minute(at int64) *divergence.Minute {
+	unix := time.UnixMicro(at).Unix() / 60
+	if n := len(r.minutes); n == 0 || r.minutes[n-1].Unix != unix {
+		r.minutes = append(r.minutes, divergence.Minute{Unix: unix})
+	}
+	return &r.minutes[len(r.minutes)-1]
+}
+
+// gate judges the candidate at the end of the log. The log speaks for all the
+// time from its first to its last line.
+func (r *run) gate() promotion.Gate {
+	cfg, e := r.cfg.Promotion.WithDefaults(), promotion.Evidence{Live: 1}
+	if n := len(r.minutes); n > 0 {
+		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
+		e.Since, e.Now = time.Unix(first*60, 0), time.UnixMicro(r.events.list[len(r.events.list)-1].at)
+		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
+	}
+	for _, k := range r.keys {
+		if k.denied > 0 {
+			e.History.Distinct[divergence.KeysDenied]++
+		}
+	}
+	return promotion.Assess(cfg, e)
 }

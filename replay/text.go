@@ -42,6 +42,8 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	row("newly allowed", p.NewlyAllowed, percent(p.Ratios.NewlyAllowed, "of what the authoritative denies", p.KeysNewlyAllowed))
 	row("divergence", p.NewlyDenied+p.NewlyAllowed+p.CandidateError, percent(p.Ratios.Divergence, "of all comparisons", -1))
 	table.Flush()
+	b.WriteByte('\n')
+	p.Gate.WriteText(b) // a strings.Builder takes everything
 	p.writeCharts(b)
 	writeTop(b, "would be newly denied most", p.TopNewlyDenied, p.NewlyDenied)
 	writeTop(b, "would be newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)

@@ -14,6 +14,9 @@ const (
 	exitOK        = 0
 	exitFailure   = 1   // unreadable input, invalid policy, no Redis
 	exitUsage     = 2   // wrong invocation or short form
+	exitNotMet    = 3   // the gate, or another condition of a step, is not met
+	exitConflict  = 4   // the state changed meanwhile
+	exitTimeout   = 5   // not everybody has applied the step in time
 	exitInterrupt = 130 // stopped by the user
 )
 
@@ -25,6 +28,14 @@ func (e usageError) Error() string { return e.message }
 func usagef(hint, format string, args ...any) error {
 	return usageError{fmt.Sprintf(format, args...), hint}
 }
+
+// statusError is a failure with an exit status of its own.
+type statusError struct {
+	status int
+	error
+}
+
+func (e statusError) Unwrap() error { return e.error }
 
 // run is the whole program but for the process around it. It returns the exit
 // status.
@@ -47,6 +58,10 @@ func run(ctx context.Context, args []string, io streams) int {
 		return exitUsage
 	}
 	fmt.Fprintf(io.err, "shadowlimit: %v\n", err)
+	var status statusError
+	if errors.As(err, &status) {
+		return status.status
+	}
 	return exitFailure
 }
 

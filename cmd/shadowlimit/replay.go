@@ -8,6 +8,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/replay"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const replayDescription = `Runs both limiters over past traffic, in virtual time, and reports what the
@@ -28,6 +32,9 @@ name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
 Logs: common and combined access logs, JSON lines and CSV with a header line,
 plain or gzip, "-" for standard input. The key is the client address, or the
 field --key-field. Lines need not be in the order of time.
+
+The gate judges the candidate as it would at the end of the log: pass, wait, fail
+or insufficient_evidence, with its reason. --require-pass makes it the exit status.
 
 Examples:
   shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz
@@ -48,6 +55,12 @@ func replayCommand(io streams) *cli.Command {
 			&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
 			&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
 			&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
+			&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
+			&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h)"},
+			&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
+			&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
+			&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
+			&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
 			&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
 			redisFlag(),
 			outputFlag(),
@@ -79,6 +92,8 @@ type replayOptions struct {
 	reader        accesslog.Config
 	store, redis  string
 	decisionsFile string
+	promotion     promotion.Config
+	requirePass   bool
 	json          bool
 }
 
@@ -86,7 +101,7 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	const hint = "see: shadowlimit replay --help"
 	o = replayOptions{
 		logs: c.Args().Slice(), store: c.String("store"), redis: c.String("redis"),
-		decisionsFile: c.String("decisions"), json: c.String("output") == "json",
+		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"), json: c.String("output") == "json",
 		reader: accesslog.Config{Fields: accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")}},
 	}
 	switch {
@@ -108,7 +123,47 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
 		return o, usagef(hint, "--format: %v", err)
 	}
-	return o, nil
+	o.promotion, err = gateFlags(c)
+	return o, err
+}
+
+// gateFlags reads what the gate judges by.
+func gateFlags(c *cli.Context) (cfg promotion.Config, err error) {
+	const hint = "times are whole minutes such as 48h, percentages such as 2%"
+	for name, into := range map[string]*time.Duration{"soak": &cfg.Soak, "block": &cfg.Block} {
+		text := c.String(name)
+		if text == "" {
+			continue
+		}
+		if *into, err = algorithms.ParseWindow(text); err != nil || *into < time.Minute || *into%time.Minute != 0 {
+			return cfg, usagef(hint, "--%s %s: want whole minutes", name, text)
+		}
+	}
+	for name, into := range map[string]*float64{"divergence": &cfg.Divergence, "newly-denied": &cfg.NewlyDenied, "newly-allowed": &cfg.NewlyAllowed} {
+		text := c.String(name)
+		if text == "" {
+			continue
+		}
+		percent, err := parsePercent(text)
+		if err != nil || percent >= 100 {
+			return cfg, usagef(hint, "--%s %s: want a percentage above 0%% and below 100%%", name, text)
+		}
+		*into = percent / 100
+	}
+	if err := cfg.WithDefaults().Validate(); err != nil {
+		return cfg, usagef(hint, "%s", strings.TrimPrefix(err.Error(), "promotion: "))
+	}
+	return cfg, nil
+}
+
+// parsePercent reads a number above 0 and up to 100 with a percent sign.
+func parsePercent(s string) (float64, error) {
+	number, found := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !found || !(v > 0 && v <= 100) {
+		return 0, fmt.Errorf("%q is not a percentage such as 10%%", s)
+	}
+	return v, nil
 }
 
 func (o replayOptions) run(ctx context.Context, io streams) (err error) {
@@ -128,7 +183,7 @@ func (o replayOptions) run(ctx context.Context, io streams) (err error) {
 		return err
 	}
 	report, err := replay.Run(ctx, events, replay.Config{
-		Policy: "replay", Sides: o.sides, Pair: pair, Decisions: decisions,
+		Policy: "replay", Sides: o.sides, Pair: pair, Decisions: decisions, Promotion: o.promotion,
 		Progress: func(judged, of int) { bar.show("replaying", int64(judged), int64(of)) },
 	})
 	if err = errors.Join(err, closeDecisions()); err != nil {
@@ -136,7 +191,13 @@ func (o replayOptions) run(ctx context.Context, io streams) (err error) {
 	}
 	bar.clear()
 	report.SkippedLines = skipped
-	return writeReport(io.out, report, o.json)
+	if err := writeReport(io.out, report, o.json); err != nil {
+		return err
+	}
+	if gate := report.Policies[0].Gate; o.requirePass && gate.Verdict != promotion.Pass {
+		return statusError{exitNotMet, fmt.Errorf("the gate says %s: %s", gate.Verdict, gate.Reason)}
+	}
+	return nil
 }
 
 func writeReport(w io.Writer, report *replay.Report, asJSON bool) error {

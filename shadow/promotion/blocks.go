@@ -16,6 +16,7 @@ func leastDenominator(p0 float64) int64 { return int64(math.Ceil(5 / p0)) }
 type block struct {
 	divergence.Span
 	ratio float64
+	whole int64 // its denominator
 	many  bool // its numerator is from at least 3 keys
 }
 
@@ -31,7 +32,7 @@ func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, least
 	closeBefore := func(t int64) {
 		part, whole := r.Of(open.Tally)
 		if end := max(open.Unix+length, last); whole >= denominator && end <= t {
-			closed = append(closed, block{divergence.Span{From: open.Unix, To: end}, float64(part) / float64(whole), open.Keys[r].Many()})
+			closed = append(closed, block{divergence.Span{From: open.Unix, To: end}, float64(part) / float64(whole), whole, open.Keys[r].Many()})
 			open = divergence.Minute{Unix: end}
 		}
 	}

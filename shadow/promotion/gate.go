@@ -132,10 +132,20 @@ func judge(cfg Config, e *Evidence) *judgement {
 func (s *stream) gate(total divergence.Tally) RatioGate {
 	g := RatioGate{Ratio: s.ratio.Value(total), Threshold: s.threshold, Score: s.score}
 	if len(s.blocks) > 0 {
-		bound := UpperBound(ratiosOf(s.blocks))
+		bound := s.bound()
 		g.UpperBound = &bound
 	}
 	return g
+}
+
+// bound is the least threshold that the evidence suffices for, but none for which
+// the blocks are too small to be blocks.
+func (s *stream) bound() float64 {
+	smallest := s.blocks[0].whole
+	for _, b := range s.blocks {
+		smallest = min(smallest, b.whole)
+	}
+	return min(1, max(UpperBound(ratiosOf(s.blocks)), 5/float64(smallest)))
 }
 
 // over reports whether the raw ratio is at or over its threshold.
