@@ -47,6 +47,17 @@ func (s *Side) Limit(r *Request) (l algorithms.Limit, err error) {
 	return l, err
 }
 
+// LongestDelay returns how long a leaky bucket holds an admitted charge of cost 1
+// back at most, (burst-1) * window/limit; 0 for others and where expressions
+// decide.
+func (s *Side) LongestDelay() time.Duration {
+	_, leaky := s.Algorithm.(algorithms.LeakyBucket)
+	if !leaky || s.limit.expression != nil || s.burst.expression != nil {
+		return 0
+	}
+	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))
+}
+
 // String writes the side in the short form of the command line, expressions as
 // they stand: token_bucket:data.overrides[...]/1m:burst=20.
 func (s *Side) String() string {

@@ -72,7 +72,7 @@ func newApp(io streams) *cli.App {
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Reader:          io.in, Writer: io.out, ErrWriter: io.err,
-		Commands:       []*cli.Command{demoCommand(io), replayCommand(io)},
+		Commands:       commands(io),
 		Suggest:        true,
 		ExitErrHandler: func(*cli.Context, error) {}, // run alone decides the status
 		OnUsageError:   onUsageError,
@@ -88,6 +88,14 @@ func newApp(io streams) *cli.App {
 		command.HideHelpCommand = true
 	}
 	return app
+}
+
+func commands(io streams) []*cli.Command {
+	return []*cli.Command{
+		demoCommand(io), replayCommand(io), validateCommand(io),
+		statusCommand(io), topCommand(io), historyCommand(io),
+		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
+	}
 }
 
 func onUsageError(c *cli.Context, err error, _ bool) error {

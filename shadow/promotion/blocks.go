@@ -17,7 +17,7 @@ type block struct {
 	divergence.Span
 	ratio float64
 	whole int64 // its denominator
-	many  bool // its numerator is from at least 3 keys
+	many  bool  // its numerator is from at least 3 keys
 }
 
 // strikes reports whether the block is bad: over the cap, and not one client's.

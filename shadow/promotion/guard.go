@@ -43,7 +43,7 @@ func guard(cfg Config, minutes []divergence.Minute, now int64) (alarm, string) {
 		}
 		if a > worst {
 			worst = a
-			reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s", r, percent(ratio), of[r], guardMinutes, percent(p0))
+			reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s", r, divergence.Percent(ratio), of[r], guardMinutes, divergence.Percent(p0))
 		}
 	}
 	return worst, reason

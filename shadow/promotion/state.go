@@ -72,9 +72,10 @@ type State struct {
 	From string
 }
 
-// Describe writes the stage as people say it: canary 10 %, shadow (hold).
+// Describe writes the stage as people say it: canary 10 %, shadow (hold), and new
+// for the zero State.
 func (s State) Describe() string {
-	text := string(cmp.Or(s.Stage, Shadow))
+	text := string(cmp.Or(s.Stage, "new"))
 	if s.Stage == Canary {
 		text += " " + strconv.FormatFloat(s.Percent, 'g', -1, 64) + " %"
 	}

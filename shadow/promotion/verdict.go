@@ -26,7 +26,7 @@ func (j *judgement) verdict() (string, string) {
 	if reason := j.pending(); reason != "" {
 		return Wait, reason
 	}
-	return Pass, fmt.Sprintf("%s compared, all three ratios below their thresholds by a score of at least %d, %s clean", counted(j.total.Comparisons(), "request"), enough, hours(j.clean))
+	return Pass, fmt.Sprintf("%s compared, all three ratios below their thresholds by a score of at least %d, %s clean", divergence.Counted(j.total.Comparisons(), "request"), enough, hours(j.clean))
 }
 
 func (j *judgement) failure() string {
@@ -35,7 +35,7 @@ func (j *judgement) failure() string {
 	}
 	for _, s := range j.streams {
 		if s.over() && s.whole >= 2*leastDenominator(s.threshold) {
-			return fmt.Sprintf("%s is %s %s: at or over its threshold of %s; change the candidate, or the threshold if the difference is wanted", s.ratio, percent(float64(s.part)/float64(s.whole)), of[s.ratio], percent(s.threshold))
+			return fmt.Sprintf("%s is %s %s: at or over its threshold of %s; change the candidate, or the threshold if the difference is wanted", s.ratio, divergence.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], divergence.Percent(s.threshold))
 		}
 	}
 	return ""
@@ -54,7 +54,7 @@ func (j *judgement) missing() string {
 	case keys < cfg.MinDeniedKeys:
 		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few to speak for the others", keys, cfg.MinDeniedKeys)
 	case !covered(last):
-		return fmt.Sprintf("only %s of the last day's evaluations could be compared, %s are needed: look for errors and fallbacks", percent(float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared())), percent(leastCoverage))
+		return fmt.Sprintf("only %s of the last day's evaluations could be compared, %s are needed: look for errors and fallbacks", divergence.Percent(float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared())), divergence.Percent(leastCoverage))
 	case j.unseen() != "":
 		return "not seen yet are the hours of the day (UTC) " + j.unseen()
 	case e.Live == 0:
@@ -81,12 +81,12 @@ func (j *judgement) unseen() string {
 func (j *judgement) pending() string {
 	for _, s := range j.streams {
 		if s.over() {
-			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to tell", s.ratio, percent(float64(s.part)/float64(s.whole)), of[s.ratio], percent(s.threshold))
+			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to tell", s.ratio, divergence.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], divergence.Percent(s.threshold))
 		}
 	}
 	for _, s := range j.streams {
 		if s.score < enough {
-			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s of %s clean%s", s.ratio, s.score, enough, counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
+			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s of %s clean%s", s.ratio, s.score, enough, divergence.Counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
 		}
 	}
 	if j.clean < j.needed {
@@ -99,7 +99,7 @@ func afterStrikes(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return " after " + counted(int64(n), "strike")
+	return " after " + divergence.Counted(int64(n), "strike")
 }
 
 func (j *judgement) eta() string {
@@ -110,12 +110,3 @@ func (j *judgement) eta() string {
 }
 
 func hours(d time.Duration) string { return fmt.Sprintf("%.4g h", d.Hours()) }
-
-func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
-
-func counted(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}

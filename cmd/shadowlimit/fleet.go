@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// fleet is the running service that a command talks to, by way of its Redis.
+type fleet struct {
+	name   string
+	client redis.UniversalClient
+	store  *promotion.RedisStore
+	ledger *divergence.RedisLedger
+	json   bool
+}
+
+func fleetFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		redisFlag(),
+		&cli.StringFlag{Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file"},
+		outputFlag(),
+	}, more...)
+}
+
+// openFleet reads the flags that all fleet commands have.
+func openFleet(c *cli.Context) (*fleet, error) {
+	output := c.String("output")
+	switch {
+	case output != "json" && output != "text":
+		return nil, usagef("see: "+c.Command.HelpName+" --help", "-o %s: want text or json", output)
+	case c.String("name") == "":
+		return nil, usagef("give --name, as in the policy file's \"name\", or set SHADOWLIMIT_NAME", "no service named")
+	}
+	client, err := openRedis(c.String("redis"))
+	if err != nil {
+		return nil, err
+	}
+	name := c.String("name")
+	return &fleet{name, client, promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name), output == "json"}, nil
+}
+
+func (f *fleet) close() { f.client.Close() }
+
+// withFleet makes an action of one that talks to a fleet.
+func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		f, err := openFleet(c)
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		return do(c, f)
+	}
+}
+
+// onePolicy returns the policy that a command is about.
+func onePolicy(c *cli.Context) (string, error) {
+	if c.NArg() != 1 {
+		return "", usagef("see: "+c.Command.HelpName+" --help", "%s needs one policy, got %d", c.Command.Name, c.NArg())
+	}
+	return c.Args().First(), nil
+}
+
+// assess judges all policies, or one if policy is not "".
+func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessment, error) {
+	all, err := promotion.NewController(f.store, f.ledger, actor()).Assess(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all))
+	for i, a := range all {
+		if names[i] = a.Spec.Policy; a.Spec.Policy == policy {
+			return all[i : i+1], nil
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil, fmt.Errorf("no instance of %q has announced a policy here: is --name the file's name, and the service on this Redis?", f.name)
+	case policy != "":
+		return nil, fmt.Errorf("%s has no policy %q: it has %s", f.name, policy, strings.Join(names, ", "))
+	}
+	return all, nil
+}
+
+// actor says who gives an order: user@host.
+func actor() string {
+	name := os.Getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, _ := os.Hostname() // "" will do
+	return name + "@" + host
+}
+
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// statusOf gives the errors of moves their exit statuses, and says what to do.
+func statusOf(err error) error {
+	switch {
+	case errors.Is(err, promotion.ErrConflict):
+		return statusError{exitConflict, fmt.Errorf("%w: look at status and try again", err)}
+	case errors.Is(err, promotion.ErrHold):
+		return statusError{exitNotMet, fmt.Errorf("%w: resume it first", err)}
+	case errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
+		return statusError{exitNotMet, err}
+	case errors.Is(err, promotion.ErrUnknownPolicy):
+		return fmt.Errorf("%w: status shows those there are", err)
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// orderFlags are those of all commands that change a policy's stage.
+func orderFlags(more ...cli.Flag) []cli.Flag {
+	return fleetFlags(append([]cli.Flag{
+		&cli.StringFlag{Name: "reason", Usage: "why, for the audit `TEXT`"},
+		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
+		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for all instances"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
+	}, more...)...)
+}
+
+// move is a command that changes a policy's stage.
+type move struct {
+	needsReason bool
+	// blind moves are made whatever the evidence, even if it cannot be read.
+	blind bool
+	// check says what is against the move; force may overrule it.
+	check func(*cli.Context, *promotion.Assessment) error
+	// plan describes the move.
+	plan func(*cli.Context, *promotion.Assessment) (string, error)
+	do   func(context.Context, *fleet, *cli.Context, *promotion.Assessment, promotion.Order) (promotion.State, error)
+}
+
+func (m move) action(io streams) cli.ActionFunc {
+	return withFleet(func(c *cli.Context, f *fleet) error {
+		policy, err := onePolicy(c)
+		if err != nil {
+			return err
+		}
+		order := promotion.Order{Actor: actor(), Reason: c.String("reason"), Force: c.Bool("force")}
+		if m.needsReason && strings.TrimSpace(order.Reason) == "" {
+			return usagef("say why, for whoever reads the audit trail: --reason TEXT", "%s needs a reason", c.Command.Name)
+		}
+		if text := c.String("expect"); text != "" {
+			v, err := promotion.ParseVersion(text)
+			if err != nil {
+				return usagef("status shows versions as TERM.SEQ", "--expect %s: want TERM.SEQ", text)
+			}
+			order.Expect = &v
+		}
+		a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
+		if !m.blind || c.Bool("dry-run") {
+			list, err := f.assess(c.Context, policy)
+			if err != nil {
+				return err
+			}
+			a = &list[0]
+		}
+		return m.carryOut(c, f, a, order, io)
+	})
+}
+
+func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order promotion.Order, io streams) error {
+	plan, err := m.plan(c, a)
+	if err != nil {
+		return statusOf(err)
+	}
+	if m.check != nil && !order.Force {
+		if err := m.check(c, a); err != nil {
+			return statusError{exitNotMet, err}
+		}
+	}
+	if c.Bool("dry-run") {
+		fmt.Fprintf(io.err, "would move %s from %s to %s, on %s\n", a.Spec.Policy, a.State.Describe(), plan, divergence.Counted(int64(len(a.Live)), "live instance"))
+		return nil
+	}
+	if order.Force && !c.Bool("yes") {
+		if err := confirm(a.Spec.Policy, plan, io); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	state, err := m.do(c.Context, f, c, a, order)
+	if err != nil {
+		return statusOf(err)
+	}
+	return f.settle(c, state, start, a.Spec.Policy, io)
+}
+
+// confirm asks a person at a terminal to type the policy's name.
+func confirm(policy, plan string, io streams) error {
+	in, ok := io.in.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return nil
+	}
+	fmt.Fprintf(io.err, "This moves %s to %s by force. Type its name to go on: ", policy, plan)
+	var typed string
+	if _, err := fmt.Fscanln(in, &typed); err != nil || typed != policy {
+		return statusError{exitNotMet, errors.New("not confirmed: nothing was done")}
+	}
+	return nil
+}
+
+// moved is what the commands that change a stage report.
+type moved struct {
+	Policy  string   `json:"policy"`
+	Stage   string   `json:"stage"`
+	Percent float64  `json:"percent"`
+	Hold    bool     `json:"hold"`
+	Term    int64    `json:"term"`
+	Seq     int64    `json:"seq"`
+	Applied []string `json:"applied"` // instances that have it
+	Missing []string `json:"missing"` // live instances that have not
+	Silent  []string `json:"silent"`  // not heard of: gone, or cut off
+	Seconds float64  `json:"seconds"`
+}
+
+// settleEvery is how often instances are asked.
+const settleEvery = 50 * time.Millisecond
+
+// settle waits until every live instance has applied a state, and reports who has
+// not.
+func (f *fleet) settle(c *cli.Context, s promotion.State, start time.Time, policy string, io streams) error {
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+	m := moved{Policy: policy, Stage: string(s.Stage), Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq}
+	for {
+		err := m.ask(c.Context, f, s.Version)
+		if err != nil {
+			return err
+		}
+		m.Seconds = time.Since(start).Seconds()
+		if len(m.Missing) == 0 {
+			return m.write(io.out, f.json, s)
+		}
+		select {
+		case <-time.After(settleEvery):
+		case <-ctx.Done():
+			if err := m.write(io.out, f.json, s); err != nil {
+				return err
+			}
+			return statusError{exitTimeout, fmt.Errorf("%s is stored, but after %.1f s not applied by %s; they will apply it when they hear of it", s.Describe(), m.Seconds, strings.Join(m.Missing, ", "))}
+		}
+	}
+}
+
+// ask sorts the instances by whether they have applied a version.
+func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version) error {
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := f.store.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	live, silent := promotion.LiveAt(now, m.Policy, all)
+	m.Applied, m.Missing, m.Silent = []string{}, []string{}, []string{}
+	for _, i := range live {
+		if i.Policies[m.Policy].Version.Before(v) {
+			m.Missing = append(m.Missing, i.ID)
+		} else {
+			m.Applied = append(m.Applied, i.ID)
+		}
+	}
+	for _, i := range silent {
+		m.Silent = append(m.Silent, i.ID)
+	}
+	return nil
+}
+
+func (m *moved) write(out io.Writer, asJSON bool, s promotion.State) error {
+	if asJSON {
+		return writeJSON(out, m)
+	}
+	fmt.Fprintf(out, "%s: %s -> %s, version %s\n", m.Policy, s.From, s.Describe(), s.Version)
+	if len(m.Applied)+len(m.Missing) == 0 {
+		fmt.Fprintln(out, "no instance is live: they apply it when they start")
+	} else {
+		fmt.Fprintf(out, "%d/%d applied in %.1f s\n", len(m.Applied), len(m.Applied)+len(m.Missing), m.Seconds)
+	}
+	for _, id := range slices.Concat(m.Missing, m.Silent) {
+		fmt.Fprintf(out, "  not applied: %s\n", id)
+	}
+	return nil
+}
