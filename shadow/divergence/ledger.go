@@ -15,9 +15,9 @@ type Ledger interface {
 	// Hours returns what each instance wrote of the hours from one to another,
 	// both included, in the order of hours.
 	Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error)
-	// Distinct returns how many different keys of each kind were seen from one day
-	// to another, about 1 % exact.
-	Distinct(ctx context.Context, id ID, from, to int64) ([keyKinds]int64, error)
+	// Distinct returns how many different keys of each kind were seen in the epoch,
+	// about 1 % exact.
+	Distinct(ctx context.Context, id ID) ([keyKinds]int64, error)
 	// Top returns the keys of a kind with the highest counts from one day to
 	// another.
 	Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error)
@@ -82,18 +82,19 @@ type Reader struct {
 	id     ID
 	hours  []Hour // closed, in order
 	next   int64  // hour to read from
+	since  time.Time
 }
 
 // NewReader returns a reader of what the ledger has since an instant.
 func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
-	return &Reader{ledger: ledger, id: id, next: since.Unix() / secondsAnHour}
+	return &Reader{ledger: ledger, id: id, next: since.Unix() / secondsAnHour, since: since}
 }
 
 // closedAfter is how many hours an instance may still write to.
 const closedAfter = 2
 
 // History returns the history up to an instant of the store's clock.
-func (r *Reader) History(ctx context.Context, since, now time.Time) (History, error) {
+func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	hour := now.Unix() / secondsAnHour
 	fresh, err := r.ledger.Hours(ctx, r.id, r.next, hour)
 	if err != nil {
@@ -104,7 +105,8 @@ func (r *Reader) History(ctx context.Context, since, now time.Time) (History, er
 		open = len(fresh)
 	}
 	h := Merge(slices.Concat(r.hours, fresh))
-	h.Distinct, err = r.ledger.Distinct(ctx, r.id, since.Unix()/secondsADay, now.Unix()/secondsADay)
+	h.from(r.since)
+	h.Distinct, err = r.ledger.Distinct(ctx, r.id)
 	if err != nil {
 		return History{}, err
 	}
@@ -113,8 +115,8 @@ func (r *Reader) History(ctx context.Context, since, now time.Time) (History, er
 	return h, nil
 }
 
-// From leaves out what was before an instant, to the minute.
-func (h *History) From(since time.Time) {
+// from leaves out what was before an instant, to the minute.
+func (h *History) from(since time.Time) {
 	minute := since.Unix() / 60
 	first := slices.IndexFunc(h.Minutes, func(m Minute) bool { return m.Unix >= minute })
 	if first < 0 {

@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// memoryKeys bounds the distinct keys that a MemoryLedger counts, per policy,
-// day and kind.
+// memoryKeys bounds the distinct keys that a MemoryLedger counts, per epoch and
+// kind.
 const memoryKeys = 100_000
 
 // MemoryLedger is the ledger of a single instance, in its memory. It keeps the
-// last 32 days, and counts at most 100,000 distinct keys of a kind a day.
+// last 32 days, and counts at most 100,000 distinct keys of a kind.
 type MemoryLedger struct {
 	mu   sync.Mutex
 	days map[ID]map[int64]*memoryDay
+	keys map[ID]*[keyKinds]map[uint64]struct{}
 }
 
 type memoryDay struct {
 	hours map[instanceHour]Hour
 	tops  map[string][keyKinds][]KeyCount
-	keys  [keyKinds]map[uint64]struct{}
 }
 
 type instanceHour struct {
@@ -32,7 +32,9 @@ type instanceHour struct {
 var _ Ledger = (*MemoryLedger)(nil)
 
 // NewMemoryLedger returns an empty ledger.
-func NewMemoryLedger() *MemoryLedger { return &MemoryLedger{days: map[ID]map[int64]*memoryDay{}} }
+func NewMemoryLedger() *MemoryLedger {
+	return &MemoryLedger{days: map[ID]map[int64]*memoryDay{}, keys: map[ID]*[keyKinds]map[uint64]struct{}{}}
+}
 
 // day returns a day of a policy, new if need be. Requires l.mu.
 func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
@@ -59,15 +61,17 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 	for _, h := range s.Hours {
 		l.day(id, h.Unix/24).hours[instanceHour{instance, h.Unix}] = h
 	}
-	d := l.day(id, s.Day)
-	d.tops[instance] = s.Tops
+	l.day(id, s.Day).tops[instance] = s.Tops
+	if l.keys[id] == nil {
+		l.keys[id] = &[keyKinds]map[uint64]struct{}{}
+	}
 	for kind, hashes := range s.Keys {
-		if d.keys[kind] == nil {
-			d.keys[kind] = map[uint64]struct{}{}
+		if l.keys[id][kind] == nil {
+			l.keys[id][kind] = map[uint64]struct{}{}
 		}
 		for _, hash := range hashes {
-			if len(d.keys[kind]) < memoryKeys {
-				d.keys[kind][hash] = struct{}{}
+			if len(l.keys[id][kind]) < memoryKeys {
+				l.keys[id][kind][hash] = struct{}{}
 			}
 		}
 	}
@@ -91,20 +95,13 @@ func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) ([]Hour, 
 }
 
 // Distinct implements Ledger.
-func (l *MemoryLedger) Distinct(_ context.Context, id ID, from, to int64) (n [keyKinds]int64, err error) {
+func (l *MemoryLedger) Distinct(_ context.Context, id ID) (n [keyKinds]int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for kind := range n {
-		all := map[uint64]struct{}{}
-		for day, d := range l.days[id] {
-			if day < from || day > to {
-				continue
-			}
-			for hash := range d.keys[kind] {
-				all[hash] = struct{}{}
-			}
+	if keys := l.keys[id]; keys != nil {
+		for kind := range n {
+			n[kind] = int64(len(keys[kind]))
 		}
-		n[kind] = int64(len(all))
 	}
 	return n, nil
 }

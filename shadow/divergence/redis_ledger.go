@@ -16,8 +16,8 @@ const keptDays = 32
 
 // RedisLedger is the ledger of a fleet. Every policy's keys share a hash tag:
 // shadowlimit:{name:policy}:ledger:EPOCH:hour:N is a hash of instances to their
-// hours, :top:KIND:N one of instances to their day's frequent keys, :keys:KIND:N a
-// HyperLogLog of the day's keys. All expire after 33 days.
+// hours, :top:KIND:N one of instances to their day's frequent keys, :keys:KIND a
+// HyperLogLog. All expire 33 days after they were written last.
 type RedisLedger struct {
 	rdb  redis.UniversalClient
 	name string
@@ -32,9 +32,19 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 
 const ledgerTTL = (keptDays + 1) * 24 * time.Hour
 
-func (l *RedisLedger) key(id ID, what string, n int64) string {
-	return fmt.Sprintf("shadowlimit:{%s:%s}:ledger:%s:%s:%d", l.name, id.Policy, id.Epoch, what, n)
+func (l *RedisLedger) key(id ID, what string) string {
+	return "shadowlimit:{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
 }
+
+func (l *RedisLedger) hourKey(id ID, hour int64) string {
+	return l.key(id, "hour:"+strconv.FormatInt(hour, 10))
+}
+
+func (l *RedisLedger) topKey(id ID, kind KeyKind, day int64) string {
+	return l.key(id, "top:"+kind.String()+":"+strconv.FormatInt(day, 10))
+}
+
+func (l *RedisLedger) keysKey(id ID, kind KeyKind) string { return l.key(id, "keys:"+kind.String()) }
 
 // Write implements Ledger in one pipeline.
 func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snapshot) error {
@@ -49,18 +59,18 @@ func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snap
 		return nil
 	}
 	for i := range s.Hours {
-		if err := put(l.key(id, "hour", s.Hours[i].Unix), packed(&s.Hours[i])); err != nil {
+		if err := put(l.hourKey(id, s.Hours[i].Unix), packed(&s.Hours[i])); err != nil {
 			return err
 		}
 	}
 	for kind := range KeyKind(keyKinds) {
 		if len(s.Tops[kind]) > 0 {
-			if err := put(l.key(id, "top:"+kind.String(), s.Day), s.Tops[kind]); err != nil {
+			if err := put(l.topKey(id, kind, s.Day), s.Tops[kind]); err != nil {
 				return err
 			}
 		}
 		if len(s.Keys[kind]) > 0 {
-			key := l.key(id, "keys:"+kind.String(), s.Day)
+			key := l.keysKey(id, kind)
 			pipe.PFAdd(ctx, key, elements(s.Keys[kind])...)
 			pipe.Expire(ctx, key, ledgerTTL)
 		}
@@ -123,7 +133,7 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour,
 	from = max(from, to-keptDays*24)
 	pipe := l.rdb.Pipeline()
 	for hour := from; hour <= to; hour++ {
-		pipe.HGetAll(ctx, l.key(id, "hour", hour))
+		pipe.HGetAll(ctx, l.hourKey(id, hour))
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
@@ -141,7 +151,7 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour,
 				}
 			}
 			if err != nil {
-				return nil, fmt.Errorf("divergence: read ledger: %s: %w", l.key(id, "hour", from+int64(i)), err)
+				return nil, fmt.Errorf("divergence: read ledger: %s: %w", l.hourKey(id, from+int64(i)), err)
 			}
 		}
 	}
@@ -149,15 +159,10 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour,
 }
 
 // Distinct implements Ledger.
-func (l *RedisLedger) Distinct(ctx context.Context, id ID, from, to int64) (n [keyKinds]int64, err error) {
-	from = max(from, to-keptDays)
+func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, err error) {
 	pipe := l.rdb.Pipeline()
 	for kind := range KeyKind(keyKinds) {
-		keys := []string{}
-		for day := from; day <= to; day++ {
-			keys = append(keys, l.key(id, "keys:"+kind.String(), day))
-		}
-		pipe.PFCount(ctx, keys...)
+		pipe.PFCount(ctx, l.keysKey(id, kind))
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
@@ -174,7 +179,7 @@ func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int
 	from = max(from, to-keptDays)
 	pipe := l.rdb.Pipeline()
 	for day := from; day <= to; day++ {
-		pipe.HVals(ctx, l.key(id, "top:"+kind.String(), day))
+		pipe.HVals(ctx, l.topKey(id, kind, day))
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {

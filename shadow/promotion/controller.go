@@ -86,11 +86,10 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, divergence.ID{Policy: spec.Policy, Epoch: state.Epoch}, state.Since)}
 		c.readers[spec.Policy] = r
 	}
-	history, err := r.History(ctx, state.Since, now)
+	history, err := r.History(ctx, now)
 	if err != nil {
 		return a, err
 	}
-	history.From(state.Since)
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
 	a.Evidence = Evidence{
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),

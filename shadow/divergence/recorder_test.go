@@ -1,0 +1,169 @@
+package divergence_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// observed are the observations of an outcome.
+func observed(o divergence.Outcome) *[2]algorithms.Observation {
+	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
+	failed := algorithms.Observation{Err: errors.New("no answer")}
+	return map[divergence.Outcome]*[2]algorithms.Observation{
+		divergence.AgreeAllow: {allow, allow}, divergence.AgreeDeny: {deny, deny},
+		divergence.NewlyDenied: {allow, deny}, divergence.NewlyAllowed: {deny, allow},
+		divergence.CandidateError: {allow, failed}, divergence.AuthoritativeError: {failed, allow},
+		divergence.Inconclusive: {allow, {Err: divergence.ErrSkipped}},
+	}[o]
+}
+
+var allOutcomes = []divergence.Outcome{
+	divergence.AgreeAllow, divergence.AgreeDeny, divergence.NewlyDenied, divergence.NewlyAllowed,
+	divergence.CandidateError, divergence.AuthoritativeError, divergence.Inconclusive,
+}
+
+// A ledger of one instance, written after any mixture of observations, late ones
+// too, flushes and failed flushes, has counted everything once.
+func TestNothingIsLostOrCountedTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := divergence.NewRecorder(nil)
+		hours := map[int64]divergence.Hour{}
+		write := func(s *divergence.Snapshot) {
+			for _, h := range s.Hours {
+				hours[h.Unix] = h
+			}
+		}
+		var want divergence.Tally
+		now := noon
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "minutes")) * time.Minute)
+			case 1:
+				s := r.Snapshot(now)
+				if rapid.Bool().Draw(t, "lost") {
+					r.Abandon(now)
+					continue
+				}
+				write(s)
+				r.Commit(s, now)
+			default:
+				o := rapid.SampledFrom(allOutcomes).Draw(t, "outcome")
+				late := time.Duration(rapid.IntRange(0, 200).Draw(t, "late")) * time.Minute
+				hash := rapid.Uint64().Draw(t, "key")
+				r.Observe(fmt.Sprint(hash), hash, now.Add(-late), observed(o))
+				want[o]++
+			}
+		}
+		write(r.Snapshot(now))
+		var got divergence.Tally
+		for _, h := range hours {
+			for _, m := range h.Minutes {
+				got.Add(m.Tally)
+			}
+		}
+		if total, _ := r.Totals(); got != want || total != want {
+			t.Fatalf("the ledger has %v and the totals %v, want %v", got, total, want)
+		}
+	})
+}
+
+func TestConcurrentObservationsAddUp(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	var all sync.WaitGroup
+	const each = 2000
+	for g := range uint64(8) {
+		all.Go(func() {
+			for n := range uint64(each) {
+				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(allOutcomes[(g+n)%uint64(len(allOutcomes))]))
+				if n%500 == 0 {
+					r.Commit(r.Snapshot(noon), noon)
+				}
+			}
+		})
+	}
+	all.Wait()
+	var sum int64
+	for _, h := range r.Snapshot(noon).Hours {
+		for _, m := range h.Minutes {
+			for _, n := range m.Tally {
+				sum += n
+			}
+		}
+	}
+	if sum != 8*each {
+		t.Errorf("counted %d, want %d", sum, 8*each)
+	}
+}
+
+func TestPlainLimitersAreNotCompared(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {Err: algorithms.ErrAbsent}})
+	tally, decisions := r.Totals()
+	if tally != (divergence.Tally{}) || decisions[0].Allowed != 1 || decisions[1] != (divergence.Decisions{}) {
+		t.Errorf("tally %v, decisions %+v", tally, decisions)
+	}
+}
+
+// A store whose clock is mad costs a bounded number of hours.
+func TestMadClocksAreBounded(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	for n := range 10_000 {
+		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied))
+	}
+	if n := len(r.Snapshot(noon).Hours); n > 30 {
+		t.Errorf("%d hours are kept", n)
+	}
+}
+
+func TestSecretsHideKeys(t *testing.T) {
+	plain, secret := divergence.NewRecorder(nil), divergence.NewRecorder([]byte("pepper"))
+	for _, r := range []*divergence.Recorder{plain, secret} {
+		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied))
+	}
+	p, s := plain.Snapshot(noon), secret.Snapshot(noon)
+	if got := p.Tops[divergence.KeysNewlyDenied][0].Key; got != "alice@example.com" {
+		t.Errorf("without a secret the key is %q", got)
+	}
+	if got := s.Tops[divergence.KeysNewlyDenied][0].Key; len(got) != 33 || strings.Contains(got, "alice") {
+		t.Errorf("with a secret the key is %q", got)
+	}
+	if few := s.Hours[0].Minutes[0].Keys[divergence.OfAllows]; len(few) != 1 || few[0] == 99 {
+		t.Errorf("with a secret the hash is %v", few)
+	}
+}
+
+func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	const rounds = 3000
+	for n := range uint64(rounds) {
+		r.Observe("often", 1, noon, observed(divergence.NewlyDenied))
+		r.Observe(fmt.Sprint("rare-", n), 1, noon, observed(divergence.NewlyDenied)) // one stripe has them all
+	}
+	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
+	if top[0].Key != "often" || top[0].Count < rounds || top[0].Count-top[0].Error > rounds {
+		t.Errorf("top %+v, want often with %d", top[0], rounds)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	r := divergence.NewRecorder(nil)
+	o := observed(divergence.AgreeAllow)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for n := uint64(0); pb.Next(); n++ {
+			r.Observe("k", n*0x9e3779b97f4a7c15, noon, o)
+		}
+	})
+}
