@@ -1,0 +1,153 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// cuttable is a store that can be out of reach, or forget.
+type cuttable struct {
+	promotion.Store
+	cut atomic.Bool
+}
+
+var errCut = errors.New("out of reach")
+
+func (c *cuttable) States(ctx context.Context, policies []string) ([]promotion.State, error) {
+	if c.cut.Load() {
+		return nil, errCut
+	}
+	return c.Store.States(ctx, policies)
+}
+
+// instanceOn starts one instance of a policy named p.
+func instanceOn(store promotion.Store, id string) (*fleet, *migration) {
+	m := newMigration(promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()}, nil)
+	return newFleet(store, divergence.NewMemoryLedger(), []*migration{m}, fleetConfig{id, slog.New(slog.DiscardHandler)}), m
+}
+
+func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := &cuttable{Store: promotion.NewMemoryStore()}
+		f, m := instanceOn(store, "a")
+		defer f.close(ctx)
+		step := func(to promotion.Step) {
+			if _, err := promotion.Advance(ctx, store, "p", to, promotion.Order{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // for the notification
+		}
+		check := func(when string, want algorithms.Role) {
+			t.Helper()
+			if got := m.enforced(0); got != want {
+				t.Errorf("%s: the %s is enforced", when, got)
+			}
+		}
+		step(promotion.Step{Stage: promotion.Canary, Percent: 100})
+		check("in a canary of all", algorithms.Candidate)
+		store.cut.Store(true)
+		time.Sleep(14 * time.Second)
+		check("cut off for 14 s", algorithms.Candidate)
+		time.Sleep(4 * time.Second)
+		check("cut off for 18 s", algorithms.Authoritative)
+		store.cut.Store(false)
+		time.Sleep(2 * time.Second)
+		check("back again", algorithms.Candidate)
+		step(promotion.Step{Stage: promotion.Promoted})
+		store.cut.Store(true)
+		time.Sleep(time.Hour)
+		check("promoted and cut off for an hour", algorithms.Candidate)
+	})
+}
+
+// A store that forgot a rollback in a failover is told again, and a promotion that
+// came in between does not undo it.
+func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		remembered := promotion.NewMemoryStore()
+		f, m := instanceOn(remembered, "a")
+		defer f.close(ctx)
+		if _, err := promotion.Rollback(ctx, remembered, "p", promotion.Order{Reason: "bad"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		f.polling.Lock()
+		forgetful := promotion.NewMemoryStore() // the replica that took over
+		if err := promotion.Begin(ctx, forgetful, "p", "e", "test"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := promotion.Advance(ctx, forgetful, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+			t.Fatal(err)
+		}
+		f.store = forgetful
+		f.polling.Unlock()
+		time.Sleep(3 * time.Second)
+		states, err := forgetful.States(ctx, []string{"p"})
+		if err != nil || states[0].Stage != promotion.RolledBack || !states[0].Hold {
+			t.Errorf("the store has %+v, %v, want the rollback again", states, err)
+		}
+		if got := m.enforced(0); got != algorithms.Authoritative {
+			t.Errorf("the %s is enforced", got)
+		}
+	})
+}
+
+func TestInstancesStartWithoutTheirStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store := &cuttable{Store: promotion.NewMemoryStore()}
+		store.cut.Store(true)
+		f, m := instanceOn(store, "a")
+		defer f.close(ctx)
+		if got := m.enforced(0); got != algorithms.Authoritative {
+			t.Errorf("the %s is enforced", got)
+		}
+		store.cut.Store(false)
+		time.Sleep(3 * time.Second)
+		if s := m.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
+			t.Errorf("once the store answers the state is %+v", s)
+		}
+	})
+}
+
+func TestJoinedDecisions(t *testing.T) {
+	allow := func(policy string, remaining int64, delay time.Duration) Decision {
+		return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: remaining, Delay: delay}, Policy: policy}
+	}
+	deny := func(policy string, retry time.Duration) Decision {
+		return Decision{Decision: algorithms.Decision{RetryAfter: retry}, Policy: policy}
+	}
+	tests := []struct {
+		name       string
+		give       []Decision
+		wantPolicy string
+		wantDelay  time.Duration
+	}{
+		{"the least remaining", []Decision{allow("a", 5, 0), allow("b", 3, 0), allow("c", 4, 0)}, "b", 0},
+		{"ties in file order", []Decision{allow("a", 3, 0), allow("b", 3, 0)}, "a", 0},
+		{"unknown is the most", []Decision{allow("a", -1, 0), allow("b", 1000, 0)}, "b", 0},
+		{"a denial counts before all", []Decision{allow("a", 0, 0), deny("b", 1), allow("c", 0, 0)}, "b", 0},
+		{"the longest wait", []Decision{deny("a", 1), deny("b", algorithms.Never), deny("c", 2)}, "b", 0},
+		{"the longest delay, whoever has it", []Decision{allow("a", 9, 7), allow("b", 3, 5)}, "b", 7},
+	}
+	for _, tt := range tests {
+		d := unlimited()
+		for _, other := range tt.give {
+			d.join(other)
+		}
+		if d.Policy != tt.wantPolicy || d.Delay != tt.wantDelay {
+			t.Errorf("%s: %+v, want policy %s with delay %s", tt.name, d, tt.wantPolicy, tt.wantDelay)
+		}
+	}
+}
