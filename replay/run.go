@@ -149,7 +149,7 @@ func (r *run) gate() promotion.Gate {
 	cfg, e := r.cfg.Promotion.WithDefaults(), promotion.Evidence{Live: 1}
 	if n := len(r.minutes); n > 0 {
 		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
-		e.Since, e.Now = time.Unix(first*60, 0), time.UnixMicro(r.events.list[len(r.events.list)-1].at)
+		e.Since, e.Now = time.Unix(first*60, 0), time.Unix((last+1)*60, 0)
 		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
 	}
 	for _, k := range r.keys {

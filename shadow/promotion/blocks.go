@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -20,8 +21,9 @@ type block struct {
 	many  bool  // its numerator is from at least 3 keys
 }
 
-// strikes reports whether the block is bad: over the cap, and not one client's.
-func (b block) strikes(p0 float64) bool { return b.ratio > capOf(p0) && b.many }
+// strikes reports whether the block is bad: over the cap, by more than rounding,
+// and not one client's.
+func (b block) strikes(p0 float64) bool { return b.ratio > capOf(p0)*(1+1e-12) && b.many }
 
 // blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A
 // block closes once it is long enough and has enough in its denominator, which
@@ -54,9 +56,12 @@ func ratiosOf(blocks []block) []float64 {
 	return x
 }
 
-// badSpans returns the spans of bad blocks of all ratios. Blocks that overlap are
-// one strike: the same bad hour shows in several ratios.
-func badSpans(streams [len(divergence.AllRatios)]stream) []divergence.Span {
+// strikesOf returns how many strikes there are from a minute on, and the end of the
+// last bad block. Strikes are bad blocks, of whichever ratio, that do not overlap:
+// the same bad hour shows in several ratios, but a long bad block of one must not
+// hide the short ones of another. Taking them in the order of their ends finds as
+// many as there are.
+func strikesOf(streams [len(divergence.AllRatios)]stream, from int64) (n int, lastEnd int64) {
 	var bad []divergence.Span
 	for _, s := range streams {
 		for _, b := range s.blocks {
@@ -65,14 +70,14 @@ func badSpans(streams [len(divergence.AllRatios)]stream) []divergence.Span {
 			}
 		}
 	}
-	slices.SortFunc(bad, func(a, b divergence.Span) int { return int(a.From - b.From) })
-	var joined []divergence.Span
-	for _, s := range bad {
-		if n := len(joined); n > 0 && s.From < joined[n-1].To {
-			joined[n-1].To = max(joined[n-1].To, s.To)
-			continue
+	slices.SortFunc(bad, func(a, b divergence.Span) int { return cmp.Compare(a.To, b.To) })
+	end := int64(math.MinInt64)
+	for _, b := range bad {
+		lastEnd = b.To
+		if b.To > from && b.From >= end {
+			n++
+			end = b.To
 		}
-		joined = append(joined, s)
 	}
-	return joined
+	return n, lastEnd
 }

@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -69,6 +70,15 @@ func hoursSeen(live []divergence.Span, invalid map[int64]bool) (seen [24]bool) {
 		}
 	}
 	return seen
+}
+
+// between returns the minutes from one to another, which is not included.
+func between(minutes []divergence.Minute, from, to int64) []divergence.Minute {
+	at := func(unix int64) int {
+		i, _ := slices.BinarySearchFunc(minutes, unix, func(m divergence.Minute, unix int64) int { return cmp.Compare(m.Unix, unix) })
+		return i
+	}
+	return minutes[at(from):max(at(from), at(to))]
 }
 
 // recent returns the tally of the minutes from one on.

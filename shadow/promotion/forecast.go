@@ -14,7 +14,8 @@ const mostBlocks = 2000
 // were on average; nil if they do not lead there.
 func (j *judgement) forecast() *time.Time {
 	minutes := float64(j.now - j.evidence.Since.Unix()/60)
-	if minutes <= 0 || j.total.Comparisons() == 0 {
+	e := j.evidence
+	if minutes <= 0 || j.total.Comparisons() == 0 || e.Live == 0 || len(e.Silent)+len(e.OtherEpoch) > 0 || !covered(j.lastDay()) {
 		return nil
 	}
 	wait := (j.needed - j.clean).Minutes()
@@ -71,7 +72,11 @@ func (j *judgement) untilEnough(s *stream, minutes float64) float64 {
 	mean := float64(s.part) / float64(s.whole)
 	for n := 1; n <= mostBlocks; n++ {
 		if x = append(x, mean); Score(x, s.threshold) >= enough {
-			return float64(s.openFrom-j.now) + float64(n)*length
+			first := float64(s.openFrom-j.now) + length
+			if first < 0 { // blocks do not fill any more as they did
+				return math.Inf(1)
+			}
+			return first + float64(n-1)*length
 		}
 	}
 	return math.Inf(1)

@@ -106,9 +106,11 @@ func Assess(cfg Config, e Evidence) Gate {
 }
 
 func judge(cfg Config, e *Evidence) *judgement {
-	j := &judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60, total: e.History.Total()}
+	// Only whole minutes are judged: one in progress may still change.
+	since, now := (e.Since.Unix()+59)/60, e.Now.Unix()/60
+	e.History.Minutes = between(e.History.Minutes, since, now)
+	j := &judgement{cfg: cfg, evidence: e, now: now, total: e.History.Total()}
 	minutes, invalid := validMinutes(e.History.Minutes)
-	since := e.Since.Unix() / 60
 	for i, r := range divergence.AllRatios {
 		s := stream{ratio: r, threshold: cfg.threshold(r)}
 		s.blocks, s.openFrom = blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now)
@@ -116,14 +118,9 @@ func judge(cfg Config, e *Evidence) *judgement {
 		s.score = Score(ratiosOf(s.blocks), s.threshold)
 		j.streams[i] = s
 	}
-	cleanFrom := since
-	for _, bad := range badSpans(j.streams) {
-		cleanFrom = max(cleanFrom, bad.To)
-		if bad.To > j.now-strikesOver {
-			j.strikes++
-		}
-	}
-	j.clean = time.Duration(cleanMinutes(e.History.Live, invalid, cleanFrom, j.now+1)) * time.Minute
+	var lastEnd int64
+	j.strikes, lastEnd = strikesOf(j.streams, j.now-strikesOver)
+	j.clean = time.Duration(cleanMinutes(e.History.Live, invalid, max(since, lastEnd), j.now)) * time.Minute
 	j.needed = cfg.Soak * time.Duration(j.strikes+1)
 	j.seen = hoursSeen(e.History.Live, invalid)
 	return j
@@ -150,5 +147,5 @@ func (s *stream) bound() float64 {
 
 // over reports whether the raw ratio is at or over its threshold.
 func (s *stream) over() bool {
-	return s.whole > 0 && float64(s.part) >= s.threshold*float64(s.whole)
+	return s.whole > 0 && float64(s.part)/float64(s.whole) >= s.threshold
 }

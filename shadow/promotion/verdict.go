@@ -45,18 +45,18 @@ func (j *judgement) failure() string {
 func (j *judgement) missing() string {
 	cfg, e := &j.cfg, j.evidence
 	denials, keys := j.total.AuthoritativeDenies(), e.History.Distinct[divergence.KeysDenied]
-	last := recent(e.History.Minutes, j.now-minutesADay)
+	last := j.lastDay()
 	switch {
 	case j.total.Comparisons() == 0 && j.total.Uncompared() == 0:
 		return "nothing has been compared yet: send traffic that the policy matches"
 	case denials < cfg.MinDenials:
-		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: its limit is hardly exercised", denials, cfg.MinDenials)
+		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: its limit is hardly exercised%s", denials, cfg.MinDenials, j.eta())
 	case keys < cfg.MinDeniedKeys:
-		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few to speak for the others", keys, cfg.MinDeniedKeys)
+		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few to speak for the others%s", keys, cfg.MinDeniedKeys, j.eta())
 	case !covered(last):
-		return fmt.Sprintf("only %s of the last day's evaluations could be compared, %s are needed: look for errors and fallbacks", divergence.Percent(float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared())), divergence.Percent(leastCoverage))
+		return fmt.Sprintf("only %.2f %% of the last day's evaluations could be compared, %g %% are needed: look for errors and fallbacks", 100*float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared()), 100*leastCoverage)
 	case j.unseen() != "":
-		return "not seen yet are the hours of the day (UTC) " + j.unseen()
+		return "not seen yet are the hours of the day (UTC) " + j.unseen() + j.eta()
 	case e.Live == 0:
 		return "no instance is live: start the service"
 	case len(e.Silent) > 0:
@@ -65,6 +65,11 @@ func (j *judgement) missing() string {
 		return "instances compare something else, by another configuration: " + strings.Join(e.OtherEpoch, ", ")
 	}
 	return ""
+}
+
+// lastDay returns the tally of the last 24 hours.
+func (j *judgement) lastDay() divergence.Tally {
+	return recent(j.evidence.History.Minutes, j.now-minutesADay)
 }
 
 // unseen lists the hours of the day that no instance was there in.
