@@ -153,3 +153,34 @@ func TestEvaluateRefuses(t *testing.T) {
 		t.Errorf("with an ended context: %v, want context.Canceled", err)
 	}
 }
+
+// A candidate that denies for long must not take the authoritative's room: a full
+// store decides as if there were no candidate.
+func TestFullMemoryIsTheEnforcedSides(t *testing.T) {
+	alone, both := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 2000}), algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 2000})
+	charge := algorithms.Charge{Policy: "p", Cost: 1, At: noon}
+	charge.Sides[algorithms.Authoritative] = algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 50, Window: time.Hour}}
+	candidate := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: 24 * time.Hour}}
+	degraded := 0
+	for i := range 40_000 {
+		charge.Key = fmt.Sprint(i / 2)
+		var want, got [1][2]algorithms.Observation
+		charge.Sides[algorithms.Candidate] = algorithms.Side{}
+		if err := alone.Evaluate(context.Background(), []algorithms.Charge{charge}, want[:]); err != nil {
+			t.Fatal(err)
+		}
+		charge.Sides[algorithms.Candidate] = candidate
+		if err := both.Evaluate(context.Background(), []algorithms.Charge{charge}, got[:]); err != nil {
+			t.Fatal(err)
+		}
+		if got[0][0].Decision != want[0][0].Decision || got[0][0].Degraded {
+			t.Fatalf("charge %d: %+v, alone %+v", i, got[0][0], want[0][0])
+		}
+		if got[0][1].Degraded {
+			degraded++
+		}
+	}
+	if degraded == 0 {
+		t.Error("the candidate's state was displaced, and nothing says so")
+	}
+}

@@ -13,8 +13,9 @@ type entry struct {
 	index  int // in shard.entries
 	parts  [2]part
 	idleAt int64 // instant from which the record is as if it had never been used
-	freeAt int64 // instant from which every side admits a cost of 1
-	spent  int64 // units short of capacity, on the side that is shorter
+	calmAt int64 // the same of the enforced side alone
+	freeAt int64 // instant from which the enforced side admits a cost of 1
+	spent  int64 // units that the enforced side is short of its capacity
 }
 
 type part struct {
@@ -102,27 +103,35 @@ func (e *entry) settle(old [2]part, names [2]partName) {
 	}
 }
 
-// note works out when the record is idle and when it is free. The instants of
-// before stand where a part was not judged now.
+// note works out when the record is idle, and when its enforced side is free: that
+// side alone decides who has to go when the store is full, or a strict candidate
+// would fill it with keys that the authoritative could do without. Instants of
+// before stand where a side was not judged now.
 func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observation) {
-	idle, free, judged := at, at, 0
-	e.spent = 0
+	idle, judged := at, 0
 	for r := range into {
-		if into[r].Err != nil {
-			continue
-		}
-		judged++
-		d := &into[r].Decision
-		e.spent = max(e.spent, d.Limit-d.Remaining)
-		idle = max(idle, at+micros(d.ResetAfter))
-		if d.Remaining == 0 {
-			free = max(free, at+micros(e.retryOfOne(&c.Sides[r], names[r], at)))
+		if into[r].Err == nil {
+			judged++
+			idle = max(idle, at+micros(into[r].Decision.ResetAfter))
 		}
 	}
 	if judged < len(into) {
-		idle, free = max(idle, e.idleAt), max(free, e.freeAt)
+		idle = max(idle, e.idleAt)
 	}
-	e.idleAt, e.freeAt = idle, free
+	e.idleAt = idle
+
+	r := c.Enforced
+	if into[r].Err == ErrAbsent {
+		r = r.Other()
+	}
+	if into[r].Err != nil {
+		return
+	}
+	d := &into[r].Decision
+	e.calmAt, e.freeAt, e.spent = at+micros(d.ResetAfter), at, d.Limit-d.Remaining
+	if d.Remaining == 0 {
+		e.freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], at))
+	}
 }
 
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left.
@@ -134,8 +143,8 @@ func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
 // lessIndebted reports whether e is nearer to idle than other; of two that are
 // as near, whether it has spent less.
 func (e *entry) lessIndebted(other *entry) bool {
-	if e.idleAt != other.idleAt {
-		return e.idleAt < other.idleAt
+	if e.calmAt != other.calmAt {
+		return e.calmAt < other.calmAt
 	}
 	return e.spent < other.spent
 }

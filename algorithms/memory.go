@@ -27,7 +27,8 @@ const overflowBuckets = 1024
 // key that finds no room displaces an idle one, else of some that would still
 // allow the one nearest to idle, for those lose least; a limited key is never
 // displaced, for that would pardon it. If there is none, the key shares one of
-// 1,024 overflow buckets of its policy with others, and says so.
+// 1,024 overflow buckets of its policy with others, and says so. All this goes by
+// the enforced side alone; what the other side loses by it is told as degraded.
 //
 // A zero Charge.At means the monotonic clock, set by the wall clock at NewMemory.
 type Memory struct {
@@ -129,6 +130,9 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		e = &entry{}
 	}
 	if e.judge(c, names, at, into) && isNew {
+		if victim != nil && victim.idleAt > at {
+			into[c.Enforced.Other()].Degraded = true
+		}
 		m.displace(sh, victim)
 		sh.insert(key, e)
 	}

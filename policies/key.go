@@ -40,8 +40,7 @@ func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
 }
 
 // value returns the key for a request. Parts are joined by '|', with '|' and '\'
-// escaped by '\', so distinct lists make distinct keys. A key over 256 bytes is
-// replaced by '#' and its SHA-256.
+// escaped by '\', so distinct lists make distinct keys.
 func (k key) value(r *Request) (string, error) {
 	parts := make([]string, len(k))
 	for i, x := range k {
@@ -54,18 +53,20 @@ func (k key) value(r *Request) (string, error) {
 		}
 	}
 	if len(parts) == 1 {
-		return bounded(parts[0]), nil
+		return BoundedKey(parts[0]), nil
 	}
 	for i, part := range parts {
 		parts[i] = escaper.Replace(part)
 	}
-	return bounded(strings.Join(parts, "|")), nil
+	return BoundedKey(strings.Join(parts, "|")), nil
 }
 
 var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
 
-func bounded(key string) string {
-	if len(key) <= maxKeyBytes {
+// BoundedKey returns a key of at most 256 bytes: itself, or '#' and its SHA-256 if
+// it is longer or looks as if it were such a hash.
+func BoundedKey(key string) string {
+	if len(key) <= maxKeyBytes && !strings.HasPrefix(key, "#") {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))

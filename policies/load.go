@@ -56,6 +56,10 @@ func Load(name string, text []byte) (*Set, error) {
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
+// ValidName reports whether a name may stand in Redis keys and metrics: 1 to 100
+// letters, digits, '.', '_' or '-'.
+func ValidName(name string) bool { return validName.MatchString(name) }
+
 // name returns a reader of a name that may stand in Redis keys and metrics.
 func (d *document) name(what string, into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {

@@ -2,6 +2,7 @@ package policies_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -101,6 +102,27 @@ func TestExpressionsThatFailChargeNothing(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeChargedIsAnError(t *testing.T) {
+	for _, fields := range []string{"key: request.ip\n    cost: request.size", "key: request.claims['roles']"} {
+		p := load(t, onePolicy(fields)).Policies[0]
+		if _, matches, err := p.Charge(&policies.Request{Size: -1, Claims: map[string]any{"roles": []string{"a"}}}); err == nil || matches {
+			t.Errorf("%s: matches %v, error %v", fields, matches, err)
+		}
+	}
+}
+
+// A variable may not double the one before for ever.
+func TestVariablesAreBounded(t *testing.T) {
+	text := "variables:\n  v0: request.path\n"
+	for i := range 24 {
+		text += fmt.Sprintf("  v%d: variables.v%d + variables.v%d\n", i+1, i, i)
+	}
+	p := load(t, text+onePolicy("key: variables.v24")).Policies[0]
+	if c, _, err := p.Charge(&policies.Request{Path: "/long"}); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("a key of %d bytes, error %v", len(c.Key), err)
+	}
+}
+
 func TestLongKeysAreHashed(t *testing.T) {
 	p := load(t, onePolicy("key: request.path")).Policies[0]
 	c, _, err := p.Charge(&policies.Request{Path: strings.Repeat("x", 257)})
@@ -118,6 +140,7 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 		"orValue(100)>orValue(99)":                          false,
 		"acme: 9000>acme: 9001":                             true,
 		"soak: 48h>soak: 24h":                               true,
+		`orValue("anonymous")>orValue("nobody")`:            false,
 		"? 10 : 1>? 20 : 1":                                 true,
 	} {
 		from, to, _ := strings.Cut(change, ">")

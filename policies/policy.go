@@ -60,9 +60,10 @@ func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Poli
 // bare is the side without its limit.
 func (s *Side) bare() algorithms.Side { return algorithms.Side{ID: s.ID, Algorithm: s.Algorithm} }
 
-// Charge returns what the request is charged under the policy, with the sides
-// that are not foreign, and reports whether the policy matches at all. On an
-// error nothing is to be charged.
+// Charge returns what the request is charged under the policy, foreign sides
+// without an algorithm, and reports whether the policy matches at all. On an error
+// nothing is to be charged. A candidate whose limit cannot be had is charged with
+// the zero limit, which every algorithm refuses: its error is its own.
 func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err error) {
 	r.bind(p.variables)
 	if matches, err = p.matches(r); err != nil || !matches {
@@ -72,17 +73,20 @@ func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err erro
 	if c.Key, err = p.key.value(r); err != nil {
 		return c, false, err
 	}
-	if c.Cost, err = p.cost.value(r); err != nil {
+	if c.Cost, err = p.cost.value(r); err == nil && c.Cost < 0 {
+		err = fmt.Errorf("policies: cost %s: got %d: want at least 0", p.cost.text(), c.Cost)
+	}
+	if err != nil {
 		return c, false, err
 	}
-	for role, side := range p.Sides {
-		if side == nil {
-			continue
-		}
-		c.Sides[role] = side.bare()
-		if c.Sides[role].Limit, err = side.Limit(r); err != nil {
-			return c, false, err
-		}
+	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
+	c.Sides[algorithms.Authoritative] = authoritative.bare()
+	if c.Sides[algorithms.Authoritative].Limit, err = authoritative.Limit(r); err != nil {
+		return c, false, err
+	}
+	if candidate != nil {
+		c.Sides[algorithms.Candidate] = candidate.bare()
+		c.Sides[algorithms.Candidate].Limit, _ = candidate.Limit(r)
 	}
 	return c, true, nil
 }
@@ -103,13 +107,19 @@ func (p *Policy) matches(r *Request) (bool, error) {
 }
 
 // Epoch is the fingerprint of what the policy compares: both sides and the key,
-// as configured. Another epoch makes evidence of before worthless. Limits that
-// expressions yield are not part of it, their expressions are.
+// as configured, with the variables if they use any. Another epoch makes evidence
+// of before worthless. Limits that expressions yield are not part of it, nor the
+// data that they are made of; the expressions are.
 func (p *Policy) Epoch() string {
 	parts := []string{p.key.text()}
 	for _, side := range p.Sides {
 		if side != nil {
 			parts = append(parts, side.identity())
+		}
+	}
+	if strings.Contains(strings.Join(parts, ""), "variables.") {
+		for _, v := range p.variables {
+			parts = append(parts, v.name+"\x00"+v.source)
 		}
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x01")))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // Request is what policies see of a request. It may be used again after Reset,
@@ -95,16 +96,27 @@ func (r *Request) variable(name string) (any, bool) {
 			continue
 		}
 		if r.memo[i] == nil {
-			value, _, err := v.program.Eval(r)
-			if err != nil {
-				r.memo[i] = types.NewErr("%s: %v", name, err)
-			} else {
-				r.memo[i] = value
-			}
+			r.memo[i] = v.value(r)
 		}
 		return r.memo[i], true
 	}
 	return nil, false
+}
+
+// maxVariableBytes bounds text that variables hand on: else each could double that
+// of the one before.
+const maxVariableBytes = 64 << 10
+
+// value returns the variable's value, or its error as a value.
+func (v *variable) value(r *Request) ref.Val {
+	value, _, err := v.program.Eval(r)
+	if err != nil {
+		return types.NewErr("%s: %v", v.name, err)
+	}
+	if s, ok := value.(types.String); ok && len(s) > maxVariableBytes {
+		return types.NewErr("%s: %d bytes: at most %d", v.name, len(s), maxVariableBytes)
+	}
+	return value
 }
 
 func (r *Request) firstOfQuery() any {

@@ -37,14 +37,24 @@ func (s *Side) Name() string {
 	return s.Algorithm.Name()
 }
 
-// Limit returns the side's limit for a request.
-func (s *Side) Limit(r *Request) (l algorithms.Limit, err error) {
-	l.Window = s.window
-	if l.Requests, err = s.limit.value(r); err != nil {
-		return l, err
+// Limit returns the side's limit for a request. It is the zero limit on an error,
+// which may be that of the algorithm's Validate.
+func (s *Side) Limit(r *Request) (algorithms.Limit, error) {
+	requests, err := s.limit.value(r)
+	if err != nil {
+		return algorithms.Limit{}, err
 	}
-	l.Burst, err = s.burst.value(r)
-	return l, err
+	burst, err := s.burst.value(r)
+	if err != nil {
+		return algorithms.Limit{}, err
+	}
+	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst}
+	if !s.Foreign() && (s.limit.expression != nil || s.burst.expression != nil) {
+		if err := s.Algorithm.Validate(l); err != nil {
+			return algorithms.Limit{}, fmt.Errorf("policies: %w", err)
+		}
+	}
+	return l, nil
 }
 
 // LongestDelay returns how long a leaky bucket holds an admitted charge of cost 1
@@ -133,7 +143,7 @@ func (d *document) checkSide(n *yaml.Node, role, algorithm string, s *Side) {
 func (d *document) checkLimit(n *yaml.Node, role string, s *Side) {
 	l := algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}
 	if s.limit.expression != nil {
-		l.Requests = 1
+		l.Requests = max(1, l.Burst) // a number that fits if any does
 	}
 	if s.burst.expression != nil {
 		l.Burst = 1

@@ -16,10 +16,11 @@ type Decision struct {
 	// Policy supplies the fields; "" if none matched, and then the request is
 	// allowed.
 	Policy string
-	// Window is that of the enforced side's limit, 0 if unknown.
+	// Quota is how much the enforced side's limit allows per Window; 0 if unknown.
+	Quota  int64
 	Window time.Duration
-	// Fallback reports that the enforced side did not answer and the rule for
-	// failures of its store decided.
+	// Fallback reports that the enforced side did not answer, and that the
+	// authoritative or the rule for store failures decided.
 	Fallback bool
 }
 

@@ -101,8 +101,8 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge) {
 	s.hits = append(s.hits, h)
 }
 
-// detached lets a decision go on when the client leaves: else clients that leave
-// early could keep evidence from coming together. A deadline still holds.
+// detached lets a decision of ours go on when the client leaves: else clients that
+// leave early could keep evidence from coming together. A deadline still holds.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	whole := context.WithoutCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -113,12 +113,12 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // judge judges the charges by both sides and returns the enforced answer.
 func (e *engine) judge(ctx context.Context, s *scratch) Decision {
-	ctx, cancel := detached(ctx)
+	whole, cancel := detached(ctx)
 	defer cancel()
 	for i := range s.charges {
 		e.separate(&s.charges[i], &s.hits[i])
 	}
-	if err := e.pair.Evaluate(ctx, s.charges, s.observed); err != nil {
+	if err := e.pair.Evaluate(whole, s.charges, s.observed); err != nil {
 		for i := range s.observed {
 			s.observed[i] = [2]algorithms.Observation{{Err: err}, {Err: err}}
 		}
@@ -142,34 +142,59 @@ func (e *engine) separate(c *algorithms.Charge, h *hit) {
 // settle asks what the pair could not judge, records the outcome, and returns
 // the enforced side's decision.
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
-	enforced := &o[c.Enforced]
 	if l := h.limiters[c.Enforced]; l != nil {
-		*enforced = call(ctx, l, c, h.limits[c.Enforced])
+		o[c.Enforced] = e.callEnforced(ctx, l, c, h)
+		if o[c.Enforced].Err != nil && ctx.Err() != nil {
+			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
+		}
 	}
-	if at := &o[algorithms.Authoritative]; at.At.IsZero() {
-		at.At = e.fleet.now()
+	at := o[algorithms.Authoritative].At
+	if !e.remote || at.IsZero() {
+		at = e.fleet.now() // the clock that evidence is read by
 	}
 	if h.candidate && errors.Is(o[c.Enforced.Other()].Err, algorithms.ErrAbsent) {
-		e.followers.follow(c, h, o)
+		e.followers.follow(c, h, at, o)
 	} else {
-		h.recorder.Observe(c.Key, h.hash, at(o), o)
+		h.recorder.Observe(c.Key, h.hash, at, o)
 	}
-	d := Decision{Decision: enforced.Decision, Policy: c.Policy, Window: h.limits[c.Enforced].Window}
-	if enforced.Err != nil {
+	return e.answer(c, h, o)
+}
+
+// callEnforced asks an enforced limiter of the user's own. Today's is called as it
+// always was, tomorrow's is given no longer than a follower.
+func (e *engine) callEnforced(ctx context.Context, l Limiter, c *algorithms.Charge, h *hit) algorithms.Observation {
+	if c.Enforced == algorithms.Candidate {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, followTimeout)
+		defer cancel()
+	}
+	return call(ctx, l, c, h.limits[c.Enforced])
+}
+
+// answer returns the enforced side's decision. A candidate that fails does not do
+// so at the client's cost: the authoritative decides if it has answered. Else the
+// rule for failures does.
+func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
+	from := c.Enforced
+	if o[from].Err != nil && o[algorithms.Authoritative].Err == nil {
+		from = algorithms.Authoritative
+	}
+	limit := h.limits[from]
+	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Fallback: from != c.Enforced}
+	if o[from].Err != nil {
 		d.Decision, d.Fallback = e.fallback(c, h), true
+	}
+	if d.Fallback {
+		h.fallbacks.Add(1)
 	}
 	return d
 }
-
-// at returns when the charge was judged.
-func at(o *[2]algorithms.Observation) time.Time { return o[algorithms.Authoritative].At }
 
 // lockedOutFor is the RetryAfter of a denial because a store failed.
 const lockedOutFor = time.Second
 
 // fallback decides for an enforced side that did not answer.
 func (e *engine) fallback(c *algorithms.Charge, h *hit) algorithms.Decision {
-	h.fallbacks.Add(1)
 	limit := h.limits[c.Enforced]
 	switch side := c.Sides[c.Enforced]; {
 	case h.onFailure == policies.FailDeny:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,9 +41,17 @@ type fleet struct {
 	begun   bool
 	heard   time.Time
 	writing sync.Mutex // one flush at a time
-	failing atomic.Bool
+	rounds  int        // of flushes; guarded by writing
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+}
+
+// task is something that is done again and again with the store. Its failure is
+// logged once, until it works again.
+type task struct {
+	what    string
+	do      func(context.Context) error
+	failing bool
 }
 
 type fleetConfig struct {
@@ -68,18 +77,28 @@ func newFleet(store promotion.Store, ledger divergence.Ledger, migrations []*mig
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	changed := store.Watch(ctx)
-	f.report(f.bounded(ctx, f.sync))
-	f.done.Go(func() { f.pollLoop(ctx, changed) })
+	first := make(chan struct{})
+	f.done.Go(func() { f.pollLoop(ctx, changed, first) })
 	f.done.Go(func() { f.writeLoop(ctx) })
+	select {
+	case <-first:
+	case <-time.After(storeTimeout): // a client may not honour deadlines
+	}
 	return f
 }
 
 // now returns the store's time as this instance knows it.
 func (f *fleet) now() time.Time { return time.Now().Add(time.Duration(f.offset.Load())) }
 
-func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}) {
+// pollLoop closes first after the first poll.
+func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
+	poll := task{what: "stages", do: f.poll}
 	for ctx.Err() == nil {
-		f.report(f.bounded(ctx, f.poll))
+		f.run(ctx, &poll)
+		if first != nil {
+			close(first)
+			first = nil
+		}
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -90,15 +109,16 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}) {
 
 // writeLoop flushes, and judges after every third flush.
 func (f *fleet) writeLoop(ctx context.Context) {
+	flush, assess := task{what: "evidence", do: f.flush}, task{what: "verdicts", do: f.assess}
 	for round := 1; ; round++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(jittered(flushEvery)):
 		}
-		f.report(f.bounded(ctx, f.flush))
+		f.run(ctx, &flush)
 		if round%int(assessEvery/flushEvery) == 0 {
-			f.report(f.bounded(ctx, f.assess))
+			f.run(ctx, &assess)
 		}
 	}
 }
@@ -108,22 +128,18 @@ func jittered(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5)
 }
 
-func (f *fleet) bounded(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+// run does a task within its time.
+func (f *fleet) run(ctx context.Context, t *task) {
+	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return do(ctx)
-}
-
-// report logs a failure once, until something works again.
-func (f *fleet) report(err error) {
-	switch {
-	case err == nil:
-		if f.failing.Swap(false) {
-			f.log.Info("shadowlimit: the store answers again")
-		}
-	case errors.Is(err, context.Canceled):
-	case !f.failing.Swap(true):
-		f.log.Warn("shadowlimit: the store of stages and evidence fails; decisions go on as before", "error", err)
+	switch err := t.do(bounded); {
+	case ctx.Err() != nil:
+	case err != nil && !t.failing:
+		t.failing = true
+		f.log.Warn("shadowlimit: the store of "+t.what+" fails; decisions go on as before", "error", err)
+	case err == nil && t.failing:
+		t.failing = false
+		f.log.Info("shadowlimit: the store of " + t.what + " answers again")
 	}
 }
 
@@ -176,15 +192,21 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 	return f.beat(ctx)
 }
 
-// begin announces this instance's policies, once.
+// begin tells the store what this instance compares, once: an older instance must
+// not take the policy back again and again.
 func (f *fleet) begin(ctx context.Context) error {
-	specs := make([]promotion.Spec, len(f.migrations))
-	for i, m := range f.migrations {
-		specs[i] = m.spec
-		err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id)
-		if err != nil && !errors.Is(err, promotion.ErrConflict) { // another instance began the same
+	for _, m := range f.migrations {
+		if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
 			return err
 		}
+	}
+	return f.announce(ctx, f.migrations)
+}
+
+func (f *fleet) announce(ctx context.Context, migrations []*migration) error {
+	specs := make([]promotion.Spec, len(migrations))
+	for i, m := range migrations {
+		specs[i] = m.spec
 	}
 	return f.store.Announce(ctx, specs)
 }
@@ -212,27 +234,32 @@ func (f *fleet) cutOff(off bool) {
 	}
 }
 
-// flush writes what was seen.
+// flush writes what was seen, beginning with another policy each time: where there
+// is no time for all, it is not always the same ones that are left out.
 func (f *fleet) flush(ctx context.Context) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	f.rounds++
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		now = f.now()
 	}
-	for _, m := range f.migrations {
-		snapshot := m.recorder.Snapshot(now)
-		if err == nil {
-			err = f.ledger.Write(ctx, m.id(), f.id, snapshot)
+	failed := []error{err}
+	for i := range f.migrations {
+		m := f.migrations[(f.rounds+i)%len(f.migrations)]
+		snapshot, written := m.recorder.Snapshot(now), err
+		if written == nil {
+			written = f.ledger.Write(ctx, m.id(), f.id, snapshot)
 		}
-		if err != nil {
+		if written != nil {
+			failed = append(failed, written)
 			m.recorder.Abandon(now)
 			continue
 		}
 		m.recorder.Commit(snapshot, now)
 		m.flushed.Store(now.UnixMicro())
 	}
-	return err
+	return errors.Join(failed...)
 }
 
 // assess judges all policies, moves those that are automatic, and keeps what it
@@ -242,21 +269,47 @@ func (f *fleet) assess(ctx context.Context) error {
 	for _, move := range moves {
 		f.log.Info("shadowlimit: moved", "policy", move.Policy, "to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
 	}
-	for i := range list {
-		for _, m := range f.migrations {
-			if m.spec.Policy == list[i].Spec.Policy {
-				m.assessment.Store(&list[i])
-			}
+	var forgotten []*migration
+	for _, m := range f.migrations {
+		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
+		if i < 0 {
+			forgotten = append(forgotten, m)
+			continue
 		}
+		f.note(m, &list[i])
+	}
+	if err == nil && len(forgotten) > 0 { // the store has lost its data
+		err = f.announce(ctx, forgotten)
 	}
 	return err
 }
 
+// note keeps what was found of a policy, and says so if somebody has to act.
+func (f *fleet) note(m *migration, a *promotion.Assessment) {
+	before := m.assessment.Swap(a)
+	if a.Alarm != "" && !a.Spec.Config.Automatic && (before == nil || before.Alarm == "") {
+		f.log.Warn("shadowlimit: the candidate does harm; nobody but you rolls it back, for its mode is manual", "policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm)
+	}
+}
+
+// close ends the loops, writes what is left and says goodbye. It waits for a store
+// that hangs until ctx is over, and then a little longer for the last words.
 func (f *fleet) close(ctx context.Context) error {
 	if f.stop == nil {
 		return nil
 	}
 	f.stop()
-	f.done.Wait()
-	return errors.Join(f.flush(ctx), f.store.Leave(ctx, f.id))
+	ended := make(chan struct{})
+	go func() {
+		f.done.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	return errors.Join(f.flush(last), f.store.Leave(last, f.id))
 }

@@ -35,6 +35,7 @@ type followers struct {
 type followed struct {
 	charge algorithms.Charge
 	hit    hit
+	at     time.Time
 	into   [2]algorithms.Observation
 }
 
@@ -59,11 +60,11 @@ func newFollowers(e *engine, migrations []*migration) *followers {
 
 // follow queues the side that is not enforced, or counts the comparison as
 // inconclusive where there is no room.
-func (f *followers) follow(c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) {
+func (f *followers) follow(c *algorithms.Charge, h *hit, at time.Time, o *[2]algorithms.Observation) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if !f.closed && len(f.queues) > 0 {
-		job := followed{*c, *h, *o}
+		job := followed{*c, *h, at, *o}
 		job.charge.Key = strings.Clone(c.Key) // it may be part of a request's buffer
 		select {
 		case f.queues[h.hash%uint64(len(f.queues))] <- job:
@@ -72,7 +73,7 @@ func (f *followers) follow(c *algorithms.Charge, h *hit, o *[2]algorithms.Observ
 		}
 	}
 	o[c.Enforced.Other()] = algorithms.Observation{Err: divergence.ErrSkipped}
-	h.recorder.Observe(c.Key, h.hash, at(o), o)
+	h.recorder.Observe(c.Key, h.hash, at, o)
 }
 
 func (f *followers) work(queue <-chan followed) {
@@ -86,12 +87,14 @@ func (f *followers) judge(job *followed) {
 	defer cancel()
 	role := job.charge.Enforced.Other()
 	h := &job.hit
-	if l := h.limiters[role]; l != nil {
+	if l := h.limiters[role]; f.ctx.Err() != nil {
+		job.into[role] = algorithms.Observation{Err: divergence.ErrSkipped} // close has given up on the rest
+	} else if l != nil {
 		job.into[role] = call(ctx, l, &job.charge, h.limits[role])
 	} else {
 		job.into[role] = f.engine.alone(ctx, &job.charge, h, role)
 	}
-	h.recorder.Observe(job.charge.Key, h.hash, at(&job.into), &job.into)
+	h.recorder.Observe(job.charge.Key, h.hash, job.at, &job.into)
 }
 
 // alone judges one side of a charge by the pair.

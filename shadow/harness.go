@@ -27,8 +27,8 @@ type Config struct {
 	Secret []byte
 	// Limiters are the limiters of your own that sides name.
 	Limiters map[string]Limiter
-	// Instance names this process in the fleet; "" means its host, process id and
-	// a random number.
+	// Instance names this process in the fleet; "" means its host and process id. A
+	// random number is added, for a name that comes back is another process.
 	Instance string
 	// Logger is told of moves and failures; nil means slog.Default().
 	Logger *slog.Logger
@@ -65,15 +65,16 @@ func New(cfg Config) (*Harness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shadow: new: %w", err)
 	}
-	h.collector = collector{h.migrations}
+	h.collector = newCollector(h.name, h.migrations)
 	return h, nil
 }
 
 func newFleetConfig(id string, log *slog.Logger) fleetConfig {
 	if id == "" {
 		host, _ := os.Hostname() // "" will do
-		id = fmt.Sprintf("%s-%d-%04x", host, os.Getpid(), rand.Uint32N(1<<16))
+		id = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
+	id = fmt.Sprintf("%s-%08x", id, rand.Uint32())
 	if log == nil {
 		log = slog.Default()
 	}

@@ -19,10 +19,18 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // dead servers are part of the tests
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 const name, policy = "test", "per-user"
 
@@ -223,9 +231,9 @@ policies:
 	const want = `
 # HELP shadowlimit_policy_errors_total Requests that a policy did not charge because an expression failed.
 # TYPE shadowlimit_policy_errors_total counter
-shadowlimit_policy_errors_total{policy="broken"} 4
-shadowlimit_policy_errors_total{policy="tight"} 0
-shadowlimit_policy_errors_total{policy="wide"} 0
+shadowlimit_policy_errors_total{name="test",policy="broken"} 4
+shadowlimit_policy_errors_total{name="test",policy="tight"} 0
+shadowlimit_policy_errors_total{name="test",policy="wide"} 0
 `
 	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_policy_errors_total"); err != nil {
 		t.Error(err)
@@ -255,6 +263,124 @@ func TestInstancesOnOneRedisAddUp(t *testing.T) {
 	got := a.Evidence.History.Total()
 	if got.Comparisons() != 3+4+5 || got.AuthoritativeAllows() != 6 {
 		t.Errorf("the fleet counted %v, want 12 comparisons with 6 allowed", got)
+	}
+}
+
+// A candidate whose limit cannot be had fails alone, and one that is enforced does
+// not fail at the client's cost.
+func TestCandidateWithoutALimitFailsAlone(t *testing.T) {
+	const broken = `
+version: 1
+name: test
+policies:
+  - name: per-user
+    key: request.user
+    authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1h }
+    candidate: { algorithm: gcra, limit: 'int(request.headers["x-limit"])', window: 1h }
+`
+	for _, limit := range []string{"", "0"} {
+		client := redisAt(t, miniredis.RunT(t).Addr())
+		h := open(t, broken, shadow.Config{Redis: client})
+		two := func(user string) (n int) {
+			header := http.Header{}
+			if limit != "" {
+				header.Set("X-Limit", limit)
+			}
+			for range 5 {
+				if h.Decide(ctx(t), &policies.Request{User: user, Headers: header}).Allowed {
+					n++
+				}
+			}
+			return n
+		}
+		if n := two("alice"); n != 2 {
+			t.Errorf("limit %q: %d of 5 allowed, want the authoritative's 2", limit, n)
+		}
+		if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		if n := two("bob"); n != 2 {
+			t.Errorf("limit %q, promoted: %d of 5 allowed, want the authoritative's 2", limit, n)
+		}
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		a := assess(t, client)
+		if got := a.Evidence.History.Total(); got[divergence.CandidateError] != 10 || got.Comparisons() != 10 {
+			t.Errorf("limit %q: counted %v, want 10 errors of the candidate", limit, got)
+		}
+	}
+}
+
+// Garbage in the store of one policy leaves the others as they are, and can be
+// rolled back itself.
+func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	two := file + strings.Replace(file[strings.Index(file, "  - name"):], "per-user", "other", 1)
+	h := open(t, two, shadow.Config{Redis: client})
+	ask(t, h, "alice")
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range client.Keys(ctx(t), "shadowlimit:{test:other}:*").Val() {
+		server.Del(key)
+		server.Set(key, "garbage")
+	}
+	server.HSet("shadowlimit:{test}:instances", "x", "garbage")
+	server.HSet("shadowlimit:{test}:policies", "y", "garbage")
+	store := promotion.NewRedisStore(client, name)
+	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, h, "alice")
+	h.Sync(ctx(t)) // fails for the other policy
+	list, err := promotion.NewController(store, ledgerOf(client), "test").Assess(ctx(t))
+	if err != nil || len(list) != 2 {
+		t.Fatal(list, err)
+	}
+	broken, good := list[0], list[1]
+	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || len(good.Live) != 1 || good.Live[0].Policies[policy].Version != good.State.Version {
+		t.Errorf("beside garbage: %+v with %v", good.State, good.Evidence.History.Total())
+	}
+	if broken.Gate.Verdict != promotion.Insufficient || broken.State.Stage == promotion.Promoted {
+		t.Errorf("garbage: %+v %+v", broken.State, broken.Gate)
+	}
+	if s, err := promotion.Rollback(ctx(t), store, "other", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
+		t.Errorf("rollback of garbage: %+v %v", s, err)
+	}
+}
+
+// A Redis that lost everything hears of the policies again.
+func TestEmptiedRedisIsToldAgain(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	h := open(t, file, shadow.Config{Redis: client})
+	server.FlushAll()
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	if a := assess(t, client); a.Spec.Policy != policy || a.State.Stage != promotion.Shadow || len(a.Live) != 1 {
+		t.Errorf("after the data was lost: %+v", a)
+	}
+}
+
+// A name that comes back is another process: it writes over nothing.
+func TestRestartsUnderOneNameAddUp(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	for range 3 {
+		h := open(t, file, shadow.Config{Redis: client, Instance: "pod-0"})
+		ask(t, h, "alice")
+		if err := h.Close(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := assess(t, client)
+	if n := a.Evidence.History.Total().Comparisons(); n != 3 {
+		t.Errorf("%d comparisons, want 3", n)
 	}
 }
 
@@ -301,13 +427,13 @@ policies:
 	const want = `
 # HELP shadowlimit_comparisons_total Charges judged by both sides, by outcome.
 # TYPE shadowlimit_comparisons_total counter
-shadowlimit_comparisons_total{outcome="agree_allow",policy="per-user"} 1
-shadowlimit_comparisons_total{outcome="agree_deny",policy="per-user"} 0
-shadowlimit_comparisons_total{outcome="authoritative_error",policy="per-user"} 1
-shadowlimit_comparisons_total{outcome="candidate_error",policy="per-user"} 0
-shadowlimit_comparisons_total{outcome="inconclusive",policy="per-user"} 0
-shadowlimit_comparisons_total{outcome="newly_allowed",policy="per-user"} 1
-shadowlimit_comparisons_total{outcome="newly_denied",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="agree_allow",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="agree_deny",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="authoritative_error",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="candidate_error",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="inconclusive",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="newly_allowed",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="newly_denied",policy="per-user"} 1
 `
 	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_comparisons_total"); err != nil {
 		t.Error(err)

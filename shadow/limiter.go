@@ -13,7 +13,8 @@ type Limiter interface {
 	// limit is the one configured beside the limiter's name, zero if none is; a
 	// limiter that knows its own ignores it. Fields of the decision that it cannot
 	// tell stay 0, Remaining -1. An error means that nothing was decided. Allow may
-	// be called concurrently and must return soon after ctx is over.
+	// be called concurrently and must return soon after ctx is over, which is that
+	// of the request where the limiter is enforced.
 	Allow(ctx context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error)
 }
 
@@ -26,10 +27,13 @@ func (f LimiterFunc) Allow(ctx context.Context, key string, limit algorithms.Lim
 }
 
 // AllowFunc makes a Limiter of the simplest kind there is: may this key do one
-// more? Costs above 1 ask that often and are allowed if all are, so a cost that
-// is refused half-way has spent the half.
+// more? Costs above 1, up to 1,000, ask that often and are allowed if all are, so
+// a cost that is refused half-way has spent the half.
 func AllowFunc(allow func(key string) bool) Limiter {
 	return LimiterFunc(func(_ context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error) {
+		if cost > mostAsked {
+			return algorithms.Decision{}, fmt.Errorf("shadow: cost %d: a yes-or-no limiter is asked at most %d times", cost, mostAsked)
+		}
 		d := algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
 		for ; cost > 0 && d.Allowed; cost-- {
 			d.Allowed = allow(key)
@@ -37,6 +41,8 @@ func AllowFunc(allow func(key string) bool) Limiter {
 		return d, nil
 	})
 }
+
+const mostAsked = 1000
 
 // call asks a limiter of the user's own; its panic is an error.
 func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) (o algorithms.Observation) {

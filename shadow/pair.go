@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -34,6 +35,7 @@ type PairConfig struct {
 	// Name is the namespace in Redis and for the command line; "" means "default".
 	Name string
 	// Policy names the pair in metrics and for the command line; "" means "default".
+	// Both names are of letters, digits, '.', '_' and '-'.
 	Policy string
 	// Authoritative is today's limiter, Candidate tomorrow's. Required.
 	Authoritative, Candidate Side
@@ -56,7 +58,6 @@ type Pair struct {
 	collector
 	migration *migration
 	charge    algorithms.Charge // but for key and cost
-	limits    [2]algorithms.Limit
 }
 
 // NewPair returns a pair.
@@ -67,8 +68,11 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 	spec.Epoch = epochOf(sides)
 	p := &Pair{charge: algorithms.Charge{Policy: spec.Policy}, migration: newMigration(spec, cfg.Secret)}
 	err := spec.Config.Validate()
+	if !policies.ValidName(spec.Policy) || !policies.ValidName(cmp.Or(cfg.Name, "default")) {
+		err = errors.Join(err, fmt.Errorf("names %q and %q: want letters, digits, '.', '_' or '-'", cfg.Name, spec.Policy))
+	}
 	for role, side := range sides {
-		err = errors.Join(err, side.check(algorithms.Role(role)))
+		err = errors.Join(err, side.check(algorithms.Role(role), cfg.Redis != nil))
 		p.charge.Sides[role] = algorithms.Side{ID: side.ID, Algorithm: guard(side.Algorithm), Limit: side.Limit}
 		p.migration.limiters[role], p.migration.own[role] = side.Limiter, p.charge.Sides[role]
 	}
@@ -82,12 +86,15 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shadow: new pair: %w", err)
 	}
-	p.collector = collector{[]*migration{p.migration}}
+	p.collector = newCollector(p.name, []*migration{p.migration})
 	return p, nil
 }
 
-func (s *Side) check(role algorithms.Role) error {
+func (s *Side) check(role algorithms.Role, inRedis bool) error {
+	_, scripted := s.Algorithm.(algorithms.Termed)
 	switch {
+	case s.Algorithm != nil && inRedis && !scripted:
+		return fmt.Errorf("the %s: %s has no script for Redis: give it as a Limiter", role, s.Algorithm.Name())
 	case (s.Limiter == nil) == (s.Algorithm == nil):
 		return fmt.Errorf("the %s: want either a Limiter or an Algorithm", role)
 	case s.Algorithm != nil:
@@ -102,7 +109,7 @@ func (s *Side) describe() string {
 	if s.Algorithm != nil {
 		return s.Algorithm.Name() + ":" + s.Limit.String()
 	}
-	return fmt.Sprintf("own limiter, revision %q", s.Revision)
+	return fmt.Sprintf("own limiter:%s, revision %q", s.Limit, s.Revision)
 }
 
 // epochOf is the fingerprint of what is compared.
@@ -116,12 +123,12 @@ func epochOf(sides [2]Side) string {
 }
 
 // Allow judges cost units of a key's budget by both limiters and returns the
-// enforced one's decision.
+// enforced one's decision. A key over 256 bytes is replaced by its hash.
 func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 	s := p.take()
 	defer p.give(s)
 	c := p.charge
-	c.Key, c.Cost = key, cost
+	c.Key, c.Cost = policies.BoundedKey(key), cost
 	p.add(s, p.migration, c)
 	return p.judge(ctx, s)
 }

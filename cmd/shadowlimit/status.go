@@ -51,6 +51,7 @@ type policyStatus struct {
 	divergence.Summary
 	Gate      promotion.Gate   `json:"gate"`
 	Instances []instanceStatus `json:"instances"`
+	Alarm     string           `json:"alarm,omitempty"`
 	NextStep  string           `json:"next_step"`
 }
 
@@ -117,7 +118,7 @@ func (f *fleet) status(ctx context.Context, a *promotion.Assessment) (policyStat
 		applied := i.Policies[a.Spec.Policy]
 		p.Instances = append(p.Instances, instanceStatus{i.ID, applied.Version.String(), age.Seconds(), applied.Epoch, age <= promotion.LiveFor})
 	}
-	p.NextStep = nextStep(a)
+	p.NextStep, p.Alarm = nextStep(a), a.Alarm
 	return p, nil
 }
 
@@ -132,6 +133,8 @@ func (f *fleet) topKeys(ctx context.Context, a *promotion.Assessment, kind diver
 func nextStep(a *promotion.Assessment) string {
 	policy := a.Spec.Policy
 	switch notYet := a.NotYet(); {
+	case a.Alarm != "":
+		return "shadowlimit rollback " + policy + " --reason \"" + a.Alarm + "\""
 	case a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch:
 		return "change a side and deploy that, then: shadowlimit resume " + policy
 	case a.State.Hold:
@@ -164,6 +167,9 @@ func (p *policyStatus) writeText(b *strings.Builder) {
 	table.Flush()
 	if len(p.Instances) == 0 {
 		b.WriteString("  none\n")
+	}
+	if p.Alarm != "" {
+		fmt.Fprintf(b, "\nALARM: %s\n", p.Alarm)
 	}
 	fmt.Fprintf(b, "\nnext: %s\n", p.NextStep)
 }

@@ -3,6 +3,7 @@ package divergence
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -23,6 +24,14 @@ type Ledger interface {
 	Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error)
 }
 
+// writer names whose snapshot it is.
+func (s *Snapshot) writer(instance string) string {
+	if s.Book == 0 {
+		return instance
+	}
+	return instance + "#" + strconv.FormatInt(s.Book, 10)
+}
+
 // ID names a policy in one of its epochs.
 type ID struct{ Policy, Epoch string }
 
@@ -41,7 +50,7 @@ type History struct {
 }
 
 // Total returns the tally of the whole history.
-func (h *History) Total() (t Tally) {
+func (h History) Total() (t Tally) {
 	for i := range h.Minutes {
 		t.Add(h.Minutes[i].Tally)
 	}
@@ -51,11 +60,7 @@ func (h *History) Total() (t Tally) {
 // Merge adds up hours of several instances, which must be in order.
 func Merge(hours []Hour) History {
 	var h History
-	for i := 0; i < len(hours); {
-		fleet := Hour{Unix: hours[i].Unix}
-		for ; i < len(hours) && hours[i].Unix == fleet.Unix; i++ {
-			fleet.join(&hours[i])
-		}
+	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
 		for m := range int64(minutesAnHour) {
 			if fleet.Live>>m&1 == 1 {
@@ -64,6 +69,18 @@ func Merge(hours []Hour) History {
 		}
 	}
 	return h
+}
+
+// joinHours makes one of the hours of several instances, which must be in order.
+func joinHours(hours []Hour) (joined []Hour) {
+	for i := 0; i < len(hours); {
+		fleet := Hour{Unix: hours[i].Unix}
+		for ; i < len(hours) && hours[i].Unix == fleet.Unix; i++ {
+			fleet.join(&hours[i])
+		}
+		joined = append(joined, fleet)
+	}
+	return joined
 }
 
 // extend adds a minute to the time covered.
@@ -80,7 +97,7 @@ func (h *History) extend(minute int64) {
 type Reader struct {
 	ledger Ledger
 	id     ID
-	hours  []Hour // closed, in order
+	hours  []Hour // closed, in order, of all instances together
 	next   int64  // hour to read from
 	since  time.Time
 }
@@ -91,11 +108,14 @@ func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
 }
 
 // closedAfter is how many hours an instance may still write to.
-const closedAfter = 2
+const closedAfter = openHours + 1
 
 // History returns the history up to an instant of the store's clock.
 func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	hour := now.Unix() / secondsAnHour
+	if hour < r.next { // the clock has gone back
+		r.hours, r.next = nil, r.since.Unix()/secondsAnHour
+	}
 	fresh, err := r.ledger.Hours(ctx, r.id, r.next, hour)
 	if err != nil {
 		return History{}, err
@@ -110,7 +130,8 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	r.hours = append(r.hours, fresh[:open]...)
+	r.hours = append(r.hours, joinHours(fresh[:open])...)
+	r.hours = slices.DeleteFunc(r.hours, func(h Hour) bool { return h.Unix < hour-keptDays*24 })
 	r.next = max(r.next, hour-closedAfter+1)
 	return h, nil
 }

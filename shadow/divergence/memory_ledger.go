@@ -9,10 +9,10 @@ import (
 
 // memoryKeys bounds the distinct keys that a MemoryLedger counts, per epoch and
 // kind.
-const memoryKeys = 100_000
+const memoryKeys = 10_000
 
 // MemoryLedger is the ledger of a single instance, in its memory. It keeps the
-// last 32 days, and counts at most 100,000 distinct keys of a kind.
+// last 32 days, and counts at most 10,000 distinct keys of a kind.
 type MemoryLedger struct {
 	mu   sync.Mutex
 	days map[ID]map[int64]*memoryDay
@@ -59,9 +59,9 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range s.Hours {
-		l.day(id, h.Unix/24).hours[instanceHour{instance, h.Unix}] = h
+		l.day(id, h.Unix/24).hours[instanceHour{s.writer(instance), h.Unix}] = h
 	}
-	l.day(id, s.Day).tops[instance] = s.Tops
+	l.day(id, s.Day).tops[s.writer(instance)] = s.Tops
 	if l.keys[id] == nil {
 		l.keys[id] = &[keyKinds]map[uint64]struct{}{}
 	}

@@ -36,9 +36,9 @@ var kindsOf = [outcomes][]KeyKind{
 // Bounds of what a recorder keeps.
 const (
 	topSlots   = 64   // per kind and stripe
-	sentHashes = 1024 // remembered as sent to the ledger, per stripe
+	sentHashes = 256  // remembered as sent to the ledger, per kind and stripe
 	newHashes  = 4096 // waiting for the ledger, per stripe
-	openHours  = 25   // kept while the ledger cannot be written
+	openHours  = 4    // kept while the ledger cannot be written
 )
 
 // Recorder counts what one instance sees of one policy. Observe may be called
@@ -50,6 +50,8 @@ type Recorder struct {
 
 	// of Snapshot and Commit alone
 	flush    sync.Mutex
+	book     int64 // counted up when the clock goes back
+	closed   int64 // hours before this one are closed
 	liveTill int64 // minute up to which presence is noted
 	live     map[int64]uint64
 	day      int64
@@ -63,7 +65,7 @@ type stripe struct {
 	hours     []*Hour // in order
 	closed    int64   // hours before this one are closed
 	tops      [keyKinds]*top
-	sent      [sentHashes]uint64
+	sent      [keyKinds][sentHashes]uint64
 	fresh     [keyKinds][]uint64
 	_         [64]byte // keeps the neighbour's lock off this one's cache line
 }
@@ -145,12 +147,11 @@ func (s *stripe) top(kind KeyKind) *top {
 // see queues a hash for the ledger's count of distinct keys unless it was sent
 // of late. Sending one twice does no harm there.
 func (s *stripe) see(kind KeyKind, hash uint64) {
-	tagged := hash + uint64(kind)
-	slot := &s.sent[tagged>>8%sentHashes]
-	if *slot == tagged || len(s.fresh[kind]) >= newHashes {
+	slot := &s.sent[kind][hash>>8%sentHashes]
+	if *slot == hash || len(s.fresh[kind]) >= newHashes {
 		return
 	}
-	*slot = tagged
+	*slot = hash
 	s.fresh[kind] = append(s.fresh[kind], hash)
 }
 

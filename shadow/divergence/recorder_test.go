@@ -45,22 +45,23 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 			}
 		}
 		var want divergence.Tally
-		now := noon
+		now, written := noon, noon
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "minutes")) * time.Minute)
 			case 1:
 				s := r.Snapshot(now)
-				if rapid.Bool().Draw(t, "lost") {
+				if now.Sub(written) < 2*time.Hour && rapid.Bool().Draw(t, "lost") { // hours are given up after four
 					r.Abandon(now)
 					continue
 				}
 				write(s)
 				r.Commit(s, now)
+				written = now
 			default:
 				o := rapid.SampledFrom(allOutcomes).Draw(t, "outcome")
-				late := time.Duration(rapid.IntRange(0, 200).Draw(t, "late")) * time.Minute
+				late := time.Duration(rapid.IntRange(0, 60).Draw(t, "late")) * time.Minute
 				hash := rapid.Uint64().Draw(t, "key")
 				r.Observe(fmt.Sprint(hash), hash, now.Add(-late), observed(o))
 				want[o]++
@@ -124,6 +125,33 @@ func TestMadClocksAreBounded(t *testing.T) {
 	}
 	if n := len(r.Snapshot(noon).Hours); n > 30 {
 		t.Errorf("%d hours are kept", n)
+	}
+}
+
+// When the clock of the store jumps ahead and back, what was written stays, what
+// comes after is written beside it, and nobody was present in the time jumped.
+func TestClocksThatJump(t *testing.T) {
+	r, l, id := divergence.NewRecorder(nil), divergence.NewMemoryLedger(), divergence.ID{Policy: "p", Epoch: "e"}
+	reader := divergence.NewReader(l, id, noon)
+	for i, jump := range []time.Duration{0, time.Minute, 24 * time.Hour, 2 * time.Minute, 3 * time.Minute} {
+		now := noon.Add(jump)
+		r.Observe("k", 1, now, observed(divergence.AgreeAllow))
+		s := r.Snapshot(now)
+		if err := l.Write(t.Context(), id, "a", s); err != nil {
+			t.Fatal(err)
+		}
+		r.Commit(s, now)
+		h, err := reader.History(t.Context(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			if n := len(h.Live); n != 2 {
+				t.Errorf("after a jump of a day there are %v, want two spans", h.Live)
+			}
+		} else if want := map[int]int64{0: 1, 1: 2, 3: 2, 4: 3}[i]; h.Total().Comparisons() < want {
+			t.Errorf("step %d: %d comparisons are seen, want at least %d", i, h.Total().Comparisons(), want)
+		}
 	}
 }
 

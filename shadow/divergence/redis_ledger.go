@@ -54,7 +54,7 @@ func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snap
 		if err != nil {
 			return fmt.Errorf("divergence: write ledger: %w", err)
 		}
-		pipe.HSet(ctx, key, instance, text)
+		pipe.HSet(ctx, key, s.writer(instance), text)
 		pipe.Expire(ctx, key, ledgerTTL)
 		return nil
 	}

@@ -15,6 +15,9 @@ import (
 // may be written any number of times.
 type Snapshot struct {
 	Hours []Hour
+	// Book is part of the instance's name in the ledger. When the clock goes back,
+	// a new book is begun: the hours written before may not be written over.
+	Book int64
 	// Day is counted from the Unix epoch.
 	Day  int64
 	Tops [keyKinds][]KeyCount
@@ -29,16 +32,19 @@ const (
 )
 
 // Snapshot returns what is to be written at an instant of the store's clock. The
-// instance counts as present in every minute since the last Snapshot, for this
-// process has been there all the while.
+// instance counts as present in every minute since the last Snapshot, if that is
+// no more than 10 minutes ago.
 func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	r.flush.Lock()
 	defer r.flush.Unlock()
+	if now.Unix()/secondsAnHour < r.closed {
+		r.beginBook()
+	}
 	r.notePresence(now.Unix() / 60)
 	if r.day == 0 {
 		r.day = now.Unix() / secondsADay
 	}
-	out := &Snapshot{Day: r.day}
+	out := &Snapshot{Day: r.day, Book: r.book}
 	hours := map[int64]*Hour{}
 	for hour, live := range r.live {
 		hours[hour] = &Hour{Unix: hour, Live: live}
@@ -60,10 +66,28 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	return out
 }
 
-// notePresence marks the minutes since the last call, within the hours kept.
+// beginBook starts afresh after the clock went back. What was counted since the
+// last write is lost with it.
+func (r *Recorder) beginBook() {
+	r.book++
+	r.closed, r.liveTill = 0, 0
+	clear(r.live)
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.hours, s.closed = nil, 0
+		s.mu.Unlock()
+	}
+}
+
+// longestNap is the longest time between two snapshots in which the instance
+// counts as present. A longer one means that it slept, or that the clock jumped.
+const longestNap = 10 // minutes
+
+// notePresence marks the minutes since the last call.
 func (r *Recorder) notePresence(minute int64) {
-	from := max(r.liveTill+1, minute-openHours*minutesAnHour)
-	if r.liveTill == 0 {
+	from := r.liveTill + 1
+	if minute-r.liveTill > longestNap {
 		from = minute
 	}
 	for m := from; m <= minute; m++ {
@@ -112,8 +136,11 @@ func (r *Recorder) Abandon(now time.Time) {
 	r.drop(now.Unix()/secondsAnHour-openHours, false)
 }
 
-// drop forgets hours before one, and the lists of frequent keys if asked.
+// drop forgets hours before one, and the lists of frequent keys if asked. With each
+// new hour keys are sent to the ledger again, which may have lost them.
 func (r *Recorder) drop(before int64, tops bool) {
+	newHour := before > r.closed
+	r.closed = max(r.closed, before)
 	for hour := range r.live {
 		if hour < before {
 			delete(r.live, hour)
@@ -122,7 +149,10 @@ func (r *Recorder) drop(before int64, tops bool) {
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.closed = max(s.closed, before)
+		s.closed = r.closed
+		if newHour {
+			s.sent = [keyKinds][sentHashes]uint64{}
+		}
 		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
 		if tops {
 			s.tops = [keyKinds]*top{}
@@ -132,7 +162,7 @@ func (r *Recorder) drop(before int64, tops bool) {
 }
 
 // mask replaces keys by HMACs if there is a secret: of a key what the Redis pair
-// stores, of a hash another one.
+// stores, of a hash another one. What goes into a HyperLogLog cannot be had back.
 func (r *Recorder) mask(s *Snapshot) {
 	if len(r.secret) == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 // the enforced side's numbers are known, Retry-After on a denial that a wait can
 // end.
 func setFields(h http.Header, d shadow.Decision) {
-	if !d.Allowed && d.RetryAfter != algorithms.Never {
+	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
 		h["Retry-After"] = []string{strconv.FormatInt(seconds(d.RetryAfter), 10)}
 	}
 	if d.Policy == "" || d.Remaining < 0 {
@@ -21,8 +21,8 @@ func setFields(h http.Header, d shadow.Decision) {
 	}
 	b := make([]byte, 0, 128)
 	b = appendName(b, d.Policy)
-	if d.Window >= time.Second && d.Limit > 0 {
-		b = strconv.AppendInt(append(b, ";q="...), d.Limit, 10)
+	if d.Window >= time.Second && d.Quota > 0 {
+		b = strconv.AppendInt(append(b, ";q="...), d.Quota, 10)
 		b = strconv.AppendInt(append(b, ";w="...), seconds(d.Window), 10)
 		h["Ratelimit-Policy"] = []string{string(b)}
 	}
@@ -46,5 +46,12 @@ func more(d shadow.Decision) time.Duration {
 	return d.ResetAfter
 }
 
-// seconds rounds up, for a client that comes back too early is denied again.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+// seconds rounds up, for a client that comes back too early is denied again. What
+// a limiter of the user's own says may be less than nothing.
+func seconds(d time.Duration) int64 {
+	whole := int64(max(d, 0) / time.Second)
+	if d > 0 && d%time.Second > 0 {
+		whole++
+	}
+	return whole
+}

@@ -56,7 +56,8 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if d.Delay > 0 && !wait(r, d.Delay) {
-		return // the client has gone
+		w.WriteHeader(http.StatusServiceUnavailable) // if anybody is still there
+		return
 	}
 	m.next.ServeHTTP(w, r)
 }
@@ -77,7 +78,7 @@ func (m *middleware) decide(r *http.Request) shadow.Decision {
 }
 
 // wait holds an admitted request back until its turn in a leaky bucket. It
-// reports whether the client waited too.
+// reports whether the request was still wanted then.
 func wait(r *http.Request, delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

@@ -36,8 +36,8 @@ type Config struct {
 	Change ChangeWindow `json:"change_window"`
 }
 
-// ChangeWindow is a part of the week. The zero value means weekdays from 09:00
-// to 16:00 UTC.
+// ChangeWindow is a part of the week. Zero fields mean weekdays, 09:00 to 16:00,
+// and UTC.
 type ChangeWindow struct {
 	Days []time.Weekday `json:"days"`
 	// From and To are times since midnight; To is not included.
@@ -60,11 +60,12 @@ func (c Config) WithDefaults() Config {
 	if len(c.Canary) == 0 {
 		c.Canary = []float64{1, 10, 50}
 	}
+	c.Change.Zone = cmp.Or(c.Change.Zone, "UTC")
 	if len(c.Change.Days) == 0 {
-		c.Change = ChangeWindow{
-			Days: []time.Weekday{time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday},
-			From: 9 * time.Hour, To: 16 * time.Hour, Zone: "UTC",
-		}
+		c.Change.Days = []time.Weekday{time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday}
+	}
+	if c.Change.From == 0 && c.Change.To == 0 {
+		c.Change.From, c.Change.To = 9*time.Hour, 16*time.Hour
 	}
 	return c
 }

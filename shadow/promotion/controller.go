@@ -17,8 +17,10 @@ type Assessment struct {
 	Evidence     Evidence
 	Gate         Gate
 	Live, Silent []Instance
-	alarm        alarm
-	alarmReason  string
+	// Alarm says what is wrong with a candidate that is enforced for some; "" if
+	// nothing is. In automatic mode it has been acted on.
+	Alarm string
+	alarm alarm
 }
 
 // Controller judges all policies of a store by a ledger, and moves those that are
@@ -71,15 +73,14 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 	}
 	list := make([]Assessment, len(specs))
 	for i, spec := range specs {
-		if list[i], err = c.assess(ctx, spec, states[i], instances, now); err != nil {
-			return nil, err
-		}
+		list[i] = c.assess(ctx, spec, states[i], instances, now)
 	}
 	return list, nil
 }
 
-// assess judges one policy. Requires c.mu.
-func (c *Controller) assess(ctx context.Context, spec Spec, state State, instances []Instance, now time.Time) (Assessment, error) {
+// assess judges one policy. Evidence that cannot be read is none: it must not keep
+// other policies from being judged. Requires c.mu.
+func (c *Controller) assess(ctx context.Context, spec Spec, state State, instances []Instance, now time.Time) Assessment {
 	a := Assessment{Spec: spec, State: state}
 	r := c.readers[spec.Policy]
 	if r == nil || r.epoch != state.Epoch || !r.since.Equal(state.Since) {
@@ -87,9 +88,6 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 		c.readers[spec.Policy] = r
 	}
 	history, err := r.History(ctx, now)
-	if err != nil {
-		return a, err
-	}
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
 	a.Evidence = Evidence{
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),
@@ -97,8 +95,13 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 		OtherEpoch: idsOf(a.Live, func(i Instance) bool { return i.Policies[spec.Policy].Epoch != state.Epoch }),
 	}
 	a.Gate = Assess(spec.Config, a.Evidence)
-	a.alarm, a.alarmReason = guard(spec.Config, history.Minutes, now.Unix()/60)
-	return a, nil
+	if err != nil {
+		a.Gate.Verdict, a.Gate.Reason, a.Gate.WouldPassAt = Insufficient, "the evidence cannot be read: "+err.Error(), nil
+	}
+	if state.Stage == Canary || state.Stage == Promoted {
+		a.alarm, a.Alarm = guard(spec.Config, history.Minutes, now.Unix()/60)
+	}
+	return a
 }
 
 // Move is what a controller did.
@@ -133,19 +136,16 @@ func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 // act does for one policy what is due.
 func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error) {
 	s, policy := a.State, a.Spec.Policy
-	order := Order{Actor: c.actor, Reason: a.alarmReason, Expect: &s.Version}
-	if !a.Spec.Config.Automatic || s.Stage == RolledBack {
+	order := Order{Actor: c.actor, Reason: a.Alarm, Expect: &s.Version}
+	switch {
+	case !a.Spec.Config.Automatic || s.Stage == RolledBack:
 		return s, false, nil
-	}
-	if s.Stage != Shadow {
-		switch {
-		case a.alarm == rollBack:
-			state, err := Rollback(ctx, c.store, policy, order)
-			return state, err == nil, err
-		case a.alarm == holdOn && !s.Hold:
-			state, err := Pause(ctx, c.store, policy, order)
-			return state, err == nil, err
-		}
+	case a.alarm == rollBack:
+		state, err := Rollback(ctx, c.store, policy, order)
+		return state, err == nil, err
+	case a.alarm == holdOn && !s.Hold:
+		state, err := Pause(ctx, c.store, policy, order)
+		return state, err == nil, err
 	}
 	if s.Hold || a.NotYet() != "" || !a.Spec.Config.Change.Open(a.Evidence.Now) {
 		return s, false, nil

@@ -19,7 +19,8 @@ var (
 // Order says who wants a policy moved, and why.
 type Order struct {
 	Actor, Reason string
-	// Expect, if set, is the version that the mover has seen.
+	// Expect, if set, is the version that the mover has seen. A rollback asks no such
+	// thing.
 	Expect *Version
 	// Force resumes what was rolled back though it is the same.
 	Force bool
@@ -133,12 +134,15 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 		if s.Epoch == s.FailedEpoch && !o.Force {
 			return fmt.Errorf("promotion: %s: %w: change a side, or force it", policy, ErrSameEpoch)
 		}
+		if s.Epoch == s.FailedEpoch {
+			s.FailedEpoch = "" // forced: it has another chance
+		}
 		s.Stage, s.Percent, s.Since = Shadow, 0, s.At
 		return nil
 	})
 }
 
-// rollbackTries bounds the race of a rollback against others.
+// rollbackTries bounds the race of a move that must be made against others.
 const rollbackTries = 10
 
 // Rollback returns a policy to its authoritative side, whatever its state, and
@@ -164,8 +168,19 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 }
 
 // Begin tells the store what a policy compares. A new epoch starts in shadow with
-// no evidence, but stays rolled back if it was: only a person resumes that.
+// no evidence, but stays rolled back if it was, and is so again if it is the one
+// that was rolled back last: only a person resumes that.
 func Begin(ctx context.Context, store Store, policy, epoch, actor string) error {
+	var err error
+	for range rollbackTries {
+		if err = begin(ctx, store, policy, epoch, actor); !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return err
+}
+
+func begin(ctx context.Context, store Store, policy, epoch, actor string) error {
 	states, err := store.States(ctx, []string{policy})
 	if err != nil {
 		return err
@@ -178,7 +193,10 @@ func Begin(ctx context.Context, store Store, policy, epoch, actor string) error 
 	if err != nil {
 		return err
 	}
-	if s.Stage != RolledBack {
+	switch {
+	case epoch == s.FailedEpoch:
+		next.Stage, next.Percent, next.Hold, next.StageAt = RolledBack, 0, true, next.At
+	case s.Stage != RolledBack:
 		next.Stage, next.Percent, next.StageAt = Shadow, 0, next.At
 	}
 	next.Term = max(1, next.Term)

@@ -6,21 +6,26 @@
 --         be over the stored one
 --       2 term   3 seq   4 safety   5 the state, text   6 channel   7 message
 -- reply 1 if stored, else 0, and the stored version
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety')
 local term, seq, safety = stored[1] or '0', stored[2] or '0', stored[3] or '0'
 local ok
 if ARGV[1] ~= '' then
   ok = ARGV[1] == term .. '.' .. seq
 else
-  local d = tonumber(ARGV[2]) - tonumber(term)
-  if d == 0 then d = tonumber(ARGV[3]) - tonumber(seq) end
-  if d == 0 then d = tonumber(ARGV[4]) - tonumber(safety) end
+  local d = tonumber(ARGV[2]) - (tonumber(term) or 0)
+  if d == 0 then d = tonumber(ARGV[3]) - (tonumber(seq) or 0) end
+  if d == 0 then d = tonumber(ARGV[4]) - (tonumber(safety) or 0) end
   ok = d > 0
 end
 if not ok then return {0, term .. '.' .. seq} end
-redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'state', ARGV[5])
 -- The version is the entry's id, so that a state which is asserted again after a
--- failover is not there twice; then the stream refuses it.
-redis.pcall('XADD', KEYS[2], ARGV[2] .. '-' .. ARGV[3], 'state', ARGV[5])
-redis.call('PUBLISH', ARGV[6], ARGV[7])
+-- failover is not there twice; then the stream refuses it. A step that cannot be
+-- put on record for another reason is not taken, but a rollback is.
+local added = redis.pcall('XADD', KEYS[2], ARGV[2] .. '-' .. ARGV[3], 'state', ARGV[5])
+if type(added) == 'table' and added.err and ARGV[1] ~= '' and not string.find(added.err, 'equal or smaller', 1, true) then
+  return redis.error_reply(added.err)
+end
+redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'state', ARGV[5])
+redis.pcall('PUBLISH', ARGV[6], ARGV[7]) -- who is not told asks within a second
 return {1, ARGV[2] .. '.' .. ARGV[3]}

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -52,22 +53,46 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 	pipe := s.rdb.Pipeline()
 	cmds := make([]*redis.SliceCmd, len(policies))
 	for i, policy := range policies {
-		cmds[i] = pipe.HMGet(ctx, s.policyKey(policy, "state"), "state")
+		cmds[i] = pipe.HMGet(ctx, s.policyKey(policy, "state"), "state", "term", "seq")
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if _, err := pipe.Exec(ctx); err != nil && !answered(err) {
 		return nil, fmt.Errorf("promotion: read states: %w", err)
 	}
 	states := make([]State, len(policies))
 	for i, cmd := range cmds {
-		text, ok := cmd.Val()[0].(string)
-		if !ok {
-			continue
-		}
-		if err := json.Unmarshal([]byte(text), &states[i]); err != nil {
-			return nil, fmt.Errorf("promotion: read state of %s: %w", policies[i], err)
-		}
+		states[i] = stateOf(cmd)
 	}
 	return states, nil
+}
+
+// answered reports whether an error is Redis's own answer to one command, such as
+// that a key has another type, and not that of a connection.
+func answered(err error) bool {
+	var e redis.Error
+	return errors.As(err, &e)
+}
+
+// stateOf reads a stored state. One that cannot be read is as good as rolled back:
+// nobody knows whether the candidate may be enforced.
+func stateOf(cmd *redis.SliceCmd) (s State) {
+	values, err := cmd.Result()
+	if err == nil && values[0] == nil && values[1] == nil {
+		return State{}
+	}
+	if err == nil {
+		text, _ := values[0].(string)
+		err = json.Unmarshal([]byte(text), &s)
+	}
+	if err == nil && slices.Contains(Stages, s.Stage) {
+		return s
+	}
+	s = State{Stage: RolledBack, Hold: true, Reason: "the stored state cannot be read"}
+	if len(values) == 3 {
+		term, _ := values[1].(string)
+		seq, _ := values[2].(string)
+		s.Version, _ = ParseVersion(term + "." + seq) // the zero version if that cannot be read either
+	}
+	return s
 }
 
 // putCmd is never sent twice: whether it was executed is asked, not guessed.
@@ -142,19 +167,19 @@ func (s *RedisStore) Specs(ctx context.Context) ([]Spec, error) {
 	return specs, err
 }
 
-// all reads every field of one of the fleet's hashes.
+// all reads every field of one of the fleet's hashes, but for those that no
+// instance of ours has written: one of them must not blind us to the others.
 func all[T any](ctx context.Context, s *RedisStore, what string) ([]T, error) {
 	fields, err := s.rdb.HGetAll(ctx, s.key(what)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("promotion: read %s: %w", what, err)
 	}
 	list := make([]T, 0, len(fields))
-	for field, text := range fields {
+	for _, text := range fields {
 		var v T
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			return nil, fmt.Errorf("promotion: read %s: %s: %w", what, field, err)
+		if json.Unmarshal([]byte(text), &v) == nil {
+			list = append(list, v)
 		}
-		list = append(list, v)
 	}
 	return list, nil
 }
@@ -203,10 +228,10 @@ func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
 // broken connection. Its goroutine ends with ctx.
 func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
 	w := make(chan struct{}, 1)
-	subscription := s.rdb.Subscribe(ctx, s.channel())
-	messages := subscription.Channel()
 	go func() {
+		subscription := s.rdb.Subscribe(ctx, s.channel())
 		defer subscription.Close()
+		messages := subscription.Channel()
 		for {
 			select {
 			case <-ctx.Done():

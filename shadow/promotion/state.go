@@ -85,6 +85,9 @@ func (s State) Describe() string {
 	return text
 }
 
+// String writes the version and the stage.
+func (s State) String() string { return s.Version.String() + " " + s.Describe() }
+
 // safety ranks states of one version: the safer one wins.
 func (s State) safety() float64 {
 	switch s.Stage {

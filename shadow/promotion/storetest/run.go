@@ -222,6 +222,10 @@ func resume(t *testing.T, s promotion.Store) {
 	if got := must[promotion.State](t)(promotion.Resume(ctx(t), s, policy, order("mended"))); got.Stage != promotion.Shadow || got.Epoch != "e2" {
 		t.Errorf("resumed in a new epoch: %+v", got)
 	}
+	begin(t, s) // somebody deploys what was rolled back
+	if got := read(t, s); got.Stage != promotion.RolledBack || !got.Hold || got.Epoch != "e1" {
+		t.Errorf("what was rolled back is there again, and the state is %+v", got)
+	}
 }
 
 func epochs(t *testing.T, s promotion.Store) {
