@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+const fleetFile = `
+version: 1
+name: checkout
+policies:
+  - name: writes
+    key: request.user
+    authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1h }
+    candidate: { algorithm: gcra, limit: 1, window: 1h }
+`
+
+// service starts an instance on a Redis and points the commands at it.
+func service(t *testing.T) (*miniredis.Miniredis, *shadow.Harness) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	t.Setenv("SHADOWLIMIT_REDIS", "redis://"+server.Addr())
+	t.Setenv("SHADOWLIMIT_NAME", "checkout")
+	return server, instance(t, server, "a")
+}
+
+func instance(t *testing.T, server *miniredis.Miniredis, id string) *shadow.Harness {
+	t.Helper()
+	set, err := policies.Load("fleet.yaml", []byte(fleetFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := openRedis("redis://" + server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Instance: id, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.Close(context.Background())
+		client.Close()
+	})
+	return h
+}
+
+func TestStatusIsTheContract(t *testing.T) {
+	_, h := service(t)
+	for range 3 {
+		h.Decide(t.Context(), &policies.Request{User: "alice"})
+	}
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	status, out, talk := shell(t, "", "status", "-o", "json")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, talk)
+	}
+	var report struct {
+		Name     string
+		Policies []map[string]any
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Name != "checkout" || len(report.Policies) != 1 {
+		t.Fatalf("%s: %v", out, err)
+	}
+	p := report.Policies[0]
+	for field, want := range map[string]any{
+		"name": "writes", "stage": "shadow", "percent": 0.0, "hold": false, "term": 1.0, "seq": 1.0, "enforced": "authoritative",
+		"comparisons": 3.0, "agree_allow": 1.0, "agree_deny": 1.0, "newly_denied": 1.0, "newly_allowed": 0.0, "candidate_error": 0.0,
+		"keys": 1.0, "keys_newly_denied": 1.0, "keys_newly_allowed": 0.0,
+	} {
+		if p[field] != want {
+			t.Errorf("%s is %v, want %v", field, p[field], want)
+		}
+	}
+	gate := p["gate"].(map[string]any)
+	for _, field := range []string{"verdict", "reason", "would_pass_at", "clean_hours", "strikes", "divergence", "newly_denied", "newly_allowed"} {
+		if _, there := gate[field]; !there {
+			t.Errorf("the gate has no %s", field)
+		}
+	}
+	if gate["verdict"] != promotion.Insufficient {
+		t.Errorf("verdict %v", gate["verdict"])
+	}
+	if top := fmt.Sprint(p["top_newly_denied"]); !strings.Contains(top, "alice") {
+		t.Errorf("top newly denied: %s", top)
+	}
+	i := p["instances"].([]any)[0].(map[string]any)
+	if !strings.HasPrefix(i["id"].(string), "a-") || i["applied"] != "1.1" || i["age_seconds"].(float64) > 15 {
+		t.Errorf("instance %v", i)
+	}
+}
+
+func TestWholeWayByHand(t *testing.T) {
+	server, _ := service(t)
+	instance(t, server, "b")
+	steps := []struct {
+		args       string
+		wantStatus int
+		want       string // in output or talk
+	}{
+		{"validate nothing.yaml", 1, "no such file"},
+		{"status", 0, "next: wait, or look at: shadowlimit top writes"},
+		{"status nothing", 1, `checkout has no policy "nothing": it has writes`},
+		{"status a b", 2, "one policy"},
+		{"status -o yaml", 2, "want text or json"},
+		{"status --name other", 1, `no instance of "other"`},
+		{"promote writes", 2, "needs a reason"},
+		{"promote --reason x", 2, "needs one policy"},
+		{"promote writes --reason x", 3, "the verdict is insufficient_evidence"},
+		{"promote writes --reason x --to 7", 2, "not a percentage"},
+		{"promote writes --reason x --to 10% --full", 2, "contradict"},
+		{"promote writes --reason x --force --expect 9", 2, "want TERM.SEQ"},
+		{"promote writes --reason x --force --expect 9.9", 4, "is at 1.1, not 9.9"},
+		{"promote writes --reason x --force --dry-run", 0, "would move writes from shadow to canary 1 %, on 2 live instances"},
+		{"promote writes --force --reason x", 0, "2/2 applied"},
+		{"promote --reason x writes --force --to 50%", 0, "canary 1 % -> canary 50 %"},
+		{"promote writes --reason x --force --to 10%", 3, "no such step"},
+		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
+		{"pause writes", 3, "on hold"},
+		{"promote writes --reason x --force", 3, "resume it first"},
+		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
+		{"resume writes", 3, "not on hold"},
+		{"promote writes --reason x --force --full", 0, "canary 50 % -> promoted"},
+		{"promote writes --reason x --force", 3, "no such step"},
+		{"status writes", 0, "enforced       candidate"},
+		{"rollback writes", 2, "needs a reason"},
+		{"rollback nothing --reason x", 1, "no such policy"},
+		{"rollback writes --reason enough", 0, "promoted -> rolled_back (hold), version 2.1\n2/2 applied"},
+		{"resume writes", 3, "--force"},
+		{"resume writes --force --reason again", 0, "-> shadow"},
+		{"history writes", 0, "enough"},
+		{"history nothing", 1, "no policy"},
+		{"history", 2, "needs one policy"},
+		{"top writes --denied", 0, "0 keys denied by the authoritative"},
+		{"top nothing", 1, "no policy"},
+		{"controller x", 2, "no arguments"},
+		{"controller --every 0s", 2, "above 0"},
+	}
+	for _, step := range steps {
+		status, out, talk := shell(t, "", strings.Fields(step.args)...)
+		if status != step.wantStatus || !strings.Contains(out+talk, step.want) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s%s", step.args, status, step.wantStatus, step.want, out, talk)
+		}
+	}
+}
+
+func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
+	server, h := service(t)
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.HSet("shadowlimit:{checkout}:instances", "stuck", `{"id":"stuck","at":"`+time.Now().Add(10*time.Second).UTC().Format(time.RFC3339Nano)+`","policies":{"writes":{"version":{"Term":1,"Seq":1}}}}`)
+	server.HSet("shadowlimit:{checkout}:instances", "gone", `{"id":"gone","at":"`+time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)+`","policies":{"writes":{}}}`)
+	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "300ms")
+	if status != exitTimeout || !strings.Contains(out, "1/2 applied") || !strings.Contains(talk, "not applied by stuck") || !strings.Contains(out, "not applied: gone") {
+		t.Errorf("status %d:\n%s%s", status, out, talk)
+	}
+}
+
+func TestControllerPromotesAndSays(t *testing.T) {
+	service(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var out, talk strings.Builder
+	status := run(ctx, []string{"controller", "--every", "50ms"}, streams{strings.NewReader(""), &out, &talk})
+	if status != 0 || strings.Count(out.String(), "the gate says") != 1 {
+		t.Errorf("status %d:\n%s%s", status, out.String(), talk.String())
+	}
+}
+
+func TestCommandsSayWhatIsMissing(t *testing.T) {
+	t.Setenv("SHADOWLIMIT_REDIS", "")
+	t.Setenv("SHADOWLIMIT_NAME", "")
+	for args, want := range map[string]string{
+		"status": "no service named", "status --name a": "no Redis to talk to", "status --name a --redis http://x": "--redis",
+	} {
+		if status, _, talk := shell(t, "", strings.Fields(args)...); status != 2 || !strings.Contains(talk, want) {
+			t.Errorf("%s: status %d: %s", args, status, talk)
+		}
+	}
+	status, _, talk := shell(t, "", "status", "--name", "a", "--redis", "redis://127.0.0.1:1")
+	if status != 1 || !strings.Contains(talk, "connection refused") {
+		t.Errorf("nobody there: status %d: %s", status, talk)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := write(t, "good.yaml", []byte(fleetFile))
+	if status, out, _ := shell(t, "", "validate", good); status != 0 || !strings.Contains(out, "valid, 1 policy for checkout") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	leaky := write(t, "leaky.yaml", []byte(strings.Replace(fleetFile, "gcra, limit: 1, window: 1h", "leaky_bucket, limit: 60, window: 1m, burst: 31", 1)))
+	if _, out, _ := shell(t, "", "validate", leaky); !strings.Contains(out, "holds admitted requests back up to 30s") {
+		t.Errorf("leaky bucket: %s", out)
+	}
+	bad := write(t, "bad.yaml", []byte(strings.Replace(fleetFile, "limit: 1,", "limits: 1,", 1)))
+	status, out, talk := shell(t, "", "validate", bad)
+	if status != 1 || !strings.Contains(out, bad+":8:35: candidate has no field \"limits\"") || !strings.Contains(talk, "1 problem") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+	status, out, _ = shell(t, "", "validate", bad, "-o", "json")
+	var report validateReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || status != 1 || report.Valid || report.File != bad || len(report.Problems) != 1 || report.Problems[0].Line != 8 {
+		t.Errorf("status %d: %s: %v", status, out, err)
+	}
+}
+
+func TestReplayReportsTheGate(t *testing.T) {
+	log := "../../sample/elastic-2015.access.log.gz"
+	tests := []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"--from fixed_window:20/1m --to sliding_window_counter:20/1m --require-pass", 0, `"verdict": "pass"`},
+		{"--from fixed_window:20/1m --to sliding_window_counter:10/1m --require-pass", 3, `"verdict": "fail"`},
+		{"--from fixed_window:20/1m --to sliding_window_counter:10/1m", 0, `"verdict": "fail"`},
+		{"--from fixed_window:20/1m --to sliding_window_counter:20/1m --soak 96h", 0, `"verdict": "wait"`},
+		{"--from fixed_window:2000/1m --to sliding_window_counter:2000/1m --require-pass", 3, `"verdict": "insufficient_evidence"`},
+		{"--from fixed_window:20/1m --to token_bucket:20/1m:burst=20 --divergence 30% --newly-denied 9.5% --newly-allowed 99% --block 2h", 0, `"threshold": 0.095`},
+		{"--from fixed_window:20/1m --to gcra:20/1m --divergence 2", 2, ""},
+		{"--from fixed_window:20/1m --to gcra:20/1m --soak 90s", 2, ""},
+		{"--from fixed_window:20/1m --to gcra:20/1m --soak 90d", 2, ""},
+	}
+	for _, tt := range tests {
+		status, out, talk := shell(t, "", append(strings.Fields("replay -o json "+tt.args), log)...)
+		if status != tt.status || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: status %d, want %d with %s:\n%s%s", tt.args, status, tt.status, tt.want, out, talk)
+		}
+	}
+}
+
+// The demo serves the commands of another process until it is interrupted.
+func TestDemoServes(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, []string{"demo", "--serve"}, streams{strings.NewReader(""), in, in})
+		in.Close()
+	}()
+	scanner := bufio.NewScanner(out)
+	var url string
+	for scanner.Scan() {
+		if _, after, found := strings.Cut(scanner.Text(), "SHADOWLIMIT_REDIS="); found {
+			url = strings.Fields(after)[0]
+		}
+		if strings.Contains(scanner.Text(), "/metrics") && url != "" {
+			break
+		}
+	}
+	go io.Copy(io.Discard, out)
+	t.Setenv("SHADOWLIMIT_REDIS", url)
+	t.Setenv("SHADOWLIMIT_NAME", "demo")
+	for args, want := range map[string]string{"status": "rolled_back", "history per-client": "canary 10 % -> canary 50 %", "top per-client": "count"} {
+		if status, out, talk := shell(t, "", strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d\n%s%s", args, status, out, talk)
+		}
+	}
+	interrupt()
+	if status := <-done; status != 0 {
+		t.Errorf("interrupted, the demo ends with status %d", status)
+	}
+}
