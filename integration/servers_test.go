@@ -37,8 +37,25 @@ var servers = sync.OnceValues(startServers)
 
 var stopServers []func()
 
+// buildDir is for what the tests build.
+var buildDir string
+
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(serviceVariable); addr != "" { // one of the processes that a test has started
+		if err := serve(addr, os.Getenv(nameVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, "service:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	dir, err := os.MkdirTemp("", "shadowlimit-build")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	buildDir = dir
 	code := m.Run()
+	os.RemoveAll(dir)
 	for _, stop := range stopServers {
 		stop()
 	}

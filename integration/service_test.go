@@ -1,0 +1,155 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// Variables that make the test binary a service, in a process of its own.
+const (
+	serviceVariable = "SHADOWLIMIT_TEST_SERVICE" // address of Redis
+	nameVariable    = "SHADOWLIMIT_TEST_NAME"
+)
+
+// serve is the service: what the README shows, and the metrics. It says its URL on
+// standard output and ends with SIGTERM.
+func serve(redisAddr, name string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	set, err := policies.Load("service.yaml", []byte(fmt.Sprintf(serviceFile, name)))
+	if err != nil {
+		return err
+	}
+	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{redisAddr}}, time.Second))
+	defer client.Close()
+	h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(h); err != nil {
+		return err
+	}
+	limited := httplimit.New(h, httplimit.Config{Identify: func(r *http.Request, p *policies.Request) { p.User = r.Header.Get("X-User") }})
+	mux := http.NewServeMux()
+	mux.Handle("/", limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })))
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println("http://" + listener.Addr().String())
+	server := &http.Server{Handler: mux}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.Serve(listener); err != http.ErrServerClosed {
+		return err
+	}
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return h.Close(last)
+}
+
+const serviceFile = `
+version: 1
+name: %s
+policies:
+  - name: per-user
+    key: request.user
+    authoritative: { algorithm: fixed_window_anchored, limit: 5, window: 1h }
+    candidate: { algorithm: gcra, limit: 3, window: 1h }
+`
+
+// service is one running process.
+type service struct {
+	url string
+	cmd *exec.Cmd
+}
+
+func startService(t *testing.T, redisAddr, name string) *service {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serviceVariable+"="+redisAddr, nameVariable+"="+name)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &service{strings.TrimSpace(line), cmd}
+}
+
+// stop ends the process as an operator does.
+func (s *service) stop(t *testing.T) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the service ended with %v", err)
+	}
+}
+
+var httpClient = &http.Client{Timeout: 10 * time.Second}
+
+func (s *service) get(t *testing.T, path, user string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest("GET", s.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-User", user)
+	response, err := httpClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// metric returns the value of a metric with a label.
+func (s *service) metric(t *testing.T, name, label string) (v int64) {
+	t.Helper()
+	_, text := s.get(t, "/metrics", "")
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, name+"{") && strings.Contains(line, label) {
+			if _, err := fmt.Sscan(line[strings.LastIndex(line, " "):], &v); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no %s with %s in\n%s", name, label, text)
+	return 0
+}
