@@ -1,0 +1,33 @@
+package adapters
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-redis/redis_rate/v10"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+// RedisRate is github.com/go-redis/redis_rate.
+type RedisRate struct{ *redis_rate.Limiter }
+
+var _ shadow.Limiter = RedisRate{}
+
+// Allow implements shadow.Limiter by limit.Requests per limit.Window and
+// limit.Burst.
+func (r RedisRate) Allow(ctx context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error) {
+	result, err := r.AllowN(ctx, key, redis_rate.Limit{Rate: int(limit.Requests), Period: limit.Window, Burst: int(limit.Capacity())}, int(cost))
+	if err != nil {
+		return algorithms.Decision{}, fmt.Errorf("adapters: redis_rate: %w", err)
+	}
+	d := algorithms.Decision{
+		Allowed: cost == 0 || result.Allowed > 0, Limit: limit.Capacity(), Remaining: int64(result.Remaining),
+		RetryAfter: max(0, result.RetryAfter), ResetAfter: result.ResetAfter, // RetryAfter is -1 where it has no meaning
+	}
+	if cost > d.Limit {
+		d.RetryAfter = algorithms.Never
+	}
+	return d, nil
+}
