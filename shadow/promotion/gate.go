@@ -106,11 +106,10 @@ func Assess(cfg Config, e Evidence) Gate {
 }
 
 func judge(cfg Config, e *Evidence) *judgement {
-	// Only whole minutes are judged: one in progress may still change.
 	since, now := (e.Since.Unix()+59)/60, e.Now.Unix()/60
-	e.History.Minutes = between(e.History.Minutes, since, now)
 	j := &judgement{cfg: cfg, evidence: e, now: now, total: e.History.Total()}
-	minutes, invalid := validMinutes(e.History.Minutes)
+	// Blocks are of whole minutes: one in progress may still change.
+	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
 	for i, r := range divergence.AllRatios {
 		s := stream{ratio: r, threshold: cfg.threshold(r)}
 		s.blocks, s.openFrom = blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now)

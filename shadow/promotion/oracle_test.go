@@ -145,12 +145,15 @@ func (o *oracle) findInvalidHours() {
 // which it is both long enough and full enough.
 func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 	r := oracleRatio{p0: p0}
+	for _, m := range o.e.History.Minutes { // raw ratios are of all there is, whole minutes or not
+		part, whole := fraction(i, m.Tally)
+		r.part, r.whole = r.part+part, r.whole+whole
+	}
 	least, length := needed(p0), int64(o.cfg.Block.Minutes())
 	b, keys := oracleBlock{from: o.since}, map[uint64]bool{}
 	for t := o.since; t < o.now; t++ {
 		m := o.seen[t]
 		part, whole := fraction(i, m.Tally)
-		r.part, r.whole = r.part+part, r.whole+whole
 		if !o.invalid[t/hour] {
 			b.part, b.whole = b.part+part, b.whole+whole
 			for _, key := range m.Keys[i] {
@@ -280,10 +283,10 @@ func (o *oracle) failed() bool {
 
 func (o *oracle) sufficient() bool {
 	var total, lastDay divergence.Tally
-	for t := o.since; t < o.now; t++ {
-		total.Add(o.seen[t].Tally)
-		if t >= o.now-day {
-			lastDay.Add(o.seen[t].Tally)
+	for _, m := range o.e.History.Minutes {
+		total.Add(m.Tally)
+		if m.Unix >= o.now-day {
+			lastDay.Add(m.Tally)
 		}
 	}
 	_, denials := fraction(2, total)
