@@ -86,7 +86,7 @@ func (d *document) mapping(n *yaml.Node, what string, fields map[string]field) {
 		f, known := fields[key.Value]
 		switch {
 		case !known:
-			d.fail(key, "%s has no field %q: the fields are %s", what, key.Value, names(fields))
+			d.fail(key, "%s has no field %q: %s", what, key.Value, remedy(key.Value, sorted(fields)))
 		case seen[key.Value]:
 			d.fail(key, "%s has %q twice", what, key.Value)
 		default:
@@ -146,7 +146,13 @@ func sorted(fields map[string]field) []string {
 	return list
 }
 
-func names(fields map[string]field) string { return strings.Join(sorted(fields), ", ") }
+// remedy says what was probably meant, or what there is.
+func remedy(name string, known []string) string {
+	if meant := nearest(name, known); meant != "" {
+		return "did you mean " + meant + "?"
+	}
+	return "the fields are " + strings.Join(known, ", ")
+}
 
 // text returns a reader that stores a scalar's text.
 func (d *document) text(what string, into *string) func(*yaml.Node) {

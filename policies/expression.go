@@ -10,43 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of an expression, so that none can stall the loader or a request.
-const (
-	maxExpressionBytes = 4096
-	maxExpressionDepth = 32
-	maxLoopsInLoops    = 1
-)
-
-// requestVariables are what expressions know of a request. Dotted names instead
-// of one map: a typing error is found when the file is loaded.
-var requestVariables = []cel.EnvOption{
-	cel.Variable("request.method", cel.StringType),
-	cel.Variable("request.path", cel.StringType),
-	cel.Variable("request.route", cel.StringType),
-	cel.Variable("request.host", cel.StringType),
-	cel.Variable("request.query", cel.MapType(cel.StringType, cel.StringType)),
-	cel.Variable("request.headers", cel.MapType(cel.StringType, cel.StringType)),
-	cel.Variable("request.ip", cel.StringType),
-	cel.Variable("request.user", cel.StringType),
-	cel.Variable("request.claims", cel.MapType(cel.StringType, cel.DynType)),
-	cel.Variable("request.size", cel.IntType),
-	cel.Variable("request.time", cel.TimestampType),
-}
-
-// newEnv returns the environment that expressions are compiled in. The error is
-// a mistake of this package.
-func newEnv() (*cel.Env, error) {
-	return cel.NewEnv(append([]cel.EnvOption{
-		cel.OptionalTypes(),
-		cel.ParserExpressionSizeLimit(maxExpressionBytes),
-		cel.ParserRecursionLimit(maxExpressionDepth),
-		cel.ASTValidators(
-			cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
-			cel.ValidateHomogeneousAggregateLiterals(), cel.ValidateComprehensionNestingLimit(maxLoopsInLoops),
-		),
-	}, requestVariables...)...)
-}
-
 // expression is a compiled expression of a known type.
 type expression struct {
 	source  string
@@ -65,7 +28,7 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 	if issues != nil && issues.Err() != nil {
 		for _, e := range issues.Errors() {
 			line, column := d.place(n, e.Location.Line(), e.Location.Column())
-			d.failAt(line, column, "%s: %s", what, e.Message)
+			d.failAt(line, column, "%s: %s", what, explainIssue(env, n.Value, e))
 		}
 		return nil
 	}
@@ -73,7 +36,12 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 		d.fail(n, "%s: the expression is of type %s: want %s", what, ast.OutputType(), typeNames(types))
 		return nil
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize))
+	options, err := boundCost(env, ast)
+	if err != nil {
+		d.fail(n, "%s: %v", what, err)
+		return nil
+	}
+	program, err := env.Program(ast, append(options, cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		d.fail(n, "%s: %v", what, err)
 		return nil

@@ -179,7 +179,7 @@ func TestBadFiles(t *testing.T) {
 		{"not YAML", "version: 1\n  name: [", 2, 1, "not YAML"},
 		{"a list", "- version: 1", 1, 1, "the file: want a mapping"},
 		{"two documents", "version: 1\n---\nversion: 1", 2, 1, "a second document"},
-		{"unknown field", "version: 1\nname: a\npolicy: []\n", 3, 1, `the file has no field "policy": the fields are data, name, policies`},
+		{"unknown field", "version: 1\nname: a\npolcies: []\n", 3, 1, `the file has no field "polcies": did you mean policies?`},
 		{"duplicate field", "version: 1\nname: a\nname: b\n", 3, 1, `the file has "name" twice`},
 		{"no policies", "version: 1\nname: a\n", 1, 1, `the file needs "policies"`},
 		{"no policy in the list", "version: 1\nname: a\npolicies: []\n", 3, 11, "want at least one"},
@@ -187,7 +187,7 @@ func TestBadFiles(t *testing.T) {
 		{"name", "version: 1\nname: a:b\npolicies: []\n", 2, 7, "name: want 1 to 100 letters"},
 		{"two of one name", onePolicy("key: request.ip") + strings.TrimPrefix(onePolicy("key: request.ip"), "version: 1\nname: test\npolicies:\n"), 8, 5, `two policies are named "p"`},
 		{"no key", "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {algorithm: gcra, limit: 1, window: 1m}\n", 4, 5, `a policy needs "key"`},
-		{"typing error in a name", onePolicy("key: request.methodd"), 5, 10, "undeclared reference to 'request'"},
+		{"typing error in a name", onePolicy("key: request.methodd"), 5, 10, "there is no request.methodd: did you mean request.method?"},
 		{"second line of a block", onePolicy("when: |\n      request.method == 'GET' &&\n      request.size == 'x'\n    key: request.ip"), 7, 20, "found no matching overload"},
 		{"in quotes", onePolicy("key: 'request.ip + 1'"), 5, 22, "found no matching overload"},
 		{"wrong type", onePolicy("when: request.path\n    key: request.ip"), 5, 11, "of type string: want bool"},
@@ -195,7 +195,7 @@ func TestBadFiles(t *testing.T) {
 		{"negative cost", onePolicy("cost: -1\n    key: request.ip"), 5, 11, "cost: want a whole number, at least 0"},
 		{"key of a wrong type", onePolicy("key: request.headers"), 5, 10, "want string or int"},
 		{"empty key list", onePolicy("key: []"), 5, 10, "at least one expression"},
-		{"bad element of a key", onePolicy("key: [request.ip, request.nope]"), 5, 23, "undeclared reference"},
+		{"bad element of a key", onePolicy("key: [request.ip, request.nope]"), 5, 23, "there is no request.nope: the names are request.method"},
 		{"loops in loops", onePolicy("when: '[1].all(a, [1].all(b, [1].all(c, a == b)))'\n    key: request.ip"), 5, 0, "comprehension exceeds nesting limit"},
 		{"store failure", onePolicy("key: request.ip\n    on_store_failure: panic"), 6, 23, "want local or allow or deny"},
 		{"threshold without a sign", onePolicy("key: request.ip\n    promotion: {divergence: 0.02}"), 6, 29, "want a percentage"},
@@ -213,7 +213,7 @@ func TestBadFiles(t *testing.T) {
 		{"neither", side("limit: 1, window: 1m"), 5, 20, "either an algorithm or a limiter"},
 		{"same id", onePolicy("key: request.ip\n    candidate: {algorithm: fixed_window, limit: 2, window: 1m}\n#"), 4, 5, `both sides of p have the id "fixed_window"`},
 		{"data of mixed types", "data: {a: [1, x]}\n" + onePolicy("key: request.ip"), 1, 15, "values of one type"},
-		{"variable before its declaration", "variables: {a: variables.b, b: request.ip}\n" + onePolicy("key: variables.a"), 1, 16, "undeclared reference"},
+		{"variable before its declaration", "variables: {a: variables.b, b: request.ip}\n" + onePolicy("key: variables.a"), 1, 16, "there is no variables.b"},
 	}
 	for _, tt := range tests {
 		_, err := policies.Load("p.yaml", []byte(tt.text))
@@ -238,7 +238,7 @@ func side(fields string) string {
 
 func TestProblemsShowTheLine(t *testing.T) {
 	_, err := policies.Load("p.yaml", []byte(onePolicy("key: request.ipp")))
-	const want = "p.yaml:5:10: key: undeclared reference to 'request' (in container '')\n |     key: request.ipp\n |          ^"
+	const want = "p.yaml:5:10: key: there is no request.ipp: did you mean request.ip?\n |     key: request.ipp\n |          ^"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -269,5 +269,54 @@ func BenchmarkCharge(b *testing.B) {
 		if _, ok, err := p.Charge(&r); !ok || err != nil {
 			b.Fatal(ok, err)
 		}
+	}
+}
+
+func TestClientsOfOneNetworkAreOne(t *testing.T) {
+	p := load(t, onePolicy("key: ipGroup(request.ip)")).Policies[0]
+	for ip, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:2::9": "2001:db8:1:2::/64",
+		"::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "fe80::/64", "no address": "no address", "": "",
+	} {
+		if c, _, err := p.Charge(&policies.Request{IP: ip}); err != nil || c.Key != want {
+			t.Errorf("%s: key %q, %v, want %q", ip, c.Key, err, want)
+		}
+	}
+	wide := load(t, onePolicy("key: ipGroup(request.ip, 24, 48)")).Policies[0]
+	if c, _, err := wide.Charge(&policies.Request{IP: "192.0.2.77"}); err != nil || c.Key != "192.0.2.0/24" {
+		t.Errorf("key %q, %v", c.Key, err)
+	}
+}
+
+func TestExtensions(t *testing.T) {
+	r := &policies.Request{IP: "10.1.2.3", User: "Ab", Path: "/a/b", Claims: map[string]any{"roles": []string{"x"}}}
+	for expression, want := range map[string]string{
+		"cidr('10.0.0.0/8').containsIP(request.ip)": "true", "request.user.lowerAscii()": "ab", "request.path.split('/')[1]": "a",
+		"math.greatest(1, 7)": "7", "string(ip(request.ip).family())": "4", "request.claims.roles.exists(r, r == 'x')": "true",
+	} {
+		c, _, err := load(t, onePolicy(`key: "`+expression+`"`)).Policies[0].Charge(r)
+		if err != nil || c.Key != want {
+			t.Errorf("%s: key %q, %v, want %q", expression, c.Key, err, want)
+		}
+	}
+}
+
+func TestDearExpressionsAreRefused(t *testing.T) {
+	for _, expression := range []string{
+		`request.headers.all(h, request.headers[h].contains(request.path))`,
+	} {
+		_, err := policies.Load("p.yaml", []byte(onePolicy("when: "+`"`+expression+`"`+"\n    key: request.ip")))
+		if err == nil || !strings.Contains(err.Error(), "at most 10000 are allowed") {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+	// What no estimate bounds is bounded when it runs.
+	p := load(t, onePolicy(`when: "request.claims.list.all(a, a >= 0)"`+"\n    key: request.ip")).Policies[0]
+	long := make([]int, 10_000)
+	for i := range long {
+		long[i] = i
+	}
+	if _, _, err := p.Charge(&policies.Request{Claims: map[string]any{"list": long}}); err == nil || !strings.Contains(err.Error(), "cost limit") {
+		t.Errorf("a loop over a claim: %v", err)
 	}
 }

@@ -118,6 +118,7 @@ func (d *document) variables(env *cel.Env, n *yaml.Node) (*cel.Env, []*variable)
 		}
 		x := d.compile(env, value, full)
 		if x == nil {
+			env = d.extend(env, name, cel.Variable(full, cel.DynType)) // one problem is enough
 			continue
 		}
 		list = append(list, &variable{full, x})

@@ -210,7 +210,7 @@ func TestValidate(t *testing.T) {
 	}
 	bad := write(t, "bad.yaml", []byte(strings.Replace(fleetFile, "limit: 1,", "limits: 1,", 1)))
 	status, out, talk := shell(t, "", "validate", bad)
-	if status != 1 || !strings.Contains(out, bad+":8:35: candidate has no field \"limits\"") || !strings.Contains(talk, "1 problem") {
+	if status != 1 || !strings.Contains(out, bad+":8:35: candidate has no field \"limits\": did you mean limit?") || !strings.Contains(talk, "1 problem") {
 		t.Errorf("status %d: %s%s", status, out, talk)
 	}
 	status, out, _ = shell(t, "", "validate", bad, "-o", "json")

@@ -1,0 +1,44 @@
+package policies
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+)
+
+// Bounds of an expression, so that none can stall the loader or a request.
+const (
+	maxExpressionBytes = 4096
+	maxExpressionDepth = 32
+	maxLoopsInLoops    = 1
+)
+
+// requestVariables are what expressions know of a request. Dotted names instead
+// of one map: a typing error is found when the file is loaded.
+var requestVariables = []cel.EnvOption{
+	cel.Variable("request.method", cel.StringType),
+	cel.Variable("request.path", cel.StringType),
+	cel.Variable("request.route", cel.StringType),
+	cel.Variable("request.host", cel.StringType),
+	cel.Variable("request.query", cel.MapType(cel.StringType, cel.StringType)),
+	cel.Variable("request.headers", cel.MapType(cel.StringType, cel.StringType)),
+	cel.Variable("request.ip", cel.StringType),
+	cel.Variable("request.user", cel.StringType),
+	cel.Variable("request.claims", cel.MapType(cel.StringType, cel.DynType)),
+	cel.Variable("request.size", cel.IntType),
+	cel.Variable("request.time", cel.TimestampType),
+}
+
+// newEnv returns the environment that expressions are compiled in. The error is
+// a mistake of this package.
+func newEnv() (*cel.Env, error) {
+	return cel.NewEnv(append([]cel.EnvOption{
+		cel.OptionalTypes(),
+		ext.Strings(), ext.Math(), ext.Network(), ipGroup,
+		cel.ParserExpressionSizeLimit(maxExpressionBytes),
+		cel.ParserRecursionLimit(maxExpressionDepth),
+		cel.ASTValidators(
+			cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(), cel.ValidateComprehensionNestingLimit(maxLoopsInLoops),
+		),
+	}, requestVariables...)...)
+}
