@@ -92,7 +92,7 @@ func newApp(io streams) *cli.App {
 
 func commands(io streams) []*cli.Command {
 	return []*cli.Command{
-		demoCommand(io), replayCommand(io), validateCommand(io),
+		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
 		statusCommand(io), topCommand(io), historyCommand(io),
 		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
 	}

@@ -36,11 +36,11 @@ func fleetFlags(more ...cli.Flag) []cli.Flag {
 
 // openFleet reads the flags that all fleet commands have.
 func openFleet(c *cli.Context) (*fleet, error) {
-	output := c.String("output")
-	switch {
-	case output != "json" && output != "text":
-		return nil, usagef("see: "+c.Command.HelpName+" --help", "-o %s: want text or json", output)
-	case c.String("name") == "":
+	asJSON, err := wantsJSON(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.String("name") == "" {
 		return nil, usagef("give --name, as in the policy file's \"name\", or set SHADOWLIMIT_NAME", "no service named")
 	}
 	client, err := openRedis(c.String("redis"))
@@ -48,7 +48,7 @@ func openFleet(c *cli.Context) (*fleet, error) {
 		return nil, err
 	}
 	name := c.String("name")
-	return &fleet{name, client, promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name), output == "json"}, nil
+	return &fleet{name, client, promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name), asJSON}, nil
 }
 
 func (f *fleet) close() { f.client.Close() }

@@ -35,12 +35,12 @@ type validateReport struct {
 }
 
 func validateAction(c *cli.Context, io streams) error {
-	output := c.String("output")
-	switch {
-	case c.NArg() != 1:
+	if c.NArg() != 1 {
 		return usagef("see: shadowlimit validate --help", "validate needs one file, got %d", c.NArg())
-	case output != "json" && output != "text":
-		return usagef("see: shadowlimit validate --help", "-o %s: want text or json", output)
+	}
+	asJSON, err := wantsJSON(c)
+	if err != nil {
+		return err
 	}
 	file := c.Args().First()
 	set, err := policies.LoadFile(file)
@@ -48,7 +48,7 @@ func validateAction(c *cli.Context, io streams) error {
 	if err != nil && !errors.As(err, &problems) {
 		return fmt.Errorf("%s: %w", file, reason(err))
 	}
-	if output == "json" {
+	if asJSON {
 		report := validateReport{File: file, Valid: err == nil, Problems: []policies.Problem{}}
 		if problems != nil {
 			report.Problems = problems.List

@@ -1,0 +1,67 @@
+package policies
+
+import (
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Explanation is what one request would be charged, and why not more. Its JSON
+// form is the command line's contract.
+type Explanation struct {
+	Charges []ExplainedCharge `json:"charges"`
+	Skipped []Skipped         `json:"skipped"`
+}
+
+// ExplainedCharge is the charge of one policy.
+type ExplainedCharge struct {
+	Policy        string         `json:"policy"`
+	Key           string         `json:"key"`
+	Cost          int64          `json:"cost"`
+	Authoritative ExplainedSide  `json:"authoritative"`
+	Candidate     *ExplainedSide `json:"candidate"`
+}
+
+// ExplainedSide is a side with its limit for the request.
+type ExplainedSide struct {
+	Algorithm string `json:"algorithm"` // or the name of the user's own limiter
+	Limit     int64  `json:"limit"`
+	Window    string `json:"window"`
+	Burst     int64  `json:"burst"`
+}
+
+// Skipped is a policy that does not charge the request.
+type Skipped struct {
+	Policy string `json:"policy"`
+	Reason string `json:"reason"`
+}
+
+// Explain says what the set charges a request.
+func (s *Set) Explain(r *Request) Explanation {
+	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}}
+	for _, p := range s.Policies {
+		c, matches, err := p.Charge(r)
+		switch {
+		case err != nil:
+			e.Skipped = append(e.Skipped, Skipped{p.Name, strings.TrimPrefix(err.Error(), "policies: ")})
+		case !matches:
+			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
+		default:
+			charge := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Authoritative: explainSide(p.Sides[0], c.Sides[0])}
+			if p.Sides[algorithms.Candidate] != nil {
+				side := explainSide(p.Sides[algorithms.Candidate], c.Sides[algorithms.Candidate])
+				charge.Candidate = &side
+			}
+			e.Charges = append(e.Charges, charge)
+		}
+	}
+	return e
+}
+
+func explainSide(s *Side, charged algorithms.Side) ExplainedSide {
+	out := ExplainedSide{Algorithm: s.Name(), Limit: charged.Limit.Requests, Burst: charged.Limit.Burst}
+	if charged.Limit.Window > 0 {
+		out.Window = algorithms.FormatWindow(charged.Limit.Window)
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package policies
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// requestText is a request as people write it.
+type requestText struct {
+	Method  string                `json:"method"`
+	Path    string                `json:"path"`
+	Route   string                `json:"route"`
+	Host    string                `json:"host"`
+	Query   map[string]textOrList `json:"query"`
+	Headers map[string]textOrList `json:"headers"`
+	IP      string                `json:"ip"`
+	User    string                `json:"user"`
+	Claims  map[string]any        `json:"claims"`
+	Size    int64                 `json:"size"`
+	Time    time.Time             `json:"time"`
+}
+
+// textOrList is one value or several.
+type textOrList []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *textOrList) UnmarshalJSON(data []byte) error {
+	var one string
+	if err := json.Unmarshal(data, &one); err == nil {
+		*t = []string{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(t))
+}
+
+// ParseRequest reads a request written as JSON: an object with any of method, path,
+// route, host, query, headers, ip, user, claims, size and time (RFC 3339). Query
+// and headers are objects of names to a text or a list of texts.
+func ParseRequest(text []byte) (*Request, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var t requestText
+	if err := decoder.Decode(&t); err != nil {
+		return nil, fmt.Errorf("policies: request: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("policies: request: more than one object")
+	}
+	r := &Request{
+		Method: t.Method, Path: t.Path, Route: t.Route, Host: t.Host, RawQuery: encode(t.Query),
+		IP: t.IP, User: t.User, Claims: t.Claims, Size: t.Size, Time: t.Time, Headers: http.Header{},
+	}
+	for name, values := range t.Headers {
+		for _, v := range values {
+			r.Headers.Add(name, v)
+		}
+	}
+	return r, nil
+}
+
+func encode(query map[string]textOrList) string {
+	values := url.Values{}
+	for name, list := range query {
+		values[name] = list
+	}
+	return values.Encode()
+}
