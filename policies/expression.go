@@ -15,6 +15,8 @@ type expression struct {
 	source  string
 	result  *cel.Type
 	program cel.Program
+	inputs  inputs
+	filters []filter // that it implies as a condition
 }
 
 // compile compiles the expression of a scalar node, which must be of one of the
@@ -46,7 +48,11 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 		d.fail(n, "%s: %v", what, err)
 		return nil
 	}
-	return &expression{n.Value, ast.OutputType(), program}
+	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.declared)}
+	if x.result.IsExactType(cel.BoolType) {
+		x.filters = filtersOf(ast)
+	}
+	return x
 }
 
 func oneOf(t *cel.Type, types []*cel.Type) bool {

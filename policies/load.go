@@ -41,7 +41,7 @@ func Load(name string, text []byte) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policies: load %s: %w", name, err)
 	}
-	d := &document{Problems{File: name}}
+	d := &document{Problems: Problems{File: name}, identified: usesUsers.Match(text)}
 	set := &Set{}
 	if root := d.parse(text); root != nil {
 		d.set(env, root, set)
@@ -53,6 +53,9 @@ func Load(name string, text []byte) (*Set, error) {
 	set.Warnings = d.List
 	return set, nil
 }
+
+// usesUsers finds files that know users, for the warning about address-only keys.
+var usesUsers = regexp.MustCompile(`request\.(user|claims)\b`)
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
@@ -108,7 +111,11 @@ func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, var
 		d.fail(n, "policies: want at least one")
 	}
 	seen := map[string]bool{}
-	for _, item := range items {
+	keys := make([]*yaml.Node, len(items))
+	for i, item := range items {
+		nodes := map[string]*yaml.Node{}
+		d.note(item, nodes)
+		keys[i] = nodes["key"]
 		p := d.policy(env, item, promotion)
 		p.variables = variables
 		if seen[p.Name] && p.Name != "" {
@@ -116,5 +123,8 @@ func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, var
 		}
 		seen[p.Name] = true
 		into.Policies = append(into.Policies, p)
+	}
+	if !d.Failed() {
+		d.lintAddresses(into.Policies, keys)
 	}
 }

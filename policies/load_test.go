@@ -320,3 +320,81 @@ func TestDearExpressionsAreRefused(t *testing.T) {
 		t.Errorf("a loop over a claim: %v", err)
 	}
 }
+
+func TestWarnings(t *testing.T) {
+	tests := []struct {
+		name, text string
+		line       int
+		want       string // "" if nothing is to be warned of
+	}{
+		{"nothing", onePolicy("key: request.user"), 0, ""},
+		{"a raw path", onePolicy("key: [request.user, request.path]"), 5, "key: request.path has ever new values"},
+		{"a request id through a variable", "variables: {id: 'request.headers[\"x-request-id\"]'}\n" + onePolicy("key: variables.id"), 6, `request.headers["x-request-id"] has ever new values`},
+		{"the time", onePolicy("key: string(request.time)"), 5, "request.time has ever new values"},
+		{"an address where a user is known", onePolicy("key: request.ip\n    when: request.path != '/' + request.user"), 0, ""},
+		{"an address beside claims in a cost", onePolicy("key: request.ip\n    cost: size(request.claims)"), 5, "the address alone"},
+		{"a condition that contradicts itself", onePolicy("key: request.user\n    when: request.method == 'GET' && request.method in ['PUT', 'POST']"), 6, "no request can match"},
+		{"prefixes that contradict", onePolicy("key: request.user\n    when: request.route.startsWith('/a') && request.route == '/b'"), 6, "no request can match"},
+		{"prefixes that agree", onePolicy("key: request.user\n    when: request.route.startsWith('/a') && '/ab' == request.route"), 0, ""},
+		{"false", onePolicy("key: request.user\n    when: 'false'"), 6, "no request can match"},
+		{"the same twice", strings.Replace(onePolicy("key: request.user"), "gcra, limit: 10", "fixed_window, id: b, limit: 10", 1), 7, "the candidate is the authoritative"},
+		{"long aligned windows", strings.Replace(onePolicy("key: request.user"), "candidate: {algorithm: gcra, limit: 10, window: 1m", "candidate: {algorithm: fixed_window, id: b, limit: 10, window: 1h", 1), 7, "windows of 1h are aligned"},
+		{"a limit by what is no part of the key", strings.Replace(onePolicy("key: request.user"), "gcra, limit: 10", "gcra, limit: 'size(request.host)'", 1), 7, "the limit depends on request.host"},
+		{"a limit by the key", strings.Replace(onePolicy("key: request.user"), "gcra, limit: 10", "gcra, limit: 'size(request.user)'", 1), 0, ""},
+	}
+	for _, tt := range tests {
+		warnings := load(t, tt.text).Warnings
+		switch {
+		case tt.want == "" && len(warnings) > 0:
+			t.Errorf("%s: warned of %v", tt.name, warnings)
+		case tt.want != "" && (len(warnings) != 1 || warnings[0].Line != tt.line || !strings.Contains(warnings[0].Message, tt.want)):
+			t.Errorf("%s: warnings %v, want line %d: %s", tt.name, warnings, tt.line, tt.want)
+		}
+	}
+}
+
+// What filters say of a condition is what CEL says of it.
+func TestFiltersAgreeWithCEL(t *testing.T) {
+	conditions := []string{
+		"request.method == 'GET'", "'GET' == request.method", "request.method in ['GET', 'PUT']", "request.route.startsWith('/v1')",
+		"request.method == 'GET' && request.route.startsWith('/v1/') && request.host != 'x'", "request.method == 'GET' || request.host == 'a'",
+		"!(request.method == 'GET')", "request.method == 'GET' && request.headers['none'] == 'x'", "request.path in []",
+		"(request.method == 'GET') == (request.host == 'a')",
+	}
+	for _, condition := range conditions {
+		// The same condition where no filter can be found in it.
+		hidden := load(t, onePolicy("key: request.user\n    when: \"("+condition+") ? true : false\"")).Policies[0]
+		plain := load(t, onePolicy("key: request.user\n    when: \""+condition+"\"")).Policies[0]
+		for _, method := range []string{"GET", "PUT", ""} {
+			for _, route := range []string{"/v1/a", "/v1", "/v2"} {
+				for _, host := range []string{"a", "x"} {
+					r := &policies.Request{Method: method, Route: route, Path: route, Host: host}
+					_, want, wantErr := hidden.Charge(r)
+					_, got, gotErr := plain.Charge(r)
+					if got != want || gotErr != nil && wantErr == nil {
+						t.Errorf("%s of %s %s %s: %v %v, want %v %v", condition, method, route, host, got, gotErr, want, wantErr)
+					}
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkManyPolicies(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		text := "version: 1\nname: a\npolicies:\n"
+		for i := range n {
+			text += fmt.Sprintf("  - {name: p%d, when: \"request.method == 'POST' && request.route == '/r%d'\", key: request.user, authoritative: {algorithm: gcra, limit: 1, window: 1m}}\n", i, i)
+		}
+		set := load(b, text)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := &policies.Request{Method: "POST", Route: "/r0", User: "alice"}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, p := range set.Policies {
+					p.Charge(r)
+				}
+			}
+		})
+	}
+}

@@ -122,6 +122,7 @@ func (d *document) variables(env *cel.Env, n *yaml.Node) (*cel.Env, []*variable)
 			continue
 		}
 		list = append(list, &variable{full, x})
+		d.declared = list
 		env = d.extend(env, name, cel.Variable(full, x.result))
 	}
 	return env, list

@@ -30,6 +30,7 @@ type Policy struct {
 	Promotion      Promotion
 
 	when      *expression // nil: always
+	filters   []filter    // must hold before when is worth asking
 	key       key
 	cost      number
 	variables []*variable
@@ -38,6 +39,8 @@ type Policy struct {
 // policy reads one policy. Its promotion starts from the file's.
 func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Policy {
 	p := &Policy{OnStoreFailure: FailLocal, cost: number{constant: 1}, Promotion: promotion}
+	nodes := map[string]*yaml.Node{}
+	d.note(n, nodes)
 	d.mapping(n, "a policy", map[string]field{
 		"name":             {read: d.name("name", &p.Name), required: true},
 		"when":             {read: func(n *yaml.Node) { p.when = d.compile(env, n, "when", cel.BoolType) }},
@@ -48,13 +51,27 @@ func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Poli
 		"on_store_failure": {read: d.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
 		"promotion":        {read: d.promotion(&p.Promotion)},
 	})
+	if p.when != nil {
+		p.filters = p.when.filters
+	}
 	a, c := p.Sides[0], p.Sides[1]
 	if a != nil && c != nil && !a.Foreign() && !c.Foreign() {
 		if err := (&algorithms.Charge{Sides: [2]algorithms.Side{a.bare(), c.bare()}}).CheckSides(); err != nil {
 			d.fail(n, "both sides of %s have the id %q: give one of them another \"id\", for it names their state", p.Name, a.bare().Name())
 		}
 	}
+	d.lint(p, nodes)
 	return p
+}
+
+// note keeps where a policy's fields stand.
+func (d *document) note(n *yaml.Node, into map[string]*yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		into[n.Content[i].Value] = n.Content[i+1]
+	}
 }
 
 // bare is the side without its limit.
@@ -94,6 +111,11 @@ func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err erro
 func (p *Policy) matches(r *Request) (bool, error) {
 	if p.when == nil {
 		return true, nil
+	}
+	for i := range p.filters {
+		if !p.filters[i].holds(r) {
+			return false, nil
+		}
 	}
 	v, err := p.when.eval(r)
 	if err != nil {

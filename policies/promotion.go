@@ -31,7 +31,7 @@ func (d *document) promotion(into *Promotion) func(*yaml.Node) {
 			"newly_denied":    {read: d.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: d.fraction("newly_allowed", &into.NewlyAllowed)},
 			"block":           {read: d.minutes("block", &into.Block)},
-			"soak":            {read: d.minutes("soak", &into.Soak)},
+			"soak":            {read: d.soak(&into.Soak)},
 			"dwell":           {read: d.minutes("dwell", &into.Dwell)},
 			"min_denials":     {read: d.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: d.count("min_denied_keys", &into.MinDeniedKeys, 1)},
@@ -39,6 +39,18 @@ func (d *document) promotion(into *Promotion) func(*yaml.Node) {
 			"change_window":   {read: d.changeWindow(into)},
 			"expected":        {read: d.unbuilt("expected")},
 		})
+	}
+}
+
+// maxSoak is what the evidence that is kept, 32 days, suffices for: strikes ask for
+// up to three times the soak.
+const maxSoak = 10 * 24 * time.Hour
+
+func (d *document) soak(into *time.Duration) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if d.minutes("soak", into)(n); *into > maxSoak {
+			d.fail(n, "soak: want at most 10d, for evidence is kept for 32 days and strikes ask for three times the soak")
+		}
 	}
 }
 

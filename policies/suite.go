@@ -66,7 +66,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("policies: test: %w", err)
 	}
-	s := &suite{document: &document{Problems{File: name}}, report: &SuiteReport{File: name, Failures: []Problem{}}, cover: map[string]*Coverage{}}
+	s := &suite{document: &document{Problems: Problems{File: name}}, report: &SuiteReport{File: name, Failures: []Problem{}}, cover: map[string]*Coverage{}}
 	var tests *yaml.Node
 	if root := s.parse(text); root != nil {
 		s.mapping(root, "the file", map[string]field{

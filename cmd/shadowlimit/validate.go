@@ -52,6 +52,8 @@ func validateAction(c *cli.Context, io streams) error {
 		report := validateReport{File: file, Valid: err == nil, Problems: []policies.Problem{}}
 		if problems != nil {
 			report.Problems = problems.List
+		} else {
+			report.Problems = append(report.Problems, set.Warnings...)
 		}
 		if err := writeJSON(io.out, report); err != nil {
 			return err
@@ -69,6 +71,9 @@ func validateAction(c *cli.Context, io streams) error {
 
 // describe says what a valid file holds.
 func describe(out io.Writer, file string, set *policies.Set) {
+	for _, w := range set.Warnings {
+		fmt.Fprintln(out, (&policies.Problems{File: file}).Describe(w))
+	}
 	fmt.Fprintf(out, "%s: valid, %s for %s\n", file, plural(len(set.Policies)), set.Name)
 	for _, p := range set.Policies {
 		fmt.Fprintf(out, "  %s, epoch %s\n", p.Name, p.Epoch())

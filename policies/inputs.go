@@ -1,0 +1,67 @@
+package policies
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+)
+
+// inputs are what an expression reads of a request: request.path, or
+// request.headers["x-tenant"]. Variables are resolved into what they read.
+type inputs map[string]bool
+
+// inputsOf returns what an expression reads.
+func inputsOf(expression *cel.Ast, variables []*variable) inputs {
+	in := inputs{}
+	ast.PostOrderVisit(expression.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.IdentKind:
+			in.read(e.AsIdent(), variables)
+		case ast.CallKind:
+			in.index(e.AsCall())
+		}
+	}))
+	in.narrow()
+	return in
+}
+
+func (in inputs) read(name string, variables []*variable) {
+	if strings.HasPrefix(name, "request.") {
+		in[name] = true
+		return
+	}
+	for _, v := range variables {
+		if v.name == name {
+			maps.Copy(in, v.inputs)
+		}
+	}
+}
+
+// index notes which entry of a map is read, if that is written there.
+func (in inputs) index(call ast.CallExpr) {
+	switch call.FunctionName() {
+	case operators.Index, operators.OptIndex:
+	default:
+		return
+	}
+	args := call.Args()
+	if key := texts(args[1]); len(key) == 1 && args[0].Kind() == ast.IdentKind && strings.HasPrefix(args[0].AsIdent(), "request.") {
+		in[args[0].AsIdent()+`["`+key[0]+`"]`] = true
+	}
+}
+
+// narrow drops a map as a whole where it is its entries that are read.
+func (in inputs) narrow() {
+	for name := range in {
+		if base, _, entry := strings.Cut(name, "["); entry {
+			delete(in, base)
+		}
+	}
+}
+
+// sorted returns the inputs in order.
+func (in inputs) sorted() []string { return slices.Sorted(maps.Keys(in)) }

@@ -1,0 +1,130 @@
+package policies
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// warn notes a warning at a node.
+func (d *document) warn(n *yaml.Node, format string, args ...any) {
+	if n == nil {
+		return
+	}
+	d.List = append(d.List, Problem{SeverityWarning, n.Line, n.Column, fmt.Sprintf(format, args...)})
+}
+
+// lint warns of what is allowed and seldom meant. nodes are the policy's fields.
+func (d *document) lint(p *Policy, nodes map[string]*yaml.Node) {
+	if d.Failed() {
+		return
+	}
+	d.lintKey(p, nodes["key"])
+	d.lintCondition(p, nodes["when"])
+	d.lintLimits(p, nodes)
+	candidate := p.Sides[algorithms.Candidate]
+	if candidate == nil {
+		return
+	}
+	if _, aligned := candidate.Algorithm.(algorithms.FixedWindow); aligned && candidate.window > time.Minute {
+		d.warn(nodes["candidate"], "windows of %s are aligned: every key is reset in the same instant, and clients come back all at once; take sliding_window_counter or fixed_window_anchored", algorithms.FormatWindow(candidate.window))
+	}
+	if authoritative := p.Sides[algorithms.Authoritative]; authoritative.sameAs(candidate) {
+		d.warn(nodes["candidate"], "the candidate is the authoritative: they can never differ; change one, or leave the candidate out")
+	}
+}
+
+// sameAs reports whether two sides decide alike whatever their ids.
+func (s *Side) sameAs(other *Side) bool {
+	a, b := *s, *other
+	a.ID, b.ID = "", ""
+	return a.identity() == b.identity()
+}
+
+// endless are inputs with ever new values: each makes a key of its own, which
+// limits nobody.
+var endless = map[string]string{
+	"request.path":  "take request.route, the template",
+	"request.query": "leave it out",
+	"request.time":  "leave it out",
+	"request.size":  "leave it out, or make it the cost",
+}
+
+// endlessHeaders are those of them that headers carry.
+var endlessHeaders = []string{"x-request-id", "x-correlation-id", "x-trace-id", "traceparent", "x-amzn-trace-id", "user-agent", "date", "referer", "cookie"}
+
+func (d *document) lintKey(p *Policy, n *yaml.Node) {
+	read := inputs{}
+	for _, x := range p.key {
+		for name := range x.inputs {
+			read[name] = true
+		}
+	}
+	for _, name := range read.sorted() {
+		remedy, bad := endless[name]
+		for _, header := range endlessHeaders {
+			if name == `request.headers["`+header+`"]` {
+				remedy, bad = "take what says who the client is", true
+			}
+		}
+		if bad {
+			d.warn(n, "key: %s has ever new values, and each has a budget of its own: nobody is limited, and memory fills; %s", name, remedy)
+		}
+	}
+}
+
+// lintAddresses warns of keys that are an address alone in a file that knows users,
+// unless a policy of it limits users, too, or the condition has looked at the user.
+func (d *document) lintAddresses(list []*Policy, keys []*yaml.Node) {
+	knowsUsers := func(in inputs) bool { return in["request.user"] || in["request.claims"] }
+	for _, p := range list {
+		if slices.ContainsFunc(p.key, func(x *expression) bool { return knowsUsers(x.inputs) }) {
+			return
+		}
+	}
+	for i, p := range list {
+		addressOnly := len(p.key) == 1 && len(p.key[0].inputs) == 1 && p.key[0].inputs["request.ip"]
+		if addressOnly && d.identified && (p.when == nil || !knowsUsers(p.when.inputs)) {
+			d.warn(keys[i], "key: the address alone: all behind one address share a budget, and one user with many addresses has many; the file knows users, so take request.user where there is one")
+		}
+	}
+}
+
+func (d *document) lintCondition(p *Policy, n *yaml.Node) {
+	if p.when == nil {
+		return
+	}
+	if strings.TrimSpace(p.when.source) == "false" || contradict(p.filters) {
+		d.warn(n, "when: no request can match: the policy is never charged")
+	}
+}
+
+// lintLimits warns where one key can have two limits.
+func (d *document) lintLimits(p *Policy, nodes map[string]*yaml.Node) {
+	key := inputs{}
+	for _, x := range p.key {
+		for name := range x.inputs {
+			key[name] = true
+		}
+	}
+	for role, side := range p.Sides {
+		if side == nil {
+			continue
+		}
+		for _, x := range []*expression{side.limit.expression, side.burst.expression} {
+			if x == nil {
+				continue
+			}
+			missing := slices.DeleteFunc(x.inputs.sorted(), func(name string) bool { return key[name] })
+			if len(missing) > 0 {
+				d.warn(nodes[algorithms.Role(role).String()], "the limit depends on %s, which is not part of the key: requests of one key with different limits share one budget, and either limit may rule; add it to the key", strings.Join(missing, " and "))
+				return
+			}
+		}
+	}
+}
