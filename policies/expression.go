@@ -17,6 +17,7 @@ type expression struct {
 	program cel.Program
 	inputs  inputs
 	filters []filter // that it implies as a condition
+	whole   bool     // and they are all of it
 }
 
 // compile compiles the expression of a scalar node, which must be of one of the
@@ -50,7 +51,7 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 	}
 	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.declared)}
 	if x.result.IsExactType(cel.BoolType) {
-		x.filters = filtersOf(ast)
+		x.filters, x.whole = filtersOf(ast)
 	}
 	return x
 }

@@ -43,12 +43,14 @@ func (f *filter) holds(r *Request) bool {
 	return strings.HasPrefix(value, f.texts[0])
 }
 
-// filtersOf returns the filters that a condition implies.
-func filtersOf(condition *cel.Ast) []filter {
-	var list []filter
+// filtersOf returns the filters that a condition implies, and whether they are all
+// there is to it.
+func filtersOf(condition *cel.Ast) (list []filter, whole bool) {
+	whole = true
 	var walk func(ast.Expr)
 	walk = func(e ast.Expr) {
 		if e.Kind() != ast.CallKind {
+			whole = false
 			return
 		}
 		call := e.AsCall()
@@ -58,12 +60,15 @@ func filtersOf(condition *cel.Ast) []filter {
 			}
 			return
 		}
-		if f, ok := filterOf(call); ok {
-			list = append(list, f)
+		f, ok := filterOf(call)
+		if !ok {
+			whole = false
+			return
 		}
+		list = append(list, f)
 	}
 	walk(condition.NativeRep().Expr())
-	return list
+	return list, whole
 }
 
 // filterOf reads field == text, text == field, field in [texts] and

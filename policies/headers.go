@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -19,14 +20,36 @@ var _ traits.Mapper = headers{}
 // Find implements traits.Mapper.
 func (m headers) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
-	if !ok || string(name) != strings.ToLower(string(name)) {
+	if !ok {
 		return nil, false
 	}
-	values := m.h[http.CanonicalHeaderKey(string(name))]
+	values := m.h[canonical(string(name))]
 	if len(values) == 0 {
 		return nil, false
 	}
 	return types.String(joined(values)), true
+}
+
+// canonicalNames are those of the headers that loaded files name.
+var canonicalNames sync.Map
+
+// learnHeader prepares for a header that an expression names.
+func learnHeader(name string) { canonicalNames.Store(name, canonicalName(name)) }
+
+func canonical(name string) string {
+	if known, ok := canonicalNames.Load(name); ok {
+		return known.(string)
+	}
+	return canonicalName(name)
+}
+
+// canonicalName returns the name as http.Header has it, "" for one that is not in
+// lower case, for that is how expressions name headers.
+func canonicalName(name string) string {
+	if name != strings.ToLower(name) {
+		return ""
+	}
+	return http.CanonicalHeaderKey(name)
 }
 
 // Get implements traits.Indexer.

@@ -51,6 +51,9 @@ func (in inputs) index(call ast.CallExpr) {
 	args := call.Args()
 	if key := texts(args[1]); len(key) == 1 && args[0].Kind() == ast.IdentKind && strings.HasPrefix(args[0].AsIdent(), "request.") {
 		in[args[0].AsIdent()+`["`+key[0]+`"]`] = true
+		if args[0].AsIdent() == "request.headers" {
+			learnHeader(key[0])
+		}
 	}
 }
 

@@ -42,23 +42,32 @@ func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
 // value returns the key for a request. Parts are joined by '|', with '|' and '\'
 // escaped by '\', so distinct lists make distinct keys.
 func (k key) value(r *Request) (string, error) {
+	if len(k) == 1 {
+		part, err := k[0].part(r)
+		return BoundedKey(part), err
+	}
 	parts := make([]string, len(k))
 	for i, x := range k {
-		v, err := x.eval(r)
+		part, err := x.part(r)
 		if err != nil {
 			return "", err
 		}
-		if parts[i], err = keyText(v); err != nil {
-			return "", fmt.Errorf("policies: key %s: %w", x.source, err)
-		}
-	}
-	if len(parts) == 1 {
-		return BoundedKey(parts[0]), nil
-	}
-	for i, part := range parts {
 		parts[i] = escaper.Replace(part)
 	}
 	return BoundedKey(strings.Join(parts, "|")), nil
+}
+
+// part returns one part of a key.
+func (x *expression) part(r *Request) (string, error) {
+	v, err := x.eval(r)
+	if err != nil {
+		return "", err
+	}
+	text, err := keyText(v)
+	if err != nil {
+		return "", fmt.Errorf("policies: key %s: %w", x.source, err)
+	}
+	return text, nil
 }
 
 var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)

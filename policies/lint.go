@@ -99,7 +99,7 @@ func (d *document) lintCondition(p *Policy, n *yaml.Node) {
 	if p.when == nil {
 		return
 	}
-	if strings.TrimSpace(p.when.source) == "false" || contradict(p.filters) {
+	if strings.TrimSpace(p.when.source) == "false" || contradict(p.when.filters) {
 		d.warn(n, "when: no request can match: the policy is never charged")
 	}
 }

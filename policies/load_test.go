@@ -1,13 +1,14 @@
 package policies_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -169,69 +170,6 @@ func onePolicy(fields string) string {
 		"    authoritative: {algorithm: fixed_window, limit: 10, window: 1m}\n    candidate: {algorithm: gcra, limit: 10, window: 1m}\n"
 }
 
-func TestBadFiles(t *testing.T) {
-	tests := []struct {
-		name, text   string
-		line, column int
-		want         string
-	}{
-		{"empty", "", 1, 1, "the file is empty"},
-		{"not YAML", "version: 1\n  name: [", 2, 1, "not YAML"},
-		{"a list", "- version: 1", 1, 1, "the file: want a mapping"},
-		{"two documents", "version: 1\n---\nversion: 1", 2, 1, "a second document"},
-		{"unknown field", "version: 1\nname: a\npolcies: []\n", 3, 1, `the file has no field "polcies": did you mean policies?`},
-		{"duplicate field", "version: 1\nname: a\nname: b\n", 3, 1, `the file has "name" twice`},
-		{"no policies", "version: 1\nname: a\n", 1, 1, `the file needs "policies"`},
-		{"no policy in the list", "version: 1\nname: a\npolicies: []\n", 3, 11, "want at least one"},
-		{"version", "version: 2\nname: a\npolicies: []\n", 1, 10, "version: want 1"},
-		{"name", "version: 1\nname: a:b\npolicies: []\n", 2, 7, "name: want 1 to 100 letters"},
-		{"two of one name", onePolicy("key: request.ip") + strings.TrimPrefix(onePolicy("key: request.ip"), "version: 1\nname: test\npolicies:\n"), 8, 5, `two policies are named "p"`},
-		{"no key", "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {algorithm: gcra, limit: 1, window: 1m}\n", 4, 5, `a policy needs "key"`},
-		{"typing error in a name", onePolicy("key: request.methodd"), 5, 10, "there is no request.methodd: did you mean request.method?"},
-		{"second line of a block", onePolicy("when: |\n      request.method == 'GET' &&\n      request.size == 'x'\n    key: request.ip"), 7, 20, "found no matching overload"},
-		{"in quotes", onePolicy("key: 'request.ip + 1'"), 5, 22, "found no matching overload"},
-		{"wrong type", onePolicy("when: request.path\n    key: request.ip"), 5, 11, "of type string: want bool"},
-		{"cost of no number", onePolicy("cost: request.ip\n    key: request.ip"), 5, 11, "of type string: want int"},
-		{"negative cost", onePolicy("cost: -1\n    key: request.ip"), 5, 11, "cost: want a whole number, at least 0"},
-		{"key of a wrong type", onePolicy("key: request.headers"), 5, 10, "want string or int"},
-		{"empty key list", onePolicy("key: []"), 5, 10, "at least one expression"},
-		{"bad element of a key", onePolicy("key: [request.ip, request.nope]"), 5, 23, "there is no request.nope: the names are request.method"},
-		{"loops in loops", onePolicy("when: '[1].all(a, [1].all(b, [1].all(c, a == b)))'\n    key: request.ip"), 5, 0, "comprehension exceeds nesting limit"},
-		{"store failure", onePolicy("key: request.ip\n    on_store_failure: panic"), 6, 23, "want local or allow or deny"},
-		{"threshold without a sign", onePolicy("key: request.ip\n    promotion: {divergence: 0.02}"), 6, 29, "want a percentage"},
-		{"threshold of everything", onePolicy("key: request.ip\n    promotion: {newly_denied: 100%}"), 6, 31, "below 100%"},
-		{"falling canary", onePolicy("key: request.ip\n    promotion: {canary: [10%, 5%]}"), 6, 31, "rising percentages"},
-		{"seconds of soak", onePolicy("key: request.ip\n    promotion: {soak: 90s}"), 6, 23, "whole minutes"},
-		{"mode", onePolicy("key: request.ip\n    promotion: {mode: auto}"), 6, 23, "want manual or automatic"},
-		{"zone", onePolicy("key: request.ip\n    promotion: {change_window: {days: [mon], from: '9:00', to: '10:00', zone: Mars}}"), 6, 79, `no time zone "Mars"`},
-		{"what is not built", onePolicy("key: request.ip\n    promotion: {expected: [{when: 'true'}]}"), 6, 27, "not available in this version"},
-		{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 20, `no algorithm "gcrra"`},
-		{"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"), 5, 20, "too fine to be exact"},
-		{"burst of a window", side("algorithm: fixed_window, limit: 1, window: 1m, burst: 2"), 5, 20, "burst belongs to buckets"},
-		{"no window", side("algorithm: gcra, limit: 1"), 5, 20, "gcra needs a window"},
-		{"no limit", side("algorithm: gcra, window: 1m"), 5, 20, "gcra needs a limit"},
-		{"neither", side("limit: 1, window: 1m"), 5, 20, "either an algorithm or a limiter"},
-		{"same id", onePolicy("key: request.ip\n    candidate: {algorithm: fixed_window, limit: 2, window: 1m}\n#"), 4, 5, `both sides of p have the id "fixed_window"`},
-		{"data of mixed types", "data: {a: [1, x]}\n" + onePolicy("key: request.ip"), 1, 15, "values of one type"},
-		{"variable before its declaration", "variables: {a: variables.b, b: request.ip}\n" + onePolicy("key: variables.a"), 1, 16, "there is no variables.b"},
-	}
-	for _, tt := range tests {
-		_, err := policies.Load("p.yaml", []byte(tt.text))
-		var problems *policies.Problems
-		if !errors.As(err, &problems) {
-			t.Errorf("%s: error %v, want problems", tt.name, err)
-			continue
-		}
-		found := false
-		for _, p := range problems.List {
-			found = found || p.Line == tt.line && (tt.column == 0 || p.Column == tt.column) && strings.Contains(p.Message, tt.want)
-		}
-		if !found {
-			t.Errorf("%s: want %d:%d: ... %s, got\n%v", tt.name, tt.line, tt.column, tt.want, err)
-		}
-	}
-}
-
 func side(fields string) string {
 	return "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {" + fields + "}\n    key: request.ip\n"
 }
@@ -380,21 +318,24 @@ func TestFiltersAgreeWithCEL(t *testing.T) {
 	}
 }
 
-func BenchmarkManyPolicies(b *testing.B) {
-	for _, n := range []int{1, 100} {
-		text := "version: 1\nname: a\npolicies:\n"
-		for i := range n {
-			text += fmt.Sprintf("  - {name: p%d, when: \"request.method == 'POST' && request.route == '/r%d'\", key: request.user, authoritative: {algorithm: gcra, limit: 1, window: 1m}}\n", i, i)
+// Distinct tuples make distinct keys, whatever is in them.
+func TestKeysOfTuplesNeverCollide(t *testing.T) {
+	p := load(t, onePolicy("key: [request.user, request.host, request.method]")).Policies[0]
+	part := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.SampledFrom([]rune{'|', '\\', '#', 0, 'a', 'é'}), 0, 5, -1), rapid.Just(""), rapid.Just(strings.Repeat("x", 300)))
+	rapid.Check(t, func(t *rapid.T) {
+		tuple := func(name string) [3]string {
+			return [3]string{part.Draw(t, name), part.Draw(t, name), part.Draw(t, name)}
 		}
-		set := load(b, text)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r := &policies.Request{Method: "POST", Route: "/r0", User: "alice"}
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, p := range set.Policies {
-					p.Charge(r)
-				}
+		key := func(tuple [3]string) string {
+			c, _, err := p.Charge(&policies.Request{User: tuple[0], Host: tuple[1], Method: tuple[2]})
+			if err != nil || len(c.Key) > 256 {
+				t.Fatalf("%q: key of %d bytes, %v", tuple, len(c.Key), err)
 			}
-		})
-	}
+			return c.Key
+		}
+		a, b := tuple("a"), tuple("b")
+		if (a == b) != (key(a) == key(b)) {
+			t.Fatalf("%q and %q have the keys %q and %q", a, b, key(a), key(b))
+		}
+	})
 }

@@ -30,7 +30,6 @@ type Policy struct {
 	Promotion      Promotion
 
 	when      *expression // nil: always
-	filters   []filter    // must hold before when is worth asking
 	key       key
 	cost      number
 	variables []*variable
@@ -51,9 +50,6 @@ func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Poli
 		"on_store_failure": {read: d.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
 		"promotion":        {read: d.promotion(&p.Promotion)},
 	})
-	if p.when != nil {
-		p.filters = p.when.filters
-	}
 	a, c := p.Sides[0], p.Sides[1]
 	if a != nil && c != nil && !a.Foreign() && !c.Foreign() {
 		if err := (&algorithms.Charge{Sides: [2]algorithms.Side{a.bare(), c.bare()}}).CheckSides(); err != nil {
@@ -112,10 +108,13 @@ func (p *Policy) matches(r *Request) (bool, error) {
 	if p.when == nil {
 		return true, nil
 	}
-	for i := range p.filters {
-		if !p.filters[i].holds(r) {
+	for i := range p.when.filters {
+		if !p.when.filters[i].holds(r) {
 			return false, nil
 		}
+	}
+	if p.when.whole {
+		return true, nil
 	}
 	v, err := p.when.eval(r)
 	if err != nil {
