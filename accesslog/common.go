@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -18,12 +19,46 @@ var (
 
 // commonParser reads host ident user [time] "request" status; what follows does
 // not matter, so a line of a combined log may end in its agent.
-func commonParser() parser {
+func commonParser(requests bool) parser {
 	var clock stamps
 	return func(line []byte) (Event, error) {
-		event, _, err := clock.event(line)
+		event, rest, err := clock.event(line)
+		if err == nil && requests {
+			event.source = newCommonLine(line[:len(line)-len(rest)], rest)
+		}
 		return event, err
 	}
+}
+
+// commonLine are the fields of a line.
+type commonLine map[string]string
+
+// newCommonLine reads the line up to its status, and what follows that.
+func newCommonLine(head, rest []byte) commonLine {
+	l := commonLine{}
+	host, after, _ := strings.Cut(string(head), " ")
+	l["ip"] = host
+	before, request, _ := strings.Cut(after, "] \"")
+	if names := strings.Fields(before); len(names) >= 3 && names[1] != "-" {
+		l["user"] = names[1]
+	}
+	request = request[:max(0, strings.LastIndexByte(request, '"'))]
+	if words := strings.Fields(request); len(words) >= 2 {
+		l["method"] = words[0]
+		l["path"], l["query"], _ = strings.Cut(words[1], "?")
+	}
+	quoted := strings.Split(string(rest), "\"")
+	for i, name := range map[int]string{1: "headers.referer", 3: "headers.user-agent"} {
+		if i < len(quoted) && quoted[i] != "-" {
+			l[name] = quoted[i]
+		}
+	}
+	return l
+}
+
+func (l commonLine) text(name string) (string, bool) {
+	v, ok := l[name]
+	return v, ok
 }
 
 // event returns the event of a line and what follows the status.

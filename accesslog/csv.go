@@ -10,7 +10,7 @@ import (
 )
 
 // csvParser reads the header line and returns the parser of the others.
-func csvParser(lines *lineReader, fields Fields) (parser, error) {
+func csvParser(lines *lineReader, fields Fields, requests bool) (parser, error) {
 	header, err := csvHeader(lines)
 	if err != nil {
 		return nil, err
@@ -25,14 +25,35 @@ func csvParser(lines *lineReader, fields Fields) (parser, error) {
 	if !c.found {
 		return nil, missing(names[0], "--time-field", header)
 	}
-	if c.key = slices.Index(header, fields.key()); c.key < 0 {
+	if c.key = slices.Index(header, fields.key()); c.key < 0 && !requests {
 		return nil, missing(fields.key(), "--key-field", header)
 	}
 	if c.cost = slices.Index(header, fields.cost()); c.cost < 0 && fields.Cost != "" {
 		return nil, missing(fields.Cost, "--cost-field", header)
 	}
 	c.last = max(c.time, c.key, c.cost)
-	return c.parse, nil
+	if !requests {
+		return c.parse, nil
+	}
+	return func(line []byte) (Event, error) {
+		event, err := c.parse(line)
+		if err == nil {
+			values, _ := record(line) // it was read a moment ago
+			event.source = csvLine{header, values}
+		}
+		return event, err
+	}, nil
+}
+
+// csvLine are the cells of a line under their names.
+type csvLine struct{ header, values []string }
+
+func (l csvLine) text(name string) (string, bool) {
+	i := slices.Index(l.header, name)
+	if i < 0 || i >= len(l.values) || l.values[i] == "" {
+		return "", false
+	}
+	return l.values[i], true
 }
 
 // maxHeader is how much of a header an error shows: to see all columns matters

@@ -12,7 +12,7 @@ import (
 type object map[string]json.RawMessage
 
 // jsonParser reads an object a line.
-func jsonParser(fields Fields) parser {
+func jsonParser(fields Fields, requests bool) parser {
 	times, key, cost := fields.times(), fields.key(), fields.cost()
 	return func(line []byte) (Event, error) {
 		var o object
@@ -24,11 +24,15 @@ func jsonParser(fields Fields) parser {
 			return Event{}, err
 		}
 		k, ok := o.text(key)
-		if !ok {
+		if !ok && !requests {
 			return Event{}, fmt.Errorf("no field %q that is a string or a number", key)
 		}
 		n, err := o.cost(cost)
-		return Event{At: at, Key: []byte(k), Cost: n}, err
+		event := Event{At: at, Key: []byte(k), Cost: n}
+		if requests {
+			event.source = o
+		}
+		return event, err
 	}
 }
 

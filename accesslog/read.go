@@ -15,6 +15,23 @@ type Event struct {
 	At   int64  // microseconds since the Unix epoch, floored
 	Key  []byte // whose budget; valid until the next event
 	Cost int64  // units, at least 0
+
+	source lookup // of the line, if Config.Requests
+}
+
+// lookup finds the fields of one line by their names.
+type lookup interface {
+	text(name string) (string, bool)
+}
+
+// Field returns a field of the request: of a common or combined log method, path,
+// query, user, ip, headers.referer and headers.user-agent, of other formats what
+// the line has under that name. Config.Requests must be set.
+func (e Event) Field(name string) (string, bool) {
+	if e.source == nil {
+		return "", false
+	}
+	return e.source.text(name)
 }
 
 // BadLine is a line that is no event.
@@ -28,6 +45,8 @@ type BadLine struct {
 type Config struct {
 	Format Format
 	Fields Fields
+	// Requests keeps what Event.Field needs. A line of JSON or CSV then needs no key.
+	Requests bool
 	// OnBadLine, if set, is told of every line that is skipped.
 	OnBadLine func(BadLine)
 }
@@ -135,13 +154,13 @@ func (c Config) parser(lines *lineReader, f Format) (parser, error) {
 	switch f {
 	case JSONL:
 		lines.most = maxWhole
-		return whole(lines, jsonParser(c.Fields)), nil
+		return whole(lines, jsonParser(c.Fields, c.Requests)), nil
 	case CSV:
 		lines.most = maxWhole
-		parse, err := csvParser(lines, c.Fields)
+		parse, err := csvParser(lines, c.Fields, c.Requests)
 		return whole(lines, parse), err
 	}
-	return commonParser(), nil
+	return commonParser(c.Requests), nil
 }
 
 // whole refuses lines that were cut.

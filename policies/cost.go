@@ -6,11 +6,15 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
 )
 
 // maxCost is what an expression may cost at worst, in CEL's units: about a
 // millisecond.
 const maxCost = 10_000
+
+// endlessCost is more than any expression costs whose sizes are known.
+const endlessCost = math.MaxUint64 >> 20
 
 // Sizes that a request has at most, as far as costs are estimated: those of an
 // HTTP server with its defaults, and of short things.
@@ -28,7 +32,7 @@ func boundCost(env *cel.Env, ast *cel.Ast) ([]cel.ProgramOption, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("estimate the cost: %w", err)
-	case estimate.Max == math.MaxUint64:
+	case estimate.Max > endlessCost:
 		return []cel.ProgramOption{cel.CostLimit(maxCost)}, nil
 	case estimate.Max > maxCost:
 		return nil, fmt.Errorf("it may cost %d units a request, at most %d are allowed: compare with startsWith or ==, or match less text", estimate.Max, maxCost)
@@ -47,7 +51,12 @@ var textSizes = map[string]uint64{
 // EstimateSize implements checker.CostEstimator.
 func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
-	if len(path) == 0 || path[0] == "request.claims" {
+	switch {
+	case len(path) > 0 && path[0] == "request.claims":
+		return nil
+	case len(path) == 0 && node.Type().Kind() == types.StringKind:
+		return &checker.SizeEstimate{Max: longText} // what a function has made of a request's text
+	case len(path) == 0:
 		return nil
 	}
 	size := uint64(longText)

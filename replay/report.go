@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -27,14 +28,25 @@ type PolicyReport struct {
 	timeline timeline
 }
 
+// Join adds the policies of another report on the same log.
+func (r *Report) Join(other *Report) {
+	r.Policies = append(r.Policies, other.Policies...)
+	if r.First == nil || other.First != nil && other.First.Before(*r.First) {
+		r.First = other.First
+	}
+	if r.Last == nil || other.Last != nil && other.Last.After(*r.Last) {
+		r.Last = other.Last
+	}
+}
+
 // topKeys is how many keys a report names for each harm.
 const topKeys = 10
 
 func (r *run) report() *Report {
 	p := PolicyReport{
 		Name:          r.cfg.Policy,
-		Authoritative: shortForm(r.cfg.Sides[algorithms.Authoritative]),
-		Candidate:     shortForm(r.cfg.Sides[algorithms.Candidate]),
+		Authoritative: cmp.Or(r.cfg.Texts[algorithms.Authoritative], shortForm(r.cfg.Sides[algorithms.Authoritative])),
+		Candidate:     cmp.Or(r.cfg.Texts[algorithms.Candidate], shortForm(r.cfg.Sides[algorithms.Candidate])),
 		Summary:       divergence.Summarize(r.total), timeline: r.timeline, Gate: r.gate(),
 	}
 	p.Keys = int64(len(r.events.keys))

@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -16,8 +17,11 @@ import (
 type Config struct {
 	// Policy names the policy in the report and in the store.
 	Policy string
-	// Sides are the limiters, by role. Both are required.
+	// Sides are the limiters, by role. Both are required; limits that come with the
+	// events take the place of theirs.
 	Sides [2]algorithms.Side
+	// Texts describe the sides in the report; "" means by their limits.
+	Texts [2]string
 	// Pair judges. Its store must be empty under Policy.
 	Pair algorithms.Pair
 	// Promotion says what the gate judges by; zero fields mean their defaults.
@@ -92,6 +96,11 @@ func (r *run) judge(ctx context.Context, events []event) error {
 		charges[i].Key = r.events.keys[e.key]
 		charges[i].Cost = e.cost
 		charges[i].At = time.UnixMicro(e.at)
+		if e.limits > 0 {
+			for role, limit := range r.events.limits[e.limits-1] {
+				charges[i].Sides[role].Limit = limit
+			}
+		}
 	}
 	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -106,7 +115,8 @@ func (r *run) judge(ctx context.Context, events []event) error {
 
 func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	for role := range o {
-		if err := o[role].Err; err != nil {
+		ownLimit := e.limits > 0 && role == int(algorithms.Candidate) // an expression may yield one that is none
+		if err := o[role].Err; err != nil && !(ownLimit && errors.Is(err, algorithms.ErrLimit)) {
 			return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
 		}
 	}

@@ -83,7 +83,7 @@ func newFleetConfig(id string, log *slog.Logger) fleetConfig {
 
 // migrationOf makes a policy of a file work.
 func migrationOf(p *policies.Policy, cfg Config) (*migration, error) {
-	spec := promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: promotionOf(p.Promotion)}
+	spec := promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: PromotionOf(p.Promotion)}
 	if err := spec.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("shadow: policy %s: %w", p.Name, err)
 	}
@@ -109,8 +109,9 @@ func migrationOf(p *policies.Policy, cfg Config) (*migration, error) {
 	return m, nil
 }
 
-// promotionOf turns what the file says into what the gate judges by.
-func promotionOf(p policies.Promotion) promotion.Config {
+// PromotionOf turns what a policy file says into what the gate judges by, defaults
+// filled in.
+func PromotionOf(p policies.Promotion) promotion.Config {
 	c := promotion.Config{
 		Automatic: p.Mode == "automatic", Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
 		Block: p.Block, Soak: p.Soak, Dwell: p.Dwell, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Canary: p.Canary,

@@ -18,7 +18,13 @@ const shownBadLines = 5
 // readLogs collects the events of all logs and counts the lines it skipped.
 func readLogs(ctx context.Context, names []string, cfg accesslog.Config, io streams, bar *progress) (*replay.Events, int64, error) {
 	events := &replay.Events{}
-	var lines, skipped, shown int64
+	_, skipped, err := scanLogs(ctx, names, cfg, io, bar, func(e accesslog.Event) { events.Add(e.At, e.Key, e.Cost) })
+	return events, skipped, err
+}
+
+// scanLogs hands on the events of all logs and counts them, and the lines it skipped.
+func scanLogs(ctx context.Context, names []string, cfg accesslog.Config, io streams, bar *progress, emit func(accesslog.Event)) (events, skipped int64, err error) {
+	var lines, shown int64
 	for _, name := range names {
 		cfg.OnBadLine = func(bad accesslog.BadLine) {
 			if shown++; shown <= shownBadLines {
@@ -26,10 +32,11 @@ func readLogs(ctx context.Context, names []string, cfg accesslog.Config, io stre
 				fmt.Fprintf(io.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
 			}
 		}
-		result, err := readLog(ctx, name, cfg, events, io.in, bar)
+		result, err := readLog(ctx, name, cfg, emit, io.in, bar)
 		if err != nil {
-			return nil, 0, err
+			return 0, 0, err
 		}
+		events += result.Events
 		lines += result.Lines
 		skipped += result.Bad
 	}
@@ -38,24 +45,25 @@ func readLogs(ctx context.Context, names []string, cfg accesslog.Config, io stre
 		fmt.Fprintf(io.err, "and %d more skipped lines\n", shown-shownBadLines)
 	}
 	switch {
-	case events.Len() > 0:
+	case events > 0:
 		return events, skipped, nil
 	case lines == 0:
-		return nil, 0, fmt.Errorf("%s: empty: there is nothing to replay", names[0])
+		return 0, 0, fmt.Errorf("%s: empty: there is nothing to replay", names[0])
 	}
-	return nil, 0, fmt.Errorf("%s: none of %d lines could be read: say --format, --time-field and --key-field", names[0], lines)
+	return 0, 0, fmt.Errorf("%s: none of %d lines could be read: say --format, --time-field and --key-field", names[0], lines)
 }
 
-func readLog(ctx context.Context, name string, cfg accesslog.Config, events *replay.Events, stdin io.Reader, bar *progress) (accesslog.Result, error) {
+func readLog(ctx context.Context, name string, cfg accesslog.Config, emit func(accesslog.Event), stdin io.Reader, bar *progress) (accesslog.Result, error) {
 	in, size, err := openLog(ctx, name, stdin)
 	if err != nil {
 		return accesslog.Result{}, err
 	}
 	defer in.Close()
 	counted := &countingReader{Reader: in}
+	read := 0
 	return accesslog.Read(counted, name, cfg, func(e accesslog.Event) error {
-		events.Add(e.At, e.Key, e.Cost)
-		if events.Len()%8192 != 0 {
+		emit(e)
+		if read++; read%8192 != 0 {
 			return nil
 		}
 		bar.show("reading "+name, counted.n, size)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/replay"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -33,12 +35,18 @@ Logs: common and combined access logs, JSON lines and CSV with a header line,
 plain or gzip, "-" for standard input. The key is the client address, or the
 field --key-field. Lines need not be in the order of time.
 
+With --config the requests of the log are charged by a policy file. A log tells
+method, path, query, ip, user, and of the headers referer and user-agent; JSON
+lines and CSV what they have under the names method, path, route, host, query, ip,
+user, size and headers.NAME. The route is the path unless the log has one.
+
 The gate judges the candidate as it would at the end of the log: pass, wait, fail
 or insufficient_evidence, with its reason. --require-pass makes it the exit status.
 
 Examples:
   shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz
   shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 --time-field t_us -o json events.csv
+  shadowlimit replay --config policies.yaml access.log.gz
   zcat access.log.*.gz | shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 -`
 
 func replayCommand(io streams) *cli.Command {
@@ -48,6 +56,7 @@ func replayCommand(io streams) *cli.Command {
 		ArgsUsage:   "LOG...",
 		Description: replayDescription,
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
 			&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
 			&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
 			&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
@@ -90,6 +99,7 @@ type replayOptions struct {
 	logs          []string
 	sides         [2]algorithms.Side
 	reader        accesslog.Config
+	config        string
 	store, redis  string
 	decisionsFile string
 	promotion     promotion.Config
@@ -100,13 +110,17 @@ type replayOptions struct {
 func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	const hint = "see: shadowlimit replay --help"
 	o = replayOptions{
-		logs: c.Args().Slice(), store: c.String("store"), redis: c.String("redis"),
+		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"), json: c.String("output") == "json",
 		reader: accesslog.Config{Fields: accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")}},
 	}
 	switch {
-	case c.String("from") == "" || c.String("to") == "":
-		return o, usagef(shortFormHint, "replay needs both --from and --to")
+	case o.config != "" && (c.IsSet("from") || c.IsSet("to")):
+		return o, usagef(hint, "--config has the limiters: leave out --from and --to")
+	case o.config != "" && o.decisionsFile != "":
+		return o, usagef(hint, "--decisions is for one policy: use it with --from and --to")
+	case o.config == "" && (c.String("from") == "" || c.String("to") == ""):
+		return o, usagef(shortFormHint, "replay needs both --from and --to, or --config")
 	case len(o.logs) == 0:
 		return o, usagef("name log files, or - for standard input", "replay needs a log")
 	case c.String("output") != "json" && c.String("output") != "text":
@@ -114,17 +128,28 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	case o.store != "memory" && o.store != "redis":
 		return o, usagef(hint, "--store %s: want memory or redis", o.store)
 	}
-	if o.sides[algorithms.Authoritative], err = parseSide("from", c.String("from")); err != nil {
-		return o, err
-	}
-	if o.sides[algorithms.Candidate], err = parseSide("to", c.String("to")); err != nil {
-		return o, err
-	}
 	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
 		return o, usagef(hint, "--format: %v", err)
 	}
-	o.promotion, err = gateFlags(c)
+	if o.promotion, err = gateFlags(c); err != nil || o.config != "" {
+		return o, err
+	}
+	if o.sides[algorithms.Authoritative], err = parseSide("from", c.String("from")); err != nil {
+		return o, err
+	}
+	o.sides[algorithms.Candidate], err = parseSide("to", c.String("to"))
 	return o, err
+}
+
+// gateOf is what a policy says, where no flag says otherwise.
+func (o replayOptions) gateOf(policy promotion.Config) promotion.Config {
+	for _, pair := range []struct{ flag, policy *float64 }{
+		{&o.promotion.Divergence, &policy.Divergence}, {&o.promotion.NewlyDenied, &policy.NewlyDenied}, {&o.promotion.NewlyAllowed, &policy.NewlyAllowed},
+	} {
+		*pair.policy = cmp.Or(*pair.flag, *pair.policy)
+	}
+	policy.Soak, policy.Block = cmp.Or(o.promotion.Soak, policy.Soak), cmp.Or(o.promotion.Block, policy.Block)
+	return policy
 }
 
 // gateFlags reads what the gate judges by.
@@ -167,37 +192,75 @@ func parsePercent(s string) (float64, error) {
 }
 
 func (o replayOptions) run(ctx context.Context, io streams) (err error) {
-	pair, closePair, err := o.openPair()
+	bar := newProgress(io.err)
+	defer bar.clear()
+	replayed := o.replaySides
+	if o.config != "" {
+		replayed = o.replayPolicies
+	}
+	report, err := replayed(ctx, io, bar)
 	if err != nil {
 		return err
 	}
+	bar.clear()
+	if err := writeReport(io.out, report, o.json); err != nil || !o.requirePass {
+		return err
+	}
+	for _, p := range report.Policies {
+		if p.Gate.Verdict != promotion.Pass {
+			return statusError{exitNotMet, fmt.Errorf("the gate says %s of %s: %s", p.Gate.Verdict, p.Name, p.Gate.Reason)}
+		}
+	}
+	return nil
+}
+
+// replayPolicies replays the logs through the policies of a file.
+func (o replayOptions) replayPolicies(ctx context.Context, io streams, bar *progress) (*replay.Report, error) {
+	r, err := openPolicyReplay(o.config)
+	if err != nil {
+		return nil, err
+	}
+	o.reader.Requests = true
+	requests, skipped, err := scanLogs(ctx, o.logs, o.reader, io, bar, r.add)
+	if err != nil {
+		return nil, err
+	}
+	report, err := r.run(ctx, o, bar)
+	if err != nil {
+		return nil, err
+	}
+	if r.failed > 0 {
+		bar.clear()
+		fmt.Fprintf(io.err, "%s not charged, for an expression failed; the first: %v\n", divergence.Counted(r.failed, "request"), r.firstErr)
+	}
+	report.Requests, report.SkippedLines = requests, skipped
+	return report, nil
+}
+
+// replaySides replays the logs through two limiters.
+func (o replayOptions) replaySides(ctx context.Context, io streams, bar *progress) (*replay.Report, error) {
+	pair, closePair, err := o.openPair()
+	if err != nil {
+		return nil, err
+	}
 	defer closePair()
-	bar := newProgress(io.err)
-	defer bar.clear()
 	events, skipped, err := readLogs(ctx, o.logs, o.reader, io, bar)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	decisions, closeDecisions, err := createFile(o.decisionsFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report, err := replay.Run(ctx, events, replay.Config{
 		Policy: "replay", Sides: o.sides, Pair: pair, Decisions: decisions, Promotion: o.promotion,
 		Progress: func(judged, of int) { bar.show("replaying", int64(judged), int64(of)) },
 	})
 	if err = errors.Join(err, closeDecisions()); err != nil {
-		return err
+		return nil, err
 	}
-	bar.clear()
 	report.SkippedLines = skipped
-	if err := writeReport(io.out, report, o.json); err != nil {
-		return err
-	}
-	if gate := report.Policies[0].Gate; o.requirePass && gate.Verdict != promotion.Pass {
-		return statusError{exitNotMet, fmt.Errorf("the gate says %s: %s", gate.Verdict, gate.Reason)}
-	}
-	return nil
+	return report, nil
 }
 
 func writeReport(w io.Writer, report *replay.Report, asJSON bool) error {

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/replay"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+// policyReplay replays logs through the policies of a file. Policies charge
+// independently, so each is a replay of its own.
+type policyReplay struct {
+	list     []*policies.Policy // those with a candidate
+	events   []*replay.Events   // of each
+	headers  []string           // that expressions read
+	failed   int64              // requests that an expression could not judge
+	firstErr error
+}
+
+func openPolicyReplay(file string) (*policyReplay, error) {
+	set, err := policies.LoadFile(file)
+	if err != nil {
+		return nil, placed(file, err)
+	}
+	r := &policyReplay{headers: set.Headers()}
+	for _, p := range set.Policies {
+		for _, side := range p.Sides {
+			if side != nil && side.Foreign() {
+				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: it cannot be replayed", file, p.Name, side.Limiter)
+			}
+		}
+		if p.Sides[algorithms.Candidate] != nil {
+			r.list, r.events = append(r.list, p), append(r.events, &replay.Events{})
+		}
+	}
+	if len(r.list) == 0 {
+		return nil, fmt.Errorf("%s: no policy has a candidate: there is nothing to compare", file)
+	}
+	return r, nil
+}
+
+// add charges one line of a log.
+func (r *policyReplay) add(e accesslog.Event) {
+	request := r.request(e)
+	for i, p := range r.list {
+		c, matches, err := p.Charge(request)
+		if err != nil {
+			if r.failed++; r.firstErr == nil {
+				r.firstErr = fmt.Errorf("policy %s: %w", p.Name, err)
+			}
+		}
+		if matches {
+			r.events[i].AddLimits(e.At, []byte(c.Key), c.Cost, [2]algorithms.Limit{c.Sides[0].Limit, c.Sides[1].Limit})
+		}
+	}
+}
+
+// request makes a request of what a log tells of one. A log knows no routes: the
+// route is the path unless the log has one.
+func (r *policyReplay) request(e accesslog.Event) *policies.Request {
+	field := func(name string) string {
+		text, _ := e.Field(name)
+		return text
+	}
+	request := &policies.Request{
+		Method: field("method"), Path: field("path"), Route: field("route"), Host: field("host"), RawQuery: field("query"),
+		IP: field("ip"), User: field("user"), Time: time.UnixMicro(e.At).UTC(), Size: -1, Headers: http.Header{},
+	}
+	if request.Route == "" {
+		request.Route = request.Path
+	}
+	if n, err := strconv.ParseInt(field("size"), 10, 64); err == nil {
+		request.Size = n
+	}
+	for _, name := range r.headers {
+		if value, ok := e.Field("headers." + name); ok {
+			request.Headers.Set(name, value)
+		}
+	}
+	return request
+}
+
+// run replays what was collected, policy by policy.
+func (r *policyReplay) run(ctx context.Context, o replayOptions, bar *progress) (*replay.Report, error) {
+	total := &replay.Report{}
+	for i, p := range r.list {
+		pair, closePair, err := o.openPair()
+		if err != nil {
+			return nil, err
+		}
+		cfg := replay.Config{Policy: p.Name, Pair: pair, Promotion: o.gateOf(shadow.PromotionOf(p.Promotion))}
+		for role, side := range p.Sides {
+			cfg.Sides[role] = algorithms.Side{ID: side.ID, Algorithm: replayed(side.Algorithm)}
+			cfg.Texts[role] = side.String()
+		}
+		cfg.Progress = func(judged, of int) { bar.show("replaying "+p.Name, int64(judged), int64(of)) }
+		report, err := replay.Run(ctx, r.events[i], cfg)
+		closePair()
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+		}
+		total.Join(report)
+	}
+	return total, nil
+}
