@@ -130,6 +130,10 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		e = &entry{}
 	}
 	if e.judge(c, names, at, into) && isNew {
+		if victim != nil && victim.idleAt > at && !spent(c, &into[c.Enforced]) {
+			into[c.Enforced.Other()].Degraded = true // only the other side has something to keep
+			return
+		}
 		if victim != nil && victim.idleAt > at {
 			into[c.Enforced.Other()].Degraded = true
 		}
@@ -137,6 +141,9 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		sh.insert(key, e)
 	}
 }
+
+// spent reports whether a side has charged its part of the record.
+func spent(c *Charge, o *Observation) bool { return o.Err == nil && o.Decision.Allowed && c.Cost > 0 }
 
 // noRoom stands for the victim that could not be found.
 var noRoom = new(entry)

@@ -34,6 +34,15 @@ local function freed_at(key, index, need)
   end
 end
 
+-- keep_only removes all members but one with its score.
+local function keep_only(key, score, member)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. whole(score))
+  redis.call('ZREMRANGEBYSCORE', key, '(' .. whole(score), '+inf')
+  for _, m in ipairs(redis.call('ZRANGEBYSCORE', key, whole(score), whole(score))) do
+    if m ~= member then redis.call('ZREM', key, m) end
+  end
+end
+
 local function sliding_window_log(last, used, aux, seq, requests, window, max_entries, cost, at, key)
   local now = now_of(last, used, at)
   local held, expired, left_over = redis.call('ZCARD', key), {}, used == 0
@@ -48,12 +57,15 @@ local function sliding_window_log(last, used, aux, seq, requests, window, max_en
   local allowed, retry, reset = cost == 0 or cost <= requests - used, 0, 0
   if allowed and cost > 0 then
     if live >= max_entries then error({err = 'LOGFULL'}) end
+    -- ZADD comes before anything is removed: Redis refuses it where it is out of
+    -- memory, but no write at all after a first one that it let pass.
+    local member = whole(now) .. ':' .. whole(seq + 1) .. ':' .. whole(cost)
+    redis.call('ZADD', key, whole(now), member)
     if left_over then
-      redis.call('DEL', key)
+      keep_only(key, now, member)
     elseif #expired > 0 then
       redis.call('ZREMRANGEBYSCORE', key, '-inf', whole(now - window))
     end
-    redis.call('ZADD', key, whole(now), whole(now) .. ':' .. whole(seq + 1) .. ':' .. whole(cost))
     used, last = used + cost, now
   elseif not allowed then
     retry = cost > requests and NEVER or freed_at(key, #expired, used + cost - requests) + window - at

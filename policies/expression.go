@@ -3,7 +3,6 @@ package policies
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
@@ -77,15 +76,12 @@ func typeNames(types []*cel.Type) string {
 // place in the file.
 func (d *document) place(n *yaml.Node, line, column int) (int, int) {
 	switch {
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		at := n.Line + line
-		if at > len(d.lines) {
-			return n.Line, n.Column
-		}
-		text := d.lines[at-1]
-		return at, utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " ")) + column + 1
-	case line > 1:
-		return n.Line, n.Column // a scalar over several lines: YAML has folded them
+	case n.Style&yaml.LiteralStyle != 0:
+		return n.Line + line, d.indentation(n.Line) + column + 1
+	case n.Style&yaml.FoldedStyle != 0 || line > 1:
+		return n.Line, n.Column // YAML has joined its lines
+	case n.Style&yaml.DoubleQuotedStyle != 0 && d.escaped(n, "\\"), n.Style&yaml.SingleQuotedStyle != 0 && d.escaped(n, "''"):
+		return n.Line, n.Column // what stands for less is before it
 	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
 		return n.Line, n.Column + 1 + column
 	}
@@ -99,4 +95,24 @@ func (x *expression) eval(r *Request) (ref.Val, error) {
 		return nil, fmt.Errorf("policies: %s: %w", x.source, err)
 	}
 	return v, nil
+}
+
+// indentation returns that of a literal block below a line: of its first line that
+// is not blank.
+func (d *document) indentation(line int) int {
+	for _, text := range d.lines[min(line, len(d.lines)):] {
+		if content := strings.TrimLeft(text, " "); content != "" {
+			return len(text) - len(content)
+		}
+	}
+	return 0
+}
+
+// escaped reports whether a scalar's line has an escape after its quote.
+func (d *document) escaped(n *yaml.Node, escape string) bool {
+	if n.Line > len(d.lines) {
+		return false
+	}
+	text := []rune(d.lines[n.Line-1])
+	return n.Column <= len(text) && strings.Contains(string(text[n.Column:]), escape)
 }

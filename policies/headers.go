@@ -13,7 +13,7 @@ import (
 
 // headers is an http.Header as a CEL map with lower-case names. Looking one up
 // copies nothing; whatever wants the whole map makes one.
-type headers struct{ h http.Header }
+type headers struct{ r *Request }
 
 var _ traits.Mapper = headers{}
 
@@ -23,7 +23,7 @@ func (m headers) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return nil, false
 	}
-	values := m.h[canonical(string(name))]
+	values := m.r.Headers[canonical(string(name))]
 	if len(values) == 0 {
 		return nil, false
 	}
@@ -67,7 +67,7 @@ func (m headers) Contains(key ref.Val) ref.Val {
 }
 
 // Size implements traits.Sizer.
-func (m headers) Size() ref.Val { return types.Int(len(m.h)) }
+func (m headers) Size() ref.Val { return types.Int(len(m.r.Headers)) }
 
 // Type implements ref.Val.
 func (m headers) Type() ref.Type { return types.MapType }
@@ -92,11 +92,13 @@ func (m headers) whole() traits.Mapper {
 }
 
 func (m headers) lower() map[string]string {
-	lower := make(map[string]string, len(m.h))
-	for name, values := range m.h {
-		if len(values) > 0 {
-			lower[strings.ToLower(name)] = joined(values)
+	if m.r.lower == nil {
+		m.r.lower = make(map[string]string, len(m.r.Headers))
+		for name, values := range m.r.Headers {
+			if len(values) > 0 {
+				m.r.lower[strings.ToLower(name)] = joined(values)
+			}
 		}
 	}
-	return lower
+	return m.r.lower
 }

@@ -16,6 +16,9 @@ import (
 // maxKeyBytes is the longest key kept as it is.
 const maxKeyBytes = 256
 
+// maxKeyParts bounds the expressions of a key.
+const maxKeyParts = 16
+
 // key makes the key of a charge from one expression or several.
 type key []*expression
 
@@ -27,6 +30,10 @@ func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
 		parts := []*yaml.Node{n}
 		if n.Kind == yaml.SequenceNode {
 			parts = d.items(n, "key")
+		}
+		if len(parts) > maxKeyParts {
+			d.fail(n, "key: %d expressions: at most %d", len(parts), maxKeyParts)
+			return
 		}
 		if len(parts) == 0 {
 			d.fail(n, "key: want at least one expression")

@@ -10,9 +10,16 @@ import (
 
 var validIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
+// maxVariables bounds the variables and the tables of a file.
+const maxVariables = 100
+
 // data extends the environment by the file's constant tables, data.NAME.
 func (d *document) data(env *cel.Env, n *yaml.Node) *cel.Env {
 	if n == nil {
+		return env
+	}
+	if len(n.Content)/2 > maxVariables {
+		d.fail(n, "data: %d tables: at most %d", len(n.Content)/2, maxVariables)
 		return env
 	}
 	for name, value := range d.pairs(n, "data") {
@@ -105,6 +112,10 @@ func (d *document) variables(env *cel.Env, n *yaml.Node) (*cel.Env, []*variable)
 		return env, nil
 	}
 	var list []*variable
+	if len(n.Content)/2 > maxVariables {
+		d.fail(n, "variables: %d of them: at most %d", len(n.Content)/2, maxVariables)
+		return env, nil
+	}
 	for name, value := range d.pairs(n, "variables") {
 		if !validIdentifier.MatchString(name.Value) {
 			d.fail(name, "variables: %q is not a name for expressions: want letters, digits and '_'", name.Value)

@@ -32,6 +32,7 @@ type Request struct {
 	variables []*variable // of the set that judges
 	memo      []any       // their values, by index
 	query     any
+	lower     map[string]string // the headers as a whole, once asked for
 }
 
 // variable is a named expression that policies share.
@@ -73,7 +74,7 @@ func (r *Request) ResolveName(name string) (any, bool) {
 	case "request.host":
 		return types.String(r.Host), true
 	case "request.headers":
-		return headers{r.Headers}, true
+		return headers{r}, true
 	case "request.query":
 		return r.firstOfQuery(), true
 	case "request.ip":

@@ -61,6 +61,9 @@ func newEngine(cfg engineConfig) (*engine, error) {
 			return nil, err
 		}
 		e.pair, e.remote = pair, true
+		for _, w := range lua.Warnings(cfg.redis) {
+			cfg.fleet.log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "option", w)
+		}
 		store, ledger = promotion.NewRedisStore(cfg.redis, cfg.name), divergence.NewRedisLedger(cfg.redis, cfg.name)
 	}
 	e.followers = newFollowers(e, cfg.migrations)
@@ -69,9 +72,28 @@ func newEngine(cfg engineConfig) (*engine, error) {
 }
 
 // Close writes what was seen, tells the fleet that this instance has gone, and
-// ends every goroutine. It waits for limiters of the user's own until ctx is over.
+// ends every goroutine, but for limiters of the user's own that do not return. It
+// takes a few seconds at most where something hangs, and less if ctx is over.
 func (e *engine) Close(ctx context.Context) error {
 	return errors.Join(e.followers.close(ctx), e.fleet.close(ctx))
+}
+
+// within waits until something is done, for so long, and no longer than ctx.
+func within(ctx context.Context, limit time.Duration, wait func()) bool {
+	done := make(chan struct{})
+	go func() {
+		wait()
+		close(done)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Sync writes what was seen and applies what the fleet has decided, now rather
@@ -144,9 +166,12 @@ func (e *engine) separate(c *algorithms.Charge, h *hit) {
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
 	if l := h.limiters[c.Enforced]; l != nil {
 		o[c.Enforced] = e.callEnforced(ctx, l, c, h)
-		if o[c.Enforced].Err != nil && ctx.Err() != nil {
+		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Err != nil && ctx.Err() != nil {
 			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
 		}
+	}
+	if c.Enforced == algorithms.Candidate && o[c.Enforced].Err != nil && errors.Is(o[algorithms.Authoritative].Err, algorithms.ErrAbsent) {
+		o[algorithms.Authoritative] = e.askAuthoritative(ctx, c, h) // it has to stand in, now
 	}
 	at := o[algorithms.Authoritative].At
 	if !e.remote || at.IsZero() {
@@ -158,6 +183,16 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 		h.recorder.Observe(c.Key, h.hash, at, o)
 	}
 	return e.answer(c, h, o)
+}
+
+// askAuthoritative judges the authoritative by itself.
+func (e *engine) askAuthoritative(ctx context.Context, c *algorithms.Charge, h *hit) algorithms.Observation {
+	if l := h.limiters[algorithms.Authoritative]; l != nil {
+		return call(ctx, l, c, h.limits[algorithms.Authoritative])
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	return e.alone(ctx, c, h, algorithms.Authoritative)
 }
 
 // callEnforced asks an enforced limiter of the user's own. Today's is called as it

@@ -19,8 +19,6 @@ const (
 	pollEvery   = time.Second
 	flushEvery  = 5 * time.Second
 	assessEvery = 15 * time.Second
-	// cutOffAfter is how long a canary goes on without word from the store.
-	cutOffAfter = 15 * time.Second
 	// storeTimeout bounds each round of talk with the store.
 	storeTimeout = 2 * time.Second
 )
@@ -37,9 +35,8 @@ type fleet struct {
 	log        *slog.Logger
 
 	offset  atomic.Int64 // of the store's clock from this one, ns
-	polling sync.Mutex   // one poll at a time; guards begun, heard
+	polling sync.Mutex   // one poll at a time; guards begun
 	begun   bool
-	heard   time.Time
 	writing sync.Mutex // one flush at a time
 	rounds  int        // of flushes; guarded by writing
 	stop    context.CancelFunc
@@ -64,7 +61,7 @@ type fleetConfig struct {
 func newFleet(store promotion.Store, ledger divergence.Ledger, migrations []*migration, cfg fleetConfig) *fleet {
 	f := &fleet{
 		store: store, ledger: ledger, controller: promotion.NewController(store, ledger, "controller "+cfg.id),
-		id: cfg.id, log: cfg.log, heard: time.Now(),
+		id: cfg.id, log: cfg.log,
 	}
 	for _, m := range migrations {
 		if m.candidate {
@@ -156,22 +153,10 @@ func (f *fleet) sync(ctx context.Context) error {
 func (f *fleet) poll(ctx context.Context) error {
 	f.polling.Lock()
 	defer f.polling.Unlock()
-	if err := f.pollLocked(ctx); err != nil {
-		f.cutOff(time.Since(f.heard) > cutOffAfter)
-		return err
-	}
-	f.heard = time.Now()
-	f.cutOff(false)
-	return nil
+	return f.pollLocked(ctx)
 }
 
 func (f *fleet) pollLocked(ctx context.Context) error {
-	if !f.begun {
-		if err := f.begin(ctx); err != nil {
-			return err
-		}
-		f.begun = true
-	}
 	names := make([]string, len(f.migrations))
 	for i, m := range f.migrations {
 		names[i] = m.spec.Policy
@@ -182,14 +167,31 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 	}
 	for i, m := range f.migrations {
 		m.apply(states[i])
-		if applied := *m.state.Load(); applied.Over(states[i]) && applied.Epoch != "" {
-			f.log.Warn("shadowlimit: the store had an older state and was told the newer one", "policy", names[i], "stored", states[i].Version.String(), "applied", applied.Version.String())
-			if err := f.store.Put(ctx, names[i], applied, nil); err != nil && !errors.Is(err, promotion.ErrConflict) {
-				return err
-			}
+		m.heard.Store(time.Now().UnixNano())
+	}
+	if !f.begun { // states are read and applied even where nothing can be written
+		if err := f.begin(ctx); err != nil {
+			return err
+		}
+		f.begun = true
+		return f.pollLocked(ctx)
+	}
+	return errors.Join(f.reassert(ctx, names, states), f.beat(ctx))
+}
+
+// reassert tells the store what it has forgotten.
+func (f *fleet) reassert(ctx context.Context, names []string, states []promotion.State) error {
+	for i, m := range f.migrations {
+		applied := *m.state.Load()
+		if applied.Epoch == "" || !applied.Over(states[i]) {
+			continue
+		}
+		f.log.Warn("shadowlimit: the store had an older state and was told the newer one", "policy", names[i], "stored", states[i].Version.String(), "applied", applied.Version.String())
+		if err := f.store.Put(ctx, names[i], applied, nil); err != nil && !errors.Is(err, promotion.ErrConflict) {
+			return err
 		}
 	}
-	return f.beat(ctx)
+	return nil
 }
 
 // begin tells the store what this instance compares, once: an older instance must
@@ -224,14 +226,6 @@ func (f *fleet) beat(ctx context.Context) error {
 		}
 	}
 	return f.store.Beat(ctx, i)
-}
-
-func (f *fleet) cutOff(off bool) {
-	for _, m := range f.migrations {
-		if m.cutOff.Swap(off) != off && m.state.Load().Stage == promotion.Canary {
-			f.log.Warn("shadowlimit: canary and the store's word", "policy", m.spec.Policy, "cut_off", off)
-		}
-	}
 }
 
 // flush writes what was seen, beginning with another policy each time: where there
@@ -292,24 +286,21 @@ func (f *fleet) note(m *migration, a *promotion.Assessment) {
 	}
 }
 
-// close ends the loops, writes what is left and says goodbye. It waits for a store
-// that hangs until ctx is over, and then a little longer for the last words.
+var errStore = errors.New("shadow: close: the store does not answer: the last seconds of evidence are lost")
+
+// close ends the loops, writes what is left and says goodbye. A client that does
+// not honour deadlines is not waited for.
 func (f *fleet) close(ctx context.Context) error {
 	if f.stop == nil {
 		return nil
 	}
 	f.stop()
-	ended := make(chan struct{})
-	go func() {
-		f.done.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	within(ctx, storeTimeout, f.done.Wait)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	return errors.Join(f.flush(last), f.store.Leave(last, f.id))
+	var err error
+	if !within(last, storeTimeout, func() { err = errors.Join(f.flush(last), f.store.Leave(last, f.id)) }) {
+		return errStore
+	}
+	return err
 }

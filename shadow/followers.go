@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -111,7 +112,9 @@ func (e *engine) alone(ctx context.Context, c *algorithms.Charge, h *hit, role a
 	return o[0][role]
 }
 
-// close lets the workers finish what is queued, until ctx is over.
+var errFollowers = errors.New("shadow: close: a limiter of your own does not return")
+
+// close lets the workers judge what is queued, for a moment; the rest is skipped.
 func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	if !f.closed {
@@ -121,16 +124,13 @@ func (f *followers) close(ctx context.Context) error {
 		}
 	}
 	f.mu.Unlock()
-	finished := make(chan struct{})
-	go func() {
-		f.done.Wait()
-		close(finished)
-	}()
 	defer f.stop()
-	select {
-	case <-finished:
+	if within(ctx, followTimeout, f.done.Wait) {
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	f.stop()
+	if within(context.WithoutCancel(ctx), followTimeout, f.done.Wait) {
+		return nil
+	}
+	return errFollowers
 }

@@ -315,6 +315,83 @@ policies:
 	}
 }
 
+// A limiter of the user's own that fails where it is enforced is stood in for by
+// the authoritative, wherever that is, and it is not forgotten that it failed.
+func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
+	failing := map[string]shadow.LimiterFunc{
+		"errs": func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+			return algorithms.Decision{}, errMine
+		},
+		"panics": func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { panic(errMine) },
+		"hangs": func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+			<-ctx.Done()
+			return algorithms.Decision{}, ctx.Err()
+		},
+	}
+	count := map[string]int{}
+	old := shadow.LimiterFunc(func(_ context.Context, key string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+		count[key]++
+		return algorithms.Decision{Allowed: count[key] <= 2, Remaining: -1}, nil
+	})
+	for what, candidate := range failing {
+		for side, authoritative := range map[string]string{"ours": "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "foreign": "{ limiter: old }"} {
+			clear(count)
+			client := redisAt(t, miniredis.RunT(t).Addr())
+			h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: "+authoritative+", candidate: {limiter: new}}\n",
+				shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": candidate, "old": old}})
+			if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Sync(ctx(t)); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for range 4 {
+				short, cancel := context.WithTimeout(ctx(t), 50*time.Millisecond) // the client's own patience
+				if h.Decide(short, &policies.Request{User: "alice"}).Allowed {
+					n++
+				}
+				cancel()
+			}
+			if err := h.Sync(ctx(t)); err != nil {
+				t.Fatal(err)
+			}
+			a := assess(t, client)
+			got := a.Evidence.History.Total()
+			if what != "hangs" && (n != 2 || got[divergence.CandidateError] != 4) {
+				t.Errorf("%s, %s authoritative: %d of 4 allowed, counted %v, want the authoritative's 2 and 4 errors", what, side, n, got)
+			}
+			if got.Comparisons()+got.Uncompared() != 4 {
+				t.Errorf("%s, %s authoritative: counted %v: a candidate that fails leaves no trace", what, side, got)
+			}
+		}
+	}
+}
+
+// Close ends though a limiter of the user's own does not, and says so.
+func TestCloseDoesNotWaitForEver(t *testing.T) {
+	released := make(chan struct{})
+	returned := make(chan struct{}, 10)
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
+		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+			<-released
+			returned <- struct{}{}
+			return algorithms.Decision{}, nil
+		})}})
+	ask(t, h, "alice")
+	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := h.Close(short); err == nil || !strings.Contains(err.Error(), "does not return") {
+		t.Errorf("close: %v", err)
+	}
+	if left, err := promotion.NewRedisStore(client, name).Instances(ctx(t)); err != nil || len(left) != 0 {
+		t.Errorf("the instance has not said goodbye: %v %v", left, err)
+	}
+	close(released)
+	<-returned
+}
+
 // Garbage in the store of one policy leaves the others as they are, and can be
 // rolled back itself.
 func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -19,7 +20,7 @@ type migration struct {
 	recorder  *divergence.Recorder
 
 	state      atomic.Pointer[promotion.State] // applied
-	cutOff     atomic.Bool                     // from the store, for too long
+	heard      atomic.Int64                    // when the store was last heard of, ns of this clock
 	assessment atomic.Pointer[promotion.Assessment]
 	flushed    atomic.Int64 // when the ledger was last written, us
 	errors     atomic.Int64 // requests whose expressions failed
@@ -41,10 +42,17 @@ func (m *migration) id() divergence.ID {
 // store, a canary returns to the known good.
 func (m *migration) enforced(hash uint64) algorithms.Role {
 	s := m.state.Load()
-	if !m.candidate || s.Stage == promotion.Canary && m.cutOff.Load() {
+	if !m.candidate || s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
 	return s.Enforced(m.spec.Epoch, hash)
+}
+
+// cutOffAfter is how long a canary goes on without word from the store.
+const cutOffAfter = 15 * time.Second
+
+func (m *migration) cutOff() bool {
+	return time.Duration(time.Now().UnixNano()-m.heard.Load()) > cutOffAfter
 }
 
 // apply takes a state that is over the applied one.

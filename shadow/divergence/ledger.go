@@ -93,12 +93,13 @@ func (h *History) extend(minute int64) {
 }
 
 // Reader reads the history of one policy again and again. It reads an hour that
-// is long over only once. It is not for concurrent use.
+// is long over only once, and what it has read it keeps if a later hour fails. It
+// is not for concurrent use.
 type Reader struct {
 	ledger Ledger
 	id     ID
-	hours  []Hour // closed, in order, of all instances together
-	next   int64  // hour to read from
+	closed History // of hours that are over
+	next   int64   // hour to read from
 	since  time.Time
 }
 
@@ -107,38 +108,55 @@ func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
 	return &Reader{ledger: ledger, id: id, next: since.Unix() / secondsAnHour, since: since}
 }
 
-// closedAfter is how many hours an instance may still write to.
-const closedAfter = openHours + 1
+const (
+	// closedAfter is how many hours an instance may still write to.
+	closedAfter = openHours + 1
+	// readHours are read at once: little enough for a client with short timeouts.
+	readHours = 12
+)
 
 // History returns the history up to an instant of the store's clock.
 func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	hour := now.Unix() / secondsAnHour
 	if hour < r.next { // the clock has gone back
-		r.hours, r.next = nil, r.since.Unix()/secondsAnHour
+		r.closed, r.next = History{}, r.since.Unix()/secondsAnHour
 	}
-	fresh, err := r.ledger.Hours(ctx, r.id, r.next, hour)
+	r.next = max(r.next, hour-keptDays*24)
+	for end := hour - closedAfter; r.next <= end; {
+		to := min(r.next+readHours-1, end)
+		hours, err := r.ledger.Hours(ctx, r.id, r.next, to)
+		if err != nil {
+			return History{}, err
+		}
+		r.closed.append(Merge(hours))
+		r.next = to + 1
+	}
+	open, err := r.ledger.Hours(ctx, r.id, r.next, hour)
 	if err != nil {
 		return History{}, err
 	}
-	open := slices.IndexFunc(fresh, func(h Hour) bool { return h.Unix > hour-closedAfter })
-	if open < 0 {
-		open = len(fresh)
-	}
-	h := Merge(slices.Concat(r.hours, fresh))
-	h.from(r.since)
-	h.Distinct, err = r.ledger.Distinct(ctx, r.id)
-	if err != nil {
+	h := History{Minutes: slices.Clone(r.closed.Minutes), Live: slices.Clone(r.closed.Live)}
+	h.append(Merge(open))
+	h.from(max(r.since.Unix()/60, (hour-keptDays*24)*minutesAnHour))
+	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
 		return History{}, err
 	}
-	r.hours = append(r.hours, joinHours(fresh[:open])...)
-	r.hours = slices.DeleteFunc(r.hours, func(h Hour) bool { return h.Unix < hour-keptDays*24 })
-	r.next = max(r.next, hour-closedAfter+1)
+	r.closed.from((hour - keptDays*24) * minutesAnHour)
 	return h, nil
 }
 
-// from leaves out what was before an instant, to the minute.
-func (h *History) from(since time.Time) {
-	minute := since.Unix() / 60
+// append adds what came after.
+func (h *History) append(later History) {
+	h.Minutes = append(h.Minutes, later.Minutes...)
+	if n := len(h.Live); n > 0 && len(later.Live) > 0 && h.Live[n-1].To == later.Live[0].From {
+		h.Live[n-1].To = later.Live[0].To
+		later.Live = later.Live[1:]
+	}
+	h.Live = append(h.Live, later.Live...)
+}
+
+// from leaves out what was before a minute.
+func (h *History) from(minute int64) {
 	first := slices.IndexFunc(h.Minutes, func(m Minute) bool { return m.Unix >= minute })
 	if first < 0 {
 		first = len(h.Minutes)

@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // Snapshot is what one instance has to tell the ledger: whole hours so far, the
@@ -63,7 +65,20 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 		out.Keys[kind] = slices.Clone(r.unsent[kind])
 	}
 	r.mask(out)
+	for _, list := range out.Tops {
+		for i := range list {
+			list[i].Key = written(list[i].Key)
+		}
+	}
 	return out
+}
+
+// written makes a key text that JSON keeps as it is.
+func written(key string) string {
+	if utf8.ValidString(key) {
+		return key
+	}
+	return strconv.QuoteToASCII(key)
 }
 
 // beginBook starts afresh after the clock went back. What was counted since the
@@ -133,7 +148,7 @@ func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 func (r *Recorder) Abandon(now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
-	r.drop(now.Unix()/secondsAnHour-openHours, false)
+	r.drop(now.Unix()/secondsAnHour-openHours+1, false)
 }
 
 // drop forgets hours before one, and the lists of frequent keys if asked. With each

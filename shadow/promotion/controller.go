@@ -32,6 +32,7 @@ type Controller struct {
 	actor  string
 
 	mu      sync.Mutex
+	rounds  int
 	readers map[string]*reader
 }
 
@@ -72,8 +73,10 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 		return nil, err
 	}
 	list := make([]Assessment, len(specs))
-	for i, spec := range specs {
-		list[i] = c.assess(ctx, spec, states[i], instances, now)
+	c.rounds++
+	for n := range specs { // beginning with another each time, for there may not be time for all
+		i := (n + c.rounds) % len(specs)
+		list[i] = c.assess(ctx, specs[i], states[i], instances, now)
 	}
 	return list, nil
 }

@@ -96,6 +96,8 @@ func current(ctx context.Context, store Store, policy string) (State, error) {
 func Advance(ctx context.Context, store Store, policy string, to Step, o Order) (State, error) {
 	return change(ctx, store, policy, o, func(s *State) error {
 		switch {
+		case to.Stage != Promoted && !(to.Stage == Canary && to.Percent > 0 && to.Percent <= 100):
+			return fmt.Errorf("promotion: step to %s at %g %%: %w", to.Stage, to.Percent, ErrNowhere)
 		case s.Hold:
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
 		case s.Stage == Promoted, s.Stage == RolledBack, s.Stage == Canary && to.Stage == Canary && to.Percent <= s.Percent:
@@ -150,7 +152,7 @@ const rollbackTries = 10
 // A policy that is rolled back already stays as it is.
 func Rollback(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	var err error
-	for range rollbackTries {
+	for try := range rollbackTries {
 		var s, next State
 		if s, err = current(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
 			return s, err
@@ -160,7 +162,13 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 		next.Version = Version{s.Term + 1, 1}
 		next.Stage, next.Percent, next.Hold, next.StageAt, next.FailedEpoch = RolledBack, 0, true, next.At, s.Epoch
-		if err = store.Put(ctx, policy, next, nil); !errors.Is(err, ErrConflict) {
+		// Who writes at the same time is heard first, as long as that works at once: a
+		// new epoch, say, must not be lost.
+		expect := &s.Version
+		if try >= rollbackTries/2 {
+			expect = nil
+		}
+		if err = store.Put(ctx, policy, next, expect); !errors.Is(err, ErrConflict) && (err == nil || expect == nil) {
 			return next, err
 		}
 	}

@@ -6,6 +6,9 @@
 --         be over the stored one
 --       2 term   3 seq   4 safety   5 the state, text   6 channel   7 message
 -- reply 1 if stored, else 0, and the stored version
+-- Redis refuses writes where it is out of memory, but none after a first one that it
+-- let pass: a rollback must be stored even then.
+if ARGV[1] == '' then redis.pcall('HDEL', KEYS[1], '') end
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety')
 local term, seq, safety = stored[1] or '0', stored[2] or '0', stored[3] or '0'
