@@ -68,22 +68,21 @@ func TestFleetOfProcesses(t *testing.T) {
 				t.Error("an instance has not applied the promotion that it has acknowledged")
 			}
 		}
+		// One process that hangs is named; it hears of the step when it goes on.
+		if err := fleet[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		expect(5, "not applied by", "pause", "per-user", "--timeout", "1s")
+		if err := fleet[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		expect(0, "4/4 applied", "resume", "per-user", "--timeout", "10s")
 		expect(0, "4/4 applied", "rollback", "per-user", "--reason", "test", "--timeout", "2s")
 		for _, one := range fleet {
 			if n := one.metric(t, "shadowlimit_stage", `stage="rolled_back"`); n != 1 {
 				t.Error("an instance has not applied the rollback that it has acknowledged")
 			}
 		}
-		// One process that hangs is named; it hears of the step when it goes on.
-		if err := fleet[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		expect(5, "not applied by", "resume", "per-user", "--force", "--reason", "test", "--timeout", "1s")
-		if err := fleet[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		expect(0, "4/4 applied", "pause", "per-user", "--timeout", "10s")
-
 		served = load(t, fleet, users, 1)
 		if served != 0 {
 			t.Errorf("%d more were served: rolled back, the authoritative has to know whom it served before", served)
@@ -137,7 +136,7 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 		t.Fatal(err)
 	}
 	hour := now.Unix() / 3600
-	hours, err := ledger.Hours(t.Context(), divergence.ID{Policy: "per-user", Epoch: states[0].Epoch}, hour-1, hour)
+	hours, err := ledger.Hours(t.Context(), states[0].LedgerID("per-user"), hour-1, hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestBadFiles(t *testing.T) {
 		{"mode", onePolicy("key: request.ip\n    promotion: {mode: auto}"), 6, 23, "want manual or automatic"},
 		{"zone", onePolicy("key: request.ip\n    promotion: {change_window: {days: [mon], from: '9:00', to: '10:00', zone: Mars}}"), 6, 79, `no time zone "Mars"`},
 		{"what is not built", onePolicy("key: request.ip\n    promotion: {expected: [{when: 'true'}]}"), 6, 27, "not available in this version"},
-		{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 20, `no algorithm "gcrra"`},
+		{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 32, `no algorithm "gcrra": did you mean gcra?`},
 		{"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"), 5, 20, "too fine to be exact"},
 		{"burst of a window", side("algorithm: fixed_window, limit: 1, window: 1m, burst: 2"), 5, 20, "burst belongs to buckets"},
 		{"no window", side("algorithm: gcra, limit: 1"), 5, 20, "gcra needs a window"},

@@ -153,7 +153,7 @@ func remedy(name string, known []string) string {
 	if meant := nearest(name, known); meant != "" {
 		return "did you mean " + meant + "?"
 	}
-	return "the fields are " + strings.Join(known, ", ")
+	return "there are " + strings.Join(known, ", ")
 }
 
 // text returns a reader that stores a scalar's text.

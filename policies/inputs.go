@@ -14,6 +14,9 @@ import (
 // request.headers["x-tenant"]. Variables are resolved into what they read.
 type inputs map[string]bool
 
+// must marks an entry of a map that is read as if it were always there.
+const must = "must "
+
 // inputsOf returns what an expression reads.
 func inputsOf(expression *cel.Ast, variables []*variable) inputs {
 	in := inputs{}
@@ -50,7 +53,11 @@ func (in inputs) index(call ast.CallExpr) {
 	}
 	args := call.Args()
 	if key := texts(args[1]); len(key) == 1 && args[0].Kind() == ast.IdentKind && strings.HasPrefix(args[0].AsIdent(), "request.") {
-		in[args[0].AsIdent()+`["`+key[0]+`"]`] = true
+		entry := args[0].AsIdent() + `["` + key[0] + `"]`
+		in[entry] = true
+		if call.FunctionName() == operators.Index {
+			in[must+entry] = true
+		}
 		if args[0].AsIdent() == "request.headers" {
 			learnHeader(key[0])
 		}
@@ -67,7 +74,10 @@ func (in inputs) narrow() {
 }
 
 // sorted returns the inputs in order.
-func (in inputs) sorted() []string { return slices.Sorted(maps.Keys(in)) }
+func (in inputs) sorted() []string {
+	names := slices.Sorted(maps.Keys(in))
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, must) })
+}
 
 // Headers returns the names of the headers that the set's expressions read by name.
 func (s *Set) Headers() []string {

@@ -25,6 +25,7 @@ func (d *document) lint(p *Policy, nodes map[string]*yaml.Node) {
 		return
 	}
 	d.lintKey(p, nodes["key"])
+	d.lintAbsent(p, nodes["key"])
 	d.lintCondition(p, nodes["when"])
 	d.lintLimits(p, nodes)
 	candidate := p.Sides[algorithms.Candidate]
@@ -74,6 +75,24 @@ func (d *document) lintKey(p *Policy, n *yaml.Node) {
 		}
 		if bad {
 			d.warn(n, "key: %s has ever new values, and each has a budget of its own: nobody is limited, and memory fills; %s", name, remedy)
+		}
+	}
+}
+
+// lintAbsent warns of keys that a request without some header cannot be given.
+func (d *document) lintAbsent(p *Policy, n *yaml.Node) {
+	guards := inputs{}
+	if p.when != nil {
+		guards = p.when.inputs
+	}
+	for _, x := range p.key {
+		for name := range x.inputs {
+			entry, found := strings.CutPrefix(name, must)
+			if found && !guards[entry] {
+				base, key, _ := strings.Cut(strings.TrimSuffix(entry, "]"), "[")
+				d.warn(n, "key: a request without %s is not charged at all; say what its key is: %s[?%s].orValue(\"none\")", entry, base, key)
+				return
+			}
 		}
 	}
 }

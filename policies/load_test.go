@@ -267,7 +267,9 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"nothing", onePolicy("key: request.user"), 0, ""},
 		{"a raw path", onePolicy("key: [request.user, request.path]"), 5, "key: request.path has ever new values"},
-		{"a request id through a variable", "variables: {id: 'request.headers[\"x-request-id\"]'}\n" + onePolicy("key: variables.id"), 6, `request.headers["x-request-id"] has ever new values`},
+		{"a request id through a variable", "variables: {id: 'request.headers[?\"x-request-id\"].orValue(\"\")'}\n" + onePolicy("key: variables.id"), 6, `request.headers["x-request-id"] has ever new values`},
+		{"a header that may not be there", onePolicy("key: request.headers['x-tenant']"), 5, `say what its key is: request.headers[?"x-tenant"].orValue("none")`},
+		{"a header that the condition asks for", onePolicy("key: request.headers['x-tenant']\n    when: \"request.headers[?'x-tenant'].hasValue()\""), 0, ""},
 		{"the time", onePolicy("key: string(request.time)"), 5, "request.time has ever new values"},
 		{"an address where a user is known", onePolicy("key: request.ip\n    when: request.path != '/' + request.user"), 0, ""},
 		{"an address beside claims in a cost", onePolicy("key: request.ip\n    cost: size(request.claims)"), 5, "the address alone"},

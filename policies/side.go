@@ -95,19 +95,23 @@ func (d *document) sideOf(env *cel.Env, role string, into **Side) func(*yaml.Nod
 	return func(n *yaml.Node) {
 		before := len(d.List)
 		side, algorithm := &Side{Revision: "1"}, ""
+		at := n // of the algorithm's name
 		d.mapping(n, role, map[string]field{
-			"id":        {read: d.text("id", &side.ID)},
-			"algorithm": {read: d.text("algorithm", &algorithm)},
-			"limiter":   {read: d.text("limiter", &side.Limiter)},
-			"revision":  {read: d.text("revision", &side.Revision)},
-			"limit":     {read: d.number(env, "limit", &side.limit, 1)},
-			"burst":     {read: d.number(env, "burst", &side.burst, 1)},
-			"window":    {read: d.span("window", &side.window)},
-			"store":     {read: d.unbuilt("store")},
-			"adaptive":  {read: d.unbuilt("adaptive")},
+			"id": {read: d.text("id", &side.ID)},
+			"algorithm": {read: func(n *yaml.Node) {
+				at = n
+				d.text("algorithm", &algorithm)(n)
+			}},
+			"limiter":  {read: d.text("limiter", &side.Limiter)},
+			"revision": {read: d.text("revision", &side.Revision)},
+			"limit":    {read: d.number(env, "limit", &side.limit, 1)},
+			"burst":    {read: d.number(env, "burst", &side.burst, 1)},
+			"window":   {read: d.span("window", &side.window)},
+			"store":    {read: d.unbuilt("store")},
+			"adaptive": {read: d.unbuilt("adaptive")},
 		})
 		if len(d.List) == before {
-			d.checkSide(n, role, algorithm, side)
+			d.checkSide(n, at, role, algorithm, side)
 		}
 		if len(d.List) == before {
 			*into = side
@@ -115,7 +119,7 @@ func (d *document) sideOf(env *cel.Env, role string, into **Side) func(*yaml.Nod
 	}
 }
 
-func (d *document) checkSide(n *yaml.Node, role, algorithm string, s *Side) {
+func (d *document) checkSide(n, at *yaml.Node, role, algorithm string, s *Side) {
 	if s.Foreign() == (algorithm != "") {
 		d.fail(n, "%s: want either an algorithm or a limiter", role)
 		return
@@ -125,7 +129,7 @@ func (d *document) checkSide(n *yaml.Node, role, algorithm string, s *Side) {
 	}
 	a, err := algorithms.ByName(algorithm)
 	if err != nil {
-		d.fail(n, "%s: %s", role, plain(err))
+		d.fail(at, "%s: no algorithm %q: %s", role, algorithm, remedy(strings.ReplaceAll(algorithm, "-", "_"), algorithmNames()))
 		return
 	}
 	s.Algorithm = a
@@ -137,6 +141,14 @@ func (d *document) checkSide(n *yaml.Node, role, algorithm string, s *Side) {
 	default:
 		d.checkLimit(n, role, s)
 	}
+}
+
+func algorithmNames() []string {
+	names := make([]string, len(algorithms.All))
+	for i, a := range algorithms.All {
+		names[i] = a.Name()
+	}
+	return names
 }
 
 // checkLimit validates what is known of the limit before any request.

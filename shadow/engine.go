@@ -66,6 +66,9 @@ func newEngine(cfg engineConfig) (*engine, error) {
 		}
 		store, ledger = promotion.NewRedisStore(cfg.redis, cfg.name), divergence.NewRedisLedger(cfg.redis, cfg.name)
 	}
+	for _, m := range cfg.migrations {
+		m.log = cfg.fleet.log
+	}
 	e.followers = newFollowers(e, cfg.migrations)
 	e.fleet = newFleet(store, ledger, cfg.migrations, cfg.fleet)
 	return e, nil
@@ -176,6 +179,11 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 	at := o[algorithms.Authoritative].At
 	if !e.remote || at.IsZero() {
 		at = e.fleet.now() // the clock that evidence is read by
+	}
+	for role := range o {
+		if o[role].Err != nil {
+			h.complain(algorithms.Role(role), o[role].Err)
+		}
 	}
 	if h.candidate && errors.Is(o[c.Enforced.Other()].Err, algorithms.ErrAbsent) {
 		e.followers.follow(c, h, at, o)

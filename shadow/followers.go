@@ -77,6 +77,14 @@ func (f *followers) follow(c *algorithms.Charge, h *hit, at time.Time, o *[2]alg
 	h.recorder.Observe(c.Key, h.hash, at, o)
 }
 
+// waiting returns how many charges are queued.
+func (f *followers) waiting() (n int) {
+	for _, q := range f.queues {
+		n += len(q)
+	}
+	return n
+}
+
 func (f *followers) work(queue <-chan followed) {
 	for job := range queue {
 		f.judge(&job)
@@ -95,6 +103,7 @@ func (f *followers) judge(job *followed) {
 	} else {
 		job.into[role] = f.engine.alone(ctx, &job.charge, h, role)
 	}
+	h.complain(role, job.into[role].Err)
 	h.recorder.Observe(job.charge.Key, h.hash, job.at, &job.into)
 }
 

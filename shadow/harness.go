@@ -65,7 +65,7 @@ func New(cfg Config) (*Harness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shadow: new: %w", err)
 	}
-	h.collector = newCollector(h.name, h.migrations)
+	h.collector = newCollector(h.name, h.migrations, h.followers.waiting)
 	return h, nil
 }
 

@@ -12,16 +12,19 @@ import (
 // no metric. All its metrics carry the name of the service.
 type collector struct {
 	migrations []*migration
+	waiting    func() int
 
-	decisions, comparisons, stage, percent, score, errors, fallbacks *prometheus.Desc
+	queue, decisions, comparisons, stage, percent, score, errors, fallbacks *prometheus.Desc
 }
 
-func newCollector(name string, migrations []*migration) collector {
+func newCollector(name string, migrations []*migration, waiting func() int) collector {
 	desc := func(metric, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("shadowlimit_"+metric, help, append([]string{"policy"}, labels...), prometheus.Labels{"name": name})
 	}
 	return collector{
 		migrations:  migrations,
+		waiting:     waiting,
+		queue:       prometheus.NewDesc("shadowlimit_follower_queue_length", "Charges that wait for a side which is judged behind the request.", nil, prometheus.Labels{"name": name}),
 		decisions:   desc("decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", "side", "decision"),
 		comparisons: desc("comparisons_total", "Charges judged by both sides, by outcome.", "outcome"),
 		stage:       desc("stage", "1 for the stage that this instance applies, 0 for the others.", "stage"),
@@ -34,13 +37,14 @@ func newCollector(name string, migrations []*migration) collector {
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.decisions, c.comparisons, c.stage, c.percent, c.score, c.errors, c.fallbacks} {
+	for _, d := range []*prometheus.Desc{c.queue, c.decisions, c.comparisons, c.stage, c.percent, c.score, c.errors, c.fallbacks} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(c.queue, prometheus.GaugeValue, float64(c.waiting()))
 	for _, m := range c.migrations {
 		c.collect(m, out)
 	}

@@ -1,6 +1,8 @@
 package shadow
 
 import (
+	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -25,17 +27,37 @@ type migration struct {
 	flushed    atomic.Int64 // when the ledger was last written, us
 	errors     atomic.Int64 // requests whose expressions failed
 	fallbacks  atomic.Int64 // decisions by the rule for failures
+	log        *slog.Logger
+	complained [2]atomic.Int64 // of a side, when last, ns of this clock
+}
+
+// complainEvery bounds how often a failing side is logged.
+const complainEvery = time.Minute
+
+// complain logs that a side fails, now and then.
+func (m *migration) complain(role algorithms.Role, err error) {
+	if err == nil || errors.Is(err, algorithms.ErrAbsent) {
+		return
+	}
+	now, last := time.Now().UnixNano(), m.complained[role].Load()
+	if time.Duration(now-last) < complainEvery || !m.complained[role].CompareAndSwap(last, now) {
+		return
+	}
+	m.log.Warn("shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", err)
 }
 
 func newMigration(spec promotion.Spec, secret []byte) *migration {
-	m := &migration{spec: spec, candidate: true, onFailure: policies.FailLocal, recorder: divergence.NewRecorder(secret)}
+	m := &migration{spec: spec, candidate: true, log: slog.Default(), onFailure: policies.FailLocal, recorder: divergence.NewRecorder(secret)}
 	m.state.Store(&promotion.State{Stage: promotion.Shadow})
 	return m
 }
 
-// id names the migration in the ledger.
+// id names the migration's evidence in the ledger. What an instance of another
+// epoch sees is nobody's.
 func (m *migration) id() divergence.ID {
-	return divergence.ID{Policy: m.spec.Policy, Epoch: m.spec.Epoch}
+	s := *m.state.Load()
+	s.Epoch = m.spec.Epoch
+	return s.LedgerID(m.spec.Policy)
 }
 
 // enforced returns the side to obey for a key of that hash. Cut off from the
@@ -57,7 +79,12 @@ func (m *migration) cutOff() bool {
 
 // apply takes a state that is over the applied one.
 func (m *migration) apply(s promotion.State) {
-	if s.Over(*m.state.Load()) {
-		m.state.Store(&s)
+	before := m.state.Load()
+	if !s.Over(*before) {
+		return
+	}
+	m.state.Store(&s)
+	if !s.Since.Equal(before.Since) {
+		m.recorder.Restart()
 	}
 }

@@ -86,7 +86,7 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shadow: new pair: %w", err)
 	}
-	p.collector = newCollector(p.name, []*migration{p.migration})
+	p.collector = newCollector(p.name, []*migration{p.migration}, p.followers.waiting)
 	return p, nil
 }
 

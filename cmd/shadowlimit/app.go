@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -41,6 +42,9 @@ func (e statusError) Unwrap() error { return e.error }
 // status.
 func run(ctx context.Context, args []string, io streams) int {
 	app := newApp(io)
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app.Commands, args)...))
 	if err == nil {
 		return exitOK
@@ -136,10 +140,14 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 			continue
 		}
 		flags = append(flags, arg)
-		if takesValue(command, arg) && i+1 < len(args) {
-			i++
-			flags = append(flags, args[i])
+		if !takesValue(command, arg) {
+			continue
 		}
+		if i+1 == len(args) || isFlag(command, args[i+1]) {
+			return []string{args[0], arg} // for urfave/cli to say that its value is missing
+		}
+		i++
+		flags = append(flags, args[i])
 	}
 	if len(rest) > 0 {
 		flags = append(flags, "--")
@@ -158,16 +166,22 @@ func find(commands []*cli.Command, name string) *cli.Command {
 
 // takesValue reports whether the next argument is the flag's value.
 func takesValue(command *cli.Command, arg string) bool {
-	if strings.Contains(arg, "=") {
-		return false
-	}
+	flag := flagOf(command, arg)
+	_, isBool := flag.(*cli.BoolFlag)
+	return flag != nil && !isBool && !strings.Contains(arg, "=")
+}
+
+// isFlag reports whether an argument is one of the command's flags.
+func isFlag(command *cli.Command, arg string) bool {
+	return strings.HasPrefix(arg, "-") && flagOf(command, arg) != nil
+}
+
+func flagOf(command *cli.Command, arg string) cli.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	for _, flag := range command.Flags {
-		for _, name := range flag.Names() {
-			if name == strings.TrimLeft(arg, "-") {
-				_, isBool := flag.(*cli.BoolFlag)
-				return !isBool
-			}
+		if slices.Contains(flag.Names(), name) {
+			return flag
 		}
 	}
-	return false
+	return nil
 }

@@ -53,6 +53,16 @@ func openFleet(c *cli.Context) (*fleet, error) {
 
 func (f *fleet) close() { f.client.Close() }
 
+// reach finds out whether Redis answers at all, to say so plainly.
+func (f *fleet) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*commandBudget)
+	defer cancel()
+	if err := f.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("Redis does not answer: %w: is --redis, or SHADOWLIMIT_REDIS, its address, and rediss only where it speaks TLS?", err)
+	}
+	return nil
+}
+
 // withFleet makes an action of one that talks to a fleet.
 func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
@@ -61,6 +71,9 @@ func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
 			return err
 		}
 		defer f.close()
+		if err := f.reach(c.Context); err != nil {
+			return err
+		}
 		return do(c, f)
 	}
 }

@@ -126,22 +126,36 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --reason x --to 10% --full", 2, "contradict"},
 		{"promote writes --reason x --force --expect 9", 2, "want TERM.SEQ"},
 		{"promote writes --reason x --force --expect 9.9", 4, "is at 1.1, not 9.9"},
-		{"promote writes --reason x --force --dry-run", 0, "would move writes from shadow to canary 1 %, on 2 live instances"},
+		{"promote writes --reason x --force --dry-run", 0, "would move writes from shadow to canary 1 %, version 1.2"},
+		{"promote writes --reason x --force --dry-run --expect 9.9", 4, "not 9.9"},
+		{"promote writes --reason x --force --dry-run -o json", 0, `"dry_run": true`},
+		{"promote writes --force --reason", 2, "flag needs an argument"},
+		{"promote writes --reason --force", 2, "flag needs an argument"},
+		{"promote writes --reason x --timeout -3s", 2, "want a time above 0"},
+		{"promote writes --force", 2, "needs a reason"},
+		{"help promote", 0, "--force"},
 		{"promote writes --force --reason x", 0, "2/2 applied"},
 		{"promote --reason x writes --force --to 50%", 0, "canary 1 % -> canary 50 %"},
-		{"promote writes --reason x --force --to 10%", 3, "no such step"},
+		{"promote writes --reason x --force --to 10%", 3, "no way back but a rollback"},
+		{"promote writes --reason x --force --to 10% --dry-run", 3, "no way back but a rollback"},
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
 		{"pause writes", 3, "on hold"},
+		{"pause writes --dry-run", 3, "on hold"},
 		{"promote writes --reason x --force", 3, "resume it first"},
 		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
 		{"resume writes", 3, "not on hold"},
 		{"promote writes --reason x --force --full", 0, "canary 50 % -> promoted"},
-		{"promote writes --reason x --force", 3, "no such step"},
+		{"promote writes --reason x --force", 3, "nothing after that"},
 		{"status writes", 0, "enforced       candidate"},
 		{"rollback writes", 2, "needs a reason"},
 		{"rollback nothing --reason x", 1, "no such policy"},
+		{"rollback writes --expect 1.1 --reason x", 2, "not defined"},
+		{"rollback writes --reason x --dry-run", 0, "would move writes from promoted to rolled_back (hold), version 2.1"},
 		{"rollback writes --reason enough", 0, "promoted -> rolled_back (hold), version 2.1\n2/2 applied"},
+		{"rollback writes --reason again", 0, "was rolled_back (hold) already"},
 		{"resume writes", 3, "--force"},
+		{"resume writes --dry-run", 3, "--force"},
+		{"resume writes --force", 2, "needs a reason"},
 		{"resume writes --force --reason again", 0, "-> shadow"},
 		{"history writes", 0, "enough"},
 		{"history nothing", 1, "no policy"},
@@ -167,7 +181,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	server.HSet("shadowlimit:{checkout}:instances", "stuck", `{"id":"stuck","at":"`+time.Now().Add(10*time.Second).UTC().Format(time.RFC3339Nano)+`","policies":{"writes":{"version":{"Term":1,"Seq":1}}}}`)
 	server.HSet("shadowlimit:{checkout}:instances", "gone", `{"id":"gone","at":"`+time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)+`","policies":{"writes":{}}}`)
 	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "300ms")
-	if status != exitTimeout || !strings.Contains(out, "1/2 applied") || !strings.Contains(talk, "not applied by stuck") || !strings.Contains(out, "not applied: gone") {
+	if status != exitTimeout || !strings.Contains(out, "1/2 applied") || !strings.Contains(talk, "not applied by stuck") || !strings.Contains(out, "presumed gone: gone") {
 		t.Errorf("status %d:\n%s%s", status, out, talk)
 	}
 }

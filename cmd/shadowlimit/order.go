@@ -1,27 +1,25 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // orderFlags are those of all commands that change a policy's stage.
 func orderFlags(more ...cli.Flag) []cli.Flag {
 	return fleetFlags(append([]cli.Flag{
-		&cli.StringFlag{Name: "reason", Usage: "why, for the audit `TEXT`"},
-		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
+		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for all instances"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 	}, more...)...)
@@ -33,10 +31,8 @@ type move struct {
 	// blind moves are made whatever the evidence, even if it cannot be read.
 	blind bool
 	// check says what is against the move; force may overrule it.
-	check func(*cli.Context, *promotion.Assessment) error
-	// plan describes the move.
-	plan func(*cli.Context, *promotion.Assessment) (string, error)
-	do   func(context.Context, *fleet, *cli.Context, *promotion.Assessment, promotion.Order) (promotion.State, error)
+	check func(*promotion.Assessment) error
+	do    func(context.Context, *fleet, *cli.Context, *promotion.Assessment, promotion.Order) (promotion.State, error)
 }
 
 func (m move) action(io streams) cli.ActionFunc {
@@ -45,19 +41,12 @@ func (m move) action(io streams) cli.ActionFunc {
 		if err != nil {
 			return err
 		}
-		order := promotion.Order{Actor: actor(), Reason: c.String("reason"), Force: c.Bool("force")}
-		if m.needsReason && strings.TrimSpace(order.Reason) == "" {
-			return usagef("say why, for whoever reads the audit trail: --reason TEXT", "%s needs a reason", c.Command.Name)
-		}
-		if text := c.String("expect"); text != "" {
-			v, err := promotion.ParseVersion(text)
-			if err != nil {
-				return usagef("status shows versions as TERM.SEQ", "--expect %s: want TERM.SEQ", text)
-			}
-			order.Expect = &v
+		order, err := m.order(c)
+		if err != nil {
+			return err
 		}
 		a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
-		if !m.blind || c.Bool("dry-run") {
+		if !m.blind {
 			list, err := f.assess(c.Context, policy)
 			if err != nil {
 				return err
@@ -68,22 +57,42 @@ func (m move) action(io streams) cli.ActionFunc {
 	})
 }
 
+// order reads the flags of an order.
+func (m move) order(c *cli.Context) (promotion.Order, error) {
+	o := promotion.Order{Actor: actor(), Reason: strings.TrimSpace(c.String("reason")), Force: c.Bool("force"), DryRun: c.Bool("dry-run")}
+	switch {
+	case o.Reason == "" && (m.needsReason || o.Force):
+		return o, usagef("say why, for whoever reads the audit trail: --reason TEXT", "%s needs a reason", c.Command.Name)
+	case c.Duration("timeout") <= 0:
+		return o, usagef("such as 30s", "--timeout %s: want a time above 0", c.Duration("timeout"))
+	}
+	if text := c.String("expect"); text != "" {
+		v, err := promotion.ParseVersion(text)
+		if err != nil {
+			return o, usagef("status shows versions as TERM.SEQ", "--expect %s: want TERM.SEQ", text)
+		}
+		o.Expect = &v
+	}
+	return o, nil
+}
+
 func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order promotion.Order, io streams) error {
-	plan, err := m.plan(c, a)
+	planned := order
+	planned.DryRun = true
+	next, err := m.do(c.Context, f, c, a, planned) // what is impossible is said before what is not yet due
 	if err != nil {
 		return statusOf(err)
 	}
 	if m.check != nil && !order.Force {
-		if err := m.check(c, a); err != nil {
+		if err := m.check(a); err != nil {
 			return statusError{exitNotMet, err}
 		}
 	}
-	if c.Bool("dry-run") {
-		fmt.Fprintf(io.err, "would move %s from %s to %s, on %s\n", a.Spec.Policy, a.State.Describe(), plan, divergence.Counted(int64(len(a.Live)), "live instance"))
-		return nil
+	if order.DryRun {
+		return dryRun(a.Spec.Policy, next, f.json, io)
 	}
 	if order.Force && !c.Bool("yes") {
-		if err := confirm(a.Spec.Policy, plan, io); err != nil {
+		if err := confirm(c.Context, a.Spec.Policy, next.Describe(), io); err != nil {
 			return err
 		}
 	}
@@ -92,21 +101,38 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 	if err != nil {
 		return statusOf(err)
 	}
+	if state.Actor != order.Actor || state.Reason != order.Reason {
+		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), state.Actor, state.Reason)
+	}
 	return f.settle(c, state, start, a.Spec.Policy, io)
 }
 
+// dryRun says what would be done.
+func dryRun(policy string, next promotion.State, asJSON bool, io streams) error {
+	if asJSON {
+		return writeJSON(io.out, map[string]any{
+			"policy": policy, "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent, "hold": next.Hold, "term": next.Term, "seq": next.Seq,
+		})
+	}
+	_, err := fmt.Fprintf(io.out, "would move %s from %s to %s, version %s\n", policy, next.From, next.Describe(), next.Version)
+	return err
+}
+
 // confirm asks a person at a terminal to type the policy's name.
-func confirm(policy, plan string, io streams) error {
+func confirm(ctx context.Context, policy, plan string, io streams) error {
 	in, ok := io.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
-	fmt.Fprintf(io.err, "This moves %s to %s by force. Type its name to go on: ", policy, plan)
-	var typed string
-	if _, err := fmt.Fscanln(in, &typed); err != nil || typed != policy {
-		return statusError{exitNotMet, errors.New("not confirmed: nothing was done")}
+	fmt.Fprintf(io.err, "This moves %s to %s by force. Type its name, %s, to go on: ", policy, plan, policy)
+	answer := bufio.NewScanner(interruptible(ctx, in))
+	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {
+		return nil
 	}
-	return nil
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return statusError{exitNotMet, errors.New("not confirmed: nothing was done")}
 }
 
 // moved is what the commands that change a stage report.
@@ -120,6 +146,7 @@ type moved struct {
 	Applied []string `json:"applied"` // instances that have it
 	Missing []string `json:"missing"` // live instances that have not
 	Silent  []string `json:"silent"`  // not heard of: gone, or cut off
+	Other   []string `json:"other"`   // live instances of another configuration
 	Seconds float64  `json:"seconds"`
 }
 
@@ -133,7 +160,7 @@ func (f *fleet) settle(c *cli.Context, s promotion.State, start time.Time, polic
 	defer cancel()
 	m := moved{Policy: policy, Stage: string(s.Stage), Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq}
 	for {
-		err := m.ask(c.Context, f, s.Version)
+		err := m.ask(c.Context, f, s.Version, s.Epoch)
 		if err != nil {
 			return err
 		}
@@ -153,7 +180,7 @@ func (f *fleet) settle(c *cli.Context, s promotion.State, start time.Time, polic
 }
 
 // ask sorts the instances by whether they have applied a version.
-func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version) error {
+func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version, epoch string) error {
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return err
@@ -163,8 +190,11 @@ func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version) error {
 		return err
 	}
 	live, silent := promotion.LiveAt(now, m.Policy, all)
-	m.Applied, m.Missing, m.Silent = []string{}, []string{}, []string{}
+	m.Applied, m.Missing, m.Silent, m.Other = []string{}, []string{}, []string{}, []string{}
 	for _, i := range live {
+		if i.Policies[m.Policy].Epoch != epoch {
+			m.Other = append(m.Other, i.ID)
+		}
 		if i.Policies[m.Policy].Version.Before(v) {
 			m.Missing = append(m.Missing, i.ID)
 		} else {
@@ -187,8 +217,13 @@ func (m *moved) write(out io.Writer, asJSON bool, s promotion.State) error {
 	} else {
 		fmt.Fprintf(out, "%d/%d applied in %.1f s\n", len(m.Applied), len(m.Applied)+len(m.Missing), m.Seconds)
 	}
-	for _, id := range slices.Concat(m.Missing, m.Silent) {
-		fmt.Fprintf(out, "  not applied: %s\n", id)
+	for _, list := range []struct {
+		what string
+		ids  []string
+	}{{"not applied", m.Missing}, {"silent, presumed gone", m.Silent}, {"of another configuration, enforces the authoritative", m.Other}} {
+		for _, id := range list.ids {
+			fmt.Fprintf(out, "  %s: %s\n", list.what, id)
+		}
 	}
 	return nil
 }

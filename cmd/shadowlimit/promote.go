@@ -20,10 +20,11 @@ Examples:
   shadowlimit promote tenant-writes --to full --force --reason "drill in staging"`
 
 func promoteCommand(io streams) *cli.Command {
-	m := move{needsReason: true, check: promoteCheck, plan: promotePlan, do: promoteDo}
+	m := move{needsReason: true, check: promoteCheck, do: promoteDo}
 	return &cli.Command{
 		Name: "promote", Usage: "move a policy's candidate forward", ArgsUsage: "POLICY", Description: promoteDescription,
 		Flags: orderFlags(
+			expectFlag(),
 			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full"},
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 			&cli.BoolFlag{Name: "force", Usage: "whatever the gate says"},
@@ -33,11 +34,15 @@ func promoteCommand(io streams) *cli.Command {
 	}
 }
 
-func promoteCheck(_ *cli.Context, a *promotion.Assessment) error {
+func promoteCheck(a *promotion.Assessment) error {
 	if notYet := a.NotYet(); notYet != "" {
 		return fmt.Errorf("not promoted: %s (--force overrules this)", notYet)
 	}
 	return nil
+}
+
+func expectFlag() cli.Flag {
+	return &cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"}
 }
 
 func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error) {
@@ -61,17 +66,6 @@ func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error
 	return promotion.Step{Stage: promotion.Canary, Percent: percent}, nil
 }
 
-func promotePlan(c *cli.Context, a *promotion.Assessment) (string, error) {
-	step, err := promoteStep(c, a)
-	if err != nil {
-		return "", err
-	}
-	if a.State.Hold {
-		return "", fmt.Errorf("promotion: %s: %w", a.Spec.Policy, promotion.ErrHold)
-	}
-	return promotion.State{Stage: step.Stage, Percent: step.Percent}.Describe(), nil
-}
-
 func promoteDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
 	step, err := promoteStep(c, a)
 	if err != nil {
@@ -93,9 +87,6 @@ Example:
 func rollbackCommand(io streams) *cli.Command {
 	m := move{
 		needsReason: true, blind: true,
-		plan: func(_ *cli.Context, a *promotion.Assessment) (string, error) {
-			return promotion.State{Stage: promotion.RolledBack, Hold: true}.Describe(), nil
-		},
 		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
 			return promotion.Rollback(ctx, f.store, a.Spec.Policy, o)
 		},
@@ -114,18 +105,13 @@ Example:
 
 func pauseCommand(io streams) *cli.Command {
 	m := move{
-		plan: func(_ *cli.Context, a *promotion.Assessment) (string, error) {
-			held := a.State
-			held.Hold = true
-			return held.Describe(), nil
-		},
 		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
 			return promotion.Pause(ctx, f.store, a.Spec.Policy, o)
 		},
 	}
 	return &cli.Command{
 		Name: "pause", Usage: "set a policy on hold", ArgsUsage: "POLICY", Description: pauseDescription,
-		Flags: orderFlags(), Action: m.action(io),
+		Flags: orderFlags(expectFlag()), Action: m.action(io),
 	}
 }
 
@@ -139,13 +125,6 @@ Examples:
 
 func resumeCommand(io streams) *cli.Command {
 	m := move{
-		plan: func(_ *cli.Context, a *promotion.Assessment) (string, error) {
-			resumed := a.State
-			if resumed.Hold = false; resumed.Stage == promotion.RolledBack {
-				resumed.Stage = promotion.Shadow
-			}
-			return resumed.Describe(), nil
-		},
 		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
 			s, err := promotion.Resume(ctx, f.store, a.Spec.Policy, o)
 			if errors.Is(err, promotion.ErrSameEpoch) {
@@ -157,6 +136,7 @@ func resumeCommand(io streams) *cli.Command {
 	return &cli.Command{
 		Name: "resume", Usage: "end a policy's hold", ArgsUsage: "POLICY", Description: resumeDescription,
 		Flags: orderFlags(
+			expectFlag(),
 			&cli.BoolFlag{Name: "force", Usage: "return to shadow though nothing has changed since the rollback"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask when forced"},
 		), Action: m.action(io),

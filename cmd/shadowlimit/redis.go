@@ -54,6 +54,9 @@ func parseRedis(url string) (*redis.UniversalOptions, error) {
 		if err != nil {
 			return nil, err
 		}
+		if o.MasterName == "" {
+			return nil, errors.New("a sentinel needs ?master_name=NAME")
+		}
 		return &redis.UniversalOptions{
 			Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, Username: o.Username, Password: o.Password,
 			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, TLSConfig: o.TLSConfig,

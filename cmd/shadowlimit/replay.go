@@ -117,6 +117,8 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	switch {
 	case o.config != "" && (c.IsSet("from") || c.IsSet("to")):
 		return o, usagef(hint, "--config has the limiters: leave out --from and --to")
+	case o.decisionsFile == "-":
+		return o, usagef("name a file; standard output has the report", "--decisions -: want a file")
 	case o.config != "" && o.decisionsFile != "":
 		return o, usagef(hint, "--decisions is for one policy: use it with --from and --to")
 	case o.config == "" && (c.String("from") == "" || c.String("to") == ""):
@@ -291,7 +293,7 @@ func createFile(name string) (io.Writer, func() error, error) {
 	if name == "" {
 		return nil, func() error { return nil }, nil
 	}
-	f, err := os.Create(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) // not to read: a pipe of our own would never break
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, reason(err))
 	}

@@ -122,21 +122,22 @@ func (f *fleet) status(ctx context.Context, a *promotion.Assessment) (policyStat
 	return p, nil
 }
 
-// topKeys returns the keys of a kind since the epoch began.
+// topKeys returns the keys of a kind since the evidence began.
 func (f *fleet) topKeys(ctx context.Context, a *promotion.Assessment, kind divergence.KeyKind) ([]divergence.KeyCount, error) {
 	const day = 24 * 60 * 60
-	id := divergence.ID{Policy: a.Spec.Policy, Epoch: a.State.Epoch}
-	return f.ledger.Top(ctx, id, kind, a.State.Since.Unix()/day, a.Evidence.Now.Unix()/day)
+	return f.ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, a.State.Since.Unix()/day, a.Evidence.Now.Unix()/day)
 }
 
 // nextStep is the command that would come next.
 func nextStep(a *promotion.Assessment) string {
 	policy := a.Spec.Policy
 	switch notYet := a.NotYet(); {
+	case len(a.Evidence.OtherEpoch) > 0:
+		return "finish the deployment: another configuration runs on " + strings.Join(a.Evidence.OtherEpoch, ", ")
 	case a.Alarm != "":
 		return "shadowlimit rollback " + policy + " --reason \"" + a.Alarm + "\""
 	case a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch:
-		return "change a side and deploy that, then: shadowlimit resume " + policy
+		return "change a side and deploy that, then: shadowlimit resume " + policy + "; if it was not the candidate's fault: shadowlimit resume " + policy + " --force --reason WHY"
 	case a.State.Hold:
 		return "shadowlimit resume " + policy
 	case a.State.Stage == promotion.Promoted:

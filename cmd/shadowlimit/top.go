@@ -10,8 +10,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-const topDescription = `Shows which keys the candidate would newly deny most since its epoch began, on
-all instances; with --denied, which keys the authoritative denies most. Counts are
+const topDescription = `Shows which keys the candidate would newly deny most since its evidence began,
+on all instances; with --denied, which keys the authoritative denies most. Counts are
 at most ERROR too high. Keys are HMACs if the service has a secret.
 
 Examples:

@@ -81,6 +81,24 @@ func written(key string) string {
 	return strconv.QuoteToASCII(key)
 }
 
+// Restart forgets what is waiting for the ledger: the evidence begins anew. Totals
+// stay.
+func (r *Recorder) Restart() {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+	r.beginBook()
+	r.day = 0
+	for kind := range r.unsent {
+		r.unsent[kind] = nil
+	}
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.tops, s.fresh, s.sent = [keyKinds]*top{}, [keyKinds][]uint64{}, [keyKinds][sentHashes]uint64{}
+		s.mu.Unlock()
+	}
+}
+
 // beginBook starts afresh after the clock went back. What was counted since the
 // last write is lost with it.
 func (r *Recorder) beginBook() {

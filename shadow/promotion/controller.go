@@ -87,7 +87,7 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 	a := Assessment{Spec: spec, State: state}
 	r := c.readers[spec.Policy]
 	if r == nil || r.epoch != state.Epoch || !r.since.Equal(state.Since) {
-		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, divergence.ID{Policy: spec.Policy, Epoch: state.Epoch}, state.Since)}
+		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, state.LedgerID(spec.Policy), state.Since)}
 		c.readers[spec.Policy] = r
 	}
 	history, err := r.History(ctx, now)

@@ -13,7 +13,7 @@ var (
 	// ErrSameEpoch is wrapped when what was rolled back would be tried again.
 	ErrSameEpoch = errors.New("what was rolled back has not changed")
 	// ErrNowhere is wrapped when there is no such step.
-	ErrNowhere = errors.New("there is no such step")
+	ErrNowhere = errors.New("no such step")
 )
 
 // Order says who wants a policy moved, and why.
@@ -24,6 +24,8 @@ type Order struct {
 	Expect *Version
 	// Force resumes what was rolled back though it is the same.
 	Force bool
+	// DryRun returns the state that would be, and stores nothing.
+	DryRun bool
 }
 
 // Step is a stage to move to.
@@ -36,7 +38,7 @@ type Step struct {
 func (c Config) NextStep(s State) (Step, error) {
 	switch s.Stage {
 	case Promoted:
-		return Step{}, fmt.Errorf("promotion: the candidate is promoted: %w", ErrNowhere)
+		return Step{}, fmt.Errorf("promotion: the candidate is promoted, and there is nothing after that: %w", ErrNowhere)
 	case RolledBack:
 		return Step{}, fmt.Errorf("promotion: the candidate is rolled back, resume first: %w", ErrNowhere)
 	}
@@ -77,6 +79,9 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if next.Stage != s.Stage || next.Percent != s.Percent {
 		next.StageAt = next.At
 	}
+	if o.DryRun {
+		return next, nil
+	}
 	return next, store.Put(ctx, policy, next, &s.Version)
 }
 
@@ -100,8 +105,12 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 			return fmt.Errorf("promotion: step to %s at %g %%: %w", to.Stage, to.Percent, ErrNowhere)
 		case s.Hold:
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
-		case s.Stage == Promoted, s.Stage == RolledBack, s.Stage == Canary && to.Stage == Canary && to.Percent <= s.Percent:
-			return fmt.Errorf("promotion: %s is at %s: %w", policy, s.Describe(), ErrNowhere)
+		case s.Stage == RolledBack:
+			return fmt.Errorf("promotion: %s is rolled back, resume it first: %w", policy, ErrNowhere)
+		case s.Stage == Promoted:
+			return fmt.Errorf("promotion: %s is promoted, and there is nothing after that: %w", policy, ErrNowhere)
+		case to.Stage == Canary && to.Percent <= s.Percent:
+			return fmt.Errorf("promotion: %s is at %s, and there is no way back but a rollback: %w", policy, s.Describe(), ErrNowhere)
 		}
 		s.Stage, s.Percent = to.Stage, to.Percent
 		if to.Stage == Promoted {
@@ -162,6 +171,9 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 		next.Version = Version{s.Term + 1, 1}
 		next.Stage, next.Percent, next.Hold, next.StageAt, next.FailedEpoch = RolledBack, 0, true, next.At, s.Epoch
+		if o.DryRun {
+			return next, nil
+		}
 		// Who writes at the same time is heard first, as long as that works at once: a
 		// new epoch, say, must not be lost.
 		expect := &s.Version

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Stage is how far the candidate is.
@@ -70,6 +71,12 @@ type State struct {
 	Actor, Reason string
 	// From describes the stage before.
 	From string
+}
+
+// LedgerID names the evidence of a policy in this state: of its epoch, since that
+// began or was begun anew.
+func (s State) LedgerID(policy string) divergence.ID {
+	return divergence.ID{Policy: policy, Epoch: s.Epoch + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
 }
 
 // Describe writes the stage as people say it: canary 10 %, shadow (hold), and new

@@ -11,14 +11,21 @@ import (
 // WriteText writes the verdict and what it rests on for people.
 func (g *Gate) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "gate: %s\n  %s\n", g.Verdict, g.Reason)
-	fmt.Fprintf(w, "  %.4g clean hours, %s within 7 days\n", g.CleanHours, divergence.Counted(int64(g.Strikes), "strike"))
+	fmt.Fprintf(w, "  %.4g h clean, %s within 7 days\n", g.CleanHours, divergence.Counted(int64(g.Strikes), "strike"))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "  \tratio\tthreshold\tscore of %d\tat most\t\n", enough)
+	fmt.Fprintf(table, "  \tratio\tthreshold\tscore (%d)\tsurely below\t\n", enough)
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%.4g\t%s\t\n", r, optional(part.Ratio), divergence.Percent(part.Threshold), part.Score, optional(part.UpperBound))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), divergence.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
 	}
 	return table.Flush()
+}
+
+func scoreText(score float64) string {
+	if score > 9999 {
+		return ">9999"
+	}
+	return fmt.Sprintf("%.4g", score)
 }
 
 func optional(v *float64) string {

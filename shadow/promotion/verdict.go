@@ -56,7 +56,7 @@ func (j *judgement) missing() string {
 	case !covered(last):
 		return fmt.Sprintf("only %.2f %% of the last day's evaluations could be compared, %g %% are needed: look for errors and fallbacks", 100*float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared()), 100*leastCoverage)
 	case j.unseen() != "":
-		return "not seen yet are the hours of the day (UTC) " + j.unseen() + j.eta()
+		return "every hour of the day must be seen, and not yet are (UTC) " + j.unseen() + j.eta()
 	case e.Live == 0:
 		return "no instance is live: start the service"
 	case len(e.Silent) > 0:
@@ -72,13 +72,17 @@ func (j *judgement) lastDay() divergence.Tally {
 	return recent(j.evidence.History.Minutes, j.now-minutesADay)
 }
 
-// unseen lists the hours of the day that no instance was there in.
+// unseen lists the hours of the day that no instance was there in, or says how many
+// they are.
 func (j *judgement) unseen() string {
 	var list []string
 	for hour, seen := range j.seen {
 		if !seen {
 			list = append(list, fmt.Sprintf("%02d", hour))
 		}
+	}
+	if len(list) > 12 {
+		return fmt.Sprintf("%d of 24", len(list))
 	}
 	return strings.Join(list, " ")
 }
