@@ -58,7 +58,7 @@ func (f *fleet) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*commandBudget)
 	defer cancel()
 	if err := f.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("Redis does not answer: %w: is --redis, or SHADOWLIMIT_REDIS, its address, and rediss only where it speaks TLS?", err)
+		return fmt.Errorf("no answer from Redis: %w: is --redis, or SHADOWLIMIT_REDIS, its address, and rediss only where it speaks TLS?", err)
 	}
 	return nil
 }
