@@ -9,7 +9,7 @@
 // # Caveats
 //
 // Expressions are written by operators and compiled once, but they judge what
-// strangers send. An expression that fails at run time, such as one that reads a
-// header that is not there, means that its policy charges nothing; the caller
-// counts that. Keys longer than 256 bytes are replaced by their hash.
+// strangers send. Where one fails at run time, such as one that reads a header that
+// is not there, the policy charges nothing or, with on_error: deny, the request is
+// denied; the caller counts that. Keys longer than 256 bytes are replaced by their hash.
 package policies

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ func (d *document) lint(p *Policy, nodes map[string]*yaml.Node) {
 	d.lintAbsent(p, nodes["key"])
 	d.lintCondition(p, nodes["when"])
 	d.lintLimits(p, nodes)
+	d.lintCost(p, nodes["cost"])
 	candidate := p.Sides[algorithms.Candidate]
 	if candidate == nil {
 		return
@@ -120,6 +122,82 @@ func (d *document) lintCondition(p *Policy, n *yaml.Node) {
 	}
 	if strings.TrimSpace(p.when.source) == "false" || contradict(p.when.filters) {
 		d.warn(n, "when: no request can match: the policy is never charged")
+	}
+}
+
+// lintShadowed warns of a policy that never has the last word: another one charges
+// at least the same requests by the same key, with limits no higher.
+func (d *document) lintShadowed(list []*Policy, items []*yaml.Node) {
+	for i, p := range list {
+		for j, q := range list {
+			if i != j && p.shadowedBy(q) && (i > j || !q.shadowedBy(p)) {
+				d.warn(items[i], "%s: what it denies %s denies, too, for it has the same key and limits that are no higher: leave one out", p.Name, q.Name)
+				break
+			}
+		}
+	}
+}
+
+func (p *Policy) shadowedBy(q *Policy) bool {
+	sameRequests := q.when == nil || p.when != nil && p.when.source == q.when.source
+	if !sameRequests || p.key.text() != q.key.text() || p.cost.text() != q.cost.text() {
+		return false
+	}
+	for role, side := range p.Sides {
+		if side != nil && (q.Sides[role] == nil || !side.looserThan(q.Sides[role])) {
+			return false
+		}
+	}
+	return true
+}
+
+// looserThan reports whether two sides differ at most in numbers, none of them
+// lower here.
+func (s *Side) looserThan(other *Side) bool {
+	if s.Foreign() || other.Foreign() || s.limit.expression != nil || other.limit.expression != nil || s.burst.text() != other.burst.text() {
+		return false
+	}
+	return s.Algorithm.Name() == other.Algorithm.Name() && s.window == other.window && s.limit.constant >= other.limit.constant
+}
+
+// lintCost warns of a cost that no bucket holds.
+func (d *document) lintCost(p *Policy, n *yaml.Node) {
+	for role, side := range p.Sides {
+		if side == nil || side.Foreign() || p.cost.expression != nil || side.limit.expression != nil || side.burst.expression != nil {
+			continue
+		}
+		limit := algorithms.Limit{Requests: side.limit.constant, Burst: side.burst.constant}
+		if most := limit.Capacity(); p.cost.constant > most {
+			d.warn(n, "cost: %d is more than the %s ever allows at once, %d: every request is denied", p.cost.constant, algorithms.Role(role), most)
+			return
+		}
+	}
+}
+
+// The gate's constants, as far as they decide what can be reached at all: every
+// hour of the day must have been seen, and a threshold below 1/9 takes a score of
+// 20, which are 20 blocks without any difference.
+const (
+	leastSoak     = 24 * time.Hour
+	leastBlocks   = 20
+	evidenceIsFor = 32 * 24 * time.Hour
+)
+
+// lintPromotion warns of numbers that keep a policy from ever passing, or that
+// others overrule.
+func (d *document) lintPromotion(p Promotion, n *yaml.Node) {
+	soak := cmp.Or(p.Soak, 2*leastSoak)
+	switch {
+	case soak < leastSoak:
+		d.warn(n, "soak: every hour of the day must have been seen, so nothing passes before 24h: %s is as good as 24h", algorithms.FormatWindow(soak))
+	case p.Block > soak:
+		d.warn(n, "block: no block of %s ends within a soak of %s: take shorter blocks", algorithms.FormatWindow(p.Block), algorithms.FormatWindow(soak))
+	}
+	if p.Block*leastBlocks > evidenceIsFor { // divergence and newly denied are seldom above 1/9
+		d.warn(n, "block: the thresholds cannot be reached: that takes at least %d blocks of %s, and evidence is kept for 32 days", leastBlocks, algorithms.FormatWindow(p.Block))
+	}
+	if denials := cmp.Or(p.MinDenials, 200); p.MinDeniedKeys > denials {
+		d.warn(n, "min_denied_keys: %d keys are not denied in fewer than %d denials: min_denials %d decides nothing", p.MinDeniedKeys, p.MinDeniedKeys, denials)
 	}
 }
 

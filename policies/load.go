@@ -23,6 +23,8 @@ type Set struct {
 	Policies []*Policy
 	// Warnings are problems that did not keep the file from being loaded.
 	Warnings []Problem
+
+	fields []textField
 }
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read.
@@ -43,14 +45,15 @@ func Load(name string, text []byte) (*Set, error) {
 	}
 	d := &document{Problems: Problems{File: name}, identified: usesUsers.Match(text)}
 	set := &Set{}
-	if root := d.parse(text); root != nil {
+	root := d.parse(text)
+	if root != nil {
 		d.set(env, root, set)
 	}
 	d.sort()
 	if d.Failed() {
 		return nil, &d.Problems
 	}
-	set.Warnings = d.List
+	set.Warnings, set.fields = d.List, fieldsOf(root)
 	return set, nil
 }
 
@@ -90,12 +93,13 @@ func (d *document) set(env *cel.Env, root *yaml.Node, into *Set) {
 		"policies":  later("policies"),
 		"promotion": later("promotion"),
 	})
-	var promotion Promotion
-	if n := nodes["promotion"]; n != nil {
-		d.promotion(&promotion)(n)
-	}
 	env = d.data(env, nodes["data"])
 	env, variables := d.variables(env, nodes["variables"])
+	var promotion Promotion
+	if n := nodes["promotion"]; n != nil {
+		d.promotion(env, &promotion)(n)
+		d.lintPromotion(promotion, n)
+	}
 	if n := nodes["policies"]; n != nil {
 		d.policies(env, n, promotion, variables, into)
 	}
@@ -126,5 +130,6 @@ func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, var
 	}
 	if !d.Failed() {
 		d.lintAddresses(into.Policies, keys)
+		d.lintShadowed(into.Policies, items)
 	}
 }

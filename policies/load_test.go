@@ -280,6 +280,14 @@ func TestWarnings(t *testing.T) {
 		{"the same twice", strings.Replace(onePolicy("key: request.user"), "gcra, limit: 10", "fixed_window, id: b, limit: 10", 1), 7, "the candidate is the authoritative"},
 		{"long aligned windows", strings.Replace(onePolicy("key: request.user"), "candidate: {algorithm: gcra, limit: 10, window: 1m", "candidate: {algorithm: fixed_window, id: b, limit: 10, window: 1h", 1), 7, "windows of 1h are aligned"},
 		{"a limit by what is no part of the key", strings.Replace(onePolicy("key: request.user"), "gcra, limit: 10", "gcra, limit: 'size(request.host)'", 1), 7, "the limit depends on request.host"},
+		{"a cost that never fits", onePolicy("key: request.user\n    cost: 11"), 6, "cost: 11 is more than the authoritative ever allows at once, 10"},
+		{"a short soak", onePolicy("key: request.user\n    promotion: {soak: 12h}"), 6, "nothing passes before 24h"},
+		{"blocks longer than the soak", onePolicy("key: request.user\n    promotion: {soak: 1d, block: 30h}"), 6, "no block of 30h ends within a soak of 1d"},
+		{"thresholds out of reach", onePolicy("key: request.user") + "promotion: {soak: 10d, block: 3d}\n", 8, "at least 20 blocks of 3d, and evidence is kept for 32 days"},
+		{"more keys than denials", onePolicy("key: request.user\n    promotion: {min_denied_keys: 300}"), 6, "min_denials 200 decides nothing"},
+		{"an expected difference whose time is over", onePolicy("key: request.user\n    promotion: {expected: [{when: 'true', direction: newly_denied, until: 2020-01-01, owner: a}]}"), 6, "that is over"},
+		{"a policy in the shadow of another", onePolicy("key: request.user") + "  - name: q\n    key: request.user\n    when: request.method == 'GET'\n    authoritative: {algorithm: fixed_window, limit: 20, window: 1m}\n", 8, "q: what it denies p denies, too"},
+		{"a policy beside another", onePolicy("key: request.user") + "  - name: q\n    key: request.user\n    authoritative: {algorithm: fixed_window, limit: 5, window: 1m}\n", 0, ""},
 		{"a limit by the key", strings.Replace(onePolicy("key: request.user"), "gcra, limit: 10", "gcra, limit: 'size(request.user)'", 1), 0, ""},
 	}
 	for _, tt := range tests {

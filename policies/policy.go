@@ -13,7 +13,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// What decides for a policy whose store fails.
+// What decides for a policy whose store fails, and, but for the first, for one
+// whose expressions fail.
 const (
 	FailLocal = "local" // a limiter in this process
 	FailAllow = "allow"
@@ -27,7 +28,10 @@ type Policy struct {
 	Sides [2]*Side
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string
-	Promotion      Promotion
+	// OnError is FailAllow, which charges nothing, or FailDeny. It rules where the
+	// policy's match, key, cost or authoritative limit cannot be had for a request.
+	OnError   string
+	Promotion Promotion
 
 	when      *expression // nil: always
 	key       key
@@ -37,7 +41,7 @@ type Policy struct {
 
 // policy reads one policy. Its promotion starts from the file's.
 func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Policy {
-	p := &Policy{OnStoreFailure: FailLocal, cost: number{constant: 1}, Promotion: promotion}
+	p := &Policy{OnStoreFailure: FailLocal, OnError: FailAllow, cost: number{constant: 1}, Promotion: promotion}
 	nodes := map[string]*yaml.Node{}
 	d.note(n, nodes)
 	d.mapping(n, "a policy", map[string]field{
@@ -48,7 +52,8 @@ func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Poli
 		"authoritative":    {read: d.sideOf(env, "authoritative", &p.Sides[algorithms.Authoritative]), required: true},
 		"candidate":        {read: d.sideOf(env, "candidate", &p.Sides[algorithms.Candidate])},
 		"on_store_failure": {read: d.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
-		"promotion":        {read: d.promotion(&p.Promotion)},
+		"on_error":         {read: d.choice("on_error", &p.OnError, FailAllow, FailDeny)},
+		"promotion":        {read: d.promotion(env, &p.Promotion)},
 	})
 	a, c := p.Sides[0], p.Sides[1]
 	if a != nil && c != nil && !a.Foreign() && !c.Foreign() {
@@ -57,6 +62,9 @@ func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Poli
 		}
 	}
 	d.lint(p, nodes)
+	if own := nodes["promotion"]; own != nil {
+		d.lintPromotion(p.Promotion, own)
+	}
 	return p
 }
 
@@ -71,11 +79,17 @@ func (d *document) note(n *yaml.Node, into map[string]*yaml.Node) {
 }
 
 // bare is the side without its limit.
-func (s *Side) bare() algorithms.Side { return algorithms.Side{ID: s.ID, Algorithm: s.Algorithm} }
+func (s *Side) bare() algorithms.Side {
+	id := s.ID
+	if id == "" && s.Store != "" {
+		id = s.Algorithm.Name() + "@" + s.Store
+	}
+	return algorithms.Side{ID: id, Algorithm: s.Algorithm}
+}
 
 // Charge returns what the request is charged under the policy, foreign sides
 // without an algorithm, and reports whether the policy matches at all. On an error
-// nothing is to be charged. A candidate whose limit cannot be had is charged with
+// nothing is to be charged, and OnError rules. A candidate whose limit cannot be had is charged with
 // the zero limit, which every algorithm refuses: its error is its own.
 func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err error) {
 	r.bind(p.variables)

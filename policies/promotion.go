@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,10 +20,12 @@ type Promotion struct {
 	ChangeDays                            []time.Weekday
 	ChangeFrom, ChangeTo                  time.Duration // since midnight
 	ChangeZone                            *time.Location
+
+	expected []*expectation
 }
 
 // promotion returns a reader that overrides what into has.
-func (d *document) promotion(into *Promotion) func(*yaml.Node) {
+func (d *document) promotion(env *cel.Env, into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		d.mapping(n, "promotion", map[string]field{
 			"mode":            {read: d.choice("mode", &into.Mode, "manual", "automatic")},
@@ -37,7 +40,7 @@ func (d *document) promotion(into *Promotion) func(*yaml.Node) {
 			"min_denied_keys": {read: d.count("min_denied_keys", &into.MinDeniedKeys, 1)},
 			"canary":          {read: d.steps(&into.Canary)},
 			"change_window":   {read: d.changeWindow(into)},
-			"expected":        {read: d.unbuilt("expected")},
+			"expected":        {read: d.expected(env, &into.expected)},
 		})
 	}
 }

@@ -14,8 +14,12 @@ import (
 // Side is one of a policy's two limiters as the file describes it: an algorithm
 // of ours with its numbers, or a foreign limiter by name.
 type Side struct {
-	// ID names the side's part of a key's record; "" means the algorithm's name.
+	// ID names the side's part of a key's record; "" means the algorithm's name, and
+	// in another store algorithm@store.
 	ID string
+	// Store names another Redis that keeps the side's state, which the program
+	// resolves; "" means the service's own.
+	Store string
 	// Algorithm is nil for a foreign side.
 	Algorithm algorithms.Algorithm
 	// Limiter is the name of a foreign side, which the program resolves, and
@@ -78,6 +82,9 @@ func (s *Side) String() string {
 	if b := s.burst.text(); b != "0" {
 		text += ":burst=" + b
 	}
+	if s.Store != "" {
+		text += " in " + s.Store
+	}
 	return text
 }
 
@@ -87,7 +94,7 @@ func (s *Side) identity() string {
 	if !s.Foreign() {
 		name = s.Algorithm.Name()
 	}
-	return strings.Join([]string{s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String()}, "\x00")
+	return strings.Join([]string{s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store}, "\x00")
 }
 
 // sideOf returns a reader of a side.
@@ -107,7 +114,7 @@ func (d *document) sideOf(env *cel.Env, role string, into **Side) func(*yaml.Nod
 			"limit":    {read: d.number(env, "limit", &side.limit, 1)},
 			"burst":    {read: d.number(env, "burst", &side.burst, 1)},
 			"window":   {read: d.span("window", &side.window)},
-			"store":    {read: d.unbuilt("store")},
+			"store":    {read: d.name("store", &side.Store)},
 			"adaptive": {read: d.unbuilt("adaptive")},
 		})
 		if len(d.List) == before {
@@ -125,6 +132,9 @@ func (d *document) checkSide(n, at *yaml.Node, role, algorithm string, s *Side) 
 		return
 	}
 	if s.Foreign() {
+		if s.Store != "" {
+			d.fail(n, "%s: a limiter of your own keeps its state itself: leave out the store", role)
+		}
 		return
 	}
 	a, err := algorithms.ByName(algorithm)

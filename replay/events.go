@@ -5,23 +5,30 @@ import (
 	"slices"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Events are charges to replay. The zero value is empty and ready to use. Memory
-// grows by 32 bytes an event and by the distinct keys and limits.
+// grows by 32 bytes an event and by the distinct keys and terms.
 type Events struct {
-	list   []event
-	keys   []string
-	index  map[string]uint32
-	limits [][2]algorithms.Limit // by role
-	known  map[[2]algorithms.Limit]uint32
+	list  []event
+	keys  []string
+	index map[string]uint32
+	terms []Terms
+	known map[Terms]uint32
+}
+
+// Terms are what a charge may bring along besides key and cost.
+type Terms struct {
+	Limits   [2]algorithms.Limit // by role, in the place of the configured sides'
+	Expected divergence.Expected
 }
 
 type event struct {
 	at, cost int64  // microseconds since the epoch, units
 	key      uint32 // in keys
 	order    uint32 // of collection
-	limits   uint32 // in limits, from 1; 0 means those of the configured sides
+	terms    uint32 // in terms, from 1; 0 means those of the configured sides
 }
 
 // Add appends a charge of cost units for key at an instant in microseconds since
@@ -39,19 +46,27 @@ func (e *Events) Add(at int64, key []byte, cost int64) {
 	e.list = append(e.list, event{at: at, cost: cost, key: id, order: uint32(len(e.list))})
 }
 
-// AddLimits is Add for a charge with limits of its own, by role.
-func (e *Events) AddLimits(at int64, key []byte, cost int64, limits [2]algorithms.Limit) {
+// AddTerms is Add for a charge with terms of its own.
+func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 	e.Add(at, key, cost)
-	id, ok := e.known[limits]
+	id, ok := e.known[terms]
 	if !ok {
 		if e.known == nil {
-			e.known = make(map[[2]algorithms.Limit]uint32)
+			e.known = make(map[Terms]uint32)
 		}
-		e.limits = append(e.limits, limits)
-		id = uint32(len(e.limits))
-		e.known[limits] = id
+		e.terms = append(e.terms, terms)
+		id = uint32(len(e.terms))
+		e.known[terms] = id
 	}
-	e.list[len(e.list)-1].limits = id
+	e.list[len(e.list)-1].terms = id
+}
+
+// expected returns the differences that an event's terms expect.
+func (e *Events) expected(id uint32) divergence.Expected {
+	if id == 0 {
+		return divergence.Expected{}
+	}
+	return e.terms[id-1].Expected
 }
 
 // Len returns the number of charges.

@@ -96,8 +96,8 @@ func (r *run) judge(ctx context.Context, events []event) error {
 		charges[i].Key = r.events.keys[e.key]
 		charges[i].Cost = e.cost
 		charges[i].At = time.UnixMicro(e.at)
-		if e.limits > 0 {
-			for role, limit := range r.events.limits[e.limits-1] {
+		if e.terms > 0 {
+			for role, limit := range r.events.terms[e.terms-1].Limits {
 				charges[i].Sides[role].Limit = limit
 			}
 		}
@@ -115,12 +115,12 @@ func (r *run) judge(ctx context.Context, events []event) error {
 
 func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	for role := range o {
-		ownLimit := e.limits > 0 && role == int(algorithms.Candidate) // an expression may yield one that is none
+		ownLimit := e.terms > 0 && role == int(algorithms.Candidate) // an expression may yield one that is none
 		if err := o[role].Err; err != nil && !(ownLimit && errors.Is(err, algorithms.ErrLimit)) {
 			return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
 		}
 	}
-	outcome := divergence.Compare(o)
+	outcome := r.events.expected(e.terms).Of(divergence.Compare(o))
 	r.total[outcome]++
 	r.keys[e.key].count(outcome)
 	r.minute(e.at).Count(outcome, uint64(e.key))
@@ -134,7 +134,7 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 
 func (k *keyTally) count(o divergence.Outcome) {
 	switch o {
-	case divergence.AgreeDeny:
+	case divergence.AgreeDeny, divergence.ExpectedAllowed:
 		k.denied++
 	case divergence.NewlyDenied:
 		k.newlyDenied++

@@ -36,8 +36,9 @@ type scratch struct {
 // hit is what else is known of a charge.
 type hit struct {
 	*migration
-	hash   uint64
-	limits [2]algorithms.Limit // as configured, of foreign sides too
+	hash     uint64
+	limits   [2]algorithms.Limit // as configured, of foreign sides too
+	expected divergence.Expected
 }
 
 // engineConfig is what an engine needs of its owner.
@@ -115,8 +116,8 @@ func (e *engine) give(s *scratch) {
 }
 
 // add appends a charge of a migration.
-func (e *engine) add(s *scratch, m *migration, c algorithms.Charge) {
-	h := hit{migration: m, hash: promotion.Hash(e.name, c.Policy, c.Key)}
+func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected divergence.Expected) {
+	h := hit{migration: m, hash: promotion.Hash(e.name, c.Policy, c.Key), expected: expected}
 	for role := range h.limits {
 		h.limits[role] = c.Sides[role].Limit
 	}
@@ -188,7 +189,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 	if h.candidate && errors.Is(o[c.Enforced.Other()].Err, algorithms.ErrAbsent) {
 		e.followers.follow(c, h, at, o)
 	} else {
-		h.recorder.Observe(c.Key, h.hash, at, o)
+		h.recorder.Observe(c.Key, h.hash, at, o, h.expected)
 	}
 	return e.answer(c, h, o)
 }

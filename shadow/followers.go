@@ -74,7 +74,7 @@ func (f *followers) follow(c *algorithms.Charge, h *hit, at time.Time, o *[2]alg
 		}
 	}
 	o[c.Enforced.Other()] = algorithms.Observation{Err: divergence.ErrSkipped}
-	h.recorder.Observe(c.Key, h.hash, at, o)
+	h.recorder.Observe(c.Key, h.hash, at, o, h.expected)
 }
 
 // waiting returns how many charges are queued.
@@ -104,7 +104,7 @@ func (f *followers) judge(job *followed) {
 		job.into[role] = f.engine.alone(ctx, &job.charge, h, role)
 	}
 	h.complain(role, job.into[role].Err)
-	h.recorder.Observe(job.charge.Key, h.hash, job.at, &job.into)
+	h.recorder.Observe(job.charge.Key, h.hash, job.at, &job.into, h.expected)
 }
 
 // alone judges one side of a charge by the pair.

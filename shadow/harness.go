@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -135,7 +136,7 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 			h.migrations[i].errors.Add(1)
 		}
 		if matches {
-			h.add(s, h.migrations[i], c)
+			h.add(s, h.migrations[i], c, divergence.Expected(p.Expected(r)))
 		}
 	}
 	if len(s.charges) == 0 {

@@ -508,6 +508,8 @@ shadowlimit_comparisons_total{name="test",outcome="agree_allow",policy="per-user
 shadowlimit_comparisons_total{name="test",outcome="agree_deny",policy="per-user"} 0
 shadowlimit_comparisons_total{name="test",outcome="authoritative_error",policy="per-user"} 1
 shadowlimit_comparisons_total{name="test",outcome="candidate_error",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="expected_newly_allowed",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="expected_newly_denied",policy="per-user"} 0
 shadowlimit_comparisons_total{name="test",outcome="inconclusive",policy="per-user"} 0
 shadowlimit_comparisons_total{name="test",outcome="newly_allowed",policy="per-user"} 1
 shadowlimit_comparisons_total{name="test",outcome="newly_denied",policy="per-user"} 1

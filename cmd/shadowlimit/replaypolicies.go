@@ -12,6 +12,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/replay"
 	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // policyReplay replays logs through the policies of a file. Policies charge
@@ -57,7 +58,11 @@ func (r *policyReplay) add(e accesslog.Event) {
 			}
 		}
 		if matches {
-			r.events[i].AddLimits(e.At, []byte(c.Key), c.Cost, [2]algorithms.Limit{c.Sides[0].Limit, c.Sides[1].Limit})
+			terms := replay.Terms{Expected: divergence.Expected(p.Expected(request))}
+			for role, side := range c.Sides {
+				terms.Limits[role] = side.Limit
+			}
+			r.events[i].AddTerms(e.At, []byte(c.Key), c.Cost, terms)
 		}
 	}
 }

@@ -13,16 +13,18 @@ import (
 )
 
 const validateDescription = `Reads a policy file as a service would, and shows every problem with its place.
-Exit status 0 if a service would start with it, else 1.
+Exit status 0 if a service would start with it, else 1. With --against it shows what
+a service that runs the other file would change, and whose evidence begins anew.
 
 Examples:
   shadowlimit validate policies.yaml
+  shadowlimit validate policies.yaml --against deployed.yaml
   shadowlimit validate policies.yaml -o json`
 
 func validateCommand(io streams) *cli.Command {
 	return &cli.Command{
 		Name: "validate", Usage: "check a policy file", ArgsUsage: "FILE", Description: validateDescription,
-		Flags:  []cli.Flag{outputFlag()},
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "against", Usage: "show what changes from `FILE`, the one deployed"}, outputFlag()},
 		Action: func(c *cli.Context) error { return validateAction(c, io) },
 	}
 }
@@ -32,6 +34,7 @@ type validateReport struct {
 	File     string             `json:"file"`
 	Valid    bool               `json:"valid"`
 	Problems []policies.Problem `json:"problems"`
+	Changes  []policies.Change  `json:"changes,omitempty"` // with --against
 }
 
 func validateAction(c *cli.Context, io streams) error {
@@ -48,25 +51,50 @@ func validateAction(c *cli.Context, io streams) error {
 	if err != nil && !errors.As(err, &problems) {
 		return fmt.Errorf("%s: %w", file, reason(err))
 	}
-	if asJSON {
-		report := validateReport{File: file, Valid: err == nil, Problems: []policies.Problem{}}
-		if problems != nil {
-			report.Problems = problems.List
-		} else {
-			report.Problems = append(report.Problems, set.Warnings...)
-		}
-		if err := writeJSON(io.out, report); err != nil {
+	report := validateReport{File: file, Valid: err == nil, Problems: []policies.Problem{}}
+	if problems != nil {
+		report.Problems = problems.List
+	} else {
+		report.Problems = append(report.Problems, set.Warnings...)
+		if report.Changes, err = changesFrom(c.String("against"), set); err != nil {
 			return err
 		}
-	} else if problems != nil {
+	}
+	switch {
+	case asJSON:
+		err = writeJSON(io.out, report)
+	case problems != nil:
 		fmt.Fprintln(io.out, problems.Error())
-	} else {
+	default:
 		describe(io.out, file, set)
+		describeChanges(io.out, c.String("against"), report.Changes)
 	}
 	if problems != nil {
-		return fmt.Errorf("%s: %s", file, divergence.Counted(int64(len(problems.List)), "problem"))
+		err = fmt.Errorf("%s: %s", file, divergence.Counted(int64(len(problems.List)), "problem"))
 	}
-	return nil
+	return err
+}
+
+// changesFrom returns what changes from a file that is deployed, "" if none is known.
+func changesFrom(deployed string, set *policies.Set) ([]policies.Change, error) {
+	if deployed == "" {
+		return nil, nil
+	}
+	before, err := policies.LoadFile(deployed)
+	if err != nil {
+		return nil, placed(deployed, err)
+	}
+	return policies.Difference(before, set), nil
+}
+
+func describeChanges(out io.Writer, deployed string, changes []policies.Change) {
+	if deployed == "" {
+		return
+	}
+	fmt.Fprintf(out, "%s against %s\n", divergence.Counted(int64(len(changes)), "change"), deployed)
+	for _, c := range changes {
+		fmt.Fprintf(out, "  %s\n", c)
+	}
 }
 
 // describe says what a valid file holds.

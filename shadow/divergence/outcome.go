@@ -21,16 +21,34 @@ const (
 	CandidateError     // the candidate did not decide
 	AuthoritativeError // the authoritative did not decide
 	Inconclusive       // a side was skipped or degraded
+	ExpectedDenied     // newly denied, as the policy has declared
+	ExpectedAllowed    // newly allowed, as the policy has declared
 	outcomes           = iota
 )
 
 var outcomeNames = [outcomes]string{
 	"agree_allow", "agree_deny", "newly_denied", "newly_allowed",
 	"candidate_error", "authoritative_error", "inconclusive",
+	"expected_newly_denied", "expected_newly_allowed",
 }
 
 // String returns the name as in metrics and JSON.
 func (o Outcome) String() string { return outcomeNames[o] }
+
+// Expected are the differences that a policy has declared for a charge. They are
+// comparisons like any other, but no evidence against the candidate.
+type Expected struct{ NewlyDenied, NewlyAllowed bool }
+
+// Of tells an expected difference from others.
+func (e Expected) Of(o Outcome) Outcome {
+	switch {
+	case o == NewlyDenied && e.NewlyDenied:
+		return ExpectedDenied
+	case o == NewlyAllowed && e.NewlyAllowed:
+		return ExpectedAllowed
+	}
+	return o
+}
 
 // Compare judges the observations of one charge, by role.
 func Compare(o *[2]algorithms.Observation) Outcome {

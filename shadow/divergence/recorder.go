@@ -31,6 +31,8 @@ var kindsOf = [outcomes][]KeyKind{
 	AgreeDeny:    {KeysDenied},
 	NewlyDenied:  {KeysNewlyDenied},
 	NewlyAllowed: {KeysDenied, KeysNewlyAllowed},
+
+	ExpectedAllowed: {KeysDenied},
 }
 
 // Bounds of what a recorder keeps.
@@ -82,8 +84,8 @@ func NewRecorder(secret []byte) *Recorder {
 // Observe counts one evaluation of a key, whose hash must spread well, judged at
 // an instant of the store's clock. Without a candidate there is no outcome to
 // count, only the decision.
-func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation) Outcome {
-	outcome := Compare(o)
+func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation, e Expected) Outcome {
+	outcome := e.Of(Compare(o))
 	s := &r.stripes[hash%uint64(len(r.stripes))]
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -63,7 +63,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				o := rapid.SampledFrom(allOutcomes).Draw(t, "outcome")
 				late := time.Duration(rapid.IntRange(0, 60).Draw(t, "late")) * time.Minute
 				hash := rapid.Uint64().Draw(t, "key")
-				r.Observe(fmt.Sprint(hash), hash, now.Add(-late), observed(o))
+				r.Observe(fmt.Sprint(hash), hash, now.Add(-late), observed(o), divergence.Expected{})
 				want[o]++
 			}
 		}
@@ -87,7 +87,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 	for g := range uint64(8) {
 		all.Go(func() {
 			for n := range uint64(each) {
-				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(allOutcomes[(g+n)%uint64(len(allOutcomes))]))
+				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(allOutcomes[(g+n)%uint64(len(allOutcomes))]), divergence.Expected{})
 				if n%500 == 0 {
 					r.Commit(r.Snapshot(noon), noon)
 				}
@@ -110,7 +110,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {Err: algorithms.ErrAbsent}})
+	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {Err: algorithms.ErrAbsent}}, divergence.Expected{})
 	tally, decisions := r.Totals()
 	if tally != (divergence.Tally{}) || decisions[0].Allowed != 1 || decisions[1] != (divergence.Decisions{}) {
 		t.Errorf("tally %v, decisions %+v", tally, decisions)
@@ -121,7 +121,7 @@ func TestPlainLimitersAreNotCompared(t *testing.T) {
 func TestMadClocksAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for n := range 10_000 {
-		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied))
+		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), divergence.Expected{})
 	}
 	if n := len(r.Snapshot(noon).Hours); n > 30 {
 		t.Errorf("%d hours are kept", n)
@@ -135,7 +135,7 @@ func TestClocksThatJump(t *testing.T) {
 	reader := divergence.NewReader(l, id, noon)
 	for i, jump := range []time.Duration{0, time.Minute, 24 * time.Hour, 2 * time.Minute, 3 * time.Minute} {
 		now := noon.Add(jump)
-		r.Observe("k", 1, now, observed(divergence.AgreeAllow))
+		r.Observe("k", 1, now, observed(divergence.AgreeAllow), divergence.Expected{})
 		s := r.Snapshot(now)
 		if err := l.Write(t.Context(), id, "a", s); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestClocksThatJump(t *testing.T) {
 func TestSecretsHideKeys(t *testing.T) {
 	plain, secret := divergence.NewRecorder(nil), divergence.NewRecorder([]byte("pepper"))
 	for _, r := range []*divergence.Recorder{plain, secret} {
-		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied))
+		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), divergence.Expected{})
 	}
 	p, s := plain.Snapshot(noon), secret.Snapshot(noon)
 	if got := p.Tops[divergence.KeysNewlyDenied][0].Key; got != "alice@example.com" {
@@ -176,8 +176,8 @@ func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	const rounds = 3000
 	for n := range uint64(rounds) {
-		r.Observe("often", 1, noon, observed(divergence.NewlyDenied))
-		r.Observe(fmt.Sprint("rare-", n), 1, noon, observed(divergence.NewlyDenied)) // one stripe has them all
+		r.Observe("often", 1, noon, observed(divergence.NewlyDenied), divergence.Expected{})
+		r.Observe(fmt.Sprint("rare-", n), 1, noon, observed(divergence.NewlyDenied), divergence.Expected{}) // one stripe has them all
 	}
 	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
 	if top[0].Key != "often" || top[0].Count < rounds || top[0].Count-top[0].Error > rounds {
@@ -191,7 +191,7 @@ func BenchmarkObserve(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for n := uint64(0); pb.Next(); n++ {
-			r.Observe("k", n*0x9e3779b97f4a7c15, noon, o)
+			r.Observe("k", n*0x9e3779b97f4a7c15, noon, o, divergence.Expected{})
 		}
 	})
 }

@@ -13,10 +13,12 @@ func (t Tally) Comparisons() int64 {
 func (t Tally) Uncompared() int64 { return t[AuthoritativeError] + t[Inconclusive] }
 
 // AuthoritativeAllows is the denominator of newly denied.
-func (t Tally) AuthoritativeAllows() int64 { return t[AgreeAllow] + t[NewlyDenied] }
+func (t Tally) AuthoritativeAllows() int64 { return t[AgreeAllow] + t[NewlyDenied] + t[ExpectedDenied] }
 
 // AuthoritativeDenies is the denominator of newly allowed.
-func (t Tally) AuthoritativeDenies() int64 { return t[AgreeDeny] + t[NewlyAllowed] }
+func (t Tally) AuthoritativeDenies() int64 {
+	return t[AgreeDeny] + t[NewlyAllowed] + t[ExpectedAllowed]
+}
 
 // Add adds another tally.
 func (t *Tally) Add(other Tally) {

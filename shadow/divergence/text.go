@@ -17,6 +17,8 @@ type Summary struct {
 	NewlyDenied      int64      `json:"newly_denied"`
 	NewlyAllowed     int64      `json:"newly_allowed"`
 	CandidateError   int64      `json:"candidate_error"`
+	ExpectedDenied   int64      `json:"expected_newly_denied"`  // declared, and no part of newly_denied
+	ExpectedAllowed  int64      `json:"expected_newly_allowed"` // declared, and no part of newly_allowed
 	Ratios           Ratios     `json:"ratios"`
 	Keys             int64      `json:"keys"`
 	KeysNewlyDenied  int64      `json:"keys_newly_denied"`
@@ -30,6 +32,7 @@ func Summarize(t Tally) Summary {
 	return Summary{
 		Comparisons: t.Comparisons(), AgreeAllow: t[AgreeAllow], AgreeDeny: t[AgreeDeny],
 		NewlyDenied: t[NewlyDenied], NewlyAllowed: t[NewlyAllowed], CandidateError: t[CandidateError],
+		ExpectedDenied: t[ExpectedDenied], ExpectedAllowed: t[ExpectedAllowed],
 		Ratios: t.Ratios(), TopNewlyDenied: []KeyCount{}, TopNewlyAllowed: []KeyCount{},
 	}
 }
@@ -44,8 +47,13 @@ func (s *Summary) WriteTable(w io.Writer) error {
 	row("both deny", s.AgreeDeny, "")
 	row("newly denied", s.NewlyDenied, share(s.Ratios.NewlyDenied, "of what the authoritative allows", s.KeysNewlyDenied))
 	row("newly allowed", s.NewlyAllowed, share(s.Ratios.NewlyAllowed, "of what the authoritative denies", s.KeysNewlyAllowed))
-	if s.CandidateError > 0 {
-		row("candidate failed", s.CandidateError, "")
+	for _, rare := range []struct {
+		name string
+		n    int64
+	}{{"newly denied, as expected", s.ExpectedDenied}, {"newly allowed, as expected", s.ExpectedAllowed}, {"candidate failed", s.CandidateError}} {
+		if rare.n > 0 {
+			row(rare.name, rare.n, "")
+		}
 	}
 	row("divergence", s.NewlyDenied+s.NewlyAllowed+s.CandidateError, share(s.Ratios.Divergence, "of all comparisons", -1))
 	return table.Flush()
