@@ -81,10 +81,11 @@ func (c *call) observe(took time.Duration) {
 	for i, r := range c.roles {
 		o := &c.into[r]
 		o.Took = took
-		if o.Err = err; err != nil {
-			o.Err = fmt.Errorf("lua: eval %s: %w", r, err)
+		if err != nil {
+			o.Err = &StoreError{r, err}
 			continue
 		}
+		o.Err = nil
 		o.At = time.UnixMicro(at)
 		o.Decision, o.Err = decision(reply[1+i*sideReply:][:sideReply])
 		if o.Err == nil {

@@ -57,8 +57,8 @@ func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Poli
 	})
 	a, c := p.Sides[0], p.Sides[1]
 	if a != nil && c != nil && !a.Foreign() && !c.Foreign() {
-		if err := (&algorithms.Charge{Sides: [2]algorithms.Side{a.bare(), c.bare()}}).CheckSides(); err != nil {
-			d.fail(n, "both sides of %s have the id %q: give one of them another \"id\", for it names their state", p.Name, a.bare().Name())
+		if err := (&algorithms.Charge{Sides: [2]algorithms.Side{a.Bare(), c.Bare()}}).CheckSides(); err != nil {
+			d.fail(n, "both sides of %s have the id %q: give one of them another \"id\", for it names their state", p.Name, a.Bare().Name())
 		}
 	}
 	d.lint(p, nodes)
@@ -78,8 +78,8 @@ func (d *document) note(n *yaml.Node, into map[string]*yaml.Node) {
 	}
 }
 
-// bare is the side without its limit.
-func (s *Side) bare() algorithms.Side {
+// Bare is the side without its limit.
+func (s *Side) Bare() algorithms.Side {
 	id := s.ID
 	if id == "" && s.Store != "" {
 		id = s.Algorithm.Name() + "@" + s.Store
@@ -107,12 +107,12 @@ func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err erro
 		return c, false, err
 	}
 	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
-	c.Sides[algorithms.Authoritative] = authoritative.bare()
+	c.Sides[algorithms.Authoritative] = authoritative.Bare()
 	if c.Sides[algorithms.Authoritative].Limit, err = authoritative.Limit(r); err != nil {
 		return c, false, err
 	}
 	if candidate != nil {
-		c.Sides[algorithms.Candidate] = candidate.bare()
+		c.Sides[algorithms.Candidate] = candidate.Bare()
 		c.Sides[algorithms.Candidate].Limit, _ = candidate.Limit(r)
 	}
 	return c, true, nil

@@ -17,6 +17,7 @@ type Promotion struct {
 	Block, Soak, Dwell                    time.Duration
 	MinDenials, MinDeniedKeys             int64
 	Canary                                []float64 // percent
+	Sample                                float64   // fraction
 	ChangeDays                            []time.Weekday
 	ChangeFrom, ChangeTo                  time.Duration // since midnight
 	ChangeZone                            *time.Location
@@ -39,6 +40,7 @@ func (d *document) promotion(env *cel.Env, into *Promotion) func(*yaml.Node) {
 			"min_denials":     {read: d.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: d.count("min_denied_keys", &into.MinDeniedKeys, 1)},
 			"canary":          {read: d.steps(&into.Canary)},
+			"sample":          {read: d.fraction("sample", &into.Sample)},
 			"change_window":   {read: d.changeWindow(into)},
 			"expected":        {read: d.expected(env, &into.expected)},
 		})

@@ -19,6 +19,8 @@ type Decision struct {
 	// Quota is how much the enforced side's limit allows per Window; 0 if unknown.
 	Quota  int64
 	Window time.Duration
+	// Enforced is the side that decided, unless Fallback is set.
+	Enforced algorithms.Role
 	// Fallback reports that the enforced side did not answer, and that the
 	// authoritative or the rule for store failures decided.
 	Fallback bool

@@ -3,7 +3,9 @@ package shadow
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,13 +19,20 @@ import (
 
 // engine judges charges: what a Harness and a Pair have in common.
 type engine struct {
-	name      string
-	pair      algorithms.Pair
-	remote    bool               // the pair is not in this process
-	local     *algorithms.Memory // decides where the store does not
-	fleet     *fleet
-	followers *followers
-	scratch   sync.Pool
+	name     string
+	stores   []*store // the service's own first
+	local    *local
+	fleet    *fleet
+	button   *button
+	plan     atomic.Pointer[plan]
+	observer func(Comparison)
+	scratch  sync.Pool
+}
+
+// plan is what is judged: replaced as a whole when the policy file changes.
+type plan struct {
+	set        *policies.Set // nil for a Pair
+	migrations []*migration  // as in the set
 }
 
 // scratch is the memory of one decision.
@@ -31,6 +40,14 @@ type scratch struct {
 	charges  []algorithms.Charge
 	observed [][2]algorithms.Observation
 	hits     []hit
+	part     part
+}
+
+// part is the charges of one store, and whose they are.
+type part struct {
+	charges  []algorithms.Charge
+	observed [][2]algorithms.Observation
+	of       []int
 }
 
 // hit is what else is known of a charge.
@@ -39,47 +56,75 @@ type hit struct {
 	hash     uint64
 	limits   [2]algorithms.Limit // as configured, of foreign sides too
 	expected divergence.Expected
+	lead     *store // judges in the request
+	alone    bool   // the enforced side, to spare the store
 }
 
 // engineConfig is what an engine needs of its owner.
 type engineConfig struct {
-	name       string
-	redis      redis.UniversalClient
-	secret     []byte
-	fleet      fleetConfig
-	migrations []*migration
+	name     string
+	redis    redis.UniversalClient
+	stores   map[string]redis.UniversalClient
+	secret   []byte
+	fleet    fleetConfig
+	button   RedButton
+	observer func(Comparison)
 }
 
+// newEngine returns an engine without a plan; see start.
 func newEngine(cfg engineConfig) (*engine, error) {
-	e := &engine{name: cfg.name, local: algorithms.NewMemory(algorithms.MemoryConfig{})}
+	e := &engine{name: cfg.name, observer: cfg.observer, local: newLocal(), button: newButton(cfg.button, cfg.fleet.log)}
 	e.scratch.New = func() any { return new(scratch) }
-	var store promotion.Store = promotion.NewMemoryStore()
+	var states promotion.Store = promotion.NewMemoryStore()
 	var ledger divergence.Ledger = divergence.NewMemoryLedger()
-	e.pair = algorithms.NewMemory(algorithms.MemoryConfig{})
+	e.stores = []*store{newMemoryStore()}
+	of := lua.Config{Name: cfg.name, Secret: cfg.secret}
 	if cfg.redis != nil {
-		pair, err := lua.New(cfg.redis, lua.Config{Name: cfg.name, Secret: cfg.secret})
+		own, err := newRedisStore("", cfg.redis, of, cfg.fleet.log)
 		if err != nil {
 			return nil, err
 		}
-		e.pair, e.remote = pair, true
-		for _, w := range lua.Warnings(cfg.redis) {
-			cfg.fleet.log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "option", w)
+		e.stores[0] = own
+		states, ledger = promotion.NewRedisStore(cfg.redis, cfg.name), divergence.NewRedisLedger(cfg.redis, cfg.name)
+	}
+	for name, client := range cfg.stores {
+		other, err := newRedisStore(name, client, of, cfg.fleet.log)
+		if err != nil {
+			return nil, err
 		}
-		store, ledger = promotion.NewRedisStore(cfg.redis, cfg.name), divergence.NewRedisLedger(cfg.redis, cfg.name)
+		e.stores = append(e.stores, other)
 	}
-	for _, m := range cfg.migrations {
-		m.log = cfg.fleet.log
-	}
-	e.followers = newFollowers(e, cfg.migrations)
-	e.fleet = newFleet(store, ledger, cfg.migrations, cfg.fleet)
+	e.fleet = newFleet(states, ledger, e, cfg.fleet)
 	return e, nil
+}
+
+// store returns a store by its name in the policy file, nil if there is none.
+func (e *engine) store(name string) *store {
+	for _, s := range e.stores {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// start sets the first plan and begins to talk with the fleet.
+func (e *engine) start(p *plan) {
+	e.plan.Store(p)
+	e.button.start()
+	e.fleet.start()
 }
 
 // Close writes what was seen, tells the fleet that this instance has gone, and
 // ends every goroutine, but for limiters of the user's own that do not return. It
 // takes a few seconds at most where something hangs, and less if ctx is over.
 func (e *engine) Close(ctx context.Context) error {
-	return errors.Join(e.followers.close(ctx), e.fleet.close(ctx))
+	e.button.close()
+	var failed []error
+	for _, m := range e.plan.Load().migrations {
+		failed = append(failed, m.followers.close(ctx))
+	}
+	return errors.Join(append(failed, e.fleet.close(ctx))...)
 }
 
 // within waits until something is done, for so long, and no longer than ctx.
@@ -104,6 +149,12 @@ func within(ctx context.Context, limit time.Duration, wait func()) bool {
 // than within seconds.
 func (e *engine) Sync(ctx context.Context) error { return e.fleet.sync(ctx) }
 
+// EnforceAuthoritative is the red button: while it is on, this instance enforces
+// the authoritative for every key of every policy, from the next request on,
+// whatever the fleet's stage, and without asking Redis. Both sides keep being
+// judged. It goes beside the button's file and signal; any of them is enough.
+func (e *engine) EnforceAuthoritative(on bool) { e.button.press(on) }
+
 func (e *engine) take() *scratch { return e.scratch.Get().(*scratch) }
 
 // give returns the memory, which keeps no key alive.
@@ -121,10 +172,34 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected div
 	for role := range h.limits {
 		h.limits[role] = c.Sides[role].Limit
 	}
-	c.Enforced = m.enforced(h.hash)
+	if c.Enforced = algorithms.Authoritative; !e.button.pressed() {
+		c.Enforced = m.enforced(h.hash)
+	}
+	if !m.judges(h.hash) {
+		c.Sides[algorithms.Candidate] = algorithms.Side{}
+	}
+	e.assign(&c, &h)
 	s.charges = append(s.charges, c)
 	s.observed = append(s.observed, [2]algorithms.Observation{})
 	s.hits = append(s.hits, h)
+}
+
+// assign says which store judges a charge in the request, and takes the side off it
+// that this must not wait for: one in another store, one in Redis beside a limiter
+// of the user's own, or one that has been too much for the store.
+func (e *engine) assign(c *algorithms.Charge, h *hit) {
+	follower := c.Enforced.Other()
+	behind := h.stores[follower]
+	h.lead = h.stores[c.Enforced]
+	switch {
+	case h.lead == nil && behind != nil && !behind.remote():
+		h.lead = behind
+	case h.lead == nil, behind != h.lead:
+		c.Sides[follower].Algorithm = nil
+	case behind.lonely():
+		h.alone = true
+		c.Sides[follower].Algorithm = nil
+	}
 }
 
 // detached lets a decision of ours go on when the client leaves: else clients that
@@ -141,14 +216,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 func (e *engine) judge(ctx context.Context, s *scratch) Decision {
 	whole, cancel := detached(ctx)
 	defer cancel()
-	for i := range s.charges {
-		e.separate(&s.charges[i], &s.hits[i])
-	}
-	if err := e.pair.Evaluate(whole, s.charges, s.observed); err != nil {
-		for i := range s.observed {
-			s.observed[i] = [2]algorithms.Observation{{Err: err}, {Err: err}}
-		}
-	}
+	e.evaluate(whole, s)
 	decision := unlimited()
 	for i := range s.charges {
 		decision.join(e.settle(ctx, &s.charges[i], &s.hits[i], &s.observed[i]))
@@ -156,101 +224,34 @@ func (e *engine) judge(ctx context.Context, s *scratch) Decision {
 	return decision
 }
 
-// separate takes a side off the pair that must not delay the enforced one: an
-// algorithm in Redis beside a foreign limiter.
-func (e *engine) separate(c *algorithms.Charge, h *hit) {
-	follower := c.Enforced.Other()
-	if e.remote && h.limiters[c.Enforced] != nil && h.limiters[follower] == nil {
-		c.Sides[follower].Algorithm = nil
+// evaluate has every store judge its charges. What none judges is absent.
+func (e *engine) evaluate(ctx context.Context, s *scratch) {
+	if one := s.hits[0].lead; one != nil && !slices.ContainsFunc(s.hits, func(h hit) bool { return h.lead != one }) {
+		one.evaluate(ctx, s.charges, s.observed)
+		return
 	}
-}
-
-// settle asks what the pair could not judge, records the outcome, and returns
-// the enforced side's decision.
-func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
-	if l := h.limiters[c.Enforced]; l != nil {
-		o[c.Enforced] = e.callEnforced(ctx, l, c, h)
-		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Err != nil && ctx.Err() != nil {
-			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
+	for i := range s.observed {
+		s.observed[i] = [2]algorithms.Observation{{Err: algorithms.ErrAbsent}, {Err: algorithms.ErrAbsent}}
+	}
+	for _, st := range e.stores {
+		p := &s.part
+		for i := range s.hits {
+			if s.hits[i].lead == st {
+				p.charges, p.observed, p.of = append(p.charges, s.charges[i]), append(p.observed, [2]algorithms.Observation{}), append(p.of, i)
+			}
 		}
-	}
-	if c.Enforced == algorithms.Candidate && o[c.Enforced].Err != nil && errors.Is(o[algorithms.Authoritative].Err, algorithms.ErrAbsent) {
-		o[algorithms.Authoritative] = e.askAuthoritative(ctx, c, h) // it has to stand in, now
-	}
-	at := o[algorithms.Authoritative].At
-	if !e.remote || at.IsZero() {
-		at = e.fleet.now() // the clock that evidence is read by
-	}
-	for role := range o {
-		if o[role].Err != nil {
-			h.complain(algorithms.Role(role), o[role].Err)
+		if len(p.of) > 0 {
+			st.evaluate(ctx, p.charges, p.observed)
 		}
-	}
-	if h.candidate && errors.Is(o[c.Enforced.Other()].Err, algorithms.ErrAbsent) {
-		e.followers.follow(c, h, at, o)
-	} else {
-		h.recorder.Observe(c.Key, h.hash, at, o, h.expected)
-	}
-	return e.answer(c, h, o)
-}
-
-// askAuthoritative judges the authoritative by itself.
-func (e *engine) askAuthoritative(ctx context.Context, c *algorithms.Charge, h *hit) algorithms.Observation {
-	if l := h.limiters[algorithms.Authoritative]; l != nil {
-		return call(ctx, l, c, h.limits[algorithms.Authoritative])
-	}
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	return e.alone(ctx, c, h, algorithms.Authoritative)
-}
-
-// callEnforced asks an enforced limiter of the user's own. Today's is called as it
-// always was, tomorrow's is given no longer than a follower.
-func (e *engine) callEnforced(ctx context.Context, l Limiter, c *algorithms.Charge, h *hit) algorithms.Observation {
-	if c.Enforced == algorithms.Candidate {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, followTimeout)
-		defer cancel()
-	}
-	return call(ctx, l, c, h.limits[c.Enforced])
-}
-
-// answer returns the enforced side's decision. A candidate that fails does not do
-// so at the client's cost: the authoritative decides if it has answered. Else the
-// rule for failures does.
-func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
-	from := c.Enforced
-	if o[from].Err != nil && o[algorithms.Authoritative].Err == nil {
-		from = algorithms.Authoritative
-	}
-	limit := h.limits[from]
-	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Fallback: from != c.Enforced}
-	if o[from].Err != nil {
-		d.Decision, d.Fallback = e.fallback(c, h), true
-	}
-	if d.Fallback {
-		h.fallbacks.Add(1)
-	}
-	return d
-}
-
-// lockedOutFor is the RetryAfter of a denial because a store failed.
-const lockedOutFor = time.Second
-
-// fallback decides for an enforced side that did not answer.
-func (e *engine) fallback(c *algorithms.Charge, h *hit) algorithms.Decision {
-	limit := h.limits[c.Enforced]
-	switch side := c.Sides[c.Enforced]; {
-	case h.onFailure == policies.FailDeny:
-		return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
-	case h.onFailure == policies.FailLocal && side.Present():
-		alone := *c
-		alone.At, alone.Sides = time.Time{}, [2]algorithms.Side{}
-		alone.Sides[c.Enforced] = side
-		var o [1][2]algorithms.Observation
-		if err := e.local.Evaluate(context.Background(), []algorithms.Charge{alone}, o[:]); err == nil && o[0][c.Enforced].Err == nil {
-			return o[0][c.Enforced].Decision
+		for n, i := range p.of {
+			s.observed[i] = p.observed[n]
 		}
+		p.empty()
 	}
-	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
+}
+
+func (p *part) empty() {
+	clear(p.charges)
+	clear(p.observed)
+	p.charges, p.observed, p.of = p.charges[:0], p.observed[:0], p.of[:0]
 }

@@ -24,23 +24,24 @@ const (
 )
 
 // fleet is this instance's part in the fleet: it applies states, tells that it is
-// there, writes what it saw, and judges. Two goroutines do so until close; none of
-// it is in a request's way.
+// there, writes what it saw, and judges. Two goroutines do so from start to close;
+// none of it is in a request's way.
 type fleet struct {
 	store      promotion.Store
 	ledger     divergence.Ledger
 	controller *promotion.Controller
-	migrations []*migration // those with a candidate
+	engine     *engine
 	id         string
 	log        *slog.Logger
 
-	offset  atomic.Int64 // of the store's clock from this one, ns
-	polling sync.Mutex   // one poll at a time; guards begun
-	begun   bool
-	writing sync.Mutex // one flush at a time
-	rounds  int        // of flushes; guarded by writing
-	stop    context.CancelFunc
-	done    sync.WaitGroup
+	offset    atomic.Int64 // of the store's clock from this one, ns
+	instances atomic.Int64 // live ones when last asked, at least 1
+	polling   sync.Mutex   // one poll at a time
+	writing   sync.Mutex   // one flush at a time
+	rounds    int          // of flushes; guarded by writing
+	replanned chan struct{}
+	stop      context.CancelFunc
+	done      sync.WaitGroup
 }
 
 // task is something that is done again and again with the store. Its failure is
@@ -56,24 +57,21 @@ type fleetConfig struct {
 	log *slog.Logger
 }
 
-// newFleet starts the fleet's goroutines. It first tries to reach the store; where
-// that fails the instance starts all the same, with the authoritative enforced.
-func newFleet(store promotion.Store, ledger divergence.Ledger, migrations []*migration, cfg fleetConfig) *fleet {
+func newFleet(store promotion.Store, ledger divergence.Ledger, e *engine, cfg fleetConfig) *fleet {
 	f := &fleet{
 		store: store, ledger: ledger, controller: promotion.NewController(store, ledger, "controller "+cfg.id),
-		id: cfg.id, log: cfg.log,
+		engine: e, id: cfg.id, log: cfg.log, replanned: make(chan struct{}, 1),
 	}
-	for _, m := range migrations {
-		if m.candidate {
-			f.migrations = append(f.migrations, m)
-		}
-	}
-	if len(f.migrations) == 0 {
-		return f
-	}
+	f.instances.Store(1)
+	return f
+}
+
+// start starts the fleet's goroutines. It first tries to reach the store; where
+// that fails the instance starts all the same, with the authoritative enforced.
+func (f *fleet) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
-	changed := store.Watch(ctx)
+	changed := f.store.Watch(ctx)
 	first := make(chan struct{})
 	f.done.Go(func() { f.pollLoop(ctx, changed, first) })
 	f.done.Go(func() { f.writeLoop(ctx) })
@@ -81,8 +79,49 @@ func newFleet(store promotion.Store, ledger divergence.Ledger, migrations []*mig
 	case <-first:
 	case <-time.After(storeTimeout): // a client may not honour deadlines
 	}
-	return f
 }
+
+// migrations returns those that there is something to compare in.
+func (f *fleet) migrations() (list []*migration) {
+	for _, m := range f.engine.plan.Load().migrations {
+		if m.candidate {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// replan puts a plan in the place of the one in use, and writes what those saw that
+// are no longer in it.
+func (f *fleet) replan(next *plan, dropped []*migration) {
+	f.polling.Lock()
+	f.writing.Lock()
+	f.engine.plan.Store(next)
+	f.writing.Unlock()
+	f.polling.Unlock()
+	select {
+	case f.replanned <- struct{}{}:
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	for _, m := range dropped {
+		if err := m.followers.close(ctx); err != nil {
+			f.log.Warn("shadowlimit: a limiter that is no longer used does not return", "policy", m.spec.Policy)
+		}
+		if !m.candidate {
+			continue
+		}
+		f.writing.Lock()
+		if err := f.flushOne(ctx, m, f.now()); err != nil {
+			f.log.Warn("shadowlimit: the last seconds of evidence of what was compared before are lost", "policy", m.spec.Policy, "error", err)
+		}
+		f.writing.Unlock()
+	}
+}
+
+// live returns how many instances share the limits, as far as is known.
+func (f *fleet) live() int64 { return f.instances.Load() }
 
 // now returns the store's time as this instance knows it.
 func (f *fleet) now() time.Time { return time.Now().Add(time.Duration(f.offset.Load())) }
@@ -99,6 +138,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-f.replanned:
 		case <-time.After(jittered(pollEvery)):
 		}
 	}
@@ -142,9 +182,6 @@ func (f *fleet) run(ctx context.Context, t *task) {
 
 // sync does everything now.
 func (f *fleet) sync(ctx context.Context) error {
-	if len(f.migrations) == 0 {
-		return nil
-	}
 	return errors.Join(f.poll(ctx), f.flush(ctx), f.poll(ctx), f.assess(ctx))
 }
 
@@ -157,52 +194,68 @@ func (f *fleet) poll(ctx context.Context) error {
 }
 
 func (f *fleet) pollLocked(ctx context.Context) error {
-	names := make([]string, len(f.migrations))
-	for i, m := range f.migrations {
+	migrations := f.migrations()
+	names := make([]string, len(migrations))
+	for i, m := range migrations {
 		names[i] = m.spec.Policy
 	}
 	states, err := f.store.States(ctx, names)
 	if err != nil {
 		return err
 	}
-	for i, m := range f.migrations {
+	for i, m := range migrations {
 		m.apply(states[i])
 		m.heard.Store(time.Now().UnixNano())
 	}
-	if !f.begun { // states are read and applied even where nothing can be written
-		if err := f.begin(ctx); err != nil {
-			return err
-		}
-		f.begun = true
+	begun, err := f.begin(ctx, migrations) // states are read and applied even where nothing can be written
+	if err != nil {
+		return err
+	}
+	if begun {
 		return f.pollLocked(ctx)
 	}
-	return errors.Join(f.reassert(ctx, names, states), f.beat(ctx))
+	return errors.Join(f.reassert(ctx, migrations, states), f.beat(ctx, migrations))
 }
 
 // reassert tells the store what it has forgotten.
-func (f *fleet) reassert(ctx context.Context, names []string, states []promotion.State) error {
-	for i, m := range f.migrations {
+func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) error {
+	for i, m := range migrations {
 		applied := *m.state.Load()
 		if applied.Epoch == "" || !applied.Over(states[i]) {
 			continue
 		}
-		f.log.Warn("shadowlimit: the store had an older state and was told the newer one", "policy", names[i], "stored", states[i].Version.String(), "applied", applied.Version.String())
-		if err := f.store.Put(ctx, names[i], applied, nil); err != nil && !errors.Is(err, promotion.ErrConflict) {
+		f.log.Warn("shadowlimit: the store had an older state and was told the newer one", "policy", m.spec.Policy, "stored", states[i].Version.String(), "applied", applied.Version.String())
+		if err := f.store.Put(ctx, m.spec.Policy, applied, nil); err != nil && !errors.Is(err, promotion.ErrConflict) {
 			return err
 		}
 	}
 	return nil
 }
 
-// begin tells the store what this instance compares, once: an older instance must
-// not take the policy back again and again.
-func (f *fleet) begin(ctx context.Context) error {
-	for _, m := range f.migrations {
-		if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
-			return err
+// begin tells the store what this instance compares, once for each epoch: an older
+// instance must not take the policy back again and again. It reports whether there
+// was anything to tell.
+func (f *fleet) begin(ctx context.Context, migrations []*migration) (bool, error) {
+	var news []*migration
+	for _, m := range migrations {
+		if m.begun {
+			continue
 		}
+		if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
+			return false, err
+		}
+		news = append(news, m)
 	}
-	return f.announce(ctx, f.migrations)
+	if len(news) == 0 {
+		return false, nil
+	}
+	if err := f.announce(ctx, news); err != nil {
+		return false, err
+	}
+	for _, m := range news {
+		m.begun = true
+	}
+	return true, nil
 }
 
 func (f *fleet) announce(ctx context.Context, migrations []*migration) error {
@@ -213,14 +266,14 @@ func (f *fleet) announce(ctx context.Context, migrations []*migration) error {
 	return f.store.Announce(ctx, specs)
 }
 
-func (f *fleet) beat(ctx context.Context) error {
+func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	f.offset.Store(int64(time.Until(now)))
-	i := promotion.Instance{ID: f.id, At: now, Policies: map[string]promotion.Applied{}}
-	for _, m := range f.migrations {
+	i := promotion.Instance{ID: f.id, At: now, RedButton: f.engine.button.pressed(), Policies: map[string]promotion.Applied{}}
+	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{
 			Version: m.state.Load().Version, Epoch: m.spec.Epoch, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
 		}
@@ -239,21 +292,29 @@ func (f *fleet) flush(ctx context.Context) error {
 		now = f.now()
 	}
 	failed := []error{err}
-	for i := range f.migrations {
-		m := f.migrations[(f.rounds+i)%len(f.migrations)]
-		snapshot, written := m.recorder.Snapshot(now), err
-		if written == nil {
-			written = f.ledger.Write(ctx, m.id(), f.id, snapshot)
-		}
-		if written != nil {
-			failed = append(failed, written)
+	migrations := f.migrations()
+	for i := range migrations {
+		m := migrations[(f.rounds+i)%len(migrations)]
+		if err == nil {
+			failed = append(failed, f.flushOne(ctx, m, now))
+		} else {
+			m.recorder.Snapshot(now) // the instance was there
 			m.recorder.Abandon(now)
-			continue
 		}
-		m.recorder.Commit(snapshot, now)
-		m.flushed.Store(now.UnixMicro())
 	}
 	return errors.Join(failed...)
+}
+
+// flushOne writes what was seen of one policy. Requires f.writing.
+func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
+	snapshot := m.recorder.Snapshot(now)
+	if err := f.ledger.Write(ctx, m.id(), f.id, snapshot); err != nil {
+		m.recorder.Abandon(now)
+		return err
+	}
+	m.recorder.Commit(snapshot, now)
+	m.flushed.Store(now.UnixMicro())
+	return nil
 }
 
 // assess judges all policies, moves those that are automatic, and keeps what it
@@ -263,8 +324,12 @@ func (f *fleet) assess(ctx context.Context) error {
 	for _, move := range moves {
 		f.log.Info("shadowlimit: moved", "policy", move.Policy, "to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
 	}
+	if all, asked := f.store.Instances(ctx); asked == nil {
+		live, _ := promotion.LiveAt(f.now(), "", all)
+		f.instances.Store(int64(max(1, len(live))))
+	}
 	var forgotten []*migration
-	for _, m := range f.migrations {
+	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
 		if i < 0 {
 			forgotten = append(forgotten, m)

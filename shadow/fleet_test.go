@@ -31,8 +31,14 @@ func (c *cuttable) States(ctx context.Context, policies []string) ([]promotion.S
 
 // instanceOn starts one instance of a policy named p.
 func instanceOn(store promotion.Store, id string) (*fleet, *migration) {
-	m := newMigration(promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()}, nil)
-	return newFleet(store, divergence.NewMemoryLedger(), []*migration{m}, fleetConfig{id, slog.New(slog.DiscardHandler)}), m
+	log := slog.New(slog.DiscardHandler)
+	m := newMigration(promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()})
+	m.track = newTrack(nil, log)
+	e := &engine{button: newButton(RedButton{}, log)}
+	e.plan.Store(&plan{migrations: []*migration{m}})
+	f := newFleet(store, divergence.NewMemoryLedger(), e, fleetConfig{id, log})
+	f.start()
+	return f, m
 }
 
 func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {

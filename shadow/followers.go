@@ -11,18 +11,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// Bounds of what follows behind requests.
+// Bounds of what follows behind requests, per policy.
 const (
 	followWorkers = 4
-	followQueue   = 1024 // charges waiting, per worker
+	followQueue   = 256 // charges waiting, per worker
+	followBatch   = 32  // judged by one round trip, where the side is in a store
 	followTimeout = time.Second
 )
 
-// followers judge sides that are not enforced and cannot be judged together with
-// the enforced one, off the requests' path. A key's charges stay in order, for
-// one worker judges them all. Workers end with close.
+// followers judge a policy's side that is not enforced and cannot be judged together
+// with the enforced one, off the requests' path. A key's charges stay in order, for
+// one worker judges them all. A side that hangs holds up its own policy's followers
+// alone. Workers end with close.
 type followers struct {
-	engine *engine
 	queues []chan followed
 	done   sync.WaitGroup
 	stop   context.CancelFunc
@@ -40,18 +41,11 @@ type followed struct {
 	into   [2]algorithms.Observation
 }
 
-// newFollowers starts the workers if any migration can need them.
-func newFollowers(e *engine, migrations []*migration) *followers {
-	f := &followers{engine: e}
+func (f *followed) role() algorithms.Role { return f.charge.Enforced.Other() }
+
+func newFollowers() *followers {
+	f := &followers{queues: make([]chan followed, followWorkers)}
 	f.ctx, f.stop = context.WithCancel(context.Background())
-	needed := false
-	for _, m := range migrations {
-		needed = needed || m.limiters != [2]Limiter{}
-	}
-	if !needed {
-		return f
-	}
-	f.queues = make([]chan followed, followWorkers)
 	for i := range f.queues {
 		f.queues[i] = make(chan followed, followQueue)
 		f.done.Go(func() { f.work(f.queues[i]) })
@@ -59,72 +53,115 @@ func newFollowers(e *engine, migrations []*migration) *followers {
 	return f
 }
 
-// follow queues the side that is not enforced, or counts the comparison as
-// inconclusive where there is no room.
-func (f *followers) follow(c *algorithms.Charge, h *hit, at time.Time, o *[2]algorithms.Observation) {
+// follow queues a side, or reports that there is no room.
+func (f *followers) follow(job followed) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if !f.closed && len(f.queues) > 0 {
-		job := followed{*c, *h, at, *o}
-		job.charge.Key = strings.Clone(c.Key) // it may be part of a request's buffer
-		select {
-		case f.queues[h.hash%uint64(len(f.queues))] <- job:
-			return
-		default:
-		}
+	if f.closed {
+		return false
 	}
-	o[c.Enforced.Other()] = algorithms.Observation{Err: divergence.ErrSkipped}
-	h.recorder.Observe(c.Key, h.hash, at, o, h.expected)
+	job.charge.Key = strings.Clone(job.charge.Key) // it may be part of a request's buffer
+	select {
+	case f.queues[job.hit.hash%uint64(len(f.queues))] <- job:
+		return true
+	default:
+		return false
+	}
 }
 
 // waiting returns how many charges are queued.
 func (f *followers) waiting() (n int) {
+	if f == nil {
+		return 0
+	}
 	for _, q := range f.queues {
 		n += len(q)
 	}
 	return n
 }
 
+// work judges what is queued: one by one by a limiter, in batches by a store.
 func (f *followers) work(queue <-chan followed) {
+	jobs := make([]followed, 0, followBatch)
 	for job := range queue {
-		f.judge(&job)
+		jobs = append(jobs[:0], job)
+		for more := true; more && len(jobs) < followBatch; {
+			select {
+			case next, open := <-queue:
+				if more = open; open {
+					jobs = append(jobs, next)
+				}
+			default:
+				more = false
+			}
+		}
+		f.judge(jobs)
+		clear(jobs)
 	}
 }
 
-func (f *followers) judge(job *followed) {
+// judge judges queued sides, which may be of either role where the stage has just
+// changed, and counts the outcomes.
+func (f *followers) judge(jobs []followed) {
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && jobs[n].role() == jobs[0].role() && jobs[0].hit.limiters[jobs[0].role()] == nil {
+			n++
+		}
+		f.ask(jobs[:n])
+		for i := range jobs[:n] {
+			job := &jobs[i]
+			job.hit.complain(job.role(), job.into[job.role()].Err)
+			job.hit.observe(&job.charge, job.at, &job.into)
+		}
+		jobs = jobs[n:]
+	}
+}
+
+// ask asks one side of charges, one if it is a limiter.
+func (f *followers) ask(jobs []followed) {
+	role, m := jobs[0].role(), jobs[0].hit.migration
 	ctx, cancel := context.WithTimeout(f.ctx, followTimeout)
 	defer cancel()
-	role := job.charge.Enforced.Other()
-	h := &job.hit
-	if l := h.limiters[role]; f.ctx.Err() != nil {
-		job.into[role] = algorithms.Observation{Err: divergence.ErrSkipped} // close has given up on the rest
-	} else if l != nil {
-		job.into[role] = call(ctx, l, &job.charge, h.limits[role])
-	} else {
-		job.into[role] = f.engine.alone(ctx, &job.charge, h, role)
+	switch {
+	case f.ctx.Err() != nil: // close has given up on the rest
+		for i := range jobs {
+			jobs[i].into[role] = algorithms.Observation{Err: divergence.ErrSkipped}
+		}
+	case m.limiters[role] != nil:
+		jobs[0].into[role] = m.spared(role, func() algorithms.Observation {
+			return call(ctx, m.limiters[role], &jobs[0].charge, jobs[0].hit.limits[role])
+		})
+	default:
+		askStore(ctx, m, role, jobs)
 	}
-	h.complain(role, job.into[role].Err)
-	h.recorder.Observe(job.charge.Key, h.hash, job.at, &job.into, h.expected)
 }
 
-// alone judges one side of a charge by the pair.
-func (e *engine) alone(ctx context.Context, c *algorithms.Charge, h *hit, role algorithms.Role) algorithms.Observation {
-	charge := *c
-	charge.Enforced = role
-	charge.Sides = [2]algorithms.Side{}
-	charge.Sides[role] = h.own[role]
-	charge.Sides[role].Limit = h.limits[role]
-	var o [1][2]algorithms.Observation
-	if err := e.pair.Evaluate(ctx, []algorithms.Charge{charge}, o[:]); err != nil {
-		return algorithms.Observation{Err: err}
+// askStore judges one side of charges by its store, each at the instant at which the
+// other side was judged. What a store with an open breaker does not judge is skipped.
+func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []followed) {
+	charges := make([]algorithms.Charge, len(jobs))
+	observed := make([][2]algorithms.Observation, len(jobs))
+	for i := range jobs {
+		charges[i] = m.only(role, &jobs[i].charge, &jobs[i].hit)
+		charges[i].At = jobs[i].into[role.Other()].At
 	}
-	return o[0][role]
+	m.stores[role].evaluate(ctx, charges, observed)
+	for i := range jobs {
+		jobs[i].into[role] = observed[i][role]
+		if observed[i][role].Err == errBroken {
+			jobs[i].into[role].Err = divergence.ErrSkipped
+		}
+	}
 }
 
 var errFollowers = errors.New("shadow: close: a limiter of your own does not return")
 
 // close lets the workers judge what is queued, for a moment; the rest is skipped.
 func (f *followers) close(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
 	f.mu.Lock()
 	if !f.closed {
 		f.closed = true

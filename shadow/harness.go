@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,12 +20,18 @@ import (
 
 // Config configures a Harness.
 type Config struct {
-	// Policies are required; see policies.LoadFile.
+	// File is the policy file. It is read again every two seconds, and taken when it
+	// has changed and is valid; see Harness.Reload.
+	File string
+	// Policies are given in the place of a File that is watched; see
+	// policies.LoadFile.
 	Policies *policies.Set
 	// Redis keeps limits, stages and evidence for all instances of the same name.
 	// Without it all are this process's own. Its options should be those of
 	// lua.Tune; the client stays the caller's.
 	Redis redis.UniversalClient
+	// Stores are other Redis servers, by the names that sides give in "store".
+	Stores map[string]redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
 	// Limiters are the limiters of your own that sides name.
@@ -31,6 +39,11 @@ type Config struct {
 	// Instance names this process in the fleet; "" means its host and process id. A
 	// random number is added, for a name that comes back is another process.
 	Instance string
+	// RedButton is how to enforce the authoritative at once from outside.
+	RedButton RedButton
+	// Observer is told of every comparison, in the request or behind it, and so must
+	// be quick. It may be called concurrently. See NewDecisionLog.
+	Observer func(Comparison)
 	// Logger is told of moves and failures; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -40,34 +53,69 @@ type Config struct {
 type Harness struct {
 	*engine
 	collector
-	set        *policies.Set
-	migrations []*migration // as in the set
+	cfg       Config
+	reloads   reloads
+	reloading sync.Mutex
+	unwatch   context.CancelFunc
+	watching  sync.WaitGroup
 }
 
 // New returns a harness. If Redis cannot be reached, it starts all the same, as
 // the rule for failures of each policy says.
 func New(cfg Config) (*Harness, error) {
-	if cfg.Policies == nil {
-		return nil, errors.New("shadow: new: policies are required")
+	set, text, err := cfg.policies()
+	if err != nil {
+		return nil, fmt.Errorf("shadow: new: %w", err)
 	}
-	h := &Harness{set: cfg.Policies}
-	for _, p := range cfg.Policies.Policies {
-		m, err := migrationOf(p, cfg)
-		if err != nil {
-			return nil, err
-		}
-		h.migrations = append(h.migrations, m)
-	}
-	var err error
+	h := &Harness{cfg: cfg}
 	h.engine, err = newEngine(engineConfig{
-		name: cfg.Policies.Name, redis: cfg.Redis, secret: cfg.Secret, migrations: h.migrations,
+		name: set.Name, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret, button: cfg.RedButton, observer: cfg.Observer,
 		fleet: newFleetConfig(cfg.Instance, cfg.Logger),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("shadow: new: %w", err)
 	}
-	h.collector = newCollector(h.name, h.migrations, h.followers.waiting)
+	first, err := h.planOf(set)
+	if err != nil {
+		return nil, fmt.Errorf("shadow: new: %w", err)
+	}
+	for _, m := range first.migrations {
+		m.begin(cfg.Secret, h.fleet.log)
+	}
+	h.start(first)
+	h.reloads.last.Store(time.Now().Unix())
+	h.collector = newCollector(h.engine, &h.reloads)
+	ctx, unwatch := context.WithCancel(context.Background())
+	if h.unwatch = unwatch; cfg.File != "" {
+		h.watching.Go(func() { h.watch(ctx, cfg.File, text) })
+	}
 	return h, nil
+}
+
+// policies returns the set to begin with, and its text if it is watched.
+func (c *Config) policies() (*policies.Set, []byte, error) {
+	switch {
+	case (c.File == "") == (c.Policies == nil):
+		return nil, nil, errors.New("want either a policy File or Policies")
+	case c.Policies != nil:
+		return c.Policies, nil, nil
+	}
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := policies.Load(c.File, text)
+	return set, text, err
+}
+
+// Close stops watching the policy file, writes what was seen, tells the fleet that
+// this instance has gone, and ends every goroutine, but for limiters of the user's
+// own that do not return. It takes a few seconds at most where something hangs, and
+// less if ctx is over.
+func (h *Harness) Close(ctx context.Context) error {
+	h.unwatch()
+	h.watching.Wait()
+	return h.engine.Close(ctx)
 }
 
 func newFleetConfig(id string, log *slog.Logger) fleetConfig {
@@ -82,32 +130,53 @@ func newFleetConfig(id string, log *slog.Logger) fleetConfig {
 	return fleetConfig{id, log}
 }
 
-// migrationOf makes a policy of a file work.
-func migrationOf(p *policies.Policy, cfg Config) (*migration, error) {
-	spec := promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: PromotionOf(p.Promotion)}
-	if err := spec.Config.Validate(); err != nil {
-		return nil, fmt.Errorf("shadow: policy %s: %w", p.Name, err)
+// planOf makes the policies of a file work, as yet without tracks.
+func (h *Harness) planOf(set *policies.Set) (*plan, error) {
+	p := &plan{set: set}
+	for _, policy := range set.Policies {
+		m, err := h.migrationOf(policy)
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", policy.Name, err)
+		}
+		p.migrations = append(p.migrations, m)
 	}
-	var limiters [2]Limiter
-	var own [2]algorithms.Side
+	return p, nil
+}
+
+func (h *Harness) migrationOf(p *policies.Policy) (*migration, error) {
+	m := newMigration(promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: PromotionOf(p.Promotion)})
+	if err := m.spec.Config.Validate(); err != nil {
+		return nil, err
+	}
 	for role, side := range p.Sides {
-		switch {
-		case side == nil:
-		case !side.Foreign():
-			own[role] = algorithms.Side{ID: side.ID, Algorithm: side.Algorithm}
-		default:
-			if limiters[role] = cfg.Limiters[side.Limiter]; limiters[role] == nil {
-				return nil, fmt.Errorf("shadow: policy %s: no limiter %q: put it into Config.Limiters", p.Name, side.Limiter)
-			}
+		if side == nil {
+			continue
+		}
+		if err := h.resolve(m, algorithms.Role(role), side); err != nil {
+			return nil, err
 		}
 	}
-	spec.Authoritative = p.Sides[algorithms.Authoritative].String()
+	m.spec.Authoritative = p.Sides[algorithms.Authoritative].String()
 	if c := p.Sides[algorithms.Candidate]; c != nil {
-		spec.Candidate = c.String()
+		m.spec.Candidate = c.String()
 	}
-	m := newMigration(spec, cfg.Secret)
-	m.limiters, m.own, m.onFailure, m.candidate = limiters, own, p.OnStoreFailure, spec.Candidate != ""
+	m.onFailure, m.candidate, m.observer = p.OnStoreFailure, m.spec.Candidate != "", h.observer
 	return m, nil
+}
+
+// resolve finds what a side of the file names.
+func (h *Harness) resolve(m *migration, role algorithms.Role, side *policies.Side) error {
+	if side.Foreign() {
+		if m.limiters[role] = h.cfg.Limiters[side.Limiter]; m.limiters[role] == nil {
+			return fmt.Errorf("no limiter %q: put it into Config.Limiters", side.Limiter)
+		}
+		return nil
+	}
+	if m.stores[role] = h.store(side.Store); m.stores[role] == nil {
+		return fmt.Errorf("no store %q: put it into Config.Stores", side.Store)
+	}
+	m.own[role] = side.Bare()
+	return nil
 }
 
 // PromotionOf turns what a policy file says into what the gate judges by, defaults
@@ -115,7 +184,7 @@ func migrationOf(p *policies.Policy, cfg Config) (*migration, error) {
 func PromotionOf(p policies.Promotion) promotion.Config {
 	c := promotion.Config{
 		Automatic: p.Mode == "automatic", Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
-		Block: p.Block, Soak: p.Soak, Dwell: p.Dwell, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Canary: p.Canary,
+		Block: p.Block, Soak: p.Soak, Dwell: p.Dwell, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Canary: p.Canary, Sample: p.Sample,
 		Change: promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}
 	if p.ChangeZone != nil {
@@ -124,23 +193,38 @@ func PromotionOf(p policies.Promotion) promotion.Config {
 	return c.WithDefaults()
 }
 
-// Decide judges a request by every policy that matches it. It always decides: a
-// policy whose expressions fail charges nothing, and where a store fails the
-// policy's rule for failures holds. It does not wait a Delay out.
+// Decide judges a request by every policy that matches it. It always decides: where
+// a policy's expressions fail, its on_error holds, and where a store fails its
+// on_store_failure. It does not wait a Delay out.
 func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 	s := h.take()
 	defer h.give(s)
-	for i, p := range h.set.Policies {
+	now := h.plan.Load()
+	refused := unlimited()
+	for i, p := range now.set.Policies {
 		c, matches, err := p.Charge(r)
 		if err != nil {
-			h.migrations[i].errors.Add(1)
+			refused.join(now.migrations[i].failed(p))
 		}
 		if matches {
-			h.add(s, h.migrations[i], c, divergence.Expected(p.Expected(r)))
+			h.add(s, now.migrations[i], c, divergence.Expected(p.Expected(r)))
 		}
 	}
 	if len(s.charges) == 0 {
+		return refused
+	}
+	d := h.judge(ctx, s)
+	if !refused.Allowed {
+		d.join(refused)
+	}
+	return d
+}
+
+// failed returns the decision of a policy whose expressions have failed.
+func (m *migration) failed(p *policies.Policy) Decision {
+	m.errors.Add(1)
+	if p.OnError != policies.FailDeny {
 		return unlimited()
 	}
-	return h.judge(ctx, s)
+	return Decision{Decision: lockedOut(algorithms.Limit{}), Policy: p.Name, Fallback: true}
 }

@@ -2,9 +2,13 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Limiter is what a limiter of the user's own is wrapped into.
@@ -52,6 +56,56 @@ func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms
 		}
 	}()
 	o.Decision, o.Err = l.Allow(ctx, c.Key, limit, c.Cost)
+	return o
+}
+
+// Bounds of calls of a limiter that is enforced in the place of another: tomorrow's
+// may not hold a request up as today's never did.
+const (
+	callTimeout = 250 * time.Millisecond
+	mostCalls   = 1024 // at a time, per policy, those left behind included
+)
+
+var errCalls = errors.New("shadow: too many calls of the limiter have not returned")
+
+// callEnforced asks an enforced limiter of the user's own. Today's is called as it
+// always was. Tomorrow's is given callTimeout, and left behind if it does not return.
+func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) algorithms.Observation {
+	if c.Enforced == algorithms.Authoritative {
+		return call(ctx, l, c, limit)
+	}
+	return m.spared(c.Enforced, func() algorithms.Observation {
+		select {
+		case m.calls <- struct{}{}:
+		default:
+			return algorithms.Observation{Err: errCalls}
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		behind := *c
+		behind.Key = strings.Clone(c.Key)
+		answer := make(chan algorithms.Observation, 1)
+		go func() {
+			defer func() { <-m.calls }()
+			answer <- call(ctx, l, &behind, limit)
+		}()
+		select {
+		case o := <-answer:
+			return o
+		case <-ctx.Done():
+			return algorithms.Observation{Err: ctx.Err()}
+		}
+	})
+}
+
+// spared asks a limiter unless it has failed again and again.
+func (m *migration) spared(role algorithms.Role, ask func() algorithms.Observation) algorithms.Observation {
+	done, err := m.breakers[role].Allow()
+	if err != nil {
+		return algorithms.Observation{Err: divergence.ErrSkipped}
+	}
+	o := ask()
+	done(o.Err)
 	return o
 }
 

@@ -11,20 +11,28 @@ import (
 // collector sums what the migrations counted when it is scraped: requests touch
 // no metric. All its metrics carry the name of the service.
 type collector struct {
-	migrations []*migration
-	waiting    func() int
+	engine  *engine
+	reloads *reloads // nil where there is no file
 
-	queue, decisions, comparisons, stage, percent, score, errors, fallbacks *prometheus.Desc
+	queue, breaker, button, reloaded, reloadedAt                     *prometheus.Desc
+	decisions, comparisons, stage, percent, score, errors, fallbacks *prometheus.Desc
 }
 
-func newCollector(name string, migrations []*migration, waiting func() int) collector {
+func newCollector(e *engine, r *reloads) collector {
+	whole := func(metric, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("shadowlimit_"+metric, help, labels, prometheus.Labels{"name": e.name})
+	}
 	desc := func(metric, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("shadowlimit_"+metric, help, append([]string{"policy"}, labels...), prometheus.Labels{"name": name})
+		return prometheus.NewDesc("shadowlimit_"+metric, help, append([]string{"policy"}, labels...), prometheus.Labels{"name": e.name})
 	}
 	return collector{
-		migrations:  migrations,
-		waiting:     waiting,
-		queue:       prometheus.NewDesc("shadowlimit_follower_queue_length", "Charges that wait for a side which is judged behind the request.", nil, prometheus.Labels{"name": name}),
+		engine:      e,
+		reloads:     r,
+		breaker:     whole("breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.", "store"),
+		button:      whole("red_button_pressed", "1 while this instance enforces the authoritative whatever the stage."),
+		reloaded:    whole("config_last_reload_successful", "1 if the policy file could be used when it was last read."),
+		reloadedAt:  whole("config_last_reload_success_timestamp_seconds", "When policies were last taken into use."),
+		queue:       desc("follower_queue_length", "Charges that wait for a side which is judged behind the request."),
 		decisions:   desc("decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", "side", "decision"),
 		comparisons: desc("comparisons_total", "Charges judged by both sides, by outcome.", "outcome"),
 		stage:       desc("stage", "1 for the stage that this instance applies, 0 for the others.", "stage"),
@@ -37,15 +45,25 @@ func newCollector(name string, migrations []*migration, waiting func() int) coll
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.queue, c.decisions, c.comparisons, c.stage, c.percent, c.score, c.errors, c.fallbacks} {
+	for _, d := range []*prometheus.Desc{c.queue, c.breaker, c.button, c.reloaded, c.reloadedAt, c.decisions, c.comparisons, c.stage, c.percent, c.score, c.errors, c.fallbacks} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(c.queue, prometheus.GaugeValue, float64(c.waiting()))
-	for _, m := range c.migrations {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, s := range c.engine.stores {
+		gauge(c.breaker, boolean(s.breaker.open()), s.name)
+	}
+	gauge(c.button, boolean(c.engine.button.pressed()))
+	if c.reloads != nil {
+		gauge(c.reloaded, boolean(!c.reloads.failed.Load()))
+		gauge(c.reloadedAt, float64(c.reloads.last.Load()))
+	}
+	for _, m := range c.engine.plan.Load().migrations {
 		c.collect(m, out)
 	}
 }
@@ -56,6 +74,7 @@ func (c collector) collect(m *migration, out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, t, v, append([]string{policy}, labels...)...)
 	}
 	tally, decisions := m.recorder.Totals()
+	send(c.queue, prometheus.GaugeValue, float64(m.followers.waiting()))
 	send(c.errors, prometheus.CounterValue, float64(m.errors.Load()))
 	send(c.fallbacks, prometheus.CounterValue, float64(m.fallbacks.Load()))
 	for role, d := range decisions {

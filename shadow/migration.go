@@ -12,14 +12,26 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// migration is one policy at work: its sides, its stage, and what is counted.
+// migration is one policy at work: its sides, as configured, and its track.
 type migration struct {
 	spec      promotion.Spec
 	limiters  [2]Limiter         // by role; nil where the side is an algorithm
 	own       [2]algorithms.Side // the others, without their limits
+	stores    [2]*store          // that keep the others' state
 	candidate bool               // there is one; else the policy is a plain limiter
 	onFailure string
+	observer  func(Comparison)
+	*track
+}
+
+// track is what a migration has come to: its stage, and what is counted. It outlives
+// a new policy file that leaves the epoch as it is.
+type track struct {
 	recorder  *divergence.Recorder
+	followers *followers  // nil if both sides are judged together
+	breakers  [2]*breaker // of limiters of the user's own, where they are not the enforced authoritative
+	calls     chan struct{}
+	begun     bool // the epoch was announced; guarded by fleet.polling
 
 	state      atomic.Pointer[promotion.State] // applied
 	heard      atomic.Int64                    // when the store was last heard of, ns of this clock
@@ -31,12 +43,38 @@ type migration struct {
 	complained [2]atomic.Int64 // of a side, when last, ns of this clock
 }
 
+func newTrack(secret []byte, log *slog.Logger) *track {
+	t := &track{recorder: divergence.NewRecorder(secret), log: log, calls: make(chan struct{}, mostCalls)}
+	t.state.Store(&promotion.State{Stage: promotion.Shadow})
+	return t
+}
+
+// newMigration returns a migration without a track.
+func newMigration(spec promotion.Spec) *migration {
+	return &migration{spec: spec, candidate: true, onFailure: policies.FailLocal}
+}
+
+// begin gives the migration a track of its own, and whoever judges behind requests.
+func (m *migration) begin(secret []byte, log *slog.Logger) {
+	m.track = newTrack(secret, log)
+	for role := range m.breakers {
+		m.breakers[role] = newBreaker(func(open bool) {
+			if open {
+				log.Warn("shadowlimit: a limiter failed five times on end and is not asked for about 30 s", "policy", m.spec.Policy, "side", algorithms.Role(role).String())
+			}
+		})
+	}
+	if m.candidate && (m.stores[0] == nil || m.stores[0] != m.stores[1]) {
+		m.followers = newFollowers()
+	}
+}
+
 // complainEvery bounds how often a failing side is logged.
 const complainEvery = time.Minute
 
 // complain logs that a side fails, now and then.
 func (m *migration) complain(role algorithms.Role, err error) {
-	if err == nil || errors.Is(err, algorithms.ErrAbsent) {
+	if err == nil || errors.Is(err, algorithms.ErrAbsent) || err == divergence.ErrSkipped || err == errBroken {
 		return
 	}
 	now, last := time.Now().UnixNano(), m.complained[role].Load()
@@ -44,12 +82,6 @@ func (m *migration) complain(role algorithms.Role, err error) {
 		return
 	}
 	m.log.Warn("shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", err)
-}
-
-func newMigration(spec promotion.Spec, secret []byte) *migration {
-	m := &migration{spec: spec, candidate: true, log: slog.Default(), onFailure: policies.FailLocal, recorder: divergence.NewRecorder(secret)}
-	m.state.Store(&promotion.State{Stage: promotion.Shadow})
-	return m
 }
 
 // id names the migration's evidence in the ledger. What an instance of another
@@ -61,13 +93,19 @@ func (m *migration) id() divergence.ID {
 }
 
 // enforced returns the side to obey for a key of that hash. Cut off from the
-// store, a canary returns to the known good.
+// store, a canary returns to the known good. A sample says too little for any
+// stage but shadow.
 func (m *migration) enforced(hash uint64) algorithms.Role {
 	s := m.state.Load()
-	if !m.candidate || s.Stage == promotion.Canary && m.cutOff() {
+	if !m.candidate || m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
 	return s.Enforced(m.spec.Epoch, hash)
+}
+
+// judges reports whether the candidate is judged for a key of that hash.
+func (m *migration) judges(hash uint64) bool {
+	return !m.spec.Config.Sampled() || promotion.InCanary(hash, 100*m.spec.Config.Sample)
 }
 
 // cutOffAfter is how long a canary goes on without word from the store.

@@ -45,6 +45,10 @@ type PairConfig struct {
 	Redis redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
+	// RedButton is how to enforce the authoritative at once from outside.
+	RedButton RedButton
+	// Observer is told of every comparison; see Config.Observer.
+	Observer func(Comparison)
 	// Promotion says when the candidate may be promoted.
 	Promotion promotion.Config
 	// Logger is told of moves and failures; nil means slog.Default().
@@ -67,7 +71,7 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 	spec := promotion.Spec{Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults()}
 	spec.Authoritative, spec.Candidate = sides[0].describe(), sides[1].describe()
 	spec.Epoch = epochOf(sides)
-	p := &Pair{charge: algorithms.Charge{Policy: spec.Policy}, migration: newMigration(spec, cfg.Secret)}
+	p := &Pair{charge: algorithms.Charge{Policy: spec.Policy}, migration: newMigration(spec)}
 	err := spec.Config.Validate()
 	if !policies.ValidName(spec.Policy) || !policies.ValidName(cmp.Or(cfg.Name, "default")) {
 		err = errors.Join(err, fmt.Errorf("names %q and %q: want letters, digits, '.', '_' or '-'", cfg.Name, spec.Policy))
@@ -81,13 +85,21 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 		return nil, fmt.Errorf("shadow: new pair: %w", err)
 	}
 	p.engine, err = newEngine(engineConfig{
-		name: cmp.Or(cfg.Name, "default"), redis: cfg.Redis, secret: cfg.Secret, migrations: []*migration{p.migration},
+		name: cmp.Or(cfg.Name, "default"), redis: cfg.Redis, secret: cfg.Secret, button: cfg.RedButton, observer: cfg.Observer,
 		fleet: newFleetConfig("", cfg.Logger),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("shadow: new pair: %w", err)
 	}
-	p.collector = newCollector(p.name, []*migration{p.migration}, p.followers.waiting)
+	for role, side := range sides {
+		if side.Algorithm != nil {
+			p.migration.stores[role] = p.stores[0]
+		}
+	}
+	p.migration.observer = cfg.Observer
+	p.migration.begin(cfg.Secret, p.fleet.log)
+	p.start(&plan{migrations: []*migration{p.migration}})
+	p.collector = newCollector(p.engine, nil)
 	return p, nil
 }
 

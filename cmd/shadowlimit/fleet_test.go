@@ -180,7 +180,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	}
 	server.HSet("shadowlimit:{checkout}:instances", "stuck", `{"id":"stuck","at":"`+time.Now().Add(10*time.Second).UTC().Format(time.RFC3339Nano)+`","policies":{"writes":{"version":{"Term":1,"Seq":1}}}}`)
 	server.HSet("shadowlimit:{checkout}:instances", "gone", `{"id":"gone","at":"`+time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano)+`","policies":{"writes":{}}}`)
-	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "300ms")
+	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s")
 	if status != exitTimeout || !strings.Contains(out, "1/2 applied") || !strings.Contains(talk, "not applied by stuck") || !strings.Contains(out, "presumed gone: gone") {
 		t.Errorf("status %d:\n%s%s", status, out, talk)
 	}

@@ -32,6 +32,9 @@ type Config struct {
 	MinDeniedKeys int64 `json:"min_denied_keys"`
 	// Canary are the rising percentages of keys before promotion (1, 10, 50).
 	Canary []float64 `json:"canary"`
+	// Sample is the share of the keys for which the candidate is judged at all, a
+	// fraction; 0 means all. A sampled policy cannot leave shadow.
+	Sample float64 `json:"sample,omitempty"`
 	// Change is when stages may be moved forward automatically.
 	Change ChangeWindow `json:"change_window"`
 }
@@ -70,6 +73,9 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// Sampled reports whether the candidate is judged for some keys only.
+func (c Config) Sampled() bool { return c.Sample > 0 && c.Sample < 1 }
+
 // maxSoak keeps the clean time after two strikes within what the ledger keeps.
 const maxSoak = 10 * 24 * time.Hour
 
@@ -87,6 +93,8 @@ func (c Config) Validate() error {
 		}
 	}
 	switch {
+	case !(c.Sample >= 0 && c.Sample <= 1):
+		return fmt.Errorf("promotion: sample %g: want a fraction up to 1", c.Sample)
 	case !slices.IsSorted(c.Canary):
 		return fmt.Errorf("promotion: canary steps %v: want them to rise", c.Canary)
 	case c.Block < time.Minute || c.Block%time.Minute != 0:

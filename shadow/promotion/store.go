@@ -30,6 +30,8 @@ type Instance struct {
 	ID string `json:"id"`
 	// At is when it said so, by the store's clock.
 	At time.Time `json:"at"`
+	// RedButton says that it enforces the authoritative, whatever the stage.
+	RedButton bool `json:"red_button,omitempty"`
 	// Policies by name.
 	Policies map[string]Applied `json:"policies"`
 }
@@ -78,11 +80,11 @@ type Store interface {
 	Watch(ctx context.Context) <-chan struct{}
 }
 
-// LiveAt splits instances that know a policy into those that are live at an
-// instant and those that fell silent.
+// LiveAt splits instances that know a policy, all if it is "", into those that are
+// live at an instant and those that fell silent.
 func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
 	for _, i := range all {
-		if _, known := i.Policies[policy]; !known {
+		if _, known := i.Policies[policy]; !known && policy != "" {
 			continue
 		}
 		if now.Sub(i.At) <= LiveFor {

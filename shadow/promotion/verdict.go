@@ -47,6 +47,8 @@ func (j *judgement) missing() string {
 	denials, keys := j.total.AuthoritativeDenies(), e.History.Distinct[divergence.KeysDenied]
 	last := j.lastDay()
 	switch {
+	case cfg.Sampled():
+		return fmt.Sprintf("the candidate is judged for %s of the keys only: leave out \"sample\" and let it see them all", divergence.Percent(cfg.Sample))
 	case j.total.Comparisons() == 0 && j.total.Uncompared() == 0:
 		return "nothing has been compared yet: send traffic that the policy matches"
 	case denials < cfg.MinDenials:

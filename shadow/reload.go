@@ -1,0 +1,132 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// reloadEvery is how often a policy file is read again.
+const reloadEvery = 2 * time.Second
+
+// reloads is what became of the policy file, for metrics.
+type reloads struct {
+	failed atomic.Bool
+	last   atomic.Int64 // success, unix seconds
+}
+
+// Reload puts a set of policies in the place of the one in use, at once and as a
+// whole: a request is judged by one of them. A policy that compares what it did
+// keeps its stage and evidence; one that does not begins a new epoch in shadow. On
+// an error all stays as it was.
+func (h *Harness) Reload(set *policies.Set) error {
+	err := h.reload(set)
+	h.reloads.failed.Store(err != nil)
+	if err != nil {
+		return fmt.Errorf("shadow: reload: %w", err)
+	}
+	h.reloads.last.Store(time.Now().Unix())
+	return nil
+}
+
+func (h *Harness) reload(set *policies.Set) error {
+	if set == nil {
+		return errors.New("policies are required")
+	}
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	before := h.plan.Load()
+	if set.Name != h.name {
+		return fmt.Errorf("the name is %q: a service that is %q keeps its state under that name; start it anew", set.Name, h.name)
+	}
+	next, err := h.planOf(set)
+	if err != nil {
+		return err
+	}
+	var dropped []*migration
+	for _, m := range next.migrations {
+		old := before.named(m.spec.Policy)
+		if old != nil && old.spec.Epoch == m.spec.Epoch {
+			m.track = old.track
+			continue
+		}
+		if m.begin(h.cfg.Secret, h.fleet.log); old != nil { // until the fleet has heard of the new epoch
+			m.state.Store(old.state.Load())
+			m.heard.Store(old.heard.Load())
+		}
+	}
+	for _, old := range before.migrations {
+		if m := next.named(old.spec.Policy); m == nil || m.track != old.track {
+			dropped = append(dropped, old)
+		}
+	}
+	h.fleet.replan(next, dropped)
+	for _, c := range changesToLog(policies.Difference(before.set, set)) {
+		h.fleet.log.Info("shadowlimit: the policies have changed", "change", c)
+	}
+	return nil
+}
+
+// named returns the migration of a policy, nil if there is none.
+func (p *plan) named(policy string) *migration {
+	for _, m := range p.migrations {
+		if m.spec.Policy == policy {
+			return m
+		}
+	}
+	return nil
+}
+
+// changesLogged bounds the lines of a change in the log.
+const changesLogged = 50
+
+func changesToLog(changes []policies.Change) (lines []string) {
+	for i, c := range changes {
+		if i == changesLogged {
+			return append(lines, fmt.Sprintf("and %d more", len(changes)-i))
+		}
+		lines = append(lines, divergence.Printable(c.String()))
+	}
+	return lines
+}
+
+// watch reads the policy file again and again and takes it when it has changed. A
+// file that cannot be read or is not valid is logged once, and the last good one
+// stays in use.
+func (h *Harness) watch(ctx context.Context, file string, text []byte) {
+	failed := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reloadEvery):
+		}
+		now, err := os.ReadFile(file)
+		if err == nil && bytes.Equal(now, text) {
+			h.reloads.failed.Store(false)
+			failed = ""
+			continue
+		}
+		if err == nil {
+			var set *policies.Set
+			if set, err = policies.Load(file, now); err == nil {
+				err = h.Reload(set)
+			}
+		}
+		h.reloads.failed.Store(err != nil)
+		switch {
+		case err == nil:
+			text, failed = now, ""
+		case err.Error() != failed:
+			failed = err.Error()
+			h.fleet.log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use", "file", file, "error", err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// settle asks what no store has judged, records the outcome, and returns the
+// enforced side's decision.
+func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
+	follower := c.Enforced.Other()
+	if l := h.limiters[c.Enforced]; l != nil {
+		o[c.Enforced] = h.callEnforced(ctx, l, c, h.limits[c.Enforced])
+		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Err != nil && ctx.Err() != nil {
+			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
+		}
+	}
+	if c.Enforced == algorithms.Candidate && o[c.Enforced].Err != nil && h.elsewhere(o) {
+		o[follower] = e.askAuthoritative(ctx, c, h) // it has to stand in, now
+	} else if h.alone {
+		o[follower].Err = divergence.ErrSkipped
+	}
+	at := o[algorithms.Authoritative].At
+	if !e.stores[0].remote() || at.IsZero() {
+		at = e.fleet.now() // the clock that evidence is read by
+	}
+	for role := range o {
+		h.complain(algorithms.Role(role), o[role].Err)
+	}
+	answer := e.answer(c, h, o)
+	if h.follows(follower, o) {
+		if h.followers.follow(followed{*c, *h, at, *o}) {
+			return answer
+		}
+		o[follower] = algorithms.Observation{Err: divergence.ErrSkipped}
+	}
+	h.observe(c, at, o)
+	return answer
+}
+
+// follows reports whether a side that was not judged has to follow.
+func (h *hit) follows(role algorithms.Role, o *[2]algorithms.Observation) bool {
+	return h.candidate && h.judges(h.hash) && errors.Is(o[role].Err, algorithms.ErrAbsent)
+}
+
+// elsewhere reports whether an authoritative that was not judged can be, although
+// the candidate has failed.
+func (h *hit) elsewhere(o *[2]algorithms.Observation) bool {
+	if !errors.Is(o[algorithms.Authoritative].Err, algorithms.ErrAbsent) {
+		return false
+	}
+	return h.stores[algorithms.Authoritative] == nil || h.stores[algorithms.Authoritative] != h.lead || !isStores(o[algorithms.Candidate].Err)
+}
+
+// askAuthoritative judges the authoritative by itself.
+func (e *engine) askAuthoritative(ctx context.Context, c *algorithms.Charge, h *hit) algorithms.Observation {
+	if l := h.limiters[algorithms.Authoritative]; l != nil {
+		return call(ctx, l, c, h.limits[algorithms.Authoritative])
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	var o [1][2]algorithms.Observation
+	h.stores[algorithms.Authoritative].evaluate(ctx, []algorithms.Charge{h.only(algorithms.Authoritative, c, h)}, o[:])
+	return o[0][algorithms.Authoritative]
+}
+
+// only is a charge of one side alone.
+func (m *migration) only(role algorithms.Role, c *algorithms.Charge, h *hit) algorithms.Charge {
+	alone := *c
+	alone.Enforced, alone.Sides = role, [2]algorithms.Side{}
+	alone.Sides[role] = m.own[role]
+	alone.Sides[role].Limit = h.limits[role]
+	return alone
+}
+
+// observe counts an outcome and tells the observer.
+func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Observation) {
+	outcome := h.recorder.Observe(c.Key, h.hash, at, o, h.expected)
+	if h.observer != nil {
+		h.tell(c, at, o, outcome)
+	}
+}
+
+// answer returns the enforced side's decision. A candidate that fails does not do
+// so at the client's cost: the authoritative decides if it has answered. Else the
+// rule for failures does.
+func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
+	from := c.Enforced
+	if o[from].Err != nil && o[algorithms.Authoritative].Err == nil {
+		from = algorithms.Authoritative
+	}
+	limit := h.limits[from]
+	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Fallback: from != c.Enforced}
+	warm, judged := e.local.judge(c, h, e.fleet.live())
+	if o[from].Err != nil {
+		d.Decision, d.Fallback = fallback(h, limit, warm, judged), true
+	}
+	if d.Fallback {
+		h.fallbacks.Add(1)
+	}
+	return d
+}
+
+// lockedOutFor is the RetryAfter of a denial because something failed.
+const lockedOutFor = time.Second
+
+// fallback decides for an enforced side that did not answer.
+func fallback(h *hit, limit algorithms.Limit, warm algorithms.Decision, judged bool) algorithms.Decision {
+	switch {
+	case h.onFailure == policies.FailDeny:
+		return lockedOut(limit)
+	case judged:
+		return warm
+	}
+	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
+}
+
+func lockedOut(limit algorithms.Limit) algorithms.Decision {
+	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
+}

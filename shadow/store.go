@@ -1,0 +1,125 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// store is where algorithms keep their state and are judged: this process's memory,
+// or a Redis.
+type store struct {
+	name    string
+	pair    algorithms.Pair
+	breaker *breaker     // nil in memory, which does not fail
+	alone   atomic.Int64 // until when enforced sides are judged alone, ns of this clock
+	log     *slog.Logger
+}
+
+// aloneFor is how long enforced sides are judged alone after judging both may have
+// been too much for the store.
+const aloneFor = 30 * time.Second
+
+func newMemoryStore() *store {
+	return &store{pair: algorithms.NewMemory(algorithms.MemoryConfig{})}
+}
+
+// newRedisStore returns the store on a client, which stays the caller's.
+func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, log *slog.Logger) (*store, error) {
+	pair, err := lua.New(client, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("store %q: %w", name, err)
+	}
+	for _, w := range lua.Warnings(client) {
+		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", name, "option", w)
+	}
+	s := &store{name: name, pair: pair, log: log}
+	s.breaker = newBreaker(func(open bool) {
+		if open {
+			log.Warn("shadowlimit: a store failed five times on end and is not asked for about 30 s; the rule for failures decides", "store", name)
+		} else {
+			log.Info("shadowlimit: a store answers again", "store", name)
+		}
+	})
+	return s, nil
+}
+
+func (s *store) remote() bool { return s.breaker != nil }
+
+// lonely reports whether enforced sides are to be judged alone.
+func (s *store) lonely() bool {
+	until := s.alone.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}
+
+// evaluate judges the charges. Every failure is in an observation.
+func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) {
+	if s.breaker == nil {
+		failAll(s.pair.Evaluate(ctx, charges, into), charges, into)
+		return
+	}
+	done, err := s.breaker.Allow()
+	if err != nil {
+		failAll(errBroken, charges, into)
+		return
+	}
+	failAll(s.pair.Evaluate(ctx, charges, into), charges, into)
+	done(s.failure(charges, into))
+}
+
+// failAll makes an error that of every side that is there.
+func failAll(err error, charges []algorithms.Charge, into [][2]algorithms.Observation) {
+	if err == nil {
+		return
+	}
+	for i := range charges {
+		for role, side := range charges[i].Sides {
+			if into[i][role] = (algorithms.Observation{Err: algorithms.ErrAbsent}); side.Present() {
+				into[i][role].Err = err
+			}
+		}
+	}
+}
+
+// isStores reports whether an error is the store's, not of one side alone.
+func isStores(err error) bool {
+	var failed *lua.StoreError
+	return err == errBroken || errors.As(err, &failed)
+}
+
+// failure returns the store's own error, if any. If both sides were too much for it,
+// enforced sides are judged alone for a while.
+func (s *store) failure(charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+	var failed *lua.StoreError
+	for i := range charges {
+		c := &charges[i]
+		switch err := into[i][c.Enforced].Err; {
+		case !errors.As(err, &failed):
+			if errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+		case failed.Overloaded() && c.Sides[c.Enforced.Other()].Present():
+			s.beAlone(failed)
+			return failed
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	return failed
+}
+
+func (s *store) beAlone(because error) {
+	if !s.lonely() {
+		s.log.Warn("shadowlimit: judging both sides may be too much for the store: enforced sides are judged alone for 30 s, which is no evidence", "store", s.name, "error", because)
+	}
+	s.alone.Store(time.Now().Add(aloneFor).UnixNano())
+}
