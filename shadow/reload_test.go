@@ -1,0 +1,185 @@
+package shadow_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// setOf reads a file, changed by pairs of old and new text.
+func setOf(t testing.TB, changes ...string) *policies.Set {
+	t.Helper()
+	set, err := policies.Load("test.yaml", []byte(strings.NewReplacer(changes...).Replace(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, file, shadow.Config{Redis: client})
+	store := promotion.NewRedisStore(client, name)
+	sync := func() {
+		t.Helper()
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync()
+	if _, err := promotion.Advance(ctx(t), store, policy, promotion.Step{Stage: promotion.Canary, Percent: 100}, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	sync()
+	ask(t, h, "alice")
+
+	if err := h.Reload(setOf(t, "key: request.user", "key: request.user\n    cost: '1'\n    on_error: deny")); err != nil {
+		t.Fatal(err)
+	}
+	sync()
+	ask(t, h, "alice")
+	sync()
+	a := assess(t, client)
+	if got := a.Evidence.History.Total(); a.State.Stage != promotion.Canary || got[divergence.AgreeAllow] != 1 || got[divergence.NewlyDenied] != 1 {
+		t.Errorf("with another cost the policy is %s with %v, want the canary and both comparisons", a.State.Describe(), got)
+	}
+
+	if err := h.Reload(setOf(t, "limit: 1,", "limit: 3,")); err != nil {
+		t.Fatal(err)
+	}
+	if d := ask(t, h, "bob"); d.Quota != 2 {
+		t.Errorf("before the fleet has heard of the new candidate, %+v decides", d)
+	}
+	sync()
+	a = assess(t, client)
+	if a.State.Stage != promotion.Shadow || a.Evidence.History.Total().Comparisons() > 1 { // bob, if the fleet was quick
+		t.Errorf("with another candidate the policy is %s with %v, want shadow and no evidence", a.State.Describe(), a.Evidence.History.Total())
+	}
+}
+
+func TestReloadRefusesAndKeepsTheLastGood(t *testing.T) {
+	h := open(t, file, shadow.Config{})
+	refused := map[string]*policies.Set{
+		`the name is "other"`:   setOf(t, "name: test", "name: other"),
+		`no limiter "mine"`:     setOf(t, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }"),
+		`no store "elsewhere"`:  setOf(t, "algorithm: gcra", "store: elsewhere, algorithm: gcra"),
+		"policies are required": nil,
+	}
+	for want, set := range refused {
+		if err := h.Reload(set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		if got := metric(t, h, "shadowlimit_config_last_reload_successful"); got != 0 {
+			t.Errorf("%s: successful is %g", want, got)
+		}
+	}
+	if n := allowed(t, h, "alice"); n != 2 {
+		t.Errorf("%d allowed, want the last good policy's 2", n)
+	}
+}
+
+// metric returns the sum of a metric's values.
+func metric(t testing.TB, h *shadow.Harness, name string) (sum float64) {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(h)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func TestFileIsWatched(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(file)
+	synctest.Test(t, func(t *testing.T) {
+		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close(t.Context())
+		began := metric(t, h, "shadowlimit_config_last_reload_success_timestamp_seconds")
+		steps := []struct {
+			text       string
+			allowed    int
+			successful float64
+		}{
+			{file, 2, 1},
+			{strings.Replace(file, "limit: 2", "limit: 4", 1), 4, 1},
+			{strings.Replace(file, "limit: 2", "limit: two", 1), 4, 0},
+			{"", 4, 0},
+			{strings.Replace(file, "limit: 2", "limit: 4", 1), 4, 1},
+			{strings.Replace(file, "limit: 2", "limit: 5", 1), 5, 1},
+		}
+		for i, step := range steps {
+			write(step.text)
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			user := strings.Repeat("u", i+1)
+			if n := allowed(t, h, user); n != step.allowed {
+				t.Errorf("step %d: %d allowed, want %d", i, n, step.allowed)
+			}
+			if got := metric(t, h, "shadowlimit_config_last_reload_successful"); got != step.successful {
+				t.Errorf("step %d: successful is %g, want %g", i, got, step.successful)
+			}
+		}
+		if got := metric(t, h, "shadowlimit_config_last_reload_success_timestamp_seconds"); got <= began || got > float64(time.Now().Unix()) {
+			t.Errorf("last success at %g, began at %g", got, began)
+		}
+	})
+}
+
+// Whatever is reloaded meanwhile, every request is judged by one file or the other
+// as a whole, and every comparison is counted.
+func TestReloadUnderLoad(t *testing.T) {
+	h := open(t, file, shadow.Config{})
+	sets := []*policies.Set{setOf(t, "limit: 2", "limit: 1000000"), setOf(t, "limit: 2", "limit: 2000000", "request.user", "request.user + 'x'")}
+	if err := h.Reload(sets[0]); err != nil {
+		t.Fatal(err)
+	}
+	const workers, requests = 4, 2000
+	var done sync.WaitGroup
+	for range workers {
+		done.Go(func() {
+			for range requests {
+				if d := ask(t, h, "alice"); !d.Allowed || d.Quota != 1000000 && d.Quota != 2000000 {
+					t.Errorf("%+v", d)
+					return
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		if err := h.Reload(sets[i%2]); err != nil {
+			t.Error(err)
+		}
+	}
+	done.Wait()
+}
