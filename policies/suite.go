@@ -91,7 +91,11 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 	for i := range s.report.Coverage {
 		s.cover[s.report.Coverage[i].Policy] = &s.report.Coverage[i]
 	}
-	for _, n := range s.items(tests, "tests") {
+	items := s.items(tests, "tests")
+	if s.Failed() {
+		return nil, nil, &s.Problems
+	}
+	for _, n := range items {
 		before := len(s.List)
 		s.test(n)
 		if len(s.List) == before {
@@ -262,8 +266,12 @@ func (s *suite) step(name string, n, request *yaml.Node, pair algorithms.Pair, a
 		return
 	}
 	r.Time = suiteStart.Add(at)
+	before := len(s.List)
 	for i := range repeat {
 		charges := s.charges(request, name, r)
+		if len(s.List) > before {
+			return // as it would at every repetition
+		}
 		for c := range charges {
 			charges[c].At = r.Time
 		}

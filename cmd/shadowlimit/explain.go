@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -83,6 +84,10 @@ func placed(file string, err error) error {
 	var problems *policies.Problems
 	if errors.As(err, &problems) {
 		return problems
+	}
+	var other *fs.PathError
+	if errors.As(err, &other) {
+		file = other.Path // tests name the file of their policies
 	}
 	return fmt.Errorf("%s: %w", file, reason(err))
 }
