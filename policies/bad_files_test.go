@@ -31,6 +31,10 @@ func TestBadFiles(t *testing.T) {
 		{"second line of a block", onePolicy("when: |\n      request.method == 'GET' &&\n      request.size == 'x'\n    key: request.ip"), 7, 20, "found no matching overload"},
 		{"further in on a block's line", onePolicy("when: |\n      true &&\n        request.nope == ''\n    key: request.ip"), 7, 9, "there is no request.nope"},
 		{"in a folded block", onePolicy("when: >-\n      true &&\n      request.nope == ''\n    key: request.ip"), 5, 11, "there is no request.nope"},
+		{"in a plain text of two lines", onePolicy("when: true &&\n      request.nope == ''\n    key: request.ip"), 5, 11, "there is no request.nope"},
+		{"in a quoted text of two lines", onePolicy("when: \"true &&\n      request.nope == ''\"\n    key: request.ip"), 5, 11, "there is no request.nope"},
+		{"in the first of two lines", onePolicy("when: request.nope ==\n      ''\n    key: request.ip"), 5, 11, "there is no request.nope"},
+		{"below a line separator", "# a\u2028# b\r# c\r\n" + onePolicy("key: request.nope"), 8, 10, "there is no request.nope"},
 		{"behind an escape", onePolicy("when: 'request.path == '''' || request.nope == request.ip'\n    key: request.ip"), 5, 11, "there is no request.nope"},
 		{"a key of too many parts", onePolicy("key: [" + strings.Repeat("request.ip, ", 17) + "]"), 5, 10, "at most 16"},
 		{"in quotes", onePolicy("key: 'request.ip + 1'"), 5, 22, "found no matching overload"},
@@ -141,6 +145,17 @@ func TestBadFiles(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: want %d:%d: ... %s, got\n%v", tt.name, tt.line, tt.column, tt.want, err)
+		}
+	}
+}
+
+// A line is shown as YAML counts lines, and without what ends it.
+func TestProblemsShowTheLineOfYAML(t *testing.T) {
+	for _, end := range []string{"\n", "\r\n", "\r", "\u2028"} {
+		_, err := policies.Load("p.yaml", []byte(strings.ReplaceAll(onePolicy("key: request.ipp"), "\n", end)))
+		const want = "p.yaml:5:10: key: there is no request.ipp: did you mean request.ip?\n |     key: request.ipp\n |          ^"
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: got\n%v\nwant\n%s", end, err, want)
 		}
 	}
 }

@@ -35,11 +35,14 @@ func (d *document) failAt(line, column int, format string, args ...any) {
 	d.List = append(d.List, Problem{SeverityError, max(1, line), max(1, column), fmt.Sprintf(format, args...)})
 }
 
+// lineBreak is what ends a line for YAML, whose line numbers are the problems'.
+var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
 // parse returns the document's root, nil if there is none to read.
 func (d *document) parse(text []byte) *yaml.Node {
-	d.lines = strings.Split(string(text), "\n")
+	d.lines = lineBreak.Split(string(text), -1)
 	if len(text) > maxFileBytes {
 		d.failAt(1, 1, "the file has %d bytes: at most %d are read", len(text), maxFileBytes)
 		return nil

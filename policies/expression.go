@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
@@ -73,8 +74,21 @@ func typeNames(types []*cel.Type) string {
 }
 
 // place turns a place in an expression, line from 1 and column from 0, into a
-// place in the file.
+// place in the file: the expression's own where the scalar's line ends before it,
+// for then YAML has joined that with the next one.
 func (d *document) place(n *yaml.Node, line, column int) (int, int) {
+	if line < 1 || column < 0 {
+		return n.Line, n.Column // the expression as a whole
+	}
+	line, column = d.written(n, line, column)
+	if line > len(d.lines) || column > 1+utf8.RuneCountInString(d.lines[line-1]) {
+		return n.Line, n.Column
+	}
+	return line, column
+}
+
+// written is place as far as the style tells.
+func (d *document) written(n *yaml.Node, line, column int) (int, int) {
 	switch {
 	case n.Style&yaml.LiteralStyle != 0:
 		return n.Line + line, d.indentation(n.Line) + column + 1

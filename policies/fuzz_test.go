@@ -3,6 +3,7 @@ package policies_test
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -28,7 +29,7 @@ var seedExpressions = []string{
 	"request.size / 0", "request.size % 0", "9223372036854775807 + request.size", "99999999999999999999999", "-9223372036854775808", "int(request.path)", "int('9223372036854775808')", "1e308 * 10.0 > 1.0",
 	"string(request.time)", "request.time.getHours('Mars/Base')", "request.time + duration('2540400h') > timestamp('9999-12-31T23:59:59Z')", "duration('soon') > duration('1s')",
 	"math.greatest(1, request.size)", "math.bitShiftLeft(1, 70)", "b'\\xff' == bytes(request.path)", "dyn(request.claims)['a']['b']", "request.query['q']",
-	"request.path == 'é\u2028\u0085' || request.nope == 'ü'", "true &&\n  request.nope == 'x'\n", "\"it's\" == 'a\"b' || request.nope == 1", "// remark\ntrue",
+	"request.path == 'é\u2028\u0085' || request.nope == 'ü'", "true &&\n  request.nope == 'x'\n", "\"it's\" == 'a\"b' || request.nope == 1", "// remark\ntrue", "é\u2028",
 }
 
 var scalarStyles = []yaml.Style{yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle, yaml.LiteralStyle, yaml.FoldedStyle, 0}
@@ -84,6 +85,9 @@ func placed(t *testing.T, file, expression string, style yaml.Style) string {
 	return string(text)
 }
 
+// lineBreak is what ends a line for YAML.
+var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+
 // checkPlaces wants every problem to lie within the file, or just after a line's end.
 func checkPlaces(t *testing.T, text string, err error) {
 	t.Helper()
@@ -91,7 +95,7 @@ func checkPlaces(t *testing.T, text string, err error) {
 	if !errors.As(err, &problems) || len(problems.List) == 0 {
 		t.Fatalf("%q: error %v, want problems", text, err)
 	}
-	lines := strings.Split(text, "\n")
+	lines := lineBreak.Split(text, -1)
 	for _, p := range problems.List {
 		if p.Line < 1 || p.Line > len(lines) || p.Column < 1 || p.Column > 1+utf8.RuneCountInString(lines[p.Line-1]) {
 			t.Errorf("%d:%d is not in the file: %s\n%s", p.Line, p.Column, p.Message, text)
