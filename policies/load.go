@@ -24,8 +24,12 @@ type Set struct {
 	// Warnings are problems that did not keep the file from being loaded.
 	Warnings []Problem
 
-	fields []textField
+	fields   []textField
+	problems *Problems // that describe them
 }
+
+// Describe writes one of the warnings as Problems do.
+func (s *Set) Describe(warning Problem) string { return s.problems.Describe(warning) }
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read.
 func LoadFile(name string) (*Set, error) {
@@ -53,7 +57,7 @@ func Load(name string, text []byte) (*Set, error) {
 	if d.Failed() {
 		return nil, &d.Problems
 	}
-	set.Warnings, set.fields = d.List, fieldsOf(root)
+	set.Warnings, set.problems, set.fields = d.List, &d.Problems, fieldsOf(root)
 	return set, nil
 }
 

@@ -100,7 +100,7 @@ func describeChanges(out io.Writer, deployed string, changes []policies.Change) 
 // describe says what a valid file holds.
 func describe(out io.Writer, file string, set *policies.Set) {
 	for _, w := range set.Warnings {
-		fmt.Fprintln(out, (&policies.Problems{File: file}).Describe(w))
+		fmt.Fprintln(out, set.Describe(w))
 	}
 	fmt.Fprintf(out, "%s: valid, %s for %s\n", file, plural(len(set.Policies)), set.Name)
 	for _, p := range set.Policies {
