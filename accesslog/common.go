@@ -61,6 +61,16 @@ func (l commonLine) text(name string) (string, bool) {
 	return v, ok
 }
 
+func (l commonLine) under(name string) map[string]string {
+	found := map[string]string{}
+	for field, value := range l {
+		if inner, ok := strings.CutPrefix(field, name+"."); ok {
+			found[inner] = value
+		}
+	}
+	return found
+}
+
 // event returns the event of a line and what follows the status.
 func (s *stamps) event(line []byte) (Event, []byte, error) {
 	space := bytes.IndexByte(line, ' ')

@@ -56,6 +56,17 @@ func (l csvLine) text(name string) (string, bool) {
 	return l.values[i], true
 }
 
+func (l csvLine) under(name string) map[string]string {
+	found := map[string]string{}
+	for i, field := range l.header {
+		inner, ok := strings.CutPrefix(field, name+".")
+		if _, twice := found[inner]; ok && !twice && i < len(l.values) && l.values[i] != "" {
+			found[inner] = l.values[i]
+		}
+	}
+	return found
+}
+
 // maxHeader is how much of a header an error shows: to see all columns matters
 // more than to stay on one line.
 const maxHeader = 2000

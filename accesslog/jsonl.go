@@ -96,3 +96,24 @@ func (o object) text(name string) (string, bool) {
 	var s string
 	return s, json.Unmarshal(raw, &s) == nil
 }
+
+// under prefers, as lookup does, names with dots to objects in objects.
+func (o object) under(name string) map[string]string {
+	found := map[string]string{}
+	var inner object
+	if raw, ok := o[name]; ok && json.Unmarshal(raw, &inner) == nil {
+		for field := range inner {
+			if value, ok := inner.text(field); ok {
+				found[field] = value
+			}
+		}
+	}
+	for field := range o {
+		if short, ok := strings.CutPrefix(field, name+"."); ok {
+			if value, ok := o.text(field); ok {
+				found[short] = value
+			}
+		}
+	}
+	return found
+}

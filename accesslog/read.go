@@ -22,6 +22,7 @@ type Event struct {
 // lookup finds the fields of one line by their names.
 type lookup interface {
 	text(name string) (string, bool)
+	under(name string) map[string]string
 }
 
 // Field returns a field of the request: of a common or combined log method, path,
@@ -32,6 +33,15 @@ func (e Event) Field(name string) (string, bool) {
 		return "", false
 	}
 	return e.source.text(name)
+}
+
+// Under returns all that Field has under name and a dot, by what follows the dot:
+// of "headers" every header that the line tells. Config.Requests must be set.
+func (e Event) Under(name string) map[string]string {
+	if e.source == nil {
+		return nil
+	}
+	return e.source.under(name)
 }
 
 // BadLine is a line that is no event.

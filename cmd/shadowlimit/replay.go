@@ -233,7 +233,7 @@ func (o replayOptions) replayPolicies(ctx context.Context, io streams, bar *prog
 	}
 	if r.failed > 0 {
 		bar.clear()
-		fmt.Fprintf(io.err, "%s not charged, for an expression failed; the first: %v\n", divergence.Counted(r.failed, "request"), r.firstErr)
+		fmt.Fprintf(io.err, "%s not charged by every policy, for an expression failed; the first: %v\n", divergence.Counted(r.failed, "request"), r.firstErr)
 	}
 	report.Requests, report.SkippedLines = requests, skipped
 	return report, nil

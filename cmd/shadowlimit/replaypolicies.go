@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,8 +22,10 @@ import (
 type policyReplay struct {
 	list     []*policies.Policy // those with a candidate
 	events   []*replay.Events   // of each
-	headers  []string           // that expressions read
-	failed   int64              // requests that an expression could not judge
+	first    int64              // instants of the log's first request and of its last
+	last     int64
+	requests int64
+	failed   int64 // requests that an expression could not judge
 	firstErr error
 }
 
@@ -30,7 +34,7 @@ func openPolicyReplay(file string) (*policyReplay, error) {
 	if err != nil {
 		return nil, placed(file, err)
 	}
-	r := &policyReplay{headers: set.Headers()}
+	r := &policyReplay{}
 	for _, p := range set.Policies {
 		for _, side := range p.Sides {
 			if side != nil && side.Foreign() {
@@ -49,11 +53,16 @@ func openPolicyReplay(file string) (*policyReplay, error) {
 
 // add charges one line of a log.
 func (r *policyReplay) add(e accesslog.Event) {
-	request := r.request(e)
+	if r.requests++; r.requests == 1 {
+		r.first, r.last = e.At, e.At
+	}
+	r.first, r.last = min(r.first, e.At), max(r.last, e.At)
+	request, failed := requestOf(e), false
 	for i, p := range r.list {
 		c, matches, err := p.Charge(request)
 		if err != nil {
-			if r.failed++; r.firstErr == nil {
+			failed = true
+			if r.firstErr == nil {
 				r.firstErr = fmt.Errorf("policy %s: %w", p.Name, err)
 			}
 		}
@@ -65,11 +74,14 @@ func (r *policyReplay) add(e accesslog.Event) {
 			r.events[i].AddTerms(e.At, []byte(c.Key), c.Cost, terms)
 		}
 	}
+	if failed {
+		r.failed++
+	}
 }
 
-// request makes a request of what a log tells of one. A log knows no routes: the
+// requestOf makes a request of what a log tells of one. A log knows no routes: the
 // route is the path unless the log has one.
-func (r *policyReplay) request(e accesslog.Event) *policies.Request {
+func requestOf(e accesslog.Event) *policies.Request {
 	field := func(name string) string {
 		text, _ := e.Field(name)
 		return text
@@ -84,17 +96,17 @@ func (r *policyReplay) request(e accesslog.Event) *policies.Request {
 	if n, err := strconv.ParseInt(field("size"), 10, 64); err == nil {
 		request.Size = n
 	}
-	for _, name := range r.headers {
-		if value, ok := e.Field("headers." + name); ok {
-			request.Headers.Set(name, value)
-		}
+	headers := e.Under("headers")
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		request.Headers.Set(name, headers[name]) // of names that differ in case alone, the last
 	}
 	return request
 }
 
 // run replays what was collected, policy by policy.
 func (r *policyReplay) run(ctx context.Context, o replayOptions, bar *progress) (*replay.Report, error) {
-	total := &replay.Report{}
+	first, last := time.UnixMicro(r.first).UTC(), time.UnixMicro(r.last).UTC()
+	total := &replay.Report{First: &first, Last: &last} // there is a request, else there was no log to replay
 	for i, p := range r.list {
 		pair, closePair, err := o.openPair()
 		if err != nil {
