@@ -78,33 +78,3 @@ func (in inputs) sorted() []string {
 	names := slices.Sorted(maps.Keys(in))
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, must) })
 }
-
-// Headers returns the names of the headers that the set's expressions read by name.
-func (s *Set) Headers() []string {
-	all := inputs{}
-	note := func(x *expression) {
-		if x != nil {
-			maps.Copy(all, x.inputs)
-		}
-	}
-	for _, p := range s.Policies {
-		note(p.when)
-		note(p.cost.expression)
-		for _, x := range p.key {
-			note(x)
-		}
-		for _, side := range p.Sides {
-			if side != nil {
-				note(side.limit.expression)
-				note(side.burst.expression)
-			}
-		}
-	}
-	var names []string
-	for _, name := range all.sorted() {
-		if header, found := strings.CutPrefix(name, `request.headers["`); found {
-			names = append(names, strings.TrimSuffix(header, `"]`))
-		}
-	}
-	return names
-}
