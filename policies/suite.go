@@ -77,7 +77,9 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	if s.Failed() {
 		return nil, nil, &s.Problems
 	}
-	s.report.Policies = filepath.Join(filepath.Dir(name), s.report.Policies)
+	if !filepath.IsAbs(s.report.Policies) {
+		s.report.Policies = filepath.Join(filepath.Dir(name), s.report.Policies)
+	}
 	if s.set, err = LoadFile(s.report.Policies); err != nil {
 		return nil, nil, err
 	}
@@ -226,6 +228,7 @@ func (s *suite) play(name string, sequence *yaml.Node) {
 		at, repeat := last, int64(1)
 		var request *yaml.Node
 		want := [2]string{}
+		before := len(s.List)
 		s.mapping(n, "a step", map[string]field{
 			"at":            {read: s.offset("at", &at)},
 			"request":       {read: func(n *yaml.Node) { request = n }, required: true},
@@ -235,13 +238,15 @@ func (s *suite) play(name string, sequence *yaml.Node) {
 		})
 		if at < last {
 			s.fail(n, "%s: a step before the one above it", name)
-			return
+		}
+		if repeat > mostRepeats {
+			s.fail(n, "%s: repeat: at most %d times in a step", name, mostRepeats)
+		}
+		if len(s.List) > before {
+			return // what follows would fail for this alone
 		}
 		last = at
-		if request == nil {
-			return
-		}
-		s.step(name, n, request, pair, at, min(repeat, mostRepeats), want)
+		s.step(name, n, request, pair, at, repeat, want)
 	}
 }
 

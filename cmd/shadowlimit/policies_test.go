@@ -249,6 +249,12 @@ func TestTest(t *testing.T) {
 		{brokenFile, rightTest, invocation{"broken policies", nil, 1, nil, []string{"shop.yaml:3:1: the file has no field", "shop.yaml:8:33: authoritative"}}},
 		{"", rightTest, invocation{"no policies", nil, 1, nil, []string{"shop.yaml: no such file or directory"}}},
 		{shopFile, " 1", invocation{"tests that are no list", nil, 1, nil, []string{"shadowlimit: FILE:2:8: tests: want a list\n"}}},
+		{shopFile, "\n  - { name: many, sequence: [{ repeat: 100001, request: {}, authoritative: allow }] }", invocation{"too many repetitions", nil, 1, []string{
+			"FILE:3:30: many: repeat: at most 100000 times in a step\n", "FILE: 0 passed, 1 failed\n",
+		}, []string{"1 test failed"}}},
+		{shopFile, "\n  - { name: when, sequence: [{ at: soon, request: { method: POST }, authoritative: deny }] }", invocation{"a bad time, which ends the test", nil, 1, []string{
+			"FILE:3:36: at: want a time since the start", "^\nFILE: 0 passed, 1 failed\n",
+		}, []string{"1 test failed"}}},
 		{shopFile, rightTest + "\npolcies: x", invocation{"an unknown field", nil, 1, nil, []string{`FILE:4:1: the file has no field "polcies": did you mean policies?`}}},
 	}
 	for _, tt := range tests {
@@ -266,6 +272,12 @@ func TestTestSaysAFailureOnce(t *testing.T) {
 	if _, out, _ := shell(t, "", "test", file); strings.Count(out, "no such key") != 1 {
 		t.Errorf("%d failures of one step, want 1", strings.Count(out, "no such key"))
 	}
+}
+
+func TestTestOfPoliciesElsewhere(t *testing.T) {
+	policies := write(t, "shop.yaml", []byte(shopFile))
+	file := write(t, "elsewhere.tests.yaml", []byte("policies: "+policies+"\ntests:"+rightTest))
+	invocation{"an absolute name", []string{"test", "FILE"}, 0, []string{"FILE: 1 passed, 0 failed\n"}, nil}.check(t, file)
 }
 
 func TestTestJSON(t *testing.T) {
