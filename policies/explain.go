@@ -28,6 +28,8 @@ type ExplainedSide struct {
 	Limit     int64  `json:"limit"`
 	Window    string `json:"window"`
 	Burst     int64  `json:"burst"`
+	// Error tells why there is no limit for the request; "" if there is one.
+	Error string `json:"error,omitempty"`
 }
 
 // Skipped is a policy that does not charge the request.
@@ -43,13 +45,17 @@ func (s *Set) Explain(r *Request) Explanation {
 		c, matches, err := p.Charge(r)
 		switch {
 		case err != nil:
-			e.Skipped = append(e.Skipped, Skipped{p.Name, strings.TrimPrefix(err.Error(), "policies: ")})
+			reason := strings.TrimPrefix(err.Error(), "policies: ")
+			if p.OnError == FailDeny {
+				reason += "; on_error: deny denies the request"
+			}
+			e.Skipped = append(e.Skipped, Skipped{p.Name, reason})
 		case !matches:
 			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
 		default:
-			charge := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Authoritative: explainSide(p.Sides[0], c.Sides[0])}
+			charge := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Authoritative: explainSide(p.Sides[0], c.Sides[0], r)}
 			if p.Sides[algorithms.Candidate] != nil {
-				side := explainSide(p.Sides[algorithms.Candidate], c.Sides[algorithms.Candidate])
+				side := explainSide(p.Sides[algorithms.Candidate], c.Sides[algorithms.Candidate], r)
 				charge.Candidate = &side
 			}
 			e.Charges = append(e.Charges, charge)
@@ -58,10 +64,13 @@ func (s *Set) Explain(r *Request) Explanation {
 	return e
 }
 
-func explainSide(s *Side, charged algorithms.Side) ExplainedSide {
+func explainSide(s *Side, charged algorithms.Side, r *Request) ExplainedSide {
 	out := ExplainedSide{Algorithm: s.Name(), Limit: charged.Limit.Requests, Burst: charged.Limit.Burst}
 	if charged.Limit.Window > 0 {
 		out.Window = algorithms.FormatWindow(charged.Limit.Window)
+	}
+	if _, err := s.Limit(r); err != nil {
+		out.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 	return out
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
+	"strings"
 	"time"
 )
 
@@ -45,9 +47,9 @@ func (t *textOrList) UnmarshalJSON(data []byte) error {
 func ParseRequest(text []byte) (*Request, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	var t requestText
+	t := requestText{Size: -1}
 	if err := decoder.Decode(&t); err != nil {
-		return nil, fmt.Errorf("policies: request: %w", err)
+		return nil, fmt.Errorf("policies: request: %s", worded(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("policies: request: more than one object")
@@ -62,6 +64,19 @@ func ParseRequest(text []byte) (*Request, error) {
 		}
 	}
 	return r, nil
+}
+
+// worded says what is wrong with a request in the words of its writer.
+func worded(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	if wrong.Field == "" {
+		return "want an object, such as {\"method\": \"GET\"}, not " + wrong.Value
+	}
+	wanted := map[reflect.Kind]string{reflect.String: "a text", reflect.Int64: "a whole number", reflect.Slice: "a text or a list of texts", reflect.Map: "an object"}
+	return fmt.Sprintf("%s: want %s, got a %s", wrong.Field, wanted[wrong.Type.Kind()], wrong.Value)
 }
 
 func encode(query map[string]textOrList) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,9 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 		s.cover[s.report.Coverage[i].Policy] = &s.report.Coverage[i]
 	}
 	items := s.items(tests, "tests")
+	if len(items) == 0 && !s.Failed() {
+		s.fail(tests, "tests: want at least one")
+	}
 	if s.Failed() {
 		return nil, nil, &s.Problems
 	}
@@ -286,7 +290,10 @@ func (s *suite) step(name string, n, request *yaml.Node, pair algorithms.Pair, a
 			return
 		}
 		for role, word := range want {
-			if got := verdictOf(observed, role); word != "" && got != word {
+			if word == "" {
+				continue
+			}
+			if got := s.verdictOf(charges, observed, role); got != word {
 				s.fail(n, "%s: request %d of the step: the %s says %s, want %s", name, i+1, algorithms.Role(role), got, word)
 				return
 			}
@@ -294,12 +301,24 @@ func (s *suite) step(name string, n, request *yaml.Node, pair algorithms.Pair, a
 	}
 }
 
-// verdictOf says what one side's limiters make of a request together.
-func verdictOf(observed [][2]algorithms.Observation, role int) string {
-	for _, o := range observed {
-		if o[role].Err == nil && !o[role].Decision.Allowed {
-			return "deny"
+// verdictOf says what one side's limiters make of a request together. Where a
+// policy has no candidate, its one limiter speaks for both sides.
+func (s *suite) verdictOf(charges []algorithms.Charge, observed [][2]algorithms.Observation, role int) string {
+	verdict := "allow"
+	for i, o := range observed {
+		p := s.set.Policies[slices.IndexFunc(s.set.Policies, func(p *Policy) bool { return p.Name == charges[i].Policy })]
+		from := role
+		if p.Sides[role] == nil {
+			from = int(algorithms.Authoritative)
+		}
+		switch {
+		case p.Sides[from].Foreign():
+			return "nothing here, for " + p.Sides[from].Limiter + " is a limiter of your own"
+		case o[from].Err != nil:
+			return strings.TrimPrefix(o[from].Err.Error(), "algorithms: ")
+		case !o[from].Decision.Allowed:
+			verdict = "deny"
 		}
 	}
-	return "allow"
+	return verdict
 }

@@ -73,6 +73,9 @@ func writeSide(out *tabwriter.Writer, role string, s *policies.ExplainedSide) {
 	if s.Limit > 0 {
 		limit = fmt.Sprintf("%d per %s", s.Limit, s.Window)
 	}
+	if s.Error != "" {
+		limit = "fails: " + s.Error
+	}
 	if s.Burst > 0 {
 		limit += fmt.Sprintf(", burst %d", s.Burst)
 	}

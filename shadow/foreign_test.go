@@ -1,0 +1,129 @@
+package shadow_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// A limiter of the user's own that fails where it is enforced is stood in for by
+// the authoritative, wherever that is, and it is not forgotten that it failed.
+func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
+	failing := map[string]shadow.LimiterFunc{
+		"errs": func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+			return algorithms.Decision{}, errMine
+		},
+		"panics": func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { panic(errMine) },
+		"hangs": func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+			<-ctx.Done()
+			return algorithms.Decision{}, ctx.Err()
+		},
+	}
+	count := map[string]int{}
+	old := shadow.LimiterFunc(func(_ context.Context, key string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+		count[key]++
+		return algorithms.Decision{Allowed: count[key] <= 2, Remaining: -1}, nil
+	})
+	for what, candidate := range failing {
+		for side, authoritative := range map[string]string{"ours": "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "foreign": "{ limiter: old }"} {
+			clear(count)
+			client := redisAt(t, miniredis.RunT(t).Addr())
+			h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: "+authoritative+", candidate: {limiter: new}}\n",
+				shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": candidate, "old": old}})
+			if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Sync(ctx(t)); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for range 4 {
+				short, cancel := context.WithTimeout(ctx(t), 50*time.Millisecond) // the client's own patience
+				if h.Decide(short, &policies.Request{User: "alice"}).Allowed {
+					n++
+				}
+				cancel()
+			}
+			if err := h.Sync(ctx(t)); err != nil {
+				t.Fatal(err)
+			}
+			a := assess(t, client)
+			got := a.Evidence.History.Total()
+			if what != "hangs" && (n != 2 || got[divergence.CandidateError] != 4) {
+				t.Errorf("%s, %s authoritative: %d of 4 allowed, counted %v, want the authoritative's 2 and 4 errors", what, side, n, got)
+			}
+			if got.Comparisons()+got.Uncompared() != 4 {
+				t.Errorf("%s, %s authoritative: counted %v: a candidate that fails leaves no trace", what, side, got)
+			}
+		}
+	}
+}
+
+func TestUnknownLimitersAreRefused(t *testing.T) {
+	set, err := policies.Load("p.yaml", []byte(`{version: 1, name: a, policies: [{name: p, key: request.ip, authoritative: {limiter: mine}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shadow.New(shadow.Config{Policies: set}); err == nil || !strings.Contains(err.Error(), `no limiter "mine"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+var errMine = errors.New("mine is out of order")
+
+func TestForeignLimiterInAFile(t *testing.T) {
+	calls := 0
+	mine := shadow.LimiterFunc(func(_ context.Context, key string, l algorithms.Limit, cost int64) (algorithms.Decision, error) {
+		if calls++; calls == 4 {
+			return algorithms.Decision{}, errMine
+		}
+		return algorithms.Decision{Allowed: key == "alice" && l.Requests == 7 && cost == 3, Remaining: -1}, nil
+	})
+	h := open(t, `
+version: 1
+name: test
+policies:
+  - name: per-user
+    key: request.user
+    cost: 3
+    on_store_failure: deny
+    authoritative: { limiter: mine, limit: 7, window: 1s }
+    candidate: { algorithm: gcra, limit: 3, window: 1h }
+`, shadow.Config{Limiters: map[string]shadow.Limiter{"mine": mine}})
+	tests := []struct {
+		user         string
+		want, answer bool
+	}{{"alice", true, true}, {"alice", true, true}, {"bob", false, true}, {"alice", false, false}}
+	for i, tt := range tests {
+		if d := ask(t, h, tt.user); d.Allowed != tt.want || d.Fallback == tt.answer {
+			t.Errorf("request %d: %+v, want %+v", i, d, tt)
+		}
+	}
+	const want = `
+# HELP shadowlimit_comparisons_total Charges judged by both sides, by outcome.
+# TYPE shadowlimit_comparisons_total counter
+shadowlimit_comparisons_total{name="test",outcome="agree_allow",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="agree_deny",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="authoritative_error",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="candidate_error",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="expected_newly_allowed",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="expected_newly_denied",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="inconclusive",policy="per-user"} 0
+shadowlimit_comparisons_total{name="test",outcome="newly_allowed",policy="per-user"} 1
+shadowlimit_comparisons_total{name="test",outcome="newly_denied",policy="per-user"} 1
+`
+	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_comparisons_total"); err != nil {
+		t.Error(err)
+	}
+}
