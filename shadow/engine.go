@@ -149,6 +149,10 @@ func within(ctx context.Context, limit time.Duration, wait func()) bool {
 // than within seconds.
 func (e *engine) Sync(ctx context.Context) error { return e.fleet.sync(ctx) }
 
+// Stages returns where the stages are kept, to move them from the program, as with
+// promotion.Advance and promotion.Rollback: without Redis that is the only way.
+func (e *engine) Stages() promotion.Store { return e.fleet.store }
+
 // EnforceAuthoritative is the red button: while it is on, this instance enforces
 // the authoritative for every key of every policy, from the next request on,
 // whatever the fleet's stage, and without asking Redis. Both sides keep being

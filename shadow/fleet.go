@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -328,6 +329,7 @@ func (f *fleet) assess(ctx context.Context) error {
 		live, _ := promotion.LiveAt(f.now(), "", all)
 		f.instances.Store(int64(max(1, len(live))))
 	}
+	f.holdOverloaded(ctx)
 	var forgotten []*migration
 	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
@@ -341,6 +343,22 @@ func (f *fleet) assess(ctx context.Context) error {
 		err = f.announce(ctx, forgotten)
 	}
 	return err
+}
+
+// holdOverloaded stops the steps forward of policies beyond shadow for whose two
+// sides a store may be too slow.
+func (f *fleet) holdOverloaded(ctx context.Context) {
+	for _, m := range f.migrations() {
+		s, store := m.state.Load(), m.stores[algorithms.Candidate]
+		beyond := s.Stage == promotion.Canary || s.Stage == promotion.Promoted
+		if !beyond || s.Hold || store == nil || !store.remote() || !store.lonely() {
+			continue
+		}
+		order := promotion.Order{Actor: "instance " + f.id, Expect: &s.Version, Reason: "judging both sides may be too much for the store: enforced sides were judged alone"}
+		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
+			f.log.Warn("shadowlimit: on hold", "policy", m.spec.Policy, "stage", held.Describe(), "reason", held.Reason)
+		}
+	}
 }
 
 // note keeps what was found of a policy, and says so if somebody has to act.

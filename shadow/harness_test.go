@@ -72,6 +72,15 @@ func ask(t testing.TB, h *shadow.Harness, user string) shadow.Decision {
 	return h.Decide(ctx(t), &policies.Request{User: user})
 }
 
+// requestOf is a request of a user that a header names, "" for none.
+func requestOf(user string) *policies.Request {
+	r := &policies.Request{Headers: http.Header{}, Time: time.Now()}
+	if user != "" {
+		r.Headers.Set("X-User", user)
+	}
+	return r
+}
+
 // allowed asks for a user until denied, at most ten times.
 func allowed(t testing.TB, h *shadow.Harness, user string) int {
 	for n := range 10 {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -92,7 +94,17 @@ func TestReloadRefusesAndKeepsTheLastGood(t *testing.T) {
 }
 
 // metric returns the sum of a metric's values.
-func metric(t testing.TB, h *shadow.Harness, name string) (sum float64) {
+func metric(t testing.TB, h prometheus.Collector, name string) float64 {
+	return metricOf(t, h, name, "")
+}
+
+// comparisons returns how often an outcome was counted.
+func comparisons(t testing.TB, h prometheus.Collector, outcome string) float64 {
+	return metricOf(t, h, "shadowlimit_comparisons_total", outcome)
+}
+
+// metricOf returns the sum of a metric's values that have a label of that value.
+func metricOf(t testing.TB, h prometheus.Collector, name, value string) (sum float64) {
 	t.Helper()
 	r := prometheus.NewRegistry()
 	r.MustRegister(h)
@@ -102,7 +114,8 @@ func metric(t testing.TB, h *shadow.Harness, name string) (sum float64) {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == name {
+			labelled := slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == value })
+			if f.GetName() == name && (value == "" || labelled) {
 				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
 		}

@@ -33,6 +33,9 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 		h.complain(algorithms.Role(role), o[role].Err)
 	}
 	answer := e.answer(c, h, o)
+	if o[algorithms.Candidate].Err == errBroken {
+		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, which is not a failure more
+	}
 	if h.follows(follower, o) {
 		if h.followers.follow(followed{*c, *h, at, *o}) {
 			return answer

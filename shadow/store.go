@@ -41,6 +41,11 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	for _, w := range lua.Warnings(client) {
 		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", name, "option", w)
 	}
+	return newRemoteStore(name, pair, log), nil
+}
+
+// newRemoteStore returns the store that a pair is, which may fail.
+func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store {
 	s := &store{name: name, pair: pair, log: log}
 	s.breaker = newBreaker(func(open bool) {
 		if open {
@@ -49,7 +54,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 			log.Info("shadowlimit: a store answers again", "store", name)
 		}
 	})
-	return s, nil
+	return s
 }
 
 func (s *store) remote() bool { return s.breaker != nil }

@@ -71,6 +71,9 @@ func promoteDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Asses
 	if err != nil {
 		return a.State, err
 	}
+	if a.Spec.Config.Sampled() {
+		return a.State, statusError{exitNotMet, fmt.Errorf("%s cannot leave shadow, not even by force: %s", a.Spec.Policy, a.Gate.Reason)}
+	}
 	if o.Expect == nil {
 		o.Expect = &a.State.Version // what the gate has judged
 	}

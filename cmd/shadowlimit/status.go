@@ -61,6 +61,7 @@ type instanceStatus struct {
 	AgeSeconds float64 `json:"age_seconds"`
 	Epoch      string  `json:"epoch"`
 	Live       bool    `json:"live"`
+	RedButton  bool    `json:"red_button"` // it enforces the authoritative, whatever the stage
 }
 
 func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
@@ -116,7 +117,7 @@ func (f *fleet) status(ctx context.Context, a *promotion.Assessment) (policyStat
 	for _, i := range append(a.Live, a.Silent...) {
 		age := a.Evidence.Now.Sub(i.At)
 		applied := i.Policies[a.Spec.Policy]
-		p.Instances = append(p.Instances, instanceStatus{i.ID, applied.Version.String(), age.Seconds(), applied.Epoch, age <= promotion.LiveFor})
+		p.Instances = append(p.Instances, instanceStatus{i.ID, applied.Version.String(), age.Seconds(), applied.Epoch, age <= promotion.LiveFor, i.RedButton})
 	}
 	p.NextStep, p.Alarm = nextStep(a), a.Alarm
 	return p, nil
@@ -183,6 +184,8 @@ func (i *instanceStatus) note(p *policyStatus) string {
 	switch {
 	case !i.Live:
 		return "silent: gone, or cut off"
+	case i.RedButton:
+		return "red button pressed: enforces the authoritative"
 	case i.Epoch != p.Epoch:
 		return "compares something else"
 	case i.Applied != (promotion.Version{Term: p.Term, Seq: p.Seq}).String():

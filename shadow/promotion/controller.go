@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -165,6 +166,9 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 // NotYet says why the next step is not to be taken yet; "" if nothing is against
 // it. It knows no change window: that is for automatic steps.
 func (a *Assessment) NotYet() string {
+	if pressed := idsOf(a.Live, func(i Instance) bool { return i.RedButton }); len(pressed) > 0 {
+		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
+	}
 	if a.Gate.Verdict != Pass {
 		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
 	}

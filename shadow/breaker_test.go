@@ -1,0 +1,191 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// failing is a store's pair that answers with an error, or nothing wrong.
+type failing struct {
+	err   error
+	asked int
+	both  int // charges with both sides
+}
+
+func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+	f.asked++
+	for i, c := range charges {
+		if c.Sides[0].Present() && c.Sides[1].Present() {
+			f.both++
+		}
+		for role := range into[i] {
+			if into[i][role] = (algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}); f.err != nil {
+				into[i][role].Err = &lua.StoreError{Side: algorithms.Role(role), Err: f.err}
+			}
+		}
+	}
+	return nil
+}
+
+func storeOn(p algorithms.Pair) *store {
+	return newRemoteStore("", p, slog.New(slog.DiscardHandler))
+}
+
+func (s *store) ask(both bool) error {
+	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side}}
+	if both {
+		side.ID = "b"
+		c.Sides[1] = side
+	}
+	var o [1][2]algorithms.Observation
+	s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
+	return o[0][0].Err
+}
+
+func TestBreakerSparesAStoreThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pair := &failing{err: errors.New("refused")}
+		s := storeOn(pair)
+		for range 100 {
+			s.ask(false)
+		}
+		if pair.asked != breakAfter || s.ask(false) != errBroken || !s.breaker.open() {
+			t.Errorf("a store that fails was asked %d times, want %d", pair.asked, breakAfter)
+		}
+		time.Sleep(23 * time.Second)
+		if s.ask(false); pair.asked != breakAfter {
+			t.Errorf("it was asked again before 24 s")
+		}
+		time.Sleep(14 * time.Second)
+		for range 100 {
+			s.ask(false)
+		}
+		if pair.asked != breakAfter+1 {
+			t.Errorf("after 36 s it was asked %d times more, want once", pair.asked-breakAfter)
+		}
+		pair.err = nil
+		time.Sleep(37 * time.Second)
+		for range 10 {
+			if err := s.ask(false); err != nil {
+				t.Errorf("a store that is well again: %v", err)
+			}
+		}
+	})
+}
+
+func TestBreakerForgivesFailuresInBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pair := &failing{}
+		s := storeOn(pair)
+		for range 50 { // four on end, or five within more than ten seconds
+			for range breakAfter - 1 {
+				pair.err = errors.New("refused")
+				s.ask(false)
+			}
+			pair.err = nil
+			s.ask(false)
+		}
+		pair.err = errors.New("refused")
+		for range 3 * breakAfter {
+			time.Sleep(3 * time.Second)
+			s.ask(false)
+		}
+		if s.breaker.open() {
+			t.Error("the breaker is open")
+		}
+	})
+}
+
+// After judging both sides was too much for a store, enforced sides are judged alone
+// for a while.
+func TestEnforcedSideIsJudgedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range []error{context.DeadlineExceeded, proto("OOM command not allowed"), proto("BUSY Redis is busy")} {
+			pair := &failing{err: err}
+			s := storeOn(pair)
+			if s.ask(false); s.lonely() {
+				t.Errorf("%v: a side alone was too much, and it is judged alone", err)
+			}
+			if s.ask(true); !s.lonely() {
+				t.Errorf("%v: enforced sides are not judged alone", err)
+			}
+			time.Sleep(aloneFor)
+			if s.lonely() {
+				t.Errorf("%v: enforced sides are still judged alone", err)
+			}
+		}
+		if s := storeOn(&failing{err: proto("WRONGTYPE")}); s.ask(true) == nil || s.lonely() {
+			t.Error("any error makes enforced sides be judged alone")
+		}
+	})
+}
+
+// proto is an error as Redis answers it.
+type proto string
+
+func (p proto) Error() string { return string(p) }
+func (proto) RedisError()     {}
+
+func TestSparedSideIsNoEvidence(t *testing.T) {
+	e := &engine{stores: []*store{storeOn(&failing{})}, button: newButton(RedButton{}, nil)}
+	m := newMigration(promotion.Spec{Policy: "p"})
+	m.track = newTrack(nil, slog.New(slog.DiscardHandler))
+	m.stores = [2]*store{e.stores[0], e.stores[0]}
+	e.stores[0].beAlone(errors.New("slow"))
+	c := algorithms.Charge{Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}, {Algorithm: algorithms.FixedWindow{}}}}
+	h := hit{migration: m}
+	if e.assign(&c, &h); !h.alone || c.Sides[1].Present() || !c.Sides[0].Present() {
+		t.Errorf("assigned %+v of %+v", h, c)
+	}
+}
+
+// The local limiter has seen every request when it is needed, and allows a share.
+func TestLocalIsWarmAndDivided(t *testing.T) {
+	l := newLocal()
+	m := newMigration(promotion.Spec{Policy: "p"})
+	m.own[0] = algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}
+	m.stores[0] = storeOn(&failing{})
+	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
+	for instances, want := range map[int64]int{1: 10, 3: 4, 10: 1, 100: 1} {
+		c := &algorithms.Charge{Policy: "p", Key: string(rune('a' + instances)), Cost: 1}
+		n := 0
+		for range 20 {
+			if d, ok := l.judge(c, h, instances); ok && d.Allowed {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("one of %d instances allows %d of 10, want %d", instances, n, want)
+		}
+	}
+	if m.onFailure = policies.FailAllow; true {
+		if _, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 1); ok {
+			t.Error("a policy that allows where its store fails keeps a local limiter")
+		}
+	}
+}
+
+// A share that no algorithm can compute exactly is no reason to allow everything.
+func TestShareThatIsTooFine(t *testing.T) {
+	l := newLocal()
+	m := newMigration(promotion.Spec{Policy: "p"})
+	m.own[0] = algorithms.Side{Algorithm: algorithms.TokenBucket{}}
+	m.stores[0] = storeOn(&failing{})
+	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000, Window: 24 * time.Hour}}}
+	if err := (algorithms.TokenBucket{}).Validate(divided(h.limits[0], 3)); err == nil {
+		t.Fatal("the share is not too fine")
+	}
+	if d, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 3); !ok || d.Limit != 1_000_000 {
+		t.Errorf("%+v %t, want the whole limit to stand in", d, ok)
+	}
+}

@@ -1,0 +1,176 @@
+package shadow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// moving is a policy file whose candidate is in another store.
+var moving = strings.Replace(file, "{ algorithm: gcra", "{ store: next, algorithm: gcra", 1)
+
+// Sides in two stores are judged as they are in one.
+func TestSidesInTwoStores(t *testing.T) {
+	one := redisAt(t, miniredis.RunT(t).Addr())
+	fused := open(t, file, shadow.Config{Redis: one})
+	first, second := miniredis.RunT(t), miniredis.RunT(t)
+	client := redisAt(t, first.Addr())
+	split := open(t, moving, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	for n := range 40 {
+		user := fmt.Sprint("user-", n%9)
+		if a, b := ask(t, fused, user), ask(t, split, user); a.Allowed != b.Allowed || a.Remaining != b.Remaining {
+			t.Errorf("request %d: %+v in one store, %+v in two", n, a, b)
+		}
+	}
+	for _, h := range []*shadow.Harness{fused, split} {
+		if err := h.Close(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, got := assess(t, one).Evidence.History.Total(), assess(t, client).Evidence.History.Total()
+	if want != got || want.Comparisons() != 40 || want[divergence.NewlyDenied] != 9 {
+		t.Errorf("counted %v in one store, %v in two", want, got)
+	}
+	for where, server := range map[string]*miniredis.Miniredis{"first": first, "second": second} {
+		records := 0
+		for _, key := range server.Keys() {
+			if strings.HasPrefix(key, "shadowlimit:{test:per-user:") {
+				records++
+			}
+		}
+		if records != 9 {
+			t.Errorf("the %s store has %d records, want one for each user", where, records)
+		}
+	}
+}
+
+// A candidate's store that fails is the candidate's own trouble, whoever is enforced.
+func TestCandidatesDeadStoreHurtsNobody(t *testing.T) {
+	first, second := miniredis.RunT(t), miniredis.RunT(t)
+	client := redisAt(t, first.Addr())
+	h := open(t, moving, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	second.Close()
+	if n := allowed(t, h, "alice"); n != 2 {
+		t.Errorf("in shadow %d allowed, want the authoritative's 2", n)
+	}
+	if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 12 { // more than open a breaker
+		d := ask(t, h, "bob")
+		if d.Allowed != (n < 2) || d.Enforced != algorithms.Authoritative || !d.Fallback {
+			t.Errorf("promoted, request %d: %+v, want the authoritative to stand in", n, d)
+		}
+	}
+	if got := metric(t, h, "shadowlimit_breaker_open"); got != 1 {
+		t.Errorf("%g breakers are open, want the candidate's store's", got)
+	}
+	if err := h.Close(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	total := assess(t, client).Evidence.History.Total()
+	if total[divergence.NewlyDenied]+total[divergence.NewlyAllowed]+total[divergence.AgreeAllow] != 0 || total[divergence.CandidateError] == 0 || total[divergence.Inconclusive] == 0 {
+		t.Errorf("counted %v, want errors first, and nothing to conclude once the breaker is open", total)
+	}
+}
+
+func TestSampledPolicyStaysInShadow(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, file+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client})
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	inside := 0
+	for n := range 200 {
+		user := fmt.Sprint("user-", n)
+		if promotion.InCanary(promotion.Hash(name, policy, user), 25) {
+			inside++
+		}
+		if got := allowed(t, h, user); got != 2 {
+			t.Fatalf("%d allowed for %s, want the authoritative's 2 whatever the stage", got, user)
+		}
+	}
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	a := assess(t, client)
+	if got := a.Evidence.History.Total(); got.Comparisons() != 3*int64(inside) || got.Uncompared() != 0 {
+		t.Errorf("counted %v, want the 3 requests of each of the %d keys in the sample", got, inside)
+	}
+	if a.Gate.Verdict != promotion.Insufficient || !strings.Contains(a.Gate.Reason, "25 % of the keys only") {
+		t.Errorf("%s: %s", a.Gate.Verdict, a.Gate.Reason)
+	}
+}
+
+func TestObserverIsTold(t *testing.T) {
+	var seen []shadow.Comparison
+	h := open(t, file, shadow.Config{Observer: func(c shadow.Comparison) {
+		seen = append(seen, c)
+		panic("mine")
+	}})
+	if n := allowed(t, h, "alice"); n != 2 {
+		t.Fatalf("%d allowed", n)
+	}
+	want := []divergence.Outcome{divergence.AgreeAllow, divergence.NewlyDenied, divergence.AgreeDeny}
+	for i, c := range seen {
+		if c.Outcome != want[i] || c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() || c.Differs() != (i == 1) ||
+			c.Observed[algorithms.Candidate].Decision.Allowed != (i == 0) {
+			t.Errorf("comparison %d: %+v", i, c)
+		}
+	}
+	if len(seen) != len(want) {
+		t.Errorf("told of %d comparisons", len(seen))
+	}
+}
+
+// What a policy does where its expressions fail is declared, and so are differences
+// that are wanted.
+func TestDeclaredRules(t *testing.T) {
+	const declared = `
+version: 1
+name: test
+policies:
+  - name: per-user
+    key: request.headers["x-user"]
+    on_error: deny
+    authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1h }
+    candidate: { algorithm: gcra, limit: 1, window: 1h }
+    promotion:
+      expected:
+        - { when: 'request.headers["x-user"] == "alice"', direction: newly_denied, until: 2999-01-01, owner: me }
+`
+	h := open(t, declared, shadow.Config{})
+	if d := h.Decide(ctx(t), requestOf("")); d.Allowed || d.Policy != policy || !d.Fallback || d.RetryAfter <= 0 {
+		t.Errorf("without a key: %+v, want a denial", d)
+	}
+	for _, user := range []string{"alice", "alice", "bob", "bob"} {
+		if d := h.Decide(ctx(t), requestOf(user)); !d.Allowed {
+			t.Errorf("%s: %+v", user, d)
+		}
+	}
+	for want, outcome := range map[float64]string{1: "newly_denied", 2: "agree_allow"} {
+		if got := comparisons(t, h, outcome); got != want {
+			t.Errorf("%g times %s, want %g", got, outcome, want)
+		}
+	}
+	if got := comparisons(t, h, "expected_newly_denied"); got != 1 {
+		t.Errorf("%g differences are as expected, want alice's", got)
+	}
+}
