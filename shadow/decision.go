@@ -21,6 +21,9 @@ type Decision struct {
 	Window time.Duration
 	// Enforced is the side that decided, unless Fallback is set.
 	Enforced algorithms.Role
+	// Unenforced is what the policy's other side said in the request; its Err is set if
+	// it failed, or was not judged there. Clients must not see it.
+	Unenforced algorithms.Observation
 	// Fallback reports that the enforced side did not answer, and that the
 	// authoritative or the rule for store failures decided.
 	Fallback bool

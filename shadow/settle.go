@@ -98,7 +98,7 @@ func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observati
 		from = algorithms.Authoritative
 	}
 	limit := h.limits[from]
-	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Fallback: from != c.Enforced}
+	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Unenforced: o[from.Other()], Fallback: from != c.Enforced}
 	warm, judged := e.local.judge(c, h, e.fleet.live())
 	if o[from].Err != nil {
 		d.Decision, d.Fallback = fallback(h, limit, warm, judged), true

@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"shadow/promotion/storetest":   {"shadow/promotion"},
 	"shadow":                       {"algorithms", "lua", "policies", "shadow/divergence", "shadow/promotion"},
 	"shadow/httplimit":             {"algorithms", "policies", "shadow"},
+	"shadow/httplimit/chiroute":    {},
 	"accesslog":                    {},
 	"sample":                       {},
 	"replay":                       {"algorithms", "shadow/divergence", "shadow/promotion"},
@@ -33,6 +34,8 @@ var others = map[string][]string{
 	"github.com/redis/go-redis/":    {"lua", "shadow/divergence", "shadow/promotion", "shadow", "cmd/shadowlimit"},
 	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit"},
 	"github.com/google/cel-go/":     {"policies"},
+	"github.com/sony/gobreaker/":    {"shadow"},
+	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
 	"github.com/urfave/cli/":        {"cmd/shadowlimit"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit"},
 }

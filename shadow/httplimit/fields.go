@@ -1,35 +1,130 @@
 package httplimit
 
 import (
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// setFields writes the response fields: RateLimit-Policy and RateLimit as far as
-// the enforced side's numbers are known, Retry-After on a denial that a wait can
-// end.
-func setFields(h http.Header, d shadow.Decision) {
+// Fields is a style of response fields that tell a client of its limit. A denial
+// that a wait can end has Retry-After in every style.
+type Fields int
+
+const (
+	// FieldsDraft08 are RateLimit-Policy and RateLimit as in the drafts 08 to 11 of
+	// RateLimit header fields for HTTP: "name";q=100;w=60 and "name";r=42;t=7.
+	FieldsDraft08 Fields = iota
+	// FieldsDraft06 are RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset in
+	// seconds from now, and RateLimit-Policy, as in the drafts up to 06.
+	FieldsDraft06
+	// FieldsLegacy are X-RateLimit-Limit, X-RateLimit-Remaining and
+	// X-RateLimit-Reset in seconds from now, as Envoy and Reddit send them.
+	FieldsLegacy
+	// FieldsLegacyEpoch is FieldsLegacy with the reset in seconds since 1970, as
+	// GitHub and chi send it.
+	FieldsLegacyEpoch
+	// FieldsNone are none.
+	FieldsNone
+)
+
+// fieldWriter writes response fields. Only it knows their names.
+type fieldWriter struct {
+	style    Fields
+	jitter   time.Duration
+	policies atomic.Pointer[map[policyField]string]
+}
+
+// policyField is what RateLimit-Policy is made of.
+type policyField struct {
+	name   string
+	quota  int64
+	window time.Duration
+}
+
+// mostPolicyFields bounds the values of RateLimit-Policy that are kept: there is one
+// for each limit, and limits may come from expressions.
+const mostPolicyFields = 1024
+
+// write writes what is known of the enforced side.
+func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
+	values := make([]string, 0, 4) // of all fields, in one allocation
+	set := func(name, value string) {
+		n := len(values)
+		values = append(values, value)
+		h[name] = values[n : n+1 : n+1]
+	}
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
-		h["Retry-After"] = []string{strconv.FormatInt(seconds(d.RetryAfter), 10)}
+		set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter+f.spread()), 10))
 	}
 	if d.Policy == "" || d.Remaining < 0 {
 		return
 	}
-	b := make([]byte, 0, 128)
-	b = appendName(b, d.Policy)
-	if d.Window >= time.Second && d.Quota > 0 {
-		b = strconv.AppendInt(append(b, ";q="...), d.Quota, 10)
-		b = strconv.AppendInt(append(b, ";w="...), seconds(d.Window), 10)
-		h["Ratelimit-Policy"] = []string{string(b)}
+	reset := seconds(more(d))
+	switch f.style {
+	case FieldsDraft08:
+		if d.Window >= time.Second && d.Quota > 0 {
+			set("Ratelimit-Policy", f.policy(policyField{d.Policy, d.Quota, d.Window}))
+		}
+		b := append(appendName(make([]byte, 0, 160), d.Policy), ";r="...)
+		b = append(strconv.AppendInt(b, d.Remaining, 10), ";t="...)
+		set("Ratelimit", string(strconv.AppendInt(b, reset, 10)))
+	case FieldsDraft06:
+		if d.Window >= time.Second && d.Quota > 0 {
+			set("Ratelimit-Policy", f.policy(policyField{"", d.Quota, d.Window}))
+		}
+		f.three("Ratelimit-", d, reset, set)
+	case FieldsLegacy:
+		f.three("X-Ratelimit-", d, reset, set)
+	case FieldsLegacyEpoch:
+		f.three("X-Ratelimit-", d, time.Now().Unix()+reset, set)
 	}
-	b = appendName(b[:0], d.Policy)
-	b = strconv.AppendInt(append(b, ";r="...), d.Remaining, 10)
-	b = strconv.AppendInt(append(b, ";t="...), seconds(more(d)), 10)
-	h["Ratelimit"] = []string{string(b)}
+}
+
+// three writes the three fields of older styles.
+func (f *fieldWriter) three(prefix string, d shadow.Decision, reset int64, set func(name, value string)) {
+	set(prefix+"Limit", strconv.FormatInt(d.Limit, 10))
+	set(prefix+"Remaining", strconv.FormatInt(d.Remaining, 10))
+	set(prefix+"Reset", strconv.FormatInt(reset, 10))
+}
+
+// policy returns the value of RateLimit-Policy: of the drafts from 08 on if it has a
+// name, else of those before.
+func (f *fieldWriter) policy(p policyField) string {
+	known := f.policies.Load()
+	if known != nil {
+		if text, ok := (*known)[p]; ok {
+			return text
+		}
+	}
+	var b []byte
+	if p.name != "" {
+		b = append(appendName(b, p.name), ";q="...)
+	}
+	b = append(strconv.AppendInt(b, p.quota, 10), ";w="...)
+	text := string(strconv.AppendInt(b, seconds(p.window), 10))
+	next := map[policyField]string{p: text}
+	if known != nil {
+		if len(*known) >= mostPolicyFields {
+			return text
+		}
+		maps.Copy(next, *known)
+	}
+	f.policies.CompareAndSwap(known, &next) // who loses adds his the next time
+	return text
+}
+
+// spread is added to Retry-After, so that clients do not all come back at once.
+func (f *fieldWriter) spread() time.Duration {
+	if f.jitter <= 0 {
+		return 0
+	}
+	return rand.N(f.jitter)
 }
 
 // appendName writes a policy's name as a String of RFC 9651; names have no

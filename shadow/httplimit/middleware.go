@@ -1,10 +1,9 @@
 package httplimit
 
 import (
-	"net"
 	"net/http"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -15,23 +14,44 @@ import (
 type Config struct {
 	// Route returns the template of the route that a request will take, such as
 	// /items/{id}, before it is routed. nil asks the next handler if that is an
-	// *http.ServeMux, and else leaves the route empty.
+	// *http.ServeMux, and else leaves the route empty. See MuxRoute, and package
+	// chiroute.
 	Route func(*http.Request) string
-	// Identify fills in what only the service knows: User, Claims, and IP where the
-	// connection's address is not the client's. nil leaves them.
+	// ClientIP returns the client's address; nil means PeerIP. See ForwardedFor.
+	ClientIP func(*http.Request) string
+	// Identify fills in what only the service knows: User and Claims. nil leaves them.
 	Identify func(*http.Request, *policies.Request)
 	// OnDenied answers a denied request, whose response fields are set already. nil
-	// answers 429 with a line of text.
+	// answers 429 with a line of text; see Problem.
 	OnDenied func(http.ResponseWriter, *http.Request, shadow.Decision)
+	// Fields is the style of the fields that tell a client of its limit.
+	Fields Fields
+	// RetryJitter spreads the Retry-After of denials: up to so much is added.
+	RetryJitter time.Duration
+	// Debug adds a field Shadowlimit-Debug to the responses of requests that it
+	// reports true for: what both sides said. It is for the service's operators: the
+	// candidate must not show otherwise. nil means none.
+	Debug func(*http.Request) bool
+	// MaxWaiting bounds the requests that wait for their turn in a leaky bucket; one
+	// more is answered 503. 0 means 1,000.
+	MaxWaiting int64
 }
 
-// New returns middleware that limits by the harness. It may wrap several handlers.
+// New returns middleware that limits by the harness. It may wrap several handlers,
+// and passes the ResponseWriter on as it is.
 func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
 	}
+	if cfg.ClientIP == nil {
+		cfg.ClientIP = PeerIP
+	}
+	if cfg.MaxWaiting == 0 {
+		cfg.MaxWaiting = 1000
+	}
+	shared := &limits{harness: h, fields: fieldWriter{style: cfg.Fields, jitter: cfg.RetryJitter}}
 	return func(next http.Handler) http.Handler {
-		m := &middleware{harness: h, cfg: cfg, next: next}
+		m := &middleware{limits: shared, cfg: cfg, next: next}
 		if m.cfg.Route == nil {
 			m.cfg.Route = routeOf(next)
 		}
@@ -39,10 +59,17 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	}
 }
 
-type middleware struct {
+// limits is what the handlers that one New wraps have in common.
+type limits struct {
 	harness *shadow.Harness
-	cfg     Config
-	next    http.Handler
+	fields  fieldWriter
+	waiting atomic.Int64
+}
+
+type middleware struct {
+	*limits
+	cfg  Config
+	next http.Handler
 }
 
 var requests = sync.Pool{New: func() any { return new(policies.Request) }}
@@ -50,16 +77,17 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := m.decide(r)
-	setFields(w.Header(), d)
-	if !d.Allowed {
+	m.fields.write(w.Header(), d)
+	if m.cfg.Debug != nil && m.cfg.Debug(r) {
+		w.Header()["Shadowlimit-Debug"] = []string{debug(d)}
+	}
+	switch {
+	case !d.Allowed:
 		m.cfg.OnDenied(w, r, d)
-		return
+	case d.Delay > 0 && !m.wait(w, r, d.Delay):
+	default:
+		m.next.ServeHTTP(w, r)
 	}
-	if d.Delay > 0 && !wait(r, d.Delay) {
-		w.WriteHeader(http.StatusServiceUnavailable) // if anybody is still there
-		return
-	}
-	m.next.ServeHTTP(w, r)
 }
 
 func (m *middleware) decide(r *http.Request) shadow.Decision {
@@ -69,7 +97,7 @@ func (m *middleware) decide(r *http.Request) shadow.Decision {
 		requests.Put(p)
 	}()
 	p.Method, p.Path, p.Host, p.RawQuery = r.Method, r.URL.Path, r.Host, r.URL.RawQuery
-	p.Route, p.Headers, p.IP = m.cfg.Route(r), r.Header, peer(r.RemoteAddr)
+	p.Route, p.Headers, p.IP = m.cfg.Route(r), r.Header, m.cfg.ClientIP(r)
 	p.Size, p.Time = r.ContentLength, time.Now()
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(r, p)
@@ -77,47 +105,23 @@ func (m *middleware) decide(r *http.Request) shadow.Decision {
 	return m.harness.Decide(r.Context(), p)
 }
 
-// wait holds an admitted request back until its turn in a leaky bucket. It
-// reports whether the request was still wanted then.
-func wait(r *http.Request, delay time.Duration) bool {
+// wait holds an admitted request back until its turn in a leaky bucket. It reports
+// whether the request is to be served: its client may have left, and then there is
+// nobody to answer, or too many may be waiting already.
+func (m *middleware) wait(w http.ResponseWriter, r *http.Request, delay time.Duration) bool {
+	defer m.waiting.Add(-1)
+	if m.waiting.Add(1) > m.cfg.MaxWaiting {
+		w.Header().Set("Retry-After", formatSeconds(delay))
+		http.Error(w, "too many requests are waiting", http.StatusServiceUnavailable)
+		return false
+	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
 	case <-r.Context().Done():
+		w.WriteHeader(http.StatusServiceUnavailable) // if anybody is still there
 		return false
 	}
-}
-
-func tooManyRequests(w http.ResponseWriter, _ *http.Request, _ shadow.Decision) {
-	http.Error(w, "too many requests", http.StatusTooManyRequests)
-}
-
-// peer returns the address of the connection without its port.
-func peer(remote string) string {
-	if host, _, err := net.SplitHostPort(remote); err == nil {
-		return host
-	}
-	return remote
-}
-
-// routeOf returns what knows the next handler's routes.
-func routeOf(next http.Handler) func(*http.Request) string {
-	mux, ok := next.(*http.ServeMux)
-	if !ok {
-		return func(*http.Request) string { return "" }
-	}
-	return func(r *http.Request) string {
-		_, pattern := mux.Handler(r)
-		return template(pattern)
-	}
-}
-
-// template leaves the method and the host out of a pattern of http.ServeMux.
-func template(pattern string) string {
-	if i := strings.IndexByte(pattern, '/'); i > 0 {
-		return pattern[i:]
-	}
-	return pattern
 }

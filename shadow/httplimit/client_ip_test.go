@@ -1,0 +1,107 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+func TestClientIP(t *testing.T) {
+	ours := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:a::/48")}
+	many := strings.Repeat("10.0.0.3, ", 100)
+	tests := []struct {
+		name, peer          string
+		forwarded           []string
+		byTrust, byTwo, own string
+	}{
+		{"no proxy", "192.0.2.1:1", nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"},
+		{"IPv6 peer with a zone", "[fe80::1%eth0]:1", nil, "fe80::1", "fe80::1", "fe80::1"},
+		{"IPv4 in IPv6", "[::ffff:192.0.2.1]:1", nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"},
+		{"a peer without a port", "192.0.2.1", nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"},
+		{"a peer that is no address", "@", nil, "@", "@", "@"},
+		{"two proxies", "10.0.0.2:1", []string{"192.0.2.1, 10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
+		{"over two lines", "10.0.0.2:1", []string{"192.0.2.1", "10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
+		{"a client that lies", "10.0.0.2:1", []string{"1.1.1.1, 192.0.2.1, 10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
+		{"a client that lies to us directly", "192.0.2.9:1", []string{"1.1.1.1, 10.0.0.1"}, "192.0.2.9", "1.1.1.1", "192.0.2.9"},
+		{"a client that pretends to be a proxy", "10.0.0.2:1", []string{"1.1.1.1, 10.9.9.9, 192.0.2.1, 10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
+		{"garbage of a client", "10.0.0.2:1", []string{"unknown, 10.0.0.1"}, "10.0.0.1", "10.0.0.2", "10.0.0.2"},
+		{"nothing but proxies", "10.0.0.2:1", []string{"10.0.0.3, 10.0.0.1"}, "10.0.0.3", "10.0.0.3", "10.0.0.2"},
+		{"an empty entry", "10.0.0.2:1", []string{"192.0.2.1,,10.0.0.1"}, "10.0.0.1", "10.0.0.2", "10.0.0.2"},
+		{"with ports and brackets", "10.0.0.2:1", []string{"[2001:db8::1]:80, 10.0.0.1:1234"}, "2001:db8::1", "2001:db8::1", "10.0.0.2"},
+		{"one address of IPv6 in brackets", "[2001:db8:a::2]:1", []string{"[2001:db8::1], 10.0.0.1"}, "2001:db8::1", "2001:db8::1", "2001:db8:a::2"},
+		{"more than anybody reads", "10.0.0.2:1", []string{"1.1.1.1, " + many + "10.0.0.1"}, "10.0.0.3", "10.0.0.3", "10.0.0.2"},
+		{"too few for two proxies", "10.0.0.2:1", []string{"192.0.2.1"}, "192.0.2.1", "10.0.0.2", "10.0.0.2"},
+	}
+	byTrust, byTwo := httplimit.ForwardedFor(ours...), httplimit.ForwardedForHops(2)
+	for _, tt := range tests {
+		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": tt.forwarded}}
+		if got := byTrust(r); got != tt.byTrust {
+			t.Errorf("%s: by trust %s, want %s", tt.name, got, tt.byTrust)
+		}
+		if got := byTwo(r); got != tt.byTwo {
+			t.Errorf("%s: by two hops %s, want %s", tt.name, got, tt.byTwo)
+		}
+		if got := httplimit.PeerIP(r); got != tt.own {
+			t.Errorf("%s: the peer is %s, want %s", tt.name, got, tt.own)
+		}
+	}
+	if got := httplimit.ForwardedForHops(0)(&http.Request{RemoteAddr: "10.0.0.2:1", Header: http.Header{"X-Forwarded-For": {"1.1.1.1"}}}); got != "10.0.0.2" {
+		t.Errorf("without proxies the client is %s", got)
+	}
+}
+
+func TestHeaderIP(t *testing.T) {
+	by := httplimit.HeaderIP("cf-connecting-ip", netip.MustParsePrefix("10.0.0.0/8"))
+	for _, tt := range []struct {
+		peer  string
+		lines []string
+		want  string
+	}{
+		{"10.0.0.1:1", []string{"192.0.2.1"}, "192.0.2.1"},
+		{"10.0.0.1:1", []string{"1.1.1.1", "192.0.2.1"}, "192.0.2.1"},
+		{"10.0.0.1:1", []string{"nobody"}, "10.0.0.1"},
+		{"10.0.0.1:1", nil, "10.0.0.1"},
+		{"192.0.2.9:1", []string{"1.1.1.1"}, "192.0.2.9"},
+	} {
+		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"Cf-Connecting-Ip": tt.lines}}
+		if got := by(r); got != tt.want {
+			t.Errorf("%s with %q: %s, want %s", tt.peer, tt.lines, got, tt.want)
+		}
+	}
+}
+
+// Whatever is sent, the client is an address that a trusted peer has vouched for, or
+// the peer.
+func FuzzForwardedFor(f *testing.F) {
+	f.Add("10.0.0.1:1", "1.1.1.1, 10.0.0.2")
+	f.Add("192.0.2.1:1", ",,[::],%")
+	by := httplimit.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
+	f.Fuzz(func(t *testing.T, peer, forwarded string) {
+		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": strings.Split(forwarded, "\n")}}
+		got, own := by(r), httplimit.PeerIP(r)
+		if got == own {
+			return
+		}
+		if _, err := netip.ParseAddr(got); err != nil {
+			t.Errorf("the client is %q", got)
+		}
+		if addr, err := netip.ParseAddr(own); err != nil || !netip.MustParsePrefix("10.0.0.0/8").Contains(addr) {
+			t.Errorf("%q was believed", own)
+		}
+	})
+}
+
+func BenchmarkForwardedFor(b *testing.B) {
+	by := httplimit.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:1"
+	r.Header.Set("X-Forwarded-For", "192.0.2.1, 10.0.0.2")
+	b.ReportAllocs()
+	for b.Loop() {
+		by(r)
+	}
+}

@@ -1,0 +1,31 @@
+package httplimit
+
+import (
+	"net/http"
+	"strings"
+)
+
+// MuxRoute returns a resolver for services whose requests an *http.ServeMux routes
+// somewhere behind the middleware: the pattern's path, without method and host.
+func MuxRoute(mux *http.ServeMux) func(*http.Request) string {
+	return func(r *http.Request) string {
+		_, pattern := mux.Handler(r)
+		return template(pattern)
+	}
+}
+
+// routeOf returns what knows the next handler's routes.
+func routeOf(next http.Handler) func(*http.Request) string {
+	if mux, ok := next.(*http.ServeMux); ok {
+		return MuxRoute(mux)
+	}
+	return func(*http.Request) string { return "" }
+}
+
+// template leaves the method and the host out of a pattern of http.ServeMux.
+func template(pattern string) string {
+	if i := strings.IndexByte(pattern, '/'); i > 0 {
+		return pattern[i:]
+	}
+	return pattern
+}
