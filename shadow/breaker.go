@@ -44,5 +44,8 @@ func newBreaker(changed func(open bool)) *breaker {
 	})}
 }
 
+// resting reports whether nothing is tried for a while.
+func (b *breaker) resting() bool { return b != nil && b.State() == gobreaker.StateOpen }
+
 // open reports whether requests are kept off.
 func (b *breaker) open() bool { return b != nil && b.State() != gobreaker.StateClosed }

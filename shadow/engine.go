@@ -26,6 +26,7 @@ type engine struct {
 	button   *button
 	plan     atomic.Pointer[plan]
 	observer func(Comparison)
+	clock    func() time.Time // nil: each store's own
 	scratch  sync.Pool
 }
 
@@ -69,11 +70,12 @@ type engineConfig struct {
 	fleet    fleetConfig
 	button   RedButton
 	observer func(Comparison)
+	clock    func() time.Time
 }
 
 // newEngine returns an engine without a plan; see start.
 func newEngine(cfg engineConfig) (*engine, error) {
-	e := &engine{name: cfg.name, observer: cfg.observer, local: newLocal(), button: newButton(cfg.button, cfg.fleet.log)}
+	e := &engine{name: cfg.name, observer: cfg.observer, clock: cfg.clock, local: newLocal(), button: newButton(cfg.button, cfg.fleet.log)}
 	e.scratch.New = func() any { return new(scratch) }
 	var states promotion.Store = promotion.NewMemoryStore()
 	var ledger divergence.Ledger = divergence.NewMemoryLedger()
@@ -181,6 +183,9 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected div
 	}
 	if !m.judges(h.hash) {
 		c.Sides[algorithms.Candidate] = algorithms.Side{}
+	}
+	if e.clock != nil {
+		c.At = e.clock()
 	}
 	e.assign(&c, &h)
 	s.charges = append(s.charges, c)

@@ -44,6 +44,9 @@ type Config struct {
 	// Observer is told of every comparison, in the request or behind it, and so must
 	// be quick. It may be called concurrently. See NewDecisionLog.
 	Observer func(Comparison)
+	// Clock gives the instants at which charges are judged, for tests and simulations;
+	// nil means each store's own clock.
+	Clock func() time.Time
 	// Logger is told of moves and failures; nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -69,7 +72,7 @@ func New(cfg Config) (*Harness, error) {
 	}
 	h := &Harness{cfg: cfg}
 	h.engine, err = newEngine(engineConfig{
-		name: set.Name, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret, button: cfg.RedButton, observer: cfg.Observer,
+		name: set.Name, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret, button: cfg.RedButton, observer: cfg.Observer, clock: cfg.Clock,
 		fleet: newFleetConfig(cfg.Instance, cfg.Logger),
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, which is not a failure more
 	}
 	if h.follows(follower, o) {
-		if h.followers.follow(followed{*c, *h, at, *o}) {
+		if !h.rests(follower) && h.followers.follow(followed{*c, *h, at, *o}) {
 			return answer
 		}
 		o[follower] = algorithms.Observation{Err: divergence.ErrSkipped}
@@ -58,6 +58,14 @@ func (h *hit) elsewhere(o *[2]algorithms.Observation) bool {
 		return false
 	}
 	return h.stores[algorithms.Authoritative] == nil || h.stores[algorithms.Authoritative] != h.lead || !isStores(o[algorithms.Candidate].Err)
+}
+
+// rests reports whether a side is not to be asked now, so that it need not follow.
+func (h *hit) rests(role algorithms.Role) bool {
+	if s := h.stores[role]; s != nil {
+		return s.breaker.resting()
+	}
+	return h.breakers[role].resting()
 }
 
 // askAuthoritative judges the authoritative by itself.
