@@ -12,8 +12,13 @@
 // tells them to, and how they would have behaved under the candidate shows only in
 // a canary.
 //
-// Where both sides are algorithms of this module, they are judged in one record,
-// one instant and, in Redis, one round trip. A limiter of the user's own is
-// called in the request if it is enforced; else it follows behind in a bounded
-// queue, in the order of each key, and what finds no room counts as inconclusive.
+// Where both sides are algorithms of this module in one store, they are judged in
+// one record, one instant and, in Redis, one round trip. A side in another store, or
+// a limiter of the user's own, is asked in the request if it is enforced; else it
+// follows behind in a bounded queue, in the order of each key, at the instant of
+// the enforced side, and what finds no room counts as inconclusive.
+//
+// A store that fails five times on end is left alone for about half a minute, and
+// each policy's rule for failures decides. A script that was sent and not answered
+// is never sent again: it may have been carried out.
 package shadow

@@ -5,9 +5,11 @@
 // # Caveats
 //
 // The client's address is that of the connection. Behind a proxy that is the
-// proxy's, so set Config.Identify, and read forwarding headers only from proxies
-// that you trust.
+// proxy's, so set Config.ClientIP, and say which proxies you trust: there is no
+// other way to know who wrote a forwarding header.
 //
-// Responses show only the enforced side, in the fields of the drafts 08 to 11 of
-// RateLimit header fields for HTTP (ietf-httpapi-ratelimit-headers).
+// The route is looked up before the request is routed. A handler between the
+// middleware and the router that changes the path changes the route, too.
+//
+// Responses show only the enforced side, unless Config.Debug says so.
 package httplimit

@@ -1,0 +1,50 @@
+package policies_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// What the documentation shows works as it stands.
+func TestDocumentation(t *testing.T) {
+	dir := t.TempDir()
+	files, suites := 0, 0
+	for _, name := range []string{"../README.md", "../docs/policies.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
+			block, _, _ := strings.Cut(part, "```")
+			switch {
+			case strings.HasPrefix(block, "version:"):
+				files++
+				if _, err := policies.Load(name, []byte(block)); err != nil {
+					t.Errorf("%v", err)
+				}
+				write(t, filepath.Join(dir, "checkout.yaml"), block)
+			case strings.HasPrefix(block, "policies:"):
+				suites++
+				suite := filepath.Join(dir, "checkout.tests.yaml")
+				write(t, suite, block)
+				if report, _, err := policies.TestFile(suite); err != nil || report.Failed > 0 {
+					t.Errorf("%s: %v %v", name, err, report)
+				}
+			}
+		}
+	}
+	if files != 2 || suites != 1 {
+		t.Errorf("%d policy files and %d tests were found", files, suites)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
