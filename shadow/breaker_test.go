@@ -189,3 +189,16 @@ func TestShareThatIsTooFine(t *testing.T) {
 		t.Errorf("%+v %t, want the whole limit to stand in", d, ok)
 	}
 }
+
+func BenchmarkLocal(b *testing.B) {
+	l := newLocal()
+	m := newMigration(promotion.Spec{Policy: "p"})
+	m.own[0] = algorithms.Side{Algorithm: algorithms.FixedWindow{}}
+	m.stores[0] = storeOn(&failing{})
+	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000_000, Window: time.Minute}}}
+	c := &algorithms.Charge{Policy: "p", Key: "alice", Cost: 1}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.judge(c, h, 3)
+	}
+}

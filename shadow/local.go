@@ -13,7 +13,11 @@ import (
 // live instances allows an n-th of a limit, rounded up.
 type local struct{ memory *algorithms.Memory }
 
-func newLocal() *local { return &local{algorithms.NewMemory(algorithms.MemoryConfig{})} }
+func newLocal() *local { return &local{algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: localKeys})} }
+
+// localKeys bounds the local limiter's memory to about 100 MB. Beyond that many
+// active keys those that have spent least begin anew.
+const localKeys = 1 << 18
 
 // judge returns what the enforced side's limit allows here, and false if nobody
 // asks: sides in memory do not fail, and other rules need no limiter.

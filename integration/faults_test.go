@@ -1,0 +1,267 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+// manners of a proxy towards what the server answers.
+type manner int32
+
+const (
+	passOn   manner = iota
+	swallow         // and never answer
+	late            // by 300 ms
+	cutShort        // after three bytes
+	reset           // the connection at the first byte
+	refuse          // new connections, and close the others
+)
+
+// faultyProxy stands between a client and a server.
+type faultyProxy struct {
+	manner atomic.Int32
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+}
+
+func startProxy(t *testing.T, server string) (*faultyProxy, string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &faultyProxy{conns: map[net.Conn]bool{}}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { listener.Close(); p.closeAll(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial("tcp", server)
+			if err != nil || p.is(refuse) {
+				client.Close()
+				continue
+			}
+			p.keep(client, upstream)
+			wg.Go(func() {
+				pump(upstream, client, func([]byte) bool { return p.answer(client) })
+				client.Close()
+			})
+			wg.Go(func() {
+				pump(client, upstream, func([]byte) bool { return true })
+				upstream.Close()
+			})
+		}
+	})
+	return p, listener.Addr().String()
+}
+
+func (p *faultyProxy) is(m manner) bool { return manner(p.manner.Load()) == m }
+
+func (p *faultyProxy) keep(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		p.conns[c] = true
+	}
+}
+
+func (p *faultyProxy) closeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+	clear(p.conns)
+}
+
+// answer reports whether the server's answer is to be passed on.
+func (p *faultyProxy) answer(client net.Conn) bool {
+	switch manner(p.manner.Load()) {
+	case swallow:
+		return false
+	case late:
+		<-time.After(300 * time.Millisecond)
+	case cutShort:
+		_, _ = client.Write([]byte("*1\r"))
+		client.Close()
+		return false
+	case reset:
+		_ = client.(*net.TCPConn).SetLinger(0)
+		client.Close()
+		return false
+	}
+	return true
+}
+
+// set changes the manner. Who refuses closes what is open.
+func (p *faultyProxy) set(m manner) {
+	p.manner.Store(int32(m))
+	if m == refuse {
+		p.closeAll()
+	}
+}
+
+// fault is something that happens to a Redis, and its end.
+type fault struct {
+	name        string
+	begin, stop func(t *testing.T, p *faultyProxy, admin *redis.Client)
+}
+
+// do is a command that must work.
+func do(args ...any) func(*testing.T, *faultyProxy, *redis.Client) {
+	return func(t *testing.T, _ *faultyProxy, admin *redis.Client) {
+		t.Helper()
+		if err := admin.Do(context.Background(), args...).Err(); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+}
+
+func behave(m manner) func(*testing.T, *faultyProxy, *redis.Client) {
+	return func(_ *testing.T, p *faultyProxy, _ *redis.Client) { p.set(m) }
+}
+
+// spin keeps the server busy with a script of somebody else's.
+func spin(t *testing.T, _ *faultyProxy, admin *redis.Client) {
+	other := redis.NewClient(&redis.Options{Addr: admin.Options().Addr, ReadTimeout: time.Minute, MaxRetries: -1})
+	t.Cleanup(func() { other.Close() })
+	go other.Eval(context.Background(), "while true do end", nil)
+	for admin.Ping(context.Background()).Err() == nil { // until it is busy
+	}
+}
+
+var faults = []fault{
+	{"refuses", behave(refuse), behave(passOn)},
+	{"black hole", behave(swallow), behave(passOn)},
+	{"too slow", behave(late), behave(passOn)},
+	{"half an answer", behave(cutShort), behave(passOn)},
+	{"reset", behave(reset), behave(passOn)},
+	{"read-only replica", do("REPLICAOF", "127.0.0.1", "1"), do("REPLICAOF", "NO", "ONE")},
+	{"out of memory", do("CONFIG", "SET", "maxmemory", "1"), do("CONFIG", "SET", "maxmemory", "0")},
+	{"no permission", do("ACL", "SETUSER", "default", "-evalsha", "-eval"), do("ACL", "SETUSER", "default", "+evalsha", "+eval")},
+	{"busy with a script", spin, do("SCRIPT", "KILL")},
+	{"paused", do("CLIENT", "PAUSE", 600000, "WRITE"), do("CLIENT", "UNPAUSE")},
+}
+
+// scriptCounter counts the scripts that a client is told to send.
+type scriptCounter struct{ atomic.Int64 }
+
+func (c *scriptCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *scriptCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			c.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (c *scriptCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next // nothing here sends scripts together
+}
+
+// patient is a service whose Redis has failed, and is well again.
+type patient struct {
+	fault
+	decide func() shadow.Decision
+	admin  *redis.Client
+	sent   *scriptCounter
+}
+
+// fall has a Redis fail under a service.
+func (f fault) fall(t *testing.T) *patient {
+	addr := privateServer(t, "--busy-reply-threshold", "50")
+	admin := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	t.Cleanup(func() { admin.Close() })
+	proxy, behind := startProxy(t, addr)
+	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{behind}}, 100*time.Millisecond))
+	t.Cleanup(func() { client.Close() })
+	p := &patient{fault: f, admin: admin, sent: &scriptCounter{}}
+	client.AddHook(p.sent)
+	h := harnessOf(t, shadow.Config{Policies: denying(t, namespace()), Redis: client})
+	p.decide = func() shadow.Decision { return h.Decide(t.Context(), &policies.Request{User: "alice"}) }
+	for range 3 {
+		if d := p.decide(); !d.Allowed || d.Fallback {
+			t.Fatalf("%s: before: %+v", f.name, d)
+		}
+	}
+	f.begin(t, proxy, admin)
+	for n := range 30 {
+		if d := p.decide(); d.Allowed || !d.Fallback {
+			t.Errorf("%s: request %d meanwhile: %+v", f.name, n, d)
+		}
+	}
+	f.stop(t, proxy, admin)
+	return p
+}
+
+// While Redis fails every request is answered by the policy's rule, no script is
+// carried out twice, and when Redis is well again it decides again.
+func TestFaults(t *testing.T) {
+	var patients []*patient
+	for _, f := range faults {
+		patients = append(patients, f.fall(t))
+	}
+	for _, p := range patients {
+		p.recover(t)
+		if ran := executions(t, p.admin); ran > int(p.sent.Load()) {
+			t.Errorf("%s: %d scripts were sent, %d carried out", p.name, p.sent.Load(), ran)
+		}
+	}
+}
+
+// recover waits until the store decides again, and then it must stay so.
+func (p *patient) recover(t *testing.T) {
+	t.Helper()
+	deadline := time.After(90 * time.Second)
+	for tick := time.Tick(100 * time.Millisecond); ; {
+		if d := p.decide(); d.Allowed && !d.Fallback {
+			break
+		}
+		select {
+		case <-tick:
+		case <-deadline:
+			t.Fatalf("%s: the store is well again, and is not used", p.name)
+		}
+	}
+	for n := range 20 {
+		if d := p.decide(); !d.Allowed || d.Fallback {
+			t.Errorf("%s: request %d afterwards: %+v", p.name, n, d)
+		}
+	}
+}
+
+// denying is a file whose rule for failures cannot be taken for a decision.
+func denying(t testing.TB, name string) *policies.Set {
+	t.Helper()
+	set, err := policies.Load("denying.yaml", []byte(fmt.Sprintf(`
+version: 1
+name: %s
+policies:
+  - name: per-user
+    key: request.user
+    authoritative: { algorithm: fixed_window, limit: 1000000, window: 1m }
+    candidate: { algorithm: sliding_window_log, limit: 1000, window: 1m }
+    on_store_failure: deny
+`, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
