@@ -1,8 +1,8 @@
-module github.com/shadowlimit/shadowlimit/examples/adapters
+module github.com/shadowlimit/shadowlimit/examples
 
 go 1.26.0
 
-replace github.com/shadowlimit/shadowlimit => ../..
+replace github.com/shadowlimit/shadowlimit => ../
 
 require (
 	github.com/go-redis/redis_rate/v10 v10.0.1
