@@ -1,0 +1,119 @@
+// Package exampletest is what the tests of the examples have in common: asking a
+// handler, reading what was counted, and moving a policy.
+package exampletest
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// Service is a shadow.Harness or a shadow.Pair.
+type Service interface {
+	prometheus.Collector
+	Stages() promotion.Store
+	Sync(ctx context.Context) error
+	Close(ctx context.Context) error
+}
+
+// Allowed sends n requests, made one by one by request, and returns how many were
+// not answered 429.
+func Allowed(t testing.TB, h http.Handler, n int, request func() *http.Request) (allowed int) {
+	t.Helper()
+	for range n {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, request())
+		switch w.Code {
+		case http.StatusOK:
+			allowed++
+		case http.StatusTooManyRequests:
+		default:
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+	}
+	return allowed
+}
+
+// From returns requests of a client by its address.
+func From(ip, method, path string) func() *http.Request {
+	return func() *http.Request {
+		r := httptest.NewRequest(method, path, http.NoBody)
+		r.RemoteAddr = ip + ":40000"
+		return r
+	}
+}
+
+// Outcomes returns how often the sides of a policy agreed and differed, as
+// Prometheus would scrape it. Outcomes that never were are not in it.
+func Outcomes(t testing.TB, s Service, policy string) map[string]int {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]int{}
+	for _, family := range families {
+		if family.GetName() != "shadowlimit_comparisons_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if n := metric.GetCounter().GetValue(); n > 0 && labels["policy"] == policy {
+				outcomes[labels["outcome"]] = int(n)
+			}
+		}
+	}
+	return outcomes
+}
+
+// Promote lets the candidate decide for all keys, from the next request on.
+func Promote(t testing.TB, s Service, policy string) {
+	t.Helper()
+	ctx := Context(t)
+	_, err := promotion.Advance(ctx, s.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{Actor: "test", Reason: "a drill"})
+	if err == nil {
+		err = s.Sync(ctx) // now, rather than within a second
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rollback lets the authoritative decide again.
+func Rollback(t testing.TB, s Service, policy string) {
+	t.Helper()
+	ctx := Context(t)
+	_, err := promotion.Rollback(ctx, s.Stages(), policy, promotion.Order{Actor: "test", Reason: "the drill is over"})
+	if err == nil {
+		err = s.Sync(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Close ends a service and its goroutines.
+func Close(t testing.TB, s Service) {
+	t.Helper()
+	if err := s.Close(Context(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Context returns a context that bounds a step of a test.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
