@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/shadowlimit/shadowlimit/examples/internal/exampletest"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // a dead server is part of the tests
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+const policy = "per-client"
+
+// open returns the service, and the Redis servers, whose clocks stand still.
+func open(t *testing.T) (harness *shadow.Harness, h http.Handler, today, next *miniredis.Miniredis) {
+	t.Helper()
+	today, next = miniredis.RunT(t), miniredis.RunT(t)
+	clients := [2]redis.UniversalClient{}
+	for i, server := range []*miniredis.Miniredis{today, next} {
+		server.SetTime(time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC))
+		clients[i] = connect(server.Addr(), 5*time.Second) // a busy machine is not what is tested
+		t.Cleanup(func() { clients[i].Close() })
+	}
+	harness, err := newHarness(clients[0], clients[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness, newHandler(harness), today, next
+}
+
+func buy(ip string) func() *http.Request { return exampletest.From(ip, http.MethodPost, "/tickets") }
+
+func TestStagesSayWhichServerDecides(t *testing.T) {
+	harness, h, today, next := open(t)
+	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.1")); got != 5 {
+		t.Errorf("in shadow %d allowed, want 5 by today's server", got)
+	}
+	exampletest.Promote(t, harness, policy)
+	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.2")); got != 3 {
+		t.Errorf("promoted: %d allowed, want 3 by the next server", got)
+	}
+	exampletest.Rollback(t, harness, policy)
+	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.3")); got != 5 {
+		t.Errorf("rolled back: %d allowed, want 5 by today's server", got)
+	}
+	exampletest.Close(t, harness) // what is judged behind the requests is judged now
+	want := map[string]int{"agree_allow": 9, "newly_denied": 6, "agree_deny": 3}
+	if got := exampletest.Outcomes(t, harness, policy); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+	for name, server := range map[string]*miniredis.Miniredis{"today's": today, "the next": next} {
+		if n := records(server); n != 3 {
+			t.Errorf("%s server has %d records, want one for each client", name, n)
+		}
+	}
+}
+
+// records counts the clients that a server knows.
+func records(server *miniredis.Miniredis) (n int) {
+	for _, key := range server.Keys() {
+		if strings.HasPrefix(key, "shadowlimit:{tickets:"+policy+":192.0.2.") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestNextServerMayBeDown(t *testing.T) {
+	harness, h, _, next := open(t)
+	next.Close()
+	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.1")); got != 5 {
+		t.Errorf("%d allowed, want 5 by today's server", got)
+	}
+	exampletest.Close(t, harness)
+	if got := exampletest.Outcomes(t, harness, policy); got["candidate_error"] == 0 || got["newly_denied"] != 0 {
+		t.Errorf("counted %v, want errors of the candidate and no difference", got)
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := runInProcess(ctx, "localhost:0"); err != nil {
+		t.Error(err)
+	}
+}
