@@ -147,9 +147,21 @@ func within(ctx context.Context, limit time.Duration, wait func()) bool {
 	return false
 }
 
-// Sync writes what was seen and applies what the fleet has decided, now rather
-// than within seconds.
-func (e *engine) Sync(ctx context.Context) error { return e.fleet.sync(ctx) }
+// Sync waits for what is judged behind requests so far, writes what was seen and
+// applies what the fleet has decided, now rather than within seconds.
+func (e *engine) Sync(ctx context.Context) error {
+	var behind error
+	for _, m := range e.plan.Load().migrations {
+		behind = errors.Join(behind, m.followers.drain(ctx))
+	}
+	return errors.Join(behind, e.fleet.sync(ctx))
+}
+
+// Assess judges all policies of the fleet by the evidence that was written, as the
+// command line's status does.
+func (e *engine) Assess(ctx context.Context) ([]promotion.Assessment, error) {
+	return e.fleet.controller.Assess(ctx)
+}
 
 // Stages returns where the stages are kept, to move them from the program, as with
 // promotion.Advance and promotion.Rollback: without Redis that is the only way.

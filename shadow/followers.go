@@ -39,6 +39,7 @@ type followed struct {
 	hit    hit
 	at     time.Time
 	into   [2]algorithms.Observation
+	done   chan<- struct{} // set in what drain queues, which is no charge
 }
 
 func (f *followed) role() algorithms.Role { return f.charge.Enforced.Other() }
@@ -85,18 +86,68 @@ func (f *followers) work(queue <-chan followed) {
 	jobs := make([]followed, 0, followBatch)
 	for job := range queue {
 		jobs = append(jobs[:0], job)
-		for more := true; more && len(jobs) < followBatch; {
+		for more := job.done == nil; more && len(jobs) < followBatch; {
 			select {
 			case next, open := <-queue:
-				if more = open; open {
+				if more = open && next.done == nil; open {
 					jobs = append(jobs, next)
 				}
 			default:
 				more = false
 			}
 		}
-		f.judge(jobs)
+		last := len(jobs) - 1
+		if drained := jobs[last].done; drained != nil {
+			f.judge(jobs[:last])
+			close(drained)
+		} else {
+			f.judge(jobs)
+		}
 		clear(jobs)
+	}
+}
+
+// drain waits until all that is queued now has been judged, for a moment.
+func (f *followers) drain(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*followTimeout)
+	defer cancel()
+	for _, q := range f.queues {
+		done := make(chan struct{})
+		for !f.mark(q, done) {
+			select {
+			case <-time.After(followTimeout / 100):
+			case <-ctx.Done():
+				return errBehind
+			}
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return errBehind
+		}
+	}
+	return nil
+}
+
+var errBehind = errors.New("shadow: sync: what is judged behind requests has not been yet")
+
+// mark queues a mark, or reports that there is no room. Once closed, nothing is
+// queued any more, and the mark is reached.
+func (f *followers) mark(q chan<- followed, done chan struct{}) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		close(done)
+		return true
+	}
+	select {
+	case q <- followed{done: done}:
+		return true
+	default:
+		return false
 	}
 }
 

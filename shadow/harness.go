@@ -85,6 +85,7 @@ func New(cfg Config) (*Harness, error) {
 	for _, m := range first.migrations {
 		m.begin(cfg.Secret, h.fleet.log)
 	}
+	h.warn(set)
 	h.start(first)
 	h.reloads.last.Store(time.Now().Unix())
 	h.collector = newCollector(h.engine, &h.reloads)
@@ -114,11 +115,19 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 // Close stops watching the policy file, writes what was seen, tells the fleet that
 // this instance has gone, and ends every goroutine, but for limiters of the user's
 // own that do not return. It takes a few seconds at most where something hangs, and
-// less if ctx is over.
+// less if ctx is over. Shut the server down first: what is decided afterwards is
+// seen by nobody.
 func (h *Harness) Close(ctx context.Context) error {
 	h.unwatch()
 	h.watching.Wait()
 	return h.engine.Close(ctx)
+}
+
+// warn logs what validate warns of.
+func (h *Harness) warn(set *policies.Set) {
+	for _, w := range set.Warnings {
+		h.fleet.log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
+	}
 }
 
 func newFleetConfig(id string, log *slog.Logger) fleetConfig {

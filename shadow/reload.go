@@ -67,6 +67,7 @@ func (h *Harness) reload(set *policies.Set) error {
 			dropped = append(dropped, old)
 		}
 	}
+	h.warn(set)
 	h.fleet.replan(next, dropped)
 	for _, c := range changesToLog(policies.Difference(before.set, set)) {
 		h.fleet.log.Info("shadowlimit: the policies have changed", "change", c)

@@ -37,7 +37,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, which is not a failure more
 	}
 	if h.follows(follower, o) {
-		if !h.rests(follower) && h.followers.follow(followed{*c, *h, at, *o}) {
+		if !h.rests(follower) && h.followers.follow(followed{charge: *c, hit: *h, at: at, into: *o}) {
 			return answer
 		}
 		o[follower] = algorithms.Observation{Err: divergence.ErrSkipped}

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shadowlimit/shadowlimit/examples/internal/exampletest"
+	"github.com/shadowlimit/shadowlimit/examples/exampletest"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shadowlimit/shadowlimit/examples/internal/exampletest"
+	"github.com/shadowlimit/shadowlimit/examples/exampletest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

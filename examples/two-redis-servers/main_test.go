@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/shadowlimit/shadowlimit/examples/internal/exampletest"
+	"github.com/shadowlimit/shadowlimit/examples/exampletest"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 

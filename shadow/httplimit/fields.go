@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -33,10 +32,13 @@ const (
 	FieldsNone
 )
 
+// Write writes the fields of a decision, for services that do without the
+// middleware: those of a shadow.Pair.
+func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f}).write(h, d) }
+
 // fieldWriter writes response fields. Only it knows their names.
 type fieldWriter struct {
 	style    Fields
-	jitter   time.Duration
 	policies atomic.Pointer[map[policyField]string]
 }
 
@@ -60,7 +62,7 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 		h[name] = values[n : n+1 : n+1]
 	}
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
-		set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter+f.spread()), 10))
+		set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
 	}
 	if d.Policy == "" || d.Remaining < 0 {
 		return
@@ -117,14 +119,6 @@ func (f *fieldWriter) policy(p policyField) string {
 	}
 	f.policies.CompareAndSwap(known, &next) // who loses adds his the next time
 	return text
-}
-
-// spread is added to Retry-After, so that clients do not all come back at once.
-func (f *fieldWriter) spread() time.Duration {
-	if f.jitter <= 0 {
-		return 0
-	}
-	return rand.N(f.jitter)
 }
 
 // appendName writes a policy's name as a String of RFC 9651; names have no

@@ -1,11 +1,13 @@
 package httplimit
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -22,7 +24,8 @@ type Config struct {
 	// Identify fills in what only the service knows: User and Claims. nil leaves them.
 	Identify func(*http.Request, *policies.Request)
 	// OnDenied answers a denied request, whose response fields are set already. nil
-	// answers 429 with a line of text; see Problem.
+	// answers 429 with a line of text; see Problem. The decision's RetryAfter may be
+	// algorithms.Never, or 0 where a limiter of your own cannot tell.
 	OnDenied func(http.ResponseWriter, *http.Request, shadow.Decision)
 	// Fields is the style of the fields that tell a client of its limit.
 	Fields Fields
@@ -49,7 +52,7 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = 1000
 	}
-	shared := &limits{harness: h, fields: fieldWriter{style: cfg.Fields, jitter: cfg.RetryJitter}}
+	shared := &limits{harness: h, fields: fieldWriter{style: cfg.Fields}}
 	return func(next http.Handler) http.Handler {
 		m := &middleware{limits: shared, cfg: cfg, next: next}
 		if m.cfg.Route == nil {
@@ -77,6 +80,9 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := m.decide(r)
+	if later := m.cfg.RetryJitter; later > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
+		d.RetryAfter += rand.N(later)
+	}
 	m.fields.write(w.Header(), d)
 	if m.cfg.Debug != nil && m.cfg.Debug(r) {
 		w.Header()["Shadowlimit-Debug"] = []string{debug(d)}

@@ -50,7 +50,7 @@ func (j *judgement) missing() string {
 	case cfg.Sampled():
 		return fmt.Sprintf("the candidate is judged for %s of the keys only: leave out \"sample\" and let it see them all", divergence.Percent(cfg.Sample))
 	case j.total.Comparisons() == 0 && j.total.Uncompared() == 0:
-		return "nothing has been compared yet: send traffic that the policy matches"
+		return "nothing has been compared yet: send traffic that the policy matches; what instances see is written every 5 s"
 	case denials < cfg.MinDenials:
 		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: its limit is hardly exercised%s", denials, cfg.MinDenials, j.eta())
 	case keys < cfg.MinDeniedKeys:
