@@ -30,6 +30,8 @@ func (d *document) lint(p *Policy, nodes map[string]*yaml.Node) {
 	d.lintCondition(p, nodes["when"])
 	d.lintLimits(p, nodes)
 	d.lintCost(p, nodes["cost"])
+	d.lintHostile(p, nodes)
+	d.lintSize(p, nodes)
 	candidate := p.Sides[algorithms.Candidate]
 	if candidate == nil {
 		return
@@ -84,6 +86,9 @@ func (d *document) lintKey(p *Policy, n *yaml.Node) {
 // lintAbsent warns of keys that a request without some header cannot be given.
 func (d *document) lintAbsent(p *Policy, n *yaml.Node) {
 	guards := inputs{}
+	if p.OnError == FailDeny {
+		return
+	}
 	if p.when != nil {
 		guards = p.when.inputs
 	}

@@ -82,7 +82,7 @@ func TestEveryRequestFieldIsThere(t *testing.T) {
 		"request.method": "GET", "request.path": "/p", "request.route": "/r", "request.host": "h",
 		"request.query['q']": "1", "request.headers['x-a']": "v", "request.ip": "192.0.2.1", "request.user": "u",
 		"request.claims['plan']": "gold", "request.size": "7", "request.time.getHours()": "9",
-		"request.headers.size()": "1", "request.headers.exists(h, h == 'x-a')": "true", "'x-a' in request.headers": "true", "'X-A' in request.headers": "false",
+		"request.headers.size()": "1", "request.headers.exists(h, h == 'x-a')": "true", "'x-a' in request.headers": "true", "('X' + '-A') in request.headers": "false",
 	} {
 		c, _, err := load(t, onePolicy("key: "+`"`+expression+`"`)).Policies[0].Charge(&r)
 		if err != nil || c.Key != want {
@@ -270,6 +270,14 @@ func TestWarnings(t *testing.T) {
 		{"a request id through a variable", "variables: {id: 'request.headers[?\"x-request-id\"].orValue(\"\")'}\n" + onePolicy("key: variables.id"), 6, `request.headers["x-request-id"] has ever new values`},
 		{"a header that may not be there", onePolicy("key: request.headers['x-tenant']"), 5, `say what its key is: request.headers[?"x-tenant"].orValue("none")`},
 		{"a header that the condition asks for", onePolicy("key: request.headers['x-tenant']\n    when: \"request.headers[?'x-tenant'].hasValue()\""), 0, ""},
+		{"a claim by its name that may not be there", onePolicy("key: request.claims.sub"), 5, `request.claims[?"sub"].orValue("none")`},
+		{"a header that may not be there, and denial", onePolicy("key: request.headers['x-tenant']\n    on_error: deny"), 0, ""},
+		{"a number that a client writes", onePolicy("key: request.user\n    cost: 'int(request.query[?\"n\"].orValue(\"1\"))'"), 6, "a client that sends a text that int does not take makes this fail"},
+		{"the same through a variable", "variables: {n: 'int(request.query[?\"n\"].orValue(\"1\"))'}\n" + onePolicy("key: request.user\n    cost: variables.n"), 7, "on_error: deny"},
+		{"the same where it is said what rules", onePolicy("key: request.user\n    on_error: allow\n    cost: 'int(request.query[?\"n\"].orValue(\"1\"))'"), 0, ""},
+		{"a part of a path", onePolicy("key: request.user\n    when: 'request.host.split(\".\")[1] == \"a\"'"), 6, "too few parts"},
+		{"a size that may be unknown", onePolicy("key: request.user\n    cost: request.size"), 6, "take math.greatest(request.size, 1)"},
+		{"a size that is at least 1", onePolicy("key: request.user\n    cost: 'math.greatest(request.size, 1)'"), 0, ""},
 		{"the time", onePolicy("key: string(request.time)"), 5, "request.time has ever new values"},
 		{"an address where a user is known", onePolicy("key: request.ip\n    when: request.path != '/' + request.user"), 0, ""},
 		{"an address beside claims in a cost", onePolicy("key: request.ip\n    cost: size(request.claims)"), 5, "the address alone"},
