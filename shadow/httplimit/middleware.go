@@ -14,8 +14,9 @@ import (
 type Config struct {
 	// Route returns the template of the route that a request will take, such as
 	// /items/{id}, before it is routed. nil asks the next handler if that is an
-	// *http.ServeMux, and else leaves the route empty. See MuxRoute, and package
-	// chiroute.
+	// *http.ServeMux, and else takes the pattern of the one in front, "" if there is
+	// none: a mux that other middleware wraps is not found, and policies that ask for
+	// its routes never match. See MuxRoute, and package chiroute.
 	Route func(*http.Request) string
 	// ClientIP returns the client's address; nil means PeerIP. See ForwardedFor.
 	ClientIP func(*http.Request) string
