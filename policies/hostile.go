@@ -121,9 +121,37 @@ func (d *document) lintHostile(p *Policy, nodes map[string]*yaml.Node) {
 			return
 		}
 	}
+	if x := p.when; x != nil && strings.Contains(x.source, "!") {
+		for _, name := range x.unguarded() {
+			d.warn(nodes["when"], "when: a request without %s does not match whatever is negated here, for the whole fails, and is not limited at all: say what it counts as, with [?...].orValue(...), or on_error: deny", name)
+			return
+		}
+	}
 	side := p.Sides[0]
 	if side != nil && !warn("authoritative", side.limit.expression) {
 		warn("authoritative", side.burst.expression)
+	}
+}
+
+// unguarded returns the entries that an expression takes to be there and does not
+// ask for.
+func (x *expression) unguarded() (list []string) {
+	for _, name := range x.inputs.sorted() {
+		_, key, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+		if x.inputs[must+name] && !strings.Contains(x.source, "[?"+key) && !strings.Contains(x.source, key+" in ") && !strings.Contains(x.source, "has(") {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// lintHost warns of the one header that is never among the headers.
+func (d *document) lintHost(p *Policy, nodes map[string]*yaml.Node) {
+	for _, x := range append(slices.Clone(p.key), p.when) {
+		if x != nil && x.inputs[`request.headers["host"]`] {
+			d.warn(nodes["name"], "request.headers[\"host\"] is never there, for servers take it out: take request.host")
+			return
+		}
 	}
 }
 
