@@ -15,13 +15,16 @@ type Change struct {
 	Before string `json:"before"`
 	After  string `json:"after"`
 	// NewEpoch reports that the field is a policy's name, that the policy compares
-	// something else now, and that its evidence begins anew.
+	// something else now, and that its evidence begins anew; or that it is the file's
+	// name, and all policies begin anew.
 	NewEpoch bool `json:"new_epoch"`
 }
 
 // String writes the change as a line.
 func (c Change) String() string {
 	switch {
+	case c.NewEpoch && c.Path == "name":
+		return "! name: " + c.Before + " -> " + c.After + ": another namespace: all counts, stages and evidence begin anew"
 	case c.NewEpoch:
 		return "! " + c.Path + ": epoch " + c.Before + " -> " + c.After + ": the evidence begins anew"
 	case c.Before == "":
@@ -47,7 +50,7 @@ func Difference(before, after *Set) (list []Change) {
 			now = now[1:]
 		default:
 			if old[0].text != now[0].text {
-				list = append(list, Change{Path: old[0].path, Before: old[0].text, After: now[0].text})
+				list = append(list, Change{Path: old[0].path, Before: old[0].text, After: now[0].text, NewEpoch: old[0].path == "name"})
 			}
 			old, now = old[1:], now[1:]
 		}

@@ -16,6 +16,7 @@ type expression struct {
 	result  *cel.Type
 	program cel.Program
 	inputs  inputs
+	fails   []string // what a client can make it fail by
 	filters []filter // that it implies as a condition
 	whole   bool     // and they are all of it
 }
@@ -39,6 +40,9 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 		d.fail(n, "%s: the expression is of type %s: want %s", what, ast.OutputType(), typeNames(types))
 		return nil
 	}
+	if d.upperCase(n, what, ast) {
+		return nil
+	}
 	options, err := boundCost(env, ast)
 	if err != nil {
 		d.fail(n, "%s: %v", what, err)
@@ -50,6 +54,7 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 		return nil
 	}
 	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.declared)}
+	x.fails = failsOf(ast, d.declared)
 	if x.result.IsExactType(cel.BoolType) {
 		x.filters, x.whole = filtersOf(ast)
 	}

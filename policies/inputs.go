@@ -26,6 +26,10 @@ func inputsOf(expression *cel.Ast, variables []*variable) inputs {
 			in.read(e.AsIdent(), variables)
 		case ast.CallKind:
 			in.index(e.AsCall())
+		case ast.SelectKind:
+			if s := e.AsSelect(); s.Operand().Kind() == ast.IdentKind && strings.HasPrefix(s.Operand().AsIdent(), "request.") {
+				in.entry(s.Operand().AsIdent(), s.FieldName(), !s.IsTestOnly())
+			}
 		}
 	}))
 	in.narrow()
@@ -53,14 +57,19 @@ func (in inputs) index(call ast.CallExpr) {
 	}
 	args := call.Args()
 	if key := texts(args[1]); len(key) == 1 && args[0].Kind() == ast.IdentKind && strings.HasPrefix(args[0].AsIdent(), "request.") {
-		entry := args[0].AsIdent() + `["` + key[0] + `"]`
-		in[entry] = true
-		if call.FunctionName() == operators.Index {
-			in[must+entry] = true
-		}
-		if args[0].AsIdent() == "request.headers" {
-			learnHeader(key[0])
-		}
+		in.entry(args[0].AsIdent(), key[0], call.FunctionName() == operators.Index)
+	}
+}
+
+// entry notes an entry of a map, and whether it must be there.
+func (in inputs) entry(of, key string, required bool) {
+	entry := of + `["` + key + `"]`
+	in[entry] = true
+	if required {
+		in[must+entry] = true
+	}
+	if of == "request.headers" {
+		learnHeader(key)
 	}
 }
 

@@ -30,6 +30,9 @@ func (d *document) lint(p *Policy, nodes map[string]*yaml.Node) {
 	d.lintCondition(p, nodes["when"])
 	d.lintLimits(p, nodes)
 	d.lintCost(p, nodes["cost"])
+	d.lintHostile(p, nodes)
+	d.lintSize(p, nodes)
+	d.lintHost(p, nodes)
 	candidate := p.Sides[algorithms.Candidate]
 	if candidate == nil {
 		return
@@ -84,6 +87,9 @@ func (d *document) lintKey(p *Policy, n *yaml.Node) {
 // lintAbsent warns of keys that a request without some header cannot be given.
 func (d *document) lintAbsent(p *Policy, n *yaml.Node) {
 	guards := inputs{}
+	if p.OnError == FailDeny {
+		return
+	}
 	if p.when != nil {
 		guards = p.when.inputs
 	}
@@ -187,6 +193,14 @@ const (
 // others overrule.
 func (d *document) lintPromotion(p Promotion, n *yaml.Node) {
 	soak := cmp.Or(p.Soak, 2*leastSoak)
+	if p.Sample > 0 && p.Sample < 1 && p.Mode == "automatic" {
+		d.warn(n, "sample: a sampled policy does not leave shadow: mode automatic moves nothing; leave one of them out")
+	}
+	for _, x := range p.expected {
+		if x.when != nil && strings.TrimSpace(x.when.source) == "true" {
+			d.warn(n, "expected: when true declares every difference in the direction %s: nothing counts against the candidate there; say for whom it is wanted", x.direction)
+		}
+	}
 	switch {
 	case soak < leastSoak:
 		d.warn(n, "soak: every hour of the day must have been seen, so nothing passes before 24h: %s is as good as 24h", algorithms.FormatWindow(soak))

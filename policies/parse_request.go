@@ -28,6 +28,9 @@ type requestText struct {
 	Time    time.Time             `json:"time"`
 }
 
+// requestFields are the names of requestText.
+var requestFields = []string{"method", "path", "route", "host", "query", "headers", "ip", "user", "claims", "size", "time"}
+
 // textOrList is one value or several.
 type textOrList []string
 
@@ -69,6 +72,17 @@ func ParseRequest(text []byte) (*Request, error) {
 // worded says what is wrong with a request in the words of its writer.
 func worded(err error) string {
 	var wrong *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	var instant *time.ParseError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("not JSON at byte %d: %v: names and texts stand in double quotes, such as {\"method\": \"GET\"}", syntax.Offset, err)
+	case errors.As(err, &instant):
+		return fmt.Sprintf("time: %s is none: want such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
+	}
+	if name, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
+		return "unknown field " + name + ": " + remedy(strings.Trim(name, `"`), requestFields)
+	}
 	if !errors.As(err, &wrong) {
 		return strings.TrimPrefix(err.Error(), "json: ")
 	}

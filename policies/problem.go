@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Problem is one thing that is wrong with a policy file.
@@ -56,7 +57,7 @@ func (p *Problems) Describe(problem Problem) string {
 	if problem.Line < 1 || problem.Line > len(p.lines) {
 		return s
 	}
-	line := strings.ReplaceAll(p.lines[problem.Line-1], "\t", " ")
+	line := strings.Map(printable, p.lines[problem.Line-1])
 	return s + "\n | " + line + "\n | " + strings.Repeat(" ", max(0, problem.Column-1)) + "^"
 }
 
@@ -67,4 +68,13 @@ func (p *Problems) sort() {
 		}
 		return a.Column - b.Column
 	})
+}
+
+// printable keeps one place for each character, and what would move a terminal's
+// cursor out of it.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
 }

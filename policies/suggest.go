@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -18,7 +19,7 @@ var (
 // meant: CEL itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	if !undeclared.MatchString(issue.Message) {
-		return strings.TrimSuffix(issue.Message, " (in container '')")
+		return strings.TrimSuffix(issue.Message, " (in container '')") + operatorMeant(issue.Message)
 	}
 	name := undeclared.FindStringSubmatch(issue.Message)[1]
 	lines := strings.Split(source, "\n")
@@ -29,6 +30,14 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 				name = whole
 			}
 		}
+	}
+	if !strings.Contains(name, ".") {
+		if slices.Contains(requestFields, name) {
+			return fmt.Sprintf("there is no %s: did you mean request.%s?", name, name)
+		}
+	}
+	if name == strings.TrimSpace(source) && !strings.Contains(name, ".") {
+		return fmt.Sprintf("there is no %s: if it is a text, quote it within the quotes of YAML: '\"%s\"'; the names are %s", name, name, strings.Join(declared(env, true), ", "))
 	}
 	known := declared(env, strings.Contains(name, "."))
 	if nearest := nearest(name, known); nearest != "" {
@@ -85,4 +94,14 @@ func edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// operatorMeant says how CEL writes what other languages write otherwise.
+func operatorMeant(message string) string {
+	for wrong, right := range map[string]string{"'= '": "write == to compare", "'='": "write == to compare", "'and'": "write &&", "'or'": "write ||", "'not'": "write !", "'& '": "write &&", "'| '": "write ||"} {
+		if strings.HasPrefix(message, "Syntax error: ") && strings.Contains(message, " "+wrong) {
+			return ": " + right
+		}
+	}
+	return ""
 }

@@ -136,6 +136,10 @@ func (s *suite) test(n *yaml.Node) {
 
 // request reads a request's node.
 func (s *suite) request(n *yaml.Node) *Request {
+	if n.Kind != yaml.MappingNode {
+		s.fail(n, "request: want a mapping, such as { method: GET }")
+		return nil
+	}
 	var v map[string]any
 	err := n.Decode(&v)
 	var text []byte

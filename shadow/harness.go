@@ -20,7 +20,7 @@ import (
 
 // Config configures a Harness.
 type Config struct {
-	// File is the policy file. It is read again every two seconds, and taken when it
+	// File is the policy file. It is read again every second, and taken when it
 	// has changed and is valid; see Harness.Reload.
 	File string
 	// Policies are given in the place of a File that is watched; see

@@ -13,8 +13,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// reloadEvery is how often a policy file is read again.
-const reloadEvery = 2 * time.Second
+// reloadEvery is how often a policy file is read again. What has changed is used when
+// it has been read twice.
+const reloadEvery = time.Second
 
 // reloads is what became of the policy file, for metrics.
 type reloads struct {
@@ -100,9 +101,10 @@ func changesToLog(changes []policies.Change) (lines []string) {
 
 // watch reads the policy file again and again and takes it when it has changed. A
 // file that cannot be read or is not valid is logged once, and the last good one
-// stays in use.
+// stays in use. So it does while the file is being written: the first half of one is
+// often valid, with half of the policies.
 func (h *Harness) watch(ctx context.Context, file string, text []byte) {
-	failed := ""
+	failed, seen := "", text
 	for {
 		select {
 		case <-ctx.Done():
@@ -110,6 +112,10 @@ func (h *Harness) watch(ctx context.Context, file string, text []byte) {
 		case <-time.After(reloadEvery):
 		}
 		now, err := os.ReadFile(file)
+		if err == nil && !bytes.Equal(now, seen) {
+			seen = now
+			continue
+		}
 		if err == nil && bytes.Equal(now, text) {
 			h.reloads.failed.Store(false)
 			failed = ""

@@ -169,6 +169,38 @@ func TestFileIsWatched(t *testing.T) {
 	})
 }
 
+// A file that is read while it is written is not used, though half of it is valid.
+func TestHalfAFileIsNotUsed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	whole := file + "  - name: second\n    key: request.user\n    authoritative: { algorithm: gcra, limit: 1, window: 1h }\n"
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(whole)
+	synctest.Test(t, func(t *testing.T) {
+		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close(t.Context())
+		time.Sleep(1500 * time.Millisecond) // between two readings
+		for range 5 {
+			write(file)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			write(whole)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if n := allowed(t, h, "u"); n != 1 {
+			t.Errorf("%d allowed, want 1 by the second policy", n)
+		}
+	})
+}
+
 // Whatever is reloaded meanwhile, every request is judged by one file or the other
 // as a whole, and every comparison is counted.
 func TestReloadUnderLoad(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -43,7 +44,7 @@ func explainAction(c *cli.Context, io streams) error {
 	}
 	request, err := policies.ParseRequest([]byte(c.String("request")))
 	if err != nil {
-		return usagef(hint, "--request: %v", err)
+		return usagef(hint, "--request: %s", strings.TrimPrefix(err.Error(), "policies: request: "))
 	}
 	set, err := policies.LoadFile(c.Args().First())
 	if err != nil {

@@ -18,6 +18,7 @@ func PeerIP(r *http.Request) string { return peer(r).text }
 // can be read: what stands before an entry that is no address was written by
 // anybody, so the client is then the last proxy that is known.
 func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
+	trusted = unmapped(trusted)
 	isTrusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
@@ -41,7 +42,8 @@ func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
 
 // ForwardedForHops returns a resolver for services behind a known number of proxies,
 // each of which appends to X-Forwarded-For: the entry that the outermost of them has
-// written. With fewer entries, or one that is no address, it is the peer's.
+// written. With fewer entries, or one that is no address, it is the peer's. It
+// believes whoever connects: the service must not be reachable but through them.
 func ForwardedForHops(proxies int) func(*http.Request) string {
 	return func(r *http.Request) string {
 		hop := 0
@@ -65,7 +67,7 @@ func ForwardedForHops(proxies int) func(*http.Request) string {
 // address into a field of its own, such as CF-Connecting-IP. The field is believed
 // only from trusted peers; with several values the last is, which the proxy wrote.
 func HeaderIP(name string, trusted ...netip.Prefix) func(*http.Request) string {
-	name = http.CanonicalHeaderKey(name)
+	name, trusted = http.CanonicalHeaderKey(name), unmapped(trusted)
 	return func(r *http.Request) string {
 		client := peer(r)
 		if !slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return client.addr.IsValid() && p.Contains(client.addr) }) {
@@ -79,6 +81,18 @@ func HeaderIP(name string, trusted ...netip.Prefix) func(*http.Request) string {
 		}
 		return client.text
 	}
+}
+
+// unmapped writes prefixes of IPv4 addresses in IPv6 ones, ::ffff:10.0.0.0/104, as
+// what they are, for so are the addresses that are looked up in them.
+func unmapped(prefixes []netip.Prefix) []netip.Prefix {
+	list := slices.Clone(prefixes)
+	for i, p := range list {
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			list[i] = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+	}
+	return list
 }
 
 // address is an address, or a text that should have been one.

@@ -53,6 +53,10 @@ type policyField struct {
 // for each limit, and limits may come from expressions.
 const mostPolicyFields = 1024
 
+// largestInteger is the largest Integer of RFC 9651: a field with a larger one is no
+// field to a client, and the whole of it is ignored.
+const largestInteger = 999_999_999_999_999
+
 // write writes what is known of the enforced side.
 func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 	values := make([]string, 0, 4) // of all fields, in one allocation
@@ -74,8 +78,11 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 			set("Ratelimit-Policy", f.policy(policyField{d.Policy, d.Quota, d.Window}))
 		}
 		b := append(appendName(make([]byte, 0, 160), d.Policy), ";r="...)
-		b = append(strconv.AppendInt(b, d.Remaining, 10), ";t="...)
-		set("Ratelimit", string(strconv.AppendInt(b, reset, 10)))
+		b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
+		if d.Allowed || d.RetryAfter != algorithms.Never { // else no wait brings what was asked for
+			b = strconv.AppendInt(append(b, ";t="...), reset, 10)
+		}
+		set("Ratelimit", string(b))
 	case FieldsDraft06:
 		if d.Window >= time.Second && d.Quota > 0 {
 			set("Ratelimit-Policy", f.policy(policyField{"", d.Quota, d.Window}))
@@ -90,7 +97,7 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 
 // three writes the three fields of older styles.
 func (f *fieldWriter) three(prefix string, d shadow.Decision, reset int64, set func(name, value string)) {
-	set(prefix+"Limit", strconv.FormatInt(d.Limit, 10))
+	set(prefix+"Limit", strconv.FormatInt(max(d.Limit, 0), 10))
 	set(prefix+"Remaining", strconv.FormatInt(d.Remaining, 10))
 	set(prefix+"Reset", strconv.FormatInt(reset, 10))
 }
@@ -108,7 +115,7 @@ func (f *fieldWriter) policy(p policyField) string {
 	if p.name != "" {
 		b = append(appendName(b, p.name), ";q="...)
 	}
-	b = append(strconv.AppendInt(b, p.quota, 10), ";w="...)
+	b = append(strconv.AppendInt(b, min(p.quota, largestInteger), 10), ";w="...)
 	text := string(strconv.AppendInt(b, seconds(p.window), 10))
 	next := map[policyField]string{p: text}
 	if known != nil {

@@ -135,4 +135,3 @@ func TestDebugField(t *testing.T) {
 		}
 	}
 }
-

@@ -16,12 +16,14 @@ import (
 type Config struct {
 	// Route returns the template of the route that a request will take, such as
 	// /items/{id}, before it is routed. nil asks the next handler if that is an
-	// *http.ServeMux, and else leaves the route empty. See MuxRoute, and package
-	// chiroute.
+	// *http.ServeMux, and else takes the pattern of the one in front, "" if there is
+	// none: a mux that other middleware wraps is not found, and policies that ask for
+	// its routes never match. See MuxRoute, and package chiroute.
 	Route func(*http.Request) string
 	// ClientIP returns the client's address; nil means PeerIP. See ForwardedFor.
 	ClientIP func(*http.Request) string
 	// Identify fills in what only the service knows: User and Claims. nil leaves them.
+	// The policies.Request is used again for others: do not keep it.
 	Identify func(*http.Request, *policies.Request)
 	// OnDenied answers a denied request, whose response fields are set already. nil
 	// answers 429 with a line of text; see Problem. The decision's RetryAfter may be
@@ -35,8 +37,10 @@ type Config struct {
 	// reports true for: what both sides said. It is for the service's operators: the
 	// candidate must not show otherwise. nil means none.
 	Debug func(*http.Request) bool
-	// MaxWaiting bounds the requests that wait for their turn in a leaky bucket; one
-	// more is answered 503. 0 means 1,000.
+	// MaxWaiting bounds the requests that wait for their turn in a leaky bucket, of all
+	// keys together; one more is answered 503, and has been charged. 0 means 1,000. In
+	// HTTP/1 a client that leaves before it has sent its body is not noticed, and keeps
+	// its place: one key's burst should be a small part of this number.
 	MaxWaiting int64
 }
 
@@ -81,7 +85,7 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := m.decide(r)
 	if later := m.cfg.RetryJitter; later > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
-		d.RetryAfter += rand.N(later)
+		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(later)) // the sum may overflow
 	}
 	m.fields.write(w.Header(), d)
 	if m.cfg.Debug != nil && m.cfg.Debug(r) {
@@ -90,7 +94,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !d.Allowed:
 		m.cfg.OnDenied(w, r, d)
-	case d.Delay > 0 && !m.wait(w, r, d.Delay):
+	case d.Delay > 0 && !m.wait(w, r, d.Delay, d.ResetAfter):
 	default:
 		m.next.ServeHTTP(w, r)
 	}
@@ -114,10 +118,10 @@ func (m *middleware) decide(r *http.Request) shadow.Decision {
 // wait holds an admitted request back until its turn in a leaky bucket. It reports
 // whether the request is to be served: its client may have left, and then there is
 // nobody to answer, or too many may be waiting already.
-func (m *middleware) wait(w http.ResponseWriter, r *http.Request, delay time.Duration) bool {
+func (m *middleware) wait(w http.ResponseWriter, r *http.Request, delay, reset time.Duration) bool {
 	defer m.waiting.Add(-1)
 	if m.waiting.Add(1) > m.cfg.MaxWaiting {
-		w.Header().Set("Retry-After", formatSeconds(delay))
+		w.Header().Set("Retry-After", formatSeconds(max(delay, reset))) // not before RateLimit's t
 		http.Error(w, "too many requests are waiting", http.StatusServiceUnavailable)
 		return false
 	}

@@ -150,3 +150,17 @@ policies:
 		})
 	}
 }
+
+// Where each route has its own middleware, the mux in front has the template.
+func TestRouteOfTheMuxInFront(t *testing.T) {
+	limit := httplimit.New(harness(t, file), httplimit.Config{})
+	mux := http.NewServeMux()
+	mux.Handle("GET /items/{id}", limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	for i, want := range []int{200, 200, 429} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", "/items/1", nil))
+		if w.Code != want {
+			t.Errorf("request %d: %d, want %d", i, w.Code, want)
+		}
+	}
+}

@@ -14,12 +14,13 @@ func MuxRoute(mux *http.ServeMux) func(*http.Request) string {
 	}
 }
 
-// routeOf returns what knows the next handler's routes.
+// routeOf returns what knows the next handler's routes: the mux that it is, or else
+// the one that the request has come through.
 func routeOf(next http.Handler) func(*http.Request) string {
 	if mux, ok := next.(*http.ServeMux); ok {
 		return MuxRoute(mux)
 	}
-	return func(*http.Request) string { return "" }
+	return func(r *http.Request) string { return template(r.Pattern) }
 }
 
 // template leaves the method and the host out of a pattern of http.ServeMux.
