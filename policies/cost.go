@@ -16,6 +16,9 @@ import (
 // millisecond.
 const maxCost = 10_000
 
+// checkEvery is how many steps a loop over claims takes between looks at the clock.
+const checkEvery = 100
+
 // endlessCost is more than any expression costs whose sizes are known.
 const endlessCost = math.MaxUint64 >> 20
 
@@ -37,7 +40,7 @@ func boundCost(env *cel.Env, ast *cel.Ast) ([]cel.ProgramOption, error) {
 	case err != nil:
 		return nil, fmt.Errorf("estimate the cost: %w", err)
 	case estimate.Max > endlessCost:
-		return []cel.ProgramOption{cel.CostLimit(maxCost)}, nil
+		return []cel.ProgramOption{cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery)}, nil
 	case estimate.Max > maxCost:
 		return nil, fmt.Errorf("it may cost %d units a request, at most %d are allowed: compare with startsWith or ==, or match less text, such as the route, without counts such as {1,64}", estimate.Max, maxCost)
 	}

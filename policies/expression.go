@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ type expression struct {
 	fails   []string // what a client can make it fail by
 	filters []filter // that it implies as a condition
 	whole   bool     // and they are all of it
+	endless bool     // its cost depends on claims
 }
 
 // compile compiles the expression of a scalar node, which must be of one of the
@@ -53,7 +55,7 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 		d.fail(n, "%s: %v", what, err)
 		return nil
 	}
-	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.declared)}
+	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.declared), endless: len(options) > 0}
 	x.fails = failsOf(ast, d.declared)
 	if x.result.IsExactType(cel.BoolType) {
 		x.filters, x.whole = filtersOf(ast)
@@ -109,11 +111,26 @@ func (d *document) written(n *yaml.Node, line, column int) (int, int) {
 
 // eval returns the expression's value for a request.
 func (x *expression) eval(r *Request) (ref.Val, error) {
-	v, _, err := x.program.Eval(r)
+	v, err := x.evaluate(r)
 	if err != nil {
 		return nil, fmt.Errorf("policies: %s: %w", x.source, err)
 	}
 	return v, nil
+}
+
+// evaluate heeds the request's deadline where it could take long.
+func (x *expression) evaluate(r *Request) (ref.Val, error) {
+	if !x.endless || r.Deadline.IsZero() {
+		v, _, err := x.program.Eval(r)
+		return v, err
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), r.Deadline)
+	defer cancel()
+	v, _, err := x.program.ContextEval(ctx, r)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return v, err
 }
 
 // indentation returns that of a literal block below a line: of its first line that

@@ -1,6 +1,8 @@
 package policies_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -256,6 +258,36 @@ func TestDearExpressionsAreRefused(t *testing.T) {
 	}
 	if _, _, err := p.Charge(&policies.Request{Claims: map[string]any{"list": long}}); err == nil || !strings.Contains(err.Error(), "cost limit") {
 		t.Errorf("a loop over a claim: %v", err)
+	}
+}
+
+// A loop over claims ends with the request's deadline, if not by its cost before.
+func TestLoopsHeedTheDeadline(t *testing.T) {
+	p := load(t, onePolicy("key: request.user\n    cost: 'request.claims.list.all(x, x >= 0) ? 1 : 2'")).Policies[0]
+	r := &policies.Request{Claims: map[string]any{"list": make([]int64, 500)}}
+	if c, _, err := p.Charge(r); err != nil || c.Cost != 1 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	r.Deadline = time.Now().Add(time.Hour)
+	if c, _, err := p.Charge(r); err != nil || c.Cost != 1 {
+		t.Errorf("before the deadline: %+v, %v", c, err)
+	}
+	r.Deadline = time.Now().Add(-time.Second)
+	if _, _, err := p.Charge(r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after the deadline: %v", err)
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	k, err := policies.ParseKey("--key", "ipGroup(request.ip) + request.method")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.Of(&policies.Request{IP: "2001:db8::1", Method: "GET"}); err != nil || got != "2001:db8::/64GET" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := policies.ParseKey("--key", "request.ipp"); err == nil || !strings.Contains(err.Error(), "--key:1:1") || !strings.Contains(err.Error(), "did you mean request.ip?") {
+		t.Errorf("%v", err)
 	}
 }
 

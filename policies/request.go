@@ -28,6 +28,8 @@ type Request struct {
 	// Size is the length of the body in bytes, -1 if unknown.
 	Size int64
 	Time time.Time
+	// Deadline, if set, ends expressions that loop over claims.
+	Deadline time.Time
 
 	variables []*variable // of the set that judges
 	memo      []any       // their values, by index
@@ -110,7 +112,7 @@ const maxVariableBytes = 64 << 10
 
 // value returns the variable's value, or its error as a value.
 func (v *variable) value(r *Request) ref.Val {
-	value, _, err := v.program.Eval(r)
+	value, err := v.evaluate(r)
 	if err != nil {
 		return types.NewErr("%s: %v", v.name, err)
 	}

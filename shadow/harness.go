@@ -211,6 +211,7 @@ func PromotionOf(p policies.Promotion) promotion.Config {
 func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 	s := h.take()
 	defer h.give(s)
+	r.Deadline, _ = ctx.Deadline()
 	now := h.plan.Load()
 	refused := unlimited()
 	for i, p := range now.set.Policies {

@@ -13,7 +13,9 @@ import (
 // live instances allows an n-th of a limit, rounded up.
 type local struct{ memory *algorithms.Memory }
 
-func newLocal() *local { return &local{algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: localKeys})} }
+func newLocal() *local {
+	return &local{algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: localKeys})}
+}
 
 // localKeys bounds the local limiter's memory to about 100 MB. Beyond that many
 // active keys those that have spent least begin anew.

@@ -258,3 +258,31 @@ func reports(t *testing.T, out string) (requests, skipped int, list []policyJSON
 	decoded(t, out, &r)
 	return r.Requests, r.SkippedLines, r.Policies
 }
+
+func TestReplayByAnExpression(t *testing.T) {
+	const log = `{"t_s":1000,"user":"a","cost":2}
+{"t_s":1001,"user":"b"}
+{"t_s":1002,"user":"a"}
+{"t_s":1003}
+`
+	args := []string{"replay", "--from", "fixed_window_anchored:3/1m", "--to", "fixed_window_anchored:2/1m", "-o", "json", "-"}
+	status, out, talk := shell(t, log, append([]string{args[0], "--key", `request.user + "!"`}, args[1:]...)...)
+	for _, part := range []string{`"comparisons": 4`, `"keys": 3`, `"newly_denied": 1`, `"key": "a!"`} {
+		if status != 0 || !strings.Contains(out, part) {
+			t.Errorf("status %d, no %s in\n%s%s", status, part, out, talk)
+		}
+	}
+	for want, more := range map[string][]string{
+		"did you mean request.user?": {"--key", "request.usr"},
+		"want one of them":           {"--key", "request.user", "--key-field", "user"},
+		"leave out --key":            {"--key", "request.user", "--config", "p.yaml"},
+	} {
+		refused := append(append([]string{"replay"}, more...), args[1:]...)
+		if more[len(more)-1] == "p.yaml" {
+			refused = append(append([]string{"replay"}, more...), "-")
+		}
+		if status, _, talk := shell(t, log, refused...); status != 2 || !strings.Contains(talk, want) {
+			t.Errorf("%q: status %d: %s", more, status, talk)
+		}
+	}
+}

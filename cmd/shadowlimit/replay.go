@@ -18,6 +18,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/accesslog"
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/replay"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -32,8 +33,9 @@ sliding_window_counter, token_bucket, leaky_bucket, gcra, each written as
 name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
 
 Logs: common and combined access logs, JSON lines and CSV with a header line,
-plain or gzip, "-" for standard input. The key is the client address, or the
-field --key-field. Lines need not be in the order of time.
+plain or gzip, "-" for standard input. The key is the client address, the field
+--key-field, or what --key makes of the request. Lines need not be in the order of
+time.
 
 With --config the requests of the log are charged by a policy file. A log tells
 method, path, query, ip, user, and of the headers referer and user-agent; JSON
@@ -46,6 +48,7 @@ or insufficient_evidence, with its reason. --require-pass makes it the exit stat
 Examples:
   shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz
   shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 --time-field t_us -o json events.csv
+  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' access.log.gz
   shadowlimit replay --config policies.yaml access.log.gz
   zcat access.log.*.gz | shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 -`
 
@@ -59,6 +62,7 @@ func replayCommand(io streams) *cli.Command {
 			&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
 			&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
 			&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
+			&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
 			&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
 			&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
 			&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
@@ -100,6 +104,7 @@ type replayOptions struct {
 	sides         [2]algorithms.Side
 	reader        accesslog.Config
 	config        string
+	key           *policies.KeyExpression // nil: the log's field
 	store, redis  string
 	decisionsFile string
 	promotion     promotion.Config
@@ -117,6 +122,10 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	switch {
 	case o.config != "" && (c.IsSet("from") || c.IsSet("to")):
 		return o, usagef(hint, "--config has the limiters: leave out --from and --to")
+	case o.config != "" && c.IsSet("key"):
+		return o, usagef(hint, "--config has the keys: leave out --key")
+	case c.IsSet("key") && c.IsSet("key-field"):
+		return o, usagef(hint, "--key and --key-field: want one of them")
 	case o.decisionsFile == "-":
 		return o, usagef("name a file; standard output has the report", "--decisions -: want a file")
 	case o.config != "" && o.decisionsFile != "":
@@ -139,8 +148,13 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	if o.sides[algorithms.Authoritative], err = parseSide("from", c.String("from")); err != nil {
 		return o, err
 	}
-	o.sides[algorithms.Candidate], err = parseSide("to", c.String("to"))
-	return o, err
+	if o.sides[algorithms.Candidate], err = parseSide("to", c.String("to")); err != nil || !c.IsSet("key") {
+		return o, err
+	}
+	if o.key, err = policies.ParseKey("--key", c.String("key")); err != nil {
+		return o, usagef(`such as 'request.headers[?"x-tenant"].orValue("none")'`, "%v", err)
+	}
+	return o, nil
 }
 
 // gateOf is what a policy says, where no flag says otherwise.
@@ -246,7 +260,11 @@ func (o replayOptions) replaySides(ctx context.Context, io streams, bar *progres
 		return nil, err
 	}
 	defer closePair()
-	events, skipped, err := readLogs(ctx, o.logs, o.reader, io, bar)
+	read := readLogs
+	if o.key != nil {
+		read = o.readKeys
+	}
+	events, skipped, err := read(ctx, o.logs, o.reader, io, bar)
 	if err != nil {
 		return nil, err
 	}
@@ -263,6 +281,28 @@ func (o replayOptions) replaySides(ctx context.Context, io streams, bar *progres
 	}
 	report.SkippedLines = skipped
 	return report, nil
+}
+
+// readKeys reads logs whose keys are an expression's.
+func (o replayOptions) readKeys(ctx context.Context, logs []string, reader accesslog.Config, io streams, bar *progress) (*replay.Events, int64, error) {
+	events, failed := &replay.Events{}, int64(0)
+	var first error
+	reader.Requests = true
+	_, skipped, err := scanLogs(ctx, logs, reader, io, bar, func(e accesslog.Event) {
+		key, err := o.key.Of(requestOf(e))
+		if err != nil {
+			if failed++; first == nil {
+				first = err
+			}
+			return
+		}
+		events.Add(e.At, []byte(key), e.Cost)
+	})
+	if failed > 0 {
+		bar.clear()
+		fmt.Fprintf(io.err, "%s without a key, left out; the first: %v\n", divergence.Counted(failed, "request"), first)
+	}
+	return events, skipped, err
 }
 
 func writeReport(w io.Writer, report *replay.Report, asJSON bool) error {
