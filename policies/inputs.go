@@ -87,3 +87,20 @@ func (in inputs) sorted() []string {
 	names := slices.Sorted(maps.Keys(in))
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, must) })
 }
+
+// reads reports whether any expression of the set reads an input.
+func (s *Set) reads(input string) bool {
+	for _, p := range s.Policies {
+		all := slices.Clone(p.key)
+		all = append(all, p.when, p.cost.expression)
+		for _, side := range p.Sides {
+			if side != nil {
+				all = append(all, side.limit.expression, side.burst.expression)
+			}
+		}
+		if slices.ContainsFunc(all, func(x *expression) bool { return x != nil && x.inputs[input] }) {
+			return true
+		}
+	}
+	return false
+}

@@ -123,6 +123,9 @@ func (h *Harness) Close(ctx context.Context) error {
 	return h.engine.Close(ctx)
 }
 
+// Policies returns the policies in use.
+func (h *Harness) Policies() *policies.Set { return h.plan.Load().set }
+
 // warn logs what validate warns of.
 func (h *Harness) warn(set *policies.Set) {
 	for _, w := range set.Warnings {

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -37,6 +38,8 @@ type Config struct {
 	// reports true for: what both sides said. It is for the service's operators: the
 	// candidate must not show otherwise. nil means none.
 	Debug func(*http.Request) bool
+	// Logger is told of routes that nobody knows; nil means slog.Default().
+	Logger *slog.Logger
 	// MaxWaiting bounds the requests that wait for their turn in a leaky bucket, of all
 	// keys together; one more is answered 503, and has been charged. 0 means 1,000. In
 	// HTTP/1 a client that leaves before it has sent its body is not noticed, and keeps
@@ -56,11 +59,14 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = 1000
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
 	shared := &limits{harness: h, fields: fieldWriter{style: cfg.Fields}}
 	return func(next http.Handler) http.Handler {
 		m := &middleware{limits: shared, cfg: cfg, next: next}
 		if m.cfg.Route == nil {
-			m.cfg.Route = routeOf(next)
+			m.cfg.Route = m.routeOf(next)
 		}
 		return m
 	}
@@ -71,6 +77,7 @@ type limits struct {
 	harness *shadow.Harness
 	fields  fieldWriter
 	waiting atomic.Int64
+	blind   atomic.Bool // it was said that routes are not known
 }
 
 type middleware struct {

@@ -1,9 +1,12 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/dunglas/httpsfv"
@@ -81,6 +84,19 @@ func TestEnforcedSideAnswers(t *testing.T) {
 				t.Errorf("%s: %s %q is no structured field: %v", tt.path, field, got.Header.Get(field), err)
 			}
 		}
+	}
+}
+
+// Policies that ask for a route which nobody knows would never match, silently.
+func TestUnknownRoutesAreToldOnce(t *testing.T) {
+	var out bytes.Buffer
+	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { items().ServeHTTP(w, r) })
+	h := httplimit.New(harness(t, file), httplimit.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})(wrapped)
+	for range 3 {
+		get(h, "/items/1", "192.0.2.1")
+	}
+	if n := strings.Count(out.String(), "set httplimit.Config.Route"); n != 1 {
+		t.Errorf("told %d times: %s", n, out.String())
 	}
 }
 

@@ -15,12 +15,18 @@ func MuxRoute(mux *http.ServeMux) func(*http.Request) string {
 }
 
 // routeOf returns what knows the next handler's routes: the mux that it is, or else
-// the one that the request has come through.
-func routeOf(next http.Handler) func(*http.Request) string {
+// the one that the request has come through. Where there is neither, and policies ask
+// for routes, it says so once: they would never match.
+func (m *middleware) routeOf(next http.Handler) func(*http.Request) string {
 	if mux, ok := next.(*http.ServeMux); ok {
 		return MuxRoute(mux)
 	}
-	return func(r *http.Request) string { return template(r.Pattern) }
+	return func(r *http.Request) string {
+		if r.Pattern == "" && !m.blind.Load() && m.harness.Policies().Reads("request.route") && !m.blind.Swap(true) {
+			m.cfg.Logger.Warn("shadowlimit: policies ask for request.route, and it is not known: set httplimit.Config.Route, such as httplimit.MuxRoute(mux)")
+		}
+		return template(r.Pattern)
+	}
 }
 
 // template leaves the method and the host out of a pattern of http.ServeMux.
