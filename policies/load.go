@@ -23,6 +23,8 @@ type Set struct {
 	Policies []*Policy
 	// Warnings are problems that did not keep the file from being loaded.
 	Warnings []Problem
+	// ReadsRoutes reports whether any policy asks for request.route.
+	ReadsRoutes bool
 
 	fields   []textField
 	problems *Problems // that describe them
@@ -58,6 +60,7 @@ func Load(name string, text []byte) (*Set, error) {
 		return nil, &d.Problems
 	}
 	set.Warnings, set.problems, set.fields = d.List, &d.Problems, fieldsOf(root)
+	set.ReadsRoutes = set.reads("request.route")
 	return set, nil
 }
 

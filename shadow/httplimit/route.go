@@ -22,7 +22,7 @@ func (m *middleware) routeOf(next http.Handler) func(*http.Request) string {
 		return MuxRoute(mux)
 	}
 	return func(r *http.Request) string {
-		if r.Pattern == "" && !m.blind.Load() && m.harness.Policies().Reads("request.route") && !m.blind.Swap(true) {
+		if r.Pattern == "" && !m.blind.Load() && m.harness.Policies().ReadsRoutes && !m.blind.Swap(true) {
 			m.cfg.Logger.Warn("shadowlimit: policies ask for request.route, and it is not known: set httplimit.Config.Route, such as httplimit.MuxRoute(mux)")
 		}
 		return template(r.Pattern)
