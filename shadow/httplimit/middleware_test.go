@@ -143,8 +143,7 @@ policies:
 	}
 }
 
-func BenchmarkMiddleware(b *testing.B) {
-	set := `
+const benchFile = `
 version: 1
 name: bench
 policies:
@@ -154,8 +153,10 @@ policies:
     authoritative: { algorithm: fixed_window, limit: 1000000000, window: 1m }
     candidate: { algorithm: token_bucket, limit: 1000000000, window: 1m, burst: 1000000 }
 `
+
+func BenchmarkMiddleware(b *testing.B) {
 	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	for name, h := range map[string]http.Handler{"bare": bare, "limited": httplimit.New(harness(b, set), httplimit.Config{})(bare)} {
+	for name, h := range map[string]http.Handler{"bare": bare, "limited": httplimit.New(harness(b, benchFile), httplimit.Config{})(bare)} {
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequest("GET", "/items/1", nil)
 			w := httptest.NewRecorder()
