@@ -239,11 +239,13 @@ func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []
 func (f *fleet) begin(ctx context.Context, migrations []*migration) (bool, error) {
 	var news []*migration
 	for _, m := range migrations {
-		if m.begun {
+		if m.begun && !m.revised.Load() {
 			continue
 		}
-		if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
-			return false, err
+		if !m.begun {
+			if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
+				return false, err
+			}
 		}
 		news = append(news, m)
 	}
@@ -255,6 +257,7 @@ func (f *fleet) begin(ctx context.Context, migrations []*migration) (bool, error
 	}
 	for _, m := range news {
 		m.begun = true
+		m.revised.Store(false)
 	}
 	return true, nil
 }

@@ -59,6 +59,7 @@ type Harness struct {
 	cfg       Config
 	reloads   reloads
 	reloading sync.Mutex
+	books     int64 // of the last recorder that came with a reload; guarded by reloading
 	unwatch   context.CancelFunc
 	watching  sync.WaitGroup
 }

@@ -21,6 +21,7 @@ type migration struct {
 	candidate bool               // there is one; else the policy is a plain limiter
 	onFailure string
 	observer  func(Comparison)
+	revised   atomic.Bool // the epoch is announced, but not with this spec
 	*track
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -56,9 +57,13 @@ func (h *Harness) reload(set *policies.Set) error {
 		old := before.named(m.spec.Policy)
 		if old != nil && old.spec.Epoch == m.spec.Epoch {
 			m.track = old.track
+			m.revised.Store(old.revised.Load() || !reflect.DeepEqual(old.spec, m.spec)) // as with other thresholds
 			continue
 		}
-		if m.begin(h.cfg.Secret, h.fleet.log); old != nil { // until the fleet has heard of the new epoch
+		m.begin(h.cfg.Secret, h.fleet.log)
+		h.books += booksApart
+		m.recorder.StartBook(h.books)
+		if old != nil { // until the fleet has heard of the new epoch
 			m.state.Store(old.state.Load())
 			m.heard.Store(old.heard.Load())
 		}
@@ -85,6 +90,9 @@ func (p *plan) named(policy string) *migration {
 	}
 	return nil
 }
+
+// booksApart is how often a recorder may begin a book of its own.
+const booksApart = 1 << 20
 
 // changesLogged bounds the lines of a change in the log.
 const changesLogged = 50

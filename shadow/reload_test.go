@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -227,4 +228,68 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 	}
 	done.Wait()
+}
+
+// promote has the candidate of a service enforced.
+func promote(t testing.TB, h *shadow.Harness, client redis.UniversalClient) {
+	t.Helper()
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadTellsTheFleetOfNewThresholds(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, file, shadow.Config{Redis: client})
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Reload(setOf(t, "candidate: { algorithm: gcra, limit: 1, window: 1h }", "candidate: { algorithm: gcra, limit: 1, window: 1h }\n    promotion: { mode: automatic, soak: 72h }")); err != nil {
+		t.Fatal(err)
+	}
+	h.Sync(ctx(t))
+	a := assess(t, client)
+	if !a.Spec.Config.Automatic || a.Spec.Config.Soak != 72*time.Hour {
+		t.Errorf("fleet judges by %+v", a.Spec.Config)
+	}
+}
+
+// What was counted before a policy went stays counted when it is back as it was.
+func TestPolicyThatComesBackKeepsItsEvidence(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	two := file + strings.Replace(file[strings.Index(file, "  - name"):], "per-user", "other", 1)
+	h := open(t, two, shadow.Config{Redis: client})
+	for range 5 {
+		ask(t, h, "alice")
+	}
+	h.Sync(ctx(t))
+	load := func(s string) {
+		set, err := policies.Load("t", []byte(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Reload(set); err != nil {
+			t.Fatal(err)
+		}
+		h.Sync(ctx(t))
+	}
+	load(strings.Replace(two, "per-user", "renamed", 1))
+	load(two)
+	ask(t, h, "alice")
+	h.Sync(ctx(t))
+	list, err := promotion.NewController(promotion.NewRedisStore(client, name), ledgerOf(client), "x").Assess(ctx(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		if got := a.Evidence.History.Total(); a.Spec.Policy == policy && got.Comparisons() != 6 {
+			t.Errorf("counted %v, want 5 comparisons from before and 1 more", got)
+		}
+	}
 }

@@ -81,6 +81,14 @@ func NewRecorder(secret []byte) *Recorder {
 	return &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
 }
 
+// StartBook makes an empty recorder write beside what others of this instance have
+// written under the same name, not over it.
+func (r *Recorder) StartBook(n int64) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+	r.book = n
+}
+
 // Observe counts one evaluation of a key, whose hash must spread well, judged at
 // an instant of the store's clock. Without a candidate there is no outcome to
 // count, only the decision.
