@@ -21,6 +21,10 @@ const (
 // errBroken is the error of what was not asked because it failed again and again.
 var errBroken = errors.New("shadow: not asked: the breaker is open")
 
+// errNotAsked tells a breaker that what it keeps requests off was not asked, or not
+// given the time to answer.
+var errNotAsked = errors.New("shadow: not asked")
+
 // breaker keeps requests off a store or a limiter that fails again and again: after
 // breakFor one request tries it anew.
 type breaker struct {
@@ -35,7 +39,9 @@ func newBreaker(changed func(open bool)) *breaker {
 		BucketPeriod: breakStep,
 		Timeout:      breakFor - breakFor/5 + rand.N(2*breakFor/5),
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller has left
+		IsExcluded: func(err error) bool {
+			return err == errNotAsked || errors.Is(err, context.Canceled) // the caller has left
+		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to != gobreaker.StateHalfOpen && from != gobreaker.StateClosed || to == gobreaker.StateOpen && from == gobreaker.StateClosed {
 				changed(to == gobreaker.StateOpen)

@@ -36,6 +36,13 @@ func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into 
 	return nil
 }
 
+// pairFunc is a store's pair that is one function.
+type pairFunc func(context.Context, []algorithms.Charge, [][2]algorithms.Observation) error
+
+func (f pairFunc) Evaluate(ctx context.Context, c []algorithms.Charge, o [][2]algorithms.Observation) error {
+	return f(ctx, c, o)
+}
+
 func storeOn(p algorithms.Pair) *store {
 	return newRemoteStore("", p, slog.New(slog.DiscardHandler))
 }
@@ -201,4 +208,93 @@ func BenchmarkLocal(b *testing.B) {
 	for b.Loop() {
 		l.judge(c, h, 3)
 	}
+}
+
+// A panic in a client's hook, as the one request that tries a store anew, is a failure
+// like any other.
+func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		panics := false
+		s := storeOn(pairFunc(func(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+			if panics {
+				panic("a hook of the client")
+			}
+			into[0] = [2]algorithms.Observation{{Err: err}, {Err: algorithms.ErrAbsent}}
+			return nil
+		}))
+		try := func() (e error) {
+			defer func() { recover() }()
+			return s.ask(false)
+		}
+		err = &lua.StoreError{Err: errors.New("refused")}
+		for range 5 {
+			try()
+		}
+		time.Sleep(40 * time.Second)
+		panics = true
+		try()
+		panics, err = false, nil
+		time.Sleep(10 * time.Minute)
+		if e := try(); e != nil {
+			t.Errorf("well again for ten minutes: %v", e)
+		}
+	})
+}
+
+func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
+	asked := 0
+	s := storeOn(pairFunc(func(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+		if charges[0].Cost < 0 { // as lua.Pair: refused without asking Redis
+			into[0] = [2]algorithms.Observation{{Err: algorithms.ErrCost}, {Err: algorithms.ErrAbsent}}
+			return nil
+		}
+		asked++
+		into[0] = [2]algorithms.Observation{{Err: &lua.StoreError{Err: errors.New("refused")}}, {Err: algorithms.ErrAbsent}}
+		return nil
+	}))
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
+	bad := c
+	bad.Cost = -1
+	var o [1][2]algorithms.Observation
+	for range 100 {
+		s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
+		s.evaluate(context.Background(), []algorithms.Charge{bad}, o[:])
+	}
+	if asked > breakAfter {
+		t.Errorf("a dead store was asked %d times, breaker open %t", asked, s.breaker.open())
+	}
+}
+
+func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storeOn(pairFunc(func(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			select {
+			case <-time.After(3 * time.Millisecond): // a healthy store's answer
+			case <-ctx.Done():
+				for role := range into[0] {
+					into[0][role].Err = &lua.StoreError{Side: algorithms.Role(role), Err: ctx.Err()}
+				}
+			}
+			return nil
+		}))
+		side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+		other := side
+		other.ID = "b"
+		c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side, other}}
+		var o [1][2]algorithms.Observation
+		for _, patience := range []time.Duration{0, time.Millisecond} {
+			for range 5 {
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				s.evaluate(ctx, []algorithms.Charge{c}, o[:])
+				cancel()
+			}
+			if s.breaker.open() || s.lonely() {
+				t.Errorf("patience %s: breaker open %t, lonely %t because of callers in a hurry", patience, s.breaker.open(), s.lonely())
+			}
+		}
+	})
 }

@@ -76,8 +76,41 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 		failAll(errBroken, charges, into)
 		return
 	}
-	failAll(s.pair.Evaluate(ctx, charges, into), charges, into)
-	done(s.failure(charges, into))
+	start := time.Now()
+	failAll(s.askPair(ctx, charges, into), charges, into)
+	switch {
+	case ctx.Err() != nil && time.Since(start) < leastPatience, !answered(charges, into):
+		done(errNotAsked)
+	default:
+		done(s.failure(charges, into))
+	}
+}
+
+// leastPatience is how long a store must have had for its silence to be a failure:
+// callers in a hurry would else keep everybody off a store that is well.
+const leastPatience = 10 * time.Millisecond
+
+// askPair asks the pair; a panic, as of a hook of the user's client, is the store's
+// failure.
+func (s *store) askPair(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &lua.StoreError{Side: charges[0].Enforced, Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	return s.pair.Evaluate(ctx, charges, into)
+}
+
+// answered reports whether the store has said or failed anything. Charges that
+// were refused before they were sent tell nothing of it.
+func answered(charges []algorithms.Charge, into [][2]algorithms.Observation) bool {
+	for i := range charges {
+		o := &into[i][charges[i].Enforced]
+		if other := &into[i][charges[i].Enforced.Other()]; o.Err == nil || other.Err == nil || !o.At.IsZero() || !other.At.IsZero() || isStores(o.Err) || isStores(other.Err) {
+			return true
+		}
+	}
+	return false
 }
 
 // failAll makes an error that of every side that is there.
