@@ -217,7 +217,7 @@ func (e *engine) assign(c *algorithms.Charge, h *hit) {
 		h.lead = behind
 	case h.lead == nil, behind != h.lead:
 		c.Sides[follower].Algorithm = nil
-	case behind.lonely():
+	case c.Sides[follower].Present() && behind.lonely():
 		h.alone = true
 		c.Sides[follower].Algorithm = nil
 	}

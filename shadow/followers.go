@@ -186,16 +186,23 @@ func (f *followers) ask(jobs []followed) {
 	default:
 		askStore(ctx, m, role, jobs)
 	}
+	for i := range jobs {
+		if f.ctx.Err() != nil && errors.Is(jobs[i].into[role].Err, context.Canceled) { // by close, before their time
+			jobs[i].into[role].Err = divergence.ErrSkipped
+		}
+	}
 }
 
 // askStore judges one side of charges by its store, each at the instant at which the
-// other side was judged. What a store with an open breaker does not judge is skipped.
+// other side was judged, if that is known. What a store with an open breaker does not judge is skipped.
 func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []followed) {
 	charges := make([]algorithms.Charge, len(jobs))
 	observed := make([][2]algorithms.Observation, len(jobs))
 	for i := range jobs {
 		charges[i] = m.only(role, &jobs[i].charge, &jobs[i].hit)
-		charges[i].At = jobs[i].into[role.Other()].At
+		if at := jobs[i].into[role.Other()].At; !at.IsZero() {
+			charges[i].At = at
+		}
 	}
 	m.stores[role].evaluate(ctx, charges, observed)
 	for i := range jobs {

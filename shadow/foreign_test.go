@@ -127,3 +127,74 @@ shadowlimit_comparisons_total{name="test",outcome="newly_denied",policy="per-use
 		t.Error(err)
 	}
 }
+
+func TestClientThatLeavesIsNoErrorOfTheCandidate(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 100, window: 1h}, candidate: {limiter: new}}\n",
+		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+			select {
+			case <-ctx.Done():
+				return algorithms.Decision{}, ctx.Err()
+			case <-time.After(5 * time.Millisecond):
+				return algorithms.Decision{Allowed: true}, nil
+			}
+		})}})
+	promote(t, h, client)
+	for range 10 {
+		c, cancel := context.WithCancel(ctx(t))
+		cancel()
+		h.Decide(c, &policies.Request{User: "alice"})
+	}
+	if got := comparisons(t, h, "candidate_error"); got != 0 {
+		t.Errorf("%g candidate errors because clients left", got)
+	}
+}
+
+func TestFollowerIsJudgedByTheInjectedClock(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	at := time.Unix(1_700_000_000, 0)
+	var seen []shadow.Comparison
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, candidate: {algorithm: gcra, limit: 2, window: 1h}, authoritative: {limiter: new}}\n",
+		shadow.Config{Redis: client, Clock: func() time.Time { return at }, Observer: func(c shadow.Comparison) { seen = append(seen, c) }, Limiters: map[string]shadow.Limiter{"new": shadow.AllowFunc(func(string) bool { return true })}})
+	ask(t, h, "alice")
+	h.Close(ctx(t))
+	if len(seen) != 1 || !seen[0].Observed[1].At.Equal(at) {
+		t.Errorf("candidate judged at %v, want the clock's %v", seen[0].Observed[1].At, at)
+	}
+}
+
+func TestSkippedIsNoErrorOfASide(t *testing.T) {
+	released := make(chan struct{})
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
+		shadow.Config{Limiters: map[string]shadow.Limiter{"new": shadow.AllowFunc(func(string) bool { <-released; return true })}})
+	for range 1000 {
+		ask(t, h, "alice")
+	}
+	if e := metricOf(t, h, "shadowlimit_decisions_total", "error"); e != 0 {
+		t.Errorf("%g errors, inconclusive %g", e, comparisons(t, h, "inconclusive"))
+	}
+	close(released)
+}
+
+func TestCallCutShortByCloseIsNoErrorOfTheCandidate(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
+		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+			select {
+			case <-ctx.Done():
+				return algorithms.Decision{}, ctx.Err()
+			case <-time.After(700 * time.Millisecond):
+				return algorithms.Decision{Allowed: true}, nil
+			}
+		})}})
+	h.Sync(ctx(t))
+	for range 3 {
+		ask(t, h, "alice")
+	}
+	h.Close(ctx(t))
+	got := assess(t, client).Evidence.History.Total()
+	if got[divergence.CandidateError] != 0 {
+		t.Errorf("%v: a call that close cut short is an error of the candidate", got)
+	}
+}

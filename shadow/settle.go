@@ -26,15 +26,16 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 		o[follower].Err = divergence.ErrSkipped
 	}
 	at := o[algorithms.Authoritative].At
-	if !e.stores[0].remote() || at.IsZero() {
+	if own := e.stores[0]; !own.remote() || h.stores[algorithms.Authoritative] != own || at.IsZero() {
 		at = e.fleet.now() // the clock that evidence is read by
 	}
 	for role := range o {
 		h.complain(algorithms.Role(role), o[role].Err)
 	}
 	answer := e.answer(c, h, o)
-	if o[algorithms.Candidate].Err == errBroken {
-		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, which is not a failure more
+	left := ctx.Err() == context.Canceled && c.Enforced == algorithms.Candidate && h.limiters[c.Enforced] != nil
+	if err := o[algorithms.Candidate].Err; err == errBroken || err != nil && left {
+		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, or not to the end, which is not a failure more
 	}
 	if h.follows(follower, o) {
 		if !h.rests(follower) && h.followers.follow(followed{charge: *c, hit: *h, at: at, into: *o}) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -172,5 +173,44 @@ policies:
 	}
 	if got := comparisons(t, h, "expected_newly_denied"); got != 1 {
 		t.Errorf("%g differences are as expected, want alice's", got)
+	}
+}
+
+func TestSparedStoreSkipsNothingOutsideTheSample(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	h := open(t, file+"    promotion: { sample: 1% }\n", shadow.Config{Redis: client})
+	in := ""
+	for i := 0; in == ""; i++ {
+		if u := strings.Repeat("u", i); promotion.InCanary(promotion.Hash(name, policy, u), 1) && u != "" {
+			in = u
+		}
+	}
+	server.SetError("BUSY x")
+	ask(t, h, in)
+	server.SetError("")
+	for range 10 {
+		ask(t, h, "outside")
+	}
+	if n := comparisons(t, h, "inconclusive"); n != 0 {
+		t.Errorf("%g inconclusive of keys out of the sample", n)
+	}
+}
+
+func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
+	first, second := miniredis.RunT(t), miniredis.RunT(t)
+	second.SetTime(time.Now().Add(-5 * time.Hour))
+	client := redisAt(t, first.Addr())
+	text := strings.Replace(file, "authoritative: { algorithm", "authoritative: { store: next, algorithm", 1)
+	h := open(t, text, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	h.Sync(ctx(t))
+	for range 3 {
+		ask(t, h, "alice")
+	}
+	time.Sleep(100 * time.Millisecond)
+	h.Sync(ctx(t))
+	a := assess(t, client)
+	if got := a.Evidence.History.Total(); got.Comparisons() != 3 {
+		t.Errorf("evidence %v, want 3 comparisons", got)
 	}
 }

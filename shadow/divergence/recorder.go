@@ -115,7 +115,7 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 
 func (d *Decisions) count(o *algorithms.Observation) {
 	switch {
-	case o.Err == algorithms.ErrAbsent:
+	case o.Err == algorithms.ErrAbsent, o.Err == ErrSkipped:
 	case o.Err != nil:
 		d.Failed++
 	case o.Decision.Allowed:
