@@ -121,11 +121,8 @@ func (e *engine) start(p *plan) {
 // ends every goroutine, but for limiters of the user's own that do not return. It
 // takes a few seconds at most where something hangs, and less if ctx is over.
 func (e *engine) Close(ctx context.Context) error {
-	e.button.close()
-	var failed []error
-	for _, m := range e.plan.Load().migrations {
-		failed = append(failed, m.followers.close(ctx))
-	}
+	within(ctx, storeTimeout, e.button.close) // its file may be on a disk that hangs
+	failed := closeFollowers(ctx, e.plan.Load().migrations)
 	return errors.Join(append(failed, e.fleet.close(ctx))...)
 }
 

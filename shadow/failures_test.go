@@ -160,3 +160,24 @@ func TestEmptiedRedisIsToldAgain(t *testing.T) {
 		t.Errorf("after the data was lost: %+v", a)
 	}
 }
+
+func TestCloseDoesNotWaitForOnePolicyAfterAnother(t *testing.T) {
+	text := "version: 1\nname: test\npolicies:\n"
+	for _, n := range []string{"a", "b", "c", "d", "e"} {
+		text += "  - {name: " + n + ", key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n"
+	}
+	released := make(chan struct{})
+	h := open(t, text, shadow.Config{Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		<-released
+		return algorithms.Decision{}, nil
+	})}})
+	defer close(released)
+	ask(t, h, "alice")
+	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	h.Close(short)
+	if d := time.Since(start); d > 2500*time.Millisecond {
+		t.Errorf("close took %s", d)
+	}
+}

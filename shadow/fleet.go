@@ -106,8 +106,9 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	for _, m := range dropped {
-		if err := m.followers.close(ctx); err != nil {
+	for i, err := range closeFollowers(ctx, dropped) {
+		m := dropped[i]
+		if err != nil {
 			f.log.Warn("shadowlimit: a limiter that is no longer used does not return", "policy", m.spec.Policy)
 		}
 		if !m.candidate {

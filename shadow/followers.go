@@ -215,11 +215,22 @@ func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []fo
 
 var errFollowers = errors.New("shadow: close: a limiter of your own does not return")
 
+// closeFollowers closes those of migrations, all at a time, and returns what close
+// does, in their order.
+func closeFollowers(ctx context.Context, migrations []*migration) []error {
+	failed := make([]error, len(migrations))
+	var done sync.WaitGroup
+	for i, m := range migrations {
+		if m.followers != nil {
+			done.Go(func() { failed[i] = m.followers.close(ctx) })
+		}
+	}
+	done.Wait()
+	return failed
+}
+
 // close lets the workers judge what is queued, for a moment; the rest is skipped.
 func (f *followers) close(ctx context.Context) error {
-	if f == nil {
-		return nil
-	}
 	f.mu.Lock()
 	if !f.closed {
 		f.closed = true

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -59,6 +60,7 @@ type Harness struct {
 	cfg       Config
 	reloads   reloads
 	reloading sync.Mutex
+	closed    atomic.Bool
 	books     int64 // of the last recorder that came with a reload; guarded by reloading
 	unwatch   context.CancelFunc
 	watching  sync.WaitGroup
@@ -119,9 +121,23 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 // less if ctx is over. Shut the server down first: what is decided afterwards is
 // seen by nobody.
 func (h *Harness) Close(ctx context.Context) error {
+	h.closed.Store(true)
 	h.unwatch()
-	h.watching.Wait()
-	return h.engine.Close(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.watching.Wait()
+		h.reloading.Lock() // a Reload under way; there is none after it
+		defer h.reloading.Unlock()
+	}()
+	within(ctx, storeTimeout, func() { <-ended })
+	err := h.engine.Close(ctx)
+	select {
+	case <-ended:
+		return err
+	default:
+		return errors.Join(errReload, err)
+	}
 }
 
 // Policies returns the policies in use.
@@ -133,6 +149,11 @@ func (h *Harness) warn(set *policies.Set) {
 		h.fleet.log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
 	}
 }
+
+var (
+	errReload = errors.New("shadow: close: the policy file cannot be read, or a reload does not end")
+	errClosed = errors.New("the harness is closed")
+)
 
 func newFleetConfig(id string, log *slog.Logger) fleetConfig {
 	if id == "" {

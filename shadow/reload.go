@@ -44,6 +44,9 @@ func (h *Harness) reload(set *policies.Set) error {
 	}
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
+	if h.closed.Load() {
+		return errClosed
+	}
 	before := h.plan.Load()
 	if set.Name != h.name {
 		return fmt.Errorf("the name is %q: a service that is %q keeps its state under that name; start it anew", set.Name, h.name)
@@ -75,6 +78,9 @@ func (h *Harness) reload(set *policies.Set) error {
 	}
 	h.warn(set)
 	h.fleet.replan(next, dropped)
+	if h.closed.Load() { // by a Close that did not wait for us
+		return errors.Join(closeFollowers(context.Background(), next.migrations)...)
+	}
 	for _, c := range changesToLog(policies.Difference(before.set, set)) {
 		h.fleet.log.Info("shadowlimit: the policies have changed", "change", c)
 	}
