@@ -167,7 +167,7 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 		c := &algorithms.Charge{Policy: "p", Key: string(rune('a' + instances)), Cost: 1}
 		n := 0
 		for range 20 {
-			if d, ok := l.judge(c, h, instances); ok && d.Allowed {
+			if d, _, ok := l.judge(c, h, instances); ok && d.Allowed {
 				n++
 			}
 		}
@@ -176,7 +176,7 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 		}
 	}
 	if m.onFailure = policies.FailAllow; true {
-		if _, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 1); ok {
+		if _, _, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 1); ok {
 			t.Error("a policy that allows where its store fails keeps a local limiter")
 		}
 	}
@@ -192,7 +192,7 @@ func TestShareThatIsTooFine(t *testing.T) {
 	if err := (algorithms.TokenBucket{}).Validate(divided(h.limits[0], 3)); err == nil {
 		t.Fatal("the share is not too fine")
 	}
-	if d, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 3); !ok || d.Limit != 1_000_000 {
+	if d, _, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 3); !ok || d.Limit != 1_000_000 {
 		t.Errorf("%+v %t, want the whole limit to stand in", d, ok)
 	}
 }
@@ -297,4 +297,21 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLocalIsWarmForBothSides(t *testing.T) {
+	l := newLocal()
+	m := newMigration(promotion.Spec{Policy: "p"})
+	m.own = [2]algorithms.Side{{Algorithm: algorithms.FixedWindowAnchored{}}, {Algorithm: algorithms.GCRA{}}}
+	m.stores[0] = storeOn(&failing{})
+	m.stores[1] = m.stores[0]
+	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}, {Requests: 10, Window: time.Hour}}}
+	c := &algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Enforced: algorithms.Candidate}
+	for range 10 {
+		l.judge(c, h, 1)
+	}
+	c.Enforced = algorithms.Authoritative // red button
+	if d, _, _ := l.judge(c, h, 1); d.Allowed {
+		t.Errorf("after the stage moved the local limiter is cold: %+v", d)
+	}
 }

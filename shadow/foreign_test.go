@@ -198,3 +198,17 @@ func TestCallCutShortByCloseIsNoErrorOfTheCandidate(t *testing.T) {
 		t.Errorf("%v: a call that close cut short is an error of the candidate", got)
 	}
 }
+
+func TestAuthoritativesLocalLimiterStandsInForAForeignCandidate(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
+		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+			return algorithms.Decision{}, errors.New("its redis is dead")
+		})}})
+	promote(t, h, client)
+	server.Close()
+	if n := allowed(t, h, "alice"); n != 2 {
+		t.Errorf("%d of 10 allowed, want the local stand-in's 2", n)
+	}
+}

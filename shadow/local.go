@@ -21,40 +21,58 @@ func newLocal() *local {
 // active keys those that have spent least begin anew.
 const localKeys = 1 << 18
 
-// judge returns what the enforced side's limit allows here, and false if nobody
-// asks: sides in memory do not fail, and other rules need no limiter.
-func (l *local) judge(c *algorithms.Charge, h *hit, instances int64) (algorithms.Decision, bool) {
-	side, ok := h.localSide(c.Enforced)
-	if !ok || h.onFailure != policies.FailLocal {
-		return algorithms.Decision{}, false
-	}
+// judge returns what the enforced side's limit allows here or, where nothing can stand
+// in for that side, the authoritative's, and whose it was; false if nobody asks: sides
+// in memory do not fail, and other rules need no limiter. It feeds both sides, for
+// either may be the enforced one at the next request.
+func (l *local) judge(c *algorithms.Charge, h *hit, instances int64) (algorithms.Decision, algorithms.Role, bool) {
 	charge := *c
-	charge.At, charge.Enforced, charge.Sides = time.Time{}, c.Enforced, [2]algorithms.Side{}
-	var o algorithms.Observation
-	for _, n := range [...]int64{instances, 1} { // the share of a limit may be too fine to be exact
-		side.Limit = divided(h.limits[c.Enforced], n)
-		charge.Sides[c.Enforced] = side
-		if o = l.ask(charge); o.Err == nil {
-			break
+	charge.At, charge.Sides = time.Time{}, [2]algorithms.Side{}
+	asked := false
+	for role := range charge.Sides {
+		if side, ok := h.localSide(algorithms.Role(role)); ok && h.onFailure == policies.FailLocal {
+			side.Limit = divided(h.limits[role], instances)
+			charge.Sides[role], asked = side, true
 		}
 	}
-	return o.Decision, o.Err == nil
+	if !asked {
+		return algorithms.Decision{}, c.Enforced, false
+	}
+	o := l.ask(charge)
+	for role, side := range charge.Sides {
+		if side.Present() && o[role].Err != nil { // the share of a limit may be too fine to be exact
+			whole := charge
+			whole.Enforced, whole.Sides = algorithms.Role(role), [2]algorithms.Side{}
+			side.Limit = h.limits[role]
+			whole.Sides[role] = side
+			o[role] = l.ask(whole)[role]
+		}
+	}
+	role := c.Enforced
+	if o[role].Err != nil {
+		role = algorithms.Authoritative
+	}
+	return o[role].Decision, role, o[role].Err == nil
 }
 
-func (l *local) ask(c algorithms.Charge) algorithms.Observation {
+func (l *local) ask(c algorithms.Charge) [2]algorithms.Observation {
 	charges, into := [1]algorithms.Charge{c}, [1][2]algorithms.Observation{}
 	if err := l.memory.Evaluate(context.Background(), charges[:], into[:]); err != nil {
-		return algorithms.Observation{Err: err}
+		return [2]algorithms.Observation{{Err: err}, {Err: err}}
 	}
-	return into[0][c.Enforced]
+	return into[0]
 }
+
+// foreignIDs name the parts of a key's record that stand in for limiters of the user's
+// own.
+var foreignIDs = [2]string{"own authoritative", "own candidate"}
 
 // localSide returns what stands in for a side: its own algorithm and, for a limiter
 // of the user's own with a limit beside its name, a GCRA.
 func (h *hit) localSide(role algorithms.Role) (algorithms.Side, bool) {
 	switch {
 	case h.limiters[role] != nil:
-		return algorithms.Side{Algorithm: algorithms.GCRA{}}, h.limits[role].Requests > 0 && h.limits[role].Window > 0
+		return algorithms.Side{ID: foreignIDs[role], Algorithm: algorithms.GCRA{}}, h.limits[role].Requests > 0 && h.limits[role].Window > 0
 	case h.stores[role] == nil || !h.stores[role].remote():
 		return algorithms.Side{}, false
 	}

@@ -106,11 +106,15 @@ func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observati
 	if o[from].Err != nil && o[algorithms.Authoritative].Err == nil {
 		from = algorithms.Authoritative
 	}
+	warm, by, judged := e.local.judge(c, h, e.fleet.live())
+	failed := o[from].Err != nil
+	if failed && judged {
+		from = by
+	}
 	limit := h.limits[from]
-	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Unenforced: o[from.Other()], Fallback: from != c.Enforced}
-	warm, judged := e.local.judge(c, h, e.fleet.live())
-	if o[from].Err != nil {
-		d.Decision, d.Fallback = fallback(h, limit, warm, judged), true
+	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Unenforced: o[from.Other()], Fallback: failed || from != c.Enforced}
+	if failed {
+		d.Decision = fallback(h, limit, warm, judged)
 	}
 	if d.Fallback {
 		h.fallbacks.Add(1)
