@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -29,11 +30,20 @@ var errNotAsked = errors.New("shadow: not asked")
 // breakFor one request tries it anew.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
+	changed func(open bool)
+	moved   atomic.Int32 // what changed is still to be told, movedNot if nothing
 }
+
+const (
+	movedNot = iota
+	movedOpen
+	movedClosed
+)
 
 // newBreaker calls changed when the breaker opens or closes.
 func newBreaker(changed func(open bool)) *breaker {
-	return &breaker{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+	b := &breaker{changed: changed}
+	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:  1,
 		Interval:     breakWithin,
 		BucketPeriod: breakStep,
@@ -42,12 +52,28 @@ func newBreaker(changed func(open bool)) *breaker {
 		IsExcluded: func(err error) bool {
 			return err == errNotAsked || errors.Is(err, context.Canceled) // the caller has left
 		},
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			if to != gobreaker.StateHalfOpen && from != gobreaker.StateClosed || to == gobreaker.StateOpen && from == gobreaker.StateClosed {
-				changed(to == gobreaker.StateOpen)
+		OnStateChange: func(_ string, _, to gobreaker.State) { // under the breaker's lock
+			switch to {
+			case gobreaker.StateOpen:
+				b.moved.Store(movedOpen)
+			case gobreaker.StateClosed:
+				b.moved.Store(movedClosed)
 			}
 		},
-	})}
+	})
+	return b
+}
+
+// finish ends what Allow began, and tells of a change when requests need not wait for
+// whoever is told, such as a log that hangs.
+func (b *breaker) finish(done func(error), err error) {
+	done(err)
+	if b.moved.Load() == movedNot {
+		return
+	}
+	if moved := b.moved.Swap(movedNot); moved != movedNot {
+		b.changed(moved == movedOpen)
+	}
 }
 
 // resting reports whether nothing is tried for a while.

@@ -315,3 +315,44 @@ func TestLocalIsWarmForBothSides(t *testing.T) {
 		t.Errorf("after the stage moved the local limiter is cold: %+v", d)
 	}
 }
+
+// stuckLog is a log that hangs.
+type stuckLog struct {
+	slog.Handler
+	in, out chan struct{}
+}
+
+func (stuckLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s stuckLog) Handle(context.Context, slog.Record) error {
+	close(s.in)
+	<-s.out
+	return nil
+}
+
+// Requests ask the breaker of a candidate that fails, and do not wait for its log.
+func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
+	in, out := make(chan struct{}), make(chan struct{})
+	m := newMigration(promotion.Spec{Policy: "p"})
+	m.begin(nil, slog.New(stuckLog{slog.DiscardHandler, in, out}))
+	defer m.followers.close(t.Context())
+	defer close(out)
+	go func() {
+		for range breakAfter {
+			m.spared(algorithms.Candidate, func() algorithms.Observation {
+				return algorithms.Observation{Err: errors.New("mine is out of order")}
+			})
+		}
+	}()
+	<-in
+	asked := make(chan struct{})
+	go func() {
+		m.breakers[algorithms.Candidate].resting()
+		close(asked)
+	}()
+	select {
+	case <-asked:
+	case <-time.After(5 * time.Second):
+		t.Error("a request waits for the log")
+	}
+}

@@ -355,7 +355,7 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 	for _, m := range f.migrations() {
 		s, store := m.state.Load(), m.stores[algorithms.Candidate]
 		beyond := s.Stage == promotion.Canary || s.Stage == promotion.Promoted
-		if !beyond || s.Hold || store == nil || !store.remote() || !store.lonely() {
+		if !beyond || s.Hold || store == nil || store != m.stores[algorithms.Authoritative] || !store.remote() || !store.lonely() {
 			continue
 		}
 		order := promotion.Order{Actor: "instance " + f.id, Expect: &s.Version, Reason: "judging both sides may be too much for the store: enforced sides were judged alone"}

@@ -105,7 +105,7 @@ func (m *migration) spared(role algorithms.Role, ask func() algorithms.Observati
 		return algorithms.Observation{Err: divergence.ErrSkipped}
 	}
 	o := ask()
-	done(o.Err)
+	m.breakers[role].finish(done, o.Err)
 	return o
 }
 

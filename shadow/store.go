@@ -80,9 +80,9 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 	failAll(s.askPair(ctx, charges, into), charges, into)
 	switch {
 	case ctx.Err() != nil && time.Since(start) < leastPatience, !answered(charges, into):
-		done(errNotAsked)
+		s.breaker.finish(done, errNotAsked)
 	default:
-		done(s.failure(charges, into))
+		s.breaker.finish(done, s.failure(charges, into))
 	}
 }
 

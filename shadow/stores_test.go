@@ -214,3 +214,30 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 		t.Errorf("evidence %v, want 3 comparisons", got)
 	}
 }
+
+// What was too much for a store holds the policies that it judges both sides of.
+func TestHoldIsForSidesInOneStore(t *testing.T) {
+	first, second := miniredis.RunT(t), miniredis.RunT(t)
+	client := redisAt(t, first.Addr())
+	fused := "  - name: fused\n    key: request.user\n    authoritative: { store: next, algorithm: fixed_window, limit: 2, window: 1h }\n    candidate: { store: next, id: c, algorithm: gcra, limit: 1, window: 1h }\n"
+	h := open(t, moving+fused, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	store := promotion.NewRedisStore(client, name)
+	for _, p := range []string{policy, "fused"} {
+		if _, err := promotion.Advance(ctx(t), store, p, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	second.SetError("BUSY Redis is busy running a script")
+	ask(t, h, "alice")
+	second.SetError("")
+	if err := h.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+	states, err := store.States(ctx(t), []string{policy, "fused"})
+	if err != nil || states[0].Hold || !states[1].Hold {
+		t.Errorf("%s and %s, %v: want the fused one on hold", states[0].Describe(), states[1].Describe(), err)
+	}
+}
