@@ -147,11 +147,8 @@ func within(ctx context.Context, limit time.Duration, wait func()) bool {
 // Sync waits for what is judged behind requests so far, writes what was seen and
 // applies what the fleet has decided, now rather than within seconds.
 func (e *engine) Sync(ctx context.Context) error {
-	var behind error
-	for _, m := range e.plan.Load().migrations {
-		behind = errors.Join(behind, m.followers.drain(ctx))
-	}
-	return errors.Join(behind, e.fleet.sync(ctx))
+	behind := drainFollowers(ctx, e.plan.Load().migrations)
+	return errors.Join(append(behind, e.fleet.sync(ctx))...)
 }
 
 // Assess judges all policies of the fleet by the evidence that was written, as the

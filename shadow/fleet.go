@@ -130,8 +130,11 @@ func (f *fleet) now() time.Time { return time.Now().Add(time.Duration(f.offset.L
 
 // pollLoop closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
-	poll := task{what: "stages", do: f.poll}
+	poll, clocks := task{what: "stages", do: f.poll}, task{what: "clocks", do: f.engine.syncClocks}
 	for ctx.Err() == nil {
+		if first != nil {
+			f.run(ctx, &clocks)
+		}
 		f.run(ctx, &poll)
 		if first != nil {
 			close(first)
@@ -149,6 +152,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 // writeLoop flushes, and judges after every third flush.
 func (f *fleet) writeLoop(ctx context.Context) {
 	flush, assess := task{what: "evidence", do: f.flush}, task{what: "verdicts", do: f.assess}
+	clocks := task{what: "clocks", do: f.engine.syncClocks}
 	for round := 1; ; round++ {
 		select {
 		case <-ctx.Done():
@@ -156,6 +160,7 @@ func (f *fleet) writeLoop(ctx context.Context) {
 		case <-time.After(jittered(flushEvery)):
 		}
 		f.run(ctx, &flush)
+		f.run(ctx, &clocks)
 		if round%int(assessEvery/flushEvery) == 0 {
 			f.run(ctx, &assess)
 		}

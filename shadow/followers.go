@@ -24,7 +24,7 @@ const (
 // one worker judges them all. A side that hangs holds up its own policy's followers
 // alone. Workers end with close.
 type followers struct {
-	queues []chan followed
+	queues []chan *followed
 	done   sync.WaitGroup
 	stop   context.CancelFunc
 	ctx    context.Context // of all calls; over when close gives up waiting
@@ -37,18 +37,22 @@ type followers struct {
 type followed struct {
 	charge algorithms.Charge
 	hit    hit
-	at     time.Time
+	at     time.Time // by the clock that evidence is read by
+	local  time.Time // by this process's clock, when it has answered
 	into   [2]algorithms.Observation
 	done   chan<- struct{} // set in what drain queues, which is no charge
 }
 
+// spares are used again: queues of charges would take half a megabyte a policy.
+var spares = sync.Pool{New: func() any { return new(followed) }}
+
 func (f *followed) role() algorithms.Role { return f.charge.Enforced.Other() }
 
 func newFollowers() *followers {
-	f := &followers{queues: make([]chan followed, followWorkers)}
+	f := &followers{queues: make([]chan *followed, followWorkers)}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	for i := range f.queues {
-		f.queues[i] = make(chan followed, followQueue)
+		f.queues[i] = make(chan *followed, followQueue)
 		f.done.Go(func() { f.work(f.queues[i]) })
 	}
 	return f
@@ -61,9 +65,11 @@ func (f *followers) follow(job followed) bool {
 	if f.closed {
 		return false
 	}
-	job.charge.Key = strings.Clone(job.charge.Key) // it may be part of a request's buffer
+	kept := spares.Get().(*followed)
+	*kept = job
+	kept.charge.Key = strings.Clone(job.charge.Key) // it may be part of a request's buffer
 	select {
-	case f.queues[job.hit.hash%uint64(len(f.queues))] <- job:
+	case f.queues[job.hit.hash%uint64(len(f.queues))] <- kept:
 		return true
 	default:
 		return false
@@ -82,16 +88,20 @@ func (f *followers) waiting() (n int) {
 }
 
 // work judges what is queued: one by one by a limiter, in batches by a store.
-func (f *followers) work(queue <-chan followed) {
+func (f *followers) work(queue <-chan *followed) {
 	jobs := make([]followed, 0, followBatch)
+	take := func(job *followed) bool {
+		jobs = append(jobs, *job)
+		*job = followed{}
+		spares.Put(job)
+		return jobs[len(jobs)-1].done == nil
+	}
 	for job := range queue {
-		jobs = append(jobs[:0], job)
-		for more := job.done == nil; more && len(jobs) < followBatch; {
+		jobs = jobs[:0]
+		for more := take(job); more && len(jobs) < followBatch; {
 			select {
 			case next, open := <-queue:
-				if more = open && next.done == nil; open {
-					jobs = append(jobs, next)
-				}
+				more = open && take(next)
 			default:
 				more = false
 			}
@@ -109,9 +119,6 @@ func (f *followers) work(queue <-chan followed) {
 
 // drain waits until all that is queued now has been judged, for a moment.
 func (f *followers) drain(ctx context.Context) error {
-	if f == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, 2*followTimeout)
 	defer cancel()
 	for _, q := range f.queues {
@@ -136,7 +143,7 @@ var errBehind = errors.New("shadow: sync: what is judged behind requests has not
 
 // mark queues a mark, or reports that there is no room. Once closed, nothing is
 // queued any more, and the mark is reached.
-func (f *followers) mark(q chan<- followed, done chan struct{}) bool {
+func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {
@@ -144,7 +151,7 @@ func (f *followers) mark(q chan<- followed, done chan struct{}) bool {
 		return true
 	}
 	select {
-	case q <- followed{done: done}:
+	case q <- &followed{done: done}:
 		return true
 	default:
 		return false
@@ -194,14 +201,15 @@ func (f *followers) ask(jobs []followed) {
 }
 
 // askStore judges one side of charges by its store, each at the instant at which the
-// other side was judged, if that is known. What a store with an open breaker does not judge is skipped.
+// other side was judged, as the store's own clock would have shown it. What a store
+// with an open breaker does not judge is skipped.
 func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []followed) {
 	charges := make([]algorithms.Charge, len(jobs))
 	observed := make([][2]algorithms.Observation, len(jobs))
 	for i := range jobs {
 		charges[i] = m.only(role, &jobs[i].charge, &jobs[i].hit)
-		if at := jobs[i].into[role.Other()].At; !at.IsZero() {
-			charges[i].At = at
+		if charges[i].At.IsZero() {
+			charges[i].At = m.stores[role].instant(jobs[i].local, m.stores[role.Other()], jobs[i].into[role.Other()].At)
 		}
 	}
 	m.stores[role].evaluate(ctx, charges, observed)
@@ -218,11 +226,20 @@ var errFollowers = errors.New("shadow: close: a limiter of your own does not ret
 // closeFollowers closes those of migrations, all at a time, and returns what close
 // does, in their order.
 func closeFollowers(ctx context.Context, migrations []*migration) []error {
+	return eachFollowers(migrations, func(f *followers) error { return f.close(ctx) })
+}
+
+// drainFollowers drains those of migrations, all at a time.
+func drainFollowers(ctx context.Context, migrations []*migration) []error {
+	return eachFollowers(migrations, func(f *followers) error { return f.drain(ctx) })
+}
+
+func eachFollowers(migrations []*migration, do func(*followers) error) []error {
 	failed := make([]error, len(migrations))
 	var done sync.WaitGroup
 	for i, m := range migrations {
 		if m.followers != nil {
-			done.Go(func() { failed[i] = m.followers.close(ctx) })
+			done.Go(func() { failed[i] = do(m.followers) })
 		}
 	}
 	done.Wait()

@@ -42,6 +42,8 @@ type track struct {
 	fallbacks  atomic.Int64 // decisions by the rule for failures
 	log        *slog.Logger
 	complained [2]atomic.Int64 // of a side, when last, ns of this clock
+
+	observerFailed atomic.Int64 // when that was last logged
 }
 
 func newTrack(secret []byte, log *slog.Logger) *track {
@@ -78,11 +80,15 @@ func (m *migration) complain(role algorithms.Role, err error) {
 	if err == nil || errors.Is(err, algorithms.ErrAbsent) || err == divergence.ErrSkipped || err == errBroken {
 		return
 	}
-	now, last := time.Now().UnixNano(), m.complained[role].Load()
-	if time.Duration(now-last) < complainEvery || !m.complained[role].CompareAndSwap(last, now) {
-		return
+	m.complainOnce(&m.complained[role], "shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", err)
+}
+
+// complainOnce logs something unless it did so of late.
+func (t *track) complainOnce(when *atomic.Int64, message string, attrs ...any) {
+	now, last := time.Now().UnixNano(), when.Load()
+	if time.Duration(now-last) >= complainEvery && when.CompareAndSwap(last, now) {
+		t.log.Warn(message, attrs...)
 	}
-	m.log.Warn("shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", err)
 }
 
 // id names the migration's evidence in the ledger. What an instance of another

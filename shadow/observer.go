@@ -35,7 +35,7 @@ func (c *Comparison) Differs() bool {
 func (h *hit) tell(c *algorithms.Charge, at time.Time, o *[2]algorithms.Observation, outcome divergence.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.complain(algorithms.Authoritative, fmt.Errorf("shadow: the observer: panic: %v", p))
+			h.complainOnce(&h.observerFailed, "shadowlimit: the observer panics", "policy", c.Policy, "panic", fmt.Sprint(p))
 		}
 	}()
 	h.observer(Comparison{Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: at, Enforced: c.Enforced, Outcome: outcome, Observed: *o})

@@ -16,7 +16,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 	follower := c.Enforced.Other()
 	if l := h.limiters[c.Enforced]; l != nil {
 		o[c.Enforced] = h.callEnforced(ctx, l, c, h.limits[c.Enforced])
-		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Err != nil && ctx.Err() != nil {
+		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Err != nil && ctx.Err() == context.Canceled {
 			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
 		}
 	}
@@ -38,7 +38,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, or not to the end, which is not a failure more
 	}
 	if h.follows(follower, o) {
-		if !h.rests(follower) && h.followers.follow(followed{charge: *c, hit: *h, at: at, into: *o}) {
+		if !h.rests(follower) && h.followers.follow(followed{charge: *c, hit: *h, at: at, local: time.Now(), into: *o}) {
 			return answer
 		}
 		o[follower] = algorithms.Observation{Err: divergence.ErrSkipped}

@@ -22,6 +22,8 @@ type store struct {
 	breaker *breaker     // nil in memory, which does not fail
 	alone   atomic.Int64 // until when enforced sides are judged alone, ns of this clock
 	log     *slog.Logger
+	skewed  atomic.Bool // it was said that its clock is off
+	clock   *clock      // nil in memory, which goes by this process's
 }
 
 // aloneFor is how long enforced sides are judged alone after judging both may have
@@ -41,7 +43,9 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	for _, w := range lua.Warnings(client) {
 		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", name, "option", w)
 	}
-	return newRemoteStore(name, pair, log), nil
+	s := newRemoteStore(name, pair, log)
+	s.clock = &clock{ask: func(ctx context.Context) (time.Time, error) { return client.Time(ctx).Result() }}
+	return s, nil
 }
 
 // newRemoteStore returns the store that a pair is, which may fail.

@@ -86,6 +86,34 @@ func TestCandidatesDeadStoreHurtsNobody(t *testing.T) {
 	}
 }
 
+// A side that follows is judged by its own store's clock: by the other's it would
+// have a past in its future once it is enforced, and lock everybody out till then.
+func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
+	for _, ahead := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
+		first, second := miniredis.RunT(t), miniredis.RunT(t)
+		now := time.Now()
+		first.SetTime(now.Add(ahead))
+		second.SetTime(now)
+		client := redisAt(t, first.Addr())
+		h := open(t, strings.Replace(strings.ReplaceAll(moving, "1h", "1m"), "limit: 1,", "limit: 5,", 1), shadow.Config{
+			Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())},
+		})
+		for range 3 {
+			ask(t, h, "alice")
+		}
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		promote(t, h, client)
+		for minute := range 20 {
+			second.SetTime(now.Add(time.Duration(minute+1) * time.Minute))
+			if d := ask(t, h, "alice"); !d.Allowed {
+				t.Errorf("with the first store %s ahead, minute %d after the promotion: %+v under 5 a minute", ahead, minute+1, d)
+			}
+		}
+	}
+}
+
 func TestSampledPolicyStaysInShadow(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client})

@@ -1,0 +1,74 @@
+package shadow
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// clock is a store's, as far as it differs from this process's. Sides in two stores
+// are judged at one instant, each by its own store's clock: a side that were judged by
+// the other's would, once it is enforced, have a past in its future.
+type clock struct {
+	ask    func(context.Context) (time.Time, error)
+	known  atomic.Bool
+	offset atomic.Int64 // of the store's clock from this one, ns
+}
+
+// sync asks the store for its time.
+func (c *clock) sync(ctx context.Context) error {
+	before := time.Now()
+	now, err := c.ask(ctx)
+	if err != nil {
+		return err
+	}
+	c.offset.Store(int64(now.Sub(before.Add(time.Since(before) / 2))))
+	c.known.Store(true)
+	return nil
+}
+
+// ahead returns by how much the store's clock is before this process's.
+func (s *store) ahead() (time.Duration, bool) {
+	if s.clock == nil {
+		return 0, true
+	}
+	return time.Duration(s.clock.offset.Load()), s.clock.known.Load()
+}
+
+// instant returns when a side of this store is to be judged that follows one judged
+// by the lead's clock at an instant, or by none, at a time of this process's clock.
+// It is zero, which is the store's own now, where clocks are not known.
+func (s *store) instant(local time.Time, lead *store, at time.Time) time.Time {
+	own, known := s.ahead()
+	if !known {
+		return time.Time{}
+	}
+	if lead != nil && !at.IsZero() {
+		if ahead, known := lead.ahead(); known {
+			local = at.Add(-ahead)
+		}
+	}
+	return local.Add(own)
+}
+
+// apart is how far the clocks of two stores may differ without a word.
+const apart = time.Second
+
+// syncClocks asks the stores for their time, and says once if one is far from the
+// first's.
+func (e *engine) syncClocks(ctx context.Context) error {
+	for _, s := range e.stores {
+		if s.clock == nil || s.breaker.resting() {
+			continue
+		}
+		if err := s.clock.sync(ctx); err != nil {
+			continue // its breaker will tell
+		}
+		own, _ := s.ahead()
+		first, known := e.stores[0].ahead()
+		if off := own - first; known && off.Abs() > apart && !s.skewed.Swap(true) {
+			s.log.Warn("shadowlimit: the clocks of two stores differ; each side is judged by its own store's", "store", s.name, "ahead_by", off.String())
+		}
+	}
+	return nil
+}
