@@ -27,7 +27,10 @@ func TestCloseDoesNotWaitForAFileThatHangs(t *testing.T) {
 	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2500 * time.Millisecond) // until it is read again
+	var writer *os.File
+	for tick := time.Tick(10 * time.Millisecond); writer == nil; <-tick { // until somebody reads, who then waits for text
+		writer, _ = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	}
 	done := make(chan struct{})
 	go func() {
 		short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -40,8 +43,6 @@ func TestCloseDoesNotWaitForAFileThatHangs(t *testing.T) {
 	case <-time.After(4 * time.Second):
 		t.Error("close hangs on a policy file that cannot be read")
 	}
-	if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-		f.Close() // lets the reader go
-	}
+	writer.Close() // lets the reader go
 	<-done
 }
