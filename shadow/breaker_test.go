@@ -334,7 +334,7 @@ func (s stuckLog) Handle(context.Context, slog.Record) error {
 func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
 	m := newMigration(promotion.Spec{Policy: "p"})
-	m.begin(nil, slog.New(stuckLog{slog.DiscardHandler, in, out}))
+	m.begin(&engine{took: newTook("test"), fleet: &fleet{log: slog.New(stuckLog{slog.DiscardHandler, in, out})}}, nil)
 	defer m.followers.close(t.Context())
 	defer close(out)
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -27,6 +28,7 @@ type engine struct {
 	plan     atomic.Pointer[plan]
 	observer func(Comparison)
 	clock    func() time.Time // nil: each store's own
+	took     *prometheus.HistogramVec
 	scratch  sync.Pool
 }
 
@@ -76,6 +78,7 @@ type engineConfig struct {
 // newEngine returns an engine without a plan; see start.
 func newEngine(cfg engineConfig) (*engine, error) {
 	e := &engine{name: cfg.name, observer: cfg.observer, clock: cfg.clock, local: newLocal(), button: newButton(cfg.button, cfg.fleet.log)}
+	e.took = newTook(cfg.name)
 	e.scratch.New = func() any { return new(scratch) }
 	var states promotion.Store = promotion.NewMemoryStore()
 	var ledger divergence.Ledger = divergence.NewMemoryLedger()

@@ -184,7 +184,7 @@ func (f *followers) ask(jobs []followed) {
 	switch {
 	case f.ctx.Err() != nil: // close has given up on the rest
 		for i := range jobs {
-			jobs[i].into[role] = algorithms.Observation{Err: divergence.ErrSkipped}
+			jobs[i].into[role] = divergence.Skip(divergence.OtherReason)
 		}
 	case m.limiters[role] != nil:
 		jobs[0].into[role] = m.spared(role, func() algorithms.Observation {
@@ -195,7 +195,7 @@ func (f *followers) ask(jobs []followed) {
 	}
 	for i := range jobs {
 		if f.ctx.Err() != nil && errors.Is(jobs[i].into[role].Err, context.Canceled) { // by close, before their time
-			jobs[i].into[role].Err = divergence.ErrSkipped
+			jobs[i].into[role] = divergence.Skip(divergence.OtherReason)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []fo
 	for i := range jobs {
 		jobs[i].into[role] = observed[i][role]
 		if observed[i][role].Err == errBroken {
-			jobs[i].into[role].Err = divergence.ErrSkipped
+			jobs[i].into[role] = divergence.Skip(divergence.BreakerOpen)
 		}
 	}
 }

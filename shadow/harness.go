@@ -56,7 +56,7 @@ type Config struct {
 // use, and is a prometheus.Collector.
 type Harness struct {
 	*engine
-	collector
+	*collector
 	cfg       Config
 	reloads   reloads
 	reloading sync.Mutex
@@ -86,7 +86,7 @@ func New(cfg Config) (*Harness, error) {
 		return nil, fmt.Errorf("shadow: new: %w", err)
 	}
 	for _, m := range first.migrations {
-		m.begin(cfg.Secret, h.fleet.log)
+		m.begin(h.engine, cfg.Secret)
 	}
 	h.warn(set)
 	h.start(first)
@@ -197,6 +197,7 @@ func (h *Harness) migrationOf(p *policies.Policy) (*migration, error) {
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		m.spec.Candidate = c.String()
 	}
+	m.shape()
 	m.onFailure, m.candidate, m.observer = p.OnStoreFailure, m.spec.Candidate != "", h.observer
 	return m, nil
 }

@@ -55,7 +55,9 @@ func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms
 			o = algorithms.Observation{Err: fmt.Errorf("shadow: limiter of %s: panic: %v", c.Policy, p)}
 		}
 	}()
+	start := time.Now()
 	o.Decision, o.Err = l.Allow(ctx, c.Key, limit, c.Cost)
+	o.Took = time.Since(start)
 	return o
 }
 
@@ -102,7 +104,7 @@ func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.C
 func (m *migration) spared(role algorithms.Role, ask func() algorithms.Observation) algorithms.Observation {
 	done, err := m.breakers[role].Allow()
 	if err != nil {
-		return algorithms.Observation{Err: divergence.ErrSkipped}
+		return divergence.Skip(divergence.BreakerOpen)
 	}
 	o := ask()
 	m.breakers[role].finish(done, o.Err)

@@ -1,6 +1,10 @@
 package shadow
 
 import (
+	"runtime"
+	"runtime/debug"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -8,99 +12,168 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// collector sums what the migrations counted when it is scraped: requests touch
-// no metric. All its metrics carry the name of the service.
-type collector struct {
-	engine  *engine
-	reloads *reloads // nil where there is no file
+const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 
-	queue, breaker, button, reloaded, reloadedAt                     *prometheus.Desc
-	decisions, comparisons, stage, percent, score, errors, fallbacks *prometheus.Desc
-}
-
-func newCollector(e *engine, r *reloads) collector {
-	whole := func(metric, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("shadowlimit_"+metric, help, labels, prometheus.Labels{"name": e.name})
-	}
-	desc := func(metric, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("shadowlimit_"+metric, help, append([]string{"policy"}, labels...), prometheus.Labels{"name": e.name})
-	}
-	return collector{
-		engine:      e,
-		reloads:     r,
-		breaker:     whole("breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.", "store"),
-		button:      whole("red_button_pressed", "1 while this instance enforces the authoritative whatever the stage."),
-		reloaded:    whole("config_last_reload_successful", "1 if the policy file could be used when it was last read."),
-		reloadedAt:  whole("config_last_reload_success_timestamp_seconds", "When policies were last taken into use."),
-		queue:       desc("follower_queue_length", "Charges that wait for a side which is judged behind the request."),
-		decisions:   desc("decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", "side", "decision"),
-		comparisons: desc("comparisons_total", "Charges judged by both sides, by outcome.", "outcome"),
-		stage:       desc("stage", "1 for the stage that this instance applies, 0 for the others.", "stage"),
-		percent:     desc("canary_ratio", "Share of the keys for which the candidate is enforced."),
-		score:       desc("gate_score", "Evidence that a ratio stays below its threshold; 20 is enough.", "ratio"),
-		errors:      desc("policy_errors_total", "Requests that a policy did not charge because an expression failed."),
-		fallbacks:   desc("fallback_decisions_total", "Charges whose enforced side did not answer, so that the authoritative or the rule for store failures decided."),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.queue, c.breaker, c.button, c.reloaded, c.reloadedAt, c.decisions, c.comparisons, c.stage, c.percent, c.score, c.errors, c.fallbacks} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	for _, s := range c.engine.stores {
-		gauge(c.breaker, boolean(s.breaker.open()), s.name)
-	}
-	gauge(c.button, boolean(c.engine.button.pressed()))
-	if c.reloads != nil {
-		gauge(c.reloaded, boolean(!c.reloads.failed.Load()))
-		gauge(c.reloadedAt, float64(c.reloads.last.Load()))
-	}
-	for _, m := range c.engine.plan.Load().migrations {
-		c.collect(m, out)
-	}
-}
-
-func (c collector) collect(m *migration, out chan<- prometheus.Metric) {
-	policy := m.spec.Policy
-	send := func(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, t, v, append([]string{policy}, labels...)...)
-	}
-	tally, decisions := m.recorder.Totals()
-	send(c.queue, prometheus.GaugeValue, float64(m.followers.waiting()))
-	send(c.errors, prometheus.CounterValue, float64(m.errors.Load()))
-	send(c.fallbacks, prometheus.CounterValue, float64(m.fallbacks.Load()))
-	for role, d := range decisions {
-		if algorithms.Role(role) == algorithms.Candidate && !m.candidate {
-			return // a plain limiter has nothing more to tell
+// serviceMetrics are one series each for a service, or for each of its stores.
+var serviceMetrics = []family[*collector]{
+	{"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.", gauge, []string{"store"}, func(c *collector, send sender) {
+		for _, s := range c.engine.stores {
+			send(boolean(s.breaker.open()), s.name)
 		}
-		side := algorithms.Role(role).String()
-		send(c.decisions, prometheus.CounterValue, float64(d.Allowed), side, "allow")
-		send(c.decisions, prometheus.CounterValue, float64(d.Denied), side, "deny")
-		send(c.decisions, prometheus.CounterValue, float64(d.Failed), side, "error")
+	}},
+	{"store_errors_total", "Evaluations that a store has failed; store \"\" is the service's own.", counter, []string{"store"}, func(c *collector, send sender) {
+		for _, s := range c.engine.stores {
+			send(float64(s.errors.Load()), s.name)
+		}
+	}},
+	{"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.", gauge, nil, func(c *collector, send sender) {
+		send(boolean(c.engine.button.pressed()))
+	}},
+	{"config_last_reload_successful", "1 if the policy file could be used when it was last read.", gauge, nil, func(c *collector, send sender) {
+		if c.reloads != nil {
+			send(boolean(!c.reloads.failed.Load()))
+		}
+	}},
+	{"config_last_reload_success_timestamp_seconds", "When policies were last taken into use.", gauge, nil, func(c *collector, send sender) {
+		if c.reloads != nil {
+			send(float64(c.reloads.last.Load()))
+		}
+	}},
+	{"build_info", "1; the labels tell the version of this library and of Go.", gauge, []string{"version", "goversion"}, func(_ *collector, send sender) {
+		send(1, version, runtime.Version())
+	}},
+}
+
+// version is that of this module in the program.
+var version = func() string {
+	const module = "github.com/shadowlimit/shadowlimit"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
 	}
-	for outcome, n := range tally {
-		send(c.comparisons, prometheus.CounterValue, float64(n), divergence.Outcome(outcome).String())
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module {
+			return m.Version
+		}
 	}
-	state := m.state.Load()
-	for _, stage := range promotion.Stages {
-		send(c.stage, prometheus.GaugeValue, boolean(state.Stage == stage), string(stage))
-	}
-	send(c.percent, prometheus.GaugeValue, state.Percent/100)
-	for _, r := range divergence.AllRatios {
+	return "unknown"
+}()
+
+// policyMetrics are of each policy. Those from hold on are only of policies with a
+// candidate; gate, keys and instances are the fleet's, as every instance sees it.
+var policyMetrics = []family[reading]{
+	{"decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", counter, []string{"side", "decision"}, func(r reading, send sender) {
+		for role, d := range r.totals.Decisions {
+			if role == int(algorithms.Authoritative) || r.candidate {
+				side := algorithms.Role(role).String()
+				send(float64(d.Allowed), side, "allow")
+				send(float64(d.Denied), side, "deny")
+				send(float64(d.Failed), side, "error")
+			}
+		}
+	}},
+	{"policy_errors_total", "Requests that a policy could not charge because an expression failed.", counter, nil, func(r reading, send sender) {
+		send(float64(r.errors.Load()))
+	}},
+	{"fallback_decisions_total", "Charges whose enforced side did not answer, so that the authoritative or the rule for store failures decided.", counter, nil, func(r reading, send sender) {
+		send(float64(r.fallbacks.Load()))
+	}},
+	{"follower_queue_length", "Charges that wait for a side which is judged behind the request.", gauge, nil, compared(func(r reading, send sender) {
+		send(float64(r.followers.waiting()))
+	})},
+	{"comparisons_total", "Charges judged by both sides, by outcome.", counter, []string{"outcome"}, compared(func(r reading, send sender) {
+		for outcome, n := range r.totals.Outcomes {
+			send(float64(n), divergence.Outcome(outcome).String())
+		}
+	})},
+	{"divergence_causes_total", "Differences by direction and by what has probably made them.", counter, []string{"direction", "cause"}, compared(func(r reading, send sender) {
+		for _, cause := range divergence.AllCauses {
+			send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
+			send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
+		}
+	})},
+	{"skipped_comparisons_total", "Comparisons that were inconclusive, by reason.", counter, []string{"reason"}, compared(func(r reading, send sender) {
+		for reason, n := range r.totals.Skipped {
+			send(float64(n), divergence.Reason(reason).String())
+		}
+	})},
+	{"transitions_total", "Stages that this instance has begun to apply.", counter, []string{"stage"}, compared(func(r reading, send sender) {
+		for i, stage := range promotion.Stages {
+			send(float64(r.stages[i].Load()), string(stage))
+		}
+	})},
+	{"stage", "1 for the stage that this instance applies, 0 for the others.", gauge, []string{"stage"}, compared(func(r reading, send sender) {
+		for _, stage := range promotion.Stages {
+			send(boolean(r.applied.Stage == stage), string(stage))
+		}
+	})},
+	{"canary_ratio", "Share of the keys for which the candidate is enforced.", gauge, nil, compared(func(r reading, send sender) { send(r.applied.Percent / 100) })},
+	{"hold", "1 while nothing moves the policy forward.", gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Hold)) })},
+	{"gate_score", "Evidence that a ratio stays below its threshold; 20 is enough.", gauge, []string{"ratio"}, ratios(func(r reading, ratio divergence.Ratio, send sender) {
 		score := 1.0 // the score of no evidence
-		if a := m.assessment.Load(); a != nil {
-			score = a.Gate.Ratio(r).Score
+		if r.assessment != nil {
+			score = r.assessment.Gate.Ratio(ratio).Score
 		}
-		send(c.score, prometheus.GaugeValue, score, r.String())
+		send(score, ratio.String())
+	})},
+	{"gate_threshold", "What a ratio has to stay below.", gauge, []string{"ratio"}, ratios(func(r reading, ratio divergence.Ratio, send sender) {
+		send(r.spec.Config.Threshold(ratio), ratio.String())
+	})},
+	{"gate_ratio", "A ratio over all the evidence; absent while there is nothing to measure it against.", gauge, []string{"ratio"}, ratios(func(r reading, ratio divergence.Ratio, send sender) {
+		if r.assessment != nil && r.assessment.Gate.Ratio(ratio).Ratio != nil {
+			send(*r.assessment.Gate.Ratio(ratio).Ratio, ratio.String())
+		}
+	})},
+	{"gate_verdict", "1 for the gate's verdict, 0 for the others.", gauge, []string{"verdict"}, compared(func(r reading, send sender) {
+		for _, verdict := range promotion.Verdicts {
+			send(boolean(r.assessment != nil && r.assessment.Gate.Verdict == verdict), verdict)
+		}
+	})},
+	{"gate_clean_seconds", "Time without strikes, as the gate counts it.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+		send(a.Gate.CleanHours * time.Hour.Seconds())
+	})},
+	{"gate_strikes", "Bad blocks of evidence within 7 days.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(float64(a.Gate.Strikes)) })},
+	{"gate_coverage_ratio", "Share of the last day's evaluations that could be compared; absent without any.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+		if a.Gate.Coverage != nil {
+			send(*a.Gate.Coverage)
+		}
+	})},
+	{"instances", "Instances that are live, and those that fell silent of late.", gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
+		send(float64(len(a.Live)), "live")
+		send(float64(len(a.Silent)), "silent")
+	})},
+	{"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.", gauge, []string{"kind"}, assessed(func(a *promotion.Assessment, send sender) {
+		for kind, n := range a.Evidence.History.Distinct {
+			send(float64(n), divergence.KeyKind(kind).String())
+		}
+	})},
+}
+
+// compared leaves out policies without a candidate.
+func compared(values func(reading, sender)) func(reading, sender) {
+	return func(r reading, send sender) {
+		if r.candidate {
+			values(r, send)
+		}
 	}
+}
+
+func ratios(value func(reading, divergence.Ratio, sender)) func(reading, sender) {
+	return compared(func(r reading, send sender) {
+		for _, ratio := range divergence.AllRatios {
+			value(r, ratio, send)
+		}
+	})
+}
+
+// assessed has the values of no evidence before the first assessment.
+func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
+	return compared(func(r reading, send sender) {
+		if r.assessment == nil {
+			r.assessment = &promotion.Assessment{}
+		}
+		values(r.assessment, send)
+	})
 }
 
 func boolean(b bool) float64 {
@@ -108,4 +181,35 @@ func boolean(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// newTook is how long sides took that are not in this process's memory, where
+// measuring would cost more than deciding.
+func newTook(name string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "shadowlimit_evaluation_duration_seconds", Help: tookHelp, ConstLabels: prometheus.Labels{"name": name},
+		Buckets:                     []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1},
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}, []string{"policy", "side"})
+}
+
+const tookHelp = "How long a side took that is judged in Redis, or by a limiter of the user's own."
+
+// difference is a histogram of how far the sides' numbers are apart.
+type difference struct {
+	name, help string
+	desc       *prometheus.Desc
+	bounds     [len(divergence.RemainingBounds)]float64
+	of         func(*divergence.Totals) *divergence.Differences
+}
+
+func differences(service string) [2]difference {
+	list := [2]difference{
+		{name: "remaining_difference", help: "The candidate's remaining minus the authoritative's, where both know it.", bounds: divergence.RemainingBounds, of: func(t *divergence.Totals) *divergence.Differences { return &t.Remaining }},
+		{name: "retry_after_difference_seconds", help: "The candidate's wait minus the authoritative's, where both deny.", bounds: divergence.RetryAfterBounds, of: func(t *divergence.Totals) *divergence.Differences { return &t.RetryAfter }},
+	}
+	for i := range list {
+		list[i].desc = prometheus.NewDesc("shadowlimit_"+list[i].name, list[i].help, []string{"policy"}, prometheus.Labels{"name": service})
+	}
+	return list
 }

@@ -3,8 +3,11 @@ package shadow
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -18,7 +21,8 @@ type migration struct {
 	limiters  [2]Limiter         // by role; nil where the side is an algorithm
 	own       [2]algorithms.Side // the others, without their limits
 	stores    [2]*store          // that keep the others' state
-	candidate bool               // there is one; else the policy is a plain limiter
+	shapes    [2]divergence.Shape
+	candidate bool // there is one; else the policy is a plain limiter
 	onFailure string
 	observer  func(Comparison)
 	revised   atomic.Bool // the epoch is announced, but not with this spec
@@ -43,7 +47,9 @@ type track struct {
 	log        *slog.Logger
 	complained [2]atomic.Int64 // of a side, when last, ns of this clock
 
-	observerFailed atomic.Int64 // when that was last logged
+	stages         [len(promotion.Stages)]atomic.Int64 // how often each was applied
+	took           [2]prometheus.Observer              // by role, of sides that are not in memory
+	observerFailed atomic.Int64                        // when that was last logged
 }
 
 func newTrack(secret []byte, log *slog.Logger) *track {
@@ -58,7 +64,8 @@ func newMigration(spec promotion.Spec) *migration {
 }
 
 // begin gives the migration a track of its own, and whoever judges behind requests.
-func (m *migration) begin(secret []byte, log *slog.Logger) {
+func (m *migration) begin(e *engine, secret []byte) {
+	log := e.fleet.log
 	m.track = newTrack(secret, log)
 	for role := range m.breakers {
 		m.breakers[role] = newBreaker(func(open bool) {
@@ -67,8 +74,20 @@ func (m *migration) begin(secret []byte, log *slog.Logger) {
 			}
 		})
 	}
+	for role := range m.took {
+		if s := m.stores[role]; m.limiters[role] != nil || s != nil && s.remote() {
+			m.took[role] = e.took.WithLabelValues(m.spec.Policy, algorithms.Role(role).String())
+		}
+	}
 	if m.candidate && (m.stores[0] == nil || m.stores[0] != m.stores[1]) {
 		m.followers = newFollowers()
+	}
+}
+
+// shape finds out how the sides forget.
+func (m *migration) shape() {
+	for role, side := range m.own {
+		m.shapes[role] = divergence.ShapeOf(side.Algorithm)
 	}
 }
 
@@ -77,7 +96,7 @@ const complainEvery = time.Minute
 
 // complain logs that a side fails, now and then.
 func (m *migration) complain(role algorithms.Role, err error) {
-	if err == nil || errors.Is(err, algorithms.ErrAbsent) || err == divergence.ErrSkipped || err == errBroken {
+	if err == nil || errors.Is(err, algorithms.ErrAbsent) || divergence.IsSkipped(err) || err == errBroken {
 		return
 	}
 	m.complainOnce(&m.complained[role], "shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", err)
@@ -129,6 +148,9 @@ func (m *migration) apply(s promotion.State) {
 		return
 	}
 	m.state.Store(&s)
+	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
+		m.stages[i].Add(1)
+	}
 	if !s.Since.Equal(before.Since) {
 		m.recorder.Restart()
 	}

@@ -60,7 +60,7 @@ type PairConfig struct {
 // prometheus.Collector.
 type Pair struct {
 	*engine
-	collector
+	*collector
 	migration *migration
 	charge    algorithms.Charge // but for key and cost
 }
@@ -96,8 +96,9 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 			p.migration.stores[role] = p.stores[0]
 		}
 	}
+	p.migration.shape()
 	p.migration.observer = cfg.Observer
-	p.migration.begin(cfg.Secret, p.fleet.log)
+	p.migration.begin(p.engine, cfg.Secret)
 	p.start(&plan{migrations: []*migration{p.migration}})
 	p.collector = newCollector(p.engine, nil)
 	return p, nil

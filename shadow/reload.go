@@ -63,7 +63,7 @@ func (h *Harness) reload(set *policies.Set) error {
 			m.revised.Store(old.revised.Load() || !reflect.DeepEqual(old.spec, m.spec)) // as with other thresholds
 			continue
 		}
-		m.begin(h.cfg.Secret, h.fleet.log)
+		m.begin(h.engine, h.cfg.Secret)
 		h.books += booksApart
 		m.recorder.StartBook(h.books)
 		if old != nil { // until the fleet has heard of the new epoch

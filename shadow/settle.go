@@ -23,7 +23,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 	if c.Enforced == algorithms.Candidate && o[c.Enforced].Err != nil && h.elsewhere(o) {
 		o[follower] = e.askAuthoritative(ctx, c, h) // it has to stand in, now
 	} else if h.alone {
-		o[follower].Err = divergence.ErrSkipped
+		o[follower] = divergence.Skip(divergence.Overload)
 	}
 	at := o[algorithms.Authoritative].At
 	if own := e.stores[0]; !own.remote() || h.stores[algorithms.Authoritative] != own || at.IsZero() {
@@ -35,16 +35,28 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 	answer := e.answer(c, h, o)
 	left := ctx.Err() == context.Canceled && c.Enforced == algorithms.Candidate && h.limiters[c.Enforced] != nil
 	if err := o[algorithms.Candidate].Err; err == errBroken || err != nil && left {
-		o[algorithms.Candidate].Err = divergence.ErrSkipped // not asked, or not to the end, which is not a failure more
+		o[algorithms.Candidate] = divergence.Skip(reasonFor(err)) // not asked, or not to the end, which is not a failure more
 	}
 	if h.follows(follower, o) {
-		if !h.rests(follower) && h.followers.follow(followed{charge: *c, hit: *h, at: at, local: time.Now(), into: *o}) {
+		if h.rests(follower) {
+			o[follower] = divergence.Skip(divergence.BreakerOpen)
+		} else if h.followers.follow(followed{charge: *c, hit: *h, at: at, local: time.Now(), into: *o}) {
 			return answer
+		} else {
+			o[follower] = divergence.Skip(divergence.QueueFull)
 		}
-		o[follower] = algorithms.Observation{Err: divergence.ErrSkipped}
 	}
 	h.observe(c, at, o)
 	return answer
+}
+
+// reasonFor is why a candidate that was not asked, or not to the end, has nothing to
+// say.
+func reasonFor(err error) divergence.Reason {
+	if err == errBroken {
+		return divergence.BreakerOpen
+	}
+	return divergence.OtherReason
 }
 
 // follows reports whether a side that was not judged has to follow.
@@ -92,7 +104,14 @@ func (m *migration) only(role algorithms.Role, c *algorithms.Charge, h *hit) alg
 
 // observe counts an outcome and tells the observer.
 func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Observation) {
-	outcome := h.recorder.Observe(c.Key, h.hash, at, o, h.expected)
+	for role := range o {
+		if o[role].Took > 0 && h.took[role] != nil {
+			h.took[role].Observe(o[role].Took.Seconds())
+		}
+	}
+	outcome := h.recorder.Observe(c.Key, h.hash, at, o, &divergence.Setting{
+		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, Apart: h.stores[0] != h.stores[1],
+	})
 	if h.observer != nil {
 		h.tell(c, at, o, outcome)
 	}

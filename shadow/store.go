@@ -22,8 +22,9 @@ type store struct {
 	breaker *breaker     // nil in memory, which does not fail
 	alone   atomic.Int64 // until when enforced sides are judged alone, ns of this clock
 	log     *slog.Logger
-	skewed  atomic.Bool // it was said that its clock is off
-	clock   *clock      // nil in memory, which goes by this process's
+	errors  atomic.Int64 // evaluations that failed
+	skewed  atomic.Bool  // it was said that its clock is off
+	clock   *clock       // nil in memory, which goes by this process's
 }
 
 // aloneFor is how long enforced sides are judged alone after judging both may have
@@ -86,7 +87,11 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 	case ctx.Err() != nil && time.Since(start) < leastPatience, !answered(charges, into):
 		s.breaker.finish(done, errNotAsked)
 	default:
-		s.breaker.finish(done, s.failure(charges, into))
+		err := s.failure(charges, into)
+		if err != nil {
+			s.errors.Add(1)
+		}
+		s.breaker.finish(done, err)
 	}
 }
 

@@ -1,14 +1,6 @@
 package divergence
 
-import (
-	"errors"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
-)
-
-// ErrSkipped is the error of a side that was not judged, because there was no
-// room to do so.
-var ErrSkipped = errors.New("divergence: the side was skipped")
+import "github.com/shadowlimit/shadowlimit/algorithms"
 
 // Outcome is what one paired evaluation showed.
 type Outcome int
@@ -73,5 +65,5 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 }
 
 func skipped(o *algorithms.Observation) bool {
-	return o.Degraded || o.Err == algorithms.ErrAbsent || o.Err == ErrSkipped
+	return o.Degraded || o.Err == algorithms.ErrAbsent || IsSkipped(o.Err)
 }

@@ -61,19 +61,15 @@ type Recorder struct {
 }
 
 type stripe struct {
-	mu        sync.Mutex
-	total     Tally
-	decisions [2]Decisions
-	hours     []*Hour // in order
-	closed    int64   // hours before this one are closed
-	tops      [keyKinds]*top
-	sent      [keyKinds][sentHashes]uint64
-	fresh     [keyKinds][]uint64
-	_         [64]byte // keeps the neighbour's lock off this one's cache line
+	mu     sync.Mutex
+	total  Totals
+	hours  []*Hour // in order
+	closed int64   // hours before this one are closed
+	tops   [keyKinds]*top
+	sent   [keyKinds][sentHashes]uint64
+	fresh  [keyKinds][]uint64
+	_      [64]byte // keeps the neighbour's lock off this one's cache line
 }
-
-// Decisions count one side's answers.
-type Decisions struct{ Allowed, Denied, Failed int64 }
 
 // NewRecorder returns an empty recorder. With a secret, keys leave it as HMACs.
 func NewRecorder(secret []byte) *Recorder {
@@ -92,18 +88,18 @@ func (r *Recorder) StartBook(n int64) {
 // Observe counts one evaluation of a key, whose hash must spread well, judged at
 // an instant of the store's clock. Without a candidate there is no outcome to
 // count, only the decision.
-func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation, e Expected) Outcome {
-	outcome := e.Of(Compare(o))
+func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting) Outcome {
+	outcome := setting.Expected.Of(Compare(o))
 	s := &r.stripes[hash%uint64(len(r.stripes))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for role := range o {
-		s.decisions[role].count(&o[role])
+		s.total.Decisions[role].count(&o[role])
 	}
 	if o[algorithms.Candidate].Err == algorithms.ErrAbsent {
 		return outcome
 	}
-	s.total[outcome]++
+	s.total.count(o, outcome, setting)
 	s.minute(at.Unix()/60).Count(outcome, hash)
 	s.see(KeysSeen, hash)
 	for _, kind := range kindsOf[outcome] {
@@ -111,18 +107,6 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 		s.top(kind).add(key)
 	}
 	return outcome
-}
-
-func (d *Decisions) count(o *algorithms.Observation) {
-	switch {
-	case o.Err == algorithms.ErrAbsent, o.Err == ErrSkipped:
-	case o.Err != nil:
-		d.Failed++
-	case o.Decision.Allowed:
-		d.Allowed++
-	default:
-		d.Denied++
-	}
 }
 
 // minute returns the counts of a minute. What comes too late, its hour being
@@ -165,21 +149,13 @@ func (s *stripe) see(kind KeyKind, hash uint64) {
 	s.fresh[kind] = append(s.fresh[kind], hash)
 }
 
-// Totals returns what was counted since NewRecorder: outcomes, and decisions by
-// role.
-func (r *Recorder) Totals() (Tally, [2]Decisions) {
-	var total Tally
-	var decisions [2]Decisions
+// Totals returns what was counted since NewRecorder.
+func (r *Recorder) Totals() (sum Totals) {
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		total.Add(s.total)
-		for role, d := range s.decisions {
-			decisions[role].Allowed += d.Allowed
-			decisions[role].Denied += d.Denied
-			decisions[role].Failed += d.Failed
-		}
+		sum.add(&s.total)
 		s.mu.Unlock()
 	}
-	return total, decisions
+	return sum
 }

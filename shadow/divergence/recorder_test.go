@@ -24,7 +24,7 @@ func observed(o divergence.Outcome) *[2]algorithms.Observation {
 		divergence.AgreeAllow: {allow, allow}, divergence.AgreeDeny: {deny, deny},
 		divergence.NewlyDenied: {allow, deny}, divergence.NewlyAllowed: {deny, allow},
 		divergence.CandidateError: {allow, failed}, divergence.AuthoritativeError: {failed, allow},
-		divergence.Inconclusive: {allow, {Err: divergence.ErrSkipped}},
+		divergence.Inconclusive: {allow, divergence.Skip(divergence.QueueFull)},
 	}[o]
 }
 
@@ -63,7 +63,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				o := rapid.SampledFrom(allOutcomes).Draw(t, "outcome")
 				late := time.Duration(rapid.IntRange(0, 60).Draw(t, "late")) * time.Minute
 				hash := rapid.Uint64().Draw(t, "key")
-				r.Observe(fmt.Sprint(hash), hash, now.Add(-late), observed(o), divergence.Expected{})
+				r.Observe(fmt.Sprint(hash), hash, now.Add(-late), observed(o), &divergence.Setting{})
 				want[o]++
 			}
 		}
@@ -74,7 +74,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				got.Add(m.Tally)
 			}
 		}
-		if total, _ := r.Totals(); got != want || total != want {
+		if total := r.Totals().Outcomes; got != want || total != want {
 			t.Fatalf("the ledger has %v and the totals %v, want %v", got, total, want)
 		}
 	})
@@ -87,7 +87,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 	for g := range uint64(8) {
 		all.Go(func() {
 			for n := range uint64(each) {
-				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(allOutcomes[(g+n)%uint64(len(allOutcomes))]), divergence.Expected{})
+				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(allOutcomes[(g+n)%uint64(len(allOutcomes))]), &divergence.Setting{})
 				if n%500 == 0 {
 					r.Commit(r.Snapshot(noon), noon)
 				}
@@ -110,8 +110,9 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {Err: algorithms.ErrAbsent}}, divergence.Expected{})
-	tally, decisions := r.Totals()
+	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {Err: algorithms.ErrAbsent}}, &divergence.Setting{})
+	totals := r.Totals()
+	tally, decisions := totals.Outcomes, totals.Decisions
 	if tally != (divergence.Tally{}) || decisions[0].Allowed != 1 || decisions[1] != (divergence.Decisions{}) {
 		t.Errorf("tally %v, decisions %+v", tally, decisions)
 	}
@@ -121,7 +122,7 @@ func TestPlainLimitersAreNotCompared(t *testing.T) {
 func TestMadClocksAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for n := range 10_000 {
-		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), divergence.Expected{})
+		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{})
 	}
 	if n := len(r.Snapshot(noon).Hours); n > 30 {
 		t.Errorf("%d hours are kept", n)
@@ -135,7 +136,7 @@ func TestClocksThatJump(t *testing.T) {
 	reader := divergence.NewReader(l, id, noon)
 	for i, jump := range []time.Duration{0, time.Minute, 24 * time.Hour, 2 * time.Minute, 3 * time.Minute} {
 		now := noon.Add(jump)
-		r.Observe("k", 1, now, observed(divergence.AgreeAllow), divergence.Expected{})
+		r.Observe("k", 1, now, observed(divergence.AgreeAllow), &divergence.Setting{})
 		s := r.Snapshot(now)
 		if err := l.Write(t.Context(), id, "a", s); err != nil {
 			t.Fatal(err)
@@ -158,7 +159,7 @@ func TestClocksThatJump(t *testing.T) {
 func TestSecretsHideKeys(t *testing.T) {
 	plain, secret := divergence.NewRecorder(nil), divergence.NewRecorder([]byte("pepper"))
 	for _, r := range []*divergence.Recorder{plain, secret} {
-		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), divergence.Expected{})
+		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
 	}
 	p, s := plain.Snapshot(noon), secret.Snapshot(noon)
 	if got := p.Tops[divergence.KeysNewlyDenied][0].Key; got != "alice@example.com" {
@@ -176,8 +177,8 @@ func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	const rounds = 3000
 	for n := range uint64(rounds) {
-		r.Observe("often", 1, noon, observed(divergence.NewlyDenied), divergence.Expected{})
-		r.Observe(fmt.Sprint("rare-", n), 1, noon, observed(divergence.NewlyDenied), divergence.Expected{}) // one stripe has them all
+		r.Observe("often", 1, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe(fmt.Sprint("rare-", n), 1, noon, observed(divergence.NewlyDenied), &divergence.Setting{}) // one stripe has them all
 	}
 	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
 	if top[0].Key != "often" || top[0].Count < rounds || top[0].Count-top[0].Error > rounds {
@@ -191,7 +192,7 @@ func BenchmarkObserve(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for n := uint64(0); pb.Next(); n++ {
-			r.Observe("k", n*0x9e3779b97f4a7c15, noon, o, divergence.Expected{})
+			r.Observe("k", n*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{})
 		}
 	})
 }

@@ -83,7 +83,7 @@ const maxSoak = 10 * 24 * time.Hour
 // judge by.
 func (c Config) Validate() error {
 	for _, r := range divergence.AllRatios {
-		if p := c.threshold(r); !(p > 0 && p < 1) {
+		if p := c.Threshold(r); !(p > 0 && p < 1) {
 			return fmt.Errorf("promotion: threshold of %s is %g: want above 0 and below 1", r, p)
 		}
 	}
@@ -108,7 +108,8 @@ func (c Config) Validate() error {
 	return err
 }
 
-func (c Config) threshold(r divergence.Ratio) float64 {
+// Threshold returns what a ratio has to stay below.
+func (c Config) Threshold(r divergence.Ratio) float64 {
 	return [...]float64{divergence.OfComparisons: c.Divergence, divergence.OfAllows: c.NewlyDenied, divergence.OfDenials: c.NewlyAllowed}[r]
 }
 

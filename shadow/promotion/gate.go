@@ -14,6 +14,9 @@ const (
 	Insufficient = "insufficient_evidence"
 )
 
+// Verdicts are all of them.
+var Verdicts = [...]string{Pass, Wait, Fail, Insufficient}
+
 // Strikes are counted over this time; at so many the gate fails.
 const (
 	strikesOver = 7 * minutesADay
@@ -39,12 +42,15 @@ type Gate struct {
 	Reason string `json:"reason"`
 	// WouldPassAt is when the gate could pass if all stays as it was; nil if that
 	// cannot be said.
-	WouldPassAt  *time.Time `json:"would_pass_at"`
-	CleanHours   float64    `json:"clean_hours"`
-	Strikes      int        `json:"strikes"`
-	Divergence   RatioGate  `json:"divergence"`
-	NewlyDenied  RatioGate  `json:"newly_denied"`
-	NewlyAllowed RatioGate  `json:"newly_allowed"`
+	WouldPassAt *time.Time `json:"would_pass_at"`
+	CleanHours  float64    `json:"clean_hours"`
+	// Coverage is the share of the last day's evaluations that could be compared; nil
+	// without any.
+	Coverage     *float64  `json:"coverage"`
+	Strikes      int       `json:"strikes"`
+	Divergence   RatioGate `json:"divergence"`
+	NewlyDenied  RatioGate `json:"newly_denied"`
+	NewlyAllowed RatioGate `json:"newly_allowed"`
 }
 
 // RatioGate is the part of one ratio.
@@ -92,6 +98,10 @@ type judgement struct {
 func Assess(cfg Config, e Evidence) Gate {
 	j := judge(cfg, &e)
 	g := Gate{CleanHours: j.clean.Hours(), Strikes: j.strikes}
+	if last := j.lastDay(); last.Comparisons()+last.Uncompared() > 0 {
+		covered := float64(last.Comparisons()) / float64(last.Comparisons()+last.Uncompared())
+		g.Coverage = &covered
+	}
 	for _, s := range j.streams {
 		*g.Ratio(s.ratio) = s.gate(j.total)
 	}
@@ -111,7 +121,7 @@ func judge(cfg Config, e *Evidence) *judgement {
 	// Blocks are of whole minutes: one in progress may still change.
 	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
 	for i, r := range divergence.AllRatios {
-		s := stream{ratio: r, threshold: cfg.threshold(r)}
+		s := stream{ratio: r, threshold: cfg.Threshold(r)}
 		s.blocks, s.openFrom = blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now)
 		s.part, s.whole = r.Of(j.total)
 		s.score = Score(ratiosOf(s.blocks), s.threshold)

@@ -33,7 +33,7 @@ func guard(cfg Config, minutes []divergence.Minute, now int64) (alarm, string) {
 		if whole == 0 || !last.Keys[r].Many() {
 			continue
 		}
-		p0, ratio := cfg.threshold(r), float64(part)/float64(whole)
+		p0, ratio := cfg.Threshold(r), float64(part)/float64(whole)
 		a := calm
 		switch {
 		case ratio >= math.Min(20*p0, 0.9) && whole >= max(20, leastDenominator(p0)/5):

@@ -83,7 +83,7 @@ func stateOf(cmd *redis.SliceCmd) (s State) {
 		text, _ := values[0].(string)
 		err = json.Unmarshal([]byte(text), &s)
 	}
-	if err == nil && slices.Contains(Stages, s.Stage) {
+	if err == nil && slices.Contains(Stages[:], s.Stage) {
 		return s
 	}
 	s = State{Stage: RolledBack, Hold: true, Reason: "the stored state cannot be read"}

@@ -23,7 +23,7 @@ const (
 )
 
 // Stages are all stages, in the order of a migration.
-var Stages = []Stage{Shadow, Canary, Promoted, RolledBack}
+var Stages = [...]Stage{Shadow, Canary, Promoted, RolledBack}
 
 // Version orders the states of a policy. A rollback starts a new term.
 type Version struct{ Term, Seq int64 }

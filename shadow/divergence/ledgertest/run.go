@@ -37,7 +37,7 @@ func (i *instance) see(key string, at time.Time, authoritative, candidate bool) 
 	}
 	i.Observe(key, hash, at, &[2]algorithms.Observation{
 		{Decision: algorithms.Decision{Allowed: authoritative}, At: at}, {Decision: algorithms.Decision{Allowed: candidate}, At: at},
-	}, divergence.Expected{})
+	}, &divergence.Setting{})
 }
 
 func (i *instance) flush(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) {

@@ -1,0 +1,100 @@
+package shadow
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// collector sums what was counted when it is scraped: requests touch no metric but
+// the duration of what is not in memory. All its metrics carry the name of the
+// service; what they are is in metrics.go.
+type collector struct {
+	engine   *engine
+	reloads  *reloads // nil where there is no file
+	policies []described[reading]
+	services []described[*collector]
+	apart    [2]difference
+}
+
+// family is a metric and where its values come from.
+type family[S any] struct {
+	name, help string
+	kind       prometheus.ValueType
+	labels     []string // besides policy
+	values     func(of S, send sender)
+}
+
+// sender takes one value and those of its labels.
+type sender func(v float64, labels ...string)
+
+type described[S any] struct {
+	family[S]
+	desc *prometheus.Desc
+}
+
+// reading is a policy when it is scraped.
+type reading struct {
+	*migration
+	totals     divergence.Totals
+	applied    promotion.State
+	assessment *promotion.Assessment // nil before the first
+}
+
+func newCollector(e *engine, r *reloads) *collector {
+	return &collector{
+		engine: e, reloads: r,
+		policies: describe(e.name, policyMetrics, "policy"), services: describe(e.name, serviceMetrics), apart: differences(e.name),
+	}
+}
+
+func describe[S any](name string, families []family[S], first ...string) []described[S] {
+	list := make([]described[S], len(families))
+	for i, f := range families {
+		list[i] = described[S]{f, prometheus.NewDesc("shadowlimit_"+f.name, f.help, append(first[:len(first):len(first)], f.labels...), prometheus.Labels{"name": name})}
+	}
+	return list
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range c.services {
+		out <- f.desc
+	}
+	for _, f := range c.policies {
+		out <- f.desc
+	}
+	for _, h := range c.apart {
+		out <- h.desc
+	}
+	c.engine.took.Describe(out)
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	for _, f := range c.services {
+		f.values(c, func(v float64, labels ...string) { out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...) })
+	}
+	for _, m := range c.engine.plan.Load().migrations {
+		c.collect(m, out)
+	}
+	c.engine.took.Collect(out)
+}
+
+func (c *collector) collect(m *migration, out chan<- prometheus.Metric) {
+	r := reading{m, m.recorder.Totals(), *m.state.Load(), m.assessment.Load()}
+	policy := m.spec.Policy
+	for _, f := range c.policies {
+		f.values(r, func(v float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)
+		})
+	}
+	for _, h := range c.apart {
+		if m.candidate {
+			d := h.of(&r.totals)
+			count, upTo := d.Cumulative(h.bounds)
+			out <- prometheus.MustNewConstHistogram(h.desc, count, d.Sum, upTo, policy)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package divergence
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Cause is what made two sides differ, as far as their answers tell. It is a guess:
+// docs/causes.md says how good a one.
+type Cause int
+
+const (
+	// WindowBoundary: a window of one side has ended, and the other still counts what
+	// was in it.
+	WindowBoundary Cause = iota
+	// BurstShape: a bucket allows less at once, or more over a window, than the other.
+	BurstShape
+	// LimitValue: one side's limit is lower, and is used up.
+	LimitValue
+	// StoreLag: the sides are alike, but in two stores.
+	StoreLag
+	// ColdState: the side that allows does not know of what the other has counted.
+	ColdState
+	// OtherCause: a limiter of the user's own, or what no rule knows.
+	OtherCause
+	causes = iota
+)
+
+// AllCauses are all causes in the order of their documentation.
+var AllCauses = [causes]Cause{WindowBoundary, BurstShape, LimitValue, StoreLag, ColdState, OtherCause}
+
+var causeNames = [causes]string{"window_boundary", "burst_shape", "limit_value", "store_lag", "cold_state", "other"}
+
+// String returns the name as in metrics.
+func (c Cause) String() string { return causeNames[c] }
+
+// Shape is how a limiter forgets.
+type Shape int
+
+const (
+	UnknownShape Shape = iota // a limiter of the user's own
+	Aligned                   // in windows of the clock
+	Anchored                  // in windows of the key
+	Sliding                   // a log or a counter
+	Bucket                    // continuously
+)
+
+var shapes = map[string]Shape{
+	"fixed_window": Aligned, "fixed_window_anchored": Anchored, "sliding_window_log": Sliding, "sliding_window_counter": Sliding,
+	"token_bucket": Bucket, "leaky_bucket": Bucket, "gcra": Bucket,
+}
+
+// ShapeOf returns the shape of an algorithm.
+func ShapeOf(a algorithms.Algorithm) Shape {
+	if a == nil {
+		return UnknownShape
+	}
+	return shapes[a.Name()]
+}
+
+// Setting is what is known of a comparison besides the answers.
+type Setting struct {
+	Expected Expected
+	Cost     int64
+	Limits   [2]algorithms.Limit // by role
+	Shapes   [2]Shape
+	// Apart reports that the sides keep their state in two stores.
+	Apart bool
+}
+
+// cause judges a difference: NewlyDenied or NewlyAllowed.
+func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
+	denies, allows := algorithms.Candidate, algorithms.Authoritative
+	if outcome == NewlyAllowed {
+		denies, allows = allows, denies
+	}
+	if s.Shapes[denies] == UnknownShape || s.Shapes[allows] == UnknownShape {
+		return OtherCause
+	}
+	switch d := &o[allows].Decision; {
+	case s.cold(d, allows, denies):
+		return ColdState
+	case s.lower(d, allows, denies):
+		return LimitValue
+	case s.Shapes[denies] == Bucket || s.Shapes[allows] == Bucket:
+		return s.bucketCause(allows, denies)
+	case s.Shapes[denies] != s.Shapes[allows] || s.Shapes[denies] != Sliding && !s.Apart:
+		return WindowBoundary
+	case s.Apart:
+		return StoreLag
+	}
+	return WindowBoundary
+}
+
+// cold reports whether the side that allows was unused, although it remembers at
+// least as long as the other, which is not.
+func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) bool {
+	if s.Cost == 0 || d.Remaining+s.Cost != d.Limit {
+		return false
+	}
+	forgets := s.Limits[denies].Window // the other's, at the latest
+	switch l := s.Limits[allows]; s.Shapes[allows] {
+	case Aligned: // it can know of what has happened since its window began
+		return l.Window-d.ResetAfter >= forgets
+	case Anchored:
+		return false // its window may just have ended
+	case Sliding:
+		return l.Window >= forgets
+	default:
+		refill := time.Duration(float64(l.Capacity()) * float64(l.Window) / float64(l.Requests))
+		return refill >= forgets
+	}
+}
+
+// lower reports whether the other side's limit, taken over the same time, is lower
+// than what has been used.
+func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) bool {
+	a, b := s.Limits[allows], s.Limits[denies]
+	if a.Window <= 0 || b.Window <= 0 {
+		return false
+	}
+	others := float64(b.Requests) * float64(a.Window) / float64(b.Window)
+	if others >= float64(a.Requests) {
+		return false
+	}
+	return s.Shapes[allows] == Bucket || float64(d.Limit-d.Remaining) > others
+}
+
+// bucketCause tells a bucket's burst from its memory of before a window's end.
+func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
+	a, b := s.Limits[allows], s.Limits[denies]
+	switch {
+	case s.Shapes[denies] == Bucket && s.Shapes[allows] == Bucket && a.Capacity() == b.Capacity() && s.Apart:
+		return StoreLag
+	case s.Shapes[denies] == Bucket && b.Capacity() >= a.Requests:
+		return WindowBoundary // it allows as much at once, but still counts what was before
+	}
+	return BurstShape
+}

@@ -1,0 +1,118 @@
+package divergence
+
+import (
+	"slices"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Totals are what was counted since NewRecorder.
+type Totals struct {
+	Outcomes  Tally
+	Decisions [2]Decisions // by role
+	// Causes of what was newly denied and newly allowed.
+	Denied, Allowed [causes]int64
+	Skipped         [reasons]int64
+	// Remaining and RetryAfter are what the candidate said minus what the
+	// authoritative said: of remaining where both know, of seconds where both deny.
+	Remaining, RetryAfter Differences
+}
+
+// Decisions count one side's answers.
+type Decisions struct{ Allowed, Denied, Failed int64 }
+
+func (d *Decisions) count(o *algorithms.Observation) {
+	switch {
+	case o.Err == algorithms.ErrAbsent, IsSkipped(o.Err):
+	case o.Err != nil:
+		d.Failed++
+	case o.Decision.Allowed:
+		d.Allowed++
+	default:
+		d.Denied++
+	}
+}
+
+// count adds one comparison.
+func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, s *Setting) {
+	t.Outcomes[outcome]++
+	switch outcome {
+	case NewlyDenied:
+		t.Denied[s.cause(o, outcome)]++
+	case NewlyAllowed:
+		t.Allowed[s.cause(o, outcome)]++
+	case Inconclusive:
+		t.Skipped[reasonOf(o)]++
+	}
+	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
+	if authoritative.Err != nil || candidate.Err != nil {
+		return
+	}
+	a, c := &authoritative.Decision, &candidate.Decision
+	if a.Remaining >= 0 && c.Remaining >= 0 {
+		t.Remaining.add(float64(c.Remaining-a.Remaining), &RemainingBounds)
+	}
+	if !a.Allowed && !c.Allowed && a.RetryAfter != algorithms.Never && c.RetryAfter != algorithms.Never {
+		t.RetryAfter.add((c.RetryAfter - a.RetryAfter).Seconds(), &RetryAfterBounds)
+	}
+}
+
+func (t *Totals) add(other *Totals) {
+	t.Outcomes.Add(other.Outcomes)
+	for role, d := range other.Decisions {
+		t.Decisions[role].Allowed += d.Allowed
+		t.Decisions[role].Denied += d.Denied
+		t.Decisions[role].Failed += d.Failed
+	}
+	for c := range other.Denied {
+		t.Denied[c] += other.Denied[c]
+		t.Allowed[c] += other.Allowed[c]
+	}
+	for r, n := range other.Skipped {
+		t.Skipped[r] += n
+	}
+	t.Remaining.join(&other.Remaining)
+	t.RetryAfter.join(&other.RetryAfter)
+}
+
+// differenceBounds are how many bounds a histogram of differences has.
+const differenceBounds = 9
+
+// Upper bounds of the buckets of Differences, whose last has none.
+var (
+	RemainingBounds  = [differenceBounds]float64{-1000, -100, -10, -1, 0, 1, 10, 100, 1000} // requests
+	RetryAfterBounds = [differenceBounds]float64{-3600, -60, -10, -1, 0, 1, 10, 60, 3600}   // seconds
+)
+
+// Differences is a histogram of numbers that may be negative.
+type Differences struct {
+	Buckets [differenceBounds + 1]int64 // how many are in each
+	Sum     float64
+}
+
+func (d *Differences) add(v float64, bounds *[differenceBounds]float64) {
+	i := slices.IndexFunc(bounds[:], func(bound float64) bool { return v <= bound })
+	if i < 0 {
+		i = differenceBounds
+	}
+	d.Buckets[i]++
+	d.Sum += v
+}
+
+func (d *Differences) join(other *Differences) {
+	for i, n := range other.Buckets {
+		d.Buckets[i] += n
+	}
+	d.Sum += other.Sum
+}
+
+// Cumulative returns how many there are, and how many up to each bound.
+func (d *Differences) Cumulative(bounds [differenceBounds]float64) (count uint64, upTo map[float64]uint64) {
+	upTo = make(map[float64]uint64, differenceBounds)
+	for i, n := range d.Buckets {
+		if count += uint64(n); i < differenceBounds {
+			upTo[bounds[i]] = count
+		}
+	}
+	return count, upTo
+}

@@ -1,0 +1,81 @@
+package shadow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+// series returns how many series there are, and how many of each metric.
+func series(t testing.TB, c prometheus.Collector) (total int, byName map[string]int) {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName = map[string]int{}
+	for _, f := range families {
+		total += len(f.GetMetric())
+		byName[f.GetName()] = len(f.GetMetric())
+	}
+	return total, byName
+}
+
+// The number of series does not depend on keys, and all are there from the start.
+func TestSeriesAreBounded(t *testing.T) {
+	h := open(t, file, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
+	before, names := series(t, h)
+	for name, want := range map[string]int{
+		"shadowlimit_comparisons_total": 9, "shadowlimit_decisions_total": 6, "shadowlimit_divergence_causes_total": 12, "shadowlimit_stage": 4,
+		"shadowlimit_gate_verdict": 4, "shadowlimit_evaluation_duration_seconds": 2, "shadowlimit_breaker_open": 1, "shadowlimit_build_info": 1,
+	} {
+		if names[name] != want {
+			t.Errorf("%d series of %s before any request, want %d", names[name], name, want)
+		}
+	}
+	for n := range 3000 {
+		ask(t, h, fmt.Sprint("user-", n))
+	}
+	if after, _ := series(t, h); after != before {
+		t.Errorf("%d series after 3,000 keys, %d before", after, before)
+	}
+	if problems, err := testutil.CollectAndLint(h); err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
+func TestDifferencesAreHistograms(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	h := open(t, file, shadow.Config{Clock: func() time.Time { return at }}) // 2 and 1 an hour
+	for range 3 {
+		ask(t, h, "alice")
+	}
+	const want = `
+# HELP shadowlimit_remaining_difference The candidate's remaining minus the authoritative's, where both know it.
+# TYPE shadowlimit_remaining_difference histogram
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="-1000"} 0
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="-100"} 0
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="-10"} 0
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="-1"} 1
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="0"} 3
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="1"} 3
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="10"} 3
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="100"} 3
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="1000"} 3
+shadowlimit_remaining_difference_bucket{name="test",policy="per-user",le="+Inf"} 3
+shadowlimit_remaining_difference_sum{name="test",policy="per-user"} -1
+shadowlimit_remaining_difference_count{name="test",policy="per-user"} 3
+`
+	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_remaining_difference"); err != nil {
+		t.Error(err)
+	}
+}
