@@ -94,8 +94,12 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 }
 
 // cold reports whether the side that allows was unused, although it remembers at
-// least as long as the other, which is not.
+// least as long as the other, which is not. Of two that are alike, one that knows of
+// less than half has lost the rest.
 func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) bool {
+	if s.Limits[0] == s.Limits[1] && s.Shapes[0] == s.Shapes[1] {
+		return 2*(d.Limit-d.Remaining) < d.Limit
+	}
 	if s.Cost == 0 || d.Remaining+s.Cost != d.Limit {
 		return false
 	}
@@ -131,8 +135,12 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	a, b := s.Limits[allows], s.Limits[denies]
 	switch {
-	case s.Shapes[denies] == Bucket && s.Shapes[allows] == Bucket && a.Capacity() == b.Capacity() && s.Apart:
+	case s.Shapes[denies] == s.Shapes[allows] && a.Capacity() != b.Capacity():
+		return BurstShape
+	case s.Shapes[denies] == s.Shapes[allows] && a == b:
 		return StoreLag
+	case s.Shapes[denies] == s.Shapes[allows]:
+		return LimitValue
 	case s.Shapes[denies] == Bucket && b.Capacity() >= a.Requests:
 		return WindowBoundary // it allows as much at once, but still counts what was before
 	}
