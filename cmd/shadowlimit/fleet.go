@@ -29,17 +29,17 @@ type fleet struct {
 func fleetFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		redisFlag(),
-		&cli.StringFlag{Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file"},
+		nameFlag(),
 		outputFlag(),
 	}, more...)
 }
 
+func nameFlag() cli.Flag {
+	return &cli.StringFlag{Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file"}
+}
+
 // openFleet reads the flags that all fleet commands have.
-func openFleet(c *cli.Context) (*fleet, error) {
-	asJSON, err := wantsJSON(c)
-	if err != nil {
-		return nil, err
-	}
+func openFleet(c *cli.Context, asJSON bool) (*fleet, error) {
 	if c.String("name") == "" {
 		return nil, usagef("give --name, as in the policy file's \"name\", or set SHADOWLIMIT_NAME", "no service named")
 	}
@@ -66,16 +66,24 @@ func (f *fleet) reach(ctx context.Context) error {
 // withFleet makes an action of one that talks to a fleet.
 func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		f, err := openFleet(c)
+		asJSON, err := wantsJSON(c)
 		if err != nil {
 			return err
 		}
-		defer f.close()
-		if err := f.reach(c.Context); err != nil {
-			return err
-		}
-		return do(c, f)
+		return onFleet(c, asJSON, do)
 	}
+}
+
+func onFleet(c *cli.Context, asJSON bool, do func(*cli.Context, *fleet) error) error {
+	f, err := openFleet(c, asJSON)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if err := f.reach(c.Context); err != nil {
+		return err
+	}
+	return do(c, f)
 }
 
 // onePolicy returns the policy that a command is about.

@@ -108,7 +108,7 @@ func (f *fleet) status(ctx context.Context, a *promotion.Assessment) (policyStat
 	distinct := a.Evidence.History.Distinct
 	p.Keys, p.KeysNewlyDenied, p.KeysNewlyAllowed = distinct[divergence.KeysSeen], distinct[divergence.KeysNewlyDenied], distinct[divergence.KeysNewlyAllowed]
 	for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{divergence.KeysNewlyDenied: &p.TopNewlyDenied, divergence.KeysNewlyAllowed: &p.TopNewlyAllowed} {
-		top, err := f.topKeys(ctx, a, kind)
+		top, err := f.topKeys(ctx, a, kind, a.State.Since)
 		if err != nil {
 			return p, err
 		}
@@ -123,10 +123,10 @@ func (f *fleet) status(ctx context.Context, a *promotion.Assessment) (policyStat
 	return p, nil
 }
 
-// topKeys returns the keys of a kind since the evidence began.
-func (f *fleet) topKeys(ctx context.Context, a *promotion.Assessment, kind divergence.KeyKind) ([]divergence.KeyCount, error) {
+// topKeys returns the keys of a kind from the day of an instant on.
+func (f *fleet) topKeys(ctx context.Context, a *promotion.Assessment, kind divergence.KeyKind, from time.Time) ([]divergence.KeyCount, error) {
 	const day = 24 * 60 * 60
-	return f.ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, a.State.Since.Unix()/day, a.Evidence.Now.Unix()/day)
+	return f.ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, from.Unix()/day, a.Evidence.Now.Unix()/day)
 }
 
 // nextStep is the command that would come next.

@@ -1,28 +1,40 @@
 package main
 
 import (
+	"encoding/csv"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const topDescription = `Shows which keys the candidate would newly deny most since its evidence began,
 on all instances; with --denied, which keys the authoritative denies most. Counts are
-at most ERROR too high. Keys are HMACs if the service has a secret.
+at most ERROR too high. Keys are HMACs if the service has a secret. Lists are kept by
+the day (UTC): --since counts from the day of that instant on.
 
 Examples:
   shadowlimit top tenant-writes
-  shadowlimit top tenant-writes --denied -o json`
+  shadowlimit top tenant-writes --since 2d
+  shadowlimit top tenant-writes --denied -o csv`
 
 func topCommand(io streams) *cli.Command {
 	return &cli.Command{
 		Name: "top", Usage: "show the keys that are hurt most", ArgsUsage: "POLICY", Description: topDescription,
-		Flags:  fleetFlags(&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"}),
-		Action: withFleet(func(c *cli.Context, f *fleet) error { return topAction(c, f, io.out) }),
+		Flags: []cli.Flag{
+			redisFlag(), nameFlag(),
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, json or csv"},
+			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
+			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},
+		},
+		Action: func(c *cli.Context) error { return topAction(c, io.out) },
 	}
 }
 
@@ -30,33 +42,95 @@ func topCommand(io streams) *cli.Command {
 type topReport struct {
 	Policy   string                `json:"policy"`
 	Keys     []divergence.KeyCount `json:"keys"`
-	Distinct int64                 `json:"distinct"`
+	Distinct int64                 `json:"distinct"` // since the evidence began
+	// Share is that of the first key, of all that was counted; nil without any.
+	Share *float64 `json:"share"`
 }
 
-func topAction(c *cli.Context, f *fleet, out io.Writer) error {
+func topAction(c *cli.Context, out io.Writer) error {
 	policy, err := onePolicy(c)
 	if err != nil {
 		return err
 	}
-	list, err := f.assess(c.Context, policy)
+	write := map[string]func(io.Writer, *topReport, string) error{"text": writeTopText, "json": writeTopJSON, "csv": writeTopCSV}[c.String("output")]
+	if write == nil {
+		return usagef("see: shadowlimit top --help", "-o %s: want text, json or csv", c.String("output"))
+	}
+	since, err := sinceOf(c.String("since"))
 	if err != nil {
 		return err
 	}
-	kind, what := divergence.KeysNewlyDenied, "newly denied"
-	if c.Bool("denied") {
-		kind, what = divergence.KeysDenied, "denied by the authoritative"
+	return onFleet(c, false, func(c *cli.Context, f *fleet) error {
+		list, err := f.assess(c.Context, policy)
+		if err != nil {
+			return err
+		}
+		kind, what := divergence.KeysNewlyDenied, "newly denied"
+		if c.Bool("denied") {
+			kind, what = divergence.KeysDenied, "denied by the authoritative"
+		}
+		report, err := f.top(c, &list[0], kind, since)
+		if err != nil {
+			return err
+		}
+		return write(out, report, what)
+	})
+}
+
+// top gathers the frequent keys of a kind.
+func (f *fleet) top(c *cli.Context, a *promotion.Assessment, kind divergence.KeyKind, since func(now time.Time) time.Time) (*topReport, error) {
+	from := a.State.Since
+	if since != nil && since(a.Evidence.Now).After(from) {
+		from = since(a.Evidence.Now)
 	}
-	report := topReport{Policy: policy, Distinct: list[0].Evidence.History.Distinct[kind]}
-	if report.Keys, err = f.topKeys(c.Context, &list[0], kind); err != nil {
-		return err
+	report := &topReport{Policy: a.Spec.Policy, Distinct: a.Evidence.History.Distinct[kind]}
+	var err error
+	if report.Keys, err = f.topKeys(c.Context, a, kind, from); err != nil || len(report.Keys) == 0 {
+		return report, err
 	}
-	if f.json {
-		return writeJSON(out, report)
+	total := a.Evidence.History.Total()
+	of := map[divergence.KeyKind]int64{divergence.KeysNewlyDenied: total[divergence.NewlyDenied], divergence.KeysDenied: total.AuthoritativeDenies()}[kind]
+	if since == nil && of > 0 {
+		share := float64(report.Keys[0].Count) / float64(of)
+		report.Share = &share
 	}
-	fmt.Fprintf(out, "%s %s\n", divergence.Counted(report.Distinct, "key"), what)
+	return report, nil
+}
+
+// sinceOf reads how far back to look: a duration, or a day; nil for all.
+func sinceOf(text string) (func(now time.Time) time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return func(time.Time) time.Time { return day }, nil
+	}
+	back, err := algorithms.ParseWindow(text)
+	if err != nil || back <= 0 {
+		return nil, usagef("such as 12h, 2d or 2026-11-20", "--since %s: want a duration or a day", text)
+	}
+	return func(now time.Time) time.Time { return now.Add(-back) }, nil
+}
+
+func writeTopJSON(out io.Writer, r *topReport, _ string) error { return writeJSON(out, r) }
+
+func writeTopCSV(out io.Writer, r *topReport, _ string) error {
+	w := csv.NewWriter(out)
+	rows := [][]string{{"key", "count", "error"}}
+	for _, k := range r.Keys {
+		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Count, 10), strconv.FormatInt(k.Error, 10)})
+	}
+	return w.WriteAll(rows)
+}
+
+func writeTopText(out io.Writer, r *topReport, what string) error {
+	fmt.Fprintf(out, "%s %s since the evidence began\n", divergence.Counted(r.Distinct, "key"), what)
+	if r.Share != nil {
+		fmt.Fprintf(out, "the first has %s of it\n", divergence.Percent(*r.Share))
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "count\terror\t  key")
-	for _, k := range report.Keys {
+	for _, k := range r.Keys {
 		fmt.Fprintf(table, "%s\t%s\t  %s\n", divergence.Grouped(k.Count), divergence.Grouped(k.Error), divergence.Printable(k.Key))
 	}
 	return table.Flush()

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+func TestTop(t *testing.T) {
+	_, h := service(t)
+	for user, n := range map[string]int{"alice": 2, "bob,\"x\"": 3, "carol": 5} {
+		for range n {
+			h.Decide(t.Context(), &policies.Request{User: user})
+		}
+	}
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args   []string
+		status int
+		want   []string // in this order
+	}{
+		{[]string{"top", "writes"}, 0, []string{"3 keys newly denied", "33.3 % of it", "alice"}},
+		{[]string{"top", "writes", "--denied"}, 0, []string{"2 keys denied by the authoritative", "75 % of it", "3", "carol", "1", `bob`}},
+		{[]string{"top", "writes", "--denied", "-o", "csv"}, 0, []string{"key,count,error\ncarol,3,0\n\"bob,\"\"x\"\"\",1,0\n"}},
+		{[]string{"top", "writes", "--since", "2d", "-o", "json"}, 0, []string{`"policy": "writes"`, `"key": "alice"`, `"distinct": 3`, `"share": null`}},
+		{[]string{"top", "writes", "--since", "2999-01-01"}, 0, []string{"count  error"}},
+		{[]string{"top", "writes", "--since", "soon"}, 2, []string{"--since soon: want a duration or a day"}},
+		{[]string{"top", "writes", "-o", "xml"}, 2, []string{"want text, json or csv"}},
+		{[]string{"top", "nothing"}, 1, []string{"nothing"}},
+		{[]string{"status", "-o", "csv"}, 2, []string{"want text or json"}},
+	}
+	for _, tt := range tests {
+		status, out, talk := shell(t, "", tt.args...)
+		rest := out + talk
+		for _, part := range tt.want {
+			_, after, found := strings.Cut(rest, part)
+			if rest = after; !found {
+				t.Errorf("%v: no %q in\n%s%s", tt.args, part, out, talk)
+				break
+			}
+		}
+		if status != tt.status {
+			t.Errorf("%v: status %d", tt.args, status)
+		}
+	}
+	if _, out, _ := shell(t, "", "top", "writes", "--since", "2999-01-01"); strings.Contains(out, "alice") {
+		t.Errorf("keys of before: %s", out)
+	}
+}
