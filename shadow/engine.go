@@ -196,10 +196,12 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected div
 	if e.clock != nil {
 		c.At = e.clock()
 	}
-	e.assign(&c, &h)
-	s.charges = append(s.charges, c)
+	charged := c
+	e.assign(&charged, &h)
+	s.charges = append(s.charges, charged)
 	s.observed = append(s.observed, [2]algorithms.Observation{})
 	s.hits = append(s.hits, h)
+	e.addCopy(s, m, c, h.hash)
 }
 
 // assign says which store judges a charge in the request, and takes the side off it
@@ -212,7 +214,7 @@ func (e *engine) assign(c *algorithms.Charge, h *hit) {
 	switch {
 	case h.lead == nil && behind != nil && !behind.remote():
 		h.lead = behind
-	case h.lead == nil, behind != h.lead:
+	case h.lead == nil, behind != h.lead, h.behind:
 		c.Sides[follower].Algorithm = nil
 	case c.Sides[follower].Present() && behind.lonely():
 		h.alone = true
@@ -237,7 +239,9 @@ func (e *engine) judge(ctx context.Context, s *scratch) Decision {
 	e.evaluate(whole, s)
 	decision := unlimited()
 	for i := range s.charges {
-		decision.join(e.settle(ctx, &s.charges[i], &s.hits[i], &s.observed[i]))
+		if d := e.settle(ctx, &s.charges[i], &s.hits[i], &s.observed[i]); s.hits[i].of == nil {
+			decision.join(d)
+		}
 	}
 	return decision
 }

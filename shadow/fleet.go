@@ -324,7 +324,10 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 	}
 	m.recorder.Commit(snapshot, now)
 	m.flushed.Store(now.UnixMicro())
-	return nil
+	if m.copy == nil {
+		return nil
+	}
+	return f.flushOne(ctx, m.copy, now)
 }
 
 // assess judges all policies, moves those that are automatic, and keeps what it

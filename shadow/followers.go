@@ -163,7 +163,7 @@ func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 func (f *followers) judge(jobs []followed) {
 	for len(jobs) > 0 {
 		n := 1
-		for n < len(jobs) && jobs[n].role() == jobs[0].role() && jobs[0].hit.limiters[jobs[0].role()] == nil {
+		for n < len(jobs) && jobs[n].role() == jobs[0].role() && jobs[n].hit.migration == jobs[0].hit.migration && jobs[0].hit.limiters[jobs[0].role()] == nil {
 			n++
 		}
 		f.ask(jobs[:n])

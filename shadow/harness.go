@@ -198,7 +198,9 @@ func (h *Harness) migrationOf(p *policies.Policy) (*migration, error) {
 		m.spec.Candidate = c.String()
 	}
 	m.shape()
-	m.onFailure, m.candidate, m.observer = p.OnStoreFailure, m.spec.Candidate != "", h.observer
+	m.candidate = p.Sides[algorithms.Candidate] != nil
+	m.spec.Noise = m.copies()
+	m.onFailure, m.observer = p.OnStoreFailure, h.observer
 	return m, nil
 }
 

@@ -138,6 +138,11 @@ var policyMetrics = []family[reading]{
 			send(*a.Gate.Coverage)
 		}
 	})},
+	{"noise_ratio", "How often the authoritative differs from a copy of itself, on a sample of keys; absent where that is not measured.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+		if a.Gate.Noise != nil {
+			send(*a.Gate.Noise)
+		}
+	})},
 	{"instances", "Instances that are live, and those that fell silent of late.", gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
 		send(float64(len(a.Live)), "live")
 		send(float64(len(a.Silent)), "silent")

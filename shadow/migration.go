@@ -26,6 +26,8 @@ type migration struct {
 	onFailure string
 	observer  func(Comparison)
 	revised   atomic.Bool // the epoch is announced, but not with this spec
+	of        *migration  // whose noise floor this one measures, nil if none
+	behind    bool        // the side that is not enforced follows, wherever it is
 	*track
 }
 
@@ -36,7 +38,8 @@ type track struct {
 	followers *followers  // nil if both sides are judged together
 	breakers  [2]*breaker // of limiters of the user's own, where they are not the enforced authoritative
 	calls     chan struct{}
-	begun     bool // the epoch was announced; guarded by fleet.polling
+	copy      *migration // measures the noise floor; nil if there is none to measure
+	begun     bool       // the epoch was announced; guarded by fleet.polling
 
 	state      atomic.Pointer[promotion.State] // applied
 	heard      atomic.Int64                    // when the store was last heard of, ns of this clock
@@ -82,6 +85,9 @@ func (m *migration) begin(e *engine, secret []byte) {
 	if m.candidate && (m.stores[0] == nil || m.stores[0] != m.stores[1]) {
 		m.followers = newFollowers()
 	}
+	if m.copies() {
+		m.copy = copyOf(m, secret)
+	}
 }
 
 // shape finds out how the sides forget.
@@ -113,6 +119,9 @@ func (t *track) complainOnce(when *atomic.Int64, message string, attrs ...any) {
 // id names the migration's evidence in the ledger. What an instance of another
 // epoch sees is nobody's.
 func (m *migration) id() divergence.ID {
+	if m.of != nil {
+		return promotion.NoiseID(m.of.id())
+	}
 	s := *m.state.Load()
 	s.Epoch = m.spec.Epoch
 	return s.LedgerID(m.spec.Policy)
@@ -153,5 +162,8 @@ func (m *migration) apply(s promotion.State) {
 	}
 	if !s.Since.Equal(before.Since) {
 		m.recorder.Restart()
+		if m.copy != nil {
+			m.copy.recorder.Restart()
+		}
 	}
 }

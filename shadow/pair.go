@@ -97,6 +97,7 @@ func NewPair(cfg PairConfig) (*Pair, error) {
 		}
 	}
 	p.migration.shape()
+	p.migration.spec.Noise = p.migration.copies()
 	p.migration.observer = cfg.Observer
 	p.migration.begin(p.engine, cfg.Secret)
 	p.start(&plan{migrations: []*migration{p.migration}})

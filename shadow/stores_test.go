@@ -114,6 +114,51 @@ func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 	}
 }
 
+// Where sides are apart the authoritative is compared with a copy of itself, on keys
+// of a sample, in records of their own.
+func TestNoiseFloor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text     string
+		measured bool
+	}{
+		"in one store":            {file, false},
+		"in two stores":           {moving, true},
+		"a foreign candidate":     {strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1), true},
+		"a foreign authoritative": {strings.Replace(file, "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "{ limiter: mine }", 1), false},
+	} {
+		first := miniredis.RunT(t)
+		client := redisAt(t, first.Addr())
+		h := open(t, tt.text, shadow.Config{
+			Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, miniredis.RunT(t).Addr())},
+			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
+		})
+		sampled := 0
+		for n := range 400 {
+			user := fmt.Sprint("user-", n)
+			if promotion.Hash("test", policy, user)/10_000%100 < 2 {
+				sampled++
+			}
+			for range 3 {
+				ask(t, h, user)
+			}
+		}
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		a := assess(t, client)
+		want := int64(0)
+		if tt.measured {
+			want = 3 * int64(sampled)
+		}
+		if noise := a.Evidence.Noise; noise.Comparisons() != want || want == 0 != (a.Gate.Noise == nil) || want > 0 && *a.Gate.Noise != 0 {
+			t.Errorf("%s: noise %v of %d keys, gate %v, want %d comparisons without a difference", name, noise, sampled, a.Gate.Noise, want)
+		}
+		if got := a.Evidence.History.Total(); got.Comparisons()+got.Uncompared() != 1200 {
+			t.Errorf("%s: the policy itself has %v", name, got)
+		}
+	}
+}
+
 func TestSampledPolicyStaysInShadow(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client})

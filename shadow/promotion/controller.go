@@ -42,6 +42,7 @@ type reader struct {
 	epoch string
 	since time.Time
 	*divergence.Reader
+	noise *divergence.Reader
 }
 
 // NewController returns a controller that acts under a name.
@@ -88,7 +89,8 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 	a := Assessment{Spec: spec, State: state}
 	r := c.readers[spec.Policy]
 	if r == nil || r.epoch != state.Epoch || !r.since.Equal(state.Since) {
-		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, state.LedgerID(spec.Policy), state.Since)}
+		id := state.LedgerID(spec.Policy)
+		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, id, state.Since), divergence.NewReader(c.ledger, NoiseID(id), state.Since)}
 		c.readers[spec.Policy] = r
 	}
 	history, err := r.History(ctx, now)
@@ -97,6 +99,11 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),
 		Silent:     idsOf(a.Live, func(i Instance) bool { return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor }),
 		OtherEpoch: idsOf(a.Live, func(i Instance) bool { return i.Policies[spec.Policy].Epoch != state.Epoch }),
+	}
+	if spec.Noise && err == nil {
+		var noise divergence.History
+		noise, err = r.noise.History(ctx, now)
+		a.Evidence.Noise = noise.Total()
 	}
 	a.Gate = Assess(spec.Config, a.Evidence)
 	if err != nil {

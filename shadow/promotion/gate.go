@@ -32,6 +32,8 @@ type Evidence struct {
 	// not written what they saw, OtherEpoch those that compare something else.
 	Live               int
 	Silent, OtherEpoch []string
+	// Noise is how the authoritative compares with a copy of itself.
+	Noise divergence.Tally
 }
 
 // Gate is the verdict on a candidate, with what it rests on. Its JSON form is the
@@ -46,8 +48,11 @@ type Gate struct {
 	CleanHours  float64    `json:"clean_hours"`
 	// Coverage is the share of the last day's evaluations that could be compared; nil
 	// without any.
-	Coverage     *float64  `json:"coverage"`
-	Strikes      int       `json:"strikes"`
+	Coverage *float64 `json:"coverage"`
+	Strikes  int      `json:"strikes"`
+	// Noise is how often the authoritative differs from a copy of itself; nil where
+	// that is not measured.
+	Noise        *float64  `json:"noise"`
 	Divergence   RatioGate `json:"divergence"`
 	NewlyDenied  RatioGate `json:"newly_denied"`
 	NewlyAllowed RatioGate `json:"newly_allowed"`
@@ -102,6 +107,7 @@ func Assess(cfg Config, e Evidence) Gate {
 		covered := float64(last.Comparisons()) / float64(last.Comparisons()+last.Uncompared())
 		g.Coverage = &covered
 	}
+	g.Noise = divergence.OfComparisons.Value(e.Noise)
 	for _, s := range j.streams {
 		*g.Ratio(s.ratio) = s.gate(j.total)
 	}

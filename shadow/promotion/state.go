@@ -79,6 +79,12 @@ func (s State) LedgerID(policy string) divergence.ID {
 	return divergence.ID{Policy: policy, Epoch: s.Epoch + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
 }
 
+// NoiseID names the evidence of a policy's noise floor beside its own.
+func NoiseID(id divergence.ID) divergence.ID {
+	id.Policy += "~copy"
+	return id
+}
+
 // Describe writes the stage as people say it: canary 10 %, shadow (hold), and new
 // for the zero State.
 func (s State) Describe() string {

@@ -23,6 +23,8 @@ type Spec struct {
 	Authoritative string `json:"authoritative"` // as configured, for people
 	Candidate     string `json:"candidate"`
 	Config        Config `json:"config"`
+	// Noise says that instances measure the noise floor.
+	Noise bool `json:"noise,omitempty"`
 }
 
 // Instance is what an instance says of itself, again and again.

@@ -18,7 +18,11 @@ func (g *Gate) WriteText(w io.Writer) error {
 		part := g.Ratio(r)
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), divergence.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || g.Noise == nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "  noise floor: the authoritative differs from a copy of itself in %s of comparisons\n", divergence.Percent(*g.Noise))
+	return err
 }
 
 func scoreText(score float64) string {

@@ -57,6 +57,9 @@ func (j *judgement) missing() string {
 		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few to speak for the others%s", keys, cfg.MinDeniedKeys, j.eta())
 	case !covered(last):
 		return fmt.Sprintf("only %.2f %% of the last day's evaluations could be compared, %g %% are needed: look for errors and fallbacks", 100*float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared()), 100*leastCoverage)
+	case j.noisy():
+		part, whole := divergence.OfComparisons.Of(e.Noise)
+		return fmt.Sprintf("the authoritative differs from a copy of itself in %s of comparisons: what is measured is the way, not the candidate; look at the candidate's store, its delay and its errors", divergence.Percent(float64(part)/float64(whole)))
 	case j.unseen() != "":
 		return "every hour of the day must be seen, and not yet are (UTC) " + j.unseen() + j.eta()
 	case e.Live == 0:
@@ -67,6 +70,14 @@ func (j *judgement) missing() string {
 		return "instances compare something else, by another configuration: " + strings.Join(e.OtherEpoch, ", ")
 	}
 	return ""
+}
+
+// noisy reports whether the way that comparisons go makes a third of the differences
+// that the threshold allows.
+func (j *judgement) noisy() bool {
+	most := j.cfg.Divergence / 3
+	part, whole := divergence.OfComparisons.Of(j.evidence.Noise)
+	return whole >= leastDenominator(most) && float64(part) >= most*float64(whole)
 }
 
 // lastDay returns the tally of the last 24 hours.
