@@ -290,6 +290,10 @@ func (o *oracle) sufficient() bool {
 		}
 	}
 	_, denials := fraction(2, total)
+	noise, compared := fraction(0, o.e.Noise)
+	if compared >= needed(o.cfg.Divergence/3) && 3*float64(noise) >= o.cfg.Divergence*float64(compared) {
+		return false
+	}
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		enoughCovered(lastDay) && o.allHoursSeen() &&

@@ -133,9 +133,15 @@ func TestVerdicts(t *testing.T) {
 		{"equivalent, later", over(30 * 24 * h), pass, 0, "clean"},
 		{"nothing seen", with(over(72*h), func(e *promotion.Evidence) { e.History.Minutes = nil }), insufficient, 0, "nothing has been compared"},
 		{"no history at all", promotion.Evidence{Since: monday, Now: monday.Add(72 * h)}, insufficient, 0, "nothing has been compared"},
-		{"noise", with(over(72*h), func(e *promotion.Evidence) { e.Noise = divergence.Tally{divergence.AgreeAllow: 990, divergence.NewlyDenied: 10} }), insufficient, 0, "differs from a copy of itself in 1 %"},
-		{"little noise", with(over(72*h), func(e *promotion.Evidence) { e.Noise = divergence.Tally{divergence.AgreeAllow: 999, divergence.NewlyDenied: 1} }), pass, 0, "clean"},
-		{"too little to tell noise", with(over(72*h), func(e *promotion.Evidence) { e.Noise = divergence.Tally{divergence.AgreeAllow: 90, divergence.NewlyDenied: 10} }), pass, 0, "clean"},
+		{"noise", with(over(72*h), func(e *promotion.Evidence) {
+			e.Noise = divergence.Tally{divergence.AgreeAllow: 990, divergence.NewlyDenied: 10}
+		}), insufficient, 0, "differs from a copy of itself in 1 %"},
+		{"little noise", with(over(72*h), func(e *promotion.Evidence) {
+			e.Noise = divergence.Tally{divergence.AgreeAllow: 999, divergence.NewlyDenied: 1}
+		}), pass, 0, "clean"},
+		{"too little to tell noise", with(over(72*h), func(e *promotion.Evidence) {
+			e.Noise = divergence.Tally{divergence.AgreeAllow: 90, divergence.NewlyDenied: 10}
+		}), pass, 0, "clean"},
 		{"no denials", each(over(72*h), neverDenied), insufficient, 0, "denied 0 of the 200 requests"},
 		{"too few denials", with(each(over(72*h), neverDenied), func(e *promotion.Evidence) { e.History.Minutes[7].Tally[divergence.AgreeDeny] = 199 }), insufficient, 0, "denied 199 of the 200 requests"},
 		{"enough denials, in too few blocks", with(each(over(72*h), neverDenied), func(e *promotion.Evidence) { e.History.Minutes[7].Tally[divergence.AgreeDeny] = 200 }), wait, 0, "newly_allowed"},
