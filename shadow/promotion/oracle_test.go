@@ -291,7 +291,7 @@ func (o *oracle) sufficient() bool {
 	}
 	_, denials := fraction(2, total)
 	noise, compared := fraction(0, o.e.Noise)
-	if compared >= needed(o.cfg.Divergence/3) && 3*float64(noise) >= o.cfg.Divergence*float64(compared) {
+	if float64(compared) >= 15/o.cfg.Divergence && 3*float64(noise) >= o.cfg.Divergence*float64(compared) {
 		return false
 	}
 	return denials >= o.cfg.MinDenials &&
