@@ -152,9 +152,20 @@ func TestEmptiedRedisIsToldAgain(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redisAt(t, server.Addr())
 	h := open(t, file, shadow.Config{Redis: client})
-	server.FlushAll()
+	for range 2 { // before it is lost, and after
+		for range 3 {
+			ask(t, h, "alice")
+		}
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		server.FlushAll()
+	}
 	if err := h.Sync(ctx(t)); err != nil {
 		t.Fatal(err)
+	}
+	if n := assess(t, client).Evidence.History.Total().Comparisons(); n != 6 {
+		t.Errorf("of this hour's 6 comparisons %d are there again", n)
 	}
 	if a := assess(t, client); a.Spec.Policy != policy || a.State.Stage != promotion.Shadow || len(a.Live) != 1 {
 		t.Errorf("after the data was lost: %+v", a)
