@@ -1,0 +1,17 @@
+// Package dashboards has three Grafana dashboards of what a service exports:
+// "Migration overview" (is it safe to promote?), "Divergence drill-down" (who is
+// hurt, and why) and "Runtime and Redis" (does it run well?).
+//
+// They are classic JSON to be provisioned: fixed uids, no ids, no inputs; the data
+// source, jobs, instances, the service and its policies are variables. Package
+// generate writes them: change them there, then run go generate.
+package dashboards
+
+import "embed"
+
+//go:generate go run ./generate .
+
+// Files holds the dashboards, one JSON file each.
+//
+//go:embed *.json
+var Files embed.FS

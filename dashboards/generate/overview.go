@@ -1,0 +1,154 @@
+package main
+
+const (
+	overviewUID   = "shadowlimit-overview"
+	overviewTitle = "Shadowlimit / Migration overview"
+)
+
+// overview answers whether it is safe to promote.
+func overview() board {
+	return board{
+		name: "migration-overview", uid: overviewUID, title: overviewTitle,
+		what: "Is it safe to promote the candidate? Stage, the gate's verdict and what it rests on, and whom the candidate would hurt.",
+		rows: []row{
+			{"Now", 4, []panel{stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), redButton()}},
+			{"Evidence", 8, []panel{scores(), ratios()}},
+			{"Who would be hurt", 8, []panel{divergenceNow(), harmedKeys(), harmedShare(), noise()}},
+			{"Course", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
+		},
+	}
+}
+
+var stageNames = []string{"shadow", "canary", "promoted", "rolled_back"}
+
+func stageDisplays(p panel) panel {
+	return p.calls(1, display{Text: "shadow", Color: "blue"}, display{Text: "canary", Color: "orange"}, display{Text: "promoted", Color: "green"}, display{Text: "rolled back", Color: "red"})
+}
+
+// The worse verdict is the later one, so that it shows while instances differ.
+var verdictNames = []string{"pass", "wait", "insufficient_evidence", "fail"}
+
+func verdictDisplays(p panel) panel {
+	return p.calls(1, display{Text: "pass", Color: "green"}, display{Text: "wait", Color: "blue"}, display{Text: "insufficient evidence", Color: "orange"}, display{Text: "fail", Color: "red"})
+}
+
+func stageNow() panel {
+	return stageDisplays(stat(4, "Stage", "none",
+		"Who is enforced: in shadow and rolled back the authoritative, in canary the candidate for a share of the keys, promoted the candidate for all. While a step spreads, the later stage of two shows. Rolled back: see shadowlimit history POLICY for who and why, and resume once the candidate is mended.",
+		query{"{{policy}}", oneOf("stage", "stage", stageNames...), ""})).page("ShadowlimitRolledBack.md")
+}
+
+func verdictNow() panel {
+	return verdictDisplays(stat(5, "Gate's verdict", "none",
+		"Pass: the next step is safe as far as the evidence goes. Wait: good so far, not for long enough. Insufficient evidence: too few comparisons or denials. Fail: do not promote; the drill-down shows why. shadowlimit status says it in a sentence.",
+		query{"{{policy}}", oneOf("gate_verdict", "verdict", verdictNames...), ""}))
+}
+
+func canaryNow() panel {
+	return stat(3, "Keys on the candidate", "percentunit",
+		"Share of the keys for which the candidate is enforced. It moves by promote, rollback, or by itself in automatic mode.",
+		query{"{{policy}}", greatest("policy", series("canary_ratio")), ""}).colours(levels("blue"))
+}
+
+func cleanTime() panel {
+	return stat(4, "Clean time", "s",
+		"How long the candidate has had evidence without a bad block; 48 hours are asked for by default, and as much again for each strike. Time without comparisons does not count.",
+		query{"{{policy}}", greatest("policy", series("gate_clean_seconds")), ""}).colours(levels("orange", at(48*3600, "green")))
+}
+
+func strikes() panel {
+	return stat(2, "Strikes", "none",
+		"Bad blocks of evidence that do not overlap. Each one lengthens the clean time that is asked for; with three the verdict is fail. Look at the drill-down for when and why.",
+		query{"{{policy}}", greatest("policy", series("gate_strikes")), ""}).colours(levels("green", at(1, "orange"), at(3, "red")))
+}
+
+func coverage() panel {
+	return stat(3, "Coverage", "percentunit",
+		"Share of the last day's evaluations that could be compared. Hours under 99.9 % are no evidence: see what was skipped in the drill-down.",
+		query{"{{policy}}", greatest("policy", series("gate_coverage_ratio")), ""}).
+		colours(levels("red", at(0.99, "orange"), at(0.999, "green"))).otherwise("no traffic")
+}
+
+func redButton() panel {
+	return stat(3, "Red button", "none",
+		"Instances on which the red button is pressed: they enforce the authoritative whatever the stage. Release it when the reason is gone.",
+		query{"pressed", "sum(" + service("red_button_pressed") + ")", ""}).colours(levels("green", at(1, "red"))).page("ShadowlimitRedButtonPressed.md")
+}
+
+func scores() panel {
+	return lines(12, "Scores of the evidence", "none",
+		"How strongly the evidence says that a ratio is below its threshold. All three must reach 20, which is a 1 in 20 risk of being wrong however often one looks. A score that falls has met bad blocks; one that stays needs more traffic.",
+		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_score")), ""},
+		query{"enough", "vector(20)", ""}).logarithmic().dashed("enough").coloured("enough", "green")
+}
+
+func ratios() panel {
+	return lines(12, "Ratios and their thresholds", "percentunit",
+		"What part of all comparisons differs, what part of what the authoritative allows is newly denied, what part of what it denies is newly allowed, since the evidence began; dashed, what is tolerated. A ratio over its threshold will not pass: change the candidate, or declare the difference as expected.",
+		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_ratio")), ""},
+		query{"{{policy}} {{ratio}} threshold", greatest("policy, ratio", series("gate_threshold")), ""}).dashed("threshold").from(0)
+}
+
+// sumOf is how often some outcomes come about.
+func sumOf(outcomes string) string {
+	return perSecond("policy", series("comparisons_total", `outcome=~"`+outcomes+`"`))
+}
+
+const (
+	// Denominators, as the gate has them.
+	allowed  = "agree_allow|newly_denied|expected_newly_denied"
+	denied   = "agree_deny|newly_allowed|expected_newly_allowed"
+	compared = allowed + "|" + denied + "|candidate_error"
+)
+
+func divergenceNow() panel {
+	return lines(9, "Divergence now", "percentunit",
+		"The ratios of the traffic of the moment. Newly denied hurts clients, newly allowed takes protection away. In shadow neither hurts anybody yet; enforced, newly denied is what clients see: roll back if it is not meant.",
+		query{"{{policy}} newly denied", share(sumOf("newly_denied"), sumOf(allowed)), ""},
+		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).from(0).page("ShadowlimitNewlyDenied.md")
+}
+
+func harmedKeys() panel {
+	return stat(5, "Keys that differ", "none",
+		"Distinct keys since the evidence began, on all instances, that the candidate denied or allowed where the authoritative did not. shadowlimit top POLICY names them. A few keys with most of the harm are to be talked to.",
+		query{"{{policy}} {{kind}}", greatest("policy, kind", series("keys", `kind=~"newly_denied|newly_allowed"`)), ""}).
+		colours(levels("green", at(1, "orange")))
+}
+
+func harmedShare() panel {
+	return stat(5, "Keys harmed, of all seen", "percentunit",
+		"Share of all keys seen that would have been denied at least once although the authoritative allowed them, about 1 % exact.",
+		query{"{{policy}}", share(greatest("policy", series("keys", `kind="newly_denied"`)), greatest("policy", series("keys", `kind="seen"`))), ""}).
+		colours(levels("green", at(0.001, "orange"), at(0.01, "red"))).otherwise("no keys yet")
+}
+
+func noise() panel {
+	return lines(5, "Noise floor", "percentunit",
+		"How often the authoritative differs from a copy of itself on a sample of keys: what no candidate can be better than. Where it comes near the thresholds nothing can be learned; two stores or clocks are the usual reason. Empty while not measured.",
+		query{"{{policy}}", greatest("policy", series("noise_ratio")), ""}).from(0).otherwise("not measured").page("ShadowlimitNoiseFloorHigh.md")
+}
+
+func stageOverTime() panel {
+	return stageDisplays(timeline(6, "Stage over time",
+		"The stage that instances have applied. Two stages in quick succession are a step that was taken back: see shadowlimit history POLICY.",
+		query{"{{policy}}", oneOf("stage", "stage", stageNames...), ""}))
+}
+
+func verdictOverTime() panel {
+	return verdictDisplays(timeline(6, "Verdict over time",
+		"What the gate said. A verdict that goes to and fro has evidence near a threshold, or hours without enough of it.",
+		query{"{{policy}}", oneOf("gate_verdict", "verdict", verdictNames...), ""})).page("ShadowlimitStageStuck.md")
+}
+
+func instances() panel {
+	return lines(6, "Instances", "none",
+		"Instances of the service that are there, and those that have fallen silent without a goodbye. Steps forward wait for silent ones: find out whether they still take traffic.",
+		query{"{{policy}} {{state}}", greatest("policy, state", series("instances")), ""}).from(0).coloured("silent", "red").page("ShadowlimitInstanceSilent.md")
+}
+
+func failuresNow() panel {
+	return lines(6, "Candidate's errors, and holds", "ops",
+		"Errors of the candidate per second, which count as divergence; and 1 while a policy is on hold, which stops steps forward until resume. See runtime and Redis for the stores.",
+		query{"{{policy}} errors", perSecond("policy", series("comparisons_total", `outcome="candidate_error"`)), ""},
+		query{"{{policy}} on hold", greatest("policy", series("hold")), ""}).from(0).page("ShadowlimitCandidateErrors.md")
+}

@@ -1,0 +1,185 @@
+package dashboards_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+const file = `
+version: 1
+name: test
+policies:
+  - name: per-user
+    key: request.user
+    authoritative: { algorithm: fixed_window, limit: 2, window: 1h }
+    candidate: { algorithm: gcra, limit: 1, window: 1h }
+`
+
+// known are the values of the labels of each metric; nil values are not known.
+type known map[string]map[string][]string
+
+// exported is what a harness whose one policy has been asked exports.
+func exported(t *testing.T) known {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{miniredis.RunT(t).Addr()}}, 0))
+	t.Cleanup(func() { client.Close() })
+	h, err := shadow.New(shadow.Config{File: path, Redis: client, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close(context.Background()) })
+	for range 4 {
+		h.Decide(t.Context(), &policies.Request{User: "ann"})
+	}
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(h); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := described(h)
+	for _, f := range families {
+		all.add(f)
+	}
+	return all
+}
+
+// described are the metrics that a collector says it may have: some have no series
+// until there is something to tell.
+func described(c prometheus.Collector) known {
+	descs := make(chan *prometheus.Desc, 100)
+	go func() {
+		c.Describe(descs)
+		close(descs)
+	}()
+	all := known{}
+	text := regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}`)
+	for d := range descs {
+		found := text.FindStringSubmatch(d.String())
+		labels := map[string][]string{}
+		for _, l := range regexp.MustCompile(`\w+`).FindAllString(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(found[2], "")+","+found[3], -1) {
+			labels[l] = nil
+		}
+		all[found[1]] = labels
+	}
+	return all
+}
+
+func (k known) add(f *dto.MetricFamily) {
+	labels := map[string][]string{}
+	for _, m := range f.Metric {
+		for _, l := range m.Label {
+			if !slices.Contains(labels[l.GetName()], l.GetValue()) {
+				labels[l.GetName()] = append(labels[l.GetName()], l.GetValue())
+			}
+		}
+	}
+	k[f.GetName()] = labels
+	if f.GetType() == dto.MetricType_HISTOGRAM {
+		k[f.GetName()+"_sum"], k[f.GetName()+"_count"] = labels, labels
+		k[f.GetName()+"_bucket"] = map[string][]string{"le": nil}
+		for name, values := range labels {
+			k[f.GetName()+"_bucket"][name] = values
+		}
+		delete(k, f.GetName())
+	}
+}
+
+var (
+	selector = regexp.MustCompile(`(\w+)\{([^{}]*)\}`)
+	matching = regexp.MustCompile(`(\w+)(=~|!~|!=|=)"([^"]*)"`)
+	grouping = regexp.MustCompile(`by \(([^)]*)\)`)
+	legend   = regexp.MustCompile(`\{\{(\w+)\}\}`)
+)
+
+// TestQueriesAskForWhatIsExported holds every metric, label and label value that
+// is named in a board to what a service exports.
+func TestQueriesAskForWhatIsExported(t *testing.T) {
+	all := exported(t)
+	asked := map[string]bool{}
+	check := func(where, text string) {
+		for _, s := range selector.FindAllStringSubmatch(text, -1) {
+			metric := s[1]
+			asked[metric] = true
+			labels, found := all[metric]
+			if metric == "ALERTS" { // of the alerts, not of the service
+				continue
+			}
+			if !found {
+				t.Errorf("%s: nobody exports %s", where, metric)
+				continue
+			}
+			for _, m := range matching.FindAllStringSubmatch(s[2], -1) {
+				values, found := labels[m[1]]
+				if m[1] == "job" || m[1] == "instance" { // Prometheus's own
+					continue
+				}
+				if !found {
+					t.Errorf("%s: %s has no label %s", where, metric, m[1])
+				}
+				for _, v := range strings.Split(m[3], "|") {
+					if values != nil && !strings.Contains(v, "$") && !slices.Contains(values, v) {
+						t.Errorf("%s: no %s has %s=%q, only %q", where, metric, m[1], v, values)
+					}
+				}
+			}
+			for _, by := range grouping.FindAllStringSubmatch(text, -1) {
+				for _, label := range strings.Split(by[1], ", ") {
+					if _, found := labels[label]; !found && label != "instance" {
+						t.Errorf("%s: %s is grouped by %s, which it has not", where, metric, label)
+					}
+				}
+			}
+		}
+	}
+	for _, b := range boards(t) {
+		b.eachQuery(func(where string, q target) {
+			check(b.file+": "+where, q.Expr)
+			if strings.Count(q.Expr, "shadowlimit_") != len(selector.FindAllString(q.Expr, -1)) && !strings.HasPrefix(q.Expr, "ALERTS") {
+				t.Errorf("%s: %s: a metric without matchers in %s", b.file, where, q.Expr)
+			}
+			for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
+				if !strings.Contains(strings.Join(grouping.FindAllString(q.Expr, -1), " "), l[1]) {
+					t.Errorf("%s: %s: the legend's %s is not in the answer of %s", b.file, where, l[1], q.Expr)
+				}
+			}
+		})
+		for _, v := range b.Templating.List {
+			query := strings.Replace(labelValues(v), "build_info,", "build_info{},", 1)
+			check(b.file+": variable "+v.Name, query)
+			if v.Type == "query" && !selector.MatchString(query) {
+				t.Errorf("%s: variable %s is not understood: %s", b.file, v.Name, query)
+			}
+		}
+	}
+	for metric := range all {
+		base := strings.TrimSuffix(strings.TrimSuffix(metric, "_count"), "_sum")
+		if !asked[metric] && !asked[base+"_bucket"] {
+			t.Errorf("no board shows %s", metric)
+		}
+	}
+}
