@@ -99,6 +99,7 @@ func commands(io streams) []*cli.Command {
 		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
 		statusCommand(io), topCommand(io), historyCommand(io),
 		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
+		dashboardsCommand(io),
 	}
 }
 
