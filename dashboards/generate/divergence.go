@@ -13,7 +13,7 @@ func divergence() board {
 		rows: []row{
 			{"Outcomes", 9, []panel{outcomes(), directions(), expected(), keysByKind()}},
 			{"Causes", 9, []panel{causes("newly_denied", "Why newly denied"), causes("newly_allowed", "Why newly allowed")}},
-			{"By how much", 9, []panel{remaining(), remainingMap(), retryAfter()}},
+			{"By how much", 9, []panel{remaining(), remainingMap(), retryAfter(), retryAfterMap()}},
 			{"What could not be compared", 8, []panel{skipped(), errors(), latency()}},
 		},
 	}
@@ -50,28 +50,40 @@ func causes(direction, title string) panel {
 		query{"{{policy}} {{cause}}", perSecond("policy, cause", series("divergence_causes_total", `direction="`+direction+`"`)), ""}).stacked().from(0)
 }
 
-func remaining() panel {
-	q := func(q float64, legend string) query {
-		return query{"{{policy}} " + legend, quantile(q, "policy", "remaining_difference"), ""}
+// sides are the shares of a difference that are below and above 0. Percentiles would
+// show a difference of 0 as half a unit, for they guess where in a bucket it is.
+// Prometheus 3 writes the bounds of buckets as 0.0.
+func sides(metric, below, above string) []query {
+	whole := perSecond("policy", series(metric+"_count"))
+	upTo := func(bound string) string { return perSecond("policy", series(metric+"_bucket", `le=~"`+bound+`"`)) }
+	return []query{
+		{"{{policy}} " + below, share(upTo("-1|-1.0"), whole), ""},
+		{"{{policy}} " + above, "1 - " + share(upTo("0|0.0"), whole), ""},
 	}
-	return lines(8, "Difference of remaining", "none",
-		"The candidate's remaining minus the authoritative's. Above 0 the candidate is the looser one, below 0 the stricter: the divergence of tomorrow, before anybody is denied. Read from buckets, so coarse.",
-		q(0.05, "p5"), q(0.5, "median"), q(0.95, "p95"))
+}
+
+func remaining() panel {
+	return lines(6, "Who leaves less", "percentunit",
+		"How often the candidate leaves at least one request less than the authoritative, and how often more: the divergence of tomorrow, before anybody is denied.",
+		sides("remaining_difference", "candidate stricter", "candidate looser")...).from(0)
 }
 
 func remainingMap() panel {
-	return heatmap(8, "Difference of remaining, all of it", "none",
-		"How often each difference of remaining came about. Two bands are two kinds of clients, or two limits.",
+	return heatmap(6, "Difference of remaining", "none",
+		"The candidate's remaining minus the authoritative's, by bucket. Two bands are two kinds of clients, or two limits.",
 		query{expr: perSecond("le", series("remaining_difference_bucket"))})
 }
 
 func retryAfter() panel {
-	q := func(q float64, legend string) query {
-		return query{"{{policy}} " + legend, quantile(q, "policy", "retry_after_difference_seconds"), ""}
-	}
-	return lines(8, "Difference of retry_after", "s",
-		"The candidate's retry_after minus the authoritative's, where both deny. Above 0 clients would wait longer. Empty while the two have not denied the same request.",
-		q(0.05, "p5"), q(0.5, "median"), q(0.95, "p95"))
+	return lines(6, "Who has to wait longer", "percentunit",
+		"Where both deny: how often the candidate asks for a wait that is at least a second shorter, and how often for a longer one. Clients that heed Retry-After feel it once the candidate is enforced. Empty while the two have not denied the same request.",
+		sides("retry_after_difference_seconds", "shorter", "longer")...).from(0)
+}
+
+func retryAfterMap() panel {
+	return heatmap(6, "Difference of retry_after", "s",
+		"The candidate's retry_after minus the authoritative's, by bucket. A band far from 0 is another window.",
+		query{expr: perSecond("le", series("retry_after_difference_seconds_bucket"))})
 }
 
 func skipped() panel {

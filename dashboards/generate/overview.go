@@ -11,9 +11,9 @@ func overview() board {
 		name: "migration-overview", uid: overviewUID, title: overviewTitle,
 		what: "Is it safe to promote the candidate? Stage, the gate's verdict and what it rests on, and whom the candidate would hurt.",
 		rows: []row{
-			{"Now", 4, []panel{stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), redButton()}},
-			{"Evidence", 8, []panel{scores(), ratios()}},
-			{"Who would be hurt", 8, []panel{divergenceNow(), harmedKeys(), harmedShare(), noise()}},
+			{"Now", 4, []panel{stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton()}},
+			{"Evidence", 8, []panel{scores(), ratiosOfTolerated(), ratios()}},
+			{"Who would be hurt", 8, []panel{divergenceNow(), harmedKeys(), harmedShare()}},
 			{"Course", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
 		},
 	}
@@ -39,7 +39,7 @@ func stageNow() panel {
 }
 
 func verdictNow() panel {
-	return verdictDisplays(stat(5, "Gate's verdict", "none",
+	return verdictDisplays(stat(4, "Gate's verdict", "none",
 		"Pass: the next step is safe as far as the evidence goes. Wait: good so far, not for long enough. Insufficient evidence: too few comparisons or denials. Fail: do not promote; the drill-down shows why. shadowlimit status says it in a sentence.",
 		query{"{{policy}}", oneOf("gate_verdict", "verdict", verdictNames...), ""}))
 }
@@ -51,7 +51,7 @@ func canaryNow() panel {
 }
 
 func cleanTime() panel {
-	return stat(4, "Clean time", "s",
+	return stat(3, "Clean time", "s",
 		"How long the candidate has had evidence without a bad block; 48 hours are asked for by default, and as much again for each strike. Time without comparisons does not count.",
 		query{"{{policy}}", greatest("policy", series("gate_clean_seconds")), ""}).colours(levels("orange", at(48*3600, "green")))
 }
@@ -69,6 +69,13 @@ func coverage() panel {
 		colours(levels("red", at(0.99, "orange"), at(0.999, "green"))).otherwise("no traffic")
 }
 
+func onHold() panel {
+	return stat(2, "Hold", "none",
+		"On hold nothing moves the policy forward. By pause, or by a guard that has seen too much: shadowlimit history POLICY says which. End it with resume.",
+		query{"{{policy}}", greatest("policy", series("hold")), ""}).
+		calls(0, display{Text: "none", Color: "green"}, display{Text: "on hold", Color: "orange"})
+}
+
 func redButton() panel {
 	return stat(3, "Red button", "none",
 		"Instances on which the red button is pressed: they enforce the authoritative whatever the stage. Release it when the reason is gone.",
@@ -76,17 +83,23 @@ func redButton() panel {
 }
 
 func scores() panel {
-	return lines(12, "Scores of the evidence", "none",
-		"How strongly the evidence says that a ratio is below its threshold. All three must reach 20, which is a 1 in 20 risk of being wrong however often one looks. A score that falls has met bad blocks; one that stays needs more traffic.",
-		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_score")), ""},
+	return lines(9, "Scores of the evidence", "none",
+		"How strongly the evidence says that a ratio is below its threshold, drawn up to 1,000. All three must reach 20, which is a 1 in 20 risk of being wrong however often one looks. A score that falls has met bad blocks; one that stays needs more traffic.",
+		query{"{{policy}} {{ratio}}", "clamp_max(" + greatest("policy, ratio", series("gate_score")) + ", 1000)", ""},
 		query{"enough", "vector(20)", ""}).logarithmic().dashed("enough").coloured("enough", "green")
 }
 
+func ratiosOfTolerated() panel {
+	return lines(9, "Ratios, of what is tolerated", "percentunit",
+		"How much of its threshold each ratio has used up, over all the evidence. Over 100 % it will not pass: change the candidate, or declare the difference as expected in the policy file.",
+		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_ratio")) + " / " + greatest("policy, ratio", series("gate_threshold")), ""},
+		query{"threshold", "vector(1)", ""}).dashed("threshold").coloured("threshold", "red").from(0)
+}
+
 func ratios() panel {
-	return lines(12, "Ratios and their thresholds", "percentunit",
-		"What part of all comparisons differs, what part of what the authoritative allows is newly denied, what part of what it denies is newly allowed, since the evidence began; dashed, what is tolerated. A ratio over its threshold will not pass: change the candidate, or declare the difference as expected.",
-		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_ratio")), ""},
-		query{"{{policy}} {{ratio}} threshold", greatest("policy, ratio", series("gate_threshold")), ""}).dashed("threshold").from(0)
+	return stat(6, "Ratios", "percentunit",
+		"What part of all comparisons differs, what part of what the authoritative allows is newly denied, and what part of what it denies is newly allowed, since the evidence began. The thresholds are 2 %, 2 % and 50 % unless the policy file says otherwise.",
+		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_ratio")), ""}).colours(levels("blue")).otherwise("nothing compared yet")
 }
 
 // sumOf is how often some outcomes come about.
@@ -102,30 +115,25 @@ const (
 )
 
 func divergenceNow() panel {
-	return lines(9, "Divergence now", "percentunit",
+	return lines(12, "Divergence now", "percentunit",
 		"The ratios of the traffic of the moment. Newly denied hurts clients, newly allowed takes protection away. In shadow neither hurts anybody yet; enforced, newly denied is what clients see: roll back if it is not meant.",
 		query{"{{policy}} newly denied", share(sumOf("newly_denied"), sumOf(allowed)), ""},
-		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).from(0).page("ShadowlimitNewlyDenied.md")
+		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).
+		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").page("ShadowlimitNewlyDenied.md")
 }
 
 func harmedKeys() panel {
-	return stat(5, "Keys that differ", "none",
+	return stat(6, "Keys that differ", "none",
 		"Distinct keys since the evidence began, on all instances, that the candidate denied or allowed where the authoritative did not. shadowlimit top POLICY names them. A few keys with most of the harm are to be talked to.",
 		query{"{{policy}} {{kind}}", greatest("policy, kind", series("keys", `kind=~"newly_denied|newly_allowed"`)), ""}).
 		colours(levels("green", at(1, "orange")))
 }
 
 func harmedShare() panel {
-	return stat(5, "Keys harmed, of all seen", "percentunit",
+	return stat(6, "Keys harmed, of all seen", "percentunit",
 		"Share of all keys seen that would have been denied at least once although the authoritative allowed them, about 1 % exact.",
 		query{"{{policy}}", share(greatest("policy", series("keys", `kind="newly_denied"`)), greatest("policy", series("keys", `kind="seen"`))), ""}).
 		colours(levels("green", at(0.001, "orange"), at(0.01, "red"))).otherwise("no keys yet")
-}
-
-func noise() panel {
-	return lines(5, "Noise floor", "percentunit",
-		"How often the authoritative differs from a copy of itself on a sample of keys: what no candidate can be better than. Where it comes near the thresholds nothing can be learned; two stores or clocks are the usual reason. Empty while not measured.",
-		query{"{{policy}}", greatest("policy", series("noise_ratio")), ""}).from(0).otherwise("not measured").page("ShadowlimitNoiseFloorHigh.md")
 }
 
 func stageOverTime() panel {
@@ -147,8 +155,7 @@ func instances() panel {
 }
 
 func failuresNow() panel {
-	return lines(6, "Candidate's errors, and holds", "ops",
-		"Errors of the candidate per second, which count as divergence; and 1 while a policy is on hold, which stops steps forward until resume. See runtime and Redis for the stores.",
-		query{"{{policy}} errors", perSecond("policy", series("comparisons_total", `outcome="candidate_error"`)), ""},
-		query{"{{policy}} on hold", greatest("policy", series("hold")), ""}).from(0).page("ShadowlimitCandidateErrors.md")
+	return lines(6, "Candidate's errors", "ops",
+		"Evaluations per second that the candidate failed. They count as divergence; where it is enforced the authoritative answers instead. Runtime and Redis shows the stores.",
+		query{"{{policy}}", perSecond("policy", series("comparisons_total", `outcome="candidate_error"`)), ""}).from(0).page("ShadowlimitCandidateErrors.md")
 }
