@@ -42,28 +42,40 @@ wound forward. The candidate earns its promotion, goes wrong, and is rolled back
 
 Examples:
   shadowlimit demo
-  shadowlimit demo --serve      # then use status, promote, ... in another terminal`
+  shadowlimit demo --serve      # then use status, promote, ... in another terminal
+  shadowlimit demo --serve --redis redis://localhost:6379 --listen :8080
+                                # no story: an instance of a fleet, in real time`
 
 func demoCommand(io streams) *cli.Command {
 	return &cli.Command{
 		Name: "demo", Usage: "a whole migration on real traffic, in less than a minute", Description: demoDescription,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "serve", Usage: "keep it running, with traffic, until interrupted"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "serve", Usage: "keep it running, with traffic, until interrupted"},
+			&cli.StringFlag{Name: "listen", Usage: "address of the service", Value: "127.0.0.1:0"},
+			&cli.StringFlag{Name: "redis", Usage: "with --serve: URL of a Redis to use, whose clock is real, instead of telling the story"},
+		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("see: shadowlimit demo --help", "demo takes no arguments")
 			}
-			return demo(c.Context, io.out, c.Bool("serve"))
+			if c.String("redis") != "" {
+				if !c.Bool("serve") {
+					return usagef("add --serve", "the story needs a clock that can be wound, which --redis has not")
+				}
+				return demoOn(c.Context, io.out, c.String("redis"), c.String("listen"))
+			}
+			return demo(c.Context, io.out, c.String("listen"), c.Bool("serve"))
 		},
 	}
 }
 
 // demo tells the story and, if asked, goes on serving.
-func demo(ctx context.Context, out io.Writer, serve bool) (err error) {
+func demo(ctx context.Context, out io.Writer, listen string, serve bool) (err error) {
 	events, err := demoEvents()
 	if err != nil {
 		return err
 	}
-	s, err := openStage(events[0].at)
+	s, err := openStage(events[0].at, listen)
 	if err != nil {
 		return err
 	}
@@ -77,6 +89,25 @@ func demo(ctx context.Context, out io.Writer, serve bool) (err error) {
 		return nil
 	}
 	fmt.Fprintf(out, demoServing, s.redisURL, s.url)
+	return s.serve(ctx, events)
+}
+
+// demoOn is one instance of the service on a Redis of the user's.
+func demoOn(ctx context.Context, out io.Writer, url, listen string) (err error) {
+	events, err := demoEvents()
+	if err != nil {
+		return err
+	}
+	client, err := openRedis(url)
+	if err != nil {
+		return err
+	}
+	s := newStage(client)
+	if err := s.start(listen, ""); err != nil {
+		return errors.Join(err, client.Close())
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	fmt.Fprintf(out, "Serving on %s/ (and /metrics), with traffic, until interrupted.\n", s.url)
 	return s.serve(ctx, events)
 }
 
@@ -122,8 +153,8 @@ func demoEvents() ([]demoEvent, error) {
 
 // stage is where the demo plays: a Redis, a service, and a client of it.
 type stage struct {
-	redis    *miniredis.Miniredis
-	client   *redis.Client
+	redis    *miniredis.Miniredis // nil if it is the user's
+	client   redis.UniversalClient
 	harness  *shadow.Harness
 	server   *http.Server
 	http     *http.Client
@@ -133,39 +164,50 @@ type stage struct {
 	redisURL string
 }
 
-func openStage(start time.Time) (_ *stage, err error) {
-	s := &stage{redis: miniredis.NewMiniRedis(), http: &http.Client{Timeout: 10 * time.Second}}
-	s.redis.SetTime(start)
-	s.redis.ClockTTL(true)
-	if err := s.redis.StartAddr("127.0.0.1:0"); err != nil {
+func newStage(client redis.UniversalClient) *stage {
+	return &stage{client: client, http: &http.Client{Timeout: 10 * time.Second}}
+}
+
+// openStage starts a Redis, whose clock stands, and the service on it.
+func openStage(start time.Time, listen string) (_ *stage, err error) {
+	server := miniredis.NewMiniRedis()
+	server.SetTime(start)
+	server.ClockTTL(true)
+	if err := server.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("start Redis: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			s.redis.Close()
+			server.Close()
 		}
 	}()
-	s.redisURL = "redis://" + s.redis.Addr()
-	client, err := openRedis(s.redisURL)
+	url := "redis://" + server.Addr()
+	client, err := openRedis(url)
 	if err != nil {
 		return nil, err
 	}
-	s.client = client.(*redis.Client)
+	s := newStage(client)
+	s.redis, s.redisURL = server, url
+	return s, s.start(listen, "demo")
+}
+
+// start starts an instance of the service.
+func (s *stage) start(listen, instance string) error {
 	set, err := policies.Load("demo.yaml", demoPolicies)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.harness, err = shadow.New(shadow.Config{Policies: set, Redis: client, Instance: "demo", Logger: slog.New(slog.DiscardHandler)})
+	s.harness, err = shadow.New(shadow.Config{Policies: set, Redis: s.client, Instance: instance, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.store = promotion.NewRedisStore(client, set.Name)
-	s.control = promotion.NewController(s.store, divergence.NewRedisLedger(client, set.Name), "demo")
-	return s, s.listen()
+	s.store = promotion.NewRedisStore(s.client, set.Name)
+	s.control = promotion.NewController(s.store, divergence.NewRedisLedger(s.client, set.Name), "demo")
+	return s.listen(listen)
 }
 
 // listen starts the service: a handler behind the middleware, and metrics.
-func (s *stage) listen() error {
+func (s *stage) listen(addr string) error {
 	site := http.NewServeMux()
 	site.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 	registry := prometheus.NewRegistry()
@@ -178,11 +220,14 @@ func (s *stage) listen() error {
 	root := http.NewServeMux()
 	root.Handle("/", limited(site))
 	root.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	s.url = "http://" + listener.Addr().String()
+	s.url = fmt.Sprintf("http://127.0.0.1:%d", listener.Addr().(*net.TCPAddr).Port)
+	if host, _, _ := net.SplitHostPort(addr); host != "" {
+		s.url = "http://" + listener.Addr().String()
+	}
 	s.server = &http.Server{Handler: root, ReadHeaderTimeout: 10 * time.Second}
 	go s.server.Serve(listener) // until close
 	return nil
@@ -193,7 +238,9 @@ func (s *stage) close() error {
 	defer cancel()
 	s.http.CloseIdleConnections()
 	err := errors.Join(s.server.Shutdown(ctx), s.harness.Close(ctx), s.client.Close())
-	s.redis.Close()
+	if s.redis != nil {
+		s.redis.Close()
+	}
 	return err
 }
 
@@ -224,10 +271,12 @@ const (
 // serve lets the clock run in real time and the log's clients go on, until ctx is
 // over.
 func (s *stage) serve(ctx context.Context, events []demoEvent) error {
-	began := time.Now()
-	from, err := s.store.Now(ctx)
-	if err != nil {
-		return err
+	began, from := time.Now(), time.Time{}
+	if s.redis != nil {
+		var err error
+		if from, err = s.store.Now(ctx); err != nil {
+			return err
+		}
 	}
 	clock, traffic := time.NewTicker(clockEvery), time.NewTicker(serveEvery)
 	defer clock.Stop()
@@ -237,7 +286,9 @@ func (s *stage) serve(ctx context.Context, events []demoEvent) error {
 		case <-ctx.Done():
 			return nil
 		case <-clock.C:
-			s.redis.SetTime(from.Add(time.Since(began)))
+			if s.redis != nil {
+				s.redis.SetTime(from.Add(time.Since(began)))
+			}
 		case <-traffic.C:
 			if _, err := s.get(ctx, events[i%len(events)].client, ""); err != nil && ctx.Err() == nil {
 				return err

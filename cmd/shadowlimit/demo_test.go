@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+func TestDemoOnARedisServesInRealTime(t *testing.T) {
+	server := miniredis.RunT(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, in := io.Pipe()
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, []string{"demo", "--serve", "--redis", "redis://" + server.Addr(), "--listen", "127.0.0.1:0"}, streams{out: in, err: io.Discard})
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(line, "Serving on ")
+	url, _, _ := strings.Cut(rest, " ")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if metrics := fetch(t, url+"metrics"); strings.Contains(metrics, "shadowlimit_decisions_total") && !strings.Contains(metrics, `outcome="agree_allow",policy="per-client"} 0`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no traffic")
+		}
+	}
+	stop()
+	if s := <-status; s != exitOK {
+		t.Error(s)
+	}
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestDemoOnARedisHasNoStory(t *testing.T) {
+	var errs bytes.Buffer
+	if status := run(t.Context(), []string{"demo", "--redis", "redis://localhost:1"}, streams{out: io.Discard, err: &errs}); status != exitUsage || !strings.Contains(errs.String(), "--serve") {
+		t.Error(status, errs.String())
+	}
+}
