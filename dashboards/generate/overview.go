@@ -13,7 +13,7 @@ func overview() board {
 		rows: []row{
 			{"Now", 4, []panel{stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton()}},
 			{"Evidence", 8, []panel{scores(), ratiosOfTolerated(), ratios()}},
-			{"Who would be hurt", 8, []panel{divergenceNow(), harmedKeys(), harmedShare()}},
+			{"Who would be hurt", 8, []panel{divergenceNow(), noise(), harmedKeys(), harmedShare()}},
 			{"Course", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
 		},
 	}
@@ -115,7 +115,7 @@ const (
 )
 
 func divergenceNow() panel {
-	return lines(12, "Divergence now", "percentunit",
+	return lines(9, "Divergence now", "percentunit",
 		"The ratios of the traffic of the moment. Newly denied hurts clients, newly allowed takes protection away. In shadow neither hurts anybody yet; enforced, newly denied is what clients see: roll back if it is not meant.",
 		query{"{{policy}} newly denied", share(sumOf("newly_denied"), sumOf(allowed)), ""},
 		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).
@@ -123,17 +123,25 @@ func divergenceNow() panel {
 }
 
 func harmedKeys() panel {
-	return stat(6, "Keys that differ", "none",
+	return stat(5, "Keys that differ", "none",
 		"Distinct keys since the evidence began, on all instances, that the candidate denied or allowed where the authoritative did not. shadowlimit top POLICY names them. A few keys with most of the harm are to be talked to.",
 		query{"{{policy}} {{kind}}", greatest("policy, kind", series("keys", `kind=~"newly_denied|newly_allowed"`)), ""}).
 		colours(levels("green", at(1, "orange")))
 }
 
 func harmedShare() panel {
-	return stat(6, "Keys harmed, of all seen", "percentunit",
+	return stat(5, "Keys harmed, of all seen", "percentunit",
 		"Share of all keys seen that would have been denied at least once although the authoritative allowed them, about 1 % exact.",
 		query{"{{policy}}", share(greatest("policy", series("keys", `kind="newly_denied"`)), greatest("policy", series("keys", `kind="seen"`))), ""}).
 		colours(levels("green", at(0.001, "orange"), at(0.01, "red"))).otherwise("no keys yet")
+}
+
+func noise() panel {
+	return lines(5, "Noise floor", "percentunit",
+		"How often the authoritative differs from a copy of itself on a sample of keys: differences that are the way's, not the candidate's. From a third of the divergence threshold on, dashed, the gate does not pass: look at the candidate's store, its delay and its errors. Empty while not measured.",
+		query{"{{policy}}", greatest("policy", series("noise_ratio")), ""},
+		query{"{{policy}} too noisy", greatest("policy", series("gate_threshold", `ratio="divergence"`)) + " / 3", ""}).
+		from(0).dashed("too noisy").coloured("too noisy", "red").otherwise("not measured").page("ShadowlimitNoiseFloorHigh.md")
 }
 
 func stageOverTime() panel {
