@@ -25,11 +25,12 @@ func stageDisplays(p panel) panel {
 	return p.calls(1, display{Text: "shadow", Color: "blue"}, display{Text: "canary", Color: "orange"}, display{Text: "promoted", Color: "green"}, display{Text: "rolled back", Color: "red"})
 }
 
-// The worse verdict is the later one, so that it shows while instances differ.
+// The worse verdict is the later one, so that it shows while instances differ. None
+// holds in the first seconds.
 var verdictNames = []string{"pass", "wait", "insufficient_evidence", "fail"}
 
 func verdictDisplays(p panel) panel {
-	return p.calls(1, display{Text: "pass", Color: "green"}, display{Text: "wait", Color: "blue"}, display{Text: "insufficient evidence", Color: "orange"}, display{Text: "fail", Color: "red"})
+	return p.calls(0, display{Text: "not judged yet", Color: "#808080"}, display{Text: "pass", Color: "green"}, display{Text: "wait", Color: "blue"}, display{Text: "insufficient evidence", Color: "orange"}, display{Text: "fail", Color: "red"})
 }
 
 func stageNow() panel {
@@ -137,11 +138,12 @@ func harmedShare() panel {
 }
 
 func noise() panel {
+	tolerated := greatest("policy", series("gate_threshold", `ratio="divergence"`))
 	return lines(5, "Noise floor", "percentunit",
-		"How often the authoritative differs from a copy of itself on a sample of keys: differences that are the way's, not the candidate's. From a third of the divergence threshold on, dashed, the gate does not pass: look at the candidate's store, its delay and its errors. Empty while not measured.",
-		query{"{{policy}}", greatest("policy", series("noise_ratio")), ""},
-		query{"{{policy}} too noisy", greatest("policy", series("gate_threshold", `ratio="divergence"`)) + " / 3", ""}).
-		from(0).dashed("too noisy").coloured("too noisy", "red").otherwise("not measured").page("ShadowlimitNoiseFloorHigh.md")
+		"How often the authoritative differs from a copy of itself on a sample of keys: differences that are the way's, not the candidate's. From a third of the divergence threshold on, dashed, the gate does not pass: look at the candidate's store, its delay and its errors. 0 where both sides are in one store, which judges them in one step, and before anything is compared.",
+		query{"{{policy}}", greatest("policy", series("noise_ratio")) + " or 0 * " + tolerated, ""},
+		query{"{{policy}} too noisy", tolerated + " / 3", ""}).
+		from(0).dashed("too noisy").coloured("too noisy", "red").page("ShadowlimitNoiseFloorHigh.md")
 }
 
 func stageOverTime() panel {
