@@ -26,7 +26,8 @@ var arrows = map[string][]string{
 	"accesslog":                    {},
 	"sample":                       {},
 	"replay":                       {"algorithms", "shadow/divergence", "shadow/promotion"},
-	"cmd/shadowlimit":              {"accesslog", "algorithms", "lua", "policies", "replay", "sample", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion"},
+	"alerts":                       {},
+	"cmd/shadowlimit":              {"accesslog", "alerts", "algorithms", "lua", "policies", "replay", "sample", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion"},
 }
 
 // others are modules that only some packages may import.
