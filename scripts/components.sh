@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes a real Redis available to the integration tests and says how: Docker if it
-# answers, else a redis-server on PATH, else Debian's package where it may. With
-# CI=true both must be there, and a Docker daemon is started if none answers; its
-# process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
+# answers, else a redis-server on PATH, else Debian's package where it may. The tests
+# of alerts want promtool, of Debian's package prometheus; without it they are skipped.
+# With CI=true all of them must be there, and a Docker daemon is started if none
+# answers; its process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
 #
 # Usage: scripts/components.sh ENVFILE
 # Writes variables for the tests to ENVFILE, as lines of shell.
@@ -95,4 +96,12 @@ else
   say "the integration tests need Docker or a redis-server, and neither is here."
   say "Install one, such as: apt-get install redis-server (Debian), brew install redis (macOS)"
   exit 1
+fi
+
+if have promtool; then
+  say "alerts are tested by $(command -v promtool)"
+elif may_install && install_packages prometheus; then
+  say "installed prometheus: alerts are tested by its promtool"
+else
+  say "no promtool is here: the tests of alerts are skipped. It comes with Prometheus"
 fi

@@ -87,11 +87,17 @@ func newApp(io streams) *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 	}
-	for _, command := range app.Commands {
+	tame(app.Commands)
+	return app
+}
+
+// tame makes all commands report wrong invocations alike.
+func tame(commands []*cli.Command) {
+	for _, command := range commands {
 		command.OnUsageError = onUsageError
 		command.HideHelpCommand = true
+		tame(command.Subcommands)
 	}
-	return app
 }
 
 func commands(io streams) []*cli.Command {
@@ -99,7 +105,7 @@ func commands(io streams) []*cli.Command {
 		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
 		statusCommand(io), topCommand(io), historyCommand(io),
 		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
-		dashboardsCommand(io),
+		alertsCommand(io), dashboardsCommand(io),
 	}
 }
 
@@ -125,6 +131,9 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	command := find(commands, args[0])
 	if command == nil {
 		return args
+	}
+	if len(args) > 1 && find(command.Subcommands, args[1]) != nil {
+		return append(args[:1:1], flagsFirst(command.Subcommands, args[1:])...)
 	}
 	var flags, rest []string
 	for i := 1; i < len(args); i++ {

@@ -28,7 +28,8 @@ var arrows = map[string][]string{
 	"dashboards":                   {},
 	"dashboards/generate":          {},
 	"replay":                       {"algorithms", "shadow/divergence", "shadow/promotion"},
-	"cmd/shadowlimit":              {"accesslog", "algorithms", "dashboards", "lua", "policies", "replay", "sample", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion"},
+	"alerts":                       {},
+	"cmd/shadowlimit":              {"accesslog", "alerts", "algorithms", "dashboards", "lua", "policies", "replay", "sample", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion"},
 }
 
 // others are modules that only some packages may import.

@@ -216,6 +216,9 @@ func TestFlagsFirst(t *testing.T) {
 		{"replay - --from x", "replay --from x -- -"},
 		{"replay a -- --from x", "replay -- a --from x"},
 		{"replay -- -a", "replay -- -a"},
+		{"alerts export a --force", "alerts export --force -- a"},
+		{"alerts export --help a", "alerts export --help"},
+		{"alerts other a --b", "alerts --b -- other a"},
 		{"other a --b", "other a --b"},
 		{"", ""},
 	}

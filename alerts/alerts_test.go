@@ -1,0 +1,231 @@
+package alerts_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/alerts"
+)
+
+const rulesFile = "shadowlimit.rules.yaml"
+
+// rule is an alert, or a recording rule where Alert is "".
+type rule struct {
+	Record, Alert, Expr string
+	Labels, Annotations map[string]string
+}
+
+func readRules(t *testing.T) (list []rule) {
+	t.Helper()
+	text, err := fs.ReadFile(alerts.Rules, rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		list = append(list, g.Rules...)
+	}
+	return list
+}
+
+func readAlerts(t *testing.T) []rule {
+	list := slices.DeleteFunc(readRules(t), func(r rule) bool { return r.Alert == "" })
+	if len(list) == 0 {
+		t.Fatal("no alerts")
+	}
+	return list
+}
+
+// promtool runs the checker of Prometheus on files of this folder.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	switch {
+	case err != nil && os.Getenv("CI") == "true":
+		t.Fatal("CI needs promtool: scripts/components.sh installs it")
+	case err != nil:
+		t.Skip("promtool is not on PATH, so nobody has checked the rules; it is in Debian's package prometheus")
+	}
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func TestRulesAreClean(t *testing.T) {
+	promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
+}
+
+func TestRulesFireAndResolve(t *testing.T) {
+	promtool(t, append([]string{"test", "rules"}, testFiles(t)...)...)
+}
+
+func testFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.test.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("test files %q: %v", files, err)
+	}
+	return files
+}
+
+// TestRulesAreExported keeps files that Prometheus cannot load out of a folder that
+// it reads.
+func TestRulesAreExported(t *testing.T) {
+	files, err := fs.Glob(alerts.Rules, "*")
+	if err != nil || !slices.Equal(files, []string{rulesFile}) {
+		t.Fatalf("exports %q, %v, want %q", files, err, rulesFile)
+	}
+	embedded, _ := fs.ReadFile(alerts.Rules, rulesFile)
+	if onDisk, err := os.ReadFile(rulesFile); err != nil || !bytes.Equal(embedded, onDisk) {
+		t.Errorf("%s is not what is exported: %v", rulesFile, err)
+	}
+}
+
+// A recording rule is named level:metric:operations.
+var recorded = regexp.MustCompile(`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|rate(5m|15m)|increase15m|ratio_rate(5m|15m)|p99_rate15m)$`)
+
+func TestRecordingRuleNames(t *testing.T) {
+	var uses strings.Builder
+	for _, r := range readRules(t) {
+		uses.WriteString(r.Expr + "\n")
+	}
+	for _, r := range readRules(t) {
+		if r.Record != "" && !recorded.MatchString(r.Record) {
+			t.Errorf("%s is not level:metric:operations", r.Record)
+		}
+		if strings.Contains(r.Record, "_total") {
+			t.Errorf("%s is a rate, and no total", r.Record)
+		}
+		if regexp.MustCompile(`\bby\s*\(`).MatchString(r.Expr) {
+			t.Errorf("%s%s drops labels of the user's: say without", r.Record, r.Alert)
+		}
+		if r.Record != "" && !strings.Contains(uses.String(), r.Record) {
+			t.Errorf("%s is used by no rule", r.Record)
+		}
+	}
+}
+
+const runbooks = "../docs/runbooks/"
+
+func TestAlertsSayWhatToDo(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range readAlerts(t) {
+		id := a.Alert + " " + a.Labels["severity"]
+		if seen[id] {
+			t.Errorf("%s is there twice", id)
+		}
+		seen[id] = true
+		if !strings.HasPrefix(a.Alert, "Shadowlimit") {
+			t.Errorf("%s: want a name that begins with Shadowlimit", a.Alert)
+		}
+		if !slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
+			t.Errorf("%s: severity %q, want critical, warning or info", a.Alert, a.Labels["severity"])
+		}
+		if s := a.Annotations["summary"]; !regexp.MustCompile(`^[A-Z][^{}]*\.$`).MatchString(s) {
+			t.Errorf("%s: summary %q, want a sentence that is always the same", id, s)
+		}
+		if d := a.Annotations["description"]; !strings.Contains(d, "{{ $labels.name }}") {
+			t.Errorf("%s: description %q does not name the service", id, d)
+		}
+		if want := "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/" + a.Alert + ".md"; a.Annotations["runbook_url"] != want {
+			t.Errorf("%s: runbook_url %q, want %q", id, a.Annotations["runbook_url"], want)
+		}
+	}
+}
+
+// TestShadowNeverPages holds that a difference is critical only with a candidate
+// that is enforced for some.
+func TestShadowNeverPages(t *testing.T) {
+	for _, a := range readAlerts(t) {
+		if a.Labels["severity"] == "critical" && strings.Contains(a.Expr, "shadowlimit_differences") && !strings.Contains(a.Expr, "and ignoring (ratio) policy:shadowlimit_enforced:max == 1") {
+			t.Errorf("%s is critical whatever the stage", a.Alert)
+		}
+	}
+}
+
+func TestRunbooks(t *testing.T) {
+	names := map[string]bool{}
+	for _, a := range readAlerts(t) {
+		names[a.Alert] = true
+	}
+	for name := range names {
+		text, err := os.ReadFile(runbooks + name + ".md")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !strings.HasPrefix(string(text), "# "+name+"\n") {
+			t.Errorf("%s.md does not begin with its name", name)
+		}
+		last := 0
+		for _, part := range []string{"\n## Meaning\n", "\n## Impact\n", "\n## See it\n", "\n## Do\n", "\n## Harmless when\n"} {
+			at := strings.Index(string(text), part)
+			if at < last {
+				t.Errorf("%s.md has no %q, or not in its place", name, strings.TrimSpace(part))
+			}
+			last = max(last, at)
+		}
+	}
+	pages, err := filepath.Glob(runbooks + "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := strings.TrimSuffix(filepath.Base(page), ".md"); !names[name] && name != "README" {
+			t.Errorf("%s belongs to no alert", page)
+		}
+	}
+}
+
+// TestEveryAlertIsTested holds that each alert, of each severity, has a case in which
+// it fires and one in which it does not.
+func TestEveryAlertIsTested(t *testing.T) {
+	fires, rests := map[string]bool{}, map[string]bool{}
+	for _, name := range testFiles(t) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Tests []struct {
+				Cases []struct {
+					Alert string `yaml:"alertname"`
+					Fires []struct {
+						Labels map[string]string `yaml:"exp_labels"`
+					} `yaml:"exp_alerts"`
+				} `yaml:"alert_rule_test"`
+			}
+		}
+		if err := yaml.Unmarshal(text, &file); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, test := range file.Tests {
+			for _, c := range test.Cases {
+				rests[c.Alert] = rests[c.Alert] || len(c.Fires) == 0
+				for _, alert := range c.Fires {
+					fires[c.Alert+" "+alert.Labels["severity"]] = true
+				}
+			}
+		}
+	}
+	for _, a := range readAlerts(t) {
+		if id := a.Alert + " " + a.Labels["severity"]; !fires[id] {
+			t.Errorf("no test sees %s fire", id)
+		}
+		if !rests[a.Alert] {
+			t.Errorf("no test sees %s rest", a.Alert)
+		}
+	}
+}
