@@ -245,7 +245,7 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 	for i, p := range now.set.Policies {
 		c, matches, err := p.Charge(r)
 		if err != nil {
-			refused.join(now.migrations[i].failed(p))
+			refused.join(now.migrations[i].failed(p, err))
 		}
 		if matches {
 			h.add(s, now.migrations[i], c, divergence.Expected(p.Expected(r)))
@@ -262,8 +262,9 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 }
 
 // failed returns the decision of a policy whose expressions have failed.
-func (m *migration) failed(p *policies.Policy) Decision {
+func (m *migration) failed(p *policies.Policy, err error) Decision {
 	m.errors.Add(1)
+	m.complainOnce(&m.expressionFailed, "shadowlimit: an expression fails; on_error decides, and explain shows why", "policy", p.Name, "on_error", p.OnError, "error", err)
 	if p.OnError != policies.FailDeny {
 		return unlimited()
 	}

@@ -50,9 +50,10 @@ type track struct {
 	log        *slog.Logger
 	complained [2]atomic.Int64 // of a side, when last, ns of this clock
 
-	stages         [len(promotion.Stages)]atomic.Int64 // how often each was applied
-	took           [2]prometheus.Observer              // by role, of sides that are not in memory
-	observerFailed atomic.Int64                        // when that was last logged
+	stages           [len(promotion.Stages)]atomic.Int64 // how often each was applied
+	took             [2]prometheus.Observer              // by role, of sides that are not in memory
+	expressionFailed atomic.Int64                        // when that was last logged
+	observerFailed   atomic.Int64                        // when that was last logged
 }
 
 func newTrack(secret []byte, log *slog.Logger) *track {
