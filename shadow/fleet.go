@@ -92,36 +92,6 @@ func (f *fleet) migrations() (list []*migration) {
 	return list
 }
 
-// replan puts a plan in the place of the one in use, and writes what those saw that
-// are no longer in it.
-func (f *fleet) replan(next *plan, dropped []*migration) {
-	f.polling.Lock()
-	f.writing.Lock()
-	f.engine.plan.Store(next)
-	f.writing.Unlock()
-	f.polling.Unlock()
-	select {
-	case f.replanned <- struct{}{}:
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	for i, err := range closeFollowers(ctx, dropped) {
-		m := dropped[i]
-		if err != nil {
-			f.log.Warn("shadowlimit: a limiter that is no longer used does not return", "policy", m.spec.Policy)
-		}
-		if !m.candidate {
-			continue
-		}
-		f.writing.Lock()
-		if err := f.flushOne(ctx, m, f.now()); err != nil {
-			f.log.Warn("shadowlimit: the last seconds of evidence of what was compared before are lost", "policy", m.spec.Policy, "error", err)
-		}
-		f.writing.Unlock()
-	}
-}
-
 // live returns how many instances share the limits, as far as is known.
 func (f *fleet) live() int64 { return f.instances.Load() }
 

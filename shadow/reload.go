@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -149,5 +151,38 @@ func (h *Harness) watch(ctx context.Context, file string, text []byte) {
 			failed = err.Error()
 			h.fleet.log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use", "file", file, "error", err)
 		}
+	}
+}
+
+// replan puts a plan in the place of the one in use, and writes what those saw that
+// are no longer in it.
+func (f *fleet) replan(next *plan, dropped []*migration) {
+	f.polling.Lock()
+	f.writing.Lock()
+	f.engine.plan.Store(next)
+	f.writing.Unlock()
+	f.polling.Unlock()
+	select {
+	case f.replanned <- struct{}{}:
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	for i, err := range closeFollowers(ctx, dropped) {
+		m := dropped[i]
+		if err != nil {
+			f.log.Warn("shadowlimit: a limiter that is no longer used does not return", "policy", m.spec.Policy)
+		}
+		if next.named(m.spec.Policy) == nil {
+			f.engine.took.DeletePartialMatch(prometheus.Labels{"policy": m.spec.Policy})
+		}
+		if !m.candidate {
+			continue
+		}
+		f.writing.Lock()
+		if err := f.flushOne(ctx, m, f.now()); err != nil {
+			f.log.Warn("shadowlimit: the last seconds of evidence of what was compared before are lost", "policy", m.spec.Policy, "error", err)
+		}
+		f.writing.Unlock()
 	}
 }

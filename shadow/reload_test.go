@@ -73,6 +73,22 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	}
 }
 
+// What a policy has measured goes with it.
+func TestReloadForgetsPoliciesThatAreGone(t *testing.T) {
+	h := open(t, file, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
+	ask(t, h, "alice")
+	before, _ := series(t, h)
+	for n := range 5 {
+		if err := h.Reload(setOf(t, "name: per-user", "name: other-"+string(rune('a'+n)))); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, h, "alice")
+	}
+	if after, _ := series(t, h); after != before {
+		t.Errorf("%d series after five policies in a row, %d with one", after, before)
+	}
+}
+
 func TestReloadRefusesAndKeepsTheLastGood(t *testing.T) {
 	h := open(t, file, shadow.Config{})
 	refused := map[string]*policies.Set{
