@@ -177,3 +177,17 @@ func BenchmarkLatency(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDeadStore is a decision while the breaker is open.
+func BenchmarkDeadStore(b *testing.B) {
+	client, _ := counted(b, deafServer(b), 20*time.Millisecond)
+	h := harnessOf(b, shadow.Config{Policies: many(b, namespace(), 1), Redis: client})
+	r := &policies.Request{User: "alice"}
+	for range 10 {
+		h.Decide(b.Context(), r)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Decide(b.Context(), r)
+	}
+}
