@@ -119,7 +119,7 @@ func TestBadFiles(t *testing.T) {
 		{"a key that is a number with a point", onePolicy("key: 1.5"), 5, 10, "of type double"},
 		{"a key that is a mapping", onePolicy("key: {a: request.ip}"), 5, 10, "key: want a CEL expression"},
 		{"a cost that is a list", onePolicy("cost: [1]\n    key: request.ip"), 5, 11, "cost: want a CEL expression"},
-		{"a rule that is none", onePolicy("key: request.ip\n    promotion: {rule: luck}"), 6, 23, "rule: want evidence"},
+		{"a rule that is none", onePolicy("key: request.ip\n    promotion: {rule: luck}"), 6, 23, "rule: want evidence or simple"},
 		{"a negative threshold", onePolicy("key: request.ip\n    promotion: {divergence: -2%}"), 6, 29, "want a percentage"},
 		{"a soak beyond what is kept", onePolicy("key: request.ip\n    promotion: {soak: 11d}"), 6, 23, "soak: want at most 10d"},
 		{"no canary step", onePolicy("key: request.ip\n    promotion: {canary: []}"), 6, 25, "canary: want at least one step"},

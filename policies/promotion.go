@@ -30,7 +30,7 @@ func (d *document) promotion(env *cel.Env, into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		d.mapping(n, "promotion", map[string]field{
 			"mode":            {read: d.choice("mode", &into.Mode, "manual", "automatic")},
-			"rule":            {read: d.choice("rule", &into.Rule, "evidence")},
+			"rule":            {read: d.rule(&into.Rule)},
 			"divergence":      {read: d.fraction("divergence", &into.Divergence)},
 			"newly_denied":    {read: d.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: d.fraction("newly_allowed", &into.NewlyAllowed)},
@@ -44,6 +44,15 @@ func (d *document) promotion(env *cel.Env, into *Promotion) func(*yaml.Node) {
 			"change_window":   {read: d.changeWindow(into)},
 			"expected":        {read: d.expected(env, &into.expected)},
 		})
+	}
+}
+
+// rule reads which rule promotes, and warns of the one that gives no guarantee.
+func (d *document) rule(into *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if d.choice("rule", into, "evidence", "simple")(n); *into == "simple" {
+			d.warn(n, "rule: simple gives no guarantee: in simulations it promoted nearly every candidate whose divergence was just at the threshold (docs/statistics.md); rule: evidence is for automatic promotion")
+		}
 	}
 }
 

@@ -61,6 +61,7 @@ type hit struct {
 	expected divergence.Expected
 	lead     *store // judges in the request
 	alone    bool   // the enforced side, to spare the store
+	over     bool   // the migration is completed: the candidate is all there is
 }
 
 // engineConfig is what an engine needs of its owner.
@@ -197,11 +198,14 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected div
 		c.At = e.clock()
 	}
 	charged := c
+	h.over = c.Enforced == algorithms.Candidate && m.state.Load().Stage == promotion.Completed
 	e.assign(&charged, &h)
 	s.charges = append(s.charges, charged)
 	s.observed = append(s.observed, [2]algorithms.Observation{})
 	s.hits = append(s.hits, h)
-	e.addCopy(s, m, c, h.hash)
+	if !h.over {
+		e.addCopy(s, m, c, h.hash)
+	}
 }
 
 // assign says which store judges a charge in the request, and takes the side off it
@@ -211,6 +215,10 @@ func (e *engine) assign(c *algorithms.Charge, h *hit) {
 	follower := c.Enforced.Other()
 	behind := h.stores[follower]
 	h.lead = h.stores[c.Enforced]
+	if h.over {
+		c.Sides[follower] = algorithms.Side{}
+		return
+	}
 	switch {
 	case h.lead == nil && behind != nil && !behind.remote():
 		h.lead = behind

@@ -119,10 +119,10 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 	}
 }
 
-// writeLoop flushes, and judges after every third flush.
+// writeLoop flushes, looks at what cannot wait, and judges after every third flush.
 func (f *fleet) writeLoop(ctx context.Context) {
 	flush, assess := task{what: "evidence", do: f.flush}, task{what: "verdicts", do: f.assess}
-	clocks := task{what: "clocks", do: f.engine.syncClocks}
+	clocks, guard := task{what: "clocks", do: f.engine.syncClocks}, task{what: "alarms", do: f.guard}
 	for round := 1; ; round++ {
 		select {
 		case <-ctx.Done():
@@ -133,6 +133,8 @@ func (f *fleet) writeLoop(ctx context.Context) {
 		f.run(ctx, &clocks)
 		if round%int(assessEvery/flushEvery) == 0 {
 			f.run(ctx, &assess)
+		} else {
+			f.run(ctx, &guard)
 		}
 	}
 }
@@ -304,9 +306,7 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 // found for the metrics.
 func (f *fleet) assess(ctx context.Context) error {
 	list, moves, err := f.controller.Step(ctx)
-	for _, move := range moves {
-		f.log.Info("shadowlimit: moved", "policy", move.Policy, "to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
-	}
+	f.tell(moves)
 	if all, asked := f.store.Instances(ctx); asked == nil {
 		live, _ := promotion.LiveAt(f.now(), "", all)
 		f.instances.Store(int64(max(1, len(live))))
@@ -327,13 +327,26 @@ func (f *fleet) assess(ctx context.Context) error {
 	return err
 }
 
+// guard rolls back candidates that do harm.
+func (f *fleet) guard(ctx context.Context) error {
+	moves, err := f.controller.Guard(ctx)
+	f.tell(moves)
+	return err
+}
+
+// tell logs what this instance's controller did.
+func (f *fleet) tell(moves []promotion.Move) {
+	for _, move := range moves {
+		f.log.Info("shadowlimit: moved", "policy", move.Policy, "to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
+	}
+}
+
 // holdOverloaded stops the steps forward of policies beyond shadow for whose two
 // sides a store may be too slow.
 func (f *fleet) holdOverloaded(ctx context.Context) {
 	for _, m := range f.migrations() {
 		s, store := m.state.Load(), m.stores[algorithms.Candidate]
-		beyond := s.Stage == promotion.Canary || s.Stage == promotion.Promoted
-		if !beyond || s.Hold || store == nil || store != m.stores[algorithms.Authoritative] || !store.remote() || !store.lonely() {
+		if !s.Exposed() || s.Hold || store == nil || store != m.stores[algorithms.Authoritative] || !store.remote() || !store.lonely() {
 			continue
 		}
 		order := promotion.Order{Actor: "instance " + f.id, Expect: &s.Version, Reason: "judging both sides may be too much for the store: enforced sides were judged alone"}

@@ -223,7 +223,7 @@ func (h *Harness) resolve(m *migration, role algorithms.Role, side *policies.Sid
 // filled in.
 func PromotionOf(p policies.Promotion) promotion.Config {
 	c := promotion.Config{
-		Automatic: p.Mode == "automatic", Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
+		Automatic: p.Mode == "automatic", Rule: promotion.Rule(p.Rule), Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
 		Block: p.Block, Soak: p.Soak, Dwell: p.Dwell, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Canary: p.Canary, Sample: p.Sample,
 		Change: promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}

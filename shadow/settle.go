@@ -8,6 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // settle asks what no store has judged, records the outcome, and returns the
@@ -61,13 +62,13 @@ func reasonFor(err error) divergence.Reason {
 
 // follows reports whether a side that was not judged has to follow.
 func (h *hit) follows(role algorithms.Role, o *[2]algorithms.Observation) bool {
-	return h.candidate && h.judges(h.hash) && errors.Is(o[role].Err, algorithms.ErrAbsent)
+	return h.candidate && !h.over && h.judges(h.hash) && errors.Is(o[role].Err, algorithms.ErrAbsent)
 }
 
 // elsewhere reports whether an authoritative that was not judged can be, although
 // the candidate has failed.
 func (h *hit) elsewhere(o *[2]algorithms.Observation) bool {
-	if !errors.Is(o[algorithms.Authoritative].Err, algorithms.ErrAbsent) {
+	if h.over || !errors.Is(o[algorithms.Authoritative].Err, algorithms.ErrAbsent) {
 		return false
 	}
 	return h.stores[algorithms.Authoritative] == nil || h.stores[algorithms.Authoritative] != h.lead || !isStores(o[algorithms.Candidate].Err)
@@ -111,6 +112,7 @@ func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Obser
 	}
 	outcome := h.recorder.Observe(c.Key, h.hash, at, o, &divergence.Setting{
 		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, Apart: h.stores[0] != h.stores[1],
+		Enforced: c.Enforced, Cell: promotion.Cell(h.hash), Over: h.over,
 	})
 	if h.observer != nil {
 		h.tell(c, at, o, outcome)

@@ -104,7 +104,7 @@ func commands(io streams) []*cli.Command {
 	return []*cli.Command{
 		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
 		statusCommand(io), topCommand(io), historyCommand(io),
-		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
+		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), completeCommand(io), controllerCommand(io),
 		alertsCommand(io), dashboardsCommand(io),
 	}
 }

@@ -21,6 +21,8 @@ func orderFlags(more ...cli.Flag) []cli.Flag {
 	return fleetFlags(append([]cli.Flag{
 		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for all instances"},
+		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask, whatever it is"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 	}, more...)...)
 }
@@ -28,6 +30,8 @@ func orderFlags(more ...cli.Flag) []cli.Flag {
 // move is a command that changes a policy's stage.
 type move struct {
 	needsReason bool
+	// dangerous moves have to be confirmed though they are not forced.
+	dangerous bool
 	// blind moves are made whatever the evidence, even if it cannot be read.
 	blind bool
 	// check says what is against the move; force may overrule it.
@@ -91,8 +95,8 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 	if order.DryRun {
 		return dryRun(a.Spec.Policy, next, f.json, io)
 	}
-	if order.Force && !c.Bool("yes") {
-		if err := confirm(c.Context, a.Spec.Policy, next.Describe(), io); err != nil {
+	if (order.Force || m.dangerous) && !c.Bool("yes") {
+		if err := confirm(c.Context, a.Spec.Policy, next, io); err != nil {
 			return err
 		}
 	}
@@ -119,12 +123,12 @@ func dryRun(policy string, next promotion.State, asJSON bool, io streams) error 
 }
 
 // confirm asks a person at a terminal to type the policy's name.
-func confirm(ctx context.Context, policy, plan string, io streams) error {
+func confirm(ctx context.Context, policy string, next promotion.State, io streams) error {
 	in, ok := io.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
-	fmt.Fprintf(io.err, "This moves %s to %s by force. Type its name, %s, to go on: ", policy, plan, policy)
+	fmt.Fprintf(io.err, "This moves %s from %s to %s. Type its name, %s, to go on: ", policy, next.From, next.Describe(), policy)
 	answer := bufio.NewScanner(interruptible(ctx, in))
 	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {
 		return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -24,11 +23,9 @@ func promoteCommand(io streams) *cli.Command {
 	return &cli.Command{
 		Name: "promote", Usage: "move a policy's candidate forward", ArgsUsage: "POLICY", Description: promoteDescription,
 		Flags: orderFlags(
-			expectFlag(),
 			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full"},
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 			&cli.BoolFlag{Name: "force", Usage: "whatever the gate says"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask when forced"},
 		),
 		Action: m.action(io),
 	}
@@ -39,10 +36,6 @@ func promoteCheck(a *promotion.Assessment) error {
 		return fmt.Errorf("not promoted: %s (--force overrules this)", notYet)
 	}
 	return nil
-}
-
-func expectFlag() cli.Flag {
-	return &cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"}
 }
 
 func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error) {
@@ -77,71 +70,6 @@ func promoteDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Asses
 	if o.Expect == nil {
 		o.Expect = &a.State.Version // what the gate has judged
 	}
+	o.Evidence = a.Gate.Brief()
 	return promotion.Advance(ctx, f.store, a.Spec.Policy, step, o)
-}
-
-const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets
-it on hold. It asks nothing, wins over every other move, and waits until every live
-instance has applied it. The authoritative has been counting all the while.
-
-Example:
-  shadowlimit rollback tenant-writes --reason "429s for acme"`
-
-func rollbackCommand(io streams) *cli.Command {
-	m := move{
-		needsReason: true, blind: true,
-		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			return promotion.Rollback(ctx, f.store, a.Spec.Policy, o)
-		},
-	}
-	return &cli.Command{
-		Name: "rollback", Usage: "return a policy to its authoritative side at once", ArgsUsage: "POLICY", Description: rollbackDescription,
-		Flags: orderFlags(), Action: m.action(io),
-	}
-}
-
-const pauseDescription = `Sets a policy on hold: nothing moves it forward until somebody resumes it. An
-automatic policy is still rolled back if the guards say so.
-
-Example:
-  shadowlimit pause tenant-writes --reason "incident elsewhere"`
-
-func pauseCommand(io streams) *cli.Command {
-	m := move{
-		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			return promotion.Pause(ctx, f.store, a.Spec.Policy, o)
-		},
-	}
-	return &cli.Command{
-		Name: "pause", Usage: "set a policy on hold", ArgsUsage: "POLICY", Description: pauseDescription,
-		Flags: orderFlags(expectFlag()), Action: m.action(io),
-	}
-}
-
-const resumeDescription = `Ends a hold. A policy that was rolled back returns to shadow and its evidence
-starts anew; it must compare something else than what was rolled back, or be
-forced.
-
-Examples:
-  shadowlimit resume tenant-writes --reason "incident over"
-  shadowlimit resume tenant-writes --force --reason "it was not the limiter"`
-
-func resumeCommand(io streams) *cli.Command {
-	m := move{
-		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			s, err := promotion.Resume(ctx, f.store, a.Spec.Policy, o)
-			if errors.Is(err, promotion.ErrSameEpoch) {
-				err = fmt.Errorf("%w (--force)", err)
-			}
-			return s, err
-		},
-	}
-	return &cli.Command{
-		Name: "resume", Usage: "end a policy's hold", ArgsUsage: "POLICY", Description: resumeDescription,
-		Flags: orderFlags(
-			expectFlag(),
-			&cli.BoolFlag{Name: "force", Usage: "return to shadow though nothing has changed since the rollback"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask when forced"},
-		), Action: m.action(io),
-	}
 }

@@ -67,6 +67,12 @@ type Setting struct {
 	Shapes   [2]Shape
 	// Apart reports that the sides keep their state in two stores.
 	Apart bool
+	// Enforced is who was to be obeyed.
+	Enforced algorithms.Role
+	// Cell is the part of the keys that the key belongs to.
+	Cell int
+	// Over reports that only the candidate is judged any more.
+	Over bool
 }
 
 // cause judges a difference: NewlyDenied or NewlyAllowed.

@@ -19,6 +19,9 @@ type Ledger interface {
 	// Distinct returns how many different keys of each kind were seen in the epoch,
 	// about 1 % exact.
 	Distinct(ctx context.Context, id ID) ([keyKinds]int64, error)
+	// Ticks returns what all instances wrote of the last minutes: of the entries, of
+	// BucketSeconds each, from one to another. It forgets them within hours.
+	Ticks(ctx context.Context, id ID, from, to int64) ([]Tick, error)
 	// Top returns the keys of a kind with the highest counts from one day to
 	// another.
 	Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error)
@@ -45,8 +48,18 @@ type History struct {
 	// Live are the spans in which at least one instance was there, in order and
 	// apart.
 	Live []Span
+	// Hours with anything in them, in order, without their minutes.
+	Hours []Hour
 	// Distinct keys by kind.
 	Distinct [keyKinds]int64
+}
+
+// Causes returns the causes of all differences.
+func (h *History) Causes() (sum Causes) {
+	for i := range h.Hours {
+		sum.add(&h.Hours[i].Causes)
+	}
+	return sum
 }
 
 // Total returns the tally of the whole history.
@@ -62,6 +75,7 @@ func Merge(hours []Hour) History {
 	var h History
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
+		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Cells: fleet.Cells})
 		for m := range int64(minutesAnHour) {
 			if fleet.Live>>m&1 == 1 {
 				h.extend(fleet.Unix*minutesAnHour + m)
@@ -135,7 +149,7 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	h := History{Minutes: slices.Clone(r.closed.Minutes), Live: slices.Clone(r.closed.Live)}
+	h := History{Minutes: slices.Clone(r.closed.Minutes), Live: slices.Clone(r.closed.Live), Hours: slices.Clone(r.closed.Hours)}
 	h.append(Merge(open))
 	h.from(max(r.since.Unix()/60, (hour-keptDays*24)*minutesAnHour))
 	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
@@ -148,6 +162,7 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 // append adds what came after.
 func (h *History) append(later History) {
 	h.Minutes = append(h.Minutes, later.Minutes...)
+	h.Hours = append(h.Hours, later.Hours...)
 	if n := len(h.Live); n > 0 && len(later.Live) > 0 && h.Live[n-1].To == later.Live[0].From {
 		h.Live[n-1].To = later.Live[0].To
 		later.Live = later.Live[1:]
@@ -162,6 +177,7 @@ func (h *History) from(minute int64) {
 		first = len(h.Minutes)
 	}
 	h.Minutes = h.Minutes[first:]
+	h.Hours = slices.DeleteFunc(h.Hours, func(hour Hour) bool { return (hour.Unix+1)*minutesAnHour <= minute })
 	h.Live = slices.DeleteFunc(h.Live, func(s Span) bool { return s.To <= minute })
 	if len(h.Live) > 0 {
 		h.Live[0].From = max(h.Live[0].From, minute)

@@ -17,6 +17,8 @@ type MemoryLedger struct {
 	mu   sync.Mutex
 	days map[ID]map[int64]*memoryDay
 	keys map[ID]*[keyKinds]map[uint64]struct{}
+	// ticks as written last, and so of this entry and the one before
+	ticks map[ID]map[string][]Tick
 }
 
 type memoryDay struct {
@@ -33,7 +35,7 @@ var _ Ledger = (*MemoryLedger)(nil)
 
 // NewMemoryLedger returns an empty ledger.
 func NewMemoryLedger() *MemoryLedger {
-	return &MemoryLedger{days: map[ID]map[int64]*memoryDay{}, keys: map[ID]*[keyKinds]map[uint64]struct{}{}}
+	return &MemoryLedger{days: map[ID]map[int64]*memoryDay{}, keys: map[ID]*[keyKinds]map[uint64]struct{}{}, ticks: map[ID]map[string][]Tick{}}
 }
 
 // day returns a day of a policy, new if need be. Requires l.mu.
@@ -62,6 +64,10 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 		l.day(id, h.Unix/24).hours[instanceHour{s.writer(instance), h.Unix}] = h
 	}
 	l.day(id, s.Day).tops[s.writer(instance)] = s.Tops
+	if l.ticks[id] == nil {
+		l.ticks[id] = map[string][]Tick{}
+	}
+	l.ticks[id][s.writer(instance)] = s.Ticks
 	if l.keys[id] == nil {
 		l.keys[id] = &[keyKinds]map[uint64]struct{}{}
 	}
@@ -104,6 +110,21 @@ func (l *MemoryLedger) Distinct(_ context.Context, id ID) (n [keyKinds]int64, er
 		}
 	}
 	return n, nil
+}
+
+// Ticks implements Ledger.
+func (l *MemoryLedger) Ticks(_ context.Context, id ID, from, to int64) ([]Tick, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []Tick
+	for _, ticks := range l.ticks[id] {
+		for _, t := range ticks {
+			if b := bucketOf(t.Unix); b >= from && b <= to {
+				all = append(all, t)
+			}
+		}
+	}
+	return JoinTicks(all), nil
 }
 
 // Top implements Ledger.

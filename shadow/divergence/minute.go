@@ -66,6 +66,10 @@ type Hour struct {
 	Minutes []Minute
 	// Live has bit i set if the instance was there in the hour's minute i.
 	Live uint64
+	// Causes of the hour's differences.
+	Causes Causes
+	// Cells of the keys, by number; those that are not there are empty.
+	Cells []Cell
 }
 
 // at returns the minute, which it inserts if it is new.
@@ -84,6 +88,10 @@ func (h *Hour) at(minute int64) *Minute {
 // join adds another part of the same hour.
 func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
+	h.Causes.add(&other.Causes)
+	for i := range other.Cells {
+		h.cell(i).add(&other.Cells[i])
+	}
 	for i := range other.Minutes {
 		h.at(other.Minutes[i].Unix).Join(&other.Minutes[i])
 	}

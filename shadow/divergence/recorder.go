@@ -65,6 +65,7 @@ type stripe struct {
 	total  Totals
 	hours  []*Hour // in order
 	closed int64   // hours before this one are closed
+	recent ticking
 	tops   [keyKinds]*top
 	sent   [keyKinds][sentHashes]uint64
 	fresh  [keyKinds][]uint64
@@ -96,11 +97,21 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
-	if o[algorithms.Candidate].Err == algorithms.ErrAbsent {
+	if o[algorithms.Candidate].Err == algorithms.ErrAbsent || setting.Over {
 		return outcome
 	}
-	s.total.count(o, outcome, setting)
-	s.minute(at.Unix()/60).Count(outcome, hash)
+	var cause Cause
+	if outcome == NewlyDenied || outcome == NewlyAllowed {
+		cause = setting.cause(o, outcome)
+	}
+	s.total.count(o, outcome, cause)
+	hour, minute := s.minute(at.Unix() / 60)
+	minute.Count(outcome, hash)
+	hour.Causes.count(outcome, cause)
+	hour.countCell(setting.Cell, setting.Enforced, outcome)
+	if setting.Enforced == algorithms.Candidate {
+		r.tick(s, at.Unix()/TickSeconds, hash, o, outcome)
+	}
 	s.see(KeysSeen, hash)
 	for _, kind := range kindsOf[outcome] {
 		s.see(kind, hash)
@@ -109,10 +120,22 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 	return outcome
 }
 
-// minute returns the counts of a minute. What comes too late, its hour being
+// tick counts what is of interest for the next minutes only.
+func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Observation, outcome Outcome) {
+	t := s.recent.at(unix)
+	if t == nil {
+		return
+	}
+	t.count(o, outcome)
+	if outcome == NewlyDenied && s.recent.lists(uint32(hash>>32), unix, mostHarmed/len(r.stripes)) {
+		t.Harmed = append(t.Harmed, r.masked(uint32(hash>>32)))
+	}
+}
+
+// minute returns the counts of a minute, and of its hour. What comes too late, its hour being
 // closed, counts in the oldest open one: a closed hour must not be written again
 // with less in it.
-func (s *stripe) minute(unix int64) *Minute {
+func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 	if unix/minutesAnHour < s.closed {
 		unix = s.closed * minutesAnHour
 	}
@@ -122,13 +145,13 @@ func (s *stripe) minute(unix int64) *Minute {
 		i--
 	}
 	if i > 0 && s.hours[i-1].Unix == hour {
-		return s.hours[i-1].at(unix)
+		return s.hours[i-1], s.hours[i-1].at(unix)
 	}
 	if n := len(s.hours); n >= openHours { // a store whose clock is mad
-		return &s.hours[n-1].Minutes[0]
+		return s.hours[n-1], &s.hours[n-1].Minutes[0]
 	}
 	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
-	return s.hours[i].at(unix)
+	return s.hours[i], s.hours[i].at(unix)
 }
 
 func (s *stripe) top(kind KeyKind) *top {

@@ -17,7 +17,8 @@ const keptDays = 32
 // RedisLedger is the ledger of a fleet. Every policy's keys share a hash tag:
 // shadowlimit:{name:policy}:ledger:EPOCH:hour:N is a hash of instances to their
 // hours, :top:KIND:N one of instances to their day's frequent keys, :keys:KIND a
-// HyperLogLog. All expire 33 days after they were written last.
+// HyperLogLog; they expire 33 days after they were written last. :ticks:N is one of
+// instances to their ticks, and expires after two hours.
 type RedisLedger struct {
 	rdb  redis.UniversalClient
 	name string
@@ -30,7 +31,10 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 	return &RedisLedger{rdb: rdb, name: name}
 }
 
-const ledgerTTL = (keptDays + 1) * 24 * time.Hour
+const (
+	ledgerTTL = (keptDays + 1) * 24 * time.Hour
+	ticksTTL  = 2 * time.Hour
+)
 
 func (l *RedisLedger) key(id ID, what string) string {
 	return "shadowlimit:{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
@@ -44,28 +48,37 @@ func (l *RedisLedger) topKey(id ID, kind KeyKind, day int64) string {
 	return l.key(id, "top:"+kind.String()+":"+strconv.FormatInt(day, 10))
 }
 
+func (l *RedisLedger) ticksKey(id ID, bucket int64) string {
+	return l.key(id, "ticks:"+strconv.FormatInt(bucket, 10))
+}
+
 func (l *RedisLedger) keysKey(id ID, kind KeyKind) string { return l.key(id, "keys:"+kind.String()) }
 
 // Write implements Ledger in one pipeline.
 func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snapshot) error {
 	pipe := l.rdb.Pipeline()
-	put := func(key string, value any) error {
+	put := func(key string, value any, ttl time.Duration) error {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("divergence: write ledger: %w", err)
 		}
 		pipe.HSet(ctx, key, s.writer(instance), text)
-		pipe.Expire(ctx, key, ledgerTTL)
+		pipe.Expire(ctx, key, ttl)
 		return nil
 	}
 	for i := range s.Hours {
-		if err := put(l.hourKey(id, s.Hours[i].Unix), packed(&s.Hours[i])); err != nil {
+		if err := put(l.hourKey(id, s.Hours[i].Unix), packed(&s.Hours[i]), ledgerTTL); err != nil {
+			return err
+		}
+	}
+	for bucket, ticks := range bucketsOf(s.Ticks) {
+		if err := put(l.ticksKey(id, bucket), ticks, ticksTTL); err != nil {
 			return err
 		}
 	}
 	for kind := range KeyKind(keyKinds) {
 		if len(s.Tops[kind]) > 0 {
-			if err := put(l.topKey(id, kind, s.Day), s.Tops[kind]); err != nil {
+			if err := put(l.topKey(id, kind, s.Day), s.Tops[kind], ledgerTTL); err != nil {
 				return err
 			}
 		}
@@ -87,45 +100,6 @@ func elements(hashes []uint64) []any {
 		list[i] = strconv.FormatUint(hash, 36)
 	}
 	return list
-}
-
-// packedHour is an Hour as it is stored, minutes by their number in the hour.
-type packedHour struct {
-	Live    uint64         `json:"live"`
-	Minutes []packedMinute `json:"minutes,omitempty"`
-}
-
-type packedMinute struct {
-	Minute int64        `json:"m"`
-	Tally  Tally        `json:"t"`
-	Keys   *[ratios]Few `json:"k,omitempty"`
-}
-
-func packed(h *Hour) packedHour {
-	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
-	for i := range h.Minutes {
-		m := &h.Minutes[i]
-		p.Minutes[i] = packedMinute{Minute: m.Unix % minutesAnHour, Tally: m.Tally}
-		if len(m.Keys[OfComparisons]) > 0 {
-			p.Minutes[i].Keys = &m.Keys
-		}
-	}
-	return p
-}
-
-func (p *packedHour) unpack(hour int64) (Hour, error) {
-	h := Hour{Unix: hour, Live: p.Live & (1<<minutesAnHour - 1)}
-	for _, m := range p.Minutes {
-		if m.Minute < 0 || m.Minute >= minutesAnHour {
-			return h, fmt.Errorf("minute %d of an hour", m.Minute)
-		}
-		out := h.at(hour*minutesAnHour + m.Minute)
-		out.Tally = m.Tally
-		if m.Keys != nil {
-			out.Keys = *m.Keys
-		}
-	}
-	return h, nil
 }
 
 // Hours implements Ledger in one pipeline.
@@ -156,6 +130,31 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour,
 		}
 	}
 	return out, nil
+}
+
+// Ticks implements Ledger in one pipeline.
+func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick, error) {
+	pipe := l.rdb.Pipeline()
+	for bucket := max(from, to-int64(ticksTTL/time.Second)/BucketSeconds); bucket <= to; bucket++ {
+		pipe.HVals(ctx, l.ticksKey(id, bucket))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("divergence: read ticks: %w", err)
+	}
+	var all []Tick
+	for _, cmd := range cmds {
+		for _, text := range cmd.(*redis.StringSliceCmd).Val() {
+			var ticks []packedTick
+			if err := json.Unmarshal([]byte(text), &ticks); err != nil {
+				return nil, fmt.Errorf("divergence: read ticks: %w", err)
+			}
+			for i := range ticks {
+				all = append(all, ticks[i].unpack())
+			}
+		}
+	}
+	return JoinTicks(all), nil
 }
 
 // Distinct implements Ledger.

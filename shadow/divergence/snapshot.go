@@ -24,6 +24,8 @@ type Snapshot struct {
 	Day  int64
 	Tops [keyKinds][]KeyCount
 	Keys [keyKinds][]uint64
+	// Ticks of this ledger entry and the one before, in order.
+	Ticks []Tick
 }
 
 const (
@@ -58,6 +60,7 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	for _, h := range hours {
 		out.Hours = append(out.Hours, *h)
 	}
+	out.Ticks = r.ticks(now)
 	slices.SortFunc(out.Hours, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
 	for kind := range out.Tops {
 		out.Tops[kind] = MergeTop(topWritten, tops[kind]...)
@@ -71,6 +74,22 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 		}
 	}
 	return out
+}
+
+// ticks returns those of this ledger entry and the one before.
+func (r *Recorder) ticks(now time.Time) []Tick {
+	var all []Tick
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.recent.dropBefore((now.Unix()/BucketSeconds - 1) * FreshTicks)
+		for _, t := range s.recent.ticks {
+			t.Harmed = slices.Clone(t.Harmed)
+			all = append(all, t)
+		}
+		s.mu.Unlock()
+	}
+	return JoinTicks(all)
 }
 
 // written makes a key text that JSON keeps as it is.
@@ -94,7 +113,7 @@ func (r *Recorder) Restart() {
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.tops, s.fresh, s.sent = [keyKinds]*top{}, [keyKinds][]uint64{}, [keyKinds][sentHashes]uint64{}
+		s.tops, s.fresh, s.sent, s.recent = [keyKinds]*top{}, [keyKinds][]uint64{}, [keyKinds][sentHashes]uint64{}, ticking{}
 		s.mu.Unlock()
 	}
 }
@@ -108,7 +127,7 @@ func (r *Recorder) beginBook() {
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.hours, s.closed = nil, 0
+		s.hours, s.closed, s.recent = nil, 0, ticking{}
 		s.mu.Unlock()
 	}
 }
@@ -214,6 +233,14 @@ func (r *Recorder) mask(s *Snapshot) {
 			}
 		}
 	}
+}
+
+// masked replaces the hash of a key, if there is a secret.
+func (r *Recorder) masked(hash uint32) uint32 {
+	if len(r.secret) == 0 {
+		return hash
+	}
+	return binary.BigEndian.Uint32(r.sum(binary.BigEndian.AppendUint32(nil, hash)))
 }
 
 func (r *Recorder) sum(data []byte) []byte {

@@ -10,9 +10,8 @@ import (
 type Totals struct {
 	Outcomes  Tally
 	Decisions [2]Decisions // by role
-	// Causes of what was newly denied and newly allowed.
-	Denied, Allowed [causes]int64
-	Skipped         [reasons]int64
+	Causes
+	Skipped [reasons]int64
 	// Remaining and RetryAfter are what the candidate said minus what the
 	// authoritative said: of remaining where both know, of seconds where both deny.
 	Remaining, RetryAfter Differences
@@ -34,14 +33,10 @@ func (d *Decisions) count(o *algorithms.Observation) {
 }
 
 // count adds one comparison.
-func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, s *Setting) {
+func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Cause) {
 	t.Outcomes[outcome]++
-	switch outcome {
-	case NewlyDenied:
-		t.Denied[s.cause(o, outcome)]++
-	case NewlyAllowed:
-		t.Allowed[s.cause(o, outcome)]++
-	case Inconclusive:
+	t.Causes.count(outcome, cause)
+	if outcome == Inconclusive {
 		t.Skipped[reasonOf(o)]++
 	}
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
@@ -64,10 +59,7 @@ func (t *Totals) add(other *Totals) {
 		t.Decisions[role].Denied += d.Denied
 		t.Decisions[role].Failed += d.Failed
 	}
-	for c := range other.Denied {
-		t.Denied[c] += other.Denied[c]
-		t.Allowed[c] += other.Allowed[c]
-	}
+	t.Causes.add(&other.Causes)
 	for r, n := range other.Skipped {
 		t.Skipped[r] += n
 	}

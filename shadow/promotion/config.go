@@ -13,6 +13,8 @@ import (
 type Config struct {
 	// Automatic lets a Controller move stages; else it only advises.
 	Automatic bool `json:"automatic"`
+	// Rule is what a candidate has to show (ByEvidence).
+	Rule Rule `json:"rule"`
 	// Divergence, NewlyDenied and NewlyAllowed are thresholds, fractions above 0
 	// and below 1: of all comparisons (0.02), of what the authoritative allows
 	// (0.02), of what it denies (0.5).
@@ -39,6 +41,17 @@ type Config struct {
 	Change ChangeWindow `json:"change_window"`
 }
 
+// Rule names what a candidate has to show before it is promoted.
+type Rule string
+
+const (
+	// ByEvidence asks for scores, clean time and few strikes.
+	ByEvidence Rule = "evidence"
+	// Simple asks that the ratios over the last soak are below their thresholds. It
+	// promotes nearly every candidate that is just at its threshold.
+	Simple Rule = "simple"
+)
+
 // ChangeWindow is a part of the week. Zero fields mean weekdays, 09:00 to 16:00,
 // and UTC.
 type ChangeWindow struct {
@@ -52,6 +65,7 @@ type ChangeWindow struct {
 
 // WithDefaults fills in what is zero.
 func (c Config) WithDefaults() Config {
+	c.Rule = cmp.Or(c.Rule, ByEvidence)
 	c.Divergence = cmp.Or(c.Divergence, 0.02)
 	c.NewlyDenied = cmp.Or(c.NewlyDenied, 0.02)
 	c.NewlyAllowed = cmp.Or(c.NewlyAllowed, 0.5)
@@ -95,6 +109,8 @@ func (c Config) Validate() error {
 	switch {
 	case !(c.Sample >= 0 && c.Sample <= 1):
 		return fmt.Errorf("promotion: sample %g: want a fraction up to 1", c.Sample)
+	case c.Rule != ByEvidence && c.Rule != Simple:
+		return fmt.Errorf("promotion: rule %q: want %s or %s", c.Rule, ByEvidence, Simple)
 	case !slices.IsSorted(c.Canary):
 		return fmt.Errorf("promotion: canary steps %v: want them to rise", c.Canary)
 	case c.Block < time.Minute || c.Block%time.Minute != 0:

@@ -18,6 +18,12 @@ type Assessment struct {
 	Evidence     Evidence
 	Gate         Gate
 	Live, Silent []Instance
+	// Harm is the score of harmed clients, of a candidate that is enforced for some; at
+	// 12 it is rolled back.
+	Harm float64
+	// Prediction is how a canary's denials compare with those that shadow predicted; nil
+	// if there is too little to tell.
+	Prediction *Prediction
 	// Alarm says what is wrong with a candidate that is enforced for some; "" if
 	// nothing is. In automatic mode it has been acted on.
 	Alarm string
@@ -43,6 +49,9 @@ type reader struct {
 	since time.Time
 	*divergence.Reader
 	noise *divergence.Reader
+	// spec and minutes are those of the last assessment.
+	spec    Spec
+	minutes []divergence.Minute
 }
 
 // NewController returns a controller that acts under a name.
@@ -90,7 +99,7 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 	r := c.readers[spec.Policy]
 	if r == nil || r.epoch != state.Epoch || !r.since.Equal(state.Since) {
 		id := state.LedgerID(spec.Policy)
-		r = &reader{state.Epoch, state.Since, divergence.NewReader(c.ledger, id, state.Since), divergence.NewReader(c.ledger, NoiseID(id), state.Since)}
+		r = &reader{epoch: state.Epoch, since: state.Since, Reader: divergence.NewReader(c.ledger, id, state.Since), noise: divergence.NewReader(c.ledger, NoiseID(id), state.Since)}
 		c.readers[spec.Policy] = r
 	}
 	history, err := r.History(ctx, now)
@@ -109,10 +118,85 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 	if err != nil {
 		a.Gate.Verdict, a.Gate.Reason, a.Gate.WouldPassAt = Insufficient, "the evidence cannot be read: "+err.Error(), nil
 	}
-	if state.Stage == Canary || state.Stage == Promoted {
-		a.alarm, a.Alarm = guard(spec.Config, history.Minutes, now.Unix()/60)
+	r.spec, r.minutes = spec, history.Minutes
+	if state.Exposed() {
+		c.alarms(ctx, &a)
 	}
 	return a
+}
+
+// alarms finds out what is wrong with an enforced candidate. Requires c.mu.
+func (c *Controller) alarms(ctx context.Context, a *Assessment) {
+	minutes := a.Evidence.History.Minutes
+	a.alarm, a.Alarm = guard(a.Spec.Config, minutes, a.Evidence.Now.Unix()/60)
+	if a.State.Stage == Canary {
+		a.Prediction = predict(a.Evidence.History.Hours, a.State.Percent, a.State.StageAt.Unix()/3600)
+	}
+	l, err := c.last(ctx, a.Spec, a.State, minutes, a.Evidence.Now)
+	if err != nil {
+		return // the evidence as a whole cannot be read either, and says so
+	}
+	a.Harm = harmScore(l.ticks, a.Spec.Config.NewlyDenied, l.now)
+	if reason := l.triggers(); reason != "" && a.alarm != rollBack {
+		a.alarm, a.Alarm = rollBack, reason
+	}
+}
+
+// harmTicks is how far back the score of harmed clients looks.
+const harmTicks = 3 * divergence.FreshTicks
+
+// last reads the last minutes of a policy.
+func (c *Controller) last(ctx context.Context, spec Spec, s State, minutes []divergence.Minute, now time.Time) (*last, error) {
+	from := now.Add(-harmTicks * divergence.TickSeconds * time.Second)
+	ticks, err := c.ledger.Ticks(ctx, s.LedgerID(spec.Policy), from.Unix()/divergence.BucketSeconds, now.Unix()/divergence.BucketSeconds)
+	return &last{cfg: spec.Config, ticks: ticks, now: now.Unix() / divergence.TickSeconds, minutes: minutes, from: s.StageAt.Unix() / 60}, err
+}
+
+// Guard looks at the last minutes of the candidates that are enforced, and rolls back
+// those of automatic policies that do harm: between two Steps, for that cannot wait.
+// It looks at the policies that were assessed before.
+func (c *Controller) Guard(ctx context.Context) ([]Move, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for policy, r := range c.readers {
+		if r.spec.Config.Automatic {
+			names = append(names, policy)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	states, err := c.store.States(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var moves []Move
+	var failed []error
+	for i, policy := range names {
+		s, r := states[i], c.readers[policy]
+		if !s.Exposed() || s.Epoch != r.epoch {
+			continue
+		}
+		l, err := c.last(ctx, r.spec, s, r.minutes, now)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if reason := l.triggers(); reason != "" {
+			state, err := Rollback(ctx, c.store, policy, Order{Actor: c.actor, Reason: reason})
+			if err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			moves = append(moves, Move{policy, state})
+		}
+	}
+	return moves, errors.Join(failed...)
 }
 
 // Move is what a controller did.
@@ -147,7 +231,7 @@ func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 // act does for one policy what is due.
 func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error) {
 	s, policy := a.State, a.Spec.Policy
-	order := Order{Actor: c.actor, Reason: a.Alarm, Expect: &s.Version}
+	order := Order{Actor: c.actor, Reason: a.Alarm, Expect: &s.Version, Evidence: a.Gate.Brief()}
 	switch {
 	case !a.Spec.Config.Automatic || s.Stage == RolledBack:
 		return s, false, nil
@@ -155,6 +239,11 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 		state, err := Rollback(ctx, c.store, policy, order)
 		return state, err == nil, err
 	case a.alarm == holdOn && !s.Hold:
+		state, err := Pause(ctx, c.store, policy, order)
+		return state, err == nil, err
+	}
+	if !s.Hold && a.due() && a.Prediction.Off() {
+		order.Reason = a.Prediction.String()
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
@@ -179,8 +268,23 @@ func (a *Assessment) NotYet() string {
 	if a.Gate.Verdict != Pass {
 		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
 	}
-	if rest := a.Spec.Config.Dwell - a.Evidence.Now.Sub(a.State.StageAt); a.State.Stage == Canary && rest > 0 {
+	if rest := a.dwell(); rest > 0 {
 		return fmt.Sprintf("the canary at %g %% has to dwell for another %s", a.State.Percent, rest.Round(time.Second))
+	}
+	if a.Prediction.Off() {
+		return a.Prediction.String() + ": clients may take denials otherwise than they did"
 	}
 	return ""
 }
+
+// dwell returns how long a canary's step has to last yet.
+func (a *Assessment) dwell() time.Duration {
+	if a.State.Stage != Canary {
+		return 0
+	}
+	return max(0, a.Spec.Config.Dwell-a.Evidence.Now.Sub(a.State.StageAt))
+}
+
+// due reports whether the time of a canary's step is over. Only then is its prediction
+// looked at: looked at again and again, it would be off by chance some time.
+func (a *Assessment) due() bool { return a.State.Stage == Canary && a.dwell() == 0 }

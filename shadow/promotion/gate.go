@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -52,7 +53,10 @@ type Gate struct {
 	Strikes  int      `json:"strikes"`
 	// Noise is how often the authoritative differs from a copy of itself; nil where
 	// that is not measured.
-	Noise        *float64  `json:"noise"`
+	Noise *float64 `json:"noise"`
+	// Rule is what the verdict goes by. Warning says what is wrong with it.
+	Rule         Rule      `json:"rule"`
+	Warning      string    `json:"warning,omitempty"`
 	Divergence   RatioGate `json:"divergence"`
 	NewlyDenied  RatioGate `json:"newly_denied"`
 	NewlyAllowed RatioGate `json:"newly_allowed"`
@@ -73,6 +77,16 @@ type RatioGate struct {
 // Ratio returns the part of a ratio.
 func (g *Gate) Ratio(r divergence.Ratio) *RatioGate {
 	return [...]*RatioGate{divergence.OfComparisons: &g.Divergence, divergence.OfAllows: &g.NewlyDenied, divergence.OfDenials: &g.NewlyAllowed}[r]
+}
+
+// Brief is what the verdict rests on, in short, as the audit trail keeps it.
+func (g *Gate) Brief() string {
+	text := fmt.Sprintf("%s, %.4g h clean, %s", g.Verdict, g.CleanHours, divergence.Counted(int64(g.Strikes), "strike"))
+	for _, r := range divergence.AllRatios {
+		part := g.Ratio(r)
+		text += fmt.Sprintf("; %s %s of %s, score %s", r, optional(part.Ratio), divergence.Percent(part.Threshold), scoreText(part.Score))
+	}
+	return text
 }
 
 // stream is one ratio's blocks.
@@ -96,13 +110,14 @@ type judgement struct {
 	strikes  int
 	clean    time.Duration
 	needed   time.Duration // of clean time
+	covered  time.Duration // in which instances were there and enough could be compared
 	seen     [24]bool
 }
 
 // Assess judges the evidence by a configuration with its defaults filled in.
 func Assess(cfg Config, e Evidence) Gate {
 	j := judge(cfg, &e)
-	g := Gate{CleanHours: j.clean.Hours(), Strikes: j.strikes}
+	g := Gate{CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
 	if last := j.lastDay(); last.Comparisons()+last.Uncompared() > 0 {
 		covered := float64(last.Comparisons()) / float64(last.Comparisons()+last.Uncompared())
 		g.Coverage = &covered
@@ -111,11 +126,16 @@ func Assess(cfg Config, e Evidence) Gate {
 	for _, s := range j.streams {
 		*g.Ratio(s.ratio) = s.gate(j.total)
 	}
-	g.Verdict, g.Reason = j.verdict()
+	if cfg.Rule == Simple {
+		g.Warning = simpleWarning
+		g.Verdict, g.Reason = j.simple()
+	} else {
+		g.Verdict, g.Reason = j.verdict()
+	}
 	if g.Verdict == Pass {
 		now := e.Now.UTC()
 		g.WouldPassAt = &now
-	} else if g.Verdict != Fail {
+	} else if g.Verdict != Fail && cfg.Rule != Simple {
 		g.WouldPassAt = j.forecast()
 	}
 	return g
@@ -136,6 +156,7 @@ func judge(cfg Config, e *Evidence) *judgement {
 	var lastEnd int64
 	j.strikes, lastEnd = strikesOf(j.streams, j.now-strikesOver)
 	j.clean = time.Duration(cleanMinutes(e.History.Live, invalid, max(since, lastEnd), j.now)) * time.Minute
+	j.covered = time.Duration(cleanMinutes(e.History.Live, invalid, since, j.now)) * time.Minute
 	j.needed = cfg.Soak * time.Duration(j.strikes+1)
 	j.seen = hoursSeen(e.History.Live, invalid)
 	return j

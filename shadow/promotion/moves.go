@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors of moves that are refused.
@@ -19,13 +20,22 @@ var (
 // Order says who wants a policy moved, and why.
 type Order struct {
 	Actor, Reason string
-	// Expect, if set, is the version that the mover has seen. A rollback asks no such
-	// thing.
+	// Expect, if set, is the version that the mover has seen: another one is a conflict.
 	Expect *Version
 	// Force resumes what was rolled back though it is the same.
 	Force bool
+	// Evidence is what the gate said, in short, for the audit trail.
+	Evidence string
 	// DryRun returns the state that would be, and stores nothing.
 	DryRun bool
+}
+
+// expects refuses a state that is not the one that was seen.
+func (o *Order) expects(policy string, s State) error {
+	if o.Expect != nil && *o.Expect != s.Version {
+		return fmt.Errorf("promotion: %s is at %s, not %s: %w", policy, s.Version, o.Expect, ErrConflict)
+	}
+	return nil
 }
 
 // Step is a stage to move to.
@@ -38,7 +48,9 @@ type Step struct {
 func (c Config) NextStep(s State) (Step, error) {
 	switch s.Stage {
 	case Promoted:
-		return Step{}, fmt.Errorf("promotion: the candidate is promoted, and there is nothing after that: %w", ErrNowhere)
+		return Step{}, fmt.Errorf("promotion: the candidate is promoted; what comes after that is complete: %w", ErrNowhere)
+	case Completed:
+		return Step{}, fmt.Errorf("promotion: the migration is completed: %w", ErrNowhere)
 	case RolledBack:
 		return Step{}, fmt.Errorf("promotion: the candidate is rolled back, resume first: %w", ErrNowhere)
 	}
@@ -55,7 +67,7 @@ func (s State) follow(ctx context.Context, store Store, o Order) (State, error) 
 	now, err := store.Now(ctx)
 	next := s
 	next.Seq++
-	next.At, next.Actor, next.Reason, next.From = now, o.Actor, o.Reason, s.Describe()
+	next.At, next.Actor, next.Reason, next.From, next.Evidence = now, o.Actor, o.Reason, s.Describe(), o.Evidence
 	return next, err
 }
 
@@ -66,8 +78,8 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if err != nil {
 		return s, err
 	}
-	if o.Expect != nil && *o.Expect != s.Version {
-		return s, fmt.Errorf("promotion: %s is at %s, not %s: %w", policy, s.Version, o.Expect, ErrConflict)
+	if err := o.expects(policy, s); err != nil {
+		return s, err
 	}
 	next, err := s.follow(ctx, store, o)
 	if err != nil {
@@ -107,8 +119,8 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
 		case s.Stage == RolledBack:
 			return fmt.Errorf("promotion: %s is rolled back, resume it first: %w", policy, ErrNowhere)
-		case s.Stage == Promoted:
-			return fmt.Errorf("promotion: %s is promoted, and there is nothing after that: %w", policy, ErrNowhere)
+		case s.Stage == Promoted || s.Stage == Completed:
+			return fmt.Errorf("promotion: %s is %s, and there is no step forward after that: %w", policy, s.Stage, ErrNowhere)
 		case to.Stage == Canary && to.Percent <= s.Percent:
 			return fmt.Errorf("promotion: %s is at %s, and there is no way back but a rollback: %w", policy, s.Describe(), ErrNowhere)
 		}
@@ -116,6 +128,26 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 		if to.Stage == Promoted {
 			s.Percent = 100
 		}
+		return nil
+	})
+}
+
+// RollbackWindow is how long the authoritative goes on counting after a promotion, so
+// that a rollback gives nobody a fresh budget.
+const RollbackWindow = 7 * 24 * time.Hour
+
+// Complete ends a migration: the authoritative is not judged any more, and so a
+// rollback later on would find it cold. It asks for a promoted policy, and does not
+// ask for how long it is.
+func Complete(ctx context.Context, store Store, policy string, o Order) (State, error) {
+	return change(ctx, store, policy, o, func(s *State) error {
+		switch {
+		case s.Stage != Promoted:
+			return fmt.Errorf("promotion: %s is %s, and only what is promoted can be completed: %w", policy, s.Describe(), ErrNowhere)
+		case s.Hold:
+			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
+		}
+		s.Stage = Completed
 		return nil
 	})
 }
@@ -164,6 +196,9 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	for try := range rollbackTries {
 		var s, next State
 		if s, err = current(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+			return s, err
+		}
+		if err = o.expects(policy, s); err != nil {
 			return s, err
 		}
 		if next, err = s.follow(ctx, store, o); err != nil {

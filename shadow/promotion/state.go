@@ -19,11 +19,12 @@ const (
 	Shadow     Stage = "shadow"      // the authoritative is enforced for all keys
 	Canary     Stage = "canary"      // the candidate for some percent of the keys
 	Promoted   Stage = "promoted"    // the candidate for all keys
+	Completed  Stage = "completed"   // the same, and the authoritative is not judged any more
 	RolledBack Stage = "rolled_back" // the authoritative for all keys again
 )
 
 // Stages are all stages, in the order of a migration.
-var Stages = [...]Stage{Shadow, Canary, Promoted, RolledBack}
+var Stages = [...]Stage{Shadow, Canary, Promoted, Completed, RolledBack}
 
 // Version orders the states of a policy. A rollback starts a new term.
 type Version struct{ Term, Seq int64 }
@@ -71,6 +72,8 @@ type State struct {
 	Actor, Reason string
 	// From describes the stage before.
 	From string
+	// Evidence is what the gate said when this state was written, in short.
+	Evidence string `json:",omitempty"`
 }
 
 // LedgerID names the evidence of a policy in this state: of its epoch, since that
@@ -105,13 +108,15 @@ func (s State) String() string { return s.Version.String() + " " + s.Describe() 
 func (s State) safety() float64 {
 	switch s.Stage {
 	case RolledBack:
-		return 4
+		return 5
 	case Canary:
-		return 2 - s.Percent/1000
+		return 3 - s.Percent/1000
 	case Promoted:
+		return 2
+	case Completed:
 		return 1
 	}
-	return 3
+	return 4
 }
 
 // Over reports whether s takes the place of other: it is newer, or as new and
@@ -131,17 +136,21 @@ func (s *State) Enforced(epoch string, hash uint64) algorithms.Role {
 	if s.Epoch != epoch {
 		return algorithms.Authoritative
 	}
-	if s.Stage == Promoted || s.Stage == Canary && InCanary(hash, s.Percent) {
+	if s.Stage == Promoted || s.Stage == Completed || s.Stage == Canary && InCanary(hash, s.Percent) {
 		return algorithms.Candidate
 	}
 	return algorithms.Authoritative
 }
 
+// Exposed reports whether the candidate is enforced for some while the authoritative
+// is still judged beside it.
+func (s *State) Exposed() bool { return s.Stage == Canary || s.Stage == Promoted }
+
 // Name returns the enforced side for keys in general: "authoritative",
 // "candidate" or, in a canary, "candidate for 10 % of the keys".
 func (s *State) Name() string {
 	switch s.Stage {
-	case Promoted:
+	case Promoted, Completed:
 		return algorithms.Candidate.String()
 	case Canary:
 		return fmt.Sprintf("candidate for %g %% of the keys", s.Percent)

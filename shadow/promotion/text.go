@@ -11,6 +11,9 @@ import (
 // WriteText writes the verdict and what it rests on for people.
 func (g *Gate) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "gate: %s\n  %s\n", g.Verdict, g.Reason)
+	if g.Warning != "" {
+		fmt.Fprintf(w, "  WARNING: %s\n", g.Warning)
+	}
 	fmt.Fprintf(w, "  %.4g h clean, %s within 7 days\n", g.CleanHours, divergence.Counted(int64(g.Strikes), "strike"))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "  \tratio\tthreshold\tscore (%d)\tsurely below\t\n", enough)

@@ -1,0 +1,97 @@
+package divergence
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// packedHour is an Hour as it is stored, minutes by their number in the hour.
+type packedHour struct {
+	Live    uint64         `json:"live"`
+	Minutes []packedMinute `json:"minutes,omitempty"`
+	Causes  *Causes        `json:"causes,omitempty"`
+	Cells   []packedCell   `json:"cells,omitempty"`
+}
+
+// packedCell is a cell's number and its Decided and Denied.
+type packedCell [5]int64
+
+type packedMinute struct {
+	Minute int64        `json:"m"`
+	Tally  Tally        `json:"t"`
+	Keys   *[ratios]Few `json:"k,omitempty"`
+}
+
+func packed(h *Hour) packedHour {
+	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
+	for i := range h.Minutes {
+		m := &h.Minutes[i]
+		p.Minutes[i] = packedMinute{Minute: m.Unix % minutesAnHour, Tally: m.Tally}
+		if len(m.Keys[OfComparisons]) > 0 {
+			p.Minutes[i].Keys = &m.Keys
+		}
+	}
+	if h.Causes != (Causes{}) {
+		p.Causes = &h.Causes
+	}
+	for i, c := range h.Cells {
+		if c != (Cell{}) {
+			p.Cells = append(p.Cells, packedCell{int64(i), c.Decided[0], c.Denied[0], c.Decided[1], c.Denied[1]})
+		}
+	}
+	return p
+}
+
+func (p *packedHour) unpack(hour int64) (Hour, error) {
+	h := Hour{Unix: hour, Live: p.Live & (1<<minutesAnHour - 1)}
+	for _, m := range p.Minutes {
+		if m.Minute < 0 || m.Minute >= minutesAnHour {
+			return h, fmt.Errorf("minute %d of an hour", m.Minute)
+		}
+		out := h.at(hour*minutesAnHour + m.Minute)
+		out.Tally = m.Tally
+		if m.Keys != nil {
+			out.Keys = *m.Keys
+		}
+	}
+	if p.Causes != nil {
+		h.Causes = *p.Causes
+	}
+	for _, c := range p.Cells {
+		if c[0] < 0 || c[0] >= mostCells {
+			return h, fmt.Errorf("cell %d of an hour", c[0])
+		}
+		h.cell(int(c[0])).add(&Cell{Decided: [2]int64{c[1], c[3]}, Denied: [2]int64{c[2], c[4]}})
+	}
+	return h, nil
+}
+
+// packedTick is a Tick as it is stored, the hashes as four bytes each.
+type packedTick struct {
+	Unix   int64  `json:"u"`
+	Tally  Tally  `json:"t"`
+	Failed int64  `json:"f,omitempty"`
+	Slow   int64  `json:"s,omitempty"`
+	Harmed []byte `json:"h,omitempty"`
+}
+
+// bucketsOf sorts ticks by the entries of the ledger that they belong to.
+func bucketsOf(ticks []Tick) map[int64][]packedTick {
+	buckets := map[int64][]packedTick{}
+	for _, t := range ticks {
+		p := packedTick{Unix: t.Unix, Tally: t.Tally, Failed: t.Failed, Slow: t.Slow}
+		for _, hash := range t.Harmed {
+			p.Harmed = binary.LittleEndian.AppendUint32(p.Harmed, hash)
+		}
+		buckets[bucketOf(t.Unix)] = append(buckets[bucketOf(t.Unix)], p)
+	}
+	return buckets
+}
+
+func (p *packedTick) unpack() Tick {
+	t := Tick{Unix: p.Unix, Tally: p.Tally, Failed: p.Failed, Slow: p.Slow}
+	for h := p.Harmed; len(h) >= 4; h = h[4:] {
+		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))
+	}
+	return t
+}

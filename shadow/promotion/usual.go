@@ -1,0 +1,34 @@
+package promotion
+
+import "github.com/shadowlimit/shadowlimit/shadow/divergence"
+
+// unusual reports whether a share in the last moment is over what the evidence has
+// shown before this stage: by more than so much, and over times the usual. A burst
+// that comes every day was in the evidence that the gate has accepted, and is no
+// reason to roll back.
+func (l *last) unusual(t divergence.Tally, of func(divergence.Tally) (part, whole int64), by, times float64) bool {
+	part, whole := of(t)
+	return float64(part) > (times*l.usual(of)+by)*float64(whole)
+}
+
+// usual is the share in as bad a minute as there was on two days of the evidence: the
+// second of the days' worst. Minutes with few requests are left out, for in them a
+// share is mostly chance.
+func (l *last) usual(of func(divergence.Tally) (part, whole int64)) float64 {
+	worst := map[int64]float64{}
+	for i := range l.minutes {
+		m := &l.minutes[i]
+		if m.Unix >= l.from {
+			break
+		}
+		if part, whole := of(m.Tally); whole >= leastDenominator(l.cfg.NewlyDenied)/5 {
+			day := m.Unix / minutesADay
+			worst[day] = max(worst[day], float64(part)/float64(whole))
+		}
+	}
+	first, second := 0.0, 0.0
+	for _, share := range worst {
+		first, second = max(first, share), max(second, min(first, share))
+	}
+	return second
+}
