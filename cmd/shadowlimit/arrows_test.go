@@ -20,7 +20,8 @@ var arrows = map[string][]string{
 	"shadow/divergence/ledgertest": {"algorithms", "shadow/divergence"},
 	"shadow/promotion":             {"algorithms", "shadow/divergence"},
 	"shadow/promotion/storetest":   {"shadow/promotion"},
-	"shadow":                       {"algorithms", "lua", "policies", "shadow/divergence", "shadow/promotion"},
+	"shadow/status":                {"shadow/divergence", "shadow/promotion"},
+	"shadow":                       {"algorithms", "lua", "policies", "shadow/divergence", "shadow/promotion", "shadow/status"},
 	"shadow/httplimit":             {"algorithms", "policies", "shadow"},
 	"shadow/httplimit/chiroute":    {},
 	"accesslog":                    {},
@@ -29,7 +30,7 @@ var arrows = map[string][]string{
 	"dashboards/generate":          {},
 	"replay":                       {"algorithms", "shadow/divergence", "shadow/promotion"},
 	"alerts":                       {},
-	"cmd/shadowlimit":              {"accesslog", "alerts", "algorithms", "dashboards", "lua", "policies", "replay", "sample", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion"},
+	"cmd/shadowlimit":              {"accesslog", "alerts", "algorithms", "dashboards", "lua", "policies", "replay", "sample", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion", "shadow/status"},
 }
 
 // others are modules that only some packages may import.

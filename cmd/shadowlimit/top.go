@@ -13,6 +13,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/status"
 )
 
 const topDescription = `Shows which keys the candidate would newly deny most since its evidence began,
@@ -85,7 +86,7 @@ func (f *fleet) top(c *cli.Context, a *promotion.Assessment, kind divergence.Key
 	}
 	report := &topReport{Policy: a.Spec.Policy, Distinct: a.Evidence.History.Distinct[kind]}
 	var err error
-	if report.Keys, err = f.topKeys(c.Context, a, kind, from); err != nil || len(report.Keys) == 0 {
+	if report.Keys, err = status.Top(c.Context, f.ledger, a, kind, from); err != nil || len(report.Keys) == 0 {
 		return report, err
 	}
 	total := a.Evidence.History.Total()

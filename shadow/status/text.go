@@ -1,0 +1,113 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// WriteText writes the report for people: a screen for each policy.
+func (r *Report) WriteText(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.Name)
+	for i := range r.Policies {
+		r.Policies[i].write(&b)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (p *Policy) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s: %s, version %s, %s\n", p.Name, p.Describe(), p.Version(), p.Mode)
+	if p.Alarm != "" {
+		fmt.Fprintf(b, "  ALARM: %s\n", p.Alarm)
+	}
+	fmt.Fprintf(b, "  enforced       %s\n  authoritative  %s\n  candidate      %s\n", p.Enforced, p.Authoritative, p.Candidate)
+	if p.Reason != "" {
+		fmt.Fprintf(b, "  moved          %s by %s: %s\n", p.At.UTC().Format("2006-01-02 15:04 MST"), divergence.Printable(p.Actor), divergence.Printable(p.Reason))
+	}
+	b.WriteByte('\n')
+	p.Gate.WriteText(b) // a strings.Builder takes everything
+	if p.Prediction != nil {
+		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
+	}
+	fmt.Fprintf(b, "\n%s compared, %s\n", divergence.Counted(p.Comparisons, "request"), divergence.Counted(p.Keys, "key"))
+	p.WriteTable(b)
+	writeCauses(b, "newly denied", p.CausesNewlyDenied)
+	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)
+	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
+	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
+	p.writeInstances(b)
+	fmt.Fprintf(b, "\nnext: %s\n", p.NextStep)
+}
+
+// shownInLine is how many keys and instances fit on a screen.
+const shownInLine = 5
+
+func writeCauses(b *strings.Builder, what string, causes []Cause) {
+	if len(causes) == 0 {
+		return
+	}
+	var sum int64
+	for _, c := range causes {
+		sum += c.Count
+	}
+	texts := make([]string, len(causes))
+	for i, c := range causes {
+		texts[i] = c.Cause + " " + divergence.Percent(float64(c.Count)/float64(sum))
+	}
+	fmt.Fprintf(b, "  %s, probably by: %s\n", what, strings.Join(texts, ", "))
+}
+
+func writeKeys(b *strings.Builder, what string, keys []divergence.KeyCount, of int64) {
+	if len(keys) == 0 {
+		return
+	}
+	texts := make([]string, min(len(keys), shownInLine))
+	for i := range texts {
+		texts[i] = fmt.Sprintf("%s %s (%s)", divergence.Printable(keys[i].Key), divergence.Grouped(keys[i].Count), divergence.Percent(float64(keys[i].Count)/float64(max(of, 1))))
+	}
+	fmt.Fprintf(b, "  %s: %s\n", what, strings.Join(texts, ", "))
+}
+
+// writeInstances says how many are as they should be, and lists the others; a few it
+// lists all.
+func (p *Policy) writeInstances(b *strings.Builder) {
+	var fine int
+	for i := range p.Instances {
+		if p.Instances[i].Note(p) == "" {
+			fine++
+		}
+	}
+	fmt.Fprintf(b, "\ninstances: %d of %d live and at %s\n", fine, len(p.Instances), p.Version())
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i := range p.Instances {
+		if in := &p.Instances[i]; len(p.Instances) <= shownInLine || in.Note(p) != "" {
+			fmt.Fprintf(table, "  %s\tapplied %s\theard of %s ago\t%s\n", in.ID, in.Applied, seconds(in.AgeSeconds), in.Note(p))
+		}
+	}
+	table.Flush()
+}
+
+// Note says what is not as it should be; "" if all is.
+func (i *Instance) Note(p *Policy) string {
+	switch {
+	case !i.Live:
+		return "silent: gone, or cut off"
+	case i.RedButton:
+		return "red button pressed: enforces the authoritative"
+	case i.Epoch != p.Epoch:
+		return "compares something else: enforces the authoritative"
+	case i.Applied != p.Version():
+		return "behind"
+	}
+	return ""
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond).String()
+}
