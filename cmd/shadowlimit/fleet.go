@@ -23,6 +23,7 @@ type fleet struct {
 	client redis.UniversalClient
 	store  *promotion.RedisStore
 	ledger *divergence.RedisLedger
+	judge  *promotion.Controller
 	json   bool
 }
 
@@ -48,7 +49,8 @@ func openFleet(c *cli.Context, asJSON bool) (*fleet, error) {
 		return nil, err
 	}
 	name := c.String("name")
-	return &fleet{name, client, promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name), asJSON}, nil
+	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
+	return &fleet{name, client, store, ledger, promotion.NewController(store, ledger, actor()), asJSON}, nil
 }
 
 func (f *fleet) close() { f.client.Close() }
@@ -96,7 +98,7 @@ func onePolicy(c *cli.Context) (string, error) {
 
 // assess judges all policies, or one if policy is not "".
 func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessment, error) {
-	all, err := promotion.NewController(f.store, f.ledger, actor()).Assess(ctx)
+	all, err := f.judge.Assess(ctx)
 	if err != nil {
 		return nil, err
 	}

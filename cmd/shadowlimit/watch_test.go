@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/status"
+)
+
+// enough ends a command once it has written so often.
+type enough struct {
+	bytes.Buffer
+	left int
+	stop context.CancelFunc
+}
+
+func (e *enough) Write(b []byte) (int, error) {
+	if e.left--; e.left <= 0 {
+		e.stop()
+	}
+	return e.Buffer.Write(b)
+}
+
+func watchFor(t *testing.T, writes int, args ...string) (int, string, string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, talk := &enough{left: writes, stop: stop}, &strings.Builder{}
+	got := run(ctx, append([]string{"watch", "--every", "10ms"}, args...), streams{strings.NewReader(""), out, talk})
+	return got, out.String(), talk.String()
+}
+
+func TestWatch(t *testing.T) {
+	server, h := service(t)
+	h.Decide(t.Context(), &policies.Request{User: "alice"})
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, out, talk := watchFor(t, 3, "writes")
+	if got != 0 || strings.Count(out, "writes: shadow, insufficient_evidence, 0 h clean") != 3 {
+		t.Errorf("status %d:\n%s%s", got, out, talk)
+	}
+	got, out, talk = watchFor(t, 2, "-o", "json")
+	var report status.Report
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if err := json.Unmarshal([]byte(lines[0]), &report); got != 0 || err != nil || len(lines) != 2 || report.Policies[0].Name != "writes" {
+		t.Errorf("status %d, %v:\n%s%s", got, err, out, talk)
+	}
+	if got, out, talk = watchFor(t, 1, "nothing"); got != 1 || !strings.Contains(talk, "no policy") {
+		t.Errorf("an unknown policy: status %d:\n%s%s", got, out, talk)
+	}
+	server.SetError("LOADING the data set")
+	if got, _, talk = watchFor(t, 1); got != 1 || !strings.Contains(talk, "LOADING") {
+		t.Errorf("a Redis that does not answer: status %d: %s", got, talk)
+	}
+}
+
+func TestScreenFits(t *testing.T) {
+	text := strings.Repeat("0123456789é\n", 10)
+	got := screen(text, 8, 5)
+	shown := strings.Split(strings.TrimSuffix(strings.TrimPrefix(got, toTop), clearRest), clearLine+"\r\n")
+	if len(shown) != 5 || shown[0] != "0123456…" || shown[3] != "... 7 m…" || shown[4] != "" {
+		t.Errorf("%d lines: %q", len(shown), shown)
+	}
+	if got = screen("one\ntwo\n", 80, 24); got != toTop+"one"+clearLine+"\r\ntwo"+clearLine+"\r\n"+clearRest {
+		t.Errorf("%q", got)
+	}
+}

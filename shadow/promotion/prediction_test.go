@@ -1,0 +1,130 @@
+package promotion
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// A larger canary has whole cells more, and its keys are those that InCanary says.
+func TestCellsAreOfCanaries(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	seen := map[int]bool{}
+	for range 200_000 {
+		hash := rng.Uint64()
+		cell := Cell(hash)
+		seen[cell] = true
+		for _, percent := range slots {
+			if inside := slots[cell/cellsASlot] <= percent; inside != InCanary(hash, percent) {
+				t.Fatalf("hash %d is in cell %d, whose slot ends at %g %%, and InCanary(%g %%) is %t", hash, cell, slots[cell/cellsASlot], percent, !inside)
+			}
+		}
+	}
+	if len(seen) != len(slots)*cellsASlot {
+		t.Errorf("%d cells have keys, want %d", len(seen), len(slots)*cellsASlot)
+	}
+}
+
+// hoursOf simulates hours of clients, who each make so many requests of which the
+// candidate denies a share; from hour 48 on those in the canary are denied more by a
+// factor, and all of them more by another.
+func hoursOf(seed uint64, percent, factor, all float64) []divergence.Hour {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	type client struct {
+		hash   uint64
+		volume float64
+		denied float64
+	}
+	clients := make([]client, 3000)
+	for i := range clients {
+		clients[i] = client{rng.Uint64(), rng.ExpFloat64() * 40, 0.05 * rng.Float64()}
+	}
+	hours := make([]divergence.Hour, 72)
+	for h := range hours {
+		hours[h] = divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, len(slots)*cellsASlot)}
+		for _, c := range clients {
+			role, share := 0, c.denied
+			if h >= 48 {
+				share *= all
+				if InCanary(c.hash, percent) {
+					role, share = 1, share*factor
+				}
+			}
+			cell := &hours[h].Cells[Cell(c.hash)]
+			n := int64(c.volume)
+			cell.Decided[role] += n
+			for range n {
+				if rng.Float64() < share {
+					cell.Denied[role]++
+				}
+			}
+		}
+	}
+	return hours
+}
+
+func TestPrediction(t *testing.T) {
+	tests := []struct {
+		name                 string
+		percent, factor, all float64
+		off                  bool
+	}{
+		{"as predicted", 10, 1, 1, false},
+		{"as predicted, all deny twice as much", 10, 1, 2, false},
+		{"clients try again and again", 10, 2, 1, true},
+		{"clients try again and again, all deny twice as much", 50, 2, 2, true},
+		{"clients go away", 50, 0.5, 1, true},
+		{"as predicted in a small canary", 1, 1, 1, false},
+	}
+	for _, tt := range tests {
+		for seed := range uint64(5) {
+			p := predict(hoursOf(seed, tt.percent, tt.factor, tt.all), tt.percent, 48)
+			if p == nil || p.Off() != tt.off {
+				t.Errorf("%s, seed %d: %v, want off %t", tt.name, seed, p, tt.off)
+			}
+		}
+	}
+}
+
+func TestPredictionsThatCannotBe(t *testing.T) {
+	hours := hoursOf(1, 10, 1, 1)
+	for _, tt := range []struct {
+		name    string
+		hours   []divergence.Hour
+		percent float64
+		since   int64
+	}{
+		{"no hours", nil, 10, 48},
+		{"nothing before the canary", hours[48:], 10, 48},
+		{"nothing in the canary", hours[:48], 10, 48},
+		{"a canary of less than a slot", hours, 0.05, 48},
+		{"all keys", hours, 100, 48},
+	} {
+		if p := predict(tt.hours, tt.percent, tt.since); p != nil {
+			t.Errorf("%s: %v, want none", tt.name, p)
+		}
+	}
+	var none *Prediction
+	if none.Off() {
+		t.Error("no prediction is off")
+	}
+}
+
+// The margin is as wide as chance among clients makes it: of predictions that are
+// right about one in twenty is outside two deviations.
+func TestMarginsHold(t *testing.T) {
+	const runs = 100
+	outside := 0
+	for seed := range uint64(runs) {
+		p := predict(hoursOf(100+seed, 10, 1, 1), 10, 48)
+		// the margin is never under a fifth, so look at the deviation in it
+		if math.Abs(p.Seen-p.Predicted) > p.Margin {
+			outside++
+		}
+	}
+	if outside > 5 {
+		t.Errorf("%d of %d right predictions are off", outside, runs)
+	}
+}

@@ -1,0 +1,194 @@
+package promotion
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+const tickNow = 100_000 // the tick in progress in these tests; minute 16666
+
+// quietTicks are n ticks up to the one in progress, each of so many allowed requests.
+func quietTicks(n int, allows int64) []divergence.Tick {
+	ticks := make([]divergence.Tick, n)
+	for i := range ticks {
+		ticks[i].Unix = int64(tickNow - n + i)
+		ticks[i].Tally[divergence.AgreeAllow] = allows
+	}
+	return ticks
+}
+
+// hurt makes the last n ticks deny so many of the allowed, of so many keys, which are
+// new in each if fresh.
+func hurt(ticks []divergence.Tick, n int, denied int64, keys uint32, fresh bool) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		t := &ticks[i]
+		t.Tally[divergence.AgreeAllow] -= denied
+		t.Tally[divergence.NewlyDenied] += denied
+		for k := range keys {
+			if fresh || i == len(ticks)-n {
+				t.Harmed = append(t.Harmed, k+uint32(i)*1000)
+			}
+		}
+	}
+	return ticks
+}
+
+// with adds outcomes to each of the last n ticks.
+func with(ticks []divergence.Tick, n int, o divergence.Outcome, count int64) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		ticks[i].Tally[o] += count
+	}
+	return ticks
+}
+
+func failed(ticks []divergence.Tick, n int, failed, slow int64) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		ticks[i].Failed, ticks[i].Slow = failed, slow
+	}
+	return ticks
+}
+
+// lately are minutes of now, in which three keys were newly allowed.
+func lately() []divergence.Minute {
+	m := divergence.Minute{Unix: tickNow*divergence.TickSeconds/60 - 1}
+	for key := range uint64(3) {
+		m.Count(divergence.NewlyAllowed, key)
+	}
+	return []divergence.Minute{m}
+}
+
+func TestTriggers(t *testing.T) {
+	fine := Config{NewlyDenied: 0.001}.WithDefaults()
+	wide := Config{}.WithDefaults() // 2 %
+	tests := []struct {
+		name  string
+		cfg   Config
+		ticks []divergence.Tick
+		want  string // in the reason; "" for none
+	}{
+		{"nothing", fine, nil, ""},
+		{"all is well", fine, quietTicks(90, 1000), ""},
+		{"eight clients", fine, hurt(quietTicks(90, 100), 1, 8, 8, true), "harmed clients"},
+		{"seven clients", fine, hurt(quietTicks(90, 100), 1, 7, 7, true), ""},
+		{"a storm of three clients", fine, hurt(quietTicks(90, 1000), 30, 30, 3, false), ""},
+		{"in the tick in progress", fine, append(quietTicks(90, 100), hurt([]divergence.Tick{{Unix: tickNow}}, 1, 0, 50, true)...), ""},
+		{"at the threshold", wide, hurt(quietTicks(90, 1000), 90, 20, 20, true), ""},
+		{"few clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 12, false), "a sudden rise: newly denied is 40 %"},
+		{"fewer clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 9, false), ""},
+		{"nine times the threshold", wide, hurt(quietTicks(90, 1000), 6, 180, 12, false), ""},
+		{"a sudden rise of little traffic", wide, hurt(quietTicks(90, 20), 6, 10, 12, false), ""},
+		{"a sudden rise over a minute", wide, hurt(quietTicks(90, 40), 6, 10, 12, false), "over 60 s"},
+		{"a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 10), ""},
+		{"more than a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 11), "let through 666 requests where the authoritative would 600"},
+		{"more than a tenth more of little", wide, with(quietTicks(90, 50), 6, divergence.NewlyAllowed, 9), ""},
+		{"where the authoritative allows nothing", wide, with(quietTicks(6, 0), 6, divergence.NewlyAllowed, 11), "overload"},
+		{"one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 2, 0), ""},
+		{"more than one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 3, 0), "had no answer to 18 of 1,200 requests"},
+		{"four failures", wide, failed(quietTicks(90, 10), 2, 2, 0), ""},
+		{"slow for 30 s", wide, failed(quietTicks(90, 200), 3, 0, 3), "the candidate is slow"},
+		{"slow for 20 s", wide, failed(quietTicks(90, 200), 2, 0, 3), ""},
+		{"one in a hundred slow", wide, failed(quietTicks(90, 300), 3, 0, 3), ""},
+	}
+	for _, tt := range tests {
+		l := last{cfg: tt.cfg, ticks: tt.ticks, now: tickNow, minutes: lately(), from: 0}
+		if got := l.triggers(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What came every day in the evidence is no reason to roll back.
+func TestUsualBurstsAreNoTrigger(t *testing.T) {
+	cfg := Config{}.WithDefaults()
+	now := int64(tickNow * divergence.TickSeconds / 60)
+	burst := func(denied, allowed int64) divergence.Minute {
+		var m divergence.Minute
+		m.Tally[divergence.NewlyDenied], m.Tally[divergence.NewlyAllowed], m.Tally[divergence.AgreeAllow] = denied, allowed, 1000-denied
+		return m
+	}
+	days := func(n int64, m divergence.Minute) []divergence.Minute {
+		var list []divergence.Minute
+		for d := n; d > 0; d-- {
+			m.Unix = now - d*minutesADay
+			list = append(list, m)
+		}
+		return append(list, lately()...)
+	}
+	tests := []struct {
+		name    string
+		minutes []divergence.Minute
+		ticks   []divergence.Tick
+		want    string
+	}{
+		{"not in the evidence", lately(), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
+		{"once in the evidence", days(1, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
+		{"on two days", days(2, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), ""},
+		{"on two days, but less of it", days(2, burst(100, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), "harmed clients"},
+		{"few clients, on two days", days(2, burst(160, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), ""},
+		{"few clients, on two days, but less of it", days(2, burst(140, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), "a sudden rise"},
+		{"load on two days", days(2, burst(0, 500)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 60), ""},
+		{"more load than on two days", days(2, burst(0, 500)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 61), "overload"},
+	}
+	for _, tt := range tests {
+		l := last{cfg: cfg, ticks: tt.ticks, now: tickNow, minutes: tt.minutes, from: now - 60}
+		if got := l.triggers(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Each key counts once in ten minutes, whichever instances list it.
+func TestHarmScoreCountsAKeyOnceInTenMinutes(t *testing.T) {
+	var ticks []divergence.Tick
+	for i := range int64(130) {
+		ticks = append(ticks, divergence.Tick{Unix: tickNow - 130 + i, Harmed: []uint32{7, 7}})
+	}
+	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%g after 130 ticks of one key, want %g for three times ten minutes", got, want)
+	}
+	ticks[129].Tally[divergence.AgreeAllow] = 500
+	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5)-2; math.Abs(got-want) > 1e-9 {
+		t.Errorf("%g, want %g: requests take away 4 p0 each", got, want)
+	}
+}
+
+func TestGuardMovesBetweenSteps(t *testing.T) {
+	store, ledger := NewMemoryStore(), divergence.NewMemoryLedger()
+	ctx := t.Context()
+	spec := Spec{Policy: "p", Epoch: "e", Config: Config{Automatic: true, NewlyDenied: 0.001}.WithDefaults()}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(Begin(ctx, store, "p", "e", "test"))
+	must(store.Announce(ctx, []Spec{spec}))
+	state, err := Advance(ctx, store, "p", Step{Canary, 10}, Order{})
+	must(err)
+	c := NewController(store, ledger, "test")
+	if _, err := c.Assess(ctx); err != nil {
+		t.Fatal(err)
+	}
+	guard := func() []Move {
+		t.Helper()
+		moves, err := c.Guard(ctx)
+		must(err)
+		return moves
+	}
+	if moves := guard(); moves != nil {
+		t.Errorf("without any harm: %v", moves)
+	}
+	before := time.Now().Unix()/divergence.TickSeconds - 1
+	must(ledger.Write(ctx, state.LedgerID("p"), "a", &divergence.Snapshot{Ticks: []divergence.Tick{{Unix: before, Tally: divergence.Tally{divergence.NewlyDenied: 9}, Harmed: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}}}}))
+	if moves := guard(); len(moves) != 1 || moves[0].State.Stage != RolledBack || !strings.Contains(moves[0].State.Reason, "harmed clients: 9 newly denied keys") {
+		t.Errorf("nine harmed clients: %v", moves)
+	}
+	if moves := guard(); moves != nil {
+		t.Errorf("rolled back already: %v", moves)
+	}
+}
