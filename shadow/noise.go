@@ -37,9 +37,10 @@ func copyOf(m *migration, secret []byte) *migration {
 }
 
 // addCopy charges a policy's copy for what the policy is charged, for a sample of
-// keys that is not the canary's.
+// keys that is not the canary's. Where the candidate is enforced nobody waits for the
+// authoritative's store, which may be slow or gone, so there is no copy, either.
 func (e *engine) addCopy(s *scratch, m *migration, c algorithms.Charge, hash uint64) {
-	if m.copy == nil || hash/10_000%100 >= noiseShare || m.copy.stores[0].lonely() {
+	if m.copy == nil || c.Enforced != algorithms.Authoritative || hash/10_000%100 >= noiseShare || m.copy.stores[0].lonely() {
 		return
 	}
 	limit := c.Sides[algorithms.Authoritative].Limit
