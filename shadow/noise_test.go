@@ -6,12 +6,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // waits counts what requests wait for: what a client is asked with their context.
@@ -49,7 +52,7 @@ func (w *waits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // be slow or gone.
 func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 	for name, text := range map[string]string{
-		"to another store":             moving,
+		"to another store":               moving,
 		"to a limiter of the user's own": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
 	} {
 		client, first := redisAt(t, miniredis.RunT(t).Addr()), new(waits)
@@ -72,4 +75,52 @@ func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A reload that ends or begins a sample keeps the policy's track, and with it the
+// noise floor's.
+func TestNoiseFloorFollowsTheSample(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	stores := map[string]redis.UniversalClient{"next": redisAt(t, miniredis.RunT(t).Addr())}
+	h := open(t, moving+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client, Stores: stores})
+	for _, step := range []struct {
+		text string
+		want bool
+	}{{"", false}, {moving, true}, {moving + "    promotion: { sample: 25% }\n", false}, {moving, true}} {
+		if step.text != "" {
+			set, err := policies.Load("t", []byte(step.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Reload(set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := noiseIn(t, client)
+		for n := range 400 {
+			ask(t, h, fmt.Sprint("user-", n))
+		}
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		after := noiseIn(t, client)
+		if got := after.Comparisons() > before.Comparisons(); got != step.want || after.Uncompared() > 0 {
+			t.Errorf("with %q: noise %v after %v, want it measured: %v", step.text, after, before, step.want)
+		}
+	}
+}
+
+// noiseIn returns what the ledger has of the policy's noise floor.
+func noiseIn(t *testing.T, client redis.UniversalClient) divergence.Tally {
+	t.Helper()
+	states, err := promotion.NewRedisStore(client, name).States(ctx(t), []string{policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	h, err := divergence.NewReader(ledgerOf(client), promotion.NoiseID(states[0].LedgerID(policy)), now.Add(-time.Minute)).History(ctx(t), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Total()
 }
