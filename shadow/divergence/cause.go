@@ -39,12 +39,12 @@ func (c Cause) String() string { return causeNames[c] }
 type Shape int
 
 const (
-	UnknownShape Shape = iota // a limiter of the user's own
-	Aligned                   // in windows of the clock
-	Anchored                  // in windows of the key
-	SlidingLog                // request by request
-	SlidingCounter            // by the share of the last window that is in sight
-	Bucket                    // continuously
+	UnknownShape   Shape = iota // a limiter of the user's own
+	Aligned                     // in windows of the clock
+	Anchored                    // in windows of the key
+	SlidingLog                  // request by request
+	SlidingCounter              // by the share of the last window that is in sight
+	Bucket                      // continuously
 )
 
 var shapes = map[string]Shape{

@@ -58,7 +58,7 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 	recorder := divergence.NewRecorder(nil)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for at, lost := time.Duration(0), false; at < 20*time.Minute; at += time.Duration(rng.Int64N(int64(2500 * time.Millisecond))) {
-		if c.cold && !lost && at > 10 * time.Minute {
+		if c.cold && !lost && at > 10*time.Minute {
 			stores[algorithms.Candidate], lost = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), true
 		}
 		key := fmt.Sprint("client-", rng.IntN(3))
