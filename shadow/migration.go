@@ -46,7 +46,7 @@ type track struct {
 	assessment atomic.Pointer[promotion.Assessment]
 	flushed    atomic.Int64 // when the ledger was last written, us
 	errors     atomic.Int64 // requests whose expressions failed
-	fallbacks  atomic.Int64 // decisions by the rule for failures
+	fallbacks  atomic.Int64 // decisions that the enforced side did not make
 	log        *slog.Logger
 	complained [2]atomic.Int64 // of a side, when last, ns of this clock
 
