@@ -109,6 +109,7 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 		"a limit that is used up":               {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 21, time.Second, divergence.LimitValue},
 		"a bucket of twice the rate":            {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{{Requests: 40, Window: time.Minute, Burst: 40}, fixed}, false, 2, 0, divergence.LimitValue},
 		"a rate that is the same over an hour":  {divergence.Aligned, divergence.Anchored, [2]algorithms.Limit{hour, fixed}, true, 900, time.Second, divergence.WindowBoundary},
+		"windows of one store, a limit below":   {divergence.Aligned, divergence.Aligned, [2]algorithms.Limit{fixed, {Requests: 30, Window: time.Minute}}, false, 5, time.Second, divergence.WindowBoundary},
 		"logs that are alike, in two stores":    {divergence.SlidingLog, divergence.SlidingLog, [2]algorithms.Limit{fixed, fixed}, true, 20, 0, divergence.StoreLag},
 		"buckets that are alike, in two stores": {divergence.Bucket, divergence.Bucket, [2]algorithms.Limit{gcra, gcra}, true, 20, 0, divergence.StoreLag},
 	} {
