@@ -145,8 +145,26 @@ func TestClientThatLeavesIsNoErrorOfTheCandidate(t *testing.T) {
 		cancel()
 		h.Decide(c, &policies.Request{User: "alice"})
 	}
-	if got := comparisons(t, h, "candidate_error"); got != 0 {
-		t.Errorf("%g candidate errors because clients left", got)
+	if errors, fallbacks := comparisons(t, h, "candidate_error"), metric(t, h, "shadowlimit_fallback_decisions_total"); errors != 0 || fallbacks != 0 {
+		t.Errorf("%g candidate errors and %g fallbacks because clients left", errors, fallbacks)
+	}
+}
+
+// A client that leaves while the authoritative of the user's own decides is told
+// nothing, so no rule has decided in its place.
+func TestClientThatLeavesIsNoFallback(t *testing.T) {
+	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {limiter: old}, candidate: {algorithm: gcra, limit: 100, window: 1h}}\n",
+		shadow.Config{Limiters: map[string]shadow.Limiter{"old": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+			return algorithms.Decision{Allowed: true}, ctx.Err()
+		})}})
+	gone, cancel := context.WithCancel(ctx(t))
+	cancel()
+	for range 10 {
+		h.Decide(gone, &policies.Request{User: "alice"})
+	}
+	ask(t, h, "alice")
+	if fallbacks, decisions := metric(t, h, "shadowlimit_fallback_decisions_total"), metricOf(t, h, "shadowlimit_decisions_total", "error"); fallbacks != 0 || decisions != 0 {
+		t.Errorf("%g fallbacks and %g errors because clients left", fallbacks, decisions)
 	}
 }
 

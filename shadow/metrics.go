@@ -29,12 +29,12 @@ var serviceMetrics = []family[*collector]{
 	{"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.", gauge, nil, func(c *collector, send sender) {
 		send(boolean(c.engine.button.pressed()))
 	}},
-	{"config_last_reload_successful", "1 if the policy file could be used when it was last read.", gauge, nil, func(c *collector, send sender) {
+	{"config_last_reload_successful", "1 if the policy file could be used when it was last read; absent of a Pair, which has none.", gauge, nil, func(c *collector, send sender) {
 		if c.reloads != nil {
 			send(boolean(!c.reloads.failed.Load()))
 		}
 	}},
-	{"config_last_reload_success_timestamp_seconds", "When policies were last taken into use.", gauge, nil, func(c *collector, send sender) {
+	{"config_last_reload_success_timestamp_seconds", "When policies were last taken into use; absent of a Pair.", gauge, nil, func(c *collector, send sender) {
 		if c.reloads != nil {
 			send(float64(c.reloads.last.Load()))
 		}
@@ -59,8 +59,9 @@ var version = func() string {
 	return "unknown"
 }()
 
-// policyMetrics are of each policy. Those from hold on are only of policies with a
-// candidate; gate, keys and instances are the fleet's, as every instance sees it.
+// policyMetrics are of each policy. Those from follower_queue_length on are only of
+// policies with a candidate; gate, noise, keys and instances are the fleet's, as every
+// instance sees it.
 var policyMetrics = []family[reading]{
 	{"decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", counter, []string{"side", "decision"}, func(r reading, send sender) {
 		for role, d := range r.totals.Decisions {

@@ -15,12 +15,12 @@ var update = flag.Bool("update", false, "write docs/metrics.md and docs/causes.m
 const metricsHead = `# Metrics
 
 Written by ` + "`go test ./shadow -update`" + ` from the code. Every metric begins with ` + "`shadowlimit_`" + ` and has the label ` + "`name`" + `, the service's.
-Those of policies have the label ` + "`policy`" + `. Every series is there from the start, unless its help says otherwise, and no label
-has values that come with requests.
+Those of policies have the label ` + "`policy`" + `; a policy without a candidate has only the first three and the authoritative's durations.
+Every other series is there from the start, unless its help says otherwise, and no label has values that come with requests.
 
 A ` + "`shadow.Harness`" + ` and a ` + "`shadow.Pair`" + ` are collectors: register them where you like. Gauges whose names begin with gate, and
-keys and instances, are the whole fleet's, the same on every instance but for seconds: take their maximum. Counters and histograms are
-each instance's own: sum them.
+noise, keys and instances, are the whole fleet's, the same on every instance but for seconds: take their maximum. An instance that
+cannot reach the store goes on showing what it saw last. Counters and histograms are each instance's own: sum them.
 
 | metric | labels | type | |
 |---|---|---|---|

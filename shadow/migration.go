@@ -38,7 +38,7 @@ type track struct {
 	followers *followers  // nil if both sides are judged together
 	breakers  [2]*breaker // of limiters of the user's own, where they are not the enforced authoritative
 	calls     chan struct{}
-	copy      *migration // measures the noise floor; nil if there is none to measure
+	copy      *migration // measures the noise floor where spec.Noise; nil if there is none to measure
 	begun     bool       // the epoch was announced; guarded by fleet.polling
 
 	state      atomic.Pointer[promotion.State] // applied
@@ -46,7 +46,7 @@ type track struct {
 	assessment atomic.Pointer[promotion.Assessment]
 	flushed    atomic.Int64 // when the ledger was last written, us
 	errors     atomic.Int64 // requests whose expressions failed
-	fallbacks  atomic.Int64 // decisions by the rule for failures
+	fallbacks  atomic.Int64 // decisions that the enforced side did not make
 	log        *slog.Logger
 	complained [2]atomic.Int64 // of a side, when last, ns of this clock
 
@@ -86,7 +86,7 @@ func (m *migration) begin(e *engine, secret []byte) {
 	if m.candidate && (m.stores[0] == nil || m.stores[0] != m.stores[1]) {
 		m.followers = newFollowers()
 	}
-	if m.copies() {
+	if m.copyable() {
 		m.copy = copyOf(m, secret)
 	}
 }

@@ -35,6 +35,9 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2
 	}
 	answer := e.answer(c, h, o)
 	left := ctx.Err() == context.Canceled && c.Enforced == algorithms.Candidate && h.limiters[c.Enforced] != nil
+	if answer.Fallback && !left {
+		h.fallbacks.Add(1)
+	}
 	if err := o[algorithms.Candidate].Err; err == errBroken || err != nil && left {
 		o[algorithms.Candidate] = divergence.Skip(reasonFor(err)) // not asked, or not to the end, which is not a failure more
 	}
@@ -136,9 +139,6 @@ func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observati
 	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Unenforced: o[from.Other()], Fallback: failed || from != c.Enforced}
 	if failed {
 		d.Decision = fallback(h, limit, warm, judged)
-	}
-	if d.Fallback {
-		h.fallbacks.Add(1)
 	}
 	return d
 }

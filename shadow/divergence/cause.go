@@ -39,15 +39,16 @@ func (c Cause) String() string { return causeNames[c] }
 type Shape int
 
 const (
-	UnknownShape Shape = iota // a limiter of the user's own
-	Aligned                   // in windows of the clock
-	Anchored                  // in windows of the key
-	Sliding                   // a log or a counter
-	Bucket                    // continuously
+	UnknownShape   Shape = iota // a limiter of the user's own
+	Aligned                     // in windows of the clock
+	Anchored                    // in windows of the key
+	SlidingLog                  // request by request
+	SlidingCounter              // by the share of the last window that is in sight
+	Bucket                      // continuously
 )
 
 var shapes = map[string]Shape{
-	"fixed_window": Aligned, "fixed_window_anchored": Anchored, "sliding_window_log": Sliding, "sliding_window_counter": Sliding,
+	"fixed_window": Aligned, "fixed_window_anchored": Anchored, "sliding_window_log": SlidingLog, "sliding_window_counter": SlidingCounter,
 	"token_bucket": Bucket, "leaky_bucket": Bucket, "gcra": Bucket,
 }
 
@@ -91,9 +92,7 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		return LimitValue
 	case s.Shapes[denies] == Bucket || s.Shapes[allows] == Bucket:
 		return s.bucketCause(allows, denies)
-	case s.Shapes[denies] != s.Shapes[allows] || s.Shapes[denies] != Sliding && !s.Apart:
-		return WindowBoundary
-	case s.Apart:
+	case s.Apart && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
 	}
 	return WindowBoundary
@@ -106,7 +105,7 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 	if s.Limits[0] == s.Limits[1] && s.Shapes[0] == s.Shapes[1] {
 		return 2*(d.Limit-d.Remaining) < d.Limit
 	}
-	if s.Cost == 0 || d.Remaining+s.Cost != d.Limit {
+	if d.Remaining+s.Cost != d.Limit {
 		return false
 	}
 	forgets := s.Limits[denies].Window // the other's, at the latest
@@ -115,7 +114,7 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 		return l.Window-d.ResetAfter >= forgets
 	case Anchored:
 		return false // its window may just have ended
-	case Sliding:
+	case SlidingLog, SlidingCounter:
 		return l.Window >= forgets
 	default:
 		refill := time.Duration(float64(l.Capacity()) * float64(l.Window) / float64(l.Requests))
@@ -127,9 +126,6 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 // than what has been used.
 func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) bool {
 	a, b := s.Limits[allows], s.Limits[denies]
-	if a.Window <= 0 || b.Window <= 0 {
-		return false
-	}
 	others := float64(b.Requests) * float64(a.Window) / float64(b.Window)
 	if others >= float64(a.Requests) {
 		return false

@@ -34,6 +34,9 @@ func limiter(a algorithms.Algorithm, requests int64, window time.Duration, burst
 var causeCases = []causeCase{
 	{"fixed window, sliding log", [2]algorithms.Side{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0), limiter(algorithms.SlidingWindowLog{}, 20, time.Minute, 0)}, false, 0, divergence.WindowBoundary},
 	{"fixed window, sliding counter", [2]algorithms.Side{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0), limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0)}, false, 0, divergence.WindowBoundary},
+	{"sliding log, sliding counter", [2]algorithms.Side{limiter(algorithms.SlidingWindowLog{}, 20, time.Minute, 0), limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0)}, false, 0, divergence.WindowBoundary},
+	{"sliding log, sliding counter in another store", [2]algorithms.Side{limiter(algorithms.SlidingWindowLog{}, 20, time.Minute, 0), limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0)}, false, 2 * time.Second, divergence.WindowBoundary},
+	{"log of 20 a minute, log of 200 in ten, in another store", [2]algorithms.Side{limiter(algorithms.SlidingWindowLog{}, 20, time.Minute, 0), {ID: "b", Algorithm: algorithms.SlidingWindowLog{}, Limit: algorithms.Limit{Requests: 200, Window: 10 * time.Minute}}}, false, 2 * time.Second, divergence.WindowBoundary},
 	{"aligned windows, anchored windows", [2]algorithms.Side{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0), limiter(algorithms.FixedWindowAnchored{}, 20, time.Minute, 0)}, false, 0, divergence.WindowBoundary},
 	{"fixed window, bucket of a small burst", [2]algorithms.Side{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0), limiter(algorithms.TokenBucket{}, 20, time.Minute, 4)}, false, 0, divergence.BurstShape},
 	{"GCRA, the same with a smaller burst", [2]algorithms.Side{limiter(algorithms.GCRA{}, 20, time.Minute, 20), limiter(algorithms.TokenBucket{}, 20, time.Minute, 5)}, false, 0, divergence.BurstShape},
@@ -89,9 +92,9 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 
 const causesHead = `# Causes of a divergence
 
-` + "`shadowlimit_divergence_causes_total`" + ` guesses what made two sides differ from what they have answered at that instant: how much
-each says remains, how long until it would allow, and their configured limits. It is a hint where to look, and the gate does
-not ask it. A limiter of your own is ` + "`other`" + `, for it does not say how it forgets.
+` + "`shadowlimit_divergence_causes_total`" + ` guesses what made two sides differ from how they forget, their limits, and what the side
+that allows has answered at that instant: how much remains, and how long until it is as if unused. It is a hint where to look,
+and the gate does not ask it. A limiter of your own is ` + "`other`" + `, for it does not say how it forgets.
 
 | cause | what it means |
 |---|---|

@@ -1,0 +1,131 @@
+package divergence_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+func answer(allowed bool, remaining int64, retryAfter time.Duration) algorithms.Observation {
+	return algorithms.Observation{Decision: algorithms.Decision{Allowed: allowed, Remaining: remaining, RetryAfter: retryAfter}}
+}
+
+// totalsOf are the totals of comparisons of two keys, in stripes of their own.
+func totalsOf(o *[2]algorithms.Observation, s *divergence.Setting) divergence.Totals {
+	r := divergence.NewRecorder(nil)
+	r.Observe("a", 0, noon, o, s)
+	r.Observe("b", 1, noon, o, s)
+	return r.Totals()
+}
+
+func TestReasonsOfInconclusiveComparisons(t *testing.T) {
+	allow := answer(true, 1, 0)
+	degraded := allow
+	degraded.Degraded = true
+	absent := algorithms.Observation{Err: algorithms.ErrAbsent}
+	for reason, o := range map[divergence.Reason]*[2]algorithms.Observation{
+		divergence.QueueFull:   {allow, divergence.Skip(divergence.QueueFull)},
+		divergence.BreakerOpen: {{Err: errors.New("broken")}, divergence.Skip(divergence.BreakerOpen)},
+		divergence.Overload:    {divergence.Skip(divergence.Overload), allow},
+		divergence.MemoryFull:  {allow, degraded},
+		divergence.OtherReason: {absent, allow},
+	} {
+		got := totalsOf(o, &divergence.Setting{})
+		want := divergence.Totals{}.Skipped
+		want[reason] = 2
+		if got.Skipped != want || got.Outcomes[divergence.Inconclusive] != 2 {
+			t.Errorf("%s: skipped %v, outcomes %v", reason, got.Skipped, got.Outcomes)
+		}
+	}
+}
+
+func TestDifferencesOfNumbers(t *testing.T) {
+	const unknown = -1
+	for name, tt := range map[string]struct {
+		o                     [2]algorithms.Observation
+		remaining, retryAfter float64 // sums of two comparisons
+		remainings, waits     uint64
+	}{
+		"both allow":              {[2]algorithms.Observation{answer(true, 5, 0), answer(true, 3, 0)}, -4, 0, 2, 0},
+		"remaining not known":     {[2]algorithms.Observation{answer(true, 5, 0), answer(true, unknown, 0)}, 0, 0, 0, 0},
+		"nor the authoritative's": {[2]algorithms.Observation{answer(true, unknown, 0), answer(true, 5, 0)}, 0, 0, 0, 0},
+		"both deny":               {[2]algorithms.Observation{answer(false, 0, time.Second), answer(false, 0, 3*time.Second)}, 0, 4, 2, 2},
+		"one denies":              {[2]algorithms.Observation{answer(false, 0, time.Second), answer(true, 1, 0)}, 2, 0, 2, 0},
+		"the other denies":        {[2]algorithms.Observation{answer(true, 1, 0), answer(false, 0, time.Second)}, -2, 0, 2, 0},
+		"one never allows":        {[2]algorithms.Observation{answer(false, 0, time.Second), answer(false, 0, algorithms.Never)}, 0, 0, 2, 0},
+		"nor the other":           {[2]algorithms.Observation{answer(false, 0, algorithms.Never), answer(false, 0, time.Second)}, 0, 0, 2, 0},
+		"one fails":               {[2]algorithms.Observation{answer(true, 5, 0), {Err: errors.New("no answer")}}, 0, 0, 0, 0},
+	} {
+		got := totalsOf(&tt.o, &divergence.Setting{})
+		remainings, _ := got.Remaining.Cumulative(divergence.RemainingBounds)
+		waits, _ := got.RetryAfter.Cumulative(divergence.RetryAfterBounds)
+		if got.Remaining.Sum != tt.remaining || got.RetryAfter.Sum != tt.retryAfter || remainings != tt.remainings || waits != tt.waits {
+			t.Errorf("%s: remaining %+v, waits %+v", name, got.Remaining, got.RetryAfter)
+		}
+	}
+}
+
+// A histogram's buckets hold what is no more than their bound.
+func TestDifferencesAreCumulative(t *testing.T) {
+	for by, want := range map[int64][2]uint64{-2: {2, 2}, -1: {2, 2}, 0: {0, 2}, 5000: {0, 0}} { // up to -1 and to 0
+		o := [2]algorithms.Observation{answer(true, 3, 0), answer(true, 3+by, 0)}
+		d := totalsOf(&o, &divergence.Setting{}).Remaining
+		count, upTo := d.Cumulative(divergence.RemainingBounds)
+		if count != 2 || upTo[-1] != want[0] || upTo[0] != want[1] {
+			t.Errorf("by %d: %d in all, %v", by, count, upTo)
+		}
+	}
+}
+
+func TestDifferencesHaveCausesByDirection(t *testing.T) {
+	fixed, gcra := algorithms.Limit{Requests: 20, Window: time.Minute}, algorithms.Limit{Requests: 20, Window: time.Minute, Burst: 20}
+	small, hour := gcra, algorithms.Limit{Requests: 1200, Window: time.Hour}
+	small.Burst = 4
+	for name, tt := range map[string]struct {
+		allows, denies divergence.Shape
+		limits         [2]algorithms.Limit // of the side that allows, of the other
+		apart          bool
+		used           int64 // by the side that allows, this request included
+		elapsed        time.Duration
+		want           divergence.Cause
+	}{
+		"an own limiter that allows":            {divergence.UnknownShape, divergence.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 9, 0, divergence.OtherCause},
+		"an own limiter that denies":            {divergence.Bucket, divergence.UnknownShape, [2]algorithms.Limit{gcra, fixed}, false, 9, 0, divergence.OtherCause},
+		"a window that just began":              {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{fixed, fixed}, false, 1, time.Second, divergence.WindowBoundary},
+		"an hour's window unused for a minute":  {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.ColdState},
+		"one that began half a minute ago":      {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, 30 * time.Second, divergence.WindowBoundary},
+		"a key's window, which may have ended":  {divergence.Anchored, divergence.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.WindowBoundary},
+		"a log that knows of nothing":           {divergence.SlidingLog, divergence.Aligned, [2]algorithms.Limit{fixed, fixed}, false, 1, 0, divergence.ColdState},
+		"a log that knows of something":         {divergence.SlidingLog, divergence.Aligned, [2]algorithms.Limit{fixed, fixed}, false, 2, 0, divergence.WindowBoundary},
+		"a shorter log":                         {divergence.SlidingLog, divergence.Aligned, [2]algorithms.Limit{fixed, hour}, false, 1, 0, divergence.WindowBoundary},
+		"a bucket that knows of nothing":        {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{gcra, fixed}, false, 1, 0, divergence.ColdState},
+		"a bucket that forgets sooner":          {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{small, fixed}, false, 1, 0, divergence.BurstShape},
+		"a window after one that was full":      {divergence.Aligned, divergence.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 2, time.Second, divergence.WindowBoundary},
+		"a window with more than the burst":     {divergence.Aligned, divergence.Bucket, [2]algorithms.Limit{fixed, small}, false, 5, time.Second, divergence.BurstShape},
+		"a limit that is not used up":           {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 20, time.Second, divergence.WindowBoundary},
+		"a limit that is used up":               {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 21, time.Second, divergence.LimitValue},
+		"a bucket of twice the rate":            {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{{Requests: 40, Window: time.Minute, Burst: 40}, fixed}, false, 2, 0, divergence.LimitValue},
+		"a rate that is the same over an hour":  {divergence.Aligned, divergence.Anchored, [2]algorithms.Limit{hour, fixed}, true, 900, time.Second, divergence.WindowBoundary},
+		"windows of one store, a limit below":   {divergence.Aligned, divergence.Aligned, [2]algorithms.Limit{fixed, {Requests: 30, Window: time.Minute}}, false, 5, time.Second, divergence.WindowBoundary},
+		"logs that are alike, in two stores":    {divergence.SlidingLog, divergence.SlidingLog, [2]algorithms.Limit{fixed, fixed}, true, 20, 0, divergence.StoreLag},
+		"buckets that are alike, in two stores": {divergence.Bucket, divergence.Bucket, [2]algorithms.Limit{gcra, gcra}, true, 20, 0, divergence.StoreLag},
+	} {
+		allows := answer(true, tt.limits[0].Capacity()-tt.used, 0)
+		allows.Decision.Limit, allows.Decision.ResetAfter = tt.limits[0].Capacity(), tt.limits[0].Window-tt.elapsed
+		denies := answer(false, 0, time.Second)
+		newlyDenied := totalsOf(&[2]algorithms.Observation{allows, denies}, &divergence.Setting{
+			Cost: 1, Limits: tt.limits, Shapes: [2]divergence.Shape{tt.allows, tt.denies}, Apart: tt.apart,
+		})
+		newlyAllowed := totalsOf(&[2]algorithms.Observation{denies, allows}, &divergence.Setting{
+			Cost: 1, Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]}, Shapes: [2]divergence.Shape{tt.denies, tt.allows}, Apart: tt.apart,
+		})
+		want := divergence.Totals{}.Denied
+		want[tt.want] = 2
+		if newlyDenied.Denied != want || newlyAllowed.Allowed != want || newlyDenied.Allowed != newlyAllowed.Denied {
+			t.Errorf("%s: newly denied by %v, newly allowed by %v, want %s", name, newlyDenied.Denied, newlyAllowed.Allowed, tt.want)
+		}
+	}
+}
