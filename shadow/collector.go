@@ -39,7 +39,7 @@ type reading struct {
 	*migration
 	totals     divergence.Totals
 	applied    promotion.State
-	assessment *promotion.Assessment // nil before the first
+	assessment *promotion.Assessment // nil if it is old
 }
 
 func newCollector(e *engine, r *reloads) *collector {
@@ -83,7 +83,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *collector) collect(m *migration, out chan<- prometheus.Metric) {
-	r := reading{m, m.recorder.Totals(), *m.state.Load(), m.assessment.Load()}
+	r := reading{m, m.recorder.Totals(), *m.state.Load(), m.latest()}
 	policy := m.spec.Policy
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {

@@ -94,6 +94,9 @@ func newEngine(cfg engineConfig) (*engine, error) {
 		states, ledger = promotion.NewRedisStore(cfg.redis, cfg.name), divergence.NewRedisLedger(cfg.redis, cfg.name)
 	}
 	for name, client := range cfg.stores {
+		if name == "" {
+			return nil, errors.New("a store in Config.Stores has no name")
+		}
 		other, err := newRedisStore(name, client, of, cfg.fleet.log)
 		if err != nil {
 			return nil, err

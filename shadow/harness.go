@@ -31,7 +31,7 @@ type Config struct {
 	// Without it all are this process's own. Its options should be those of
 	// lua.Tune; the client stays the caller's.
 	Redis redis.UniversalClient
-	// Stores are other Redis servers, by the names that sides give in "store".
+	// Stores are other Redis servers, by the names that sides give in "store"; none is "".
 	Stores map[string]redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte

@@ -110,24 +110,26 @@ var policyMetrics = []family[reading]{
 	})},
 	{"canary_ratio", "Share of the keys for which the candidate is enforced.", gauge, nil, compared(func(r reading, send sender) { send(r.applied.Percent / 100) })},
 	{"hold", "1 while nothing moves the policy forward.", gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Hold)) })},
-	{"gate_score", "Evidence that a ratio stays below its threshold; 20 is enough.", gauge, []string{"ratio"}, ratios(func(r reading, ratio divergence.Ratio, send sender) {
-		score := 1.0 // the score of no evidence
-		if r.assessment != nil {
-			score = r.assessment.Gate.Ratio(ratio).Score
-		}
-		send(score, ratio.String())
-	})},
-	{"gate_threshold", "What a ratio has to stay below.", gauge, []string{"ratio"}, ratios(func(r reading, ratio divergence.Ratio, send sender) {
-		send(r.spec.Config.Threshold(ratio), ratio.String())
-	})},
-	{"gate_ratio", "A ratio over all the evidence; absent while there is nothing to measure it against.", gauge, []string{"ratio"}, ratios(func(r reading, ratio divergence.Ratio, send sender) {
-		if r.assessment != nil && r.assessment.Gate.Ratio(ratio).Ratio != nil {
-			send(*r.assessment.Gate.Ratio(ratio).Ratio, ratio.String())
+	{"gate_score", "Evidence that a ratio stays below its threshold; 20 is enough.", gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
+		for _, ratio := range divergence.AllRatios {
+			send(a.Gate.Ratio(ratio).Score, ratio.String())
 		}
 	})},
-	{"gate_verdict", "1 for the gate's verdict, 0 for the others.", gauge, []string{"verdict"}, compared(func(r reading, send sender) {
+	{"gate_threshold", "What a ratio has to stay below.", gauge, []string{"ratio"}, compared(func(r reading, send sender) {
+		for _, ratio := range divergence.AllRatios {
+			send(r.spec.Config.Threshold(ratio), ratio.String())
+		}
+	})},
+	{"gate_ratio", "A ratio over all the evidence; absent while there is nothing to measure it against.", gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
+		for _, ratio := range divergence.AllRatios {
+			if v := a.Gate.Ratio(ratio).Ratio; v != nil {
+				send(*v, ratio.String())
+			}
+		}
+	})},
+	{"gate_verdict", "1 for the gate's verdict, 0 for the others.", gauge, []string{"verdict"}, assessed(func(a *promotion.Assessment, send sender) {
 		for _, verdict := range promotion.Verdicts {
-			send(boolean(r.assessment != nil && r.assessment.Gate.Verdict == verdict), verdict)
+			send(boolean(a.Gate.Verdict == verdict), verdict)
 		}
 	})},
 	{"gate_clean_seconds", "Time without strikes, as the gate counts it.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
@@ -144,6 +146,8 @@ var policyMetrics = []family[reading]{
 			send(*a.Gate.Noise)
 		}
 	})},
+	{"harm_score", "Score of clients that an enforced candidate newly denies; at 12 an automatic policy is rolled back.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Harm) })},
+	{"alarm", "1 while an enforced candidate does harm, as status says.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(boolean(a.Alarm != "")) })},
 	{"instances", "Instances that are live, and those that fell silent of late.", gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
 		send(float64(len(a.Live)), "live")
 		send(float64(len(a.Silent)), "silent")
@@ -164,22 +168,37 @@ func compared(values func(reading, sender)) func(reading, sender) {
 	}
 }
 
-func ratios(value func(reading, divergence.Ratio, sender)) func(reading, sender) {
+// assessed leaves out values that are old: an instance that is cut off from the store
+// does not know any more what the fleet has come to.
+func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
 	return compared(func(r reading, send sender) {
-		for _, ratio := range divergence.AllRatios {
-			value(r, ratio, send)
+		if r.assessment != nil {
+			values(r.assessment, send)
 		}
 	})
 }
 
-// assessed has the values of no evidence before the first assessment.
-func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
-	return compared(func(r reading, send sender) {
-		if r.assessment == nil {
-			r.assessment = &promotion.Assessment{}
-		}
-		values(r.assessment, send)
-	})
+// noAssessment is what there is to say before the first one.
+var noAssessment = func() *promotion.Assessment {
+	a := &promotion.Assessment{}
+	for _, ratio := range divergence.AllRatios {
+		a.Gate.Ratio(ratio).Score = 1
+	}
+	return a
+}()
+
+// oldAfter is how long an assessment is news.
+const oldAfter = time.Minute
+
+// latest returns the last assessment, nil if that is old.
+func (t *track) latest() *promotion.Assessment {
+	switch a := t.assessment.Load(); {
+	case a == nil:
+		return noAssessment
+	case time.Since(a.at) < oldAfter:
+		return a.Assessment
+	}
+	return nil
 }
 
 func boolean(b bool) float64 {

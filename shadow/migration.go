@@ -43,7 +43,7 @@ type track struct {
 
 	state      atomic.Pointer[promotion.State] // applied
 	heard      atomic.Int64                    // when the store was last heard of, ns of this clock
-	assessment atomic.Pointer[promotion.Assessment]
+	assessment atomic.Pointer[assessment]
 	flushed    atomic.Int64 // when the ledger was last written, us
 	errors     atomic.Int64 // requests whose expressions failed
 	fallbacks  atomic.Int64 // decisions that the enforced side did not make
@@ -54,6 +54,12 @@ type track struct {
 	took             [2]prometheus.Observer              // by role, of sides that are not in memory
 	expressionFailed atomic.Int64                        // when that was last logged
 	observerFailed   atomic.Int64                        // when that was last logged
+}
+
+// assessment is one that was made at an instant of this process's clock.
+type assessment struct {
+	*promotion.Assessment
+	at time.Time
 }
 
 func newTrack(secret []byte, log *slog.Logger) *track {
