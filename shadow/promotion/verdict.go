@@ -125,6 +125,9 @@ func afterStrikes(n int) string {
 }
 
 func (j *judgement) eta() string {
+	if j.terse {
+		return ""
+	}
 	if at := j.forecast(); at != nil {
 		return "; could pass " + at.Format("Mon 2006-01-02 15:04 MST") + " if it stays as it was"
 	}
