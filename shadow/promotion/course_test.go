@@ -166,8 +166,26 @@ func TestCourseOfManyChanges(t *testing.T) {
 		t.Fatalf("%d changes and %d left out, want 50 and some", n, c.LeftOut)
 	}
 	g := promotion.Assess(promotion.Config{}.WithDefaults(), e)
+	if c.Verdicts[30].At.Before(at(500)) {
+		t.Errorf("change 31 is %+v: want the middle left out", c.Verdicts[30])
+	}
 	if first, last := c.Verdicts[0], c.Verdicts[49]; !first.At.Equal(at(1)) || last.Verdict != g.Verdict || last.At.Before(at(930)) {
 		t.Errorf("from %+v to %+v: want the first hour and the last change", first, last)
+	}
+}
+
+// A block counts from its end on, where that is the end of an hour.
+func TestCoursePassesWithItsLastBlock(t *testing.T) {
+	denied := slices.Repeat([]int64{monday.Unix() / 60}, 50)
+	cfg := promotion.Config{Divergence: 0.04, NewlyDenied: 0.5, NewlyAllowed: 0.9, Soak: 24 * time.Hour}.WithDefaults()
+	e := each(over(72*time.Hour), twoInAHundred)
+	c := promotion.Follow(cfg, e, denied)
+	if c.PassedAt == nil || !c.PassedAt.After(at(24)) {
+		t.Fatalf("passed at %v: want the score to be what it waits for", c.PassedAt)
+	}
+	before, now := promotion.Assess(cfg, cut(e, denied, c.PassedAt.Add(-time.Hour))), promotion.Assess(cfg, cut(e, denied, *c.PassedAt))
+	if before.Verdict != wait || now.Verdict != pass {
+		t.Errorf("passed at %s: %s, an hour before %s", c.PassedAt, now.Reason, before.Reason)
 	}
 }
 

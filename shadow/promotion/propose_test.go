@@ -23,6 +23,7 @@ func TestPropose(t *testing.T) {
 		{"equivalent", over(72 * h), "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
 		{"always allow", each(over(72*h), alwaysAllow), "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies is another limit"},
 		{"always deny", each(over(72*h), alwaysDeny), "- - 0.005", "newly_denied: none, 100 %"},
+		{"a fifth denied", each(over(72*h), aFifthDenied), "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows is another limit"},
 		{"never denied", each(over(72*h), neverDenied), "0.001 0.001 -", "newly_allowed: none, nothing to measure it against"},
 		{"2 in 100", each(over(72*h), twoInAHundred), "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
 		{"an hour in which half is denied", harmIn(over(72*h), 9, 10), "0.1 0.1 0.005", "newly_denied: 10%"},
@@ -48,6 +49,19 @@ func TestPropose(t *testing.T) {
 				t.Errorf("no %q in\n%s", tt.why, b.String())
 			}
 		})
+	}
+}
+
+func aFifthDenied(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] -= 18
+	m.Tally[divergence.NewlyDenied] = 18
+}
+
+// A short soak asks for no larger thresholds: the gate just waits longer.
+func TestProposalsOfAShortSoak(t *testing.T) {
+	short := promotion.Propose(promotion.Config{Soak: time.Hour}.WithDefaults(), over(72*time.Hour))
+	if v := short.NewlyDenied; v == nil || *v != 0.001 {
+		t.Errorf("newly denied %v, want 0.001", v)
 	}
 }
 
