@@ -24,7 +24,9 @@ type PolicyReport struct {
 	Authoritative string `json:"authoritative"` // in the short form
 	Candidate     string `json:"candidate"`
 	divergence.Summary
-	Gate     promotion.Gate `json:"gate"`
+	Gate promotion.Gate `json:"gate"`
+	promotion.Course
+	Proposed promotion.Proposal `json:"proposed"`
 	timeline timeline
 }
 
@@ -47,8 +49,9 @@ func (r *run) report() *Report {
 		Name:          r.cfg.Policy,
 		Authoritative: cmp.Or(r.cfg.Texts[algorithms.Authoritative], shortForm(r.cfg.Sides[algorithms.Authoritative])),
 		Candidate:     cmp.Or(r.cfg.Texts[algorithms.Candidate], shortForm(r.cfg.Sides[algorithms.Candidate])),
-		Summary:       divergence.Summarize(r.total), timeline: r.timeline, Gate: r.gate(),
+		Summary:       divergence.Summarize(r.total), timeline: r.timeline,
 	}
+	r.assess(&p)
 	p.Keys = int64(len(r.events.keys))
 	p.TopNewlyDenied, p.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
 	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })

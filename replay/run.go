@@ -65,6 +65,7 @@ type run struct {
 	lines     decisionLines
 	total     divergence.Tally
 	keys      []keyTally
+	denied    []int64 // minutes in which keys were first denied by the authoritative
 	minutes   []divergence.Minute
 	timeline  timeline
 }
@@ -122,8 +123,11 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	}
 	outcome := r.events.expected(e.terms).Of(divergence.Compare(o))
 	r.total[outcome]++
-	r.keys[e.key].count(outcome)
-	r.minute(e.at).Count(outcome, uint64(e.key))
+	m := r.minute(e.at)
+	m.Count(outcome, uint64(e.key))
+	if r.keys[e.key].count(outcome) {
+		r.denied = append(r.denied, m.Unix)
+	}
 	r.timeline.add(e.at, outcome)
 	if r.lines.keys == nil {
 		return nil
@@ -132,7 +136,9 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	return err
 }
 
-func (k *keyTally) count(o divergence.Outcome) {
+// count reports whether the authoritative denied the key for the first time.
+func (k *keyTally) count(o divergence.Outcome) (first bool) {
+	before := k.denied
 	switch o {
 	case divergence.AgreeDeny, divergence.ExpectedAllowed:
 		k.denied++
@@ -142,6 +148,7 @@ func (k *keyTally) count(o divergence.Outcome) {
 		k.denied++
 		k.newlyAllowed++
 	}
+	return before == 0 && k.denied > 0
 }
 
 // minute returns the counts of an event's minute. Events come in order.
@@ -153,19 +160,15 @@ func (r *run) minute(at int64) *divergence.Minute {
 	return &r.minutes[len(r.minutes)-1]
 }
 
-// gate judges the candidate at the end of the log. The log speaks for all the
-// time from its first to its last line.
-func (r *run) gate() promotion.Gate {
+// assess judges the candidate at the end of the log and on the way there. The log
+// speaks for all the time from its first to its last line.
+func (r *run) assess(p *PolicyReport) {
 	cfg, e := r.cfg.Promotion.WithDefaults(), promotion.Evidence{Live: 1}
 	if n := len(r.minutes); n > 0 {
 		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
 		e.Since, e.Now = time.Unix(first*60, 0), time.Unix((last+1)*60, 0)
 		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
 	}
-	for _, k := range r.keys {
-		if k.denied > 0 {
-			e.History.Distinct[divergence.KeysDenied]++
-		}
-	}
-	return promotion.Assess(cfg, e)
+	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
+	p.Gate, p.Course, p.Proposed = promotion.Assess(cfg, e), promotion.Follow(cfg, e, r.denied), promotion.Propose(cfg, e)
 }

@@ -34,6 +34,10 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.WriteTable(b) // a strings.Builder takes everything
 	b.WriteByte('\n')
 	p.Gate.WriteText(b)
+	b.WriteByte('\n')
+	p.Course.WriteText(b)
+	b.WriteByte('\n')
+	p.Proposed.WriteText(b)
 	p.writeCharts(b)
 	p.WriteTop(b)
 }

@@ -44,6 +44,8 @@ user, size and headers.NAME. The route is the path unless the log has one.
 
 The gate judges the candidate as it would at the end of the log: pass, wait, fail
 or insufficient_evidence, with its reason. --require-pass makes it the exit status.
+The report also says when, on the way there, it would first have passed or failed,
+lists the strikes, and proposes thresholds from what the candidate did.
 
 Examples:
   shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -27,8 +28,9 @@ func (b block) strikes(p0 float64) bool { return b.ratio > capOf(p0)*(1+1e-12) &
 
 // blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A
 // block closes once it is long enough and has enough in its denominator, which
-// idle time does not add to; what is after the last one is still open at now.
-func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64) (closed []block, openFrom int64) {
+// idle time does not add to; what is after the last one is still open at now. At an
+// earlier now there are as many as have ended by then.
+func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64) (closed []block) {
 	length, denominator := int64(least/time.Minute), leastDenominator(p0)
 	open, last := divergence.Minute{Unix: since}, since // last: end of the last minute counted
 	closeBefore := func(t int64) {
@@ -45,7 +47,7 @@ func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, least
 		closeBefore(last)
 	}
 	closeBefore(now)
-	return closed, open.Unix
+	return closed
 }
 
 func ratiosOf(blocks []block) []float64 {
@@ -56,28 +58,40 @@ func ratiosOf(blocks []block) []float64 {
 	return x
 }
 
-// strikesOf returns how many strikes there are from a minute on, and the end of the
-// last bad block. Strikes are bad blocks, of whichever ratio, that do not overlap:
-// the same bad hour shows in several ratios, but a long bad block of one must not
-// hide the short ones of another. Taking them in the order of their ends finds as
-// many as there are.
-func strikesOf(streams [len(divergence.AllRatios)]stream, from int64) (n int, lastEnd int64) {
-	var bad []divergence.Span
-	for _, s := range streams {
+// badBlock is a block that is bad, for whichever ratio.
+type badBlock struct {
+	block
+	of  divergence.Ratio
+	cap float64
+}
+
+// badOf returns the bad blocks of all ratios in the order of their ends; of those
+// that end together first what hurts clients.
+func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
+	for _, r := range [...]divergence.Ratio{divergence.OfAllows, divergence.OfDenials, divergence.OfComparisons} {
+		s := &streams[r]
 		for _, b := range s.blocks {
 			if b.strikes(s.threshold) {
-				bad = append(bad, b.Span)
+				bad = append(bad, badBlock{b, r, capOf(s.threshold)})
 			}
 		}
 	}
-	slices.SortFunc(bad, func(a, b divergence.Span) int { return cmp.Compare(a.To, b.To) })
+	slices.SortStableFunc(bad, func(a, b badBlock) int { return cmp.Compare(a.To, b.To) })
+	return bad
+}
+
+// strikesOf returns the strikes from a minute on: bad blocks, in the order of their
+// ends, that do not overlap. The same bad hour shows in several ratios, but a long
+// bad block of one must not hide the short ones of another. Taking them in the
+// order of their ends finds as many as there are.
+func strikesOf(bad []badBlock, from int64) (strikes []badBlock) {
+	first := sort.Search(len(bad), func(i int) bool { return bad[i].To > from })
 	end := int64(math.MinInt64)
-	for _, b := range bad {
-		lastEnd = b.To
-		if b.To > from && b.From >= end {
-			n++
+	for _, b := range bad[first:] {
+		if b.From >= end {
+			strikes = append(strikes, b)
 			end = b.To
 		}
 	}
-	return n, lastEnd
+	return strikes
 }

@@ -68,10 +68,10 @@ func (j *judgement) untilEnough(s *stream, minutes float64) float64 {
 		return math.Inf(1)
 	}
 	length := math.Max(j.cfg.Block.Minutes(), float64(leastDenominator(s.threshold))/(float64(s.whole)/minutes))
-	x := ratiosOf(s.blocks)
+	w := s.wealth
 	mean := float64(s.part) / float64(s.whole)
 	for n := 1; n <= mostBlocks; n++ {
-		if x = append(x, mean); Score(x, s.threshold) >= enough {
+		if w.add(mean, s.threshold); w.score() >= enough {
 			first := float64(s.openFrom-j.now) + length
 			if first < 0 { // blocks do not fill any more as they did
 				return math.Inf(1)

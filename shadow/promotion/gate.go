@@ -97,6 +97,7 @@ type stream struct {
 	openFrom  int64
 	part      int64
 	whole     int64
+	wealth    wealth // of the blocks
 	score     float64
 }
 
@@ -104,14 +105,18 @@ type stream struct {
 type judgement struct {
 	cfg      Config
 	evidence *Evidence
-	now      int64 // minutes
+	since    int64 // minutes
+	now      int64
+	invalid  map[int64]bool // hours with too little to compare
 	total    divergence.Tally
 	streams  [len(divergence.AllRatios)]stream
+	bad      []badBlock
 	strikes  int
 	clean    time.Duration
 	needed   time.Duration // of clean time
 	covered  time.Duration // in which instances were there and enough could be compared
 	seen     [24]bool
+	terse    bool // sentences without a forecast, which takes longer than all the rest
 }
 
 // Assess judges the evidence by a configuration with its defaults filled in.
@@ -128,10 +133,8 @@ func Assess(cfg Config, e Evidence) Gate {
 	}
 	if cfg.Rule == Simple {
 		g.Warning = simpleWarning
-		g.Verdict, g.Reason = j.simple()
-	} else {
-		g.Verdict, g.Reason = j.verdict()
 	}
+	g.Verdict, g.Reason = j.verdict()
 	if g.Verdict == Pass {
 		now := e.Now.UTC()
 		g.WouldPassAt = &now
@@ -143,23 +146,45 @@ func Assess(cfg Config, e Evidence) Gate {
 
 func judge(cfg Config, e *Evidence) *judgement {
 	since, now := (e.Since.Unix()+59)/60, e.Now.Unix()/60
-	j := &judgement{cfg: cfg, evidence: e, now: now, total: e.History.Total()}
+	j := &judgement{cfg: cfg, evidence: e, since: since, now: now, total: e.History.Total()}
 	// Blocks are of whole minutes: one in progress may still change.
 	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
 	for i, r := range divergence.AllRatios {
 		s := stream{ratio: r, threshold: cfg.Threshold(r)}
-		s.blocks, s.openFrom = blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now)
+		s.openFrom, s.wealth = since, staked()
+		s.take(blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now))
 		s.part, s.whole = r.Of(j.total)
-		s.score = Score(ratiosOf(s.blocks), s.threshold)
 		j.streams[i] = s
 	}
-	var lastEnd int64
-	j.strikes, lastEnd = strikesOf(j.streams, j.now-strikesOver)
-	j.clean = time.Duration(cleanMinutes(e.History.Live, invalid, max(since, lastEnd), j.now)) * time.Minute
-	j.covered = time.Duration(cleanMinutes(e.History.Live, invalid, since, j.now)) * time.Minute
-	j.needed = cfg.Soak * time.Duration(j.strikes+1)
+	j.invalid = invalid
+	j.strike(badOf(&j.streams))
 	j.seen = hoursSeen(e.History.Live, invalid)
 	return j
+}
+
+// strike counts the strikes among the bad blocks so far, and the clean time since.
+func (j *judgement) strike(bad []badBlock) {
+	j.bad = bad
+	j.strikes = len(strikesOf(bad, j.now-strikesOver))
+	from := j.since
+	if n := len(bad); n > 0 {
+		from = max(from, bad[n-1].To)
+	}
+	covered := func(from int64) time.Duration {
+		return time.Duration(cleanMinutes(j.evidence.History.Live, j.invalid, from, j.now)) * time.Minute
+	}
+	j.clean, j.covered = covered(from), covered(j.since)
+	j.needed = j.cfg.Soak * time.Duration(j.strikes+1)
+}
+
+// take adds the blocks that have closed next.
+func (s *stream) take(blocks []block) {
+	for _, b := range blocks {
+		s.wealth.add(b.ratio, s.threshold)
+		s.openFrom = b.To
+	}
+	s.blocks = append(s.blocks, blocks...)
+	s.score = s.wealth.score()
 }
 
 func (s *stream) gate(total divergence.Tally) RatioGate {

@@ -27,10 +27,10 @@ func TestCellsAreOfCanaries(t *testing.T) {
 	}
 }
 
-// hoursOf simulates hours of clients, who each make so many requests of which the
+// clientHours simulates hours of clients, who each make so many requests of which the
 // candidate denies a share; from hour 48 on those in the canary are denied more by a
 // factor, and all of them more by another.
-func hoursOf(seed uint64, percent, factor, all float64) []divergence.Hour {
+func clientHours(seed uint64, percent, factor, all float64) []divergence.Hour {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	type client struct {
 		hash   uint64
@@ -80,7 +80,7 @@ func TestPrediction(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for seed := range uint64(5) {
-			p := predict(hoursOf(seed, tt.percent, tt.factor, tt.all), tt.percent, 48)
+			p := predict(clientHours(seed, tt.percent, tt.factor, tt.all), tt.percent, 48)
 			if p == nil || p.Off() != tt.off {
 				t.Errorf("%s, seed %d: %v, want off %t", tt.name, seed, p, tt.off)
 			}
@@ -89,7 +89,7 @@ func TestPrediction(t *testing.T) {
 }
 
 func TestPredictionsThatCannotBe(t *testing.T) {
-	hours := hoursOf(1, 10, 1, 1)
+	hours := clientHours(1, 10, 1, 1)
 	for _, tt := range []struct {
 		name    string
 		hours   []divergence.Hour
@@ -118,7 +118,7 @@ func TestMarginsHold(t *testing.T) {
 	const runs = 100
 	outside := 0
 	for seed := range uint64(runs) {
-		p := predict(hoursOf(100+seed, 10, 1, 1), 10, 48)
+		p := predict(clientHours(100+seed, 10, 1, 1), 10, 48)
 		// the margin is never under a fifth, so look at the deviation in it
 		if math.Abs(p.Seen-p.Predicted) > p.Margin {
 			outside++

@@ -19,16 +19,28 @@ func capOf(p0 float64) float64 { return math.Min(5*p0, (1+p0)/2) }
 // a test martingale (Waudby-Smith and Ramdas, "Estimating means of bounded random
 // variables by betting"): it may be looked at any time, and depends on no order.
 func Score(x []float64, p0 float64) float64 {
-	b := capOf(p0)
-	score := [...]float64{1, 1, 1}
+	w := staked()
 	for _, v := range x {
-		excess := (math.Min(v, b) - p0) / (b - p0)
-		for i, g := range bets {
-			score[i] = math.Min(score[i]*(1-g*excess), math.MaxFloat64/4)
-		}
+		w.add(v, p0)
 	}
-	return (score[0] + score[1] + score[2]) / float64(len(bets))
+	return w.score()
 }
+
+// wealth is what each bet has come to: a score that more blocks can be added to.
+type wealth [len(bets)]float64
+
+func staked() wealth { return wealth{1, 1, 1} }
+
+// add bets on one more block.
+func (w *wealth) add(x, p0 float64) {
+	b := capOf(p0)
+	excess := (math.Min(x, b) - p0) / (b - p0)
+	for i, g := range bets {
+		w[i] = math.Min(w[i]*(1-g*excess), math.MaxFloat64/4)
+	}
+}
+
+func (w wealth) score() float64 { return (w[0] + w[1] + w[2]) / float64(len(bets)) }
 
 // UpperBound is the least threshold that the blocks would be evidence for,
 // 1 if there is none below it.

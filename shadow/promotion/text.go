@@ -3,7 +3,9 @@ package promotion
 import (
 	"fmt"
 	"io"
+	"math"
 	"text/tabwriter"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -40,4 +42,82 @@ func optional(v *float64) string {
 		return "-"
 	}
 	return divergence.Percent(*v)
+}
+
+// Bounds of a course as text: what does not fit is in its JSON form.
+const (
+	strikesShown  = 5
+	verdictsShown = 6
+)
+
+func stamp(t time.Time) string { return t.Format("2006-01-02 15:04") }
+
+// WriteText writes the course for people.
+func (c *Course) WriteText(w io.Writer) {
+	if len(c.Verdicts) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "over the log, in UTC\n  %s\n", c.passedText())
+	if n := len(c.Strikes); n > 0 {
+		fmt.Fprintf(w, "  %s\n", divergence.Counted(int64(n), "strike"))
+		for _, s := range c.Strikes[:min(n, strikesShown)] {
+			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from at least 3 keys\n", stamp(s.From), stamp(s.To), s.Ratio, divergence.Percent(s.Value), divergence.Percent(s.Cap))
+		}
+		moreText(w, n-strikesShown)
+	}
+	fmt.Fprintln(w, "  verdicts")
+	for _, v := range c.Verdicts[:min(len(c.Verdicts), verdictsShown)] {
+		fmt.Fprintf(w, "    %s  %s: %s\n", stamp(v.At), v.Verdict, v.Reason)
+	}
+	moreText(w, len(c.Verdicts)+c.LeftOut-verdictsShown)
+}
+
+func moreText(w io.Writer, n int) {
+	if n > 0 {
+		fmt.Fprintf(w, "    and %d more\n", n)
+	}
+}
+
+// passedText says when the gate would have passed, or what that would have taken.
+func (c *Course) passedText() string {
+	switch {
+	case c.PassedAt != nil && c.FailedAt != nil:
+		return fmt.Sprintf("the gate would have passed first at %s and failed first at %s", stamp(*c.PassedAt), stamp(*c.FailedAt))
+	case c.PassedAt != nil:
+		return "the gate would have passed first at " + stamp(*c.PassedAt)
+	case c.FailedAt != nil:
+		return "the gate would never have passed, and failed first at " + stamp(*c.FailedAt)
+	case c.shorter > 0:
+		return fmt.Sprintf("the gate would not have passed yet; by --soak %s it would have at the end of the log%s", short(c.shorter), c.tooShort())
+	}
+	return "the gate would not have passed yet" + c.tooShort()
+}
+
+// tooShort tells that no candidate at all could have passed.
+func (c *Course) tooShort() string {
+	if c.length >= c.soak {
+		return ""
+	}
+	return fmt.Sprintf("; nothing passes a soak of %s on a log of %s", hours(c.soak), hours(c.length))
+}
+
+// short writes whole hours, or whole minutes, as flags take them.
+func short(d time.Duration) string {
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dm", d/time.Minute)
+}
+
+// WriteText writes the thresholds for people, as a part of a policy file.
+func (p *Proposal) WriteText(w io.Writer) {
+	fmt.Fprint(w, "proposed thresholds\n  promotion:\n")
+	for _, r := range divergence.AllRatios {
+		if v := *p.Threshold(r); v != nil {
+			fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, divergence.Percent(*r.Value(p.seen)))
+		} else {
+			fmt.Fprintf(w, "    # %s: none, %s\n", r, p.missing[r])
+		}
+	}
+	fmt.Fprint(w, "  The least round ones that this log is evidence for: they describe what the candidate does, and whether clients may be\n  hurt that much is for you to decide.\n")
 }

@@ -17,6 +17,9 @@ var of = [...]string{
 
 // verdict returns the first verdict that applies, and its sentence.
 func (j *judgement) verdict() (string, string) {
+	if j.cfg.Rule == Simple {
+		return j.simple()
+	}
 	if reason := j.failure(); reason != "" {
 		return Fail, reason
 	}
@@ -125,6 +128,9 @@ func afterStrikes(n int) string {
 }
 
 func (j *judgement) eta() string {
+	if j.terse {
+		return ""
+	}
 	if at := j.forecast(); at != nil {
 		return "; could pass " + at.Format("Mon 2006-01-02 15:04 MST") + " if it stays as it was"
 	}

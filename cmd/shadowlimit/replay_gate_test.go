@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/sample"
+)
+
+// gateJSON is what a replay reports of the gate.
+type gateJSON struct {
+	Gate struct {
+		Verdict                               string
+		Strikes                               int
+		Divergence, NewlyDenied, NewlyAllowed struct{ Ratio, Score float64 }
+	}
+	PassedAt *time.Time `json:"passed_at"`
+	FailedAt *time.Time `json:"failed_at"`
+	Strikes  []struct {
+		From, To   time.Time
+		Ratio      string
+		Value, Cap float64
+	}
+	Verdicts []struct {
+		At              time.Time
+		Verdict, Reason string
+	}
+	Proposed map[string]*float64
+}
+
+func replayGate(t *testing.T, args ...string) gateJSON {
+	t.Helper()
+	status, out, talk := shell(t, "", append([]string{"replay", "-o", "json"}, args...)...)
+	// The gate's names have underscores, which a struct tells by tags only.
+	out = strings.NewReplacer(`"newly_denied": {`, `"NewlyDenied": {`, `"newly_allowed": {`, `"NewlyAllowed": {`).Replace(out)
+	var r struct{ Policies []gateJSON }
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 0 || len(r.Policies) != 1 {
+		t.Fatalf("%q: status %d, %v, %s", args, status, err, talk)
+	}
+	return r.Policies[0]
+}
+
+func TestReplayProposesThresholdsThatPass(t *testing.T) {
+	log := write(t, "access.log.gz", sample.Log())
+	args := []string{"--from", "fixed_window:20/1m", "--to", "fixed_window:18/1m", log}
+	before := replayGate(t, args...)
+	if before.Gate.Verdict != "wait" || before.PassedAt != nil {
+		t.Fatalf("%s, passed at %v: want this test to begin with a candidate that has to wait", before.Gate.Verdict, before.PassedAt)
+	}
+	for ratio, v := range before.Proposed {
+		args = append(args, fmt.Sprintf("--%s=%g%%", strings.ReplaceAll(ratio, "_", "-"), 100**v))
+	}
+	after := replayGate(t, args...)
+	if after.Gate.Verdict != "pass" || after.PassedAt == nil || len(after.Strikes) > 0 {
+		t.Errorf("by %q: %s, passed at %v, strikes %v", args, after.Gate.Verdict, after.PassedAt, after.Strikes)
+	}
+}
+
+func TestReplayProposesNothingForAnotherLimit(t *testing.T) {
+	log := write(t, "access.log.gz", sample.Log())
+	tests := []struct {
+		to   string
+		none string
+	}{
+		{"fixed_window:1000000/1m", "newly_allowed"}, // always allow
+		{"fixed_window:1/365d", "newly_denied"},      // always deny
+	}
+	for _, tt := range tests {
+		p := replayGate(t, "--from", "fixed_window:20/1m", "--to", tt.to, log)
+		if v, ok := p.Proposed[tt.none]; !ok || v != nil || len(p.Proposed) != 3 {
+			t.Errorf("%s: proposed %v, want null for %s", tt.to, p.Proposed, tt.none)
+		}
+		if p.PassedAt != nil || p.FailedAt == nil || len(p.Strikes) < 3 || len(p.Strikes) != p.Gate.Strikes {
+			t.Errorf("%s: passed at %v, failed at %v, %d strikes of %d", tt.to, p.PassedAt, p.FailedAt, len(p.Strikes), p.Gate.Strikes)
+		}
+		if last := p.Verdicts[len(p.Verdicts)-1]; last.Verdict != p.Gate.Verdict || !last.At.Equal(*p.FailedAt) {
+			t.Errorf("%s: the last verdict is %+v, the gate's %s", tt.to, last, p.Gate.Verdict)
+		}
+		if s := p.Strikes[0]; s.Value <= s.Cap || s.To.Sub(s.From) < time.Hour {
+			t.Errorf("%s: strike %+v", tt.to, s)
+		}
+	}
+}
+
+// A key counts as denied from the minute on in which it first is: every two hours
+// another one, so the 20th in the hour that ends 39 hours after the log's start.
+func TestReplayKnowsDeniedKeysInTime(t *testing.T) {
+	const start = 1_700_006_400 // midnight
+	events := "t_s,key\n"
+	for hour := range 60 {
+		for range 30 {
+			events += fmt.Sprintf("%d,k%d\n", start+3600*hour+60, hour/2)
+		}
+	}
+	p := replayGate(t, "--from", "fixed_window:10/1m", "--to", "fixed_window:10/1m", write(t, "events.csv", []byte(events)))
+	if len(p.Verdicts) < 2 || p.Verdicts[0].Verdict != "insufficient_evidence" || p.Verdicts[1].Verdict != "wait" {
+		t.Fatalf("verdicts %+v: want keys to be missing, then time", p.Verdicts)
+	}
+	if got, want := p.Verdicts[1].At, time.Unix(start, 0).Add(39*time.Hour); !got.Equal(want) {
+		t.Errorf("20 keys denied at %s, want %s", got, want)
+	}
+}
