@@ -50,7 +50,7 @@ func TestOverSwapsEachSideKeepsItsBound(t *testing.T) {
 	everyPair(t, func(t *testing.T, rng *rand.Rand, from, to algorithms.Algorithm) {
 		s := newSwapper(t, sidesOf(from, to, 5), shadow.Config{})
 		admitted := map[string][]admission{}
-		s.drive(rng, 600, func(_ int, user string, cost int64, d shadow.Decision) {
+		s.drive(rng, 400, func(_ int, user string, cost int64, d shadow.Decision) {
 			if d.Allowed && cost > 0 {
 				admitted[user] = append(admitted[user], admission{s.now, cost, s.enforced(user)})
 			}
