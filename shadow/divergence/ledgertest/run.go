@@ -18,6 +18,7 @@ var id = divergence.ID{Policy: "tenant-writes", Epoch: "e1"}
 func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("what instances saw adds up, written once or often", func(t *testing.T) { addsUp(t, open(t)) })
 	t.Run("other policies and epochs are other books", func(t *testing.T) { apart(t, open(t)) })
+	t.Run("ticks, causes and cells of instances add up", func(t *testing.T) { details(t, open(t)) })
 	t.Run("a reader reads on where it was", func(t *testing.T) { readsOn(t, open(t)) })
 }
 
@@ -122,6 +123,73 @@ func apart(t *testing.T, l divergence.Ledger) {
 	for _, other := range []divergence.ID{{Policy: id.Policy, Epoch: "e2"}, {Policy: "another", Epoch: id.Epoch}} {
 		if h := history(t, l, other, start.Add(time.Hour)); len(h.Minutes) != 0 || h.Distinct[divergence.KeysSeen] != 0 {
 			t.Errorf("%v has %+v", other, h)
+		}
+	}
+}
+
+// details looks at what entries have besides minutes.
+func details(t *testing.T, l divergence.Ledger) {
+	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
+	canary := &divergence.Setting{Enforced: algorithms.Candidate, Cell: 7}
+	shadow := &divergence.Setting{Cell: 7}
+	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
+	for n, i := range fleet {
+		for m := range 25 {
+			at := start.Add(time.Duration(m) * time.Minute)
+			for k := range uint64(3) {
+				hash := (k + 1) << 40
+				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, deny}, canary)
+				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, shadow)
+				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, {Err: context.DeadlineExceeded}}, canary)
+			}
+			i.flush(t, l, id, at.Add(time.Duration(n)*time.Second))
+		}
+	}
+	end := start.Add(24 * time.Minute)
+	bucket := end.Unix() / divergence.BucketSeconds
+	ticks, err := l.Ticks(context.Background(), id, bucket-1, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTicks(t, ticks, bucket)
+	h := history(t, l, id, end)
+	var cell divergence.Cell
+	for _, hour := range h.Hours {
+		cell.Decided[0] += hour.Cells[7].Decided[0]
+		cell.Decided[1] += hour.Cells[7].Decided[1]
+		cell.Denied[1] += hour.Cells[7].Denied[1]
+	}
+	if want := (divergence.Cell{Decided: [2]int64{150, 150}, Denied: [2]int64{0, 150}}); cell != want {
+		t.Errorf("the cell has %+v, want %+v: 25 minutes, 3 keys, 2 instances", cell, want)
+	}
+	if causes := h.Causes(); causes.Denied[divergence.OtherCause] != 150 {
+		t.Errorf("causes %+v", causes)
+	}
+}
+
+func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
+	t.Helper()
+	harmed := map[uint32]int{}
+	for n, tick := range ticks {
+		if tick.Tally[divergence.NewlyDenied] != 6 || tick.Failed != 6 || tick.Tally[divergence.AgreeAllow] != 0 {
+			t.Errorf("tick %d is %+v, want 6 newly denied and 6 failed of two instances, and nothing of other keys", n, tick)
+		}
+		if n > 0 && tick.Unix <= ticks[n-1].Unix {
+			t.Errorf("tick %d comes after %d", tick.Unix, ticks[n-1].Unix)
+		}
+		for _, key := range tick.Harmed {
+			harmed[key]++
+		}
+	}
+	if from, want := (bucket-1)*divergence.FreshTicks, 15; len(ticks) != want || ticks[0].Unix < from {
+		t.Errorf("%d ticks from %d on, want %d from %d on: one a minute of this entry and the one before", len(ticks), ticks[0].Unix, want, from)
+	}
+	if len(harmed) != 6 {
+		t.Errorf("harmed keys %v, want three, and three more by their HMACs", harmed)
+	}
+	for key, n := range harmed {
+		if n < 1 || n > 2 {
+			t.Errorf("key %d is listed %d times in 15 minutes, want once in ten", key, n)
 		}
 	}
 }
