@@ -103,7 +103,7 @@ func tame(commands []*cli.Command) {
 func commands(io streams) []*cli.Command {
 	return []*cli.Command{
 		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
-		statusCommand(io), topCommand(io), historyCommand(io),
+		statusCommand(io), topCommand(io), historyCommand(io), doctorCommand(io),
 		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
 		alertsCommand(io), dashboardsCommand(io),
 	}
