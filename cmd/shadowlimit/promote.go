@@ -14,10 +14,10 @@ const promoteDescription = `Moves a policy forward: to the next step of its cana
 refuses unless the gate says pass and the canary has dwelt, with exit status 3,
 and waits until every live instance has applied the step, else exit status 5.
 
-Examples:
-  shadowlimit promote tenant-writes --reason "a week without divergence"
-  shadowlimit promote tenant-writes --to 50% --reason "start with half"
-  shadowlimit promote tenant-writes --to full --force --reason "drill in staging"`
+Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
+  shadowlimit promote per-client --reason "a week without divergence"   # refused (3) until the gate says pass
+  shadowlimit promote per-client --to 50% --force --reason "start with half, as a drill"
+  shadowlimit promote per-client --to full --force --reason "drill in staging"`
 
 func promoteCommand(io streams) *cli.Command {
 	m := move{needsReason: true, check: promoteCheck, do: promoteDo}
@@ -84,8 +84,8 @@ const rollbackDescription = `Returns a policy to its authoritative side at once,
 it on hold. It asks nothing, wins over every other move, and waits until every live
 instance has applied it. The authoritative has been counting all the while.
 
-Example:
-  shadowlimit rollback tenant-writes --reason "429s for acme"`
+Example, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit rollback per-client --reason "429s for acme"`
 
 func rollbackCommand(io streams) *cli.Command {
 	m := move{
@@ -103,8 +103,8 @@ func rollbackCommand(io streams) *cli.Command {
 const pauseDescription = `Sets a policy on hold: nothing moves it forward until somebody resumes it. An
 automatic policy is still rolled back if the guards say so.
 
-Example:
-  shadowlimit pause tenant-writes --reason "incident elsewhere"`
+Example, with the variables that "shadowlimit demo --serve" prints, after a resume:
+  shadowlimit pause per-client --reason "incident elsewhere"`
 
 func pauseCommand(io streams) *cli.Command {
 	m := move{
@@ -122,9 +122,9 @@ const resumeDescription = `Ends a hold. A policy that was rolled back returns to
 starts anew; it must compare something else than what was rolled back, or be
 forced.
 
-Examples:
-  shadowlimit resume tenant-writes --reason "incident over"
-  shadowlimit resume tenant-writes --force --reason "it was not the limiter"`
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit resume per-client --force --reason "it was not the limiter"   # after a rollback
+  shadowlimit resume per-client --reason "incident over"                    # after a pause`
 
 func resumeCommand(io streams) *cli.Command {
 	m := move{

@@ -46,11 +46,11 @@ The gate judges the candidate as it would at the end of the log: pass, wait, fai
 or insufficient_evidence, with its reason. --require-pass makes it the exit status.
 
 Examples:
-  shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz
-  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 --time-field t_us -o json events.csv
-  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' access.log.gz
-  shadowlimit replay --config policies.yaml access.log.gz
-  zcat access.log.*.gz | shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 -`
+  shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m sample/elastic-2015.access.log.gz
+  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json sample/elastic-2015.access.log.gz
+  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' sample/elastic-2015.access.log.gz
+  shadowlimit replay --config cmd/shadowlimit/demo.yaml sample/elastic-2015.access.log.gz
+  zcat sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(io streams) *cli.Command {
 	return &cli.Command{
