@@ -41,7 +41,11 @@ func (e statusError) Unwrap() error { return e.error }
 // run is the whole program but for the process around it. It returns the exit
 // status.
 func run(ctx context.Context, args []string, io streams) int {
-	app := newApp(io)
+	return runApp(ctx, newApp(io), args, io)
+}
+
+// runApp runs an app of the program.
+func runApp(ctx context.Context, app *cli.App, args []string, io streams) int {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
