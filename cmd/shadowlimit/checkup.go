@@ -113,7 +113,7 @@ func (n *node) version() finding {
 		f.Message += fmt.Sprintf(" is not supported: the scripts are made for %d.%d and later", leastVersion[0], leastVersion[1])
 	case v[0] < 7:
 		f.Level, f.Fix = warning, "update it when you can; until then make users with resetchannels"
-		f.Message += " works; before 7.0 a script that its user may not run does not say by which command, and new users may use every channel"
+		f.Message += " works; before 7.0 new users may use every channel, and none can be given only reading or only writing of keys"
 	}
 	return f
 }
