@@ -43,7 +43,7 @@ wound forward. The candidate earns its promotion, goes wrong, and is rolled back
 Examples:
   shadowlimit demo
   shadowlimit demo --serve      # then use status, promote, ... in another terminal
-  shadowlimit demo --serve --redis redis://localhost:6379 --listen :8080   # no story: an instance of a fleet, in real time`
+  shadowlimit demo --serve --redis redis://localhost:6379 --listen 127.0.0.1:8080   # no story: an instance of a fleet, in real time`
 
 func demoCommand(io streams) *cli.Command {
 	return &cli.Command{
