@@ -109,7 +109,7 @@ func commands(io streams) []*cli.Command {
 		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
 		statusCommand(io), topCommand(io), historyCommand(io), doctorCommand(io),
 		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), controllerCommand(io),
-		alertsCommand(io), dashboardsCommand(io),
+		alertsCommand(io), dashboardsCommand(io), completionCommand(io), policiesCommand(io),
 	}
 }
 
