@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,20 @@ func (e *engine) store(name string) *store {
 		}
 	}
 	return nil
+}
+
+// clientWarnings returns what does not suit a limiter about the clients that the
+// engine was given, in the order of stores' names.
+func (e *engine) clientWarnings() (list []string) {
+	for _, s := range slices.SortedFunc(slices.Values(e.stores), func(a, b *store) int { return strings.Compare(a.name, b.name) }) {
+		for _, w := range s.client {
+			if s.name != "" {
+				w = "store " + s.name + ": " + w
+			}
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 // start sets the first plan and begins to talk with the fleet.

@@ -33,6 +33,7 @@ type fleet struct {
 	controller *promotion.Controller
 	engine     *engine
 	id         string
+	client     []string // see promotion.Instance
 	log        *slog.Logger
 
 	offset    atomic.Int64 // of the store's clock from this one, ns
@@ -61,7 +62,7 @@ type fleetConfig struct {
 func newFleet(store promotion.Store, ledger divergence.Ledger, e *engine, cfg fleetConfig) *fleet {
 	f := &fleet{
 		store: store, ledger: ledger, controller: promotion.NewController(store, ledger, "controller "+cfg.id),
-		engine: e, id: cfg.id, log: cfg.log, replanned: make(chan struct{}, 1),
+		engine: e, id: cfg.id, client: e.clientWarnings(), log: cfg.log, replanned: make(chan struct{}, 1),
 	}
 	f.instances.Store(1)
 	return f
@@ -254,7 +255,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 		return err
 	}
 	f.offset.Store(int64(time.Until(now)))
-	i := promotion.Instance{ID: f.id, At: now, RedButton: f.engine.button.pressed(), Policies: map[string]promotion.Applied{}}
+	i := promotion.Instance{ID: f.id, At: now, RedButton: f.engine.button.pressed(), Client: f.client, Policies: map[string]promotion.Applied{}}
 	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{
 			Version: m.state.Load().Version, Epoch: m.spec.Epoch, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),

@@ -25,6 +25,7 @@ type store struct {
 	errors  atomic.Int64 // evaluations that failed
 	skewed  atomic.Bool  // it was said that its clock is off
 	clock   *clock       // nil in memory, which goes by this process's
+	client  []string     // what does not suit a limiter about its client
 }
 
 // aloneFor is how long enforced sides are judged alone after judging both may have
@@ -41,10 +42,11 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", name, err)
 	}
-	for _, w := range lua.Warnings(client) {
+	s := newRemoteStore(name, pair, log)
+	s.client = lua.Warnings(client)
+	for _, w := range s.client {
 		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", name, "option", w)
 	}
-	s := newRemoteStore(name, pair, log)
 	s.clock = &clock{ask: func(ctx context.Context) (time.Time, error) { return client.Time(ctx).Result() }}
 	return s, nil
 }

@@ -41,7 +41,11 @@ func (e statusError) Unwrap() error { return e.error }
 // run is the whole program but for the process around it. It returns the exit
 // status.
 func run(ctx context.Context, args []string, io streams) int {
-	app := newApp(io)
+	return runApp(ctx, newApp(io), args, io)
+}
+
+// runApp runs an app of the program.
+func runApp(ctx context.Context, app *cli.App, args []string, io streams) int {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
@@ -103,9 +107,9 @@ func tame(commands []*cli.Command) {
 func commands(io streams) []*cli.Command {
 	return []*cli.Command{
 		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
-		statusCommand(io), watchCommand(io), topCommand(io), historyCommand(io),
+		statusCommand(io), watchCommand(io), topCommand(io), historyCommand(io), doctorCommand(io),
 		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), completeCommand(io), controllerCommand(io),
-		alertsCommand(io), dashboardsCommand(io),
+		alertsCommand(io), dashboardsCommand(io), completionCommand(io), policiesCommand(io),
 	}
 }
 

@@ -17,9 +17,9 @@ cold: everybody starts with a fresh budget. It refuses, with exit status 3, unle
 the policy has been promoted for 7 days and nothing is wrong with it. Afterwards make
 the candidate the authoritative in the policy file; it keeps its counts.
 
-Examples:
-  shadowlimit complete tenant-writes --reason "a week without a complaint" --dry-run
-  shadowlimit complete tenant-writes --reason "a week without a complaint"`
+Examples, with the variables that "shadowlimit demo --serve" prints, after a promote --to full:
+  shadowlimit complete per-client --reason "a week without a complaint"   # refused (3) in the first week
+  shadowlimit complete per-client --force --reason "drill in staging"`
 
 func completeCommand(io streams) *cli.Command {
 	m := move{needsReason: true, dangerous: true, check: completeCheck, do: completeDo}

@@ -13,8 +13,8 @@ const controllerDescription = `Judges every policy of a service again and again,
 automatic. Instances of the service do the same, so it is needed only where they
 do not run all the time; any number may run. It ends with an interrupt.
 
-Example:
-  shadowlimit controller --redis redis://localhost:6379 --name checkout-api`
+Example, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit controller`
 
 func controllerCommand(io streams) *cli.Command {
 	return &cli.Command{

@@ -10,7 +10,7 @@ const dashboardsDescription = `Writes the Grafana dashboards of this version int
 provisioned with: migration overview, divergence drill-down, runtime and Redis.
 
 Example:
-  shadowlimit dashboards export /var/lib/grafana/dashboards`
+  shadowlimit dashboards export grafana/dashboards`
 
 func dashboardsCommand(io streams) *cli.Command {
 	return &cli.Command{

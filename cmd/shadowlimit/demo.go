@@ -43,8 +43,7 @@ wound forward. The candidate earns its promotion, goes wrong, and is rolled back
 Examples:
   shadowlimit demo
   shadowlimit demo --serve      # then use status, promote, ... in another terminal
-  shadowlimit demo --serve --redis redis://localhost:6379 --listen :8080
-                                # no story: an instance of a fleet, in real time`
+  shadowlimit demo --serve --redis redis://localhost:6379 --listen 127.0.0.1:8080   # no story: an instance of a fleet, in real time`
 
 func demoCommand(io streams) *cli.Command {
 	return &cli.Command{
@@ -98,7 +97,7 @@ func demoOn(ctx context.Context, out io.Writer, url, listen string) (err error) 
 	if err != nil {
 		return err
 	}
-	client, err := openRedis(url)
+	client, err := openRedis(url, demoBudget)
 	if err != nil {
 		return err
 	}
@@ -182,7 +181,7 @@ func openStage(start time.Time, listen string) (_ *stage, err error) {
 		}
 	}()
 	url := "redis://" + server.Addr()
-	client, err := openRedis(url)
+	client, err := openRedis(url, demoBudget)
 	if err != nil {
 		return nil, err
 	}

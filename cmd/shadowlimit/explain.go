@@ -20,7 +20,7 @@ The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time.
 
 Example:
-  shadowlimit explain policies.yaml --request '{"method":"POST","route":"/orders/{id}","headers":{"x-tenant":"acme"}}'`
+  shadowlimit explain examples/policies/per-plan-tiers.yaml --request '{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
 
 func explainCommand(io streams) *cli.Command {
 	return &cli.Command{

@@ -16,11 +16,11 @@ import (
 
 const alertsDescription = `Writes the recording rules and alerts for Prometheus into a folder. Each alert has a
 page in docs/runbooks that says what to do. Check them, and name them in
-Prometheus's configuration under rule_files:
+Prometheus's configuration under rule_files.
 
-Example:
-  shadowlimit alerts export /etc/prometheus/rules
-  promtool check rules /etc/prometheus/rules/shadowlimit.rules.yaml`
+Examples:
+  shadowlimit alerts export prometheus/rules
+  promtool check rules prometheus/rules/shadowlimit.rules.yaml`
 
 func alertsCommand(io streams) *cli.Command {
 	return &cli.Command{

@@ -58,7 +58,7 @@ func TestExportRefusals(t *testing.T) {
 		{"a folder without a name", []string{"alerts", "export", ""}, exitUsage, nil, []string{`needs one folder, got ""`}},
 		{"an unknown flag after the folder", []string{"alerts", "export", "x", "--strict"}, exitUsage, nil, []string{"-strict", "alerts export --help"}},
 		{"a file that is no folder", []string{"alerts", "export", "FILE"}, exitFailure, nil, []string{"FILE", "not a directory"}},
-		{"help", []string{"alerts", "export", "x", "--help"}, 0, []string{"shadowlimit alerts export [command options] DIR", "shadowlimit alerts export /etc/prometheus/rules", "--force"}, nil},
+		{"help", []string{"alerts", "export", "x", "--help"}, 0, []string{"shadowlimit alerts export [command options] DIR", "shadowlimit alerts export prometheus/rules", "--force"}, nil},
 	}
 	for _, tt := range tests {
 		tt.check(t, file)

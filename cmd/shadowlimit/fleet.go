@@ -44,7 +44,7 @@ func openFleet(c *cli.Context, asJSON bool) (*fleet, error) {
 	if c.String("name") == "" {
 		return nil, usagef("give --name, as in the policy file's \"name\", or set SHADOWLIMIT_NAME", "no service named")
 	}
-	client, err := openRedis(c.String("redis"))
+	client, err := openRedis(c.String("redis"), commandBudget)
 	if err != nil {
 		return nil, err
 	}

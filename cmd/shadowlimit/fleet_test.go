@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -43,7 +41,7 @@ func instance(t *testing.T, server *miniredis.Miniredis, id string) *shadow.Harn
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := openRedis("redis://" + server.Addr())
+	client, err := openRedis("redis://"+server.Addr(), demoBudget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,33 +262,11 @@ func TestReplayReportsTheGate(t *testing.T) {
 
 // The demo serves the commands of another process until it is interrupted.
 func TestDemoServes(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	out, in := io.Pipe()
-	done := make(chan int, 1)
-	go func() {
-		done <- run(ctx, []string{"demo", "--serve"}, streams{strings.NewReader(""), in, in})
-		in.Close()
-	}()
-	scanner := bufio.NewScanner(out)
-	var url string
-	for scanner.Scan() {
-		if _, after, found := strings.Cut(scanner.Text(), "SHADOWLIMIT_REDIS="); found {
-			url = strings.Fields(after)[0]
-		}
-		if strings.Contains(scanner.Text(), "/metrics") && url != "" {
-			break
-		}
-	}
-	go io.Copy(io.Discard, out)
-	t.Setenv("SHADOWLIMIT_REDIS", url)
+	t.Setenv("SHADOWLIMIT_REDIS", serveDemo(t))
 	t.Setenv("SHADOWLIMIT_NAME", "demo")
 	for args, want := range map[string]string{"status": "rolled_back", "history per-client": "canary 10 % -> canary 50 %", "top per-client": "count"} {
 		if status, out, talk := shell(t, "", strings.Fields(args)...); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: status %d\n%s%s", args, status, out, talk)
 		}
-	}
-	interrupt()
-	if status := <-done; status != 0 {
-		t.Errorf("interrupted, the demo ends with status %d", status)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 const historyDescription = `Shows every change of a policy's stage: when, by whom, and why, oldest first.
 
-Example:
-  shadowlimit history tenant-writes`
+Example, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit history per-client`
 
 func historyCommand(io streams) *cli.Command {
 	return &cli.Command{

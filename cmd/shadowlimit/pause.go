@@ -13,8 +13,8 @@ import (
 const pauseDescription = `Sets a policy on hold: nothing moves it forward until somebody resumes it. An
 automatic policy is still rolled back if the guards say so.
 
-Example:
-  shadowlimit pause tenant-writes --reason "incident elsewhere"`
+Example, with the variables that "shadowlimit demo --serve" prints, after a resume:
+  shadowlimit pause per-client --reason "incident elsewhere"`
 
 func pauseCommand(io streams) *cli.Command {
 	m := move{
@@ -32,9 +32,9 @@ const resumeDescription = `Ends a hold. A policy that was rolled back returns to
 starts anew; it must compare something else than what was rolled back, or be
 forced.
 
-Examples:
-  shadowlimit resume tenant-writes --reason "incident over"
-  shadowlimit resume tenant-writes --force --reason "it was not the limiter"`
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit resume per-client --force --reason "it was not the limiter"   # after a rollback
+  shadowlimit resume per-client --reason "incident over"                    # after a pause`
 
 func resumeCommand(io streams) *cli.Command {
 	m := move{

@@ -13,10 +13,10 @@ const promoteDescription = `Moves a policy forward: to the next step of its cana
 refuses unless the gate says pass and the canary has dwelt, with exit status 3,
 and waits until every live instance has applied the step, else exit status 5.
 
-Examples:
-  shadowlimit promote tenant-writes --reason "a week without divergence"
-  shadowlimit promote tenant-writes --to 50% --reason "start with half"
-  shadowlimit promote tenant-writes --to full --force --reason "drill in staging"`
+Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
+  shadowlimit promote per-client --reason "a week without divergence"   # refused (3) until the gate says pass
+  shadowlimit promote per-client --to 50% --force --reason "start with half, as a drill"
+  shadowlimit promote per-client --to full --force --reason "drill in staging"`
 
 func promoteCommand(io streams) *cli.Command {
 	m := move{needsReason: true, check: promoteCheck, do: promoteDo}

@@ -14,11 +14,14 @@ import (
 
 const redisHint = "give --redis redis://HOST:PORT/DB, or set SHADOWLIMIT_REDIS; a cluster is redis+cluster://HOST:PORT?addr=HOST:PORT, a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS"
 
-// commandBudget is patient: a person at a terminal waits, a request does not.
-const commandBudget = 2 * time.Second
+// Budgets of a command: a person at a terminal waits, a request of the demo does not.
+const (
+	commandBudget = 2 * time.Second
+	demoBudget    = 400 * time.Millisecond
+)
 
 // openRedis makes a client for the command line from a URL.
-func openRedis(url string) (redis.UniversalClient, error) {
+func openRedis(url string, budget time.Duration) (redis.UniversalClient, error) {
 	if url == "" {
 		return nil, usagef(redisHint, "no Redis to talk to")
 	}
@@ -27,7 +30,7 @@ func openRedis(url string) (redis.UniversalClient, error) {
 		return nil, usagef(redisHint, "--redis: %s", strings.ReplaceAll(err.Error(), url, "the given value")) // it may hold a password
 	}
 	redis.SetLogger(silence{}) // errors reach the user as errors
-	return redis.NewUniversalClient(lua.Tune(options, commandBudget)), nil
+	return redis.NewUniversalClient(lua.Tune(options, budget)), nil
 }
 
 func parseRedis(url string) (*redis.UniversalOptions, error) {

@@ -48,11 +48,11 @@ The report also says when, on the way there, it would first have passed or faile
 lists the strikes, and proposes thresholds from what the candidate did.
 
 Examples:
-  shadowlimit replay --from fixed_window:60/1m --to sliding_window_counter:60/1m access.log.gz
-  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 --time-field t_us -o json events.csv
-  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' access.log.gz
-  shadowlimit replay --config policies.yaml access.log.gz
-  zcat access.log.*.gz | shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 -`
+  shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m sample/elastic-2015.access.log.gz
+  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json sample/elastic-2015.access.log.gz
+  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' sample/elastic-2015.access.log.gz
+  shadowlimit replay --config cmd/shadowlimit/demo.yaml sample/elastic-2015.access.log.gz
+  zcat sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(io streams) *cli.Command {
 	return &cli.Command{
@@ -322,7 +322,7 @@ func (o replayOptions) openPair() (algorithms.Pair, func(), error) {
 	if o.store == "memory" {
 		return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), func() {}, nil
 	}
-	client, err := openRedis(o.redis)
+	client, err := openRedis(o.redis, commandBudget)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,8 +12,8 @@ const rollbackDescription = `Returns a policy to its authoritative side at once,
 it on hold. It asks nothing, wins over every other move, and waits until every live
 instance has applied it. The authoritative has been counting all the while.
 
-Example:
-  shadowlimit rollback tenant-writes --reason "429s for acme"`
+Example, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit rollback per-client --reason "429s for acme"`
 
 func rollbackCommand(io streams) *cli.Command {
 	m := move{

@@ -13,9 +13,9 @@ const statusDescription = `Shows for each policy, or one, its stage, how the can
 verdict with its reason, which instances have applied the stage, and what to do
 next. It computes the verdict from the ledger, as the service does.
 
-Examples:
-  shadowlimit status --redis redis://localhost:6379 --name checkout-api
-  shadowlimit status tenant-writes -o json`
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit status
+  shadowlimit status per-client -o json`
 
 func statusCommand(io streams) *cli.Command {
 	return &cli.Command{

@@ -26,7 +26,7 @@ the tests have not seen match, or not match. Exit status 1 if a test fails.
         - { at: 1s, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: deny }
 
 Example:
-  shadowlimit test policies.tests.yaml`
+  shadowlimit test examples/policies/per-plan-tiers.tests.yaml`
 
 func testCommand(io streams) *cli.Command {
 	return &cli.Command{

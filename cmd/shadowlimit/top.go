@@ -21,10 +21,10 @@ on all instances; with --denied, which keys the authoritative denies most. Count
 at most ERROR too high. Keys are HMACs if the service has a secret. Lists are kept by
 the day (UTC): --since counts from the day of that instant on.
 
-Examples:
-  shadowlimit top tenant-writes
-  shadowlimit top tenant-writes --since 2d
-  shadowlimit top tenant-writes --denied -o csv`
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit top per-client
+  shadowlimit top per-client --since 2d
+  shadowlimit top per-client --denied -o csv`
 
 func topCommand(io streams) *cli.Command {
 	return &cli.Command{

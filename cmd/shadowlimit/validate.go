@@ -17,9 +17,9 @@ Exit status 0 if a service would start with it, else 1. With --against it shows 
 a service that runs the other file would change, and whose evidence begins anew.
 
 Examples:
-  shadowlimit validate policies.yaml
-  shadowlimit validate policies.yaml --against deployed.yaml
-  shadowlimit validate policies.yaml -o json`
+  shadowlimit validate examples/policies/per-plan-tiers.yaml
+  shadowlimit validate examples/policies/per-plan-tiers.yaml --against examples/policies/anonymous.yaml
+  shadowlimit validate examples/policies/per-plan-tiers.yaml -o json`
 
 func validateCommand(io streams) *cli.Command {
 	return &cli.Command{

@@ -20,10 +20,10 @@ const watchDescription = `Shows status again and again: on a terminal as a scree
 as a line for each policy and moment, with -o json as a line of JSON. It goes on while
 Redis does not answer, and ends with an interrupt.
 
-Examples:
+Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit watch
-  shadowlimit watch tenant-writes --every 10s
-  shadowlimit watch tenant-writes -o json | jq .policies[0].gate.verdict`
+  shadowlimit watch per-client --every 10s
+  shadowlimit watch per-client -o json`
 
 func watchCommand(io streams) *cli.Command {
 	return &cli.Command{

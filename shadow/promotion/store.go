@@ -34,6 +34,9 @@ type Instance struct {
 	At time.Time `json:"at"`
 	// RedButton says that it enforces the authoritative, whatever the stage.
 	RedButton bool `json:"red_button,omitempty"`
+	// Client says what does not suit a limiter about the options of the Redis
+	// clients that it was given, a sentence each.
+	Client []string `json:"client,omitempty"`
 	// Policies by name.
 	Policies map[string]Applied `json:"policies"`
 }

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// scratchPolicy begins the names of policies that cannot exist: policy names have
+// no "~".
+const scratchPolicy = "~doctor-"
+
+// scratchTTL is how long a scratch key outlives a doctor who was killed.
+const scratchTTL = 10 * time.Second
+
+// access tries whether this user may do what the library does. Redis looks at
+// rights before it looks at anything else, so every command is tried on one key, a
+// string with a time to live: what is permitted does its work or fails by the
+// key's type, and in neither case leaves anything behind.
+func (d *doctor) access(ctx context.Context) []finding {
+	policy := fmt.Sprintf("%s%016x", scratchPolicy, rand.Uint64())
+	refused, err := d.refused(ctx, policy)
+	if err != nil {
+		return []finding{{Check: "access", Level: problem, Message: fmt.Sprintf("what this user may do could not be tried: %v", err), Fix: "see what Redis says to this command"}}
+	}
+	list := []finding{d.rights(ctx, refused)}
+	if len(refused) == 0 {
+		list = append(list, d.scripts(ctx, policy))
+	}
+	return list
+}
+
+// refusals are the commands that Redis refuses this user, by what it minds about
+// them.
+type refusals map[string][]string
+
+// What Redis may mind.
+const (
+	toRun        = "run"
+	onTheKeys    = "use the service's keys with"
+	onTheChannel = "use the service's channel with"
+)
+
+func (r refusals) note(command string, err error) {
+	minds := toRun
+	switch {
+	case !redis.IsPermissionError(err):
+		return
+	case strings.Contains(err.Error(), "channel"):
+		minds = onTheChannel
+	case strings.Contains(err.Error(), "keys"):
+		minds = onTheKeys
+	}
+	if !slices.Contains(r[minds], command) {
+		r[minds] = append(r[minds], command)
+	}
+}
+
+func (r refusals) String() string {
+	var parts []string
+	for _, minds := range []string{toRun, onTheKeys, onTheChannel} {
+		if commands := r[minds]; len(commands) > 0 {
+			parts = append(parts, minds+" "+strings.Join(commands, ", "))
+		}
+	}
+	return strings.Join(parts, "; nor ")
+}
+
+// rights says what is refused, and what to set.
+func (d *doctor) rights(ctx context.Context, refused refusals) finding {
+	f := finding{Check: "access", Level: fine, Message: "this user may do what the library does"}
+	user := d.user(ctx)
+	switch {
+	case len(refused) > 0:
+		f.Level, f.Fix = problem, "in redis-cli, as an administrator: "+d.acl(user)
+		f.Message = "this user, " + user + ", may not " + refused.String()
+		if slices.Contains(append(refused[toRun], refused[onTheKeys]...), "set") {
+			f.Message += "; what else would make a key was not tried"
+		}
+	case user == defaultUser:
+		f.Level, f.Fix = warning, "in redis-cli, as an administrator: "+d.acl(user)
+		f.Message += "; it is the default user, which as a rule may also do everything else, such as FLUSHALL"
+	}
+	return f
+}
+
+const defaultUser = "default"
+
+// user returns who we are to Redis.
+func (d *doctor) user(ctx context.Context) string {
+	if name, err := d.client.Do(ctx, "ACL", "WHOAMI").Text(); err == nil {
+		return name
+	}
+	if name := d.options().Username; name != "" {
+		return name
+	}
+	return "of unknown name"
+}
+
+// options returns those of the client that the minimal rights depend on.
+func (d *doctor) options() (o struct {
+	Username string
+	DB       int
+	Cluster  bool
+}) {
+	switch c := d.client.(type) {
+	case *redis.Client:
+		o.Username, o.DB = c.Options().Username, c.Options().DB
+	case *redis.ClusterClient:
+		o.Username, o.Cluster = c.Options().Username, true
+	}
+	return o
+}
+
+// acl is the command that gives a user exactly what the library needs. The default
+// user keeps what it has: others may depend on it.
+func (d *doctor) acl(user string) string {
+	who := user + " "
+	if user == defaultUser || strings.Contains(user, " ") {
+		who = "shadowlimit on >PASSWORD "
+	}
+	commands := make([]string, 0, len(rights)+2)
+	for _, r := range rights {
+		if !slices.Contains(commands, "+"+r.command) {
+			commands = append(commands, "+"+r.command)
+		}
+	}
+	if o := d.options(); o.Cluster {
+		commands = append(commands, "+cluster|slots", "+command")
+	} else if o.DB != 0 {
+		commands = append(commands, "+select")
+	}
+	return fmt.Sprintf("ACL SETUSER %sresetkeys resetchannels -@all ~shadowlimit:{%s}:* ~shadowlimit:{%s:* &shadowlimit:{%s}:changed %s", who, d.name, d.name, d.name, strings.Join(commands, " "))
+}
+
+// right is a command that the library sends, by itself or in a script, which needs
+// the same right.
+type right struct {
+	command string
+	args    []any // after the key
+	keyless bool
+	creates bool // a key, where there is none
+}
+
+// rights are all commands of the library. The first makes the scratch key, the last
+// removes it.
+var rights = []right{
+	{command: "set", args: []any{"scratch", "PX", scratchTTL.Milliseconds()}},
+	{command: "get"},
+	{command: "pttl"},
+	{command: "type"},
+	{command: "pexpire", args: []any{scratchTTL.Milliseconds()}},
+	{command: "expire", args: []any{int64(scratchTTL / time.Second)}},
+	{command: "hset", args: []any{"field", "value"}, creates: true},
+	{command: "hmget", args: []any{"field"}},
+	{command: "hgetall"},
+	{command: "hvals"},
+	{command: "hdel", args: []any{"field"}},
+	{command: "zadd", args: []any{"1", "member"}, creates: true},
+	{command: "zcard"},
+	{command: "zrange", args: []any{"0", "1"}},
+	{command: "zrangebyscore", args: []any{"0", "1"}},
+	{command: "zrem", args: []any{"member"}},
+	{command: "zremrangebyscore", args: []any{"0", "1"}},
+	{command: "xadd", args: []any{"*", "field", "value"}, creates: true},
+	{command: "xrevrange", args: []any{"+", "-", "COUNT", "1"}},
+	{command: "pfadd", args: []any{"element"}, creates: true},
+	{command: "pfcount"},
+	{command: "eval", keyless: true, args: []any{"return 1", "0"}},
+	{command: "evalsha", keyless: true, args: []any{strings.Repeat("0", 40), "0"}},
+	{command: "time", keyless: true},
+	{command: "ping", keyless: true},
+	{command: "publish"},
+	{command: "subscribe"},
+	{command: "del"},
+}
+
+// refused returns what Redis refuses this user.
+func (d *doctor) refused(ctx context.Context, policy string) (refusals, error) {
+	key := "shadowlimit:{" + d.name + ":" + policy + "}:state"
+	refused, made := refusals{}, false
+	for _, r := range rights {
+		err := d.try(ctx, r, key, made)
+		if err != nil && !redis.IsPermissionError(err) && (r.command == "set" || ctx.Err() != nil) {
+			return nil, fmt.Errorf("%s: %w", r.command, err)
+		}
+		made = made || r.command == "set" && err == nil
+		refused.note(r.command, err)
+	}
+	// The fleet's own keys go by another pattern. This field is nobody's.
+	fleet := "shadowlimit:{" + d.name + "}:instances"
+	refused.note("hdel", d.client.Do(ctx, "hdel", fleet, policy).Err())
+	return refused, nil
+}
+
+// try sends one command. Those that would make a key are sent only if the scratch
+// key is in their way.
+func (d *doctor) try(ctx context.Context, r right, key string, made bool) error {
+	channel := "shadowlimit:{" + d.name + "}:changed"
+	switch {
+	case r.creates && !made:
+		return nil
+	case r.command == "publish": // instances look at states once more than they would have
+		return d.client.Publish(ctx, channel, "doctor").Err()
+	case r.command == "subscribe":
+		return d.subscribe(ctx, channel)
+	case r.keyless:
+		return d.client.Do(ctx, append([]any{r.command}, r.args...)...).Err()
+	}
+	return d.client.Do(ctx, append([]any{r.command, key}, r.args...)...).Err()
+}
+
+func (d *doctor) subscribe(ctx context.Context, channel string) error {
+	subscription := d.client.Subscribe(ctx, channel)
+	defer subscription.Close()
+	_, err := subscription.ReceiveTimeout(ctx, commandBudget)
+	return err
+}
+
+// scripts lets the limiters' scripts judge a key of a policy that cannot exist.
+func (d *doctor) scripts(ctx context.Context, policy string) finding {
+	f := finding{Check: "scripts", Level: fine, Message: "the limiters' scripts run"}
+	pair, err := lua.New(d.client, lua.Config{Name: d.name})
+	if err == nil {
+		err = judge(ctx, pair, policy)
+		for _, key := range []string{pair.RecordKey(policy, ""), pair.LogKey(policy, "", scratchSide.Name())} {
+			_ = d.client.Del(ctx, key).Err() // it goes by itself within two seconds
+		}
+	}
+	if err != nil {
+		f.Level, f.Fix = problem, "see what Redis says to this script"
+		f.Message = fmt.Sprintf("the limiters' scripts do not run: %v", err)
+	}
+	return f
+}
+
+// scratchSide is the algorithm that needs most of Redis.
+var scratchSide = algorithms.Side{Algorithm: algorithms.SlidingWindowLog{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+
+func judge(ctx context.Context, pair *lua.Pair, policy string) error {
+	charges := []algorithms.Charge{{Policy: policy, Cost: 1, Sides: [2]algorithms.Side{scratchSide, {Algorithm: algorithms.GCRA{}, Limit: scratchSide.Limit}}}}
+	into := make([][2]algorithms.Observation, 1)
+	if err := pair.Evaluate(ctx, charges, into); err != nil {
+		return err
+	}
+	return errors.Join(into[0][0].Err, into[0][1].Err)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+// leaf is a command that does something, by the words that call it.
+type leaf struct {
+	words   []string
+	command *cli.Command
+}
+
+func (l leaf) String() string { return strings.Join(l.words, " ") }
+
+// leaves returns all commands without subcommands.
+func leaves(commands []*cli.Command, before ...string) (list []leaf) {
+	for _, c := range commands {
+		words := append(slices.Clone(before), c.Name)
+		if len(c.Subcommands) > 0 {
+			list = append(list, leaves(c.Subcommands, words...)...)
+		} else {
+			list = append(list, leaf{words, c})
+		}
+	}
+	return list
+}
+
+// heard is what a command was told.
+type heard struct {
+	args  []string
+	flags map[string]string // those that were given
+}
+
+// tell runs a command whose action only listens.
+func tell(t *testing.T, words, args []string) (got heard, status int) {
+	t.Helper()
+	var talk strings.Builder
+	app := newApp(streams{strings.NewReader(""), &talk, &talk})
+	for _, l := range leaves(app.Commands) {
+		l.command.Action = func(c *cli.Context) error {
+			got = heard{c.Args().Slice(), map[string]string{}}
+			for _, name := range c.LocalFlagNames() {
+				got.flags[name] = fmt.Sprint(c.Value(name))
+			}
+			return nil
+		}
+	}
+	status = runApp(context.Background(), app, append(slices.Clone(words), args...), streams{strings.NewReader(""), &talk, &talk})
+	return got, status
+}
+
+// sampleOf returns the words that give a flag a value, in each way there is, and how
+// the value reads.
+func sampleOf(flag cli.Flag) (ways [][]string, value string) {
+	switch flag.(type) {
+	case *cli.BoolFlag:
+		value = "true"
+	case *cli.DurationFlag:
+		value = (7 * time.Second).String()
+	default:
+		value = "7"
+	}
+	for _, name := range flag.Names() {
+		dashes := "--"
+		if len(name) == 1 {
+			dashes = "-"
+		}
+		if value == "true" {
+			ways = append(ways, []string{dashes + name}, []string{dashes + name + "=true"})
+		} else {
+			ways = append(ways, []string{dashes + name, value}, []string{dashes + name + "=" + value})
+		}
+	}
+	return ways, value
+}
+
+// A flag is obeyed wherever it stands.
+func TestFlagsAnywhere(t *testing.T) {
+	places := []struct {
+		where  string
+		before []string
+		after  []string
+	}{{"first", nil, []string{"a", "b"}}, {"between", []string{"a"}, []string{"b"}}, {"last", []string{"a", "b"}, nil}}
+	for _, l := range leaves(newApp(streams{}).Commands) {
+		for _, flag := range l.command.Flags {
+			ways, want := sampleOf(flag)
+			for _, way := range ways {
+				for _, p := range places {
+					args := slices.Concat(p.before, way, p.after)
+					got, status := tell(t, l.words, args)
+					if status != exitOK || got.flags[flag.Names()[0]] != want || !slices.Equal(got.args, []string{"a", "b"}) {
+						t.Errorf("%s %v: the flag comes %s: status %d, %+v", l, args, p.where, status, got)
+					}
+				}
+			}
+			// After "--" it is an argument.
+			args := slices.Concat([]string{"a", "--"}, ways[0])
+			got, status := tell(t, l.words, args)
+			if _, given := got.flags[flag.Names()[0]]; status != exitOK || given || !slices.Equal(got.args, slices.Concat([]string{"a"}, ways[0])) {
+				t.Errorf("%s %v: status %d, %+v", l, args, status, got)
+			}
+		}
+	}
+}
+
+// All flags at once, between the arguments.
+func TestFlagsTogether(t *testing.T) {
+	for _, l := range leaves(newApp(streams{}).Commands) {
+		args, want := []string{"a"}, map[string]string{}
+		for _, flag := range l.command.Flags {
+			ways, value := sampleOf(flag)
+			args = append(args, ways[0]...)
+			want[flag.Names()[0]] = value
+		}
+		got, status := tell(t, l.words, append(args, "b"))
+		for name, value := range want {
+			if status != exitOK || got.flags[name] != value || !slices.Equal(got.args, []string{"a", "b"}) {
+				t.Errorf("%s: --%s: status %d, %+v", l, name, status, got)
+			}
+		}
+	}
+}
+
+// What no command knows, or where it knows it not, is refused by what is really run.
+func TestFlagsThatAreRefused(t *testing.T) {
+	for _, l := range leaves(newApp(streams{}).Commands) {
+		for _, unknown := range []string{"--no-such-flag", "--no-such-flag=x", "-Z"} {
+			for _, args := range [][]string{{unknown, "a", "b"}, {"a", unknown, "b"}, {"a", "b", unknown}} {
+				if status, out, _ := shell(t, "", slices.Concat(l.words, args)...); status != exitUsage || out != "" {
+					t.Errorf("%s %v: status %d, %s", l, args, status, out)
+				}
+			}
+		}
+		for _, flag := range l.command.Flags {
+			ways, value := sampleOf(flag)
+			for i := range l.words { // before the command, or between it and its subcommand
+				args := slices.Concat(l.words[:i], ways[0], l.words[i:], []string{"a"})
+				if status, _, _ := shell(t, "", args...); status != exitUsage {
+					t.Errorf("%v: status %d", args, status)
+				}
+			}
+			if value == "true" {
+				continue
+			}
+			for _, args := range [][]string{{"a", ways[0][0]}, {ways[0][0], ways[0][0], value, "a"}} { // no value
+				if got, status := tell(t, l.words, args); status != exitUsage {
+					t.Errorf("%s %v: status %d, %+v", l, args, status, got)
+				}
+			}
+		}
+	}
+}

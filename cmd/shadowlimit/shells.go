@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The scripts have the same parts: the command's words are the first that are no
+// flags and no values; after a flag with a value come files; else flags,
+// subcommands, policies or files, as the table says.
+
+func isPlain(w word) bool     { return w.text != anyPolicy && w.text != anyFile && !w.value }
+func hasValue(w word) bool    { return w.value }
+func wantsPolicy(w word) bool { return w.text == anyPolicy }
+func wantsFile(w word) bool   { return w.text == anyFile }
+func completes(w word) bool   { return isPlain(w) || w.value }
+func textOf(w word) string    { return w.text }
+
+// shLine is a line of a case statement of bash and zsh.
+func shLine(variable string) func(string, []string) string {
+	return func(after string, texts []string) string {
+		return fmt.Sprintf("    %s) %s=(%s) ;;\n", quoted(after), variable, strings.Join(texts, " "))
+	}
+}
+
+// pathCases tells which words continue a command.
+func pathCases(words []word) string {
+	var paths []string
+	for _, w := range words {
+		if !strings.HasPrefix(w.text, "-") && isPlain(w) && w.usage != "" {
+			paths = append(paths, quoted(strings.TrimSpace(w.after+" "+w.text)))
+		}
+	}
+	return strings.Join(paths, "|")
+}
+
+const bashText = `# Completion of shadowlimit for bash.
+_shadowlimit() {
+  local cur=${COMP_WORDS[COMP_CWORD]} path= i w values=() words=() policies=() files=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    w=${COMP_WORDS[i]}
+    if [[ $w == -* ]]; then continue; fi
+    case "${path:+$path }$w" in
+      %s) path="${path:+$path }$w" ;;
+    esac
+  done
+  case "$path" in
+%s  esac
+  case "$path" in
+%s  esac
+  case "$path" in
+%s  esac
+  case "$path" in
+%s  esac
+  local before=${COMP_WORDS[COMP_CWORD-1]}
+  for w in "${values[@]}"; do
+    if [[ $w == "$before" ]]; then
+      COMPREPLY=($(compgen -f -- "$cur"))
+      return
+    fi
+  done
+  COMPREPLY=($(compgen -W "${words[*]}" -- "$cur"))
+  if [[ ${#policies[@]} -gt 0 && $cur != -* ]]; then
+    COMPREPLY+=($(compgen -W "$("${COMP_WORDS[0]}" __policies -- "$COMP_LINE" 2>/dev/null)" -- "$cur"))
+  fi
+  if [[ ${#files[@]} -gt 0 && $cur != -* ]]; then
+    COMPREPLY+=($(compgen -f -- "$cur"))
+  fi
+}
+complete -o filenames -F _shadowlimit shadowlimit
+`
+
+func bashScript(words []word) string {
+	return fmt.Sprintf(bashText, pathCases(words),
+		lookup(words, completes, shLine("words"), textOf), lookup(words, hasValue, shLine("values"), textOf),
+		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf))
+}
+
+const zshText = `#compdef shadowlimit
+# Completion of shadowlimit for zsh.
+_shadowlimit() {
+  local cur=${words[CURRENT]} before=${words[CURRENT-1]} line="${words[*]}" cmd=${words[1]} where= w
+  local -a known values policies files names
+  for w in ${words[2,CURRENT-1]}; do
+    if [[ $w == -* ]]; then continue; fi
+    case "${where:+$where }$w" in
+      %s) where="${where:+$where }$w" ;;
+    esac
+  done
+  case "$where" in
+%s  esac
+  case "$where" in
+%s  esac
+  case "$where" in
+%s  esac
+  case "$where" in
+%s  esac
+  if (( ${values[(Ie)$before]} )); then
+    _files
+    return
+  fi
+  _describe -o shadowlimit known
+  if [[ ${#policies} -gt 0 && $cur != -* ]]; then
+    names=(${(f)"$($cmd __policies -- "$line" 2>/dev/null)"})
+    compadd -a names
+  fi
+  if [[ ${#files} -gt 0 && $cur != -* ]]; then
+    _files
+  fi
+}
+compdef _shadowlimit shadowlimit
+`
+
+func zshScript(words []word) string {
+	described := func(w word) string { return quoted(w.text + ":" + strings.ReplaceAll(w.usage, ":", ";")) }
+	return fmt.Sprintf(zshText, pathCases(words),
+		lookup(words, completes, shLine("known"), described), lookup(words, hasValue, shLine("values"), textOf),
+		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf))
+}
+
+const fishText = `# Completion of shadowlimit for fish.
+function __shadowlimit_path
+  set -l path
+  for w in (commandline -opc)[2..-1]
+    string match -q -- '-*' $w; and continue
+    switch (string join ' ' $path $w)
+      case %s
+        set path $path $w
+    end
+  end
+  string join ' ' $path
+end
+function __shadowlimit_at
+  test (string join ' ' (__shadowlimit_path)) = "$argv[1]"
+end
+function __shadowlimit_policies
+  shadowlimit __policies -- (commandline -p) 2>/dev/null
+end
+complete -c shadowlimit -f
+`
+
+func fishScript(words []word) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, fishText, strings.ReplaceAll(pathCases(words), "|", " "))
+	for _, w := range words {
+		fmt.Fprintf(&b, "complete -c shadowlimit -n \"__shadowlimit_at %s\"", quoted(w.after))
+		long, isLong := strings.CutPrefix(w.text, "--")
+		short, isShort := strings.CutPrefix(w.text, "-")
+		switch {
+		case isLong:
+			b.WriteString(" -l " + long)
+		case isShort:
+			b.WriteString(" -s " + short)
+		case w.text == anyFile:
+			b.WriteString(" -F")
+		case w.text == anyPolicy:
+			b.WriteString(" -a '(__shadowlimit_policies)'")
+		default:
+			b.WriteString(" -a " + w.text)
+		}
+		if w.value {
+			b.WriteString(" -r")
+		}
+		fmt.Fprintf(&b, " -d %s\n", quoted(w.usage))
+	}
+	return b.String()
+}

@@ -1,0 +1,47 @@
+package shadow_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// Whoever looks at the fleet sees which instance was given a client that does not
+// suit a limiter.
+func TestInstancesTellOfTheirClients(t *testing.T) {
+	addr := miniredis.RunT(t).Addr()
+	tuned := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, 400*time.Millisecond))
+	untuned := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { tuned.Close(); untuned.Close() })
+	tests := []struct {
+		why    string
+		redis  redis.UniversalClient
+		stores map[string]redis.UniversalClient
+		want   string // begins each warning; "" for none
+	}{
+		{"all is well", tuned, map[string]redis.UniversalClient{"other": tuned}, ""},
+		{"the service's own client", untuned, nil, "MaxRetries"},
+		{"that of a store", tuned, map[string]redis.UniversalClient{"other": untuned}, "store other: MaxRetries"},
+	}
+	for _, tt := range tests {
+		h := open(t, file, shadow.Config{Redis: tt.redis, Stores: tt.stores})
+		if err := h.Sync(ctx(t)); err != nil {
+			t.Fatal(err)
+		}
+		all, err := promotion.NewRedisStore(tuned, name).Instances(ctx(t))
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %v, %v", tt.why, all, err)
+		}
+		if got := strings.Join(all[0].Client, "\n"); (got == "") != (tt.want == "") || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.why, got, tt.want)
+		}
+		h.Close(ctx(t))
+	}
+}
