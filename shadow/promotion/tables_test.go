@@ -2,39 +2,9 @@ package promotion_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 )
-
-const statisticsFile = "../../docs/statistics.md"
-
-// TestStatisticsDocument holds the tables of the document against the results.
-func TestStatisticsDocument(t *testing.T) {
-	text, err := os.ReadFile(statisticsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, document := readResults(t), string(text)
-	for name, table := range map[string]string{
-		"false promotions at 0.1 %": falseTable(results, 0.001),
-		"false promotions at 2 %":   falseTable(results, 0.02),
-		"power at 0.1 %":            powerTable(results, 0.001),
-		"power at 2 %":              powerTable(results, 0.02),
-		"false alarms":              alarmTable(results),
-		"delays":                    delayTable(results),
-		"few clients":               clientTable(results),
-	} {
-		document = replaceTable(t, document, name, table)
-	}
-	if *update {
-		if err := os.WriteFile(statisticsFile, []byte(document), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if document != string(text) {
-		t.Errorf("the tables of %s are not those of %s: go test ./shadow/promotion -run Statistics -runs 200 -update", statisticsFile, resultsFile)
-	}
-}
 
 // replaceTable puts a table after the comment that names it, in place of the lines
 // of the one that is there.
