@@ -1,0 +1,358 @@
+package promotion_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// What simulations say of the gate and of the trigger. testdata/statistics.json has
+// the results of many runs, docs/statistics.md shows them, and every test repeats
+// the first runs and wants the same again. All of it is made anew by
+//
+//	go test ./shadow/promotion -run Statistics -runs 200 -update
+
+var (
+	runs   = flag.Int("runs", 2, "how many runs of each simulation to make")
+	update = flag.Bool("update", false, "write testdata/statistics.json and docs/statistics.md")
+)
+
+const (
+	resultsFile    = "testdata/statistics.json"
+	statisticsFile = "../../docs/statistics.md"
+)
+
+// repeated are the most runs whose outcomes are kept one by one.
+const repeated = 5
+
+// outcomes sum up what came of the runs of one simulation by one rule: after how
+// many minutes or seconds something happened, -1 if it did not.
+type outcomes struct {
+	Runs    int   `json:"runs"`
+	Reached int   `json:"reached"`
+	Median  int   `json:"median"`
+	P95     int   `json:"p95"`
+	First   []int `json:"first"`
+}
+
+func sumUp(values []int) outcomes {
+	sorted := slices.Clone(values)
+	slices.SortFunc(sorted, func(a, b int) int { return cmp.Compare(uint(a), uint(b)) }) // never is last
+	reached := 0
+	for _, v := range values {
+		if v != never {
+			reached++
+		}
+	}
+	n := len(values)
+	return outcomes{n, reached, sorted[(n-1)/2], sorted[(95*n+99)/100-1], values[:min(n, repeated)]}
+}
+
+// share is how many runs reached it, in percent.
+func (o outcomes) share() float64 { return 100 * float64(o.Reached) / float64(o.Runs) }
+
+// atMost is the share, in percent, that a true share of so many percent exceeds in
+// one of 700 tries: by three standard errors.
+func (o outcomes) atMost(percent float64) float64 {
+	p := percent / 100
+	return 100 * (p + 3*math.Sqrt(p*(1-p)/float64(o.Runs)))
+}
+
+// simulated is one simulation; run returns its outcome by each rule.
+type simulated struct {
+	name  string
+	rules []string
+	run   func(run int) []int
+}
+
+var (
+	thresholds  = []float64{0.001, 0.02}
+	falseRates  = []float64{1, 1.5, 2}
+	soundRates  = []float64{0.2, 0.05}
+	gateRules   = []string{"evidence", "evidence72", "trailing", "quiet"}
+	percents    = []float64{1, 10}
+	regressions = []float64{2, 5, 20, 100}
+	fewClients  = []int{10, 30, 100, 300}
+)
+
+// clientsOf is how many clients a canary has, unless it has few.
+func clientsOf(percent float64) int { return int(1000 * percent) }
+
+func simulations() (list []simulated) {
+	for _, p0 := range thresholds {
+		for _, times := range slices.Concat(falseRates, soundRates) {
+			for _, s := range scenarios {
+				list = append(list, candidate{s, p0, times, false}.simulated(), candidate{s, p0, times, true}.simulated())
+			}
+		}
+		for _, percent := range percents {
+			list = append(list, simulatedCanaries(p0, percent)...)
+		}
+	}
+	return list
+}
+
+func (c candidate) simulated() simulated {
+	return simulated{c.name(), gateRules, func(run int) []int {
+		m := c.simulate(run)
+		return []int{
+			byEvidence(m, configured(c.p0, 48*time.Hour)), byEvidence(m, configured(c.p0, 72*time.Hour)),
+			byTrailingRatio(m, c.p0), byQuietBuckets(m, c.p0),
+		}
+	}}
+}
+
+func falseAlarms(p0, percent, times float64, storms bool) string {
+	return fmt.Sprintf("false/%g/%g/%g/%t", p0, percent, times, storms)
+}
+
+func delays(p0, percent, times float64, clients int) string {
+	return fmt.Sprintf("delay/%g/%g/%g/%d", p0, percent, times, clients)
+}
+
+func simulatedCanaries(p0, percent float64) (list []simulated) {
+	add := func(name string, outcome func(trigger harmTrigger, run int) int) {
+		list = append(list, simulated{name, triggerNames(), func(run int) (values []int) {
+			for _, trigger := range triggerNames() {
+				values = append(values, outcome(harmTriggers[trigger](p0), run))
+			}
+			return values
+		}})
+	}
+	for _, times := range []float64{0.2, 1} {
+		for _, storms := range []bool{false, true} {
+			c, name := canary{p0, percent, clientsOf(percent), storms}, falseAlarms(p0, percent, times, storms)
+			add(name, func(trigger harmTrigger, run int) int { return c.falseAlarm(times, name, trigger, run) })
+		}
+	}
+	for _, times := range regressions {
+		for _, clients := range append(slices.Clone(fewClients), clientsOf(percent)) {
+			c, name := canary{p0, percent, clients, false}, delays(p0, percent, times, clients)
+			add(name, func(trigger harmTrigger, run int) int { return c.delay(times, name, trigger, run) })
+		}
+	}
+	return list
+}
+
+func triggerNames() []string { return slices.Sorted(maps.Keys(harmTriggers)) }
+
+// simulateAll makes so many runs of everything.
+func simulateAll(runs int) map[string]outcomes {
+	results, list := map[string]outcomes{}, simulations()
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	next := make(chan simulated)
+	for range 4 {
+		workers.Go(func() {
+			for s := range next {
+				byRule := make([][]int, len(s.rules))
+				for run := range runs {
+					for i, v := range s.run(run) {
+						byRule[i] = append(byRule[i], v)
+					}
+				}
+				mu.Lock()
+				for i, rule := range s.rules {
+					results[s.name+"/"+rule] = sumUp(byRule[i])
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, s := range list {
+		next <- s
+	}
+	close(next)
+	workers.Wait()
+	return results
+}
+
+func readResults(t *testing.T) (results map[string]outcomes) {
+	t.Helper()
+	text, err := os.ReadFile(resultsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &results); err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func writeResults(t *testing.T, results map[string]outcomes) {
+	t.Helper()
+	text := []byte("{\n")
+	for i, name := range slices.Sorted(maps.Keys(results)) {
+		line, err := json.Marshal(results[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			text = append(text, ",\n"...)
+		}
+		text = fmt.Appendf(text, "%q: %s", name, line)
+	}
+	if err := os.WriteFile(resultsFile, append(text, "\n}\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The results are those of the code as it is: the first runs come out the same.
+func TestStatistics(t *testing.T) {
+	if *update && *runs < 60 {
+		t.Fatalf("-update with %d runs: want -runs 200 for tables that mean something", *runs)
+	}
+	got := simulateAll(*runs)
+	if *update {
+		writeResults(t, got)
+	}
+	want := readResults(t)
+	if len(got) != len(want) {
+		t.Errorf("%d results, want %d", len(want), len(got))
+	}
+	n := min(*runs, repeated)
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		g, w := got[name], want[name]
+		if g.Runs == w.Runs && g.Reached != w.Reached || w.Runs < n || !slices.Equal(g.First[:n], w.First[:n]) {
+			t.Errorf("%s: %d of %d, first %v, in the file %d of %d, first %v", name, g.Reached, g.Runs, g.First[:n], w.Reached, w.Runs, w.First)
+		}
+	}
+}
+
+// TestStatisticsDocument holds the tables of the document against the results.
+func TestStatisticsDocument(t *testing.T) {
+	text, err := os.ReadFile(statisticsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, document := readResults(t), string(text)
+	for name, table := range map[string]string{
+		"false promotions at 0.1 %": falseTable(results, 0.001),
+		"false promotions at 2 %":   falseTable(results, 0.02),
+		"power at 0.1 %":            powerTable(results, 0.001),
+		"power at 2 %":              powerTable(results, 0.02),
+		"false alarms":              alarmTable(results),
+		"delays":                    delayTable(results),
+		"few clients":               clientTable(results),
+	} {
+		document = replaceTable(t, document, name, table)
+	}
+	if *update {
+		if err := os.WriteFile(statisticsFile, []byte(document), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if document != string(text) {
+		t.Errorf("the tables of %s are not those of %s: go test ./shadow/promotion -run Statistics -runs 200 -update", statisticsFile, resultsFile)
+	}
+}
+
+// mostPromoted are bounds in percent, by the true rate over the threshold: what the
+// score promises where differences come evenly, and for bursts what an earlier
+// simulation of the same rule has found.
+var mostPromoted = map[float64]map[string]float64{
+	1:   {"iid": 5, "peak": 5, "batch": 5, "burst10": 2, "burst60": 14, "rare30": 18},
+	1.5: {"burst60": 2, "rare30": 14},
+	2:   {"burst60": 0.5, "rare30": 8},
+}
+
+func TestStatisticsHoldOfFalsePromotions(t *testing.T) {
+	results := readResults(t)
+	for _, p0 := range thresholds {
+		for times, most := range mostPromoted {
+			for _, s := range scenarios {
+				for _, lonely := range []bool{false, true} {
+					name := candidate{s, p0, times, lonely}.name() + "/evidence"
+					if o := results[name]; !(o.share() <= o.atMost(most[s.name])) {
+						t.Errorf("%s: %.1f %% promoted, want at most %.1f", name, o.share(), o.atMost(most[s.name]))
+					}
+				}
+			}
+		}
+	}
+}
+
+// A candidate at a fifth of the threshold passes in the first hour possible.
+func TestStatisticsHoldOfPower(t *testing.T) {
+	results := readResults(t)
+	for _, p0 := range thresholds {
+		name := candidate{scenarios[0], p0, 0.2, false}.name() + "/evidence"
+		if o := results[name]; o.P95 != 48*hour {
+			t.Errorf("%s: %.1f %% promoted, 95 %% of all after %d minutes, want after 48 h", name, o.share(), o.P95)
+		}
+	}
+}
+
+func TestStatisticsHoldOfTriggers(t *testing.T) {
+	results := readResults(t)
+	for _, p0 := range thresholds {
+		for _, trigger := range triggerNames() {
+			for _, percent := range percents {
+				for _, storms := range []bool{false, true} {
+					name := falseAlarms(p0, percent, 0.2, storms) + "/" + trigger
+					if o := results[name]; o.Reached > 0 || o.Runs < 60 {
+						t.Errorf("%s: an alarm on %d of %d days, want none on 60", name, o.Reached, o.Runs)
+					}
+				}
+			}
+			name := delays(p0, 10, 20, clientsOf(10)) + "/" + trigger
+			if o := results[name]; !(o.Median > 0 && o.Median <= 30) {
+				t.Errorf("%s: found after %d s, want 30 at most", name, o.Median)
+			}
+		}
+	}
+}
+
+// struck are simulations with everything that the gate does: candidates that pass at
+// once, after a strike, after more of them, or never.
+var struck = []candidate{
+	{scenarios[1], 0.001, 0.2, true},
+	{scenarios[2], 0.02, 1, false},
+	{scenarios[3], 0.001, 0.2, false},
+	{scenarios[3], 0.02, 0.2, true},
+	{scenarios[5], 0.001, 0.2, true},
+}
+
+// The gate passes in the hours in which the shortcut says that it may, and in no
+// others: else runs would hide that it passes too early.
+func TestShortcut(t *testing.T) {
+	for _, c := range struck {
+		m, cfg := c.simulate(1), configured(c.p0, 48*time.Hour)
+		s := shortcut{cfg: cfg}
+		for at := hour; at <= len(m.minutes); at += hour {
+			s.add(m.minutes[at-hour : at])
+			g := promotion.Assess(cfg, m.evidence(at))
+			if (g.Verdict == pass) != s.mayPass() {
+				t.Errorf("%s: after %d h the gate says %s (%s), the shortcut %t", c.name(), at/hour, g.Verdict, g.Reason, s.mayPass())
+				break
+			}
+			if at >= 48*hour && g.Verdict == pass {
+				break
+			}
+		}
+	}
+}
+
+// Looking each minute promotes no candidate earlier than looking each hour: blocks,
+// and with them strikes and scores, only change when they close.
+func TestLookingMoreOften(t *testing.T) {
+	for _, c := range struck {
+		m, cfg := c.simulate(1), configured(c.p0, 48*time.Hour)
+		at := byEvidence(m, cfg)
+		for early := at - hour; early >= 0 && early < at; early++ {
+			if g := promotion.Assess(cfg, m.evidence(early)); g.Verdict == pass {
+				t.Errorf("%s: passes after %d minutes, looked at each hour after %d", c.name(), early, at)
+				break
+			}
+		}
+	}
+}
