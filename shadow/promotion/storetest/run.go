@@ -132,6 +132,10 @@ func over(t *testing.T, s promotion.Store) {
 			t.Fatalf("stored %+v, want %+v", got, higher)
 		}
 	}
+	history := must[[]promotion.State](t)(s.History(ctx(t), policy))
+	if len(history) != 3 || history[0] != rising[0] || history[2] != rising[6] {
+		t.Errorf("the trail is %v, want one entry of each of three versions", history)
+	}
 }
 
 func oneWins(t *testing.T, s promotion.Store) {
