@@ -32,6 +32,8 @@ const (
 // faultyProxy stands between a client and a server.
 type faultyProxy struct {
 	manner atomic.Int32
+	server atomic.Value // its address
+	turned atomic.Int64 // connections that were refused
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 }
@@ -43,6 +45,7 @@ func startProxy(t *testing.T, server string) (*faultyProxy, string) {
 		t.Fatal(err)
 	}
 	p := &faultyProxy{conns: map[net.Conn]bool{}}
+	p.server.Store(server)
 	var wg sync.WaitGroup
 	t.Cleanup(func() { listener.Close(); p.closeAll(); wg.Wait() })
 	wg.Go(func() {
@@ -51,9 +54,10 @@ func startProxy(t *testing.T, server string) (*faultyProxy, string) {
 			if err != nil {
 				return
 			}
-			upstream, err := net.Dial("tcp", server)
+			upstream, err := net.Dial("tcp", p.server.Load().(string))
 			if err != nil || p.is(refuse) {
 				client.Close()
+				p.turned.Add(1)
 				continue
 			}
 			p.keep(client, upstream)
@@ -114,6 +118,12 @@ func (p *faultyProxy) set(m manner) {
 	if m == refuse {
 		p.closeAll()
 	}
+}
+
+// point leads to another server from now on.
+func (p *faultyProxy) point(server string) {
+	p.server.Store(server)
+	p.closeAll()
 }
 
 // fault is something that happens to a Redis, and its end.

@@ -31,14 +31,19 @@ func (c *cuttable) States(ctx context.Context, policies []string) ([]promotion.S
 
 // instanceOn starts one instance of a policy named p.
 func instanceOn(store promotion.Store, id string) (*fleet, *migration) {
+	f, m := idleOn(store, id)
+	f.start()
+	return f, m
+}
+
+// idleOn makes one that does nothing by itself.
+func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	log := slog.New(slog.DiscardHandler)
 	m := newMigration(promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()})
 	m.track = newTrack(nil, log)
 	e := &engine{button: newButton(RedButton{}, log)}
 	e.plan.Store(&plan{migrations: []*migration{m}})
-	f := newFleet(store, divergence.NewMemoryLedger(), e, fleetConfig{id, log})
-	f.start()
-	return f, m
+	return newFleet(store, divergence.NewMemoryLedger(), e, fleetConfig{id, log}), m
 }
 
 func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {

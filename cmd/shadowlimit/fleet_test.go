@@ -187,6 +187,62 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	}
 }
 
+// Who ordered a rollback tells it again to a Redis that has failed and forgotten it,
+// until every instance has heard of it.
+func TestRollbackIsInsistedOn(t *testing.T) {
+	server := miniredis.RunT(t)
+	url := "redis://" + server.Addr()
+	client, err := openRedis(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	store := promotion.NewRedisStore(client, "checkout")
+	beat := func(v promotion.Version) {
+		i := promotion.Instance{ID: "a", At: time.Now(), Policies: map[string]promotion.Applied{"writes": {Version: v, Epoch: "e"}}}
+		if err := store.Beat(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := promotion.Begin(t.Context(), store, "writes", "e", "test"); err != nil {
+		t.Fatal(err)
+	}
+	beat(promotion.Version{Term: 1, Seq: 1})
+	stored := func() bool {
+		late := time.After(10 * time.Second)
+		for tick := time.Tick(time.Millisecond); ; {
+			if states, err := store.States(t.Context(), []string{"writes"}); err == nil && states[0].Stage == promotion.RolledBack {
+				return true
+			}
+			select {
+			case <-tick:
+			case <-late:
+				return false
+			}
+		}
+	}
+	var status int
+	var out, talk string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		status, out, talk = shell(t, "", "rollback", "writes", "--reason", "x", "--redis", url, "--name", "checkout")
+	}()
+	if !stored() {
+		t.Error("the rollback is not stored")
+	}
+	server.SetError("LOADING Redis is loading the dataset in memory")
+	server.Del("shadowlimit:{checkout:writes}:state")
+	server.SetError("")
+	if !stored() {
+		t.Error("the rollback is not stored again")
+	}
+	beat(promotion.Version{Term: 2, Seq: 1})
+	if <-done; status != 0 || !strings.Contains(out, "1/1 applied") {
+		t.Errorf("status %d:\n%s%s", status, out, talk)
+	}
+}
+
 func TestControllerPromotesAndSays(t *testing.T) {
 	service(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -108,7 +108,7 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 	if state.Actor != order.Actor || state.Reason != order.Reason {
 		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), state.Actor, state.Reason)
 	}
-	return f.settle(c, state, start, a.Spec.Policy, io)
+	return f.settle(c, &moved{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
 }
 
 // dryRun says what would be done.
@@ -152,39 +152,68 @@ type moved struct {
 	Silent  []string `json:"silent"`  // not heard of: gone, or cut off
 	Other   []string `json:"other"`   // live instances of another configuration
 	Seconds float64  `json:"seconds"`
+
+	state   promotion.State
+	order   promotion.Order
+	start   time.Time
+	ordered time.Time // by the store's clock, no earlier than the order was given
 }
 
 // settleEvery is how often instances are asked.
 const settleEvery = 50 * time.Millisecond
 
 // settle waits until every live instance has applied a state, and reports who has
-// not.
-func (f *fleet) settle(c *cli.Context, s promotion.State, start time.Time, policy string, io streams) error {
+// not. A store that does not answer meanwhile may be failing over.
+func (f *fleet) settle(c *cli.Context, m *moved, io streams) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
-	m := moved{Policy: policy, Stage: string(s.Stage), Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq}
+	m.sort(nil, nil, promotion.Version{})
 	for {
-		err := m.ask(c.Context, f, s.Version, s.Epoch)
-		if err != nil {
-			return err
-		}
-		m.Seconds = time.Since(start).Seconds()
-		if len(m.Missing) == 0 {
-			return m.write(io.out, f.json, s)
+		settled, err := m.round(c.Context, f)
+		if settled {
+			return m.write(io.out, f.json)
 		}
 		select {
 		case <-time.After(settleEvery):
 		case <-ctx.Done():
-			if err := m.write(io.out, f.json, s); err != nil {
+			if err := c.Context.Err(); err != nil {
 				return err
 			}
-			return statusError{exitTimeout, fmt.Errorf("%s is stored, but after %.1f s not applied by %s; they will apply it when they hear of it", s.Describe(), m.Seconds, strings.Join(m.Missing, ", "))}
+			return m.giveUp(err, f.json, io)
 		}
 	}
 }
 
-// ask sorts the instances by whether they have applied a version.
-func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version, epoch string) error {
+// round asks who has applied the state, and keeps a rollback from being lost.
+func (m *moved) round(ctx context.Context, f *fleet) (settled bool, err error) {
+	if err := m.ask(ctx, f); err != nil {
+		return false, err
+	}
+	if m.state.Stage == promotion.RolledBack {
+		before := m.state.Version
+		if m.state, err = promotion.Insist(ctx, f.store, m.Policy, m.state, m.ordered, m.order); err != nil || m.state.Version != before {
+			return false, err
+		}
+	}
+	m.Seconds = time.Since(m.start).Seconds()
+	return len(m.Missing) == 0, nil
+}
+
+// giveUp reports what has come of a move that not everybody has applied in time; err
+// is what the store said last.
+func (m *moved) giveUp(err error, asJSON bool, io streams) error {
+	m.Seconds = time.Since(m.start).Seconds()
+	if err := m.write(io.out, asJSON); err != nil {
+		return err
+	}
+	if err != nil {
+		return statusError{exitTimeout, fmt.Errorf("%s was stored, but after %.1f s it is not known who has applied it: %w", m.state.Describe(), m.Seconds, err)}
+	}
+	return statusError{exitTimeout, fmt.Errorf("%s is stored, but after %.1f s not applied by %s; they will apply it when they hear of it", m.state.Describe(), m.Seconds, strings.Join(m.Missing, ", "))}
+}
+
+// ask finds out which instances have applied the state.
+func (m *moved) ask(ctx context.Context, f *fleet) error {
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return err
@@ -193,13 +222,28 @@ func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version, epoch st
 	if err != nil {
 		return err
 	}
+	stored, err := f.store.States(ctx, []string{m.Policy}) // asked last, it is behind an instance only after a failover
+	if err != nil {
+		return err
+	}
+	if m.ordered.IsZero() {
+		m.ordered = now
+	}
 	live, silent := promotion.LiveAt(now, m.Policy, all)
+	m.sort(live, silent, stored[0].Version)
+	return nil
+}
+
+// sort sorts the instances by whether they have applied the state. One that is ahead
+// of the store will tell it what it has forgotten: until then nothing is settled.
+func (m *moved) sort(live, silent []promotion.Instance, stored promotion.Version) {
 	m.Applied, m.Missing, m.Silent, m.Other = []string{}, []string{}, []string{}, []string{}
 	for _, i := range live {
-		if i.Policies[m.Policy].Epoch != epoch {
+		has := i.Policies[m.Policy]
+		if has.Epoch != m.state.Epoch {
 			m.Other = append(m.Other, i.ID)
 		}
-		if i.Policies[m.Policy].Version.Before(v) {
+		if has.Version.Before(m.state.Version) || stored.Before(has.Version) {
 			m.Missing = append(m.Missing, i.ID)
 		} else {
 			m.Applied = append(m.Applied, i.ID)
@@ -208,17 +252,20 @@ func (m *moved) ask(ctx context.Context, f *fleet, v promotion.Version, epoch st
 	for _, i := range silent {
 		m.Silent = append(m.Silent, i.ID)
 	}
-	return nil
 }
 
-func (m *moved) write(out io.Writer, asJSON bool, s promotion.State) error {
+func (m *moved) write(out io.Writer, asJSON bool) error {
+	s := m.state
+	m.Stage, m.Percent, m.Hold, m.Term, m.Seq = string(s.Stage), s.Percent, s.Hold, s.Term, s.Seq
 	if asJSON {
 		return writeJSON(out, m)
 	}
 	fmt.Fprintf(out, "%s: %s -> %s, version %s\n", m.Policy, s.From, s.Describe(), s.Version)
-	if len(m.Applied)+len(m.Missing) == 0 {
+	switch {
+	case m.ordered.IsZero(): // nobody could be asked
+	case len(m.Applied)+len(m.Missing) == 0:
 		fmt.Fprintln(out, "no instance is live: they apply it when they start")
-	} else {
+	default:
 		fmt.Fprintf(out, "%d/%d applied in %.1f s\n", len(m.Applied), len(m.Applied)+len(m.Missing), m.Seconds)
 	}
 	for _, list := range []struct {

@@ -57,7 +57,10 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *
 		return fmt.Errorf("promotion: %s is at %s: %w", policy, stored.Version, ErrConflict)
 	}
 	m.states[policy] = next
-	list := append(m.history[policy], next)
+	list := m.history[policy]
+	if len(list) == 0 || list[len(list)-1].Before(next.Version) { // a version is on record once
+		list = append(list, next)
+	}
 	m.history[policy] = list[max(0, len(list)-keptHistory):]
 	for w := range m.watchers {
 		notify(w)

@@ -32,6 +32,7 @@ var laws = []struct {
 	{"without one only what is over the stored state is put", over},
 	{"of concurrent promotions exactly one wins", oneWins},
 	{"a rollback wins over concurrent promotions", rollbackWins},
+	{"a rollback that is insisted on is not lost, and a resumption after it stands", insist},
 	{"no forward step while on hold", hold},
 	{"what was rolled back is resumed by force or in another epoch", resume},
 	{"a new epoch starts in shadow and leaves a rollback alone", epochs},
@@ -132,6 +133,10 @@ func over(t *testing.T, s promotion.Store) {
 			t.Fatalf("stored %+v, want %+v", got, higher)
 		}
 	}
+	history := must[[]promotion.State](t)(s.History(ctx(t), policy))
+	if len(history) != 3 || history[0] != rising[0] || history[2] != rising[6] {
+		t.Errorf("the trail is %v, want one entry of each of three versions", history)
+	}
 }
 
 func oneWins(t *testing.T, s promotion.Store) {
@@ -186,6 +191,42 @@ func rollbackWins(t *testing.T, s promotion.Store) {
 	}
 	if again := must[promotion.State](t)(promotion.Rollback(ctx(t), s, policy, order("again"))); again != read(t, s) || again.Term != 2 {
 		t.Errorf("a second rollback made %+v", again)
+	}
+}
+
+// insist keeps a rollback on stores as failovers leave them.
+func insist(t *testing.T, s promotion.Store) {
+	begin(t, s)
+	shadow := read(t, s)
+	v := func(term, seq int64) promotion.Version { return promotion.Version{Term: term, Seq: seq} }
+	ordered := shadow.Since.Add(time.Minute)
+	rolledBack := promotion.State{Version: v(2, 1), Stage: promotion.RolledBack, Hold: true, Epoch: shadow.Epoch}
+	promoted := promotion.State{Version: v(1, 9), Stage: promotion.Promoted, Percent: 100, Epoch: shadow.Epoch}
+	tests := []struct {
+		name        string
+		stored      promotion.Version
+		since       time.Time
+		wantVersion promotion.Version
+		wantStage   promotion.Stage
+	}{
+		{"forgotten", v(1, 9), shadow.Since, v(2, 1), promotion.RolledBack},
+		{"forgotten, and all there was begun anew", v(1, 10), ordered.Add(1), v(2, 1), promotion.RolledBack},
+		{"outrun by what was resumed before", v(2, 3), shadow.Since, v(3, 1), promotion.RolledBack},
+		{"outrun by what was resumed at that instant", v(3, 3), ordered, v(4, 1), promotion.RolledBack},
+		{"resumed afterwards", v(4, 3), ordered.Add(1), v(4, 3), promotion.Promoted},
+	}
+	for _, tt := range tests {
+		stored := promoted
+		stored.Version, stored.Since, stored.At = tt.stored, tt.since, ordered.Add(time.Hour) // moved since, which says nothing
+		before := read(t, s)
+		if err := s.Put(ctx(t), policy, stored, &before.Version); err != nil {
+			t.Fatal(err)
+		}
+		got := must[promotion.State](t)(promotion.Insist(ctx(t), s, policy, rolledBack, ordered, order("bad")))
+		now := read(t, s)
+		if now.Version != tt.wantVersion || now.Stage != tt.wantStage || now.Stage == promotion.RolledBack && got.Version != now.Version {
+			t.Errorf("%s: the store has %s and %s stands for the rollback, want %s %s", tt.name, now, got, tt.wantVersion, tt.wantStage)
+		}
 	}
 }
 

@@ -1,0 +1,303 @@
+package integration
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// drill is a fleet of processes on a Redis with a replica, and the way to them.
+type drill struct {
+	name             string
+	fleet            []*service
+	primary, replica string
+	ours, theirs     *faultyProxy // the test's and the operators' way, and the instances'
+	entrance         string       // of ours
+	store            *promotion.RedisStore
+}
+
+const (
+	drilled    = 20               // processes
+	impatience = 10 * time.Second // after which something does not come about at all
+)
+
+func newDrill(t *testing.T) *drill {
+	built(t)
+	d := &drill{name: namespace(), primary: privateServer(t, "--repl-diskless-sync-delay", "0")}
+	var instances string
+	d.ours, d.entrance = startProxy(t, d.primary)
+	d.theirs, instances = startProxy(t, d.primary)
+	client := redis.NewClient(&redis.Options{Addr: d.entrance, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	d.store = promotion.NewRedisStore(client, d.name)
+	for range drilled {
+		d.fleet = append(d.fleet, startService(t, instances, d.name))
+	}
+	d.addReplica(t)
+	return d
+}
+
+// built has the program built before anything waits for it.
+func built(t *testing.T) {
+	t.Helper()
+	if _, err := command(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask runs a command on a server.
+func ask(t *testing.T, addr string, args ...any) string {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer client.Close()
+	out, err := client.Do(t.Context(), args...).Text()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return out
+}
+
+// addReplica starts one and waits until it has everything.
+func (d *drill) addReplica(t *testing.T) {
+	t.Helper()
+	d.replica = privateServer(t)
+	host, port, _ := strings.Cut(d.primary, ":")
+	ask(t, d.replica, "REPLICAOF", host, port)
+	d.eventually(t, "the replica is in step", func() bool {
+		return strings.Contains(ask(t, d.replica, "INFO", "replication"), "master_link_status:up")
+	})
+}
+
+// eventually waits until something is so.
+func (d *drill) eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	late := time.After(impatience)
+	for tick := time.Tick(2 * time.Millisecond); !so(); {
+		select {
+		case <-tick:
+		case <-late:
+			t.Fatalf("it does not come about that %s: the store has %s", what, d.state(t))
+		}
+	}
+}
+
+func (d *drill) state(t *testing.T) promotion.State {
+	t.Helper()
+	states, err := d.store.States(t.Context(), []string{"per-user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states[0]
+}
+
+// everybody waits until all instances say that they have applied a version.
+func (d *drill) everybody(t *testing.T, v promotion.Version) {
+	t.Helper()
+	d.eventually(t, "all have applied "+v.String(), func() bool {
+		all, err := d.store.Instances(t.Context())
+		return err == nil && len(all) == drilled && !slices.ContainsFunc(all, func(i promotion.Instance) bool { return i.Policies["per-user"].Version != v })
+	})
+}
+
+// must returns the state that an order has led to.
+func must(t *testing.T) func(promotion.State, error) promotion.State {
+	return func(s promotion.State, err error) promotion.State {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+var drillOrder = promotion.Order{Actor: "test", Reason: "drill", Force: true}
+
+// expose takes the policy to a canary of all keys, on every instance.
+func (d *drill) expose(t *testing.T) promotion.State {
+	t.Helper()
+	if s := d.state(t); s.Stage == promotion.RolledBack {
+		must(t)(promotion.Resume(t.Context(), d.store, "per-user", drillOrder))
+	}
+	s := must(t)(promotion.Advance(t.Context(), d.store, "per-user", promotion.Step{Stage: promotion.Canary, Percent: 100}, drillOrder))
+	d.everybody(t, s.Version)
+	return s
+}
+
+// failOver kills the primary and makes the replica take its place for everybody.
+func (d *drill) failOver(t *testing.T) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: d.primary, MaxRetries: -1})
+	defer client.Close()
+	_ = client.ShutdownNoSave(t.Context()).Err() // a server that is gone cannot say that it has
+	d.primary, d.replica = d.replica, ""
+	d.ours.point(d.primary)
+	d.theirs.point(d.primary)
+	d.eventually(t, "the new primary answers", func() bool { // the first to ask may get hold of a dead connection
+		_, err := d.store.Now(t.Context())
+		return err == nil
+	})
+}
+
+// advances returns how often the instances have begun to enforce the candidate.
+func (d *drill) advances(t *testing.T) (n int64) {
+	t.Helper()
+	for _, one := range d.fleet {
+		n += one.metric(t, "shadowlimit_transitions_total", `stage="canary"`) + one.metric(t, "shadowlimit_transitions_total", `stage="promoted"`)
+	}
+	return n
+}
+
+// checkRolledBack checks that a rollback stands everywhere, and is on record once and last.
+func (d *drill) checkRolledBack(t *testing.T, v promotion.Version) {
+	t.Helper()
+	for i, one := range d.fleet {
+		if one.metric(t, "shadowlimit_stage", `stage="rolled_back"`) != 1 {
+			t.Errorf("instance %d does not enforce the authoritative", i)
+		}
+	}
+	history, err := d.store.History(t.Context(), "per-user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var times int
+	for _, s := range history {
+		if s.Version == v {
+			times++
+		}
+	}
+	if last := history[len(history)-1]; times != 1 || last.Version != v || last.Stage != promotion.RolledBack {
+		t.Errorf("the trail has the rollback %s %d times and ends with %s, want it once and last: %v", v, times, last, history)
+	}
+}
+
+// A rollback is heard of at once by every process, and is not lost by a Redis that is
+// failed over to a replica which never got it.
+func TestRollbackDrill(t *testing.T) {
+	d := newDrill(t)
+	t.Run("reaches everybody", func(t *testing.T) { reaches(t, d) })
+	t.Run("is told to a replica that never heard of it", func(t *testing.T) { survives(t, d) })
+	d.addReplica(t)
+	t.Run("is told again by who ordered it", func(t *testing.T) { isInsistedOn(t, d) })
+}
+
+// reaches logs how long that takes.
+func reaches(t *testing.T, d *drill) {
+	var took []time.Duration
+	for range 5 {
+		d.expose(t)
+		start := time.Now()
+		s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
+		d.everybody(t, s.Version)
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	t.Logf("a rollback was applied and acknowledged by %d processes after %s, the median of %v", drilled, took[len(took)/2], took)
+}
+
+// survives kills the primary after everybody has applied a rollback that the replica
+// has not got.
+func survives(t *testing.T, d *drill) {
+	before := d.expose(t)
+	d.eventually(t, "the replica has the canary", func() bool { return d.has(t, d.replica, before) })
+	ask(t, d.replica, "REPLICAOF", "NO", "ONE")
+	s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
+	d.everybody(t, s.Version)
+	advances := d.advances(t)
+	d.theirs.set(refuse) // the instances come later than a controller that knows of nothing
+	d.failOver(t)
+	stale := promotion.Order{Actor: "stale controller", Expect: &before.Version}
+	undone := must(t)(promotion.Advance(t.Context(), d.store, "per-user", promotion.Step{Stage: promotion.Promoted}, stale))
+	d.theirs.set(passOn)
+	d.everybody(t, s.Version)
+	stale.Expect = &undone.Version
+	if _, err := promotion.Pause(t.Context(), d.store, "per-user", stale); !errors.Is(err, promotion.ErrConflict) {
+		t.Errorf("a controller that has promoted meanwhile goes on: %v", err)
+	}
+	if n := d.advances(t); n != advances {
+		t.Errorf("%d times an instance has enforced the candidate since the rollback", n-advances)
+	}
+	d.checkRolledBack(t, s.Version)
+}
+
+// has reports whether a server has a state.
+func (d *drill) has(t *testing.T, addr string, s promotion.State) bool {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer client.Close()
+	states, err := promotion.NewRedisStore(client, d.name).States(t.Context(), []string{"per-user"})
+	return err == nil && states[0] == s
+}
+
+// isInsistedOn kills the primary when only it and who ordered the rollback know of it.
+func isInsistedOn(t *testing.T, d *drill) {
+	before := d.expose(t)
+	d.eventually(t, "the replica has the canary", func() bool { return d.has(t, d.replica, before) })
+	ask(t, d.replica, "REPLICAOF", "NO", "ONE")
+	d.theirs.set(refuse)
+	var status int
+	var out string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		status, out = shell(t, server{addr: d.entrance}, d.name, "rollback", "per-user", "--reason", "drill", "--timeout", "20s")
+	}()
+	d.eventually(t, "the rollback is stored", func() bool { return d.state(t).Stage == promotion.RolledBack })
+	s := d.state(t)
+	d.ours.set(refuse)
+	turned := d.ours.turned.Load()
+	d.eventually(t, "the command has found no Redis", func() bool { return d.ours.turned.Load() > turned })
+	d.ours.set(passOn)
+	d.failOver(t)
+	d.eventually(t, "the rollback is stored again", func() bool { return d.state(t) == s })
+	d.theirs.set(passOn)
+	d.everybody(t, s.Version)
+	<-done
+	if status != 0 || !strings.Contains(out, "20/20 applied") {
+		t.Errorf("status %d, want 0 with 20/20 applied:\n%s", status, out)
+	}
+	d.checkRolledBack(t, s.Version)
+}
+
+// Of two promotions at once, by processes that have read the same state, one wins.
+func TestTwoPromotionsAtOnce(t *testing.T) {
+	built(t)
+	addr := privateServer(t)
+	name := namespace()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { client.Close() })
+	store := promotion.NewRedisStore(client, name)
+	spec := promotion.Spec{Policy: "per-user", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
+	if err := errors.Join(promotion.Begin(t.Context(), store, "per-user", "e", "test"), store.Announce(t.Context(), []promotion.Spec{spec})); err != nil {
+		t.Fatal(err)
+	}
+	for n, step := range []string{"1%", "10%", "50%", "full"} {
+		expect := promotion.Version{Term: 1, Seq: int64(1 + n)}.String()
+		ask(t, addr, "CLIENT", "PAUSE", 60000, "WRITE") // until both have read the state
+		statuses := make(chan int)
+		for range 2 {
+			go func() {
+				status, _ := shell(t, server{addr: addr}, name, "promote", "per-user", "--to", step, "--expect", expect, "--force", "--reason", "drill")
+				statuses <- status
+			}()
+		}
+		late := time.After(impatience)
+		for tick := time.Tick(time.Millisecond); !strings.Contains(ask(t, addr, "INFO", "clients"), "blocked_clients:2"); {
+			select {
+			case <-tick:
+			case <-late:
+				t.Fatal("two promotions do not come to write")
+			}
+		}
+		ask(t, addr, "CLIENT", "UNPAUSE")
+		got := []int{<-statuses, <-statuses}
+		if slices.Sort(got); !slices.Equal(got, []int{0, 4}) {
+			t.Errorf("to %s: the processes ended with %v, want 0 and 4", step, got)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// cluster is a Redis with a replica that lags behind, as far as a store of stages can
+// tell. It holds every accepted write against what must be true of it.
+type cluster struct {
+	t         *rapid.T
+	primary   *promotion.MemoryStore
+	writes    []func(promotion.Store) // accepted by the primary since the beginning
+	accepted  map[identity]bool       // states that ever were stored
+	resumed   []promotion.Version     // states that ended a rollback, in the order of time
+	busy      int                     // orders under way, one within another
+	quiet     bool                    // no answer gets lost
+	meanwhile func()                  // what others do between two calls
+}
+
+// identity tells states apart that were made at different times.
+type identity struct {
+	promotion.Version
+	stage   promotion.Stage
+	percent float64
+	at      int64
+}
+
+func identify(s promotion.State) identity {
+	return identity{s.Version, s.Stage, s.Percent, s.At.UnixNano()}
+}
+
+// exposure orders states by for how many keys the candidate is enforced.
+func exposure(s promotion.State) float64 {
+	if s.Stage == promotion.Promoted {
+		return 101
+	}
+	return s.Percent
+}
+
+// stored returns what the primary has.
+func (c *cluster) stored() promotion.State {
+	states, _ := c.primary.States(context.Background(), []string{"p"})
+	return states[0]
+}
+
+// link returns a way for one order.
+func (c *cluster) link() *link { return &link{cluster: c} }
+
+// failOver makes the replica the primary. It has missed the last writes.
+func (c *cluster) failOver(missed int) {
+	c.writes = c.writes[:max(0, len(c.writes)-missed)]
+	c.primary = promotion.NewMemoryStore()
+	for _, write := range c.writes {
+		write(c.primary)
+	}
+}
+
+// write carries a write out, and remembers it for the replica.
+func (c *cluster) write(do func(promotion.Store) error) error {
+	err := do(c.primary)
+	if err == nil {
+		c.writes = append(c.writes, func(s promotion.Store) { _ = do(s) })
+	}
+	return err
+}
+
+// check holds a state that was put against the one before. Versions are not unique
+// over failovers, so between an order's reading and its writing a state may have made
+// place for another of its version, maybe one on hold; the order does not see that.
+func (c *cluster) check(before, next promotion.State, expect *promotion.Version, changed bool) {
+	if exposure(next) > exposure(before) && !c.accepted[identify(next)] {
+		if before.Hold && !changed {
+			c.t.Errorf("I3: %s was put while there was %s", next, before)
+		}
+		step := promotion.Version{Term: before.Term, Seq: before.Seq + 1}
+		if expect == nil || *expect != before.Version || next.Version != step {
+			c.t.Errorf("I4: %s was put in place of %s, expecting %v", next, before, expect)
+		}
+	}
+	if before.Stage == promotion.RolledBack && next.Stage != promotion.RolledBack {
+		c.resumed = append(c.resumed, next.Version)
+	}
+	c.accepted[identify(next)] = true
+}
+
+// link is somebody's way to a cluster. It implements promotion.Store.
+type link struct {
+	*promotion.MemoryStore // implements what is not used
+	*cluster
+	cut   bool
+	heard func()   // called when states were read
+	read  identity // the one of the last state read
+}
+
+var errLost = errors.New("the answer is lost")
+
+// pass lets others act, and reports whether the link works.
+func (l *link) pass() error {
+	l.meanwhile()
+	if l.cut {
+		return errCut
+	}
+	return nil
+}
+
+// lost is the fate of some answers.
+func (l *link) lost() error {
+	if !l.quiet && rapid.IntRange(0, 19).Draw(l.t, "the answer is lost at 19") == 19 {
+		return errLost
+	}
+	return nil
+}
+
+func (l *link) Now(ctx context.Context) (time.Time, error) {
+	if err := l.pass(); err != nil {
+		return time.Time{}, err
+	}
+	return l.primary.Now(ctx)
+}
+
+func (l *link) States(ctx context.Context, policies []string) ([]promotion.State, error) {
+	if err := l.pass(); err != nil {
+		return nil, err
+	}
+	states, err := l.primary.States(ctx, policies)
+	l.read = identify(l.stored())
+	if l.heard != nil {
+		l.heard()
+	}
+	return states, err
+}
+
+func (l *link) Put(ctx context.Context, policy string, next promotion.State, expect *promotion.Version) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	before := l.stored()
+	if err := l.write(func(s promotion.Store) error { return s.Put(ctx, policy, next, expect) }); err != nil {
+		return err
+	}
+	l.check(before, next, expect, l.read != identify(before))
+	return l.lost()
+}
+
+func (l *link) Announce(ctx context.Context, specs []promotion.Spec) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.write(func(s promotion.Store) error { return s.Announce(ctx, specs) })
+}
+
+func (l *link) Beat(ctx context.Context, i promotion.Instance) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.write(func(s promotion.Store) error { return s.Beat(ctx, i) })
+}
+
+// checkTrail holds the audit trail against the writes that the primary knows of.
+func (c *cluster) checkTrail() {
+	history, _ := c.primary.History(context.Background(), "p")
+	for i := 1; i < len(history); i++ {
+		if !history[i-1].Before(history[i].Version) {
+			c.t.Errorf("I8: the trail has %s after %s", history[i], history[i-1])
+		}
+	}
+	if s := c.stored(); s.Stage != "" && !slices.ContainsFunc(history, func(h promotion.State) bool { return h.Version == s.Version }) {
+		c.t.Errorf("I8: %s is stored and not in the trail: %v", s, fmt.Sprint(history))
+	}
+}

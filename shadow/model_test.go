@@ -1,0 +1,343 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// fleetModel is a fleet, those who give it orders, and the network between them.
+// Messages carry nothing: one that is lost is a poll that comes late, one that comes
+// twice is two polls, and polls may come in any order.
+type fleetModel struct {
+	*cluster
+	nodes      []*node
+	operators  []*operator
+	controller operator
+	rollbacks  []*rollback
+}
+
+// node is one instance.
+type node struct {
+	*fleet
+	*migration
+	link    *link
+	polls   bool            // right now
+	applied promotion.State // when last looked at
+	heardAt time.Time       // of the store
+}
+
+// operator gives orders by what was read some time ago.
+type operator struct{ seen promotion.State }
+
+// rollback is one that was ordered, and answered.
+type rollback struct {
+	state   promotion.State
+	ordered time.Time
+	resumed int  // resumptions before the order
+	insists bool // who ordered it is still there
+}
+
+func newFleetModel(t *rapid.T) *fleetModel {
+	c := &cluster{t: t, primary: promotion.NewMemoryStore(), accepted: map[identity]bool{}, quiet: true}
+	m := &fleetModel{cluster: c, operators: []*operator{{}, {}}}
+	c.meanwhile = m.interfere
+	for i := range 3 {
+		n := &node{link: &link{cluster: c}}
+		n.link.heard = func() { n.heardAt = time.Now() }
+		n.fleet, n.migration = idleOn(n.link, fmt.Sprint("instance ", i))
+		m.nodes = append(m.nodes, n)
+		m.poll(n)
+	}
+	c.quiet = false
+	return m
+}
+
+// interfere has others act between two calls of somebody, now and then.
+func (m *fleetModel) interfere() {
+	if m.quiet || m.busy >= 3 || rapid.IntRange(0, 9).Draw(m.t, "others act at 9") != 9 {
+		return
+	}
+	others := []func(){m.pollOne, m.promote, m.rollBack, m.pause, m.resume, m.control, m.insist, m.failOverNow}
+	others[rapid.IntRange(0, len(others)-1).Draw(m.t, "meanwhile")]()
+}
+
+// within counts what is under way, and looks at the instances after it.
+func (m *fleetModel) within(do func(context.Context)) {
+	m.busy++
+	do(context.Background())
+	m.busy--
+	m.look()
+}
+
+func (m *fleetModel) poll(n *node) {
+	if n.polls { // an instance has one poll at a time
+		return
+	}
+	n.polls = true
+	m.within(func(ctx context.Context) { _ = n.fleet.poll(ctx) })
+	n.polls = false
+}
+
+func (m *fleetModel) someNode() *node {
+	return m.nodes[rapid.IntRange(0, len(m.nodes)-1).Draw(m.t, "instance")]
+}
+func (m *fleetModel) someOperator() *operator {
+	return m.operators[rapid.IntRange(0, len(m.operators)-1).Draw(m.t, "operator")]
+}
+
+func (m *fleetModel) pollOne() { m.poll(m.someNode()) }
+
+// someOrder is one that expects what its giver saw last, or nothing.
+func (m *fleetModel) someOrder(o *operator) promotion.Order {
+	order := promotion.Order{Actor: "operator"}
+	if rapid.Bool().Draw(m.t, "expects what was seen") {
+		order.Expect = &o.seen.Version
+	}
+	return order
+}
+
+var steps = []promotion.Step{{Stage: promotion.Canary, Percent: 1}, {Stage: promotion.Canary, Percent: 50}, {Stage: promotion.Promoted}}
+
+func (m *fleetModel) promote() {
+	o, step := m.someOperator(), rapid.SampledFrom(steps).Draw(m.t, "step")
+	order := m.someOrder(o)
+	m.within(func(ctx context.Context) { _, _ = promotion.Advance(ctx, m.link(), "p", step, order) })
+}
+
+func (m *fleetModel) pause() {
+	o := m.someOperator()
+	order := m.someOrder(o)
+	m.within(func(ctx context.Context) { _, _ = promotion.Pause(ctx, m.link(), "p", order) })
+}
+
+func (m *fleetModel) resume() {
+	o := m.someOperator()
+	order := m.someOrder(o)
+	order.Force = true
+	m.within(func(ctx context.Context) { _, _ = promotion.Resume(ctx, m.link(), "p", order) })
+}
+
+// see lets an operator look where the policy is.
+func (m *fleetModel) see() {
+	m.someOperator().seen = m.stored()
+}
+
+// foresee lets the controller do so.
+func (m *fleetModel) foresee() {
+	m.controller.seen = m.stored()
+}
+
+// control takes the step after what the controller saw, whatever the evidence.
+func (m *fleetModel) control() {
+	seen := m.controller.seen
+	step, err := m.nodes[0].spec.Config.NextStep(seen)
+	if err == nil {
+		order := promotion.Order{Actor: "controller", Expect: &seen.Version}
+		m.within(func(ctx context.Context) { _, _ = promotion.Advance(ctx, m.link(), "p", step, order) })
+	}
+}
+
+func (m *fleetModel) rollBack() {
+	r := &rollback{resumed: len(m.resumed), insists: rapid.Bool().Draw(m.t, "insists")}
+	m.within(func(ctx context.Context) {
+		var err error
+		if r.state, err = promotion.Rollback(ctx, m.link(), "p", promotion.Order{Actor: "operator"}); err == nil {
+			r.ordered = time.Now()
+			m.rollbacks = append(m.rollbacks, r)
+		}
+	})
+}
+
+// insist has somebody who ordered a rollback do what the command line does.
+func (m *fleetModel) insist() {
+	for _, r := range m.rollbacks {
+		if r.insists {
+			m.within(func(ctx context.Context) {
+				r.state, _ = promotion.Insist(ctx, m.link(), "p", r.state, r.ordered, promotion.Order{Actor: "operator"})
+			})
+		}
+	}
+}
+
+func (m *fleetModel) failOverNow() { m.failOver(rapid.IntRange(0, 12).Draw(m.t, "missed writes")) }
+
+func (m *fleetModel) cutOrHeal() {
+	n := m.someNode()
+	n.link.cut = !n.link.cut
+}
+
+func (m *fleetModel) sleep() {
+	time.Sleep(time.Duration(rapid.IntRange(1, 20).Draw(m.t, "s")) * time.Second)
+}
+
+// promoteTwice has two operators promote at once what both have seen.
+func (m *fleetModel) promoteTwice() {
+	s := m.stored()
+	if s.Hold || s.Stage != promotion.Shadow {
+		return
+	}
+	var won []error
+	promote := func() {
+		step := rapid.SampledFrom(steps).Draw(m.t, "step")
+		_, err := promotion.Advance(context.Background(), m.link(), "p", step, promotion.Order{Expect: &s.Version})
+		won = append(won, err)
+	}
+	calls, at := 0, rapid.IntRange(0, 2).Draw(m.t, "the other comes before call")
+	m.quiet = true
+	m.meanwhile = func() {
+		if calls++; calls-1 == at {
+			promote()
+		}
+	}
+	promote()
+	m.meanwhile, m.quiet = m.interfere, false
+	if len(won) != 2 || (won[0] == nil) == (won[1] == nil) || !errors.Is(errors.Join(won...), promotion.ErrConflict) {
+		m.t.Errorf("I6: two promotions at once: %v", won)
+	}
+	m.look()
+}
+
+// rank orders states as they are to be applied.
+func rank(s promotion.State) [3]float64 {
+	return [3]float64{float64(s.Term), float64(s.Seq), -exposure(s)}
+}
+
+// look checks every instance.
+func (m *fleetModel) look() {
+	for _, n := range m.nodes {
+		now := *n.state.Load()
+		if before, after := rank(n.applied), rank(now); slices.Compare(after[:], before[:]) < 0 {
+			m.t.Errorf("I1: %s went from %s to %s", n.fleet.id, n.applied, now)
+		}
+		n.applied = now
+		if now.Stage == promotion.Canary && time.Since(n.heardAt) > 15*time.Second {
+			m.mustEnforce(n, "I7: cut off in a canary")
+		}
+	}
+	m.checkMembership()
+	m.checkTrail()
+}
+
+// hashes are of keys all over the canary's range.
+var hashes = []uint64{0, 99, 100, 2500, 4999, 5000, 9999}
+
+func (m *fleetModel) mustEnforce(n *node, when string) {
+	for _, hash := range hashes {
+		if n.enforced(hash) != algorithms.Authoritative {
+			m.t.Errorf("%s: %s enforces the candidate at %s", when, n.fleet.id, n.state.Load())
+			return
+		}
+	}
+}
+
+// checkMembership: who is in the canary of one instance is in every larger one.
+func (m *fleetModel) checkMembership() {
+	for _, small := range m.nodes {
+		for _, large := range m.nodes {
+			if exposure(small.applied) > exposure(large.applied) || large.cutOff() {
+				continue
+			}
+			for _, hash := range hashes {
+				if small.enforced(hash) == algorithms.Candidate && large.enforced(hash) == algorithms.Authoritative {
+					m.t.Errorf("I5: key %d is in %s and not in %s", hash, small.applied, large.applied)
+				}
+			}
+		}
+	}
+}
+
+// settle lets the network rest: every instance polls once, and again when it hears
+// of a change, and who insists on a rollback does so.
+func (m *fleetModel) settle() {
+	held := m.appliedRollbacks()
+	m.quiet = true
+	for _, n := range m.nodes {
+		n.link.cut = false
+	}
+	for round := 0; ; round++ {
+		before := m.stored()
+		for _, n := range m.nodes {
+			m.poll(n)
+		}
+		m.insist()
+		if round > 0 && identify(before) == identify(m.stored()) {
+			break
+		}
+		if round > 5 {
+			m.t.Fatalf("the fleet does not come to rest: %s", m.stored())
+		}
+	}
+	m.checkRest(held)
+	m.quiet = false
+}
+
+// appliedRollbacks returns those that some instance has applied.
+func (m *fleetModel) appliedRollbacks() (list []*rollback) {
+	for _, r := range m.rollbacks {
+		if slices.ContainsFunc(m.nodes, func(n *node) bool { return !n.applied.Before(r.state.Version) }) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// checkRest checks what must be true once the network has been quiet.
+func (m *fleetModel) checkRest(held []*rollback) {
+	s := m.stored()
+	for _, n := range m.nodes {
+		if n.applied.Version != s.Version || exposure(n.applied) != exposure(s) {
+			m.t.Errorf("%s has applied %s, the store has %s", n.fleet.id, n.applied, s)
+		}
+	}
+	for _, r := range m.rollbacks {
+		resumed := slices.ContainsFunc(m.resumed, func(v promotion.Version) bool { return v.Term >= r.state.Term })
+		for _, n := range m.nodes {
+			if r.insists && len(m.resumed) == r.resumed {
+				m.mustEnforce(n, "I2: after a rollback that somebody insists on")
+			}
+			if slices.Contains(held, r) && !resumed {
+				m.mustEnforce(n, "I2: after a rollback that an instance has applied")
+			}
+		}
+		r.insists = false // everybody has applied it, so who ordered it goes
+	}
+}
+
+// The fleet keeps its promises whatever becomes of messages, polls, connections and
+// the last writes of a Redis that is failed over.
+func TestFleetKeepsItsPromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rapid.SyncTest(t, func(t *rapid.T) {
+			m := newFleetModel(t)
+			action := func(do func()) func(*rapid.T) { return func(*rapid.T) { do() } }
+			t.Repeat(map[string]func(*rapid.T){
+				"":             action(m.look),
+				"poll":         action(m.pollOne),
+				"poll again":   action(m.pollOne),
+				"cut or heal":  action(m.cutOrHeal),
+				"fail over":    action(m.failOverNow),
+				"promote":      action(m.promote),
+				"promoteTwice": action(m.promoteTwice),
+				"rollback":     action(m.rollBack),
+				"insist":       action(m.insist),
+				"pause":        action(m.pause),
+				"resume":       action(m.resume),
+				"see":          action(m.see),
+				"foresee":      action(m.foresee),
+				"control":      action(m.control),
+				"settle":       action(m.settle),
+				"sleep":        action(m.sleep),
+			})
+			m.settle()
+		})
+	})
+}
