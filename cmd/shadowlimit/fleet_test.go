@@ -192,7 +192,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 func TestRollbackIsInsistedOn(t *testing.T) {
 	server := miniredis.RunT(t)
 	url := "redis://" + server.Addr()
-	client, err := openRedis(url)
+	client, err := openRedis(url, demoBudget)
 	if err != nil {
 		t.Fatal(err)
 	}
