@@ -49,11 +49,11 @@ func (m *MemoryStore) States(_ context.Context, policies []string) ([]State, err
 const keptHistory = 1000
 
 // Put implements Store.
-func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *Version) error {
+func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stored := m.states[policy]
-	if expect != nil && *expect != stored.Version || expect == nil && !next.Over(stored) {
+	if expect != nil && !expect.is(stored) || expect == nil && !next.Over(stored) {
 		return fmt.Errorf("promotion: %s is at %s: %w", policy, stored.Version, ErrConflict)
 	}
 	m.states[policy] = next

@@ -94,7 +94,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if o.DryRun {
 		return next, nil
 	}
-	return next, store.Put(ctx, policy, next, &s.Version)
+	return next, store.Put(ctx, policy, next, &s)
 }
 
 func current(ctx context.Context, store Store, policy string) (State, error) {
@@ -211,7 +211,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 		// Who writes at the same time is heard first, as long as that works at once: a
 		// new epoch, say, must not be lost.
-		expect := &s.Version
+		expect := &s
 		if try >= rollbackTries/2 {
 			expect = nil
 		}
@@ -256,5 +256,5 @@ func begin(ctx context.Context, store Store, policy, epoch, actor string) error 
 	}
 	next.Term = max(1, next.Term)
 	next.Epoch, next.Since = epoch, next.At
-	return store.Put(ctx, policy, next, &s.Version)
+	return store.Put(ctx, policy, next, &s)
 }

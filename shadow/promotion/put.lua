@@ -5,6 +5,7 @@
 -- ARGV  1 version that must be stored, TERM.SEQ, or '' to ask that the new state
 --         be over the stored one
 --       2 term   3 seq   4 safety   5 the state, text   6 channel   7 message
+--       8 safety that must be stored beside the version, or '' for any
 -- reply 1 if stored, else 0, and the stored version
 -- Redis refuses writes where it is out of memory, but none after a first one that it
 -- let pass: a rollback must be stored even then.
@@ -14,7 +15,7 @@ local stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety')
 local term, seq, safety = stored[1] or '0', stored[2] or '0', stored[3] or '0'
 local ok
 if ARGV[1] ~= '' then
-  ok = ARGV[1] == term .. '.' .. seq
+  ok = ARGV[1] == term .. '.' .. seq and (ARGV[8] == '' or ARGV[8] == safety)
 else
   local d = tonumber(ARGV[2]) - (tonumber(term) or 0)
   if d == 0 then d = tonumber(ARGV[3]) - (tonumber(seq) or 0) end

@@ -95,6 +95,8 @@ func stateOf(cmd *redis.SliceCmd) (s State) {
 	return s
 }
 
+func (s State) safetyText() string { return strconv.FormatFloat(s.safety(), 'f', 6, 64) }
+
 // putCmd is never sent twice: whether it was executed is asked, not guessed.
 type putCmd struct{ *redis.Cmd }
 
@@ -102,17 +104,20 @@ type putCmd struct{ *redis.Cmd }
 func (putCmd) NoRetry() bool { return true }
 
 // Put implements Store in one script.
-func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect *Version) error {
+func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect *State) error {
 	text, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("promotion: put %s: %w", policy, err)
 	}
-	expected := ""
+	expected, safety := "", ""
 	if expect != nil {
-		expected = expect.String()
+		expected = expect.Version.String()
+	}
+	if expect != nil && expect.Epoch != "" {
+		safety = expect.safetyText()
 	}
 	cmd := putCmd{redis.NewCmd(ctx, "EVAL", putText, 2, s.policyKey(policy, "state"), s.policyKey(policy, "audit"),
-		expected, next.Term, next.Seq, strconv.FormatFloat(next.safety(), 'f', 6, 64), text, s.channel(), policy)}
+		expected, next.Term, next.Seq, next.safetyText(), text, s.channel(), policy, safety)}
 	_ = s.rdb.Process(ctx, cmd)
 	reply, err := cmd.Slice()
 	if err == nil && len(reply) != 2 {

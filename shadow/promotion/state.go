@@ -104,8 +104,16 @@ func (s State) Describe() string {
 // String writes the version and the stage.
 func (s State) String() string { return s.Version.String() + " " + s.Describe() }
 
-// safety ranks states of one version: the safer one wins.
+// onHold is less than what any two percentages differ by.
+const onHold = 0.000005
+
+// safety ranks states of one version: the safer one wins, and of two stages that are
+// alike the one on hold.
 func (s State) safety() float64 {
+	if s.Hold {
+		s.Hold = false
+		return s.safety() + onHold
+	}
 	switch s.Stage {
 	case RolledBack:
 		return 5
@@ -127,6 +135,12 @@ func (s State) Over(other State) bool {
 		return other.Before(s.Version)
 	}
 	return s.safety() > other.safety()
+}
+
+// is reports whether a state that was read is the stored one, as far as two of one
+// version can be told apart. One that could not be read is known by its version only.
+func (s State) is(stored State) bool {
+	return s.Version == stored.Version && (s.Epoch == "" || s.safety() == stored.safety())
 }
 
 // Enforced returns the side whose decision is returned for a key with a hash of

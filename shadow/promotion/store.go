@@ -65,9 +65,10 @@ type Store interface {
 	// one without.
 	States(ctx context.Context, policies []string) ([]State, error)
 	// Put stores a state, adds it to the audit trail and tells everybody. With
-	// expect it does so if that is the stored version, else if the state is over
-	// the stored one. It wraps ErrConflict if neither.
-	Put(ctx context.Context, policy string, next State, expect *Version) error
+	// expect it does so if that is what is stored, else if the state is over the
+	// stored one. It wraps ErrConflict if neither. States of one version may differ,
+	// after a failover; neither is over the other if they are equally safe.
+	Put(ctx context.Context, policy string, next State, expect *State) error
 	// History returns the audit trail, oldest first.
 	History(ctx context.Context, policy string) ([]State, error)
 	// Announce makes policies known, in place of what was announced under their
