@@ -13,16 +13,16 @@ func overview() board {
 		rows: []row{
 			{"Now", 4, []panel{stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton()}},
 			{"Evidence", 8, []panel{scores(), ratiosOfTolerated(), ratios()}},
-			{"Who would be hurt", 8, []panel{divergenceNow(), noise(), harmedKeys(), harmedShare()}},
+			{"Who would be hurt", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare()}},
 			{"Course", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
 		},
 	}
 }
 
-var stageNames = []string{"shadow", "canary", "promoted", "rolled_back"}
+var stageNames = []string{"shadow", "canary", "promoted", "completed", "rolled_back"}
 
 func stageDisplays(p panel) panel {
-	return p.calls(1, display{Text: "shadow", Color: "blue"}, display{Text: "canary", Color: "orange"}, display{Text: "promoted", Color: "green"}, display{Text: "rolled back", Color: "red"})
+	return p.calls(1, display{Text: "shadow", Color: "blue"}, display{Text: "canary", Color: "orange"}, display{Text: "promoted", Color: "green"}, display{Text: "completed", Color: "purple"}, display{Text: "rolled back", Color: "red"})
 }
 
 // The worse verdict is the later one, so that it shows while instances differ. None
@@ -35,7 +35,7 @@ func verdictDisplays(p panel) panel {
 
 func stageNow() panel {
 	return stageDisplays(stat(4, "Stage", "none",
-		"Who is enforced: in shadow and rolled back the authoritative, in canary the candidate for a share of the keys, promoted the candidate for all. While a step spreads, the later stage of two shows. Rolled back: see shadowlimit history POLICY for who and why, and resume once the candidate is mended.",
+		"Who is enforced: in shadow and rolled back the authoritative, in canary the candidate for a share of the keys, promoted and completed the candidate for all. While a step spreads, the later stage of two shows. Rolled back: see shadowlimit history POLICY for who and why, and resume once the candidate is mended.",
 		query{"{{policy}}", oneOf("stage", "stage", stageNames...), ""})).page("ShadowlimitRolledBack.md")
 }
 
@@ -116,7 +116,7 @@ const (
 )
 
 func divergenceNow() panel {
-	return lines(9, "Divergence now", "percentunit",
+	return lines(7, "Divergence now", "percentunit",
 		"The ratios of the traffic of the moment. Newly denied hurts clients, newly allowed takes protection away. In shadow neither hurts anybody yet; enforced, newly denied is what clients see: roll back if it is not meant.",
 		query{"{{policy}} newly denied", share(sumOf("newly_denied"), sumOf(allowed)), ""},
 		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).
@@ -124,22 +124,36 @@ func divergenceNow() panel {
 }
 
 func harmedKeys() panel {
-	return stat(5, "Keys that differ", "none",
+	return stat(3, "Keys that differ", "none",
 		"Distinct keys since the evidence began, on all instances, that the candidate denied or allowed where the authoritative did not. shadowlimit top POLICY names them. A few keys with most of the harm are to be talked to.",
 		query{"{{policy}} {{kind}}", greatest("policy, kind", series("keys", `kind=~"newly_denied|newly_allowed"`)), ""}).
 		colours(levels("green", at(1, "orange")))
 }
 
 func harmedShare() panel {
-	return stat(5, "Keys harmed, of all seen", "percentunit",
+	return stat(3, "Keys harmed, of all seen", "percentunit",
 		"Share of all keys seen that would have been denied at least once although the authoritative allowed them, about 1 % exact.",
 		query{"{{policy}}", share(greatest("policy", series("keys", `kind="newly_denied"`)), greatest("policy", series("keys", `kind="seen"`))), ""}).
 		colours(levels("green", at(0.001, "orange"), at(0.01, "red"))).otherwise("no keys yet")
 }
 
+func harm() panel {
+	return lines(4, "Score of harmed clients", "none",
+		"Clients that an enforced candidate newly denies, by a CUSUM over ticks of ten seconds: each that was not denied in the ten minutes before adds 1.6, requests as the threshold allows them take away. At 12 an automatic policy is rolled back; in manual mode that is yours to do.",
+		query{"{{policy}}", greatest("policy", series("harm_score")), ""},
+		query{"rolled back", "vector(12)", ""}).from(0).dashed("rolled back").coloured("rolled back", "red").page("ShadowlimitAlarm.md")
+}
+
+func alarm() panel {
+	return stat(3, "Alarm", "none",
+		"An enforced candidate does harm that cannot wait for the gate: shadowlimit status says which. In automatic mode it is rolled back by itself.",
+		query{"{{policy}}", greatest("policy", series("alarm")), ""}).
+		calls(0, display{Text: "none", Color: "green"}, display{Text: "alarm", Color: "red"}).page("ShadowlimitAlarm.md")
+}
+
 func noise() panel {
 	tolerated := greatest("policy", series("gate_threshold", `ratio="divergence"`))
-	return lines(5, "Noise floor", "percentunit",
+	return lines(4, "Noise floor", "percentunit",
 		"How often the authoritative differs from a copy of itself on a sample of keys: differences that are the way's, not the candidate's. From a third of the divergence threshold on, dashed, the gate does not pass: look at the candidate's store, its delay and its errors. 0 where both sides are in one store, which judges them in one step, and before anything is compared.",
 		query{"{{policy}}", greatest("policy", series("noise_ratio")) + " or 0 * " + tolerated, ""},
 		query{"{{policy}} too noisy", tolerated + " / 3", ""}).
