@@ -43,6 +43,8 @@ type transition struct {
 	Epoch   string    `json:"epoch"`
 	Actor   string    `json:"actor"`
 	Reason  string    `json:"reason"`
+	// Evidence is what the gate said at that time, in short.
+	Evidence string `json:"evidence,omitempty"`
 }
 
 func historyAction(c *cli.Context, f *fleet, out io.Writer) error {
@@ -69,7 +71,7 @@ func historyAction(c *cli.Context, f *fleet, out io.Writer) error {
 func transitions(states []promotion.State) []transition {
 	list := make([]transition, len(states))
 	for i, s := range states {
-		list[i] = transition{s.At, s.Term, s.Seq, s.From, s.Describe(), string(s.Stage), s.Percent, s.Hold, s.Epoch, s.Actor, s.Reason}
+		list[i] = transition{s.At, s.Term, s.Seq, s.From, s.Describe(), string(s.Stage), s.Percent, s.Hold, s.Epoch, s.Actor, s.Reason, s.Evidence}
 	}
 	return list
 }

@@ -120,19 +120,35 @@ func screenOn(file *os.File) func(io.Writer, *status.Report) error {
 	}
 }
 
-// screen cuts a text to a terminal's size. Its last line says if more would follow.
+// screen fits a text into a terminal. Its last line says if more would follow.
 func screen(text string, width, height int) string {
-	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	var all []string
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		all = append(all, wrapped([]rune(strings.TrimRight(line, " \n")), width)...)
+	}
 	if len(all) > height-1 {
-		all = append(all[:height-2], fmt.Sprintf("... %d more lines: name a policy, or make the window larger", len(all)-height+2))
+		all = append(all[:height-2], fmt.Sprintf("... %d more lines", len(all)-height+2))
 	}
 	var b strings.Builder
 	b.WriteString(toTop)
 	for _, line := range all {
-		if runes := []rune(line); len(runes) > width {
-			line = string(runes[:width-1]) + "…"
-		}
 		b.WriteString(line + clearLine + "\r\n")
 	}
 	return b.String() + clearRest
+}
+
+// wrapped breaks a line, at spaces if it has any in the last half.
+func wrapped(line []rune, width int) (lines []string) {
+	for len(line) > width && width > 0 {
+		end := width
+		for end > width/2 && line[end] != ' ' {
+			end--
+		}
+		if line[end] != ' ' {
+			end = width
+		}
+		lines = append(lines, string(line[:end]))
+		line = []rune(strings.TrimLeft(string(line[end:]), " "))
+	}
+	return append(lines, string(line))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,11 +61,14 @@ func TestWatch(t *testing.T) {
 }
 
 func TestScreenFits(t *testing.T) {
-	text := strings.Repeat("0123456789é\n", 10)
-	got := screen(text, 8, 5)
+	text := strings.Repeat("é23456789 one two three\n", 10)
+	got := screen(text, 14, 6)
 	shown := strings.Split(strings.TrimSuffix(strings.TrimPrefix(got, toTop), clearRest), clearLine+"\r\n")
-	if len(shown) != 5 || shown[0] != "0123456…" || shown[3] != "... 7 m…" || shown[4] != "" {
-		t.Errorf("%d lines: %q", len(shown), shown)
+	if want := []string{"é23456789 one", "two three", "é23456789 one", "two three", "... 16 more lines", ""}; !slices.Equal(shown, want) {
+		t.Errorf("got %q, want %q", shown, want)
+	}
+	if got := wrapped([]rune("0123456789"), 4); !slices.Equal(got, []string{"0123", "4567", "89"}) {
+		t.Errorf("a word that is too long: %q", got)
 	}
 	if got = screen("one\ntwo\n", 80, 24); got != toTop+"one"+clearLine+"\r\ntwo"+clearLine+"\r\n"+clearRest {
 		t.Errorf("%q", got)

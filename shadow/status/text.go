@@ -30,7 +30,7 @@ func (p *Policy) write(b *strings.Builder) {
 	if p.Reason != "" {
 		fmt.Fprintf(b, "  moved          %s by %s: %s\n", p.At.UTC().Format("2006-01-02 15:04 MST"), divergence.Printable(p.Actor), divergence.Printable(p.Reason))
 	}
-	b.WriteByte('\n')
+	fmt.Fprintf(b, "  next           %s\n\n", p.NextStep)
 	p.Gate.WriteText(b) // a strings.Builder takes everything
 	if p.Prediction != nil {
 		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
@@ -42,7 +42,6 @@ func (p *Policy) write(b *strings.Builder) {
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 	p.writeInstances(b)
-	fmt.Fprintf(b, "\nnext: %s\n", p.NextStep)
 }
 
 // shownInLine is how many keys and instances fit on a screen.
