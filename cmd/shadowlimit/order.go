@@ -92,6 +92,9 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 			return statusError{exitNotMet, err}
 		}
 	}
+	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
+		fmt.Fprintf(io.err, "%s was completed, so its authoritative has not been counting: everybody starts with a fresh budget\n", a.Spec.Policy)
+	}
 	if order.DryRun {
 		return dryRun(a.Spec.Policy, next, f.json, io)
 	}
