@@ -21,6 +21,9 @@ func (j *judgement) forecast() *time.Time {
 	wait := (j.needed - j.clean).Minutes()
 	wait = math.Max(wait, more(j.total.AuthoritativeDenies(), j.cfg.MinDenials, minutes))
 	wait = math.Max(wait, more(j.evidence.History.Distinct[divergence.KeysDenied], j.cfg.MinDeniedKeys, minutes))
+	for _, agreed := range [...]divergence.Outcome{divergence.AgreeAllow, divergence.AgreeDeny} {
+		wait = math.Max(wait, more(j.total[agreed], 1, minutes))
+	}
 	wait = math.Max(wait, j.untilSeen())
 	for i := range j.streams {
 		wait = math.Max(wait, j.untilEnough(&j.streams[i], minutes))

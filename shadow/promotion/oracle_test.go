@@ -82,7 +82,8 @@ func upTo(p0 *big.Rat) *big.Rat {
 
 // fraction spells the three ratios out.
 func fraction(i int, t divergence.Tally) (part, whole int64) {
-	agreeAllow, agreeDeny := t[divergence.AgreeAllow], t[divergence.AgreeDeny]
+	// what is declared is in denominators as if the sides had agreed
+	agreeAllow, agreeDeny := t[divergence.AgreeAllow]+t[divergence.ExpectedDenied], t[divergence.AgreeDeny]+t[divergence.ExpectedAllowed]
 	denied, allowed, failed := t[divergence.NewlyDenied], t[divergence.NewlyAllowed], t[divergence.CandidateError]
 	switch i {
 	case 0:
@@ -296,6 +297,7 @@ func (o *oracle) sufficient() bool {
 	}
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
+		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
 		enoughCovered(lastDay) && o.allHoursSeen() &&
 		o.e.Live > 0 && len(o.e.Silent) == 0 && len(o.e.OtherEpoch) == 0
 }

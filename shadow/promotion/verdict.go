@@ -58,6 +58,10 @@ func (j *judgement) missing() string {
 		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: its limit is hardly exercised%s", denials, cfg.MinDenials, j.eta())
 	case keys < cfg.MinDeniedKeys:
 		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few to speak for the others%s", keys, cfg.MinDeniedKeys, j.eta())
+	case j.total[divergence.AgreeDeny] == 0:
+		return "the candidate has denied nothing of what the authoritative denies, whatever is declared as expected: does it limit at all?"
+	case j.total[divergence.AgreeAllow] == 0:
+		return "the candidate has allowed nothing of what the authoritative allows, whatever is declared as expected: does it allow anything?"
 	case !covered(last):
 		return fmt.Sprintf("only %.2f %% of the last day's evaluations could be compared, %g %% are needed: look for errors and fallbacks", 100*float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared()), 100*leastCoverage)
 	case j.noisy():

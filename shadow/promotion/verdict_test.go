@@ -67,6 +67,15 @@ func alwaysDeny(m *divergence.Minute) {
 	harm(m, divergence.NewlyDenied, 90, 100, rand.New(rand.NewPCG(uint64(m.Unix), 1)))
 }
 
+// Whatever is declared as expected, such candidates are no limiters.
+func alwaysAllowDeclared(m *divergence.Minute) {
+	m.Tally = divergence.Tally{divergence.AgreeAllow: 90, divergence.ExpectedAllowed: 10}
+}
+
+func alwaysDenyDeclared(m *divergence.Minute) {
+	m.Tally = divergence.Tally{divergence.AgreeDeny: 10, divergence.ExpectedDenied: 90}
+}
+
 func neverDenied(m *divergence.Minute) {
 	m.Tally = divergence.Tally{divergence.AgreeAllow: 100}
 }
@@ -175,6 +184,8 @@ func TestVerdicts(t *testing.T) {
 		{"the candidate fails", each(over(72*h), candidateFails), fail, 0, "divergence is 10 %"},
 		{"always allow", each(over(240*h), alwaysAllow), fail, 3, ""},
 		{"always deny", each(over(240*h), alwaysDeny), fail, 3, ""},
+		{"always allow, as declared", each(over(240*h), alwaysAllowDeclared), insufficient, 0, ""},
+		{"always deny, as declared", each(over(240*h), alwaysDenyDeclared), insufficient, 0, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
