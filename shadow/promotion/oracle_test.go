@@ -63,8 +63,9 @@ func decimal(p float64) *big.Rat {
 
 // needed is the least n with n*p0 >= 5.
 func needed(p0 *big.Rat) int64 {
-	n := int64(1)
-	for new(big.Rat).Mul(big.NewRat(n, 1), p0).Cmp(big.NewRat(5, 1)) < 0 {
+	least := new(big.Rat).Quo(big.NewRat(5, 1), p0)
+	n := new(big.Int).Quo(least.Num(), least.Denom()).Int64()
+	if !least.IsInt() {
 		n++
 	}
 	return n
@@ -217,13 +218,19 @@ func scoreOf(x []float64, p0 *big.Rat) oracleScore {
 // countStrikes walks the time: a bad block that ends now is a strike unless it
 // overlaps the strike before. So there are as many as bad blocks that lie apart.
 func (o *oracle) countStrikes() {
+	ending := map[int64][]oracleBlock{} // the bad ones
+	for _, r := range o.ratios {
+		for _, b := range r.blocks {
+			if b.bad {
+				ending[b.to] = append(ending[b.to], b)
+			}
+		}
+	}
 	free := o.since
 	for t := o.since; t < o.now; t++ {
 		struck := false
-		for _, r := range o.ratios {
-			for _, b := range r.blocks {
-				struck = struck || b.bad && b.to == t+1 && b.from >= free
-			}
+		for _, b := range ending[t+1] {
+			struck = struck || b.from >= free
 		}
 		if struck && t >= o.now-7*day {
 			o.strikes++

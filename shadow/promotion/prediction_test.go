@@ -27,6 +27,16 @@ func TestCellsAreOfCanaries(t *testing.T) {
 	}
 }
 
+// binomial draws how many of n happen, each by its own chance: what lies between two
+// is geometric.
+func binomial(rng *rand.Rand, n int64, share float64) (happened int64) {
+	next := func() float64 { return 1 + math.Floor(rng.ExpFloat64()/-math.Log1p(-share)) }
+	for at := next(); at <= float64(n); at += next() {
+		happened++
+	}
+	return happened
+}
+
 // clientHours simulates hours of clients, who each make so many requests of which the
 // candidate denies a share; from hour 48 on those in the canary are denied more by a
 // factor, and all of them more by another.
@@ -55,11 +65,7 @@ func clientHours(seed uint64, percent, factor, all float64) []divergence.Hour {
 			cell := &hours[h].Cells[Cell(c.hash)]
 			n := int64(c.volume)
 			cell.Decided[role] += n
-			for range n {
-				if rng.Float64() < share {
-					cell.Denied[role]++
-				}
-			}
+			cell.Denied[role] += binomial(rng, n, share)
 		}
 	}
 	return hours

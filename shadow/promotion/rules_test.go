@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"iter"
 	"math"
 	"time"
 
@@ -71,22 +72,45 @@ func (s *shortcut) mayPass() bool {
 		float64(s.part) < s.cfg.NewlyDenied*float64(s.whole) && promotion.Score(s.x, s.cfg.NewlyDenied) >= 20
 }
 
-// byTrailingRatio promotes in the first minute after which the ratio of the last 24
-// hours is under the threshold.
-func byTrailingRatio(m *migration, p0 float64) int {
-	var part, whole int64
-	for i := range m.minutes {
-		p, w := divergence.OfAllows.Of(m.minutes[i].Tally)
-		part, whole = part+p, whole+w
-		if i >= day {
-			p, w = divergence.OfAllows.Of(m.minutes[i-day].Tally)
-			part, whole = part-p, whole-w
-		}
-		if i >= day-1 && float64(part) < p0*float64(whole) {
-			return i + 1
+// bySimple asks the gate's own rule of that name each minute, where the ratio over
+// the soak lets it pass; see TestShortcut.
+func bySimple(m *migration, p0 float64) int {
+	cfg := configured(p0, 48*time.Hour)
+	cfg.Rule = promotion.Simple
+	for at := range m.below(p0, int(cfg.Soak/time.Minute)) {
+		if promotion.Assess(cfg, m.evidence(at)).Verdict == pass {
+			return at
 		}
 	}
 	return never
+}
+
+// byTrailingRatio promotes in the first minute after which the ratio of the last 24
+// hours is under the threshold.
+func byTrailingRatio(m *migration, p0 float64) int {
+	for at := range m.below(p0, day) {
+		return at
+	}
+	return never
+}
+
+// below yields the minutes after which newly denied is under the threshold over so
+// many minutes.
+func (m *migration) below(p0 float64, window int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		var part, whole int64
+		for i := range m.minutes {
+			p, w := divergence.OfAllows.Of(m.minutes[i].Tally)
+			part, whole = part+p, whole+w
+			if i >= window {
+				p, w = divergence.OfAllows.Of(m.minutes[i-window].Tally)
+				part, whole = part-p, whole-w
+			}
+			if i >= window-1 && float64(part) < p0*float64(whole) && !yield(i+1) {
+				return
+			}
+		}
+	}
 }
 
 // byQuietBuckets promotes as soon as no 5 minutes were over the threshold for 24

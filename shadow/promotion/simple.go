@@ -9,7 +9,7 @@ import (
 
 // simpleWarning goes with every verdict of the simple rule. The share is that of
 // docs/statistics.md, in simulated traffic of six kinds.
-const simpleWarning = "rule: simple gives no guarantee: it promoted 100 % of simulated candidates whose divergence was exactly at the threshold, where rule: evidence promoted 0 % of those with independent divergences and at most 18 % of those with rare long bursts (docs/statistics.md)"
+const simpleWarning = "rule: simple gives no guarantee: it promoted 100 % of simulated candidates whose divergence was exactly at the threshold, where rule: evidence promoted 0 % of those with independent divergences and at most 14 % of those with rare long bursts (docs/statistics.md)"
 
 // simple is the verdict of the rule of that name: the ratios of the last soak are
 // below their thresholds.

@@ -2,6 +2,7 @@ package promotion_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,7 @@ var ruleRows = []struct {
 }{
 	{"**evidence, 48 h**", "evidence", true},
 	{"evidence, 72 h", "evidence72", true},
+	{"rule: simple, 48 h", "simple", false},
 	{"last 24 h below", "trailing", false},
 	{"every 5 min below", "quiet", false},
 }
@@ -85,28 +87,40 @@ func powerTable(results map[string]outcomes, p0 float64) string {
 
 func canaryName(p0, percent float64) string { return fmt.Sprintf("%g %%, %g %%", 100*p0, percent) }
 
-func eachCanary(row func(p0, percent float64)) {
+// canaryTable has a row for each canary and trigger, or one where both say the same.
+func canaryTable(head []string, cells func(p0, percent float64, rule string) []string) string {
+	var b table
+	b.row(append([]string{"threshold, canary", "triggers"}, head...)...)
 	for _, p0 := range thresholds {
 		for _, percent := range percents {
-			row(p0, percent)
+			harmed, all := cells(p0, percent, "harmed"), cells(p0, percent, "all")
+			if slices.Equal(harmed, all) {
+				b.row(append([]string{canaryName(p0, percent), "either"}, all...)...)
+				continue
+			}
+			b.row(append([]string{canaryName(p0, percent), "harmed clients"}, harmed...)...)
+			b.row(append([]string{canaryName(p0, percent), "all five"}, all...)...)
 		}
 	}
+	return b.String()
 }
 
 func alarmTable(results map[string]outcomes) string {
-	var b table
-	b.row("threshold, canary", "0.2 x, iid", "0.2 x, storms", "1 x, iid", "1 x, storms")
-	eachCanary(func(p0, percent float64) {
-		cells := []string{canaryName(p0, percent)}
-		for _, times := range []float64{0.2, 1} {
-			for _, storms := range []bool{false, true} {
-				o := results[falseAlarms(p0, percent, times, storms)+"/reference"]
-				cells = append(cells, fmt.Sprintf("%d in %d days", o.Reached, o.Runs))
+	var head []string
+	for _, times := range falseAlarmRates {
+		for _, trouble := range troubles {
+			head = append(head, fmt.Sprintf("%g x, %s", times, trouble))
+		}
+	}
+	return canaryTable(head, func(p0, percent float64, rule string) (cells []string) {
+		for _, times := range falseAlarmRates {
+			for _, trouble := range troubles {
+				o := results[falseAlarms(p0, percent, times, trouble)+"/"+rule]
+				cells = append(cells, fmt.Sprintf("%d in %d", o.Reached, o.Runs))
 			}
 		}
-		b.row(cells...)
+		return cells
 	})
-	return b.String()
 }
 
 // delay words the median and the 95th percentile in seconds, or how many of the
@@ -129,31 +143,27 @@ func (o outcomes) delay() string {
 }
 
 func delayTable(results map[string]outcomes) string {
-	var b table
-	b.row("threshold, canary", "2 x", "5 x", "20 x", "100 x")
-	eachCanary(func(p0, percent float64) {
-		cells := []string{canaryName(p0, percent)}
+	var head []string
+	for _, times := range regressions {
+		head = append(head, fmt.Sprintf("%g x", times))
+	}
+	return canaryTable(head, func(p0, percent float64, rule string) (cells []string) {
 		for _, times := range regressions {
-			cells = append(cells, results[delays(p0, percent, times, clientsOf(percent))+"/reference"].delay())
+			cells = append(cells, results[delays(p0, percent, times, clientsOf(percent))+"/"+rule].delay())
 		}
-		b.row(cells...)
+		return cells
 	})
-	return b.String()
 }
 
 func clientTable(results map[string]outcomes) string {
-	var b table
-	head := []string{"threshold, canary"}
+	var head []string
 	for _, clients := range fewClients {
 		head = append(head, fmt.Sprintf("%d clients", clients))
 	}
-	b.row(head...)
-	eachCanary(func(p0, percent float64) {
-		cells := []string{canaryName(p0, percent)}
+	return canaryTable(head, func(p0, percent float64, rule string) (cells []string) {
 		for _, clients := range fewClients {
-			cells = append(cells, results[delays(p0, percent, 20, clients)+"/reference"].delay())
+			cells = append(cells, results[delays(p0, percent, 20, clients)+"/"+rule].delay())
 		}
-		b.row(cells...)
+		return cells
 	})
-	return b.String()
 }

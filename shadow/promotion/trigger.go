@@ -12,9 +12,14 @@ const (
 	aMinute  = 60 / divergence.TickSeconds
 	aMoment  = 2
 	harmedBy = 12 // the score at which clients are harmed
-	// suddenKeys is how many keys must be newly denied within ten minutes before a
-	// sudden rise counts: a few clients that storm are not it.
-	suddenKeys = 10
+	// suddenTimes is how many times the threshold a sudden rise is, at most suddenMost
+	// of what the authoritative allows. Before it counts, suddenKeys keys must be newly
+	// denied: a few clients that storm are not it. Few clients hardly ever make more
+	// than stormShare of the requests.
+	suddenTimes = 10
+	suddenMost  = 0.9
+	suddenKeys  = 10
+	stormShare  = 0.1
 	// overloadFloor is the least excess, in requests a minute.
 	overloadFloor = 60
 	overloadShare = 0.1
@@ -79,43 +84,61 @@ func (l *last) over(n int64) (sum divergence.Tick) {
 	return sum
 }
 
-// harmedKeys counts the distinct keys that were newly denied within ten minutes.
-func (l *last) harmedKeys() int {
-	keys := map[uint32]bool{}
-	for _, key := range l.over(divergence.FreshTicks).Harmed {
-		keys[key] = true
+// harmedKeys counts the distinct keys that were newly denied in the last n ticks, for
+// the first time within ten minutes.
+func (l *last) harmedKeys(n int64) (count int) {
+	known := map[uint32]bool{}
+	for i := range l.ticks {
+		t := &l.ticks[i]
+		if t.Unix < l.now-divergence.FreshTicks || t.Unix >= l.now {
+			continue
+		}
+		for _, key := range t.Harmed {
+			if !known[key] && t.Unix >= l.now-n {
+				count++
+			}
+			known[key] = true
+		}
 	}
-	return len(keys)
+	return count
 }
 
 func (l *last) harmed() string {
 	minute := l.over(aMinute)
-	if harmScore(l.ticks, l.cfg.NewlyDenied, l.now) < harmedBy || !l.unusual(minute.Tally, newlyDenied, 0, 1) {
+	if harmScore(l.ticks, l.cfg.NewlyDenied, l.now) < harmedBy || !l.unusual(minute.Tally, newlyDenied, 0, usualMargin) {
 		return ""
 	}
 	return fmt.Sprintf("harmed clients: %s within ten minutes, while newly denied may be %s of what the authoritative allows",
-		divergence.Counted(int64(l.harmedKeys()), "newly denied key"), divergence.Percent(l.cfg.NewlyDenied))
+		divergence.Counted(int64(l.harmedKeys(divergence.FreshTicks)), "newly denied key"), divergence.Percent(l.cfg.NewlyDenied))
 }
 
 // sudden sees what the score of harmed clients does not where few clients make many
 // requests: ten times the threshold within twenty seconds or a minute.
 func (l *last) sudden() string {
-	if l.harmedKeys() < suddenKeys {
-		return ""
-	}
 	p0 := l.cfg.NewlyDenied
 	for _, ticks := range [...]int64{aMoment, aMinute} {
 		sum := l.over(ticks)
 		part, whole := newlyDenied(sum.Tally)
-		if whole < leastDenominator(p0)/2 || float64(part) < math.Min(10*p0, 0.9)*float64(whole) {
+		if whole < leastDenominator(p0)/2 || float64(part) < math.Min(suddenTimes*p0, suddenMost)*float64(whole) || l.storm(ticks, part, whole) {
 			continue
 		}
 		// A minute's burst may fall into a third of it.
-		if l.unusual(sum.Tally, newlyDenied, 0, float64(aMinute)/float64(ticks)) {
+		if l.unusual(sum.Tally, newlyDenied, 0, usualMargin*float64(aMinute)/float64(ticks)) {
 			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, threshold %s", divergence.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, divergence.Percent(p0))
 		}
 	}
 	return ""
+}
+
+// storm reports whether a rise within the last n ticks may be a few clients'. Beside
+// them, stray keys are newly denied all the time, and within ten minutes more than
+// suddenKeys: so the keys must be new in the rise, and more than the threshold lets
+// expect. Of a very large rise it suffices that so many were denied within ten minutes.
+func (l *last) storm(n, part, whole int64) bool {
+	if float64(part) >= stormShare*float64(whole) {
+		return l.harmedKeys(divergence.FreshTicks) < suddenKeys
+	}
+	return float64(l.harmedKeys(n)) < suddenKeys+l.cfg.NewlyDenied*float64(whole)
 }
 
 func (l *last) overload() string {

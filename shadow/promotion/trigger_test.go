@@ -37,6 +37,17 @@ func hurt(ticks []divergence.Tick, n int, denied int64, keys uint32, fresh bool)
 	return ticks
 }
 
+// late lists so many new keys in each of the last ticks.
+func late(ticks []divergence.Tick, keys ...uint32) []divergence.Tick {
+	for i, n := range keys {
+		t := &ticks[len(ticks)-len(keys)+i]
+		for k := range n {
+			t.Harmed = append(t.Harmed, k+uint32(i)*1000)
+		}
+	}
+	return ticks
+}
+
 // with adds outcomes to each of the last n ticks.
 func with(ticks []divergence.Tick, n int, o divergence.Outcome, count int64) []divergence.Tick {
 	for i := len(ticks) - n; i < len(ticks); i++ {
@@ -80,8 +91,13 @@ func TestTriggers(t *testing.T) {
 		{"few clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 12, false), "a sudden rise: newly denied is 40 %"},
 		{"fewer clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 9, false), ""},
 		{"nine times the threshold", wide, hurt(quietTicks(90, 1000), 6, 180, 12, false), ""},
+		{"ten times the threshold", wide, hurt(quietTicks(90, 1000), 6, 200, 12, false), "a sudden rise"},
 		{"a sudden rise of little traffic", wide, hurt(quietTicks(90, 20), 6, 10, 12, false), ""},
 		{"a sudden rise over a minute", wide, hurt(quietTicks(90, 40), 6, 10, 12, false), "over 60 s"},
+		{"few new clients with many requests", fine, late(hurt(quietTicks(90, 1000), 6, 20, 0, false), 3, 3, 3, 3, 2, 2), "over 60 s"},
+		{"fewer new clients with many requests", fine, late(hurt(quietTicks(90, 1000), 6, 20, 0, false), 3, 3, 3, 2, 2, 2), ""},
+		{"a storm of three clients among strays", fine, late(hurt(quietTicks(90, 1000), 6, 30, 0, false), 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 0, 0, 0, 0, 0), ""},
+		{"a tenth of the requests among strays", fine, late(hurt(quietTicks(90, 1000), 6, 100, 0, false), 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 0, 0, 0, 0, 0), "over 60 s"},
 		{"a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 10), ""},
 		{"more than a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 11), "let through 666 requests where the authoritative would 600"},
 		{"more than a tenth more of little", wide, with(quietTicks(90, 50), 6, divergence.NewlyAllowed, 9), ""},
@@ -127,9 +143,10 @@ func TestUsualBurstsAreNoTrigger(t *testing.T) {
 		{"not in the evidence", lately(), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
 		{"once in the evidence", days(1, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
 		{"on two days", days(2, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), ""},
-		{"on two days, but less of it", days(2, burst(100, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), "harmed clients"},
-		{"few clients, on two days", days(2, burst(160, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), ""},
-		{"few clients, on two days, but less of it", days(2, burst(140, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), "a sudden rise"},
+		{"on two days, but a third of it", days(2, burst(101, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), ""},
+		{"on two days, but less of it", days(2, burst(99, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), "harmed clients"},
+		{"few clients, on two days", days(2, burst(51, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), ""},
+		{"few clients, on two days, but less of it", days(2, burst(49, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), "a sudden rise"},
 		{"load on two days", days(2, burst(0, 500)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 60), ""},
 		{"more load than on two days", days(2, burst(0, 500)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 61), "overload"},
 	}

@@ -56,40 +56,62 @@ func answered(e promotion.Evidence, authoritative func(int64, int64) (int64, int
 	return e
 }
 
-// trailingPass is the literal rule for all three ratios: each was measured in the
-// last hours, and was under its threshold.
-func trailingPass(cfg promotion.Config, e promotion.Evidence) bool {
-	var last divergence.Tally
-	for _, m := range e.History.Minutes {
-		if m.Unix >= e.Now.Add(-cfg.Soak).Unix()/60 {
-			last.Add(m.Tally)
-		}
-	}
-	for _, r := range divergence.AllRatios {
-		if v := r.Value(last); v == nil || *v >= cfg.Threshold(r) {
-			return false
-		}
-	}
-	return true
+// byRule returns a configuration under each of the rules.
+func byRule(cfg promotion.Config) [2]promotion.Config {
+	simple := cfg
+	simple.Rule = promotion.Simple
+	return [2]promotion.Config{cfg, simple}
 }
 
 func TestUselessCandidatesNeverPassInAnyTraffic(t *testing.T) {
-	passed := 0 // of candidates that do the same: how far the draw reaches
+	passed := map[promotion.Rule]int{} // of candidates that do the same: how far the draw reaches
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
-		for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
-			e := answered(e, authoritatives[name], a)
-			if g := promotion.Assess(cfg, e); g.Verdict == pass {
-				t.Errorf("a candidate that %s passes, the authoritative %s: %s", candidate, name, g.Reason)
+		for _, cfg := range byRule(cfg) {
+			for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
+				if g := promotion.Assess(cfg, answered(e, authoritatives[name], a)); g.Verdict == pass {
+					t.Errorf("rule %s: a candidate that %s passes, the authoritative %s: %s", cfg.Rule, candidate, name, g.Reason)
+				}
 			}
-			if trailingPass(cfg, e) {
-				t.Errorf("a candidate that %s passes by trailing ratios, the authoritative %s", candidate, name)
+			if promotion.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
+				passed[cfg.Rule]++
 			}
-		}
-		if promotion.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
-			passed++
 		}
 	})
-	t.Logf("a candidate that does the same passes %d times", passed)
+	t.Logf("a candidate that does the same passes %v times", passed)
+}
+
+// declared makes all differences of a candidate declared ones, which have no keys.
+func declared(a answers) answers {
+	return func(m *divergence.Minute, allowed, denied int64, rng *rand.Rand) {
+		a(m, allowed, denied, rng)
+		t := &m.Tally
+		t[divergence.ExpectedAllowed], t[divergence.NewlyAllowed] = t[divergence.NewlyAllowed], 0
+		t[divergence.ExpectedDenied], t[divergence.NewlyDenied] = t[divergence.NewlyDenied], 0
+		m.Keys = divergence.Minute{}.Keys
+	}
+}
+
+// A declared difference is no evidence against a candidate. So one whose differences
+// are all declared is judged as if it did the same, even if it allows everything: who
+// declares them has decided.
+func TestDeclaringEverythingDecides(t *testing.T) {
+	passed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, e := drawConfig(t), drawEvidence(t)
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
+		for _, cfg := range byRule(cfg) {
+			want := promotion.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict
+			for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
+				if g := promotion.Assess(cfg, answered(e, authoritatives[name], declared(a))); g.Verdict != want {
+					t.Errorf("rule %s: a candidate that %s, as declared: %s (%s), want %s", cfg.Rule, candidate, g.Verdict, g.Reason, want)
+				}
+			}
+			if want == pass {
+				passed++
+			}
+		}
+	})
+	t.Logf("passed %d times", passed)
 }

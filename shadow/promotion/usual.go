@@ -2,6 +2,10 @@ package promotion
 
 import "github.com/shadowlimit/shadowlimit/shadow/divergence"
 
+// usualMargin is how many times the usual newly denied may be: a burst that lies
+// across two minutes has shown but half of itself in each, and no two are alike.
+const usualMargin = 3
+
 // unusual reports whether a share in the last moment is over what the evidence has
 // shown before this stage: by more than so much, and over times the usual. A burst
 // that comes every day was in the evidence that the gate has accepted, and is no
