@@ -144,7 +144,7 @@ func (l *last) storm(n, part, whole int64) bool {
 func (l *last) overload() string {
 	t := l.over(aMinute).Tally
 	excess, allowed := newlyAdmitted(t)
-	if excess < overloadFloor || !l.unusual(t, newlyAdmitted, overloadShare, 1) || !l.manyNewlyAllowed() {
+	if excess < overloadFloor || !l.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !l.manyNewlyAllowed() {
 		return ""
 	}
 	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s", divergence.Counted(allowed+excess, "request"), divergence.Grouped(allowed))

@@ -147,8 +147,8 @@ func TestUsualBurstsAreNoTrigger(t *testing.T) {
 		{"on two days, but less of it", days(2, burst(99, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), "harmed clients"},
 		{"few clients, on two days", days(2, burst(51, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), ""},
 		{"few clients, on two days, but less of it", days(2, burst(49, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), "a sudden rise"},
-		{"load on two days", days(2, burst(0, 500)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 60), ""},
-		{"more load than on two days", days(2, burst(0, 500)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 61), "overload"},
+		{"load on two days", days(2, burst(0, 200)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 70), ""},
+		{"more load than on two days", days(2, burst(0, 200)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 71), "overload"},
 	}
 	for _, tt := range tests {
 		l := last{cfg: cfg, ticks: tt.ticks, now: tickNow, minutes: tt.minutes, from: now - 60}

@@ -2,7 +2,7 @@ package promotion
 
 import "github.com/shadowlimit/shadowlimit/shadow/divergence"
 
-// usualMargin is how many times the usual newly denied may be: a burst that lies
+// usualMargin is how many times the usual a moment may be: a burst that lies
 // across two minutes has shown but half of itself in each, and no two are alike.
 const usualMargin = 3
 
