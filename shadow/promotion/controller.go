@@ -168,7 +168,9 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
-	if !s.Hold && a.due() && a.Prediction.Off() {
+	// Nobody has been asked yet. Who resumes it then wants to go on: by force, for a step
+	// forward is not the controller's as long as the prediction is off.
+	if s.At.Equal(s.StageAt) && a.due() && a.Prediction.Off() {
 		order.Reason = a.Prediction.String()
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
