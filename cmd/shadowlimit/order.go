@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -106,7 +107,7 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 		return statusOf(err)
 	}
 	if state.Actor != order.Actor || state.Reason != order.Reason {
-		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), state.Actor, state.Reason)
+		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), divergence.Printable(state.Actor), divergence.Printable(state.Reason))
 	}
 	return f.settle(c, &moved{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
 }
@@ -273,7 +274,7 @@ func (m *moved) write(out io.Writer, asJSON bool) error {
 		ids  []string
 	}{{"not applied", m.Missing}, {"silent, presumed gone", m.Silent}, {"of another configuration, enforces the authoritative", m.Other}} {
 		for _, id := range list.ids {
-			fmt.Fprintf(out, "  %s: %s\n", list.what, id)
+			fmt.Fprintf(out, "  %s: %s\n", list.what, divergence.Printable(id))
 		}
 	}
 	return nil
