@@ -93,6 +93,9 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 			return statusError{exitNotMet, err}
 		}
 	}
+	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
+		fmt.Fprintln(io.err, "the authoritative is cold: nobody has asked it since the migration was completed, so everybody starts with a fresh budget")
+	}
 	if order.DryRun {
 		return dryRun(a.Spec.Policy, next, f.json, io)
 	}
