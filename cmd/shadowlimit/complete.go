@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -37,6 +38,8 @@ func completeCheck(a *promotion.Assessment) error {
 		return fmt.Errorf("not completed: %s (--force overrules this)", a.Alarm)
 	case a.Gate.Verdict == promotion.Fail:
 		return fmt.Errorf("not completed: %s (--force overrules this)", a.Gate.Reason)
+	case len(a.Pressed()) > 0:
+		return errors.New("not completed: the red button is pressed on " + strings.Join(a.Pressed(), ", ") + " (--force overrules this)")
 	case len(a.Evidence.OtherEpoch) > 0:
 		return errors.New("not completed: instances run another configuration (--force overrules this)")
 	case rest > 0:

@@ -190,7 +190,7 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 // NotYet says why the next step is not to be taken yet; "" if nothing is against
 // it. It knows no change window: that is for automatic steps.
 func (a *Assessment) NotYet() string {
-	if pressed := idsOf(a.Live, func(i Instance) bool { return i.RedButton }); len(pressed) > 0 {
+	if pressed := a.Pressed(); len(pressed) > 0 {
 		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
 	}
 	if a.Gate.Verdict != Pass {
@@ -203,6 +203,11 @@ func (a *Assessment) NotYet() string {
 		return a.Prediction.String() + ": clients may take denials otherwise than they did"
 	}
 	return ""
+}
+
+// Pressed names the live instances whose red button is pressed.
+func (a *Assessment) Pressed() []string {
+	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
 }
 
 // dwell returns how long a canary's step has to last yet.
