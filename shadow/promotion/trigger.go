@@ -15,6 +15,9 @@ const (
 	// suddenKeys is how many keys must be newly denied within ten minutes before a
 	// sudden rise counts: a few clients that storm are not it.
 	suddenKeys = 10
+	// fewClients is how many clients are left out, those that differ most: a storm of
+	// theirs is not the candidate's harm to all.
+	fewClients = 3
 	// overloadFloor is the least excess, in requests a minute.
 	overloadFloor = 60
 	overloadShare = 0.1
@@ -105,26 +108,28 @@ func (l *last) sudden() string {
 	}
 	p0 := l.cfg.NewlyDenied
 	for _, ticks := range [...]int64{aMoment, aMinute} {
-		sum := l.over(ticks)
-		part, whole := newlyDenied(sum.Tally)
+		all := l.over(ticks)
+		sum := without(all.Denied, divergence.NewlyDenied, all.Tally)
+		part, whole := newlyDenied(sum)
 		if whole < leastDenominator(p0)/2 || float64(part) < math.Min(10*p0, 0.9)*float64(whole) {
 			continue
 		}
 		// A minute's burst may fall into a third of it.
-		if l.unusual(sum.Tally, newlyDenied, 0, float64(aMinute)/float64(ticks)) {
-			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, threshold %s", divergence.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, divergence.Percent(p0))
+		if l.unusual(sum, newlyDenied, 0, float64(aMinute)/float64(ticks)) {
+			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s without the %d clients that it hits most, threshold %s", divergence.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, fewClients, divergence.Percent(p0))
 		}
 	}
 	return ""
 }
 
 func (l *last) overload() string {
-	t := l.over(aMinute).Tally
+	all := l.over(aMinute)
+	t := without(all.Allowed, divergence.NewlyAllowed, all.Tally)
 	excess, allowed := newlyAdmitted(t)
 	if excess < overloadFloor || !l.unusual(t, newlyAdmitted, overloadShare, 1) || !l.manyNewlyAllowed() {
 		return ""
 	}
-	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s", divergence.Counted(allowed+excess, "request"), divergence.Grouped(allowed))
+	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s, without the %d clients that gain most", divergence.Counted(allowed+excess, "request"), divergence.Grouped(allowed), fewClients)
 }
 
 // manyNewlyAllowed reports whether at least 3 keys were newly allowed of late.
@@ -160,6 +165,12 @@ func total(t divergence.Tally) (n int64) {
 		n += count
 	}
 	return n
+}
+
+// without leaves out what the few clients that differ most made of an outcome.
+func without(clients divergence.Weights, of divergence.Outcome, t divergence.Tally) divergence.Tally {
+	t[of] -= clients.Top(fewClients).Total()
+	return t
 }
 
 // newlyDenied and newlyAdmitted are a part of what the authoritative allows; the
