@@ -32,7 +32,7 @@ type last struct {
 	cfg   Config
 	ticks []divergence.Tick // in order
 	now   int64             // the tick in progress, which may still change
-	// minutes of all keys, of the evidence too; the stage began at from.
+	// minutes of all keys, of the evidence too; what is usual is seen in those before from.
 	minutes []divergence.Minute
 	from    int64
 }

@@ -195,6 +195,27 @@ func TestHarmScoreCountsAKeyOnceInTenMinutes(t *testing.T) {
 	}
 }
 
+// A stage that lasts for longer than the ledger remembers has a usual, too: of itself.
+func TestUsualOfALongStage(t *testing.T) {
+	now := time.Unix(tickNow*divergence.TickSeconds, 0).Add(100 * 24 * time.Hour)
+	var minutes []divergence.Minute
+	for day := int64(31); day >= 0; day-- {
+		m := divergence.Minute{Unix: now.Unix()/60 - day*minutesADay}
+		m.Tally[divergence.AgreeAllow], m.Tally[divergence.NewlyDenied] = 900, 100
+		minutes = append(minutes, m)
+	}
+	c := NewController(NewMemoryStore(), divergence.NewMemoryLedger(), "test")
+	for _, tt := range []struct {
+		days int // for which the stage has lasted
+		want float64
+	}{{60, 0.1}, {33, 0.1}, {5, 0.1}, {31, 0.1}} {
+		l, err := c.last(t.Context(), Spec{Policy: "p", Config: Config{}.WithDefaults()}, State{StageAt: now.AddDate(0, 0, -tt.days)}, minutes, now)
+		if err != nil || l.usual(newlyDenied) != tt.want {
+			t.Errorf("after %d days: %g, %v, want %g", tt.days, l.usual(newlyDenied), err, tt.want)
+		}
+	}
+}
+
 func TestGuardMovesBetweenSteps(t *testing.T) {
 	store, ledger := NewMemoryStore(), divergence.NewMemoryLedger()
 	ctx := t.Context()
