@@ -16,7 +16,9 @@ const completeDescription = `Ends a migration: the candidate stays enforced and 
 any more, on any instance. A rollback is still possible, but finds the authoritative
 cold: everybody starts with a fresh budget. It refuses, with exit status 3, unless
 the policy has been promoted for 7 days and nothing is wrong with it. Afterwards make
-the candidate the authoritative in the policy file; it keeps its counts.
+the candidate the authoritative in the policy file; it keeps its counts. Deploy that
+everywhere before a side changes or the next candidate comes: those are a new epoch,
+and instances that still have the old file go back to the old authoritative, cold.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a promote --to full:
   shadowlimit complete per-client --reason "a week without a complaint"   # refused (3) in the first week
