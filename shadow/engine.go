@@ -216,7 +216,7 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected div
 		c.At = e.clock()
 	}
 	charged := c
-	h.over = c.Enforced == algorithms.Candidate && m.state.Load().Stage == promotion.Completed
+	h.over = c.Enforced == algorithms.Candidate && m.completed.Load()
 	e.assign(&charged, &h)
 	s.charges = append(s.charges, charged)
 	s.observed = append(s.observed, [2]algorithms.Observation{})

@@ -41,7 +41,9 @@ type track struct {
 	copy      *migration // measures the noise floor where spec.Noise; nil if there is none to measure
 	begun     bool       // the epoch was announced; guarded by fleet.polling
 
+	began      time.Time
 	state      atomic.Pointer[promotion.State] // applied
+	completed  atomic.Bool                     // the last stage of this epoch
 	heard      atomic.Int64                    // when the store was last heard of, ns of this clock
 	assessment atomic.Pointer[assessment]
 	flushed    atomic.Int64 // when the ledger was last written, us
@@ -63,7 +65,7 @@ type assessment struct {
 }
 
 func newTrack(secret []byte, log *slog.Logger) *track {
-	t := &track{recorder: divergence.NewRecorder(secret), log: log, calls: make(chan struct{}, mostCalls)}
+	t := &track{began: time.Now(), recorder: divergence.NewRecorder(secret), log: log, calls: make(chan struct{}, mostCalls)}
 	t.state.Store(&promotion.State{Stage: promotion.Shadow})
 	return t
 }
@@ -139,10 +141,27 @@ func (m *migration) id() divergence.ID {
 // stage but shadow.
 func (m *migration) enforced(hash uint64) algorithms.Role {
 	s := m.state.Load()
+	if s.Epoch != m.spec.Epoch && m.completed.Load() {
+		return algorithms.Candidate // the authoritative of a newer file, where this one's is cold
+	}
 	if !m.candidate || m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
 	return s.Enforced(m.spec.Epoch, hash)
+}
+
+// longestWarming bounds how long a process may take to know what has been spent.
+const longestWarming = 10 * time.Minute
+
+// warming reports whether one side may have begun with this process and the other not:
+// a deployment that forgets what an own limiter has counted is no harm of the
+// candidate's. After a window it knows as much as the other.
+func (h *hit) warming() bool {
+	if h.limiters[0] == nil && h.limiters[1] == nil && h.stores[0].remote() == h.stores[1].remote() {
+		return false
+	}
+	window := max(h.limits[0].Window, h.limits[1].Window, time.Minute)
+	return time.Since(h.began) < min(window, longestWarming)
 }
 
 // judges reports whether the candidate is judged for a key of that hash.
@@ -164,6 +183,9 @@ func (m *migration) apply(s promotion.State) {
 		return
 	}
 	m.state.Store(&s)
+	if s.Epoch == m.spec.Epoch {
+		m.completed.Store(s.Stage == promotion.Completed)
+	}
 	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
 		m.stages[i].Add(1)
 	}

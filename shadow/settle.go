@@ -116,6 +116,7 @@ func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Obser
 	outcome := h.recorder.Observe(c.Key, h.hash, at, o, &divergence.Setting{
 		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, Apart: h.stores[0] != h.stores[1],
 		Enforced: c.Enforced, Cell: promotion.Cell(h.hash), Over: h.over,
+		Warming: c.Enforced == algorithms.Candidate && h.warming(),
 	})
 	if h.observer != nil {
 		h.tell(c, at, o, outcome)

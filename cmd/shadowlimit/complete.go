@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,7 +16,9 @@ const completeDescription = `Ends a migration: the candidate stays enforced and 
 any more, on any instance. A rollback is still possible, but finds the authoritative
 cold: everybody starts with a fresh budget. It refuses, with exit status 3, unless
 the policy has been promoted for 7 days and nothing is wrong with it. Afterwards make
-the candidate the authoritative in the policy file; it keeps its counts.
+the candidate the authoritative in the policy file; it keeps its counts. Deploy that
+everywhere before a side changes or the next candidate comes: those are a new epoch,
+and instances that still have the old file go back to the old authoritative, cold.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a promote --to full:
   shadowlimit complete per-client --reason "a week without a complaint"   # refused (3) in the first week
@@ -37,6 +40,8 @@ func completeCheck(a *promotion.Assessment) error {
 		return fmt.Errorf("not completed: %s (--force overrules this)", a.Alarm)
 	case a.Gate.Verdict == promotion.Fail:
 		return fmt.Errorf("not completed: %s (--force overrules this)", a.Gate.Reason)
+	case len(a.Pressed()) > 0:
+		return errors.New("not completed: the red button is pressed on " + strings.Join(a.Pressed(), ", ") + " (--force overrules this)")
 	case len(a.Evidence.OtherEpoch) > 0:
 		return errors.New("not completed: instances run another configuration (--force overrules this)")
 	case rest > 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -93,7 +94,7 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 		}
 	}
 	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
-		fmt.Fprintf(io.err, "%s was completed, so its authoritative has not been counting: everybody starts with a fresh budget\n", a.Spec.Policy)
+		fmt.Fprintln(io.err, "the authoritative is cold: nobody has asked it since the migration was completed, so everybody starts with a fresh budget")
 	}
 	if order.DryRun {
 		return dryRun(a.Spec.Policy, next, f.json, io)
@@ -109,7 +110,7 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 		return statusOf(err)
 	}
 	if state.Actor != order.Actor || state.Reason != order.Reason {
-		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), state.Actor, state.Reason)
+		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), divergence.Printable(state.Actor), divergence.Printable(state.Reason))
 	}
 	return f.settle(c, &moved{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
 }
@@ -276,7 +277,7 @@ func (m *moved) write(out io.Writer, asJSON bool) error {
 		ids  []string
 	}{{"not applied", m.Missing}, {"silent, presumed gone", m.Silent}, {"of another configuration, enforces the authoritative", m.Other}} {
 		for _, id := range list.ids {
-			fmt.Fprintf(out, "  %s: %s\n", list.what, id)
+			fmt.Fprintf(out, "  %s: %s\n", list.what, divergence.Printable(id))
 		}
 	}
 	return nil

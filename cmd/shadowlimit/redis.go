@@ -14,10 +14,12 @@ import (
 
 const redisHint = "give --redis redis://HOST:PORT/DB, or set SHADOWLIMIT_REDIS; a cluster is redis+cluster://HOST:PORT?addr=HOST:PORT, a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS"
 
+const dialTimeout = 2 * time.Second
+
 // Budgets of a command: a person at a terminal waits, a request of the demo does not.
 const (
 	commandBudget = 2 * time.Second
-	demoBudget    = 400 * time.Millisecond
+	demoBudget    = time.Second
 )
 
 // openRedis makes a client for the command line from a URL.
@@ -30,7 +32,9 @@ func openRedis(url string, budget time.Duration) (redis.UniversalClient, error) 
 		return nil, usagef(redisHint, "--redis: %s", strings.ReplaceAll(err.Error(), url, "the given value")) // it may hold a password
 	}
 	redis.SetLogger(silence{}) // errors reach the user as errors
-	return redis.NewUniversalClient(lua.Tune(options, budget)), nil
+	options = lua.Tune(options, budget)
+	options.DialTimeout = min(options.DialTimeout, dialTimeout)
+	return redis.NewUniversalClient(options), nil
 }
 
 func parseRedis(url string) (*redis.UniversalOptions, error) {

@@ -10,7 +10,8 @@ import (
 
 const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets
 it on hold. It asks nothing, wins over every other move, and waits until every live
-instance has applied it. The authoritative has been counting all the while.
+instance has applied it. The authoritative has been counting all the while, unless
+the migration was completed: then everybody starts with a fresh budget.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"`

@@ -111,17 +111,18 @@ func screenOn(file *os.File) func(io.Writer, *status.Report) error {
 		for i := range r.Policies {
 			r.Policies[i].WriteCharts(&b)
 		}
-		width, height, err := term.GetSize(int(file.Fd()))
-		if err != nil {
-			width, height = 80, 24
-		}
-		_, err = io.WriteString(out, screen(b.String(), width, height))
+		width, height, _ := term.GetSize(int(file.Fd())) // 0 if that cannot be told
+		_, err := io.WriteString(out, screen(b.String(), width, height))
 		return err
 	}
 }
 
-// screen fits a text into a terminal. Its last line says if more would follow.
+// screen fits a text into a terminal. Its last line says if more would follow. A serial
+// console or a container may tell no size, and gets the usual one.
 func screen(text string, width, height int) string {
+	if width < 1 || height < 2 {
+		width, height = 80, 24
+	}
 	var all []string
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
 		all = append(all, wrapped([]rune(strings.TrimRight(line, " \n")), width)...)

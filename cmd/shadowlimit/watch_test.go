@@ -70,6 +70,11 @@ func TestScreenFits(t *testing.T) {
 	if got := wrapped([]rune("0123456789"), 4); !slices.Equal(got, []string{"0123", "4567", "89"}) {
 		t.Errorf("a word that is too long: %q", got)
 	}
+	for _, size := range [][2]int{{0, 0}, {80, 1}, {0, 24}} {
+		if got := screen(text, size[0], size[1]); strings.Count(got, clearLine) != 10 {
+			t.Errorf("a terminal that says it has %v: %q", size, got)
+		}
+	}
 	if got = screen("one\ntwo\n", 80, 24); got != toTop+"one"+clearLine+"\r\ntwo"+clearLine+"\r\n"+clearRest {
 		t.Errorf("%q", got)
 	}

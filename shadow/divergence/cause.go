@@ -74,6 +74,8 @@ type Setting struct {
 	Cell int
 	// Over reports that only the candidate is judged any more.
 	Over bool
+	// Warming reports that a side may not know yet what has been spent.
+	Warming bool
 }
 
 // cause judges a difference: NewlyDenied or NewlyAllowed.

@@ -73,13 +73,16 @@ type packedTick struct {
 	Failed int64  `json:"f,omitempty"`
 	Slow   int64  `json:"s,omitempty"`
 	Harmed []byte `json:"h,omitempty"`
+
+	Denied  Weights `json:"d,omitempty"`
+	Allowed Weights `json:"a,omitempty"`
 }
 
 // bucketsOf sorts ticks by the entries of the ledger that they belong to.
 func bucketsOf(ticks []Tick) map[int64][]packedTick {
 	buckets := map[int64][]packedTick{}
 	for _, t := range ticks {
-		p := packedTick{Unix: t.Unix, Tally: t.Tally, Failed: t.Failed, Slow: t.Slow}
+		p := packedTick{Unix: t.Unix, Tally: t.Tally, Failed: t.Failed, Slow: t.Slow, Denied: t.Denied, Allowed: t.Allowed}
 		for _, hash := range t.Harmed {
 			p.Harmed = binary.LittleEndian.AppendUint32(p.Harmed, hash)
 		}
@@ -89,7 +92,7 @@ func bucketsOf(ticks []Tick) map[int64][]packedTick {
 }
 
 func (p *packedTick) unpack() Tick {
-	t := Tick{Unix: p.Unix, Tally: p.Tally, Failed: p.Failed, Slow: p.Slow}
+	t := Tick{Unix: p.Unix, Tally: p.Tally, Failed: p.Failed, Slow: p.Slow, Denied: p.Denied, Allowed: p.Allowed}
 	for h := p.Harmed; len(h) >= 4; h = h[4:] {
 		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))
 	}

@@ -109,7 +109,7 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 	minute.Count(outcome, hash)
 	hour.Causes.count(outcome, cause)
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
-	if setting.Enforced == algorithms.Candidate {
+	if setting.Enforced == algorithms.Candidate && !setting.Warming {
 		r.tick(s, at.Unix()/TickSeconds, hash, o, outcome)
 	}
 	s.see(KeysSeen, hash)
@@ -127,8 +127,14 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 		return
 	}
 	t.count(o, outcome)
-	if outcome == NewlyDenied && s.recent.lists(uint32(hash>>32), unix, mostHarmed/len(r.stripes)) {
-		t.Harmed = append(t.Harmed, r.masked(uint32(hash>>32)))
+	switch key := uint32(hash >> 32); outcome {
+	case NewlyDenied:
+		t.Denied.count(key)
+		if s.recent.lists(key, unix, mostHarmed/len(r.stripes)) {
+			t.Harmed = append(t.Harmed, r.masked(key))
+		}
+	case NewlyAllowed:
+		t.Allowed.count(key)
 	}
 }
 

@@ -84,12 +84,25 @@ func (r *Recorder) ticks(now time.Time) []Tick {
 		s.mu.Lock()
 		s.recent.dropBefore((now.Unix()/BucketSeconds - 1) * FreshTicks)
 		for _, t := range s.recent.ticks {
-			t.Harmed = slices.Clone(t.Harmed)
-			all = append(all, t)
+			all = append(all, t.clone())
 		}
 		s.mu.Unlock()
 	}
-	return JoinTicks(all)
+	joined := JoinTicks(all)
+	for i := range joined {
+		t := &joined[i]
+		t.Denied, t.Allowed = r.heaviest(t.Denied), r.heaviest(t.Allowed)
+	}
+	return joined
+}
+
+// heaviest returns the few keys that are written.
+func (r *Recorder) heaviest(all Weights) Weights {
+	top := all.Top(heaviest)
+	for i := range top {
+		top[i].Key = r.masked(top[i].Key)
+	}
+	return top
 }
 
 // written makes a key text that JSON keeps as it is.

@@ -36,6 +36,9 @@ type Tick struct {
 	// Harmed are hashes of keys that were newly denied, and had not been listed in the
 	// ten minutes before by the same instance.
 	Harmed []uint32
+	// Denied and Allowed are the keys that were most often newly denied and newly
+	// allowed, a few of each instance.
+	Denied, Allowed Weights
 }
 
 // Join adds what was seen elsewhere in the same ten seconds.
@@ -44,6 +47,13 @@ func (t *Tick) Join(other *Tick) {
 	t.Failed += other.Failed
 	t.Slow += other.Slow
 	t.Harmed = append(t.Harmed, other.Harmed...)
+	t.Denied = append(t.Denied, other.Denied...)
+	t.Allowed = append(t.Allowed, other.Allowed...)
+}
+
+func (t Tick) clone() Tick {
+	t.Harmed, t.Denied, t.Allowed = slices.Clone(t.Harmed), slices.Clone(t.Denied), slices.Clone(t.Allowed)
+	return t
 }
 
 func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome) {
@@ -68,8 +78,7 @@ func JoinTicks(ticks []Tick) []Tick {
 			joined[n-1].Join(&ticks[i])
 			continue
 		}
-		ticks[i].Harmed = slices.Clone(ticks[i].Harmed)
-		joined = append(joined, ticks[i])
+		joined = append(joined, ticks[i].clone())
 	}
 	return joined
 }

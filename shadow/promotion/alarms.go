@@ -28,11 +28,16 @@ func (c *Controller) alarms(ctx context.Context, a *Assessment) {
 // harmTicks is how far back the score of harmed clients looks.
 const harmTicks = 3 * divergence.FreshTicks
 
+// stageIsUsual is after how long a stage itself tells what is usual: the ledger forgets
+// what was before it, and a candidate may stay promoted for months.
+const stageIsUsual = 7 * 24 * time.Hour
+
 // last reads the last minutes of a policy.
 func (c *Controller) last(ctx context.Context, spec Spec, s State, minutes []divergence.Minute, now time.Time) (*last, error) {
 	from := now.Add(-harmTicks * divergence.TickSeconds * time.Second)
 	ticks, err := c.ledger.Ticks(ctx, s.LedgerID(spec.Policy), from.Unix()/divergence.BucketSeconds, now.Unix()/divergence.BucketSeconds)
-	return &last{cfg: spec.Config, ticks: ticks, now: now.Unix() / divergence.TickSeconds, minutes: minutes, from: s.StageAt.Unix() / 60}, err
+	began := max(s.StageAt.Unix(), now.Add(-stageIsUsual).Unix())
+	return &last{cfg: spec.Config, ticks: ticks, now: now.Unix() / divergence.TickSeconds, minutes: minutes, from: began / 60}, err
 }
 
 // Guard looks at the last minutes of the candidates that are enforced, and rolls back

@@ -79,11 +79,24 @@ func (t *canaryTraffic) next(times float64) divergence.Tick {
 	case bursts:
 		t.addBurst(n)
 	}
-	tick := divergence.Tick{Unix: t.unix, Harmed: t.list()}
+	tick := divergence.Tick{Unix: t.unix, Harmed: t.list(), Denied: heaviest(t.denied)}
 	newly := min(n, int64(len(t.denied)))
 	tick.Tally[divergence.NewlyDenied], tick.Tally[divergence.AgreeAllow] = newly, n-newly
 	t.unix++
 	return tick
+}
+
+// heaviest are the keys that instances name as those denied most.
+func heaviest(denied []uint32) divergence.Weights {
+	counts := map[uint32]int64{}
+	for _, key := range denied {
+		counts[key]++
+	}
+	var all divergence.Weights
+	for key, n := range counts {
+		all = append(all, divergence.Weight{Key: key, Count: n})
+	}
+	return all.Top(4)
 }
 
 func (t *canaryTraffic) addStorm(n int64) {

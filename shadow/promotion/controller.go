@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,6 +85,7 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(names, policy) })
 	list := make([]Assessment, len(specs))
 	c.rounds++
 	for n := range specs { // beginning with another each time, for there may not be time for all
@@ -168,7 +171,9 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
-	if !s.Hold && a.due() && a.Prediction.Off() {
+	// Nobody has been asked yet. Who resumes it then wants to go on: by force, for a step
+	// forward is not the controller's as long as the prediction is off.
+	if s.At.Equal(s.StageAt) && a.due() && a.Prediction.Off() {
 		order.Reason = a.Prediction.String()
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
@@ -188,7 +193,7 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 // NotYet says why the next step is not to be taken yet; "" if nothing is against
 // it. It knows no change window: that is for automatic steps.
 func (a *Assessment) NotYet() string {
-	if pressed := idsOf(a.Live, func(i Instance) bool { return i.RedButton }); len(pressed) > 0 {
+	if pressed := a.Pressed(); len(pressed) > 0 {
 		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
 	}
 	if a.Gate.Verdict != Pass {
@@ -201,6 +206,11 @@ func (a *Assessment) NotYet() string {
 		return a.Prediction.String() + ": clients may take denials otherwise than they did"
 	}
 	return ""
+}
+
+// Pressed names the live instances whose red button is pressed.
+func (a *Assessment) Pressed() []string {
+	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
 }
 
 // dwell returns how long a canary's step has to last yet.

@@ -35,7 +35,8 @@ func TriggersInWords() []string {
 	return []string{
 		fmt.Sprintf("`S >= %d`", harmedBy),
 		fmt.Sprintf("newly denied is %d p0, at most %g %%, of %d or %d s", suddenTimes, 100*suddenMost, aMoment*second, aMinute*second),
-		fmt.Sprintf("Below %g %% of `n` at least `%d + p0 n` clients", 100*stormShare, suddenKeys),
+		fmt.Sprintf("without the %d clients that it hits most", fewClients),
+		fmt.Sprintf("at least %d clients newly denied within ten minutes", suddenKeys),
 		fmt.Sprintf("by more than %g %% of `n`, at least %d", 100*overloadShare, overloadFloor),
 		fmt.Sprintf("of 3 keys newly allowed within %d minutes", guardMinutes),
 		fmt.Sprintf("to more than %g %% of the requests, at least %d", 100*failedShare, leastFailed),

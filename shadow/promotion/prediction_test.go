@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -115,6 +116,40 @@ func TestPredictionsThatCannotBe(t *testing.T) {
 	var none *Prediction
 	if none.Off() {
 		t.Error("no prediction is off")
+	}
+}
+
+// A prediction that is off stops an automatic canary once. Who resumes that can take the
+// next step, which no controller does.
+func TestPredictionThatIsOffHoldsOnce(t *testing.T) {
+	store, ctx := NewMemoryStore(), t.Context()
+	c := NewController(store, divergence.NewMemoryLedger(), "controller")
+	moved := func(s State, err error) State {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	moved(State{}, Begin(ctx, store, "p", "e", "test"))
+	off := &Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
+	act := func(s State) (State, bool) {
+		t.Helper()
+		a := Assessment{Spec: Spec{Policy: "p", Config: Config{Automatic: true}.WithDefaults()}, State: s, Prediction: off, Gate: Gate{Verdict: Pass}}
+		a.Evidence.Now = s.StageAt.Add(2 * time.Hour)
+		next, changed, err := c.act(ctx, &a)
+		return moved(next, err), changed
+	}
+	held, changed := act(moved(Advance(ctx, store, "p", Step{Canary, 10}, Order{})))
+	if !changed || !held.Hold || held.Reason != off.String() {
+		t.Fatalf("not held: %+v", held)
+	}
+	resumed, err := Resume(ctx, store, "p", Order{Actor: "a person"})
+	if s, changed := act(moved(resumed, err)); changed {
+		t.Errorf("moved again, to %s, after a person has resumed it", s)
+	}
+	if s, err := Advance(ctx, store, "p", Step{Canary, 50}, Order{Expect: &resumed.Version}); err != nil || s.Percent != 50 {
+		t.Errorf("the next step by force: %s, %v", s, err)
 	}
 }
 

@@ -343,10 +343,10 @@ func TestStatisticsHoldOfFalseAlarms(t *testing.T) {
 
 // slowest are the most seconds, in the median, in which all triggers find a
 // regression to 20 times the threshold in a canary of 10 %, by its clients. 30 clients
-// are few beside the strays that a threshold of 0.1 % lets expect of 100 requests a
-// second, so that takes longer.
+// are few: without the 3 that it hits most half of the requests are left, and that is
+// only now and then ten times a threshold of 0.1 %.
 var slowest = map[float64]map[int]int{
-	0.001: {30: 60, 100: 30, 10_000: 30},
+	0.001: {30: 90, 100: 30, 10_000: 30},
 	0.02:  {30: 30, 100: 30, 10_000: 30},
 }
 

@@ -14,12 +14,13 @@ const (
 	harmedBy = 12 // the score at which clients are harmed
 	// suddenTimes is how many times the threshold a sudden rise is, at most suddenMost
 	// of what the authoritative allows. Before it counts, suddenKeys keys must be newly
-	// denied: a few clients that storm are not it. Few clients hardly ever make more
-	// than stormShare of the requests.
+	// denied within ten minutes.
 	suddenTimes = 10
 	suddenMost  = 0.9
 	suddenKeys  = 10
-	stormShare  = 0.1
+	// fewClients is how many clients are left out, those that differ most: a storm of
+	// theirs is not the candidate's harm to all.
+	fewClients = 3
 	// overloadFloor is the least excess, in requests a minute.
 	overloadFloor = 60
 	overloadShare = 0.1
@@ -34,7 +35,7 @@ type last struct {
 	cfg   Config
 	ticks []divergence.Tick // in order
 	now   int64             // the tick in progress, which may still change
-	// minutes of all keys, of the evidence too; the stage began at from.
+	// minutes of all keys, of the evidence too; what is usual is seen in those before from.
 	minutes []divergence.Minute
 	from    int64
 }
@@ -84,23 +85,13 @@ func (l *last) over(n int64) (sum divergence.Tick) {
 	return sum
 }
 
-// harmedKeys counts the distinct keys that were newly denied in the last n ticks, for
-// the first time within ten minutes.
-func (l *last) harmedKeys(n int64) (count int) {
-	known := map[uint32]bool{}
-	for i := range l.ticks {
-		t := &l.ticks[i]
-		if t.Unix < l.now-divergence.FreshTicks || t.Unix >= l.now {
-			continue
-		}
-		for _, key := range t.Harmed {
-			if !known[key] && t.Unix >= l.now-n {
-				count++
-			}
-			known[key] = true
-		}
+// harmedKeys counts the distinct keys that were newly denied within ten minutes.
+func (l *last) harmedKeys() int {
+	keys := map[uint32]bool{}
+	for _, key := range l.over(divergence.FreshTicks).Harmed {
+		keys[key] = true
 	}
-	return count
+	return len(keys)
 }
 
 func (l *last) harmed() string {
@@ -109,45 +100,39 @@ func (l *last) harmed() string {
 		return ""
 	}
 	return fmt.Sprintf("harmed clients: %s within ten minutes, while newly denied may be %s of what the authoritative allows",
-		divergence.Counted(int64(l.harmedKeys(divergence.FreshTicks)), "newly denied key"), divergence.Percent(l.cfg.NewlyDenied))
+		divergence.Counted(int64(l.harmedKeys()), "newly denied key"), divergence.Percent(l.cfg.NewlyDenied))
 }
 
 // sudden sees what the score of harmed clients does not where few clients make many
 // requests: ten times the threshold within twenty seconds or a minute.
 func (l *last) sudden() string {
+	if l.harmedKeys() < suddenKeys {
+		return ""
+	}
 	p0 := l.cfg.NewlyDenied
 	for _, ticks := range [...]int64{aMoment, aMinute} {
-		sum := l.over(ticks)
-		part, whole := newlyDenied(sum.Tally)
-		if whole < leastDenominator(p0)/2 || float64(part) < math.Min(suddenTimes*p0, suddenMost)*float64(whole) || l.storm(ticks, part, whole) {
+		all := l.over(ticks)
+		sum := without(all.Denied, divergence.NewlyDenied, all.Tally)
+		part, whole := newlyDenied(sum)
+		if whole < leastDenominator(p0)/2 || float64(part) < math.Min(suddenTimes*p0, suddenMost)*float64(whole) {
 			continue
 		}
 		// A minute's burst may fall into a third of it.
-		if l.unusual(sum.Tally, newlyDenied, 0, usualMargin*float64(aMinute)/float64(ticks)) {
-			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, threshold %s", divergence.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, divergence.Percent(p0))
+		if l.unusual(sum, newlyDenied, 0, usualMargin*float64(aMinute)/float64(ticks)) {
+			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s without the %d clients that it hits most, threshold %s", divergence.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, fewClients, divergence.Percent(p0))
 		}
 	}
 	return ""
 }
 
-// storm reports whether a rise within the last n ticks may be a few clients'. Beside
-// them, stray keys are newly denied all the time, and within ten minutes more than
-// suddenKeys: so the keys must be new in the rise, and more than the threshold lets
-// expect. Of a very large rise it suffices that so many were denied within ten minutes.
-func (l *last) storm(n, part, whole int64) bool {
-	if float64(part) >= stormShare*float64(whole) {
-		return l.harmedKeys(divergence.FreshTicks) < suddenKeys
-	}
-	return float64(l.harmedKeys(n)) < suddenKeys+l.cfg.NewlyDenied*float64(whole)
-}
-
 func (l *last) overload() string {
-	t := l.over(aMinute).Tally
+	all := l.over(aMinute)
+	t := without(all.Allowed, divergence.NewlyAllowed, all.Tally)
 	excess, allowed := newlyAdmitted(t)
 	if excess < overloadFloor || !l.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !l.manyNewlyAllowed() {
 		return ""
 	}
-	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s", divergence.Counted(allowed+excess, "request"), divergence.Grouped(allowed))
+	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s, without the %d clients that gain most", divergence.Counted(allowed+excess, "request"), divergence.Grouped(allowed), fewClients)
 }
 
 // manyNewlyAllowed reports whether at least 3 keys were newly allowed of late.
@@ -183,6 +168,12 @@ func total(t divergence.Tally) (n int64) {
 		n += count
 	}
 	return n
+}
+
+// without leaves out what the few clients that differ most made of an outcome.
+func without(clients divergence.Weights, of divergence.Outcome, t divergence.Tally) divergence.Tally {
+	t[of] -= clients.Top(fewClients).Total()
+	return t
 }
 
 // newlyDenied and newlyAdmitted are a part of what the authoritative allows; the

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,15 @@ func failed(ticks []divergence.Tick, n int, failed, slow int64) []divergence.Tic
 	return ticks
 }
 
+// byOne says of the last n ticks that one client was newly denied and newly allowed so
+// often in each.
+func byOne(ticks []divergence.Tick, n int, denied, allowed int64) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		ticks[i].Denied, ticks[i].Allowed = divergence.Weights{{Key: 1, Count: denied}}, divergence.Weights{{Key: 1, Count: allowed}}
+	}
+	return ticks
+}
+
 // lately are minutes of now, in which three keys were newly allowed.
 func lately() []divergence.Minute {
 	m := divergence.Minute{Unix: tickNow*divergence.TickSeconds/60 - 1}
@@ -89,6 +99,8 @@ func TestTriggers(t *testing.T) {
 		{"in the tick in progress", fine, append(quietTicks(90, 100), hurt([]divergence.Tick{{Unix: tickNow}}, 1, 0, 50, true)...), ""},
 		{"at the threshold", wide, hurt(quietTicks(90, 1000), 90, 20, 20, true), ""},
 		{"few clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 12, false), "a sudden rise: newly denied is 40 %"},
+		{"one client with many requests among those that are denied now and then", wide, byOne(hurt(quietTicks(90, 1000), 2, 400, 12, false), 2, 380, 0), ""},
+		{"more than one client with many requests", wide, byOne(hurt(quietTicks(90, 1000), 2, 400, 12, false), 2, 180, 0), "newly denied is 26.8 %"},
 		{"fewer clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 9, false), ""},
 		{"nine times the threshold", wide, hurt(quietTicks(90, 1000), 6, 180, 12, false), ""},
 		{"ten times the threshold", wide, hurt(quietTicks(90, 1000), 6, 200, 12, false), "a sudden rise"},
@@ -101,6 +113,8 @@ func TestTriggers(t *testing.T) {
 		{"a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 10), ""},
 		{"more than a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 11), "let through 666 requests where the authoritative would 600"},
 		{"more than a tenth more of little", wide, with(quietTicks(90, 50), 6, divergence.NewlyAllowed, 9), ""},
+		{"more than a tenth more of one client", wide, byOne(with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 50), 6, 0, 45), ""},
+		{"one client more, as much less of another", wide, byOne(hurt(with(quietTicks(90, 1000), 6, divergence.NewlyAllowed, 20), 6, 20, 3, false), 6, 20, 0), ""},
 		{"where the authoritative allows nothing", wide, with(quietTicks(6, 0), 6, divergence.NewlyAllowed, 11), "overload"},
 		{"one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 2, 0), ""},
 		{"more than one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 3, 0), "had no answer to 18 of 1,200 requests"},
@@ -113,6 +127,31 @@ func TestTriggers(t *testing.T) {
 		l := last{cfg: tt.cfg, ticks: tt.ticks, now: tickNow, minutes: lately(), from: 0}
 		if got := l.triggers(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A client of the canary that storms is newly denied 1 % of its requests, ten times a
+// threshold of 0.1 %, while others are now and then.
+func TestStormOfOneClientIsNoTrigger(t *testing.T) {
+	for seed := range uint64(10) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		ticks := quietTicks(120, 990)
+		for i := range ticks {
+			tick := &ticks[i]
+			for range 2 {
+				if key := rng.Uint32(); key%5 > 0 { // 0.2 p0 and more, by new clients all the time
+					tick.Harmed, tick.Denied = append(tick.Harmed, key), append(tick.Denied, divergence.Weight{Key: key, Count: 1})
+				}
+			}
+			if i >= 90 {
+				tick.Denied = append(tick.Denied, divergence.Weight{Key: 1, Count: 10})
+			}
+			tick.Tally[divergence.NewlyDenied] = tick.Denied.Total()
+			l := last{cfg: Config{NewlyDenied: 0.001}.WithDefaults(), ticks: ticks[:i+1], now: tick.Unix + 1, minutes: lately()}
+			if reason := l.sudden(); reason != "" {
+				t.Fatalf("seed %d, tick %d: %s", seed, i, reason)
+			}
 		}
 	}
 }
@@ -170,6 +209,27 @@ func TestHarmScoreCountsAKeyOnceInTenMinutes(t *testing.T) {
 	ticks[129].Tally[divergence.AgreeAllow] = 500
 	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5)-2; math.Abs(got-want) > 1e-9 {
 		t.Errorf("%g, want %g: requests take away 4 p0 each", got, want)
+	}
+}
+
+// A stage that lasts for longer than the ledger remembers has a usual, too: of itself.
+func TestUsualOfALongStage(t *testing.T) {
+	now := time.Unix(tickNow*divergence.TickSeconds, 0).Add(100 * 24 * time.Hour)
+	var minutes []divergence.Minute
+	for day := int64(31); day >= 0; day-- {
+		m := divergence.Minute{Unix: now.Unix()/60 - day*minutesADay}
+		m.Tally[divergence.AgreeAllow], m.Tally[divergence.NewlyDenied] = 900, 100
+		minutes = append(minutes, m)
+	}
+	c := NewController(NewMemoryStore(), divergence.NewMemoryLedger(), "test")
+	for _, tt := range []struct {
+		days int // for which the stage has lasted
+		want float64
+	}{{60, 0.1}, {33, 0.1}, {5, 0.1}, {31, 0.1}} {
+		l, err := c.last(t.Context(), Spec{Policy: "p", Config: Config{}.WithDefaults()}, State{StageAt: now.AddDate(0, 0, -tt.days)}, minutes, now)
+		if err != nil || l.usual(newlyDenied) != tt.want {
+			t.Errorf("after %d days: %g, %v, want %g", tt.days, l.usual(newlyDenied), err, tt.want)
+		}
 	}
 }
 

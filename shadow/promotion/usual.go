@@ -7,9 +7,9 @@ import "github.com/shadowlimit/shadowlimit/shadow/divergence"
 const usualMargin = 3
 
 // unusual reports whether a share in the last moment is over what the evidence has
-// shown before this stage: by more than so much, and over times the usual. A burst
-// that comes every day was in the evidence that the gate has accepted, and is no
-// reason to roll back.
+// shown before this stage, or a week ago: by more than so much, and over times the
+// usual. A burst that comes every day was in the evidence that the gate has accepted,
+// and is no reason to roll back.
 func (l *last) unusual(t divergence.Tally, of func(divergence.Tally) (part, whole int64), by, times float64) bool {
 	part, whole := of(t)
 	return float64(part) > (times*l.usual(of)+by)*float64(whole)

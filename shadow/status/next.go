@@ -10,12 +10,14 @@ import (
 func nextStep(a *promotion.Assessment) string {
 	policy := a.Spec.Policy
 	switch notYet := a.NotYet(); {
-	case len(a.Evidence.OtherEpoch) > 0:
-		return "finish the deployment: another configuration runs on " + strings.Join(a.Evidence.OtherEpoch, ", ")
 	case a.Alarm != "":
 		return "shadowlimit rollback " + policy + " --reason \"" + a.Alarm + "\""
+	case len(a.Evidence.OtherEpoch) > 0:
+		return "finish the deployment: another configuration runs on " + strings.Join(a.Evidence.OtherEpoch, ", ")
 	case a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch:
 		return "change a side and deploy that, then: shadowlimit resume " + policy + "; if it was not the candidate's fault: shadowlimit resume " + policy + " --force --reason WHY"
+	case a.State.Hold && a.Prediction.Off():
+		return "see whether clients can do with that, then: shadowlimit resume " + policy + ", and shadowlimit promote " + policy + " --force --reason WHY; else: shadowlimit rollback " + policy + " --reason WHY"
 	case a.State.Hold:
 		return "shadowlimit resume " + policy
 	case a.State.Stage == promotion.Completed:

@@ -86,7 +86,7 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range p.Instances {
 		if in := &p.Instances[i]; len(p.Instances) <= shownInLine || in.Note(p) != "" {
-			fmt.Fprintf(table, "  %s\tapplied %s\theard of %s ago\t%s\n", in.ID, in.Applied, seconds(in.AgeSeconds), in.Note(p))
+			fmt.Fprintf(table, "  %s\tapplied %s\theard of %s ago\t%s\n", divergence.Printable(in.ID), in.Applied, seconds(in.AgeSeconds), in.Note(p))
 		}
 	}
 	table.Flush()

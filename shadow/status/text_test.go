@@ -55,6 +55,12 @@ func TestNextStep(t *testing.T) {
 			a.Prediction = &promotion.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		}, "wait: the candidate denies 20 % of the canary's requests, where shadow predicted 10 %"},
 		{"an alarm", promotion.Canary, func(a *promotion.Assessment) { a.Alarm = "overload" }, `shadowlimit rollback writes --reason "overload"`},
+		{"otherwise than predicted, and on hold for that", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold, a.Prediction = true, &promotion.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
+		}, "see whether clients can do with that"},
+		{"an alarm while another configuration is deployed", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm, a.Evidence.OtherEpoch = "overload", []string{"j"}
+		}, `shadowlimit rollback writes --reason "overload"`},
 		{"another configuration", promotion.Canary, func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} }, "finish the deployment: another configuration runs on j"},
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) { a.State.Hold = true }, "shadowlimit resume writes"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) { a.State.Hold, a.State.FailedEpoch = true, "e" }, "change a side and deploy that"},

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+func TestCompleteCheck(t *testing.T) {
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name string
+		edit func(*promotion.Assessment)
+		want string // in what is against it; "" if nothing is
+	}{
+		{"a week after the promotion", func(*promotion.Assessment) {}, ""},
+		{"earlier", func(a *promotion.Assessment) { a.State.StageAt = now.Add(-promotion.RollbackWindow + time.Hour) }, "for another 1h0m0s"},
+		{"an alarm", func(a *promotion.Assessment) { a.Alarm = "overload" }, "overload"},
+		{"a gate that fails", func(a *promotion.Assessment) { a.Gate = promotion.Gate{Verdict: promotion.Fail, Reason: "3 strikes"} }, "3 strikes"},
+		{"the red button", func(a *promotion.Assessment) { a.Live = []promotion.Instance{{ID: "i", RedButton: true}} }, "red button is pressed on i"},
+		{"another configuration", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} }, "another configuration"},
+	}
+	for _, tt := range tests {
+		a := promotion.Assessment{State: promotion.State{Stage: promotion.Promoted, StageAt: now.Add(-promotion.RollbackWindow)}}
+		a.Evidence.Now = now
+		tt.edit(&a)
+		if err := completeCheck(&a); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
