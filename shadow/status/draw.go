@@ -28,9 +28,10 @@ type chart struct {
 	Moved                float64 // where the last move was, in percent of the width; negative if elsewhere
 }
 
-// line is the path of one ratio, and where it was cut at the top.
+// line is the path of one ratio, its points without neighbours, and where it was cut
+// at the top.
 type line struct {
-	Class, Path, Cut string
+	Class, Path, Dots, Cut string
 }
 
 // tick is a place on the axis, in percent of the width.
@@ -148,30 +149,38 @@ func (s span) percent(at time.Time) float64 {
 	return 100 * float64(at.Sub(s.from)) / float64(s.to.Sub(s.from))
 }
 
-// draw makes the path of a line, which is interrupted where there is no value.
+// draw makes the path of a line, which is interrupted where there is no value. A
+// point by itself is a dot.
 func (s span) draw(r divergence.Ratio, points []promotion.Point, scale scale, value func(*promotion.Point) (float64, bool)) line {
-	var path, cut strings.Builder
-	drawing := false
+	var path, dots, cut strings.Builder
+	known := func(i int) bool {
+		if i < 0 || i >= len(points) {
+			return false
+		}
+		_, ok := value(&points[i])
+		return ok
+	}
 	for i := range points {
-		v, known := value(&points[i])
-		if !known {
-			drawing = false
+		v, ok := value(&points[i])
+		if !ok {
 			continue
 		}
 		x := s.percent(points[i].At) / 100 * chartWidth
 		height, over := scale(v)
+		y := chartHeight * (1 - height)
 		if over {
 			fmt.Fprintf(&cut, "M%.1f 0h0", x)
 		}
-		y := chartHeight * (1 - height)
-		if drawing {
+		switch before, after := known(i-1), known(i+1); {
+		case before:
 			fmt.Fprintf(&path, "L%.1f %.1f", x, y)
-		} else {
-			fmt.Fprintf(&path, "M%.1f %.1fh0", x, y) // a point by itself shows as a dot
+		case after:
+			fmt.Fprintf(&path, "M%.1f %.1f", x, y)
+		default:
+			fmt.Fprintf(&dots, "M%.1f %.1fh0", x, y)
 		}
-		drawing = true
 	}
-	return line{r.String(), path.String(), cut.String()}
+	return line{r.String(), path.String(), dots.String(), cut.String()}
 }
 
 // tickSteps are the distances that ticks may have.
