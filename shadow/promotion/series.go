@@ -20,7 +20,11 @@ type Point struct {
 func Series(cfg Config, e Evidence) []Point {
 	j := judge(cfg, &e)
 	var points []Point
-	var closed [len(divergence.AllRatios)][]float64
+	var wealths [len(divergence.AllRatios)]wealth // of the blocks closed so far
+	var closed [len(divergence.AllRatios)]int
+	for i := range wealths {
+		wealths[i] = staked()
+	}
 	minutes := e.History.Minutes
 	for from := e.Since.Unix() / 3600; from*minutesAnHour < j.now; from++ {
 		to := min((from+1)*minutesAnHour, j.now)
@@ -28,10 +32,10 @@ func Series(cfg Config, e Evidence) []Point {
 		p := Point{At: time.Unix(to*60, 0).UTC()}
 		tally := recent(hour, 0)
 		for i, s := range j.streams {
-			for len(closed[i]) < len(s.blocks) && s.blocks[len(closed[i])].To <= to {
-				closed[i] = append(closed[i], s.blocks[len(closed[i])].ratio)
+			for ; closed[i] < len(s.blocks) && s.blocks[closed[i]].To <= to; closed[i]++ {
+				wealths[i].add(s.blocks[closed[i]].ratio, s.threshold)
 			}
-			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), Score(closed[i], s.threshold)
+			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), wealths[i].score()
 		}
 		points = append(points, p)
 	}
