@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a real Redis available to the integration tests and says how: Docker if it
 # answers, else a redis-server on PATH, else Debian's package where it may. The tests
-# of alerts want promtool, of Debian's package prometheus; without it they are skipped.
+# of alerts want promtool, of Debian's package prometheus, and those of the status page
+# chromium; without them they are skipped.
 # With CI=true all of them must be there, and a Docker daemon is started if none
 # answers; its process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
 #
@@ -78,6 +79,7 @@ if [ "${CI:-}" = true ]; then
   have redis-server || missing+=(redis-server)
   have dockerd || docker_answers || missing+=(docker.io)
   have promtool || missing+=(prometheus)
+  have chromium || missing+=(chromium)
   if [ ${#missing[@]} -gt 0 ]; then
     may_install || { say "CI needs ${missing[*]}, and this user may not install them"; exit 1; }
     install_packages "${missing[@]}"
@@ -104,4 +106,12 @@ elif may_install && install_packages prometheus; then
   say "installed prometheus: alerts are tested by its promtool"
 else
   say "no promtool is here: the tests of alerts are skipped. It comes with Prometheus"
+fi
+
+if have chromium; then
+  say "the status page is tested in $(command -v chromium)"
+elif may_install && install_packages chromium; then
+  say "installed chromium: the status page is tested in it"
+else
+  say "no chromium is here: the tests of the status page in a browser are skipped"
 fi

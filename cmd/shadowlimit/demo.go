@@ -106,14 +106,14 @@ func demoOn(ctx context.Context, out io.Writer, url, listen string) (err error) 
 		return errors.Join(err, client.Close())
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	fmt.Fprintf(out, "Serving on %s/ (and /metrics), with traffic, until interrupted.\n", s.url)
+	fmt.Fprintf(out, "Serving on %s/ (and /metrics, /status), with traffic, until interrupted.\n", s.url)
 	return s.serve(ctx, events)
 }
 
 const demoOpening = `A web site lets each client make 20 requests a minute, counted in fixed windows. It
 wants sliding windows, and nobody hurt. %s of real traffic, four days of it:
 
-  server   %s/  (and /metrics)
+  server   %s/  (and /metrics, and /status to look at)
   Redis    %s  (in this process; its clock is wound forward)
 
 `
@@ -132,6 +132,8 @@ Still serving, now in real time, until interrupted. In another terminal:
   shadowlimit promote per-client --to 10%% --force --reason "a canary by hand"
   shadowlimit rollback per-client --reason "enough"
   curl %s/metrics
+and in a browser:
+  %[2]s/status
 `
 
 // demoEvent is one request of the bundled log.
@@ -205,7 +207,8 @@ func (s *stage) start(listen, instance string) error {
 	return s.listen(listen)
 }
 
-// listen starts the service: a handler behind the middleware, and metrics.
+// listen starts the service: a handler behind the middleware, metrics, and the status
+// page.
 func (s *stage) listen(addr string) error {
 	site := http.NewServeMux()
 	site.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
@@ -219,6 +222,7 @@ func (s *stage) listen(addr string) error {
 	root := http.NewServeMux()
 	root.Handle("/", limited(site))
 	root.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	root.Handle("/status", s.harness.StatusPage())
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

@@ -36,6 +36,9 @@ func TestDemoOnARedisServesInRealTime(t *testing.T) {
 			t.Fatal("no traffic")
 		}
 	}
+	if page := fetch(t, url+"status"); !strings.Contains(page, "per-client") {
+		t.Errorf("the status page: %s", page)
+	}
 	stop()
 	if s := <-status; s != exitOK {
 		t.Error(s)

@@ -107,6 +107,9 @@ func predict(hours []divergence.Hour, percent float64, since int64) *Prediction 
 	}
 	p := &Prediction{Seen: rate(&seen), Predicted: predicted}
 	deviation := predicted * math.Sqrt(variance(&seen, &before)+variance(&others, &othersBefore))
+	if math.IsInf(deviation, 1) { // all in one cell: nobody knows how far clients differ, and JSON knows no infinity
+		return nil
+	}
 	p.Margin = math.Max(leastMargin*predicted, 2*deviation)
 	return p
 }

@@ -169,3 +169,21 @@ func TestMarginsHold(t *testing.T) {
 		t.Errorf("%d of %d right predictions are off", outside, runs)
 	}
 }
+
+// A canary whose requests are all in one cell, such as one client's, tells nothing of
+// how far clients differ.
+func TestNoPredictionFromOneCell(t *testing.T) {
+	var hours []divergence.Hour
+	for h := range 4 {
+		hour := divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, len(slots)*cellsASlot)}
+		role := h / 2 // in the canary from hour 2 on
+		hour.Cells[0].Decided[role], hour.Cells[0].Denied[role] = 1000, 100
+		for cell := 5 * cellsASlot; cell < 6*cellsASlot; cell++ {
+			hour.Cells[cell].Decided[0], hour.Cells[cell].Denied[0] = 1000, 100
+		}
+		hours = append(hours, hour)
+	}
+	if p := predict(hours, 1, 2); p != nil {
+		t.Error(p)
+	}
+}

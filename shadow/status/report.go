@@ -49,6 +49,8 @@ type Policy struct {
 	NextStep   string                `json:"next_step"`
 	// Series are the hours of the evidence.
 	Series []promotion.Point `json:"-"`
+	// Canary are the percentages on the way to promotion.
+	Canary []float64 `json:"-"`
 }
 
 // Cause is how many differences probably have one cause.
@@ -102,7 +104,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Actor: s.Actor, Reason: s.Reason, At: s.At,
 		Summary: divergence.Summarize(history.Total()), Gate: a.Gate,
 		HarmScore: a.Harm, Prediction: a.Prediction, Alarm: a.Alarm, NextStep: nextStep(a),
-		Instances: []Instance{}, Series: promotion.Series(a.Spec.Config, a.Evidence),
+		Instances: []Instance{}, Series: promotion.Series(a.Spec.Config, a.Evidence), Canary: a.Spec.Config.Canary,
 	}
 	if a.Spec.Config.Automatic {
 		p.Mode = "automatic"

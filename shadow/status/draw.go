@@ -1,0 +1,245 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// A chart is drawn into a box of chartWidth by chartHeight, which the page stretches;
+// lines and labels are not stretched with it.
+const (
+	chartWidth  = 1000.0
+	chartHeight = 100.0
+	mostPoints  = 200
+	mostTicks   = 5
+)
+
+// chart is one drawing: a line for each ratio over the same time.
+type chart struct {
+	Caption, Title, Desc string
+	Lines                []line
+	Ticks                []tick  // of time
+	Levels               []level // across
+	Moved                float64 // where the last move was, in percent of the width; negative if elsewhere
+}
+
+// line is the path of one ratio, its points without neighbours, and where it was cut
+// at the top.
+type line struct {
+	Class, Path, Dots, Cut string
+}
+
+// tick is a place on the axis, in percent of the width.
+type tick struct {
+	X     float64
+	Label string
+}
+
+// level is a line across, in percent of the height from the top.
+type level struct {
+	Y           float64
+	Class, Name string
+}
+
+// scale turns a value into a height from 0, the bottom, to 1, the top, and reports
+// whether the page is to show that it was cut there.
+type scale func(v float64) (float64, bool)
+
+// Bounds of the charts.
+const (
+	mostOfThreshold = 1.5
+	leastScore      = 0.1
+	mostScore       = 1000.0
+	enoughScore     = 20.0
+)
+
+// linear is for parts of a threshold.
+func linear(v float64) (float64, bool) { return math.Min(v/mostOfThreshold, 1), v > mostOfThreshold }
+
+// logarithmic is for scores. There is nothing to see beyond its top, so that is no cut.
+func logarithmic(v float64) (float64, bool) {
+	height := math.Log(math.Max(v, leastScore)/leastScore) / math.Log(mostScore/leastScore)
+	return math.Min(height, 1), false
+}
+
+// charts draws the series; none without points.
+func (p *Policy) charts() []chart {
+	points, each := merged(p.Series, mostPoints)
+	if len(points) == 0 {
+		return nil
+	}
+	span := spanOf(p.Series)
+	ratios := chart{Caption: "Ratios of each hour, as parts of their thresholds", Desc: p.describeRatios(), Levels: []level{levelAt(linear, 1, "threshold", "threshold")}}
+	if each > 1 {
+		ratios.Caption = fmt.Sprintf("Ratios of the worst hour in each %d, as parts of their thresholds", each)
+	}
+	scores := chart{Caption: "Scores, logarithmic: 20 is enough", Desc: p.describeScores(), Levels: []level{
+		levelAt(logarithmic, enoughScore, "enough", "20"), levelAt(logarithmic, 1, "faint", "1"), levelAt(logarithmic, mostScore, "faint", "1,000"),
+	}}
+	for _, r := range divergence.AllRatios {
+		threshold := p.Gate.Ratio(r).Threshold
+		ratios.Lines = append(ratios.Lines, span.draw(r, points, linear, func(q *promotion.Point) (float64, bool) {
+			if q.Ratios[r] == nil || threshold <= 0 {
+				return 0, false
+			}
+			return *q.Ratios[r] / threshold, true
+		}))
+		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, func(q *promotion.Point) (float64, bool) { return q.Scores[r], true }))
+	}
+	list := []chart{ratios, scores}
+	for i := range list {
+		list[i].Title = p.Name + ": " + list[i].Caption
+		list[i].Ticks, list[i].Moved = span.ticks(), span.percent(p.At)
+	}
+	return list
+}
+
+// Label returns where the level's name stands, in pixels: above the line, or below it
+// at the top.
+func (l level) Label() float64 {
+	const top, above, below = 6, 3, 11
+	if l.Y < above+below {
+		return top + l.Y + below
+	}
+	return top + l.Y - above
+}
+
+func levelAt(s scale, v float64, class, name string) level {
+	height, _ := s(v)
+	return level{100 * (1 - height), class, name}
+}
+
+// merged makes at most so many points of a series, each of as many neighbours: the
+// worst ratios among them, and the scores that they ended with.
+func merged(series []promotion.Point, most int) (points []promotion.Point, each int) {
+	each = max(1, (len(series)+most-1)/most)
+	for from := 0; from < len(series); from += each {
+		group := series[from:min(from+each, len(series))]
+		p := group[len(group)-1]
+		for _, q := range group {
+			for i, v := range q.Ratios {
+				if v != nil && (p.Ratios[i] == nil || *v > *p.Ratios[i]) {
+					p.Ratios[i] = v
+				}
+			}
+		}
+		points = append(points, p)
+	}
+	return points, each
+}
+
+// span is the time that a chart shows.
+type span struct{ from, to time.Time }
+
+func spanOf(series []promotion.Point) span {
+	first, last := series[0].At, series[len(series)-1].At
+	return span{first.Add(-time.Nanosecond).Truncate(time.Hour), last}
+}
+
+// percent returns where an instant is; -1 outside.
+func (s span) percent(at time.Time) float64 {
+	if at.Before(s.from) || at.After(s.to) || !s.to.After(s.from) {
+		return -1
+	}
+	return 100 * float64(at.Sub(s.from)) / float64(s.to.Sub(s.from))
+}
+
+// draw makes the path of a line, which is interrupted where there is no value. A
+// point by itself is a dot.
+func (s span) draw(r divergence.Ratio, points []promotion.Point, scale scale, value func(*promotion.Point) (float64, bool)) line {
+	var path, dots, cut strings.Builder
+	known := func(i int) bool {
+		if i < 0 || i >= len(points) {
+			return false
+		}
+		_, ok := value(&points[i])
+		return ok
+	}
+	for i := range points {
+		v, ok := value(&points[i])
+		if !ok {
+			continue
+		}
+		x := s.percent(points[i].At) / 100 * chartWidth
+		height, over := scale(v)
+		y := chartHeight * (1 - height)
+		if over {
+			fmt.Fprintf(&cut, "M%.1f 0h0", x)
+		}
+		switch before, after := known(i-1), known(i+1); {
+		case before:
+			fmt.Fprintf(&path, "L%.1f %.1f", x, y)
+		case after:
+			fmt.Fprintf(&path, "M%.1f %.1f", x, y)
+		default:
+			fmt.Fprintf(&dots, "M%.1f %.1fh0", x, y)
+		}
+	}
+	return line{r.String(), path.String(), dots.String(), cut.String()}
+}
+
+// tickSteps are the distances that ticks may have.
+var tickSteps = []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 96 * time.Hour, 7 * 24 * time.Hour}
+
+// ticks are at round times, away from the edges, where their labels would be cut.
+func (s span) ticks() (list []tick) {
+	step := tickSteps[len(tickSteps)-1]
+	for _, d := range tickSteps {
+		if s.to.Sub(s.from) <= mostTicks*d {
+			step = d
+			break
+		}
+	}
+	for at := s.from.UTC().Truncate(step); !at.After(s.to); at = at.Add(step) {
+		if x := s.percent(at); x >= 8 && x <= 92 {
+			list = append(list, tick{x, tickLabel(at)})
+		}
+	}
+	return list
+}
+
+func tickLabel(at time.Time) string {
+	if at.Hour() == 0 {
+		return at.Format("Mon 2 Jan")
+	}
+	return at.Format("15:04")
+}
+
+// describeRatios is what the chart of ratios shows, for who does not see it.
+func (p *Policy) describeRatios() string {
+	var texts []string
+	for _, r := range divergence.AllRatios {
+		threshold, over, hours := p.Gate.Ratio(r).Threshold, 0, 0
+		for _, q := range p.Series {
+			if v := q.Ratios[r]; v != nil {
+				hours++
+				if *v >= threshold {
+					over++
+				}
+			}
+		}
+		texts = append(texts, fmt.Sprintf("%s: %d of %s at or over the threshold of %s", spaced(r.String()), over, divergence.Counted(int64(hours), "hour"), divergence.Percent(threshold)))
+	}
+	return strings.Join(texts, "; ")
+}
+
+func scoreText(score float64) string {
+	if score > mostScore {
+		return ">1,000"
+	}
+	return fmt.Sprintf("%.4g", score)
+}
+
+func (p *Policy) describeScores() string {
+	var texts []string
+	last := p.Series[len(p.Series)-1]
+	for _, r := range divergence.AllRatios {
+		texts = append(texts, fmt.Sprintf("%s: %s", spaced(r.String()), scoreText(last.Scores[r])))
+	}
+	return "at the end " + strings.Join(texts, "; ")
+}

@@ -1,0 +1,151 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+var began = time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
+
+// drawn are the charts of hours whose newly denied ratios are given as parts of the
+// threshold, negative where there is none; scores are ten times as much.
+func drawn(parts ...float64) []chart {
+	p := Policy{Name: "writes", At: began.Add(90 * time.Minute)}
+	p.Gate.NewlyDenied.Threshold = 0.02
+	for i, part := range parts {
+		point := promotion.Point{At: began.Add(time.Duration(i+1) * time.Hour)}
+		if part >= 0 {
+			v := part * 0.02
+			point.Ratios[divergence.OfAllows] = &v
+		}
+		point.Scores[divergence.OfAllows] = 10 * part
+		p.Series = append(p.Series, point)
+	}
+	return p.charts()
+}
+
+func TestLines(t *testing.T) {
+	tests := []struct {
+		name            string
+		parts           []float64
+		path, dots, cut string
+	}{
+		{"one hour", []float64{0.75}, "", "M1000.0 50.0h0", ""},
+		{"joined", []float64{0, 0.75}, "M500.0 100.0L1000.0 50.0", "", ""},
+		{"a gap", []float64{0, 0, -1, 0.75}, "M250.0 100.0L500.0 100.0", "M1000.0 50.0h0", ""},
+		{"cut", []float64{1.5, 3}, "M500.0 0.0L1000.0 0.0", "", "M1000.0 0h0"},
+		{"nothing", []float64{-1, -1}, "", "", ""},
+	}
+	for _, tt := range tests {
+		if got, want := drawn(tt.parts...)[0].Lines[divergence.OfAllows], (line{"newly_denied", tt.path, tt.dots, tt.cut}); got != want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, want)
+		}
+	}
+	if drawn() != nil {
+		t.Error("charts of nothing")
+	}
+}
+
+// Scores are on a logarithmic scale of four decades, 20 a little above its middle.
+func TestScoresAreLogarithmic(t *testing.T) {
+	for v, want := range map[float64]float64{0: 0, 0.1: 0, 1: 0.25, 10: 0.5, 1000: 1, 1e9: 1} {
+		if got, cut := logarithmic(v); got < want-1e-9 || got > want+1e-9 || cut {
+			t.Errorf("%g is at %g, want %g", v, got, want)
+		}
+	}
+}
+
+// A month has a point for each few hours, and its one bad hour shows as bad as it was.
+func TestMonthIsMergedHonestly(t *testing.T) {
+	parts := make([]float64, 30*24)
+	parts[333] = 1.2
+	parts[334] = -1
+	charts := drawn(parts...)
+	path := charts[0].Lines[divergence.OfAllows].Path
+	if n := strings.Count(path, "L") + 1; n > mostPoints || n < mostPoints/2 {
+		t.Errorf("%d points", n)
+	}
+	if !strings.Contains(path, fmt.Sprintf(" %.1f", 100*(1-1.2/1.5))) {
+		t.Error("the bad hour is gone")
+	}
+	if !strings.Contains(charts[0].Caption, "worst hour in each 4") || !strings.Contains(charts[0].Desc, "newly denied: 1 of 719 hours at or over the threshold of 2 %") {
+		t.Errorf("%q, %q", charts[0].Caption, charts[0].Desc)
+	}
+	if n := len(charts[0].Ticks); n == 0 || n > mostTicks {
+		t.Errorf("%d ticks", n)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	charts := drawn(make([]float64, 72)...)
+	var labels []string
+	for _, tick := range charts[1].Ticks {
+		labels = append(labels, tick.Label)
+	}
+	if got := strings.Join(labels, ", "); got != "Sun 8 Mar, Mon 9 Mar, Tue 10 Mar" {
+		t.Error(got)
+	}
+	if moved := charts[0].Moved; moved < 2 || moved > 2.2 { // 1.5 of 72 hours
+		t.Errorf("the last move is at %g %%", moved)
+	}
+	if short := drawn(0, 0, 0)[0].Ticks; len(short) != 2 || short[0].Label != "13:00" {
+		t.Errorf("%+v", short)
+	}
+}
+
+func TestTrack(t *testing.T) {
+	tests := []struct {
+		stage   promotion.Stage
+		percent float64
+		want    string
+	}{
+		{promotion.Shadow, 0, "[shadow] canary 1 % canary 10 % promoted completed"},
+		{promotion.Canary, 10, "shadow+ canary 1 %+ [canary 10 %] promoted completed"},
+		{promotion.Canary, 5, "shadow+ canary 1 %+ [canary 5 %] canary 10 % promoted completed"},
+		{promotion.Promoted, 0, "shadow+ canary 1 %+ canary 10 %+ [promoted] completed"},
+		{promotion.Completed, 0, "shadow+ canary 1 %+ canary 10 %+ promoted+ [completed]"},
+		{promotion.RolledBack, 0, "shadow canary 1 % canary 10 % promoted completed [rolled back]"},
+	}
+	for _, tt := range tests {
+		p := Policy{Stage: string(tt.stage), Percent: tt.percent, Canary: []float64{1, 10}}
+		var texts []string
+		for _, s := range p.track() {
+			switch {
+			case s.Current:
+				s.Name = "[" + s.Name + "]"
+			case s.Class == "done":
+				s.Name += "+"
+			}
+			texts = append(texts, s.Name)
+		}
+		if got := strings.Join(texts, " "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.stage, got, tt.want)
+		}
+	}
+}
+
+func TestCommandsAreFound(t *testing.T) {
+	tests := []struct{ next, want string }{
+		{"shadowlimit promote writes --reason WHY", "<shadowlimit promote writes --reason WHY>"},
+		{"wait: it soaks", "wait: it soaks"},
+		{`shadowlimit rollback w --reason "a; b"`, `<shadowlimit rollback w --reason "a; b">`},
+		{"deploy, then: shadowlimit resume w; else: shadowlimit resume w --force", "deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --force>"},
+	}
+	for _, tt := range tests {
+		got := ""
+		for _, p := range partsOf(tt.next) {
+			if p.Command {
+				p.Text = "<" + p.Text + ">"
+			}
+			got += p.Text
+		}
+		if got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
+		}
+	}
+}

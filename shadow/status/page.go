@@ -1,0 +1,136 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+var pageTemplate = template.Must(template.New("page").Funcs(pageFuncs).Parse(pageText))
+
+// pagePolicy allows nothing but the page's own style, by its hash, and the icon that
+// keeps browsers from asking for one.
+var pagePolicy = "default-src 'none'; style-src 'sha256-" + hashOf(pageStyle) + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Page returns a page of a source's report: the content of the command line's status,
+// and charts of ratios and scores. It needs no script and nothing from elsewhere, and
+// refreshes itself every 15 s. With ?format=json, or to who accepts JSON and not HTML,
+// it answers as status -o json does. It changes nothing and answers GET and HEAD only.
+//
+// The source is asked at most once in 5 s, for at most 2 s, one at a time. While it
+// fails the page shows the last report with its age, or 503 if there was none; JSON,
+// which has no place for an age, is 503 at once. A source's errors are not shown, for
+// they may name servers; what kind they are is.
+//
+// The page names clients' keys, as HMACs where a secret is set, and tells how the
+// service is protected: mount it where only operators come.
+func Page(source func(context.Context) (Report, error)) http.Handler {
+	d := &desk{source: source}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w.Header())
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "this page is only to be read", http.StatusMethodNotAllowed)
+			return
+		}
+		now := d.look(r.Context())
+		if wantsJSON(r) {
+			answerJSON(w, r, now)
+		} else {
+			answerHTML(w, r, now)
+		}
+	})
+}
+
+func setHeaders(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Vary", "Accept")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+}
+
+func wantsJSON(r *http.Request) bool {
+	if format := r.URL.Query().Get("format"); format != "" {
+		return format == "json"
+	}
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetIndent("", "  ")
+	status := http.StatusOK
+	err := now.err
+	if err == nil {
+		err = encoder.Encode(now.report)
+	}
+	if err != nil {
+		body.Reset()
+		status = http.StatusServiceUnavailable
+		encoder.Encode(map[string]string{"error": why(err)}) // a buffer takes everything
+	}
+	send(w, r, status, "application/json", body.Bytes())
+}
+
+func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
+	status := http.StatusOK
+	if now.at.IsZero() {
+		status = http.StatusServiceUnavailable
+	}
+	var body bytes.Buffer
+	if err := pageTemplate.Execute(&body, viewOf(now, time.Now())); err != nil {
+		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		return
+	}
+	send(w, r, status, "text/html; charset=utf-8", body.Bytes())
+}
+
+func send(w http.ResponseWriter, r *http.Request, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		w.Write(body) // to a client that may have gone
+	}
+}
+
+// why says what is wrong with a source, without the addresses, names and texts of
+// servers that errors may hold.
+func why(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, ErrOld):
+		return strings.TrimPrefix(ErrOld.Error(), "status: ")
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it did not come within " + patience.String()
+	case errors.As(err, &errno):
+		return "the store of the evidence cannot be reached: " + errno.Error()
+	}
+	return "the store of the evidence fails; the service's log says more"
+}

@@ -1,0 +1,273 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// view is what the page's template is given.
+type view struct {
+	Name     string
+	Age      string // of the report
+	Failure  string // why there is no newer one; "" if there is
+	Known    bool   // there is a report
+	Style    template.CSS
+	Policies []policyView
+}
+
+// policyView is one policy on the page.
+type policyView struct {
+	*Policy
+	Track     []step
+	Charts    []chart
+	Ratios    []ratioView
+	Fine      int        // how many instances are as they should be
+	Listed    []Instance // those shown, the others first
+	NextParts []part
+	Harms     []harm
+	now       time.Time // that the evidence was judged at
+}
+
+// step is one stop on the way of a migration.
+type step struct {
+	Name, Class string
+	Current     bool
+}
+
+// ratioView is the row of one ratio.
+type ratioView struct {
+	Name, Class, Score string
+	*promotion.RatioGate
+	Bar    float64 // percent of the threshold, at most 100
+	Over   bool
+	Enough bool
+}
+
+// part is a piece of the next step: a command to copy, or words between.
+type part struct {
+	Text    string
+	Command bool
+}
+
+// harm is one of the two harms: who was hit, and why.
+type harm struct {
+	Name   string
+	Of     int64
+	Causes []Cause
+	Sum    int64 // of the causes
+	Keys   []divergence.KeyCount
+}
+
+// listedInstances bounds the instances on the page.
+const listedInstances = 20
+
+// viewOf arranges an answer, policies that somebody has to look at first.
+func viewOf(now answer, at time.Time) view {
+	v := view{Name: now.report.Name, Known: !now.at.IsZero(), Age: age(at.Sub(now.at)), Style: template.CSS(pageStyle)}
+	if now.err != nil {
+		v.Failure = why(now.err)
+	}
+	for i := range now.report.Policies {
+		v.Policies = append(v.Policies, policyViewOf(&now.report.Policies[i]))
+	}
+	slices.SortStableFunc(v.Policies, func(a, b policyView) int { return cmp.Compare(b.urgency(), a.urgency()) })
+	return v
+}
+
+// urgency orders policies for who has little time.
+func (p *policyView) urgency() int {
+	switch {
+	case p.Alarm != "":
+		return 3
+	case p.Gate.Verdict == promotion.Fail && p.exposed():
+		return 2
+	case p.Stage == string(promotion.RolledBack):
+		return 1
+	}
+	return 0
+}
+
+func (p *Policy) exposed() bool {
+	s := promotion.State{Stage: promotion.Stage(p.Stage)}
+	return s.Exposed()
+}
+
+func policyViewOf(p *Policy) policyView {
+	v := policyView{Policy: p, Track: p.track(), Charts: p.charts(), NextParts: partsOf(p.NextStep)}
+	if n := len(p.Series); n > 0 {
+		v.now = p.Series[n-1].At
+	}
+	for _, r := range divergence.AllRatios {
+		v.Ratios = append(v.Ratios, ratioViewOf(r, p.Gate.Ratio(r)))
+	}
+	v.Harms = []harm{
+		harmOf("newly denied", p.NewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
+		harmOf("newly allowed", p.NewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
+	}
+	v.Fine, v.Listed = p.listed()
+	return v
+}
+
+func ratioViewOf(r divergence.Ratio, g *promotion.RatioGate) ratioView {
+	v := ratioView{Name: spaced(r.String()), Class: r.String(), Score: scoreText(g.Score), RatioGate: g, Enough: g.Score >= enoughScore}
+	if g.Ratio != nil && g.Threshold > 0 {
+		v.Bar, v.Over = 100*math.Min(*g.Ratio/g.Threshold, 1), *g.Ratio >= g.Threshold
+	}
+	return v
+}
+
+func harmOf(name string, of int64, causes []Cause, keys []divergence.KeyCount) harm {
+	h := harm{Name: name, Of: max(of, 1), Causes: causes, Keys: keys}
+	for _, c := range causes {
+		h.Sum += c.Count
+	}
+	return h
+}
+
+// listed returns how many instances are as they should be, and those to show.
+func (p *Policy) listed() (fine int, list []Instance) {
+	list = slices.Clone(p.Instances)
+	noted := func(i Instance) int {
+		if i.Note(p) != "" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b Instance) int { return noted(b) - noted(a) })
+	for _, i := range list {
+		fine += 1 - noted(i)
+	}
+	return fine, list[:min(len(list), listedInstances)]
+}
+
+// track is the way of the policy, with the percentage at which it is even if that is
+// none of its steps.
+func (p *Policy) track() []step {
+	steps := slices.Clone(p.Canary)
+	if p.Stage == string(promotion.Canary) && !slices.Contains(steps, p.Percent) {
+		steps = append(steps, p.Percent)
+		slices.Sort(steps)
+	}
+	list := []step{{Name: "shadow"}}
+	current := 0
+	for _, percent := range steps {
+		if p.Stage == string(promotion.Canary) && percent == p.Percent {
+			current = len(list)
+		}
+		list = append(list, step{Name: "canary " + strconv.FormatFloat(percent, 'g', -1, 64) + " %"})
+	}
+	list = append(list, step{Name: "promoted"}, step{Name: "completed"})
+	switch promotion.Stage(p.Stage) {
+	case promotion.Promoted:
+		current = len(list) - 2
+	case promotion.Completed:
+		current = len(list) - 1
+	case promotion.RolledBack:
+		return append(list, step{Name: "rolled back", Class: "back", Current: true})
+	}
+	for i := range list[:current] {
+		list[i].Class = "done"
+	}
+	list[current].Class, list[current].Current = "here", true
+	return list
+}
+
+// commands finds what is to be copied in a next step; a reason in quotes may hold
+// whatever it likes.
+var commands = regexp.MustCompile(`shadowlimit (?:[^";]|"[^"]*")+`)
+
+func partsOf(next string) (parts []part) {
+	from := 0
+	for _, at := range commands.FindAllStringIndex(next, -1) {
+		if at[0] > from {
+			parts = append(parts, part{Text: next[from:at[0]]})
+		}
+		parts = append(parts, part{next[at[0]:at[1]], true})
+		from = at[1]
+	}
+	if from < len(next) {
+		parts = append(parts, part{Text: next[from:]})
+	}
+	return parts
+}
+
+// ETA says when the gate could pass, "" if that cannot be said.
+func (p policyView) ETA() string {
+	at := p.Gate.WouldPassAt
+	if at == nil {
+		return ""
+	}
+	text := instant(*at)
+	if rest := at.Sub(p.now); rest > 0 && !p.now.IsZero() {
+		text += ", in " + age(rest)
+	}
+	return text
+}
+
+// Counts are outcomes that the four fields do not show.
+func (p policyView) Counts() []Cause {
+	return slices.DeleteFunc([]Cause{
+		{"newly denied, as expected", p.ExpectedDenied}, {"newly allowed, as expected", p.ExpectedAllowed}, {"candidate failed", p.CandidateError},
+	}, func(c Cause) bool { return c.Count == 0 })
+}
+
+// pageFuncs are the template's words. What people and clients have written passes
+// printable or visible, which show controls instead of sending them.
+var pageFuncs = template.FuncMap{
+	"counted": divergence.Counted, "grouped": divergence.Grouped, "percent": divergence.Percent, "printable": divergence.Printable, "visible": visible,
+	"optional": func(v *float64) string {
+		if v == nil {
+			return "–"
+		}
+		return divergence.Percent(*v)
+	},
+	"share":   func(n, of int64) string { return divergence.Percent(float64(n) / float64(max(of, 1))) },
+	"len64":   func(list []Instance) int64 { return int64(len(list)) },
+	"minus":   func(a, b int) int { return a - b },
+	"tenfold": func(v float64) float64 { return 10 * v },
+	"round":   func(v float64) string { return fmt.Sprintf("%.4g", v) },
+	"seconds": seconds,
+	"instant": instant,
+	"spaced":  spaced,
+	"note":    func(i Instance, p *Policy) string { return i.Note(p) },
+}
+
+// visible shows a sentence's controls; unlike a key, it may hold quotes.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+func instant(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 MST") }
+
+// age writes a time as people say it: 4 s, 12 min, 31 h, 6 days.
+func age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 72*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}

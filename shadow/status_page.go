@@ -1,0 +1,79 @@
+package shadow
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/status"
+)
+
+// StatusPage returns a page with the state of every policy, to be served beside
+// metrics; see status.Page. It shows what this instance judged last, at most some 20 s
+// ago, in the stage that it has applied since, and works without Redis.
+//
+// It names clients' keys, as HMACs where a secret is set, and the instances: mount it
+// where only operators come.
+func (e *engine) StatusPage() http.Handler {
+	return status.Page(func(ctx context.Context) (status.Report, error) {
+		list, err := e.fleet.judged(ctx)
+		if err != nil {
+			return status.Report{}, err
+		}
+		return status.Of(ctx, e.name, e.fleet.ledger, list)
+	})
+}
+
+// judged returns what the last round of judging came to, with the states and instances
+// of now. It does not judge anew: that would hold the controller's lock while it reads
+// a history, and a rollback that is due would wait for who looks at a page.
+func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := f.store.Instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []promotion.Assessment{}
+	for _, m := range f.migrations() {
+		a, err := m.judged(now)
+		if err != nil {
+			return nil, err
+		}
+		a.Live, a.Silent = promotion.LiveAt(now, m.spec.Policy, instances)
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// judged returns the last assessment, brought up to the applied state.
+func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
+	state := *m.state.Load()
+	last := m.assessment.Load()
+	if last == nil || !last.State.Since.Equal(state.Since) {
+		return m.unjudged(state, now), nil
+	}
+	if time.Since(last.at) > oldAfter {
+		return promotion.Assessment{}, status.ErrOld
+	}
+	a := *last.Assessment
+	a.Evidence.Now = now
+	if state.Over(a.State) {
+		a.State = state
+	}
+	if !a.State.Exposed() {
+		a.Alarm, a.Harm, a.Prediction = "", 0, nil
+	}
+	return a, nil
+}
+
+// unjudged is the assessment of a policy that has just begun.
+func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Assessment {
+	evidence := promotion.Evidence{Since: now, Now: now}
+	a := promotion.Assessment{Spec: m.spec, State: state, Evidence: evidence, Gate: promotion.Assess(m.spec.Config, evidence)}
+	a.Gate.Reason, a.Gate.WouldPassAt = "this instance has not judged yet what is compared now: it does so every "+assessEvery.String(), nil
+	return a
+}
