@@ -112,7 +112,7 @@ func screenOn(file *os.File) func(io.Writer, *status.Report) error {
 			r.Policies[i].WriteCharts(&b)
 		}
 		width, height, err := term.GetSize(int(file.Fd()))
-		if err != nil {
+		if err != nil || width == 0 || height == 0 { // some terminals do not know, as in containers
 			width, height = 80, 24
 		}
 		_, err = io.WriteString(out, screen(b.String(), width, height))
@@ -126,7 +126,7 @@ func screen(text string, width, height int) string {
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
 		all = append(all, wrapped([]rune(strings.TrimRight(line, " \n")), width)...)
 	}
-	if len(all) > height-1 {
+	if height = max(height, 2); len(all) > height-1 {
 		all = append(all[:height-2], fmt.Sprintf("... %d more lines", len(all)-height+2))
 	}
 	var b strings.Builder

@@ -67,6 +67,11 @@ func TestScreenFits(t *testing.T) {
 	if want := []string{"é23456789 one", "two three", "é23456789 one", "two three", "... 16 more lines", ""}; !slices.Equal(shown, want) {
 		t.Errorf("got %q, want %q", shown, want)
 	}
+	for height := range 3 {
+		if got := screen(text, 14, height); !strings.Contains(got, "... 20 more lines") {
+			t.Errorf("height %d: %q", height, got)
+		}
+	}
 	if got := wrapped([]rune("0123456789"), 4); !slices.Equal(got, []string{"0123", "4567", "89"}) {
 		t.Errorf("a word that is too long: %q", got)
 	}
