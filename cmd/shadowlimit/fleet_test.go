@@ -268,6 +268,14 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 	if status != 1 || !strings.Contains(talk, "connection refused") {
 		t.Errorf("nobody there: status %d: %s", status, talk)
 	}
+	if status, _, talk = shell(t, "", "nothing"); status != 2 || strings.Contains(talk, "__") || !strings.Contains(talk, "completion") {
+		t.Errorf("no such command: status %d: %s", status, talk)
+	}
+	server, _ := service(t)
+	server.RequireAuth("secret")
+	if status, _, talk = shell(t, "", "status"); status != 1 || !strings.Contains(talk, "redis://USER:PASSWORD@HOST:PORT") {
+		t.Errorf("no password: status %d: %s", status, talk)
+	}
 }
 
 func TestValidate(t *testing.T) {
