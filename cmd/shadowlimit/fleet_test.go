@@ -243,6 +243,15 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	}
 }
 
+func TestDryRunOfARollbackThatIsThere(t *testing.T) {
+	service(t)
+	shell(t, "", "rollback", "writes", "--reason", "x")
+	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "y", "--dry-run")
+	if status != 0 || out != "" || !strings.Contains(talk, "writes was rolled_back (hold) already") {
+		t.Errorf("status %d: %q, %s", status, out, talk)
+	}
+}
+
 func TestControllerPromotesAndSays(t *testing.T) {
 	service(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

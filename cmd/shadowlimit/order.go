@@ -93,6 +93,9 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 		}
 	}
 	if order.DryRun {
+		if tellOld(a.Spec.Policy, next, order, io) && !f.json {
+			return nil
+		}
 		return dryRun(a.Spec.Policy, next, f.json, io)
 	}
 	if (order.Force || m.dangerous) && !c.Bool("yes") {
@@ -105,10 +108,17 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 	if err != nil {
 		return statusOf(err)
 	}
-	if state.Actor != order.Actor || state.Reason != order.Reason {
-		fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", a.Spec.Policy, state.Describe(), state.Actor, state.Reason)
-	}
+	tellOld(a.Spec.Policy, state, order, io)
 	return f.settle(c, &moved{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
+}
+
+// tellOld says so if a state is not the order's: nothing had to be moved.
+func tellOld(policy string, s promotion.State, order promotion.Order, io streams) bool {
+	if s.Actor == order.Actor && s.Reason == order.Reason {
+		return false
+	}
+	fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", policy, s.Describe(), s.Actor, s.Reason)
+	return true
 }
 
 // dryRun says what would be done.
