@@ -199,15 +199,22 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 
 // reassert tells the store what it has forgotten.
 func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) error {
+	var forgotten []*migration
 	for i, m := range migrations {
 		applied := *m.state.Load()
 		if applied.Epoch == "" || !applied.Over(states[i]) {
 			continue
 		}
+		if states[i].Stage == "" { // with the policy itself
+			forgotten = append(forgotten, m)
+		}
 		f.log.Warn("shadowlimit: the store had an older state and was told the newer one", "policy", m.spec.Policy, "stored", states[i].Version.String(), "applied", applied.Version.String())
 		if err := f.store.Put(ctx, m.spec.Policy, applied, nil); err != nil && !errors.Is(err, promotion.ErrConflict) {
 			return err
 		}
+	}
+	if len(forgotten) > 0 {
+		return f.announce(ctx, forgotten)
 	}
 	return nil
 }
@@ -350,7 +357,7 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 		if !s.Exposed() || s.Hold || store == nil || store != m.stores[algorithms.Authoritative] || !store.remote() || !store.lonely() {
 			continue
 		}
-		order := promotion.Order{Actor: "instance " + f.id, Expect: &s.Version, Reason: "judging both sides may be too much for the store: enforced sides were judged alone"}
+		order := promotion.Order{Actor: "instance " + f.id, Expect: &s.Version, Reason: "a script timed out, or the store was busy or out of memory: judging both sides may be too much for it"}
 		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
 			f.log.Warn("shadowlimit: on hold", "policy", m.spec.Policy, "stage", held.Describe(), "reason", held.Reason)
 		}

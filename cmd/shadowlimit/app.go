@@ -118,9 +118,11 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 }
 
 func commandNames(commands []*cli.Command) string {
-	names := make([]string, len(commands))
-	for i, c := range commands {
-		names[i] = c.Name
+	var names []string
+	for _, c := range commands {
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
 	}
 	return strings.Join(names, ", ")
 }

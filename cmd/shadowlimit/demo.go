@@ -106,7 +106,7 @@ func demoOn(ctx context.Context, out io.Writer, url, listen string) (err error) 
 		return errors.Join(err, client.Close())
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	fmt.Fprintf(out, "Serving on %s/ (and /metrics, /status), with traffic, until interrupted.\n", s.url)
+	fmt.Fprintf(out, "Serving on %s/ (and /metrics, /status), with traffic, until interrupted. For the commands: --name demo, and the same --redis.\n", s.url)
 	return s.serve(ctx, events)
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -122,19 +121,11 @@ func (d *doctor) reach(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*commandBudget)
 	defer cancel()
 	err := d.client.Ping(ctx).Err()
-	f := finding{Check: "connection", Level: problem}
-	var answer redis.Error
-	switch {
-	case err == nil, redis.IsPermissionError(err):
-		f.Level, f.Message = fine, "Redis answers"
-	case redis.IsAuthError(err):
-		f.Message, f.Fix = fmt.Sprintf("Redis does not let this user in: %v", err), "put user and password into the URL: redis://USER:PASSWORD@HOST:PORT"
-	case errors.As(err, &answer):
-		f.Message, f.Fix = fmt.Sprintf("Redis answers, but only: %v", err), "wait until it has started, or see to its replication and cluster"
-	default:
-		f.Message, f.Fix = fmt.Sprintf("no answer from Redis: %v", err), "see that --redis, or SHADOWLIMIT_REDIS, is its address, and rediss only where it speaks TLS"
+	what, fix := reached(err)
+	if what == "" {
+		return finding{Check: "connection", Level: fine, Message: "Redis answers"}
 	}
-	return f
+	return finding{Check: "connection", Level: problem, Message: fmt.Sprintf("%s: %v", what, err), Fix: fix}
 }
 
 // instances reports what the service's instances say of their clients.

@@ -59,8 +59,9 @@ func (f *fleet) close() { f.client.Close() }
 func (f *fleet) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*commandBudget)
 	defer cancel()
-	if err := f.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("no answer from Redis: %w: is --redis, or SHADOWLIMIT_REDIS, its address, and rediss only where it speaks TLS?", err)
+	err := f.client.Ping(ctx).Err()
+	if problem, fix := reached(err); problem != "" {
+		return fmt.Errorf("%s: %w: %s", problem, err, fix)
 	}
 	return nil
 }

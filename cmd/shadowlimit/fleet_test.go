@@ -252,6 +252,15 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	}
 }
 
+func TestDryRunOfARollbackThatIsThere(t *testing.T) {
+	service(t)
+	shell(t, "", "rollback", "writes", "--reason", "x")
+	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "y", "--dry-run")
+	if status != 0 || out != "" || !strings.Contains(talk, "writes was rolled_back (hold) already") {
+		t.Errorf("status %d: %q, %s", status, out, talk)
+	}
+}
+
 func TestControllerPromotesAndSays(t *testing.T) {
 	service(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -276,6 +285,14 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 	status, _, talk := shell(t, "", "status", "--name", "a", "--redis", "redis://127.0.0.1:1")
 	if status != 1 || !strings.Contains(talk, "connection refused") {
 		t.Errorf("nobody there: status %d: %s", status, talk)
+	}
+	if status, _, talk = shell(t, "", "nothing"); status != 2 || strings.Contains(talk, "__") || !strings.Contains(talk, "completion") {
+		t.Errorf("no such command: status %d: %s", status, talk)
+	}
+	server, _ := service(t)
+	server.RequireAuth("secret")
+	if status, _, talk = shell(t, "", "status"); status != 1 || !strings.Contains(talk, "redis://USER:PASSWORD@HOST:PORT") {
+		t.Errorf("no password: status %d: %s", status, talk)
 	}
 }
 

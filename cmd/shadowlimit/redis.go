@@ -72,6 +72,21 @@ func parseRedis(url string) (*redis.UniversalOptions, error) {
 	return nil, fmt.Errorf("unknown scheme %q", scheme)
 }
 
+// reached says what the error of a PING means, and what to do about it; "" is
+// nothing. Who may not PING has reached Redis.
+func reached(err error) (problem, fix string) {
+	var answer redis.Error
+	switch {
+	case err == nil, redis.IsPermissionError(err):
+		return "", ""
+	case redis.IsAuthError(err):
+		return "Redis does not let this user in", "put user and password into the URL: redis://USER:PASSWORD@HOST:PORT"
+	case errors.As(err, &answer):
+		return "Redis answers, but only", "wait until it has started, or see to its replication and cluster"
+	}
+	return "no answer from Redis", "see that --redis, or SHADOWLIMIT_REDIS, is its address, and rediss only where it speaks TLS"
+}
+
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}

@@ -2,7 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -19,12 +25,41 @@ Example, with the variables that "shadowlimit demo --serve" prints:
 func rollbackCommand(io streams) *cli.Command {
 	m := move{
 		needsReason: true, blind: true,
-		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			return promotion.Rollback(ctx, f.store, a.Spec.Policy, o)
+		do: func(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
+			ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
+			defer cancel()
+			return tryOn(ctx, func() (promotion.State, error) { return promotion.Rollback(ctx, f.store, a.Spec.Policy, o) })
 		},
 	}
 	return &cli.Command{
 		Name: "rollback", Usage: "return a policy to its authoritative side at once", ArgsUsage: "POLICY", Description: rollbackDescription,
 		Flags: orderFlags(), Action: m.action(io),
 	}
+}
+
+// tryOn gives an order again that has got no answer: a Redis that fails over may answer
+// soon, and a rollback that was stored all the same is no other one the second time.
+func tryOn(ctx context.Context, do func() (promotion.State, error)) (promotion.State, error) {
+	for {
+		s, err := do()
+		if err == nil || !unanswered(err) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return s, fmt.Errorf("%w; it may have been stored all the same: see history", err)
+		case <-time.After(settleEvery):
+		}
+	}
+}
+
+// unanswered reports whether an error is that of a connection, or of a server that is
+// not ready, and not a refusal.
+func unanswered(err error) bool {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		kind, _, _ := strings.Cut(reply.Error(), " ")
+		return slices.Contains([]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}, kind)
+	}
+	return !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
 }

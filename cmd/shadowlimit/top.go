@@ -43,7 +43,7 @@ func topCommand(io streams) *cli.Command {
 type topReport struct {
 	Policy   string                `json:"policy"`
 	Keys     []divergence.KeyCount `json:"keys"`
-	Distinct int64                 `json:"distinct"` // since the evidence began
+	Distinct int64                 `json:"distinct"` // since the evidence began, whatever --since says
 	// Share is that of the first key, of all that was counted; nil without any.
 	Share *float64 `json:"share"`
 }

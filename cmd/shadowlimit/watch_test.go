@@ -67,6 +67,9 @@ func TestScreenFits(t *testing.T) {
 	if want := []string{"é23456789 one", "two three", "é23456789 one", "two three", "... 16 more lines", ""}; !slices.Equal(shown, want) {
 		t.Errorf("got %q, want %q", shown, want)
 	}
+	if got := screen(text, 14, 2); !strings.Contains(got, "... 20 more lines") {
+		t.Errorf("height 2: %q", got)
+	}
 	if got := wrapped([]rune("0123456789"), 4); !slices.Equal(got, []string{"0123", "4567", "89"}) {
 		t.Errorf("a word that is too long: %q", got)
 	}

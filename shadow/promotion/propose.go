@@ -71,7 +71,7 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 	if ratio == nil {
 		return nil, "nothing to measure it against"
 	}
-	why := fmt.Sprintf("%s %s is another limit than today's", divergence.Percent(*ratio), of[r])
+	why := fmt.Sprintf("%s %s: a threshold of twice that would be over %s, and let another limit than today's pass", divergence.Percent(*ratio), of[r], divergence.Percent(mostProposed[r]))
 	for _, p0 := range roundThresholds {
 		if p0 > mostProposed[r] || 2**ratio > p0 {
 			continue

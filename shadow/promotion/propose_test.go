@@ -21,9 +21,9 @@ func TestPropose(t *testing.T) {
 		why  string // in the text
 	}{
 		{"equivalent", over(72 * h), "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
-		{"always allow", each(over(72*h), alwaysAllow), "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies is another limit"},
+		{"always allow", each(over(72*h), alwaysAllow), "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies: a threshold"},
 		{"always deny", each(over(72*h), alwaysDeny), "- - 0.005", "newly_denied: none, 100 %"},
-		{"a fifth denied", each(over(72*h), aFifthDenied), "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows is another limit"},
+		{"a fifth denied", each(over(72*h), aFifthDenied), "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows: a threshold of twice"},
 		{"never denied", each(over(72*h), neverDenied), "0.001 0.001 -", "newly_allowed: none, nothing to measure it against"},
 		{"2 in 100", each(over(72*h), twoInAHundred), "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
 		{"an hour in which half is denied", harmIn(over(72*h), 9, 10), "0.1 0.1 0.005", "newly_denied: 10%"},

@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -55,25 +54,20 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 	for i, policy := range policies {
 		cmds[i] = pipe.HMGet(ctx, s.policyKey(policy, "state"), "state", "term", "seq")
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !answered(err) {
-		return nil, fmt.Errorf("promotion: read states: %w", err)
-	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	states := make([]State, len(policies))
 	for i, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil, fmt.Errorf("promotion: read states: %w", err)
+		}
 		states[i] = stateOf(cmd)
 	}
 	return states, nil
 }
 
-// answered reports whether an error is Redis's own answer to one command, such as
-// that a key has another type, and not that of a connection.
-func answered(err error) bool {
-	var e redis.Error
-	return errors.As(err, &e)
-}
-
-// stateOf reads a stored state. One that cannot be read is as good as rolled back:
-// nobody knows whether the candidate may be enforced.
+// stateOf reads a stored state. One that makes no sense is as good as rolled back:
+// nobody knows whether the candidate may be enforced. A server that refuses to show
+// it is another matter: then a rollback would seem to be there already.
 func stateOf(cmd *redis.SliceCmd) (s State) {
 	values, err := cmd.Result()
 	if err == nil && values[0] == nil && values[1] == nil {

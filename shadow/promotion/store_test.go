@@ -21,3 +21,20 @@ func TestRedisStoreOnMiniredis(t *testing.T) {
 		return promotion.NewRedisStore(client, "test")
 	})
 }
+
+// A server that refuses to show a state has not said that it is rolled back.
+func TestRefusedReadIsNoRollback(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	for _, refusal := range []string{
+		"NOPERM this user has no permissions to run the 'hmget' command", "CLUSTERDOWN Hash slot not served",
+		"MASTERDOWN Link with MASTER is down", "LOADING Redis is loading the dataset in memory",
+	} {
+		server.SetError(refusal)
+		s, err := promotion.Rollback(t.Context(), promotion.NewRedisStore(client, "test"), "writes", promotion.Order{})
+		if err == nil || s.Stage != "" {
+			t.Errorf("%s: %+v, %v", refusal, s, err)
+		}
+	}
+}

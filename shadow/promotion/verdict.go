@@ -115,7 +115,7 @@ func (j *judgement) pending() string {
 	}
 	for _, s := range j.streams {
 		if s.score < enough {
-			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s of %s clean%s", s.ratio, s.score, enough, divergence.Counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
+			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s clean, %s are needed%s", s.ratio, s.score, enough, divergence.Counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
 		}
 	}
 	if j.clean < j.needed {

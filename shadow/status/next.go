@@ -28,6 +28,10 @@ func nextStep(a *promotion.Assessment) string {
 		return "nothing before " + a.State.StageAt.Add(promotion.RollbackWindow).UTC().Format("Mon 2006-01-02 15:04 MST") + ", then: shadowlimit complete " + policy + "; the way back is: shadowlimit rollback " + policy + " --reason WHY"
 	case notYet != "" && a.Gate.Verdict == promotion.Pass:
 		return "wait: " + notYet
+	case a.Gate.Verdict == promotion.Fail && a.State.Stage == promotion.Canary:
+		return "shadowlimit rollback " + policy + " --reason WHY, or look at: shadowlimit top " + policy
+	case a.Gate.Verdict == promotion.Fail:
+		return "change the candidate, or look at: shadowlimit top " + policy
 	case notYet != "":
 		return "wait, or look at: shadowlimit top " + policy
 	case a.Spec.Config.Automatic:

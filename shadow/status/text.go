@@ -82,6 +82,10 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 			fine++
 		}
 	}
+	if len(p.Instances) == 0 {
+		b.WriteString("\ninstances: none, neither live nor silent of late\n")
+		return
+	}
 	fmt.Fprintf(b, "\ninstances: %d of %d live and at %s\n", fine, len(p.Instances), p.Version())
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range p.Instances {

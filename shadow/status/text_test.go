@@ -50,6 +50,8 @@ func TestNextStep(t *testing.T) {
 		{"passed", promotion.Shadow, nil, "shadowlimit promote writes --reason WHY"},
 		{"passed, automatic", promotion.Shadow, func(a *promotion.Assessment) { a.Spec.Config.Automatic = true }, "a controller moves it on"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = promotion.Wait }, "wait, or look at: shadowlimit top writes"},
+		{"failed", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = promotion.Fail }, "change the candidate, or look at: shadowlimit top writes"},
+		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) { a.Gate.Verdict = promotion.Fail }, "shadowlimit rollback writes --reason WHY, or look at"},
 		{"dwelling", promotion.Canary, func(a *promotion.Assessment) { a.State.StageAt = now }, "wait: the canary at 0 % has to dwell for another 1h"},
 		{"otherwise than predicted", promotion.Canary, func(a *promotion.Assessment) {
 			a.Prediction = &promotion.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
