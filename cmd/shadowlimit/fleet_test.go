@@ -135,6 +135,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --force --reason x", 0, "2/2 applied"},
 		{"promote --reason x writes --force --to 50%", 0, "canary 1 % -> canary 50 %"},
 		{"promote writes --reason x --force --to 10%", 3, "no way back but a rollback"},
+		{"promote writes --reason x --force --to 50%", 4, "is at canary 50 % already"},
 		{"promote writes --reason x --force --to 10% --dry-run", 3, "no way back but a rollback"},
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
 		{"pause writes", 3, "on hold"},

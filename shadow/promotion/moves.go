@@ -115,6 +115,8 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 		switch {
 		case to.Stage != Promoted && !(to.Stage == Canary && to.Percent > 0 && to.Percent <= 100):
 			return fmt.Errorf("promotion: step to %s at %g %%: %w", to.Stage, to.Percent, ErrNowhere)
+		case to.Stage == s.Stage && (to.Stage == Promoted || to.Percent == s.Percent): // somebody else was faster
+			return fmt.Errorf("promotion: %s is at %s already: %w", policy, s.Describe(), ErrConflict)
 		case s.Hold:
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
 		case s.Stage == RolledBack:

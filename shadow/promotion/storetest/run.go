@@ -251,7 +251,10 @@ func hold(t *testing.T, s promotion.Store) {
 	}
 	must[promotion.State](t)(promotion.Resume(ctx(t), s, policy, order("go on")))
 	must[promotion.State](t)(promotion.Advance(ctx(t), s, policy, canary, order("go")))
-	for _, step := range []promotion.Step{canary, {}, {Stage: "x"}, {Stage: promotion.RolledBack}, {Stage: promotion.Shadow}, {Stage: promotion.Canary, Percent: 101}, {Stage: promotion.Canary, Percent: -5}} {
+	if _, err := promotion.Advance(ctx(t), s, policy, canary, order("go")); !errors.Is(err, promotion.ErrConflict) {
+		t.Errorf("advance to where it is already: %v, want ErrConflict", err)
+	}
+	for _, step := range []promotion.Step{{Stage: promotion.Canary, Percent: 9}, {}, {Stage: "x"}, {Stage: promotion.RolledBack}, {Stage: promotion.Shadow}, {Stage: promotion.Canary, Percent: 101}, {Stage: promotion.Canary, Percent: -5}} {
 		if _, err := promotion.Advance(ctx(t), s, policy, step, order("go")); !errors.Is(err, promotion.ErrNowhere) {
 			t.Errorf("advance to %v: %v, want ErrNowhere", step, err)
 		}
