@@ -112,6 +112,7 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 		return statusOf(err)
 	}
 	tellOld(a.Spec.Policy, state, order, io)
+	order.Expect = nil // it was that state; what is insisted on now is the rollback
 	return f.settle(c, &moved{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
 }
 
