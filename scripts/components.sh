@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes a real Redis available to the integration tests and says how: Docker if it
 # answers, else a redis-server on PATH, else Debian's package where it may. The tests
-# of alerts want promtool, of Debian's package prometheus, and those of the status page
-# chromium; without them they are skipped.
+# of alerts want promtool, of Debian's package prometheus, those of the status page
+# chromium, and those of completion zsh and fish; without them they are skipped.
 # With CI=true all of them must be there, and a Docker daemon is started if none
 # answers; its process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
 #
@@ -80,6 +80,8 @@ if [ "${CI:-}" = true ]; then
   have dockerd || docker_answers || missing+=(docker.io)
   have promtool || missing+=(prometheus)
   have chromium || missing+=(chromium)
+  have zsh || missing+=(zsh)
+  have fish || missing+=(fish)
   if [ ${#missing[@]} -gt 0 ]; then
     may_install || { say "CI needs ${missing[*]}, and this user may not install them"; exit 1; }
     install_packages "${missing[@]}"

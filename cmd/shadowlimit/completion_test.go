@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,12 +19,36 @@ func script(t *testing.T, shellName string) string {
 	return out
 }
 
+// lookUp finds a shell, which CI must have.
+func lookUp(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err != nil && os.Getenv("CI") == "true":
+		t.Fatalf("CI needs %s: scripts/components.sh installs it", name)
+	case err != nil:
+		t.Skip(err)
+	}
+	return path
+}
+
+func TestCompletionInFish(t *testing.T) {
+	fish := lookUp(t, "fish")
+	file := write(t, "completion", []byte(script(t, "fish")))
+	for line, want := range map[string]string{
+		"shadowlimit pro": "promote", "shadowlimit promote --fo": "--force", "shadowlimit alerts e": "export", "shadowlimit status -o json --na": "--name",
+	} {
+		out, err := exec.Command(fish, "--no-config", "-c", "function shadowlimit; end; source $argv[1]; complete -C $argv[2]", file, line).CombinedOutput()
+		if fields := strings.Fields(string(out)); err != nil || len(fields) == 0 || fields[0] != want || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%s: %v, %q, want %s alone", line, err, out, want)
+		}
+	}
+}
+
 func TestCompletionParses(t *testing.T) {
 	for _, name := range []string{"bash", "zsh", "fish"} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(name); err != nil {
-				t.Skip(err)
-			}
+			lookUp(t, name)
 			file := write(t, "completion", []byte(script(t, name)))
 			if out, err := exec.Command(name, "-n", file).CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%v: %s", err, out)
@@ -68,10 +93,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 `
 
 func TestCompletionInBash(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
+	bash := lookUp(t, "bash")
 	server, h := service(t)
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)

@@ -131,7 +131,8 @@ function __shadowlimit_path
   string join ' ' $path
 end
 function __shadowlimit_at
-  test (string join ' ' (__shadowlimit_path)) = "$argv[1]"
+  set -l path (__shadowlimit_path)
+  test "$path" = "$argv[1]"
 end
 function __shadowlimit_policies
   shadowlimit __policies -- (commandline -p) 2>/dev/null
