@@ -40,4 +40,4 @@ bench: components ## run the benchmarks
 
 .PHONY: components
 components:
-	@scripts/components.sh $(COMPONENTS)
+	@integration/components.sh $(COMPONENTS)

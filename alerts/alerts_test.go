@@ -54,7 +54,7 @@ func promtool(t *testing.T, args ...string) {
 	path, err := exec.LookPath("promtool")
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
-		t.Fatal("CI needs promtool: scripts/components.sh installs it")
+		t.Fatal("CI needs promtool: integration/components.sh installs it")
 	case err != nil:
 		t.Skip("promtool is not on PATH, so nobody has checked the rules; it is in Debian's package prometheus")
 	}

@@ -42,7 +42,7 @@ func openBrowser(t *testing.T) *browser {
 	path, err := exec.LookPath("chromium")
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
-		t.Fatal("CI needs chromium: scripts/components.sh installs it")
+		t.Fatal("CI needs chromium: integration/components.sh installs it")
 	case err != nil:
 		t.Skip("chromium is not on PATH, so nobody has looked at the status page; it is in Debian's package chromium")
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // reloadEvery is how often a policy file is read again. What has changed is used when
@@ -110,7 +110,7 @@ func changesToLog(changes []policies.Change) (lines []string) {
 		if i == changesLogged {
 			return append(lines, fmt.Sprintf("and %d more", len(changes)-i))
 		}
-		lines = append(lines, divergence.Printable(c.String()))
+		lines = append(lines, humanize.Printable(c.String()))
 	}
 	return lines
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/status"
 )
 
 // StatusPage returns a page with the state of every policy, to be served beside

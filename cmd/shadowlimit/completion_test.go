@@ -25,7 +25,7 @@ func lookUp(t *testing.T, name string) string {
 	path, err := exec.LookPath(name)
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
-		t.Fatalf("CI needs %s: scripts/components.sh installs it", name)
+		t.Fatalf("CI needs %s: integration/components.sh installs it", name)
 	case err != nil:
 		t.Skip(err)
 	}

@@ -21,9 +21,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/sample"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/sample"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -79,7 +80,7 @@ func demo(ctx context.Context, out io.Writer, listen string, serve bool) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	fmt.Fprintf(out, demoOpening, divergence.Counted(int64(len(events)), "request"), s.url, s.redisURL)
+	fmt.Fprintf(out, demoOpening, humanize.Counted(int64(len(events)), "request"), s.url, s.redisURL)
 	if err := (&story{stage: s, out: out}).tell(ctx, events); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -141,12 +141,12 @@ func (d *doctor) instances(ctx context.Context) []finding {
 	var list []finding
 	for _, i := range all {
 		for _, w := range i.Client {
-			what, fix, _ := cutLast(divergence.Printable(w), "; ")
-			list = append(list, finding{Check: check, Level: warning, Message: divergence.Printable(i.ID) + ": " + what, Fix: fix})
+			what, fix, _ := cutLast(humanize.Printable(w), "; ")
+			list = append(list, finding{Check: check, Level: warning, Message: humanize.Printable(i.ID) + ": " + what, Fix: fix})
 		}
 	}
 	if len(list) == 0 {
-		list = append(list, finding{Check: check, Level: fine, Message: divergence.Counted(int64(len(all)), "instance") + " told of nothing that does not suit a limiter"})
+		list = append(list, finding{Check: check, Level: fine, Message: humanize.Counted(int64(len(all)), "instance") + " told of nothing that does not suit a limiter"})
 	}
 	return list
 }
@@ -181,7 +181,7 @@ func (r *doctorReport) write(out io.Writer, asJSON bool) error {
 		_, err = io.WriteString(out, r.text())
 	}
 	if err == nil && r.Problems > 0 {
-		err = fmt.Errorf("%s with this Redis", divergence.Counted(int64(r.Problems), "problem"))
+		err = fmt.Errorf("%s with this Redis", humanize.Counted(int64(r.Problems), "problem"))
 	}
 	return err
 }
@@ -198,6 +198,6 @@ func (r *doctorReport) text() string {
 			fmt.Fprintf(&b, "%-8s to do: %s\n", "", f.Fix)
 		}
 	}
-	fmt.Fprintf(&b, "\n%s, %s\n", divergence.Counted(int64(r.Problems), "problem"), divergence.Counted(int64(r.Warnings), "warning"))
+	fmt.Fprintf(&b, "\n%s, %s\n", humanize.Counted(int64(r.Problems), "problem"), humanize.Counted(int64(r.Warnings), "warning"))
 	return b.String()
 }

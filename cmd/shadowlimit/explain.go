@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 const explainDescription = `Shows what one request would be charged by a policy file: which policies match, by
@@ -55,7 +55,7 @@ func explainAction(c *cli.Context, io streams) error {
 		return writeJSON(io.out, explanation)
 	}
 	for _, charge := range explanation.Charges {
-		fmt.Fprintf(io.out, "%s charges %s of key %s\n", charge.Policy, divergence.Counted(charge.Cost, "unit"), divergence.Printable(charge.Key))
+		fmt.Fprintf(io.out, "%s charges %s of key %s\n", charge.Policy, humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key))
 		table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &charge.Authoritative)
 		if charge.Candidate != nil {

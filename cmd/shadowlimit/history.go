@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -80,7 +80,7 @@ func writeTransitions(out io.Writer, list []transition) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "time (UTC)\tversion\tstage\tby\treason")
 	for _, t := range list {
-		fmt.Fprintf(table, "%s\t%d.%d\t%s -> %s\t%s\t%s\n", t.At.UTC().Format("2006-01-02 15:04:05"), t.Term, t.Seq, t.From, t.To, divergence.Printable(t.Actor), divergence.Printable(t.Reason))
+		fmt.Fprintf(table, "%s\t%d.%d\t%s -> %s\t%s\t%s\n", t.At.UTC().Format("2006-01-02 15:04:05"), t.Term, t.Seq, t.From, t.To, humanize.Printable(t.Actor), humanize.Printable(t.Reason))
 	}
 	return table.Flush()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -121,7 +121,7 @@ func tellOld(policy string, s promotion.State, order promotion.Order, io streams
 	if s.Actor == order.Actor && s.Reason == order.Reason {
 		return false
 	}
-	fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", policy, s.Describe(), divergence.Printable(s.Actor), divergence.Printable(s.Reason))
+	fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", policy, s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
 	return true
 }
 

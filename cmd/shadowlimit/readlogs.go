@@ -8,8 +8,8 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
-	"github.com/shadowlimit/shadowlimit/replay"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/replay"
 )
 
 // shownBadLines is how many skipped lines of all logs are shown.

@@ -15,12 +15,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/replay"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -249,7 +249,7 @@ func (o replayOptions) replayPolicies(ctx context.Context, io streams, bar *prog
 	}
 	if r.failed > 0 {
 		bar.clear()
-		fmt.Fprintf(io.err, "%s not charged by every policy, for an expression failed; the first: %v\n", divergence.Counted(r.failed, "request"), r.firstErr)
+		fmt.Fprintf(io.err, "%s not charged by every policy, for an expression failed; the first: %v\n", humanize.Counted(r.failed, "request"), r.firstErr)
 	}
 	report.Requests, report.SkippedLines = requests, skipped
 	return report, nil
@@ -302,7 +302,7 @@ func (o replayOptions) readKeys(ctx context.Context, logs []string, reader acces
 	})
 	if failed > 0 {
 		bar.clear()
-		fmt.Fprintf(io.err, "%s without a key, left out; the first: %v\n", divergence.Counted(failed, "request"), first)
+		fmt.Fprintf(io.err, "%s without a key, left out; the first: %v\n", humanize.Counted(failed, "request"), first)
 	}
 	return events, skipped, err
 }

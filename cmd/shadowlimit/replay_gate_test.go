@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/sample"
+	"github.com/shadowlimit/shadowlimit/internal/sample"
 )
 
 // gateJSON is what a replay reports of the gate.

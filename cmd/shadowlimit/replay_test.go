@@ -15,7 +15,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/shadowlimit/shadowlimit/sample"
+	"github.com/shadowlimit/shadowlimit/internal/sample"
 )
 
 // shell runs the program as a user does.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -63,7 +63,7 @@ func (f *fleet) settle(c *cli.Context, m *moved, io streams) error {
 // warn tells of instances that may not have heard of a rollback.
 func (m *moved) warn(io streams) {
 	if len(m.Silent) > 0 && m.state.Stage == promotion.RolledBack {
-		fmt.Fprintf(io.err, "not heard of for over %s: %s; if they still run, cut off from Redis, they may enforce the candidate: press their red button\n", promotion.LiveFor, divergence.Printable(strings.Join(m.Silent, ", ")))
+		fmt.Fprintf(io.err, "not heard of for over %s: %s; if they still run, cut off from Redis, they may enforce the candidate: press their red button\n", promotion.LiveFor, humanize.Printable(strings.Join(m.Silent, ", ")))
 	}
 }
 
@@ -156,7 +156,7 @@ func (m *moved) write(out io.Writer, asJSON bool) error {
 		ids  []string
 	}{{"not applied", m.Missing}, {"silent, presumed gone", m.Silent}, {"of another configuration, enforces the authoritative", m.Other}} {
 		for _, id := range list.ids {
-			fmt.Fprintf(out, "  %s: %s\n", list.what, divergence.Printable(id))
+			fmt.Fprintf(out, "  %s: %s\n", list.what, humanize.Printable(id))
 		}
 	}
 	return nil

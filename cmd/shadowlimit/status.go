@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/shadow/status"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
 const statusDescription = `Shows for each policy, or one, its stage, how the candidate differs, the gate's

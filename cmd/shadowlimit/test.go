@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 const testDescription = `Runs the tests of a policy file: what requests are charged, and what both limiters
@@ -66,7 +66,7 @@ func testAction(c *cli.Context, io streams) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%s failed", divergence.Counted(int64(failed), "test"))
+		return fmt.Errorf("%s failed", humanize.Counted(int64(failed), "test"))
 	}
 	return nil
 }

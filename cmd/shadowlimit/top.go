@@ -11,9 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/status"
 )
 
 const topDescription = `Shows which keys the candidate would newly deny most since its evidence began,
@@ -125,14 +126,14 @@ func writeTopCSV(out io.Writer, r *topReport, _ string) error {
 }
 
 func writeTopText(out io.Writer, r *topReport, what string) error {
-	fmt.Fprintf(out, "%s %s since the evidence began\n", divergence.Counted(r.Distinct, "key"), what)
+	fmt.Fprintf(out, "%s %s since the evidence began\n", humanize.Counted(r.Distinct, "key"), what)
 	if r.Share != nil {
-		fmt.Fprintf(out, "the first has %s of it\n", divergence.Percent(*r.Share))
+		fmt.Fprintf(out, "the first has %s of it\n", humanize.Percent(*r.Share))
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "count\terror\t  key")
 	for _, k := range r.Keys {
-		fmt.Fprintf(table, "%s\t%s\t  %s\n", divergence.Grouped(k.Count), divergence.Grouped(k.Error), divergence.Printable(k.Key))
+		fmt.Fprintf(table, "%s\t%s\t  %s\n", humanize.Grouped(k.Count), humanize.Grouped(k.Error), humanize.Printable(k.Key))
 	}
 	return table.Flush()
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 const validateDescription = `Reads a policy file as a service would, and shows every problem with its place.
@@ -70,7 +70,7 @@ func validateAction(c *cli.Context, io streams) error {
 		describeChanges(io.out, c.String("against"), report.Changes)
 	}
 	if problems != nil {
-		err = fmt.Errorf("%s: %s", file, divergence.Counted(int64(len(problems.List)), "problem"))
+		err = fmt.Errorf("%s: %s", file, humanize.Counted(int64(len(problems.List)), "problem"))
 	}
 	return err
 }
@@ -91,7 +91,7 @@ func describeChanges(out io.Writer, deployed string, changes []policies.Change) 
 	if deployed == "" {
 		return
 	}
-	fmt.Fprintf(out, "%s against %s\n", divergence.Counted(int64(len(changes)), "change"), deployed)
+	fmt.Fprintf(out, "%s against %s\n", humanize.Counted(int64(len(changes)), "change"), deployed)
 	for _, c := range changes {
 		fmt.Fprintf(out, "  %s\n", c)
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/status"
 )
 
 const watchDescription = `Shows status again and again: on a terminal as a screen that is drawn over, elsewhere
@@ -79,10 +80,10 @@ func jsonLine(out io.Writer, r *status.Report) error { return json.NewEncoder(ou
 func lines(out io.Writer, r *status.Report) error {
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		text := fmt.Sprintf("%s  %s: %s, %s, %.4g h clean, %s", time.Now().UTC().Format(time.TimeOnly), p.Name, p.Describe(), p.Gate.Verdict, p.Gate.CleanHours, divergence.Counted(int64(p.Gate.Strikes), "strike"))
+		text := fmt.Sprintf("%s  %s: %s, %s, %.4g h clean, %s", time.Now().UTC().Format(time.TimeOnly), p.Name, p.Describe(), p.Gate.Verdict, p.Gate.CleanHours, humanize.Counted(int64(p.Gate.Strikes), "strike"))
 		for _, ratio := range divergence.AllRatios {
 			if v := p.Gate.Ratio(ratio); v.Ratio != nil {
-				text += fmt.Sprintf(", %s %s of %s", ratio, divergence.Percent(*v.Ratio), divergence.Percent(v.Threshold))
+				text += fmt.Sprintf(", %s %s of %s", ratio, humanize.Percent(*v.Ratio), humanize.Percent(v.Threshold))
 			}
 		}
 		if p.Alarm != "" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/status"
 )
 
 // enough ends a command once it has written so often.

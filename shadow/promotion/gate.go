@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -81,10 +82,10 @@ func (g *Gate) Ratio(r divergence.Ratio) *RatioGate {
 
 // Brief is what the verdict rests on, in short, as the audit trail keeps it.
 func (g *Gate) Brief() string {
-	text := fmt.Sprintf("%s, %.4g h clean, %s", g.Verdict, g.CleanHours, divergence.Counted(int64(g.Strikes), "strike"))
+	text := fmt.Sprintf("%s, %.4g h clean, %s", g.Verdict, g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
-		text += fmt.Sprintf("; %s %s of %s, score %s", r, optional(part.Ratio), divergence.Percent(part.Threshold), scoreText(part.Score))
+		text += fmt.Sprintf("; %s %s of %s, score %s", r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score))
 	}
 	return text
 }

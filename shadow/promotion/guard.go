@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -43,7 +44,7 @@ func guard(cfg Config, minutes []divergence.Minute, now int64) (alarm, string) {
 		}
 		if a > worst {
 			worst = a
-			reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s", r, divergence.Percent(ratio), of[r], guardMinutes, divergence.Percent(p0))
+			reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s", r, humanize.Percent(ratio), of[r], guardMinutes, humanize.Percent(p0))
 		}
 	}
 	return worst, reason

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -36,7 +37,7 @@ func (p *Prediction) Off() bool { return p != nil && math.Abs(p.Seen-p.Predicted
 
 // String says what was seen and predicted.
 func (p *Prediction) String() string {
-	return fmt.Sprintf("the candidate denies %s of the canary's requests, where shadow predicted %s, give or take %s", divergence.Percent(p.Seen), divergence.Percent(p.Predicted), divergence.Percent(p.Margin))
+	return fmt.Sprintf("the candidate denies %s of the canary's requests, where shadow predicted %s, give or take %s", humanize.Percent(p.Seen), humanize.Percent(p.Predicted), humanize.Percent(p.Margin))
 }
 
 const (

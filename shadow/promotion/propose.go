@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -71,7 +72,7 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 	if ratio == nil {
 		return nil, "nothing to measure it against"
 	}
-	why := fmt.Sprintf("%s %s: a threshold of twice that would be over %s, and let another limit than today's pass", divergence.Percent(*ratio), of[r], divergence.Percent(mostProposed[r]))
+	why := fmt.Sprintf("%s %s: a threshold of twice that would be over %s, and let another limit than today's pass", humanize.Percent(*ratio), of[r], humanize.Percent(mostProposed[r]))
 	for _, p0 := range roundThresholds {
 		if p0 > mostProposed[r] || 2**ratio > p0 {
 			continue
@@ -90,7 +91,7 @@ func (s *survey) lacks(r divergence.Ratio, p0 float64) string {
 	atSoak := score
 	for i, b := range blocks {
 		if b.strikes(p0) {
-			return fmt.Sprintf("bad hours, such as %s from %s", divergence.Percent(b.ratio), stamp(atMinute(b.From)))
+			return fmt.Sprintf("bad hours, such as %s from %s", humanize.Percent(b.ratio), stamp(atMinute(b.From)))
 		}
 		if score.add(b.ratio, p0); b.To <= soaked || i < fewBlocks {
 			atSoak = score
@@ -98,9 +99,9 @@ func (s *survey) lacks(r divergence.Ratio, p0 float64) string {
 	}
 	switch {
 	case len(blocks) < leastBlocks:
-		return fmt.Sprintf("the log is too short: %s by %s, %d are the least", divergence.Counted(int64(len(blocks)), "block"), divergence.Percent(p0), leastBlocks)
+		return fmt.Sprintf("the log is too short: %s by %s, %d are the least", humanize.Counted(int64(len(blocks)), "block"), humanize.Percent(p0), leastBlocks)
 	case min(score.score(), atSoak.score()) < enough:
-		return fmt.Sprintf("too uneven: a score of %s by %s", scoreText(min(score.score(), atSoak.score())), divergence.Percent(p0))
+		return fmt.Sprintf("too uneven: a score of %s by %s", scoreText(min(score.score(), atSoak.score())), humanize.Percent(p0))
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -26,7 +27,7 @@ func (j *judgement) simple() (string, string) {
 		case whole == 0:
 			return Insufficient, fmt.Sprintf("%s has nothing to be measured against in the last %s", r, hours(soak))
 		case float64(part) >= p0*float64(whole):
-			return Wait, fmt.Sprintf("%s is %s %s over the last %s: at or over its threshold of %s", r, divergence.Percent(float64(part)/float64(whole)), of[r], hours(soak), divergence.Percent(p0))
+			return Wait, fmt.Sprintf("%s is %s %s over the last %s: at or over its threshold of %s", r, humanize.Percent(float64(part)/float64(whole)), of[r], hours(soak), humanize.Percent(p0))
 		}
 	}
 	if j.covered < soak {

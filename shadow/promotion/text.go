@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -16,17 +17,17 @@ func (g *Gate) WriteText(w io.Writer) error {
 	if g.Warning != "" {
 		fmt.Fprintf(w, "  WARNING: %s\n", g.Warning)
 	}
-	fmt.Fprintf(w, "  %.4g h clean, %s within 7 days\n", g.CleanHours, divergence.Counted(int64(g.Strikes), "strike"))
+	fmt.Fprintf(w, "  %.4g h clean, %s within 7 days\n", g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "  \tratio\tthreshold\tscore (%d)\tsurely below\t\n", enough)
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), divergence.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
 	}
 	if err := table.Flush(); err != nil || g.Noise == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "  noise floor: the authoritative differs from a copy of itself in %s of comparisons\n", divergence.Percent(*g.Noise))
+	_, err := fmt.Fprintf(w, "  noise floor: the authoritative differs from a copy of itself in %s of comparisons\n", humanize.Percent(*g.Noise))
 	return err
 }
 
@@ -41,7 +42,7 @@ func optional(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return divergence.Percent(*v)
+	return humanize.Percent(*v)
 }
 
 // Bounds of a course as text: what does not fit is in its JSON form.
@@ -59,9 +60,9 @@ func (c *Course) WriteText(w io.Writer) {
 	}
 	fmt.Fprintf(w, "over the log, in UTC\n  %s\n", c.passedText())
 	if n := len(c.Strikes); n > 0 {
-		fmt.Fprintf(w, "  %s\n", divergence.Counted(int64(n), "strike"))
+		fmt.Fprintf(w, "  %s\n", humanize.Counted(int64(n), "strike"))
 		for _, s := range c.Strikes[:min(n, strikesShown)] {
-			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from at least 3 keys\n", stamp(s.From), stamp(s.To), s.Ratio, divergence.Percent(s.Value), divergence.Percent(s.Cap))
+			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from at least 3 keys\n", stamp(s.From), stamp(s.To), s.Ratio, humanize.Percent(s.Value), humanize.Percent(s.Cap))
 		}
 		moreText(w, n-strikesShown)
 	}
@@ -114,7 +115,7 @@ func (p *Proposal) WriteText(w io.Writer) {
 	fmt.Fprint(w, "proposed thresholds\n  promotion:\n")
 	for _, r := range divergence.AllRatios {
 		if v := *p.Threshold(r); v != nil {
-			fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, divergence.Percent(*r.Value(p.seen)))
+			fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, humanize.Percent(*r.Value(p.seen)))
 		} else {
 			fmt.Fprintf(w, "    # %s: none, %s\n", r, p.missing[r])
 		}

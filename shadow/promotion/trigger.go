@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -100,7 +101,7 @@ func (l *last) harmed() string {
 		return ""
 	}
 	return fmt.Sprintf("harmed clients: %s within ten minutes, while newly denied may be %s of what the authoritative allows",
-		divergence.Counted(int64(l.harmedKeys()), "newly denied key"), divergence.Percent(l.cfg.NewlyDenied))
+		humanize.Counted(int64(l.harmedKeys()), "newly denied key"), humanize.Percent(l.cfg.NewlyDenied))
 }
 
 // sudden sees what the score of harmed clients does not where few clients make many
@@ -119,7 +120,7 @@ func (l *last) sudden() string {
 		}
 		// A minute's burst may fall into a third of it.
 		if l.unusual(sum, newlyDenied, 0, usualMargin*float64(aMinute)/float64(ticks)) {
-			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s without the %d clients that it hits most, threshold %s", divergence.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, fewClients, divergence.Percent(p0))
+			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s without the %d clients that it hits most, threshold %s", humanize.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, fewClients, humanize.Percent(p0))
 		}
 	}
 	return ""
@@ -132,7 +133,7 @@ func (l *last) overload() string {
 	if excess < overloadFloor || !l.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !l.manyNewlyAllowed() {
 		return ""
 	}
-	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s, without the %d clients that gain most", divergence.Counted(allowed+excess, "request"), divergence.Grouped(allowed), fewClients)
+	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s, without the %d clients that gain most", humanize.Counted(allowed+excess, "request"), humanize.Grouped(allowed), fewClients)
 }
 
 // manyNewlyAllowed reports whether at least 3 keys were newly allowed of late.
@@ -150,7 +151,7 @@ func (l *last) failing() string {
 	if sum.Failed < leastFailed || float64(sum.Failed) <= failedShare*float64(n) {
 		return ""
 	}
-	return fmt.Sprintf("the candidate fails: over a minute it had no answer to %s of %s, and the authoritative stood in", divergence.Grouped(sum.Failed), divergence.Counted(n, "request"))
+	return fmt.Sprintf("the candidate fails: over a minute it had no answer to %s of %s, and the authoritative stood in", humanize.Grouped(sum.Failed), humanize.Counted(n, "request"))
 }
 
 func (l *last) slow() string {

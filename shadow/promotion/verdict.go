@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -29,7 +30,7 @@ func (j *judgement) verdict() (string, string) {
 	if reason := j.pending(); reason != "" {
 		return Wait, reason
 	}
-	return Pass, fmt.Sprintf("%s compared, all three ratios below their thresholds by a score of at least %d, %s clean", divergence.Counted(j.total.Comparisons(), "request"), enough, hours(j.clean))
+	return Pass, fmt.Sprintf("%s compared, all three ratios below their thresholds by a score of at least %d, %s clean", humanize.Counted(j.total.Comparisons(), "request"), enough, hours(j.clean))
 }
 
 func (j *judgement) failure() string {
@@ -38,7 +39,7 @@ func (j *judgement) failure() string {
 	}
 	for _, s := range j.streams {
 		if s.over() && s.whole >= 2*leastDenominator(s.threshold) {
-			return fmt.Sprintf("%s is %s %s: at or over its threshold of %s; change the candidate, or the threshold if the difference is wanted", s.ratio, divergence.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], divergence.Percent(s.threshold))
+			return fmt.Sprintf("%s is %s %s: at or over its threshold of %s; change the candidate, or the threshold if the difference is wanted", s.ratio, humanize.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], humanize.Percent(s.threshold))
 		}
 	}
 	return ""
@@ -51,7 +52,7 @@ func (j *judgement) missing() string {
 	last := j.lastDay()
 	switch {
 	case cfg.Sampled():
-		return fmt.Sprintf("the candidate is judged for %s of the keys only: leave out \"sample\" and let it see them all", divergence.Percent(cfg.Sample))
+		return fmt.Sprintf("the candidate is judged for %s of the keys only: leave out \"sample\" and let it see them all", humanize.Percent(cfg.Sample))
 	case j.total.Comparisons() == 0 && j.total.Uncompared() == 0:
 		return "nothing has been compared yet: send traffic that the policy matches; what instances see is written every 5 s"
 	case denials < cfg.MinDenials:
@@ -66,7 +67,7 @@ func (j *judgement) missing() string {
 		return fmt.Sprintf("only %.2f %% of the last day's evaluations could be compared, %g %% are needed: look for errors and fallbacks", 100*float64(last.Comparisons())/float64(last.Comparisons()+last.Uncompared()), 100*leastCoverage)
 	case j.noisy():
 		part, whole := divergence.OfComparisons.Of(e.Noise)
-		return fmt.Sprintf("the authoritative differs from a copy of itself in %s of comparisons: what is measured is the way, not the candidate; look at the candidate's store, its delay and its errors", divergence.Percent(float64(part)/float64(whole)))
+		return fmt.Sprintf("the authoritative differs from a copy of itself in %s of comparisons: what is measured is the way, not the candidate; look at the candidate's store, its delay and its errors", humanize.Percent(float64(part)/float64(whole)))
 	case j.unseen() != "":
 		return "every hour of the day must be seen, and not yet are (UTC) " + j.unseen() + j.eta()
 	case e.Live == 0:
@@ -110,12 +111,12 @@ func (j *judgement) unseen() string {
 func (j *judgement) pending() string {
 	for _, s := range j.streams {
 		if s.over() {
-			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to tell", s.ratio, divergence.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], divergence.Percent(s.threshold))
+			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to tell", s.ratio, humanize.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], humanize.Percent(s.threshold))
 		}
 	}
 	for _, s := range j.streams {
 		if s.score < enough {
-			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s clean, %s are needed%s", s.ratio, s.score, enough, divergence.Counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
+			return fmt.Sprintf("the score of %s is %.1f of %d after %s, %s clean, %s are needed%s", s.ratio, s.score, enough, humanize.Counted(int64(len(s.blocks)), "block"), hours(j.clean), hours(j.needed), j.eta())
 		}
 	}
 	if j.clean < j.needed {
@@ -128,7 +129,7 @@ func afterStrikes(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return " after " + divergence.Counted(int64(n), "strike")
+	return " after " + humanize.Counted(int64(n), "strike")
 }
 
 func (j *judgement) eta() string {

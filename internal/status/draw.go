@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -223,7 +224,7 @@ func (p *Policy) describeRatios() string {
 				}
 			}
 		}
-		texts = append(texts, fmt.Sprintf("%s: %d of %s at or over the threshold of %s", spaced(r.String()), over, divergence.Counted(int64(hours), "hour"), divergence.Percent(threshold)))
+		texts = append(texts, fmt.Sprintf("%s: %d of %s at or over the threshold of %s", spaced(r.String()), over, humanize.Counted(int64(hours), "hour"), humanize.Percent(threshold)))
 	}
 	return strings.Join(texts, "; ")
 }

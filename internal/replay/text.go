@@ -7,19 +7,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(divergence.Counted(r.Requests, "request"))
+	b.WriteString(humanize.Counted(r.Requests, "request"))
 	if r.First != nil {
 		const stamp = "2006-01-02 15:04:05"
 		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), span(r.Last.Sub(*r.First)))
 	}
 	if r.SkippedLines > 0 {
-		fmt.Fprintf(&b, ", %s skipped", divergence.Counted(r.SkippedLines, "line"))
+		fmt.Fprintf(&b, ", %s skipped", humanize.Counted(r.SkippedLines, "line"))
 	}
 	b.WriteString("\n")
 	for i := range r.Policies {
@@ -30,8 +32,8 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 func (p *PolicyReport) writeText(b *strings.Builder) {
-	fmt.Fprintf(b, "\npolicy %s, %s\n  authoritative  %s\n  candidate      %s\n\n", p.Name, divergence.Counted(p.Keys, "key"), p.Authoritative, p.Candidate)
-	p.WriteTable(b) // a strings.Builder takes everything
+	fmt.Fprintf(b, "\npolicy %s, %s\n  authoritative  %s\n  candidate      %s\n\n", p.Name, humanize.Counted(p.Keys, "key"), p.Authoritative, p.Candidate)
+	status.WriteSummary(b, &p.Summary) // a strings.Builder takes everything
 	b.WriteByte('\n')
 	p.Gate.WriteText(b)
 	b.WriteByte('\n')
@@ -39,7 +41,7 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	b.WriteByte('\n')
 	p.Proposed.WriteText(b)
 	p.writeCharts(b)
-	p.WriteTop(b)
+	status.WriteHarmed(b, &p.Summary)
 }
 
 func (p *PolicyReport) writeCharts(b *strings.Builder) {
@@ -49,7 +51,7 @@ func (p *PolicyReport) writeCharts(b *strings.Builder) {
 	fmt.Fprintf(b, "\nover time, %s a column\n", span(p.timeline.Span()))
 	for _, o := range []divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
 		counts, peak := p.timeline.counts(o)
-		fmt.Fprintf(b, "  %-14s%s  peak %s\n", strings.ReplaceAll(o.String(), "_", " "), bars(counts[:], peak), divergence.Grouped(peak))
+		fmt.Fprintf(b, "  %-14s%s  peak %s\n", strings.ReplaceAll(o.String(), "_", " "), bars(counts[:], peak), humanize.Grouped(peak))
 	}
 }
 

@@ -6,7 +6,7 @@
 # With CI=true all of them must be there, and a Docker daemon is started if none
 # answers; its process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
 #
-# Usage: scripts/components.sh ENVFILE
+# Usage: integration/components.sh ENVFILE
 # Writes variables for the tests to ENVFILE, as lines of shell.
 set -euo pipefail
 

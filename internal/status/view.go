@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -224,14 +225,14 @@ func (p policyView) Counts() []Cause {
 // pageFuncs are the template's words. What people and clients have written passes
 // printable or visible, which show controls instead of sending them.
 var pageFuncs = template.FuncMap{
-	"counted": divergence.Counted, "grouped": divergence.Grouped, "percent": divergence.Percent, "printable": divergence.Printable, "visible": visible,
+	"counted": humanize.Counted, "grouped": humanize.Grouped, "percent": humanize.Percent, "printable": humanize.Printable, "visible": visible,
 	"optional": func(v *float64) string {
 		if v == nil {
 			return "–"
 		}
-		return divergence.Percent(*v)
+		return humanize.Percent(*v)
 	},
-	"share":   func(n, of int64) string { return divergence.Percent(float64(n) / float64(max(of, 1))) },
+	"share":   func(n, of int64) string { return humanize.Percent(float64(n) / float64(max(of, 1))) },
 	"len64":   func(list []Instance) int64 { return int64(len(list)) },
 	"minus":   func(a, b int) int { return a - b },
 	"tenfold": func(v float64) float64 { return 10 * v },

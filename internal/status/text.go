@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -28,15 +29,15 @@ func (p *Policy) write(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "  enforced       %s\n  authoritative  %s\n  candidate      %s\n", p.Enforced, p.Authoritative, p.Candidate)
 	if p.Reason != "" {
-		fmt.Fprintf(b, "  moved          %s by %s: %s\n", p.At.UTC().Format("2006-01-02 15:04 MST"), divergence.Printable(p.Actor), divergence.Printable(p.Reason))
+		fmt.Fprintf(b, "  moved          %s by %s: %s\n", p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
 	}
 	fmt.Fprintf(b, "  next           %s\n\n", p.NextStep)
 	p.Gate.WriteText(b) // a strings.Builder takes everything
 	if p.Prediction != nil {
 		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
 	}
-	fmt.Fprintf(b, "\n%s compared, %s\n", divergence.Counted(p.Comparisons, "request"), divergence.Counted(p.Keys, "key"))
-	p.WriteTable(b)
+	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
+	WriteSummary(b, &p.Summary)
 	writeCauses(b, "newly denied", p.CausesNewlyDenied)
 	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
@@ -57,7 +58,7 @@ func writeCauses(b *strings.Builder, what string, causes []Cause) {
 	}
 	texts := make([]string, len(causes))
 	for i, c := range causes {
-		texts[i] = c.Cause + " " + divergence.Percent(float64(c.Count)/float64(sum))
+		texts[i] = c.Cause + " " + humanize.Percent(float64(c.Count)/float64(sum))
 	}
 	fmt.Fprintf(b, "  %s, probably by: %s\n", what, strings.Join(texts, ", "))
 }
@@ -68,7 +69,7 @@ func writeKeys(b *strings.Builder, what string, keys []divergence.KeyCount, of i
 	}
 	texts := make([]string, min(len(keys), shownInLine))
 	for i := range texts {
-		texts[i] = fmt.Sprintf("%s %s (%s)", divergence.Printable(keys[i].Key), divergence.Grouped(keys[i].Count), divergence.Percent(float64(keys[i].Count)/float64(max(of, 1))))
+		texts[i] = fmt.Sprintf("%s %s (%s)", humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(float64(keys[i].Count)/float64(max(of, 1))))
 	}
 	fmt.Fprintf(b, "  %s: %s\n", what, strings.Join(texts, ", "))
 }
@@ -90,7 +91,7 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range p.Instances {
 		if in := &p.Instances[i]; len(p.Instances) <= shownInLine || in.Note(p) != "" {
-			fmt.Fprintf(table, "  %s\tapplied %s\theard of %s ago\t%s\n", divergence.Printable(in.ID), in.Applied, seconds(in.AgeSeconds), in.Note(p))
+			fmt.Fprintf(table, "  %s\tapplied %s\theard of %s ago\t%s\n", humanize.Printable(in.ID), in.Applied, seconds(in.AgeSeconds), in.Note(p))
 		}
 	}
 	table.Flush()

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 )
 
 // TestLongLines puts lines of 8 MB between good ones.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shadowlimit/shadowlimit/sample"
+	"github.com/shadowlimit/shadowlimit/internal/sample"
 )
 
 func TestLogIsWhole(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 )
 
 // biggerLog returns lines that fill more than one read.

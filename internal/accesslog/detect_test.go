@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 )
 
 func TestDetect(t *testing.T) {

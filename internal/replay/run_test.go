@@ -13,7 +13,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
-	"github.com/shadowlimit/shadowlimit/replay"
+	"github.com/shadowlimit/shadowlimit/internal/replay"
 )
 
 func sides(from, to algorithms.Algorithm, l algorithms.Limit) [2]algorithms.Side {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shadowlimit/shadowlimit/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 )
 
 // collect reads a log and returns its events as "at key cost" and its bad lines

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/status"
 )
 
 var now = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)

@@ -1,0 +1,43 @@
+// Package humanize writes numbers, counts and keys as an operator reads them. Reports,
+// verdicts and commands share it, so that a number looks the same wherever it is
+// shown.
+package humanize
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Percent writes a fraction as a percentage: 0.0203 is 2.03 %.
+func Percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
+
+// Printable keeps a key off the terminal's controls, and short.
+func Printable(key string) string {
+	const most = 300
+	q := strconv.Quote(key)
+	if q == `"`+key+`"` && key != "" {
+		q = key
+	}
+	if len(q) > most {
+		q = strings.ToValidUTF8(q[:most], "") + "..."
+	}
+	return q
+}
+
+// Counted writes a number of things: 1 key, 1,753 keys.
+func Counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return Grouped(n) + " " + thing
+}
+
+// Grouped writes n with commas: 1,234,567.
+func Grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
