@@ -202,7 +202,7 @@ func (e *engine) give(s *scratch) {
 
 // add appends a charge of a migration.
 func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected divergence.Expected) {
-	h := hit{migration: m, hash: promotion.Hash(e.name, c.Policy, c.Key), expected: expected}
+	h := hit{migration: m, hash: divergence.Hash(e.name, c.Policy, c.Key), expected: expected}
 	for role := range h.limits {
 		h.limits[role] = c.Sides[role].Limit
 	}

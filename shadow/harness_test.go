@@ -16,6 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -97,7 +98,7 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 	store := promotion.NewRedisStore(client, name)
 	inside, outside := "", ""
 	for n := 0; inside == "" || outside == ""; n++ {
-		if user := strings.Repeat("u", n+1); promotion.InCanary(promotion.Hash(name, policy, user), 50) {
+		if user := strings.Repeat("u", n+1); divergence.InCanary(divergence.Hash(name, policy, user), 50) {
 			inside = user
 		} else {
 			outside = user

@@ -166,7 +166,7 @@ func (h *hit) warming() bool {
 
 // judges reports whether the candidate is judged for a key of that hash.
 func (m *migration) judges(hash uint64) bool {
-	return !m.spec.Config.Sampled() || promotion.InCanary(hash, 100*m.spec.Config.Sample)
+	return !m.spec.Config.Sampled() || divergence.InCanary(hash, 100*m.spec.Config.Sample)
 }
 
 // cutOffAfter is how long a canary goes on without word from the store.

@@ -8,7 +8,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // settle asks what no store has judged, records the outcome, and returns the
@@ -115,7 +114,7 @@ func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Obser
 	}
 	outcome := h.recorder.Observe(c.Key, h.hash, at, o, &divergence.Setting{
 		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, Apart: h.stores[0] != h.stores[1],
-		Enforced: c.Enforced, Cell: promotion.Cell(h.hash), Over: h.over,
+		Enforced: c.Enforced, Cell: divergence.CellOf(h.hash), Over: h.over,
 		Warming: c.Enforced == algorithms.Candidate && h.warming(),
 	})
 	if h.observer != nil {

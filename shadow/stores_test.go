@@ -135,7 +135,7 @@ func TestNoiseFloor(t *testing.T) {
 		sampled := 0
 		for n := range 400 {
 			user := fmt.Sprint("user-", n)
-			if promotion.Hash("test", policy, user)/10_000%100 < 2 {
+			if divergence.Hash("test", policy, user)/10_000%100 < 2 {
 				sampled++
 			}
 			for range 3 {
@@ -174,7 +174,7 @@ func TestSampledPolicyStaysInShadow(t *testing.T) {
 	inside := 0
 	for n := range 200 {
 		user := fmt.Sprint("user-", n)
-		if promotion.InCanary(promotion.Hash(name, policy, user), 25) {
+		if divergence.InCanary(divergence.Hash(name, policy, user), 25) {
 			inside++
 		}
 		if got := allowed(t, h, user); got != 2 {
@@ -255,7 +255,7 @@ func TestSparedStoreSkipsNothingOutsideTheSample(t *testing.T) {
 	h := open(t, file+"    promotion: { sample: 1% }\n", shadow.Config{Redis: client})
 	in := ""
 	for i := 0; in == ""; i++ {
-		if u := strings.Repeat("u", i); promotion.InCanary(promotion.Hash(name, policy, u), 1) && u != "" {
+		if u := strings.Repeat("u", i); divergence.InCanary(divergence.Hash(name, policy, u), 1) && u != "" {
 			in = u
 		}
 	}

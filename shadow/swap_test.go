@@ -11,6 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -123,7 +124,7 @@ func (s *swapper) enforced(user string) algorithms.Role {
 	case promotion.Promoted:
 		return algorithms.Candidate
 	case promotion.Canary:
-		if promotion.InCanary(promotion.Hash(name, policy, user), s.state.Percent) {
+		if divergence.InCanary(divergence.Hash(name, policy, user), s.state.Percent) {
 			return algorithms.Candidate
 		}
 	}
@@ -182,7 +183,7 @@ func (s *swapper) drive(rng *rand.Rand, requests int, each func(i int, user stri
 // and no key gets a second budget.
 func TestSwapsOnlyChangeWhoIsObeyed(t *testing.T) {
 	for _, percent := range []float64{30, 70} {
-		inside := func(user string) bool { return promotion.InCanary(promotion.Hash(name, policy, user), percent) }
+		inside := func(user string) bool { return divergence.InCanary(divergence.Hash(name, policy, user), percent) }
 		outside := func(user string) bool { return !inside(user) }
 		if !slices.ContainsFunc(swapUsers, inside) || !slices.ContainsFunc(swapUsers, outside) {
 			t.Fatalf("%v are on one side of a canary of %g %%", swapUsers, percent)

@@ -9,19 +9,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// Keys are divided into slots, by where a canary reaches them, and each slot into
-// cells. A slot's upper end is a percentage.
-var slots = [...]float64{0.1, 0.5, 1, 2, 5, 10, 20, 25, 50, 75, 100}
-
-const cellsASlot = 8
-
-// Cell returns the number of the part of the keys that a key of that hash belongs to.
-func Cell(hash uint64) int {
-	rank := float64(hash % canaryShares)
-	slot := slices.IndexFunc(slots[:], func(percent float64) bool { return rank < percent*(canaryShares/100) })
-	return slot*cellsASlot + int(hash>>40%cellsASlot)
-}
-
 // Prediction compares how often the candidate denies the keys of a canary with how
 // often it would have denied them while they were in shadow. That shows what shadow
 // cannot: how clients take its denials.
@@ -49,7 +36,7 @@ const (
 
 // sums are denials of decisions, by cell.
 type sums struct {
-	decided, denied [len(slots) * cellsASlot]float64
+	decided, denied [divergence.NumCells]float64
 }
 
 func (s *sums) add(hours []divergence.Hour, enforced int, match func(hour int64, cell int) bool) {
@@ -82,15 +69,14 @@ func predict(hours []divergence.Hour, percent float64, since int64) *Prediction 
 			began = h.Unix
 		}
 	}
-	upper := func(cell int) float64 { return slots[cell/cellsASlot] }
-	lower := func(cell int) float64 {
-		if cell < cellsASlot {
-			return 0
-		}
-		return slots[cell/cellsASlot-1]
+	inside := func(cell int) bool {
+		_, upper := divergence.CellRange(cell)
+		return upper <= percent
 	}
-	inside := func(cell int) bool { return upper(cell) <= percent }
-	outside := func(cell int) bool { return lower(cell) >= percent }
+	outside := func(cell int) bool {
+		lower, _ := divergence.CellRange(cell)
+		return lower >= percent
+	}
 	var seen, before, others, othersBefore sums
 	seen.add(hours, 1, func(hour int64, cell int) bool { return hour >= since && inside(cell) })
 	before.add(hours, 0, func(hour int64, cell int) bool { return hour < began && inside(cell) })

@@ -9,25 +9,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// A larger canary has whole cells more, and its keys are those that InCanary says.
-func TestCellsAreOfCanaries(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	seen := map[int]bool{}
-	for range 200_000 {
-		hash := rng.Uint64()
-		cell := Cell(hash)
-		seen[cell] = true
-		for _, percent := range slots {
-			if inside := slots[cell/cellsASlot] <= percent; inside != InCanary(hash, percent) {
-				t.Fatalf("hash %d is in cell %d, whose slot ends at %g %%, and InCanary(%g %%) is %t", hash, cell, slots[cell/cellsASlot], percent, !inside)
-			}
-		}
-	}
-	if len(seen) != len(slots)*cellsASlot {
-		t.Errorf("%d cells have keys, want %d", len(seen), len(slots)*cellsASlot)
-	}
-}
-
 // binomial draws how many of n happen, each by its own chance: what lies between two
 // is geometric.
 func binomial(rng *rand.Rand, n int64, share float64) (happened int64) {
@@ -54,16 +35,16 @@ func clientHours(seed uint64, percent, factor, all float64) []divergence.Hour {
 	}
 	hours := make([]divergence.Hour, 72)
 	for h := range hours {
-		hours[h] = divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, len(slots)*cellsASlot)}
+		hours[h] = divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, divergence.NumCells)}
 		for _, c := range clients {
 			role, share := 0, c.denied
 			if h >= 48 {
 				share *= all
-				if InCanary(c.hash, percent) {
+				if divergence.InCanary(c.hash, percent) {
 					role, share = 1, share*factor
 				}
 			}
-			cell := &hours[h].Cells[Cell(c.hash)]
+			cell := &hours[h].Cells[divergence.CellOf(c.hash)]
 			n := int64(c.volume)
 			cell.Decided[role] += n
 			cell.Denied[role] += binomial(rng, n, share)
@@ -175,11 +156,13 @@ func TestMarginsHold(t *testing.T) {
 func TestNoPredictionFromOneCell(t *testing.T) {
 	var hours []divergence.Hour
 	for h := range 4 {
-		hour := divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, len(slots)*cellsASlot)}
+		hour := divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, divergence.NumCells)}
 		role := h / 2 // in the canary from hour 2 on
 		hour.Cells[0].Decided[role], hour.Cells[0].Denied[role] = 1000, 100
-		for cell := 5 * cellsASlot; cell < 6*cellsASlot; cell++ {
-			hour.Cells[cell].Decided[0], hour.Cells[cell].Denied[0] = 1000, 100
+		for cell := range hour.Cells {
+			if _, upper := divergence.CellRange(cell); upper == 10 {
+				hour.Cells[cell].Decided[0], hour.Cells[cell].Denied[0] = 1000, 100
+			}
 		}
 		hours = append(hours, hour)
 	}

@@ -150,7 +150,7 @@ func (s *State) Enforced(epoch string, hash uint64) algorithms.Role {
 	if s.Epoch != epoch {
 		return algorithms.Authoritative
 	}
-	if s.Stage == Promoted || s.Stage == Completed || s.Stage == Canary && InCanary(hash, s.Percent) {
+	if s.Stage == Promoted || s.Stage == Completed || s.Stage == Canary && divergence.InCanary(hash, s.Percent) {
 		return algorithms.Candidate
 	}
 	return algorithms.Authoritative

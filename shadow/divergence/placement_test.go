@@ -1,12 +1,13 @@
-package promotion_test
+package divergence_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
 	"pgregory.net/rapid"
 
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Golden vectors: a changed hash would move keys to the other side.
@@ -24,7 +25,7 @@ var hashes = []struct {
 
 func TestHash(t *testing.T) {
 	for _, v := range hashes {
-		got := promotion.Hash(v.name, v.policy, v.key)
+		got := divergence.Hash(v.name, v.policy, v.key)
 		if got != v.want || got != xxhash.Sum64String(v.name+"\x00"+v.policy+"\x00"+v.key) {
 			t.Errorf("Hash(%q, %q, %q) = %#x, want %#x", v.name, v.policy, v.key, got, v.want)
 		}
@@ -50,7 +51,7 @@ func TestInCanary(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, multiple := range []uint64{0, 1, 1_844_674_407_370_954} { // the last is about the largest
-			if got := promotion.InCanary(multiple*10_000+tt.share, tt.percent); got != tt.want {
+			if got := divergence.InCanary(multiple*10_000+tt.share, tt.percent); got != tt.want {
 				t.Errorf("InCanary(%d * 10000 + %d, %g) = %t, want %t", multiple, tt.share, tt.percent, got, tt.want)
 			}
 		}
@@ -61,11 +62,43 @@ func TestCanaryOnlyGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.Float64Range(0, 100)
 		hash, a, b := rapid.Uint64().Draw(t, "hash"), percent.Draw(t, "a"), percent.Draw(t, "b")
-		if promotion.InCanary(hash, min(a, b)) && !promotion.InCanary(hash, max(a, b)) {
+		if divergence.InCanary(hash, min(a, b)) && !divergence.InCanary(hash, max(a, b)) {
 			t.Errorf("%d is in at %g %% but not at %g %%", hash, min(a, b), max(a, b))
 		}
-		if promotion.InCanary(hash, 0) || !promotion.InCanary(hash, 100) {
+		if divergence.InCanary(hash, 0) || !divergence.InCanary(hash, 100) {
 			t.Errorf("%d: want it out at 0 %% and in at 100 %%", hash)
 		}
 	})
+}
+
+// A canary that ends with a slot includes whole cells, and exactly the keys for which InCanary holds.
+func TestCellsAgreeWithCanaries(t *testing.T) {
+	var ends []float64
+	for cell := range divergence.NumCells {
+		if lower, upper := divergence.CellRange(cell); len(ends) == 0 || upper != ends[len(ends)-1] {
+			ends = append(ends, upper)
+			if len(ends) > 1 && lower != ends[len(ends)-2] || lower >= upper {
+				t.Errorf("cell %d lies between %g %% and %g %%, after one that ends at %g %%", cell, lower, upper, ends[max(len(ends)-2, 0)])
+			}
+		}
+	}
+
+	rng := rand.New(rand.NewPCG(1, 1))
+	seen := map[int]bool{}
+	for range 200_000 {
+		hash := rng.Uint64()
+		cell := divergence.CellOf(hash)
+		seen[cell] = true
+
+		_, upper := divergence.CellRange(cell)
+		for _, percent := range ends {
+			if inside := upper <= percent; inside != divergence.InCanary(hash, percent) {
+				t.Fatalf("hash %d is in cell %d, which ends at %g %%, and InCanary(%g %%) is %t", hash, cell, upper, percent, !inside)
+			}
+		}
+	}
+
+	if len(seen) != divergence.NumCells {
+		t.Errorf("%d cells have keys, want %d", len(seen), divergence.NumCells)
+	}
 }

@@ -1,0 +1,59 @@
+package divergence
+
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// keyShares is how finely keys are divided: a share is a hundredth of a percent.
+const keyShares = 10_000
+
+// Hash places a key: xxHash64 with seed 0 of name, policy and the key in clear, with a zero byte between them. It is
+// the same on every instance and in every version, so that a key stays on its side.
+func Hash(name, policy, key string) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	d.WriteString(name)
+	d.WriteString("\x00")
+	d.WriteString(policy)
+	d.WriteString("\x00")
+	d.WriteString(key)
+
+	return d.Sum64()
+}
+
+// InCanary reports whether a key with this hash belongs to a canary of percent of the keys. A larger percentage only
+// adds keys.
+func InCanary(hash uint64, percent float64) bool {
+	return float64(hash%keyShares) < percent*(keyShares/100)
+}
+
+// slots divide the keys by the smallest canary that includes them: each is the percentage at which a slot ends. They
+// include the usual steps of a canary, so that a cell lies either inside or outside of it.
+var slots = [...]float64{0.1, 0.5, 1, 2, 5, 10, 20, 25, 50, 75, 100}
+
+// cellsPerSlot is how many cells a slot has: how much they differ from each other shows how far clients differ.
+const cellsPerSlot = 8
+
+// NumCells is the number of cells into which the keys are divided.
+const NumCells = len(slots) * cellsPerSlot
+
+// CellOf returns the cell, less than NumCells, of a key with this hash.
+func CellOf(hash uint64) int {
+	rank := float64(hash % keyShares)
+	slot := slices.IndexFunc(slots[:], func(percent float64) bool { return rank < percent*(keyShares/100) })
+
+	// The bits above the rank's choose among the cells of a slot, independently of the rank.
+	return slot*cellsPerSlot + int(hash>>40%cellsPerSlot)
+}
+
+// CellRange returns the percentages between which the keys of a cell lie: a canary of upper percent or more includes
+// all of them, and one of lower percent or less includes none.
+func CellRange(cell int) (lower, upper float64) {
+	slot := cell / cellsPerSlot
+	if slot > 0 {
+		lower = slots[slot-1]
+	}
+	return lower, slots[slot]
+}
