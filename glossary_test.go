@@ -1,0 +1,143 @@
+package shadowlimit_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+const glossaryFile = "docs/glossary.md"
+
+// glossary returns the entries of the glossary by their headings.
+func glossary(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(glossaryFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	entries := map[string]string{}
+	heading := ""
+	for line := range strings.Lines(string(text)) {
+		if word, found := strings.CutPrefix(line, "### "); found {
+			heading = strings.TrimSpace(word)
+			if _, twice := entries[heading]; twice {
+				t.Errorf("%s explains %q twice", glossaryFile, heading)
+			}
+			entries[heading] = ""
+			continue
+		}
+		entries[heading] += line
+	}
+	return entries
+}
+
+// A word that metrics, JSON or the commands show has an entry of its own.
+func TestGlossaryHasTheWordsOfTheCode(t *testing.T) {
+	var names []string
+	for _, stage := range promotion.Stages {
+		names = append(names, string(stage))
+	}
+	names = append(names, promotion.Verdicts[:]...)
+	for outcome := range (divergence.Tally{}) {
+		names = append(names, divergence.Outcome(outcome).String())
+	}
+	for _, ratio := range divergence.AllRatios {
+		names = append(names, ratio.String())
+	}
+
+	entries := glossary(t)
+	for _, name := range names {
+		entry, found := entries[strings.ReplaceAll(name, "_", " ")]
+		if !found {
+			t.Errorf("%s has no entry for %q", glossaryFile, name)
+			continue
+		}
+		if strings.Contains(name, "_") && !strings.Contains(entry, "`"+name+"`") {
+			t.Errorf("%s: the entry of %q does not say how JSON and metrics write it", glossaryFile, name)
+		}
+	}
+}
+
+// Words that only occur as a label are explained, or at least listed, in the entry
+// of that label.
+func TestGlossaryListsReasonsAndCauses(t *testing.T) {
+	lists := map[string][]string{}
+	for reason := range (divergence.Totals{}).Skipped {
+		lists["inconclusive"] = append(lists["inconclusive"], divergence.Reason(reason).String())
+	}
+	for _, cause := range divergence.AllCauses {
+		lists["cause"] = append(lists["cause"], cause.String())
+	}
+
+	entries := glossary(t)
+	for word, names := range lists {
+		for _, name := range names {
+			if !strings.Contains(entries[word], "`"+name+"`") {
+				t.Errorf("%s: the entry of %q does not list %q", glossaryFile, word, name)
+			}
+		}
+	}
+}
+
+// A link to a word leads to its entry.
+func TestGlossaryLinksResolve(t *testing.T) {
+	anchors := map[string]bool{}
+	for heading := range glossary(t) {
+		anchors[strings.ReplaceAll(heading, " ", "-")] = true
+	}
+
+	elsewhere := regexp.MustCompile(`glossary\.md#([\w-]+)`)
+	within := regexp.MustCompile(`\]\(#([\w-]+)\)`)
+	links := 0
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		found := elsewhere.FindAllStringSubmatch(string(text), -1)
+		if file == glossaryFile {
+			found = append(found, within.FindAllStringSubmatch(string(text), -1)...)
+		}
+		for _, link := range found {
+			links++
+			if !anchors[link[1]] {
+				t.Errorf("%s links to %q, which %s does not explain", file, link[1], glossaryFile)
+			}
+		}
+	}
+	if links == 0 {
+		t.Error("no link to the glossary was found: the patterns of this test do not match any more")
+	}
+}
+
+// documents returns the files that people read: Markdown, and the rules of the
+// alerts with their annotations.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+
+		if ext := filepath.Ext(path); ext == ".md" || ext == ".yaml" || ext == ".yml" {
+			files = append(files, filepath.ToSlash(path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
