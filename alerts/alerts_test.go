@@ -26,17 +26,21 @@ type rule struct {
 
 func readRules(t *testing.T) (list []rule) {
 	t.Helper()
+
 	text, err := fs.ReadFile(alerts.Rules, rulesFile)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var file struct{ Groups []struct{ Rules []rule } }
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, g := range file.Groups {
 		list = append(list, g.Rules...)
 	}
+
 	return list
 }
 
@@ -51,6 +55,7 @@ func readAlerts(t *testing.T) []rule {
 // promtool runs the checker of Prometheus on files of this folder.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
+
 	path, err := exec.LookPath("promtool")
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
@@ -58,6 +63,7 @@ func promtool(t *testing.T, args ...string) {
 	case err != nil:
 		t.Skip("promtool is not on PATH, so nobody has checked the rules; it is in Debian's package prometheus")
 	}
+
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -101,6 +107,7 @@ func TestRecordingRuleNames(t *testing.T) {
 	for _, r := range readRules(t) {
 		uses.WriteString(r.Expr + "\n")
 	}
+
 	for _, r := range readRules(t) {
 		if r.Record != "" && !recorded.MatchString(r.Record) {
 			t.Errorf("%s is not level:metric:operations", r.Record)
@@ -126,6 +133,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		if seen[id] {
 			t.Errorf("%s is there twice", id)
 		}
+
 		seen[id] = true
 		if !strings.HasPrefix(a.Alert, "Shadowlimit") {
 			t.Errorf("%s: want a name that begins with Shadowlimit", a.Alert)
@@ -160,15 +168,18 @@ func TestRunbooks(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		names[a.Alert] = true
 	}
+
 	for name := range names {
 		text, err := os.ReadFile(runbooks + name + ".md")
 		if err != nil {
 			t.Error(err)
 			continue
 		}
+
 		if !strings.HasPrefix(string(text), "# "+name+"\n") {
 			t.Errorf("%s.md does not begin with its name", name)
 		}
+
 		last := 0
 		for _, part := range []string{"\n## Meaning\n", "\n## Impact\n", "\n## See it\n", "\n## Do\n", "\n## Harmless when\n"} {
 			at := strings.Index(string(text), part)
@@ -178,10 +189,12 @@ func TestRunbooks(t *testing.T) {
 			last = max(last, at)
 		}
 	}
+
 	pages, err := filepath.Glob(runbooks + "*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, page := range pages {
 		if name := strings.TrimSuffix(filepath.Base(page), ".md"); !names[name] && name != "README" {
 			t.Errorf("%s belongs to no alert", page)
@@ -198,6 +211,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var file struct {
 			Tests []struct {
 				Cases []struct {
@@ -208,9 +222,11 @@ func TestEveryAlertIsTested(t *testing.T) {
 				} `yaml:"alert_rule_test"`
 			}
 		}
+
 		if err := yaml.Unmarshal(text, &file); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+
 		for _, test := range file.Tests {
 			for _, c := range test.Cases {
 				rests[c.Alert] = rests[c.Alert] || len(c.Fires) == 0
@@ -220,6 +236,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 			}
 		}
 	}
+
 	for _, a := range readAlerts(t) {
 		if id := a.Alert + " " + a.Labels["severity"]; !fires[id] {
 			t.Errorf("no test sees %s fire", id)

@@ -62,10 +62,12 @@ type target struct {
 
 func boards(t *testing.T) []board {
 	t.Helper()
+
 	names, err := fs.Glob(dashboards.Files, "*.json")
 	if err != nil || len(names) != 3 {
 		t.Fatal(names, err)
 	}
+
 	list := make([]board, len(names))
 	for i, name := range names {
 		text, err := dashboards.Files.ReadFile(name)
@@ -77,6 +79,7 @@ func boards(t *testing.T) []board {
 		}
 		list[i].file = name
 	}
+
 	return list
 }
 
@@ -96,6 +99,7 @@ func (b board) eachQuery(f func(where string, q target)) {
 			f(p.Title+" "+q.RefID, q)
 		}
 	})
+
 	for _, a := range b.Annotations.List {
 		if a.Target != nil {
 			f("annotation "+a.Name, *a.Target)

@@ -28,11 +28,14 @@ func TestPanelsHaveTheirOwnIDsAndPlaces(t *testing.T) {
 			if other, twice := ids[p.ID]; twice || p.ID < 1 {
 				t.Errorf("%s: %q and %q have id %d", b.file, p.Title, other, p.ID)
 			}
+
 			ids[p.ID] = p.Title
+
 			at := p.GridPos
 			if at.W < 1 || at.H < 1 || at.X < 0 || at.Y < 0 || at.X+at.W > 24 {
 				t.Errorf("%s: %q is at %+v", b.file, p.Title, at)
 			}
+
 			for x := at.X; x < at.X+at.W; x++ {
 				for y := at.Y; y < at.Y+at.H; y++ {
 					if other, twice := taken[cell{x, y}]; twice {
@@ -64,9 +67,11 @@ func TestLinksLead(t *testing.T) {
 	const docs = "https://github.com/shadowlimit/shadowlimit/blob/main/"
 	list := boards(t)
 	uids := map[string]bool{}
+
 	for _, b := range list {
 		uids["/d/"+b.UID] = true
 	}
+
 	for _, b := range list {
 		links, others := b.Links, 0
 		b.eachPanel(func(p panel) { links = append(links, p.Links...) })
@@ -83,6 +88,7 @@ func TestLinksLead(t *testing.T) {
 				}
 			}
 		}
+
 		if others != len(list)-1 {
 			t.Errorf("%s links to %d other boards", b.file, others)
 		}

@@ -40,6 +40,7 @@ var rules = []struct {
 				fail("%s: %+v", p.Title, p.Datasource)
 			}
 		})
+
 		b.eachQuery(func(where string, q target) {
 			if !ofVariable(q.Datasource) {
 				fail("%s: %+v", where, q.Datasource)

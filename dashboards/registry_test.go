@@ -36,35 +36,44 @@ type known map[string]map[string][]string
 // exported is what a harness whose one policy has been asked exports.
 func exported(t *testing.T) known {
 	t.Helper()
+
 	path := filepath.Join(t.TempDir(), "policies.yaml")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{miniredis.RunT(t).Addr()}}, 0))
 	t.Cleanup(func() { client.Close() })
+
 	h, err := shadow.New(shadow.Config{File: path, Redis: client, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { h.Close(context.Background()) })
 	for range 4 {
 		h.Decide(t.Context(), &policies.Request{User: "ann"})
 	}
+
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(h); err != nil {
 		t.Fatal(err)
 	}
+
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	all := described(h)
 	for _, f := range families {
 		all.add(f)
 	}
+
 	return all
 }
 
@@ -76,6 +85,7 @@ func described(c prometheus.Collector) known {
 		c.Describe(descs)
 		close(descs)
 	}()
+
 	all := known{}
 	text := regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}`)
 	for d := range descs {
@@ -86,6 +96,7 @@ func described(c prometheus.Collector) known {
 		}
 		all[found[1]] = labels
 	}
+
 	return all
 }
 
@@ -98,6 +109,7 @@ func (k known) add(f *dto.MetricFamily) {
 			}
 		}
 	}
+
 	k[f.GetName()] = labels
 	if f.GetType() == dto.MetricType_HISTOGRAM {
 		k[f.GetName()+"_sum"], k[f.GetName()+"_count"] = labels, labels
@@ -120,19 +132,23 @@ var (
 // is named in a board to what a service exports.
 func TestQueriesAskForWhatIsExported(t *testing.T) {
 	all := exported(t)
+
 	asked := map[string]bool{}
 	check := func(where, text string) {
 		for _, s := range selector.FindAllStringSubmatch(text, -1) {
 			metric := s[1]
 			asked[metric] = true
 			labels, found := all[metric]
+
 			if metric == "ALERTS" { // of the alerts, not of the service
 				continue
 			}
+
 			if !found {
 				t.Errorf("%s: nobody exports %s", where, metric)
 				continue
 			}
+
 			for _, m := range matching.FindAllStringSubmatch(s[2], -1) {
 				values, found := labels[m[1]]
 				if m[1] == "job" || m[1] == "instance" { // Prometheus's own
@@ -141,12 +157,14 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 				if !found {
 					t.Errorf("%s: %s has no label %s", where, metric, m[1])
 				}
+
 				for _, v := range strings.Split(m[3], "|") {
 					if values != nil && !strings.Contains(v, "$") && !slices.Contains(values, v) {
 						t.Errorf("%s: no %s has %s=%q, only %q", where, metric, m[1], v, values)
 					}
 				}
 			}
+
 			for _, by := range grouping.FindAllStringSubmatch(text, -1) {
 				for _, label := range strings.Split(by[1], ", ") {
 					if _, found := labels[label]; !found && label != "instance" {
@@ -156,18 +174,21 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 			}
 		}
 	}
+
 	for _, b := range boards(t) {
 		b.eachQuery(func(where string, q target) {
 			check(b.file+": "+where, q.Expr)
 			if strings.Count(q.Expr, "shadowlimit_") != len(selector.FindAllString(q.Expr, -1)) && !strings.HasPrefix(q.Expr, "ALERTS") {
 				t.Errorf("%s: %s: a metric without matchers in %s", b.file, where, q.Expr)
 			}
+
 			for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
 				if !strings.Contains(strings.Join(grouping.FindAllString(q.Expr, -1), " "), l[1]) {
 					t.Errorf("%s: %s: the legend's %s is not in the answer of %s", b.file, where, l[1], q.Expr)
 				}
 			}
 		})
+
 		for _, v := range b.Templating.List {
 			query := strings.Replace(labelValues(v), "build_info,", "build_info{},", 1)
 			check(b.file+": variable "+v.Name, query)
@@ -176,6 +197,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 			}
 		}
 	}
+
 	for metric := range all {
 		base := strings.TrimSuffix(strings.TrimSuffix(metric, "_count"), "_sum")
 		if !asked[metric] && !asked[base+"_bucket"] {

@@ -50,6 +50,7 @@ func BenchmarkMemory(b *testing.B) {
 				benchPair(b, pair, keys, sidesOf(sides))
 			})
 		}
+
 		b.Run(fmt.Sprintf("x-time-rate/keys=%d", n), func(b *testing.B) {
 			var limiters sync.Map
 			parallelKeys(b, keys, func() func(string) error {
@@ -77,9 +78,11 @@ func BenchmarkRedis(b *testing.B) {
 				benchPair(b, pair, keys, sidesOf(sides))
 			})
 		}
+
 		b.Run(fmt.Sprintf("redis_rate/keys=%d", n), func(b *testing.B) {
 			_, client := newPair(b, addr)
 			limiter := redis_rate.NewLimiter(client)
+
 			limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
 			parallelKeys(b, keys, func() func(string) error {
 				return func(key string) error {
@@ -94,6 +97,7 @@ func BenchmarkRedis(b *testing.B) {
 func benchPair(b *testing.B, pair algorithms.Pair, keys []string, sides [2]algorithms.Side) {
 	parallelKeys(b, keys, func() func(string) error {
 		charges := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: sides}}
+
 		into := make([][2]algorithms.Observation, 1)
 		return func(key string) error {
 			charges[0].Key = key
@@ -110,6 +114,7 @@ func benchPair(b *testing.B, pair algorithms.Pair, keys []string, sides [2]algor
 func parallelKeys(b *testing.B, keys []string, makeCaller func() func(string) error) {
 	b.ReportAllocs()
 	var place sync.Mutex
+
 	start := 0
 	b.RunParallel(func(pb *testing.PB) {
 		place.Lock()
@@ -117,6 +122,7 @@ func parallelKeys(b *testing.B, keys []string, makeCaller func() func(string) er
 		start += 7919
 		place.Unlock()
 		do := makeCaller()
+
 		for pb.Next() {
 			if err := do(keys[i%len(keys)]); err != nil {
 				b.Error(err)

@@ -39,6 +39,7 @@ const browserBudget = 30 * time.Second
 // openBrowser starts Chromium. In CI it has to be there.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
+
 	path, err := exec.LookPath("chromium")
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
@@ -46,27 +47,33 @@ func openBrowser(t *testing.T) *browser {
 	case err != nil:
 		t.Skip("chromium is not on PATH, so nobody has looked at the status page; it is in Debian's package chromium")
 	}
+
 	in, theirOut, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	theirIn, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
 		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	theirIn.Close()
 	theirOut.Close()
 	b := &browser{out: out, waiting: map[int]chan reply{}, loaded: make(chan struct{}, 1)}
 	go b.read(in)
 	t.Cleanup(func() { b.close(cmd) })
 	b.attach(t)
+
 	return b
 }
 
@@ -87,6 +94,7 @@ func (b *browser) attach(t *testing.T) {
 	var attached struct{ SessionID string }
 	b.call(t, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	b.session = attached.SessionID
+
 	for _, domain := range []string{"Page", "Runtime", "Log"} {
 		b.call(t, domain+".enable", nil, nil)
 	}
@@ -95,6 +103,7 @@ func (b *browser) attach(t *testing.T) {
 // read takes what the browser says until it ends.
 func (b *browser) read(in *os.File) {
 	defer in.Close()
+
 	for r := bufio.NewReader(in); ; {
 		text, err := r.ReadBytes(0)
 		if err != nil {
@@ -110,6 +119,7 @@ func (b *browser) read(in *os.File) {
 func (b *browser) take(said reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	switch said.Method {
 	case "":
 		if wait := b.waiting[said.ID]; wait != nil {
@@ -129,26 +139,31 @@ func (b *browser) take(said reply) {
 func (b *browser) send(method string, params any) chan reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	b.last++
 	wait := make(chan reply, 1)
 	b.waiting[b.last] = wait
 	message := map[string]any{"id": b.last, "method": method}
+
 	if params != nil {
 		message["params"] = params
 	}
 	if b.session != "" {
 		message["sessionId"] = b.session
 	}
+
 	text, err := json.Marshal(message)
 	if err == nil {
 		b.out.Write(append(text, 0)) // a browser that has gone does not answer either
 	}
+
 	return wait
 }
 
 // call asks for something and waits for it.
 func (b *browser) call(t *testing.T, method string, params, result any) {
 	t.Helper()
+
 	select {
 	case said := <-b.send(method, params):
 		if said.Error != nil {
@@ -167,12 +182,14 @@ func (b *browser) call(t *testing.T, method string, params, result any) {
 // open loads a page at a width, in a colour scheme: light or dark.
 func (b *browser) open(t *testing.T, url string, width int, scheme string) {
 	t.Helper()
+
 	b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.call(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 	select { // of a page before
 	case <-b.loaded:
 	default:
 	}
+
 	b.call(t, "Page.navigate", map[string]any{"url": url}, nil)
 	select {
 	case <-b.loaded:
@@ -184,12 +201,14 @@ func (b *browser) open(t *testing.T, url string, width int, scheme string) {
 // eval returns what an expression comes to in the page.
 func (b *browser) eval(t *testing.T, expression string, into any) {
 	t.Helper()
+
 	var got struct {
 		Result struct {
 			Value json.RawMessage
 		}
 		ExceptionDetails json.RawMessage
 	}
+
 	b.call(t, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &got)
 	if got.ExceptionDetails != nil {
 		t.Fatalf("%s: %s", expression, got.ExceptionDetails)

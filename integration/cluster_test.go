@@ -20,31 +20,39 @@ import (
 // startCluster makes a cluster of three nodes, a third of the slots each.
 func startCluster(t *testing.T) *redis.ClusterClient {
 	t.Helper()
+
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("the nodes of a cluster must reach each other: this test needs a redis-server on PATH")
 	}
+
 	ctx := context.Background()
 	slots := [][2]int{{0, 5460}, {5461, 10922}, {10923, 16383}}
 	var nodes []*redis.Client
+
 	var addrs, buses []string
 	for i := range slots {
 		bus, err := freePort()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		addr := privateServer(t, "--cluster-enabled", "yes", "--cluster-port", bus)
 		node := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { node.Close() })
+
 		if err := node.ClusterAddSlotsRange(ctx, slots[i][0], slots[i][1]).Err(); err != nil {
 			t.Fatal(err)
 		}
+
 		nodes, addrs, buses = append(nodes, node), append(addrs, addr), append(buses, bus)
 	}
+
 	for i, node := range nodes {
 		if err := node.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for i, addr := range addrs {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
@@ -54,9 +62,11 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 			t.Fatal(err)
 		}
 	}
+
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: true}, longBudget)).(*redis.ClusterClient)
 	t.Cleanup(func() { client.Close() })
 	awaitCluster(t, nodes)
+
 	return client
 }
 
@@ -64,16 +74,20 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 // nodes gossip in their own time.
 func awaitCluster(t *testing.T, nodes []*redis.Client) {
 	t.Helper()
+
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+
 	for _, node := range nodes {
 		for {
 			state := node.ClusterInfo(ctx).Val()
 			if strings.Contains(state, "cluster_state:ok") && strings.Contains(state, fmt.Sprintf("cluster_known_nodes:%d", len(nodes))) {
 				break
 			}
+
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -104,17 +118,20 @@ func TestClusterPipelines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for round := range 3 {
 		var charges []algorithms.Charge
 		for i := range 100 {
 			charges = append(charges, charge(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, algorithms.All[3+i%4]))
 		}
+
 		for i, o := range evaluate(t, pair, charges...) {
 			want := int64(9 - round)
 			if o[0].Err != nil || o[1].Err != nil || o[0].Decision.Remaining != want {
 				t.Fatalf("round %d, key %d: %+v, want %d remaining", round, i, o, want)
 			}
 		}
+
 		if err := client.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
 			return node.ScriptFlush(ctx).Err()
 		}); err != nil {

@@ -14,19 +14,23 @@ import (
 // inLedger returns how many comparisons the fleet's ledger has.
 func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 	t.Helper()
+
 	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
 	states, err := store.States(t.Context(), []string{"per-user"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	now, err := store.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	hours, err := ledger.Hours(t.Context(), states[0].LedgerID("per-user"), now.Unix()/3600-1, now.Unix()/3600)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return divergence.Merge(hours).Total().Comparisons()
 }
 
@@ -38,11 +42,13 @@ func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	name := namespace()
 	first := startService(t, addr, name)
+
 	ask := func(s *service, n int) {
 		for i := range n {
 			s.get(t, "/", fmt.Sprint("user-", i))
 		}
 	}
+
 	ask(first, 100)
 	deadline := time.After(30 * time.Second)
 	for tick := time.Tick(100 * time.Millisecond); inLedger(t, client, name) < 100; {
@@ -52,13 +58,16 @@ func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
 			t.Fatalf("the ledger has %d of 100 comparisons", inLedger(t, client, name))
 		}
 	}
+
 	ask(first, 30)
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+
 	second := startService(t, addr, name)
 	ask(second, 20)
 	second.stop(t)
+
 	if n := inLedger(t, client, name); n < 120 || n > 150 {
 		t.Errorf("the ledger has %d comparisons, want the 120 that were written or asked last, and at most 30 more", n)
 	}

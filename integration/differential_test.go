@@ -42,14 +42,17 @@ func TestDifferential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	backends := []limitertest.Backend{{Name: "memory", Pair: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}}
 	for _, s := range list {
 		pair, _ := newPair(t, s.addr)
 		backends = append(backends, limitertest.Backend{Name: "lua on redis, " + s.way, Pair: pair})
 	}
+
 	pair, _ := newPair(t, miniredis.RunT(t).Addr())
 	backends = append(backends, limitertest.Backend{Name: "lua on miniredis", Pair: pair})
 	limitertest.Differential(t, *seed, *steps, backends...)
+
 	if !t.Failed() {
 		fmt.Printf("integration: %d steps on the oracle and %d backends: no difference\n", *steps, len(backends))
 	}

@@ -31,22 +31,27 @@ type examined struct {
 // doctor runs the command on the Redis of a URL.
 func doctor(t *testing.T, url, name string) examined {
 	t.Helper()
+
 	path, err := command()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := exec.Command(path, "doctor", "-o", "json", "--redis", url, "--name", name)
 	var talk strings.Builder
 	cmd.Stderr = &talk
 	out, err := cmd.Output()
+
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+
 	var report struct{ Checks []finding }
 	if err := json.Unmarshal(out, &report); err != nil {
 		t.Fatalf("%s%s: %v", out, talk.String(), err)
 	}
+
 	return examined{cmd.ProcessState.ExitCode(), report.Checks, talk.String()}
 }
 
@@ -62,20 +67,24 @@ func (e *examined) find(t *testing.T, check string) finding {
 // rights returns the command that doctor says to give a user, in words.
 func (e *examined) rights(t *testing.T) []any {
 	t.Helper()
+
 	_, line, found := strings.Cut(e.find(t, "access").Fix, ": ACL ")
 	if !found {
 		t.Fatalf("no ACL line in %+v", e.findings)
 	}
+
 	words := []any{"ACL"}
 	for _, word := range strings.Fields(line) {
 		words = append(words, word)
 	}
+
 	return words
 }
 
 // everyAlgorithm is a file that lets Redis run every script.
 func everyAlgorithm(t *testing.T, name string) *policies.Set {
 	t.Helper()
+
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nname: %s\npolicies:\n", name)
 	for _, algorithm := range []string{"fixed_window", "fixed_window_anchored", "sliding_window_log", "sliding_window_counter", "token_bucket", "gcra", "leaky_bucket"} {
@@ -85,29 +94,35 @@ func everyAlgorithm(t *testing.T, name string) *policies.Set {
 		}
 		b.WriteString(" }\n    candidate: { algorithm: sliding_window_log, id: other, limit: 3, window: 10ms }\n")
 	}
+
 	set, err := policies.Load("every.yaml", []byte(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return set
 }
 
 // use lets a service live: it decides, writes, and is moved by the commands.
 func use(t *testing.T, client redis.UniversalClient, url, name string) {
 	t.Helper()
+
 	h := harnessOf(t, shadow.Config{Policies: everyAlgorithm(t, name), Redis: client})
 	for n := range 200 {
 		if d := h.Decide(t.Context(), &policies.Request{User: "alice", Size: int64(n % 4)}); d.Fallback {
 			t.Fatalf("%+v", d)
 		}
 	}
+
 	if err := h.Sync(t.Context()); err != nil {
 		t.Error(err)
 	}
+
 	path, err := command()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, line := range []string{
 		"status", "top gcra", "history gcra", "promote gcra --full --force --reason x", "pause gcra", "resume gcra", "rollback gcra --reason x", "resume gcra --force --reason x",
 	} {
@@ -122,18 +137,22 @@ func use(t *testing.T, client redis.UniversalClient, url, name string) {
 // what go-redis does without.
 func denied(t *testing.T, admin *redis.Client) (list []string) {
 	t.Helper()
+
 	log, err := admin.ACLLog(t.Context(), 128).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range log {
 		if !strings.HasPrefix(entry.Object, "client") {
 			list = append(list, entry.Reason+" "+entry.Object)
 		}
 	}
+
 	if err := admin.ACLLogReset(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
+
 	return list
 }
 
@@ -142,18 +161,22 @@ func TestMinimalRights(t *testing.T) {
 	addr, name := privateServer(t), namespace()
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
+
 	before := doctor(t, "redis://"+addr, name)
 	if f := before.find(t, "access"); before.status != 0 || f.Level != "warning" {
 		t.Errorf("the default user: status %d, %+v", before.status, f)
 	}
+
 	line := before.rights(t)
 	if err := admin.Do(t.Context(), line...).Err(); err != nil {
 		t.Fatalf("%v: %v", line, err)
 	}
+
 	url := "redis://shadowlimit:PASSWORD@" + addr
 	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}, Username: "shadowlimit", Password: "PASSWORD"}, time.Second)
 	client := redis.NewUniversalClient(options)
 	defer client.Close()
+
 	use(t, client, url, name)
 	if list := denied(t, admin); len(list) > 0 {
 		t.Errorf("refused: %v", list)
@@ -161,6 +184,7 @@ func TestMinimalRights(t *testing.T) {
 	if after := doctor(t, url, name); after.status != 0 || after.find(t, "access").Level != "ok" || after.find(t, "scripts").Level != "ok" {
 		t.Errorf("%+v", after)
 	}
+
 	for _, foreign := range [][]any{
 		{"get", "foreign"}, {"set", "foreign", "x"}, {"hgetall", "shadowlimit:{" + name + "-too}:policies"}, {"get", "shadowlimit:{another:p:k}"},
 		{"publish", "foreign", "x"}, {"flushall"}, {"config", "get", "save"}, {"keys", "*"}, {"script", "flush"},
@@ -177,6 +201,7 @@ func TestDoctorNamesWhatIsRefused(t *testing.T) {
 	addr, name := privateServer(t), namespace()
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
+
 	before := doctor(t, "redis://"+addr, name)
 	line := before.rights(t)
 	for _, word := range line {
@@ -187,12 +212,14 @@ func TestDoctorNamesWhatIsRefused(t *testing.T) {
 		if err := errors.Join(admin.Do(t.Context(), line...).Err(), admin.Do(t.Context(), "ACL", "SETUSER", "shadowlimit", "-"+right).Err()); err != nil {
 			t.Fatal(err)
 		}
+
 		after := doctor(t, "redis://shadowlimit:PASSWORD@"+addr, name)
 		f := after.find(t, "access")
 		if _, what, _ := strings.Cut(f.Message, " may not run "); after.status != 1 || strings.TrimSuffix(what, "; what else would make a key was not tried") != right {
 			t.Errorf("without %s: status %d, %+v", right, after.status, f)
 		}
 	}
+
 	if left := admin.Keys(t.Context(), "*").Val(); len(left) > 0 && !onlyExpiring(t, admin, left) {
 		t.Errorf("left behind: %v", left)
 	}
@@ -208,6 +235,7 @@ func TestDoctorLeavesNothingBehind(t *testing.T) {
 	addr := privateServer(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
+
 	if found := doctor(t, "redis://"+addr, namespace()); found.status != 0 {
 		t.Errorf("%+v", found)
 	}
@@ -221,14 +249,17 @@ func TestDoctorOnABadRedis(t *testing.T) {
 	host, port, _ := strings.Cut(addr, ":")
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
+
 	set := func(args ...any) {
 		if err := admin.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	set("ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "-@all", "+@read", "+@connection")
 	evicting := privateServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	full := privateServer(t, "--maxmemory", "1")
+
 	replica := privateServer(t, "--replicaof", host+" "+port)
 	tests := []struct{ why, url, check, want string }{
 		{"a user who may only read", "redis://reader:pw@" + addr, "access", "this user, reader, may not run set, "},
@@ -239,6 +270,7 @@ func TestDoctorOnABadRedis(t *testing.T) {
 		{"nobody there", "redis://127.0.0.1:1", "connection", "connection refused"},
 		{"no answer", "redis://" + deafServer(t), "connection", "no answer from Redis"},
 	}
+
 	for _, tt := range tests {
 		found := doctor(t, tt.url, namespace())
 		if f := found.find(t, tt.check); found.status != 1 || f.Level != "problem" || !strings.Contains(f.Message, tt.want) || f.Fix == "" || !strings.Contains(found.talk, "problem") {
@@ -250,10 +282,12 @@ func TestDoctorOnABadRedis(t *testing.T) {
 func TestDoctorOnACluster(t *testing.T) {
 	cluster := startCluster(t)
 	addr, name := cluster.Options().Addrs[0], namespace()
+
 	alone := doctor(t, "redis://"+addr, name)
 	if f := alone.find(t, "cluster"); f.Level != "problem" || !strings.Contains(f.Fix, "redis+cluster://") {
 		t.Errorf("%+v", f)
 	}
+
 	found := doctor(t, "redis+cluster://"+addr, name)
 	nodes := 0
 	for _, f := range found.findings {
@@ -261,16 +295,20 @@ func TestDoctorOnACluster(t *testing.T) {
 			nodes++
 		}
 	}
+
 	if found.status != 0 || nodes != 3 {
 		t.Errorf("%+v", found)
 	}
+
 	line := found.rights(t)
 	err := cluster.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error { return c.Do(ctx, line...).Err() })
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: cluster.Options().Addrs, IsClusterMode: true, Username: "shadowlimit", Password: "PASSWORD"}, time.Second))
 	defer client.Close()
+
 	use(t, client, "redis+cluster://shadowlimit:PASSWORD@"+addr, name)
 	err = cluster.ForEachMaster(t.Context(), func(_ context.Context, c *redis.Client) error {
 		if list := denied(t, c); len(list) > 0 {

@@ -36,9 +36,11 @@ func newDrill(t *testing.T) *drill {
 	client := redis.NewClient(&redis.Options{Addr: d.entrance, MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
 	d.store = promotion.NewRedisStore(client, d.name)
+
 	for range drilled {
 		d.fleet = append(d.fleet, startService(t, instances, d.name))
 	}
+
 	d.addReplica(t)
 	return d
 }
@@ -134,10 +136,12 @@ func (d *drill) failOver(t *testing.T) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: d.primary, MaxRetries: -1})
 	defer client.Close()
+
 	_ = client.ShutdownNoSave(t.Context()).Err() // a server that is gone cannot say that it has
 	d.primary, d.replica = d.replica, ""
 	d.ours.point(d.primary)
 	d.theirs.point(d.primary)
+
 	d.eventually(t, "the new primary answers", func() bool { // the first to ask may get hold of a dead connection
 		_, err := d.store.Now(t.Context())
 		return err == nil
@@ -156,21 +160,25 @@ func (d *drill) advances(t *testing.T) (n int64) {
 // checkRolledBack checks that a rollback stands everywhere, and is on record once and last.
 func (d *drill) checkRolledBack(t *testing.T, v promotion.Version) {
 	t.Helper()
+
 	for i, one := range d.fleet {
 		if one.metric(t, "shadowlimit_stage", `stage="rolled_back"`) != 1 {
 			t.Errorf("instance %d does not enforce the authoritative", i)
 		}
 	}
+
 	history, err := d.store.History(t.Context(), "per-user")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var times int
 	for _, s := range history {
 		if s.Version == v {
 			times++
 		}
 	}
+
 	if last := history[len(history)-1]; times != 1 || last.Version != v || last.Stage != promotion.RolledBack {
 		t.Errorf("the trail has the rollback %s %d times and ends with %s, want it once and last: %v", v, times, last, history)
 	}
@@ -196,6 +204,7 @@ func reaches(t *testing.T, d *drill) {
 		d.everybody(t, s.Version)
 		took = append(took, time.Since(start))
 	}
+
 	slices.Sort(took)
 	t.Logf("a rollback was applied and acknowledged by %d processes after %s, the median of %v", drilled, took[len(took)/2], took)
 }
@@ -216,12 +225,14 @@ func survives(t *testing.T, d *drill) {
 	d.theirs.set(passOn)
 	d.everybody(t, s.Version)
 	stale.Expect = &undone.Version
+
 	if _, err := promotion.Pause(t.Context(), d.store, "per-user", stale); !errors.Is(err, promotion.ErrConflict) {
 		t.Errorf("a controller that has promoted meanwhile goes on: %v", err)
 	}
 	if n := d.advances(t); n != advances {
 		t.Errorf("%d times an instance has enforced the candidate since the rollback", n-advances)
 	}
+
 	d.checkRolledBack(t, s.Version)
 }
 
@@ -242,11 +253,13 @@ func isInsistedOn(t *testing.T, d *drill) {
 	d.theirs.set(refuse)
 	var status int
 	var out string
+
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		status, out = shell(t, server{addr: d.entrance}, d.name, "rollback", "per-user", "--reason", "drill", "--timeout", "20s")
 	}()
+
 	d.eventually(t, "the rollback is stored", func() bool { return d.state(t).Stage == promotion.RolledBack })
 	s := d.state(t)
 	d.ours.set(refuse)
@@ -258,9 +271,11 @@ func isInsistedOn(t *testing.T, d *drill) {
 	d.theirs.set(passOn)
 	d.everybody(t, s.Version)
 	<-done
+
 	if status != 0 || !strings.Contains(out, "20/20 applied") {
 		t.Errorf("status %d, want 0 with 20/20 applied:\n%s", status, out)
 	}
+
 	d.checkRolledBack(t, s.Version)
 }
 
@@ -272,20 +287,24 @@ func TestTwoPromotionsAtOnce(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { client.Close() })
 	store := promotion.NewRedisStore(client, name)
+
 	spec := promotion.Spec{Policy: "per-user", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
 	if err := errors.Join(promotion.Begin(t.Context(), store, "per-user", "e", "test"), store.Announce(t.Context(), []promotion.Spec{spec})); err != nil {
 		t.Fatal(err)
 	}
+
 	for n, step := range []string{"1%", "10%", "50%", "full"} {
 		expect := promotion.Version{Term: 1, Seq: int64(1 + n)}.String()
 		ask(t, addr, "CLIENT", "PAUSE", 60000, "WRITE") // until both have read the state
 		statuses := make(chan int)
+
 		for range 2 {
 			go func() {
 				status, _ := shell(t, server{addr: addr}, name, "promote", "per-user", "--to", step, "--expect", expect, "--force", "--reason", "drill")
 				statuses <- status
 			}()
 		}
+
 		late := time.After(impatience)
 		for tick := time.Tick(time.Millisecond); !strings.Contains(ask(t, addr, "INFO", "clients"), "blocked_clients:2"); {
 			select {
@@ -294,7 +313,9 @@ func TestTwoPromotionsAtOnce(t *testing.T) {
 				t.Fatal("two promotions do not come to write")
 			}
 		}
+
 		ask(t, addr, "CLIENT", "UNPAUSE")
+
 		got := []int{<-statuses, <-statuses}
 		if slices.Sort(got); !slices.Equal(got, []int{0, 4}) {
 			t.Errorf("to %s: the processes ended with %v, want 0 and 4", step, got)

@@ -40,37 +40,44 @@ type faultyProxy struct {
 
 func startProxy(t *testing.T, server string) (*faultyProxy, string) {
 	t.Helper()
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p := &faultyProxy{conns: map[net.Conn]bool{}}
 	p.server.Store(server)
 	var wg sync.WaitGroup
 	t.Cleanup(func() { listener.Close(); p.closeAll(); wg.Wait() })
+
 	wg.Go(func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
+
 			upstream, err := net.Dial("tcp", p.server.Load().(string))
 			if err != nil || p.is(refuse) {
 				client.Close()
 				p.turned.Add(1)
 				continue
 			}
+
 			p.keep(client, upstream)
 			wg.Go(func() {
 				pump(upstream, client, func([]byte) bool { return p.answer(client) })
 				client.Close()
 			})
+
 			wg.Go(func() {
 				pump(client, upstream, func([]byte) bool { return true })
 				upstream.Close()
 			})
 		}
 	})
+
 	return p, listener.Addr().String()
 }
 
@@ -109,6 +116,7 @@ func (p *faultyProxy) answer(client net.Conn) bool {
 		client.Close()
 		return false
 	}
+
 	return true
 }
 
@@ -206,17 +214,20 @@ func (f fault) fall(t *testing.T) *patient {
 	client.AddHook(p.sent)
 	h := harnessOf(t, shadow.Config{Policies: denying(t, namespace()), Redis: client})
 	p.decide = func() shadow.Decision { return h.Decide(t.Context(), &policies.Request{User: "alice"}) }
+
 	for range 3 {
 		if d := p.decide(); !d.Allowed || d.Fallback {
 			t.Fatalf("%s: before: %+v", f.name, d)
 		}
 	}
+
 	f.begin(t, proxy, admin)
 	for n := range 30 {
 		if d := p.decide(); d.Allowed || !d.Fallback {
 			t.Errorf("%s: request %d meanwhile: %+v", f.name, n, d)
 		}
 	}
+
 	f.stop(t, proxy, admin)
 	return p
 }
@@ -228,6 +239,7 @@ func TestFaults(t *testing.T) {
 	for _, f := range faults {
 		patients = append(patients, f.fall(t))
 	}
+
 	for _, p := range patients {
 		p.recover(t)
 		if ran := executions(t, p.admin); ran > int(p.sent.Load()) {
@@ -239,6 +251,7 @@ func TestFaults(t *testing.T) {
 // recover waits until the store decides again, and then it must stay so.
 func (p *patient) recover(t *testing.T) {
 	t.Helper()
+
 	deadline := time.After(90 * time.Second)
 	for tick := time.Tick(100 * time.Millisecond); ; {
 		if d := p.decide(); d.Allowed && !d.Fallback {
@@ -250,6 +263,7 @@ func (p *patient) recover(t *testing.T) {
 			t.Fatalf("%s: the store is well again, and is not used", p.name)
 		}
 	}
+
 	for n := range 20 {
 		if d := p.decide(); !d.Allowed || d.Fallback {
 			t.Errorf("%s: request %d afterwards: %+v", p.name, n, d)
@@ -260,6 +274,7 @@ func (p *patient) recover(t *testing.T) {
 // denying is a file whose rule for failures cannot be taken for a decision.
 func denying(t testing.TB, name string) *policies.Set {
 	t.Helper()
+
 	set, err := policies.Load("denying.yaml", []byte(fmt.Sprintf(`
 version: 1
 name: %s
@@ -273,5 +288,6 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return set
 }

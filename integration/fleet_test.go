@@ -28,16 +28,20 @@ var command = sync.OnceValues(func() (string, error) {
 // shell runs the program against a fleet.
 func shell(t *testing.T, s server, name string, args ...string) (status int, out string) {
 	t.Helper()
+
 	path, err := command()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cmd := exec.Command(path, append(args, "--redis", "redis://"+s.addr, "--name", name)...)
 	text, err := cmd.CombinedOutput()
+
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
@@ -47,20 +51,24 @@ func TestFleetOfProcesses(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		name := namespace()
 		const instances, users, asks = 4, 50, 7
+
 		fleet := make([]*service, instances)
 		for i := range fleet {
 			fleet[i] = startService(t, s.addr, name)
 		}
+
 		served := load(t, fleet, users, asks)
 		if want := users * 5; served != want {
 			t.Errorf("%d requests were served, want 5 of each of %d users", served, users)
 		}
+
 		expect := func(status int, want string, args ...string) {
 			t.Helper()
 			if got, out := shell(t, s, name, args...); got != status || !strings.Contains(out, want) {
 				t.Errorf("%s: status %d, want %d with %q:\n%s", args, got, status, want, out)
 			}
 		}
+
 		expect(3, "insufficient_evidence", "promote", "per-user", "--reason", "too early")
 		expect(0, "4/4 applied", "promote", "per-user", "--full", "--force", "--reason", "test", "--timeout", "2s")
 		for _, one := range fleet {
@@ -68,14 +76,17 @@ func TestFleetOfProcesses(t *testing.T) {
 				t.Error("an instance has not applied the promotion that it has acknowledged")
 			}
 		}
+
 		// One process that hangs is named; it hears of the step when it goes on.
 		if err := fleet[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+
 		expect(5, "not applied by", "pause", "per-user", "--timeout", "1s")
 		if err := fleet[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
+
 		expect(0, "4/4 applied", "resume", "per-user", "--timeout", "10s")
 		expect(0, "4/4 applied", "rollback", "per-user", "--reason", "test", "--timeout", "2s")
 		for _, one := range fleet {
@@ -83,10 +94,12 @@ func TestFleetOfProcesses(t *testing.T) {
 				t.Error("an instance has not applied the rollback that it has acknowledged")
 			}
 		}
+
 		served = load(t, fleet, users, 1)
 		if served != 0 {
 			t.Errorf("%d more were served: rolled back, the authoritative has to know whom it served before", served)
 		}
+
 		counted := map[string]int64{}
 		outcomes := []string{"agree_allow", "agree_deny", "newly_denied", "newly_allowed", "candidate_error"}
 		for _, one := range fleet {
@@ -94,9 +107,11 @@ func TestFleetOfProcesses(t *testing.T) {
 				counted[outcome] += one.metric(t, "shadowlimit_comparisons_total", `outcome="`+outcome+`"`)
 			}
 		}
+
 		for _, one := range fleet {
 			one.stop(t)
 		}
+
 		checkLedger(t, s, name, counted)
 	})
 }
@@ -105,6 +120,7 @@ func TestFleetOfProcesses(t *testing.T) {
 // requests were served.
 func load(t *testing.T, fleet []*service, users, asks int) (served int) {
 	var mu sync.Mutex
+
 	var all sync.WaitGroup
 	for user := range users {
 		all.Go(func() {
@@ -118,6 +134,7 @@ func load(t *testing.T, fleet []*service, users, asks int) (served int) {
 			}
 		})
 	}
+
 	all.Wait()
 	return served
 }
@@ -125,21 +142,26 @@ func load(t *testing.T, fleet []*service, users, asks int) (served int) {
 // checkLedger compares the whole ledger with what the instances counted.
 func checkLedger(t *testing.T, s server, name string, counted map[string]int64) {
 	t.Helper()
+
 	client := clientOf(t, s)
 	store, ledger := promotion.NewRedisStore(client, name), divergence.NewRedisLedger(client, name)
+
 	states, err := store.States(t.Context(), []string{"per-user"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	now, err := store.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	hour := now.Unix() / 3600
 	hours, err := ledger.Hours(t.Context(), states[0].LedgerID("per-user"), hour-1, hour)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got := divergence.Summarize(divergence.Merge(hours).Total())
 	for outcome, n := range map[string]int64{
 		"agree_allow": got.AgreeAllow, "agree_deny": got.AgreeDeny, "newly_denied": got.NewlyDenied, "newly_allowed": got.NewlyAllowed, "candidate_error": got.CandidateError,
@@ -148,6 +170,7 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 			t.Errorf("%s: the ledger has %d, the instances counted %d", outcome, n, counted[outcome])
 		}
 	}
+
 	if got.Comparisons == 0 {
 		t.Error("the ledger is empty")
 	}

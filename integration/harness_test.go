@@ -30,7 +30,9 @@ type scripts struct{ calls, writes atomic.Int64 }
 // counted returns a client that counts.
 func counted(t testing.TB, addr string, budget time.Duration) (*redis.Client, *scripts) {
 	t.Helper()
+
 	s := &scripts{}
+
 	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, budget)
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -39,6 +41,7 @@ func counted(t testing.TB, addr string, budget time.Duration) (*redis.Client, *s
 		}
 		return countingConn{conn, s}, nil
 	}
+
 	client := redis.NewUniversalClient(options).(*redis.Client)
 	t.Cleanup(func() { client.Close() })
 	return client, s
@@ -60,6 +63,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 // many is a file with so many policies, all of which match.
 func many(t testing.TB, name string, n int) *policies.Set {
 	t.Helper()
+
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nname: %s\npolicies:\n", name)
 	for i := range n {
@@ -70,10 +74,12 @@ func many(t testing.TB, name string, n int) *policies.Set {
     candidate: { algorithm: gcra, limit: 1000000, window: 1m }
 `, i)
 	}
+
 	set, err := policies.Load("many.yaml", []byte(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return set
 }
 
@@ -97,12 +103,14 @@ func TestOneCommandAPolicyAndOneWrite(t *testing.T) {
 		r := &policies.Request{User: "alice"}
 		h.Decide(t.Context(), r) // the server learns the script
 		before := [2]int64{sent.calls.Load(), sent.writes.Load()}
+
 		const requests = 10
 		for range requests {
 			if d := h.Decide(t.Context(), r); d.Fallback || !d.Allowed {
 				t.Fatalf("%+v", d)
 			}
 		}
+
 		if calls, writes := sent.calls.Load()-before[0], sent.writes.Load()-before[1]; calls != int64(requests*n) || writes != requests {
 			t.Errorf("%d policies: %d scripts in %d writes for %d requests", n, calls, writes, requests)
 		}
@@ -118,6 +126,7 @@ func TestDeadStoreIsAskedFiveTimes(t *testing.T) {
 			t.Fatalf("request %d: %+v", n, d)
 		}
 	}
+
 	if n := sent.calls.Load(); n > 5 {
 		t.Errorf("a server that does not answer was sent %d scripts", n)
 	}
@@ -129,6 +138,7 @@ func TestHangingCandidateIsBounded(t *testing.T) {
 		Policies: watched(t, namespace(), "{ store: slow, algorithm: gcra, limit: 3, window: 1m }"),
 		Stores:   map[string]redis.UniversalClient{"slow": redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{deafServer(t)}}, 20*time.Millisecond))},
 	})
+
 	before := runtime.NumGoroutine()
 	for n := range 20000 {
 		h.Decide(t.Context(), userRequest(fmt.Sprint("user-", n)))
@@ -172,19 +182,23 @@ func BenchmarkLatency(b *testing.B) {
 				b.Cleanup(func() { client.Close() })
 				return client
 			}
+
 			h := harnessOf(b, shadow.Config{
 				Policies: watched(b, namespace(), candidate.side), Redis: open(addr),
 				Stores: map[string]redis.UniversalClient{"other": open(addr), "hole": open(deafServer(b))},
 			})
+
 			handler := httplimit.New(h, httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") }))
 			q := httptest.NewRequest("GET", "/?cost=1", nil)
 			q.Header.Set("X-User", "alice")
 			took := make([]time.Duration, 0, b.N)
+
 			for b.Loop() {
 				start := time.Now()
 				handler.ServeHTTP(httptest.NewRecorder(), q)
 				took = append(took, time.Since(start))
 			}
+
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
@@ -197,9 +211,11 @@ func BenchmarkDeadStore(b *testing.B) {
 	client, _ := counted(b, deafServer(b), 20*time.Millisecond)
 	h := harnessOf(b, shadow.Config{Policies: many(b, namespace(), 1), Redis: client})
 	r := &policies.Request{User: "alice"}
+
 	for range 10 {
 		h.Decide(b.Context(), r)
 	}
+
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Decide(b.Context(), r)

@@ -28,18 +28,23 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			limit.Requests *= 20
 			limit.Burst *= 20
 			side := algorithms.Side{Algorithm: a, Limit: limit}
+
 			monitor, err := net.Dial("tcp", addr)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer monitor.Close()
+
 			fmt.Fprint(monitor, "MONITOR\r\n")
+
 			said := bufio.NewReader(monitor)
 			if line, err := said.ReadString('\n'); err != nil || line != "+OK\r\n" {
 				t.Fatalf("MONITOR: %q %v", line, err)
 			}
+
 			var mu sync.Mutex
 			told := map[string]algorithms.Decision{} // by instant, which no two charges share
+
 			var group sync.WaitGroup
 			for caller := range callers {
 				group.Go(func() {
@@ -52,30 +57,36 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 					}
 				})
 			}
+
 			group.Wait()
 			if err := client.Echo(context.Background(), "the end").Err(); err != nil {
 				t.Fatal(err)
 			}
+
 			oracle := limitertest.NewOracle(a.Name())
 			replayed, denied := 0, 0
 			for line, err := said.ReadString('\n'); !strings.Contains(line, `"the end"`); line, err = said.ReadString('\n') {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				at, cost, ok := scriptCall(line)
 				if !ok {
 					continue
 				}
+
 				us, _ := strconv.ParseInt(at, 10, 64)
 				want := oracle.Step(limit, cost, us)
 				if got, known := told[at]; !known || got != want {
 					t.Fatalf("call %d, cost %d at %s: told %+v, oracle %+v", replayed, cost, at, got, want)
 				}
+
 				replayed++
 				if !want.Allowed {
 					denied++
 				}
 			}
+
 			if replayed != callers*charges || denied == 0 || denied == replayed {
 				t.Errorf("%d of %d calls replayed, %d denied: want all, and some of each", replayed, callers*charges, denied)
 			}
@@ -90,13 +101,16 @@ func scriptCall(line string) (at string, cost int64, ok bool) {
 	if !found {
 		return "", 0, false
 	}
+
 	// No argument of this test holds a quote; the text of a script does, escaped.
 	command = strings.ReplaceAll(command, `\"`, "")
 	args := strings.Split(strings.TrimSuffix(strings.TrimSpace(command), `"`), `" "`)
+
 	keys, err := strconv.Atoi(args[2])
 	if err != nil {
 		return "", 0, false
 	}
+
 	cost, err = strconv.ParseInt(args[3+keys+2], 10, 64)
 	return args[3+keys], cost, err == nil
 }

@@ -30,6 +30,7 @@ import (
 // watched is a policy file with a candidate, "" for none.
 func watched(t testing.TB, name, candidate string) *policies.Set {
 	t.Helper()
+
 	text := "version: 1\nname: " + name + `
 policies:
   - name: per-user
@@ -37,13 +38,16 @@ policies:
     cost: int(request.query["cost"])
     authoritative: { algorithm: token_bucket, limit: 5, window: 1m, burst: 7 }
 `
+
 	if candidate != "" {
 		text += "    candidate: " + candidate + "\n"
 	}
+
 	set, err := policies.Load("watched.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return set
 }
 
@@ -64,6 +68,7 @@ func foreignCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 	limiter := func(do func() (algorithms.Decision, error)) shadow.Limiter {
 		return shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { return do() })
 	}
+
 	return map[string]shadow.Limiter{
 		"errs":   limiter(func() (algorithms.Decision, error) { return algorithms.Decision{}, errCandidate }),
 		"panics": limiter(func() (algorithms.Decision, error) { panic(errCandidate) }),
@@ -83,10 +88,12 @@ func worlds(t *testing.T, client redis.UniversalClient, clock func() time.Time) 
 	limiters := foreignCandidates(released)
 	deaf, refusing := deafServer(t), refusingAddress(t)
 	stores := map[string]redis.UniversalClient{}
+
 	for name, addr := range map[string]string{"dead": refusing, "slow": deaf} {
 		stores[name] = redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, 0))
 		t.Cleanup(func() { stores[name].Close() })
 	}
+
 	candidates := []string{
 		"", "{ algorithm: gcra, limit: 3, window: 1m }", "{ algorithm: sliding_window_log, limit: 3, window: 1m }",
 		"{ limiter: errs }", "{ limiter: panics }", "{ limiter: hangs }", "{ limiter: garbage }",
@@ -94,6 +101,7 @@ func worlds(t *testing.T, client redis.UniversalClient, clock func() time.Time) 
 		"{ algorithm: gcra, limit: '1 / 0', window: 1m }", "{ algorithm: fixed_window, limit: 4, window: 1m }",
 		"{ algorithm: gcra, id: broken, limit: 3, window: 1m }",
 	}
+
 	var list []*world
 	for _, candidate := range candidates {
 		w := &world{name: namespace(), between: func(string, int) {}}
@@ -103,30 +111,37 @@ func worlds(t *testing.T, client redis.UniversalClient, clock func() time.Time) 
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(func() { h.Close(context.Background()) }) // a limiter that hangs is told of, until it is released
+
 		pair, err := lua.New(client, lua.Config{Name: w.name})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		w.harness, w.pair = h, pair
 		w.handler = httplimit.New(h, httplimit.Config{OnDenied: httplimit.Problem})(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "served") }))
 		list = append(list, w)
 	}
+
 	broken, changed, full := list[2], list[10], list[5]
 	broken.between = func(key string, n int) { // the candidate's part of the state is no longer one
 		if n%3 == 1 {
 			client.Set(context.Background(), pairLogKey(broken.pair, key), "garbage", time.Hour)
 		}
 	}
+
 	list[11].between = func(key string, _ int) { list[11].breakParts(t, client, key) }
 	changed.between = func(_ string, n int) {
 		if err := changed.harness.Reload(watched(t, changed.name, candidates[1+n%4])); err != nil {
 			t.Error(err)
 		}
 	}
+
 	for n := range 3000 { // as many as all queues hold
 		full.ask(request{key: fmt.Sprint("filling-", n)})
 	}
+
 	t.Cleanup(func() { close(released) })
 	return list
 }
@@ -141,6 +156,7 @@ func deafServer(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -151,6 +167,7 @@ func deafServer(t testing.TB) string {
 			t.Cleanup(func() { conn.Close() })
 		}
 	}()
+
 	return l.Addr().String()
 }
 
@@ -210,6 +227,7 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixMicro())
 	list := worlds(t, client, func() time.Time { return time.UnixMicro(now.Load()) })
+
 	traces, requests, parts := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
@@ -220,9 +238,11 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 				wait: time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(rt, "wait")),
 			}
 		}), 1, 12).Draw(rt, "trace")
+
 		var keys []string
 		for n, r := range trace {
 			now.Add(r.wait.Microseconds())
+
 			var want answer
 			for i, w := range list {
 				w.between(r.key, n)
@@ -232,15 +252,18 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 					rt.Fatalf("world %d, request %d, %+v:\n%+v\nwithout a candidate\n%+v", i, n, r, got, want)
 				}
 			}
+
 			requests++
 			keys = append(keys, r.key)
 		}
+
 		slices.Sort(keys)
 		for _, key := range slices.Compact(keys) {
 			want := list[0].record(t, client, key)
 			if want != "" {
 				parts++
 			}
+
 			for i, w := range list[1:] {
 				if got := w.record(t, client, key); !strings.HasPrefix(got, want) {
 					rt.Fatalf("world %d, key %s: the record is %x, without a candidate %x", i+1, key, got, want)
@@ -248,8 +271,10 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 			}
 		}
 	})
+
 	if parts == 0 {
 		t.Error("no part of the authoritative's was found")
 	}
+
 	t.Logf("%d traces, %d requests in each of %d worlds", traces, requests, len(list))
 }

@@ -21,10 +21,12 @@ import (
 // what the server answers.
 func deafProxy(t *testing.T, server string) (addr string) {
 	t.Helper()
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var wg sync.WaitGroup
 	t.Cleanup(func() { listener.Close(); wg.Wait() })
 	wg.Go(func() {
@@ -33,16 +35,19 @@ func deafProxy(t *testing.T, server string) (addr string) {
 			if err != nil {
 				return
 			}
+
 			upstream, err := net.Dial("tcp", server)
 			if err != nil {
 				client.Close()
 				return
 			}
+
 			var deaf atomic.Bool
 			wg.Go(func() {
 				pump(upstream, client, func([]byte) bool { return !deaf.Load() })
 				client.Close()
 			})
+
 			wg.Go(func() {
 				pump(client, upstream, func(said []byte) bool {
 					if bytes.Contains(said, []byte("eval")) {
@@ -54,6 +59,7 @@ func deafProxy(t *testing.T, server string) (addr string) {
 			})
 		}
 	})
+
 	return listener.Addr().String()
 }
 
@@ -77,10 +83,12 @@ func pump(from, to net.Conn, pass func([]byte) bool) {
 // executions returns how many scripts the server has run.
 func executions(t *testing.T, client redis.UniversalClient) (n int) {
 	t.Helper()
+
 	info, err := client.Info(context.Background(), "commandstats").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for line := range strings.Lines(info) {
 		if rest, found := strings.CutPrefix(line, "cmdstat_eval"); found {
 			_, calls, _ := strings.Cut(rest, "calls=")
@@ -92,6 +100,7 @@ func executions(t *testing.T, client redis.UniversalClient) (n int) {
 			n += count
 		}
 	}
+
 	return n
 }
 
@@ -101,35 +110,44 @@ func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 	addr := privateServer(t)
 	watch := redis.NewClient(&redis.Options{Addr: addr})
 	defer watch.Close()
+
 	retrying := redis.NewClient(&redis.Options{
 		Addr: deafProxy(t, addr), MaxRetries: 3, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: time.Millisecond,
 		ReadTimeout: 100 * time.Millisecond,
 	})
+
 	defer retrying.Close()
+
 	pair, err := lua.New(retrying, lua.Config{Name: "once"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 10, Window: time.Hour}}
 	for _, charges := range []int{1, 3} {
 		before := executions(t, watch)
+
 		list := make([]algorithms.Charge, charges)
 		for i := range list {
 			list[i] = algorithms.Charge{Policy: "p", Key: strconv.Itoa(i), Cost: 1, Sides: [2]algorithms.Side{side}}
 		}
+
 		into := make([][2]algorithms.Observation, charges)
 		if err := pair.Evaluate(context.Background(), list, into); err != nil {
 			t.Fatal(err)
 		}
+
 		for i := range into {
 			if into[i][0].Err == nil {
 				t.Errorf("charge %d has an answer that was swallowed", i)
 			}
 		}
+
 		if ran := executions(t, watch) - before; ran != charges {
 			t.Errorf("%d charges without an answer ran %d times", charges, ran)
 		}
 	}
+
 	// The same client, asked by other means, does retry: the proof can fail.
 	before := executions(t, watch)
 	_ = retrying.Eval(context.Background(), "return 1", nil).Err()

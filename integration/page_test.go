@@ -41,11 +41,13 @@ func TestStatusPageInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	h := harnessOf(t, shadow.Config{Policies: set})
 	for range 6 {
 		h.Decide(t.Context(), &policies.Request{User: hostile})
 		h.Decide(t.Context(), &policies.Request{User: strings.Repeat("W", 250)})
 	}
+
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -55,16 +57,19 @@ func TestStatusPageInABrowser(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	b, url := openBrowser(t), servePage(t, h.StatusPage())
 	b.open(t, url, 360, "dark")
 	checkPage(t, b)
 	var text string
 	b.eval(t, "document.body.innerText", &text)
+
 	for _, want := range []string{"per-user", "shadow (hold)", "insufficient evidence", "newly denied, 2 keys", "12 requests compared", "by " + hostile + ": " + hostile, strings.Repeat("W", 250)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+
 	b.shoot(t, "hostile")
 }
 
@@ -73,6 +78,7 @@ func TestStatusPageDraws(t *testing.T) {
 	url := servePage(t, status.Page(func(context.Context) (status.Report, error) { return threeDays(), nil }))
 	b := openBrowser(t)
 	backs := map[string]color.Color{}
+
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int{360, 1280} {
 			b.open(t, url, width, scheme)
@@ -82,6 +88,7 @@ func TestStatusPageDraws(t *testing.T) {
 			checkCharts(t, b, shot)
 		}
 	}
+
 	if luminance(backs["light"]) < 0.8 || luminance(backs["dark"]) > 0.2 {
 		t.Errorf("the background is %v in light, %v in dark", backs["light"], backs["dark"])
 	}
@@ -98,16 +105,19 @@ func servePage(t *testing.T, page http.Handler) string {
 // a page without its style, or wider than the window.
 func checkPage(t *testing.T, b *browser) {
 	t.Helper()
+
 	var got struct {
 		Title, Font   string
 		Width, Window int
 		Widest        string
 	}
+
 	b.eval(t, `(() => {
 		const all = [...document.querySelectorAll('body *')].filter(e => !e.closest('.hidden') && !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 0.5);
 		return {Title: document.title, Font: getComputedStyle(document.body).fontSize, Width: document.documentElement.scrollWidth, Window: innerWidth,
 			Widest: all.map(e => e.tagName + '.' + e.className).join(' ')};
 	})()`, &got)
+
 	if got.Width > got.Window || got.Widest != "" {
 		t.Errorf("the page is %d wide in a window of %d: %s", got.Width, got.Window, got.Widest)
 	}
@@ -126,18 +136,22 @@ func checkPage(t *testing.T, b *browser) {
 // picture where the chart is.
 func checkCharts(t *testing.T, b *browser, shot image.Image) {
 	t.Helper()
+
 	var lines []struct {
 		Class, Stroke         string
 		X, Y, W, H            float64 // of the chart, in the page
 		LineWidth, LineHeight float64
 	}
+
 	b.eval(t, `[...document.querySelectorAll('svg.chart path.line')].map(p => {
 		const c = p.closest('svg.chart').getBoundingClientRect(), l = p.getBoundingClientRect();
 		return {Class: p.getAttribute('class'), Stroke: getComputedStyle(p).stroke, X: c.x + scrollX, Y: c.y + scrollY, W: c.width, H: c.height, LineWidth: l.width, LineHeight: l.height};
 	})`, &lines)
+
 	if len(lines) != 6 {
 		t.Fatalf("%d lines, want 3 in each of 2 charts", len(lines))
 	}
+
 	for _, l := range lines {
 		if l.LineWidth < l.W/2 || l.LineHeight < 5 {
 			t.Errorf("%s is %.0f x %.0f in a chart of %.0f x %.0f", l.Class, l.LineWidth, l.LineHeight, l.W, l.H)
@@ -159,13 +173,16 @@ func threeDays() status.Report {
 		Prediction:        &promotion.Prediction{Seen: 0.031, Predicted: 0.012, Margin: 0.0024},
 		CausesNewlyDenied: []status.Cause{{Cause: "burst_shape", Count: 900}, {Cause: "window_boundary", Count: 334}},
 	}
+
 	p.Summary = divergence.Summary{Comparisons: 1_204_322, AgreeAllow: 1_190_000, AgreeDeny: 12_000, NewlyDenied: 1234, NewlyAllowed: 1088, Keys: 9120, KeysNewlyDenied: 77, KeysNewlyAllowed: 31,
 		TopNewlyDenied: []divergence.KeyCount{{Key: "tenant-4711", Count: 410}, {Key: "2001:db8:85a3::8a2e:370:7334", Count: 77}}, TopNewlyAllowed: []divergence.KeyCount{{Key: strings.Repeat("tenant-", 30), Count: 200}}}
+
 	ratio, bound, eta := 0.0011, 0.0132, now.Add(26*time.Hour)
 	p.Gate = promotion.Gate{Verdict: promotion.Wait, Reason: "the ratios are below their thresholds, and 22 of 48 clean hours have passed", WouldPassAt: &eta, CleanHours: 22, Strikes: 1}
 	for _, r := range divergence.AllRatios {
 		*p.Gate.Ratio(r) = promotion.RatioGate{Ratio: &ratio, Threshold: 0.02, Score: 42 / float64(1+r), UpperBound: &bound}
 	}
+
 	for h := range 72 {
 		point := promotion.Point{At: now.Add(time.Duration(h-71) * time.Hour)}
 		for i := range point.Ratios {
@@ -175,8 +192,10 @@ func threeDays() status.Report {
 			}
 			point.Ratios[i], point.Scores[i] = &v, math.Pow(1.08-0.02*float64(i), float64(h))
 		}
+
 		p.Series = append(p.Series, point)
 	}
+
 	p.Instances = []status.Instance{{ID: "web-1-4410", Applied: "1.3", AgeSeconds: 0.4, Epoch: "e", Live: true}, {ID: "web-2-1187", Applied: "1.2", AgeSeconds: 0.9, Epoch: "e", Live: true}}
 	return status.Report{Name: "checkout", Policies: []status.Policy{p}}
 }

@@ -21,20 +21,24 @@ func (b *browser) shoot(t *testing.T, name string) image.Image {
 			t.Fatal(err)
 		}
 	}
+
 	shot, err := png.Decode(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return shot
 }
 
 // count returns how many pixels of an area have a colour, as CSS computes it: rgb(1, 2, 3).
 func count(t *testing.T, shot image.Image, area image.Rectangle, css string) (n int) {
 	t.Helper()
+
 	var want color.RGBA
 	if _, err := fmt.Sscanf(css, "rgb(%d, %d, %d)", &want.R, &want.G, &want.B); err != nil {
 		t.Fatalf("colour %q: %v", css, err)
 	}
+
 	area = area.Intersect(shot.Bounds())
 	for y := area.Min.Y; y < area.Max.Y; y++ {
 		for x := area.Min.X; x < area.Max.X; x++ {
@@ -43,6 +47,7 @@ func count(t *testing.T, shot image.Image, area image.Rectangle, css string) (n 
 			}
 		}
 	}
+
 	return n
 }
 

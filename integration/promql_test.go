@@ -22,9 +22,11 @@ func TestPromQLParses(t *testing.T) {
 	if len(all) < 50 {
 		t.Errorf("only %d queries in the dashboards", len(all))
 	}
+
 	for where, expr := range ruleExpressions(t) {
 		all[where] = expr
 	}
+
 	counters := 0
 	promql := parser.NewParser(parser.Options{})
 	for where, text := range all {
@@ -33,6 +35,7 @@ func TestPromQLParses(t *testing.T) {
 			t.Errorf("%s: %v in %s", where, err, text)
 			continue
 		}
+
 		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
 			if s, ok := node.(*parser.VectorSelector); ok && strings.HasSuffix(s.Name, "_total") {
 				counters++
@@ -43,6 +46,7 @@ func TestPromQLParses(t *testing.T) {
 			return nil
 		})
 	}
+
 	if counters == 0 {
 		t.Error("no counter was found")
 	}
@@ -63,48 +67,61 @@ func increases(path []parser.Node) bool {
 // Grafana's variables as it would fill them in.
 func dashboardQueries(t *testing.T) map[string]string {
 	t.Helper()
+
 	fill := strings.NewReplacer("$job", "a|b", "$instance", ".+", "$name", "checkout", "$policy", ".+", "$__rate_interval", "1m")
 	queries := map[string]string{}
+
 	names, err := fs.Glob(dashboards.Files, "*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range names {
 		text, err := dashboards.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var document any
 		if err := json.Unmarshal(text, &document); err != nil {
 			t.Fatal(err)
 		}
+
 		collect(document, "expr", name, func(where, expr string) { queries[where] = fill.Replace(expr) })
 	}
+
 	return queries
 }
 
 // ruleExpressions are those of the rule files.
 func ruleExpressions(t *testing.T) map[string]string {
 	t.Helper()
+
 	rules := map[string]string{}
+
 	files, err := filepath.Glob("../alerts/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, file := range files {
 		if strings.HasSuffix(file, "test.yaml") {
 			continue // cases for promtool, not rules
 		}
+
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var document any
 		if err := yaml.Unmarshal(text, &document); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
+
 		collect(document, "expr", filepath.Base(file), func(where, expr string) { rules[where] = expr })
 	}
+
 	return rules
 }
 

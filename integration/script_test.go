@@ -76,10 +76,12 @@ func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
 					beside.Sides[1] = algorithms.Side{ID: fmt.Sprint("c", step/5), Algorithm: candidate, Limit: limitOf(candidate)}
 					beside.Enforced = algorithms.Role(step % 2)
 				}
+
 				into := evaluate(t, pair, alone, beside)
 				if into[0][0].Err != nil || into[0][0].Decision != into[1][0].Decision {
 					t.Fatalf("%s, step %d: alone %+v, beside a candidate %+v", a.Name(), step, into[0][0], into[1][0])
 				}
+
 				part := get(t, client, pair.RecordKey("p", alone.Key))
 				if record := get(t, client, pair.RecordKey("p", beside.Key)); part == "" || !strings.Contains(record, part) {
 					t.Fatalf("%s, step %d: record %q has not the bytes %q that the authoritative alone has", a.Name(), step, record, part)
@@ -98,21 +100,26 @@ func TestBrokenPartStartsAfresh(t *testing.T) {
 			key := fmt.Sprint("key ", i)
 			evaluate(t, pair, charge(key, 0, algorithms.GCRA{}))
 			kept := get(t, client, pair.RecordKey("p", key))
+
 			name := partNameOf(t, pair, client, charge(fmt.Sprint("name ", i), 0, algorithms.FixedWindow{}))
 			if err := client.Set(context.Background(), pair.RecordKey("p", key), kept+name+broken, 0).Err(); err != nil {
 				t.Fatal(err)
 			}
+
 			both := charge(key, 0, algorithms.FixedWindow{}, algorithms.GCRA{})
 			both.Sides[1].ID = "today" // the GCRA's part above
 			both.Sides[0].ID = "today fixed"
 			both.Cost = 0
+
 			o := evaluate(t, pair, both)[0]
 			if o[1].Err != nil || o[1].Decision.Remaining != 9 {
 				t.Errorf("%q: the other side has %+v, want 9 remaining", broken, o[1])
 			}
+
 			both.Sides[0].ID = "today"
 			both.Sides[1].ID = "other"
 			both.Cost = 1
+
 			o = evaluate(t, pair, both)[0]
 			if o[0].Err != nil || o[0].Decision.Remaining != 9 {
 				t.Errorf("%q: the broken side has %+v, want a fresh 9 remaining", broken, o[0])
@@ -138,6 +145,7 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 			if err := client.Set(context.Background(), pair.LogKey("p", key, c.Sides[r].ID), "no set", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
+
 			o := evaluate(t, pair, c)[0]
 			if o[r].Err == nil || !strings.Contains(o[r].Err.Error(), "WRONGTYPE") {
 				t.Errorf("the log on a string: %v, want WRONGTYPE", o[r].Err)
@@ -146,7 +154,9 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 				t.Errorf("the other side: %+v, want 9 remaining", other)
 			}
 		}
+
 		c := charge("record", 0, algorithms.GCRA{}, algorithms.FixedWindow{})
+
 		record := pair.RecordKey("p", "record")
 		if err := client.RPush(context.Background(), record, "not ours").Err(); err != nil {
 			t.Fatal(err)
@@ -170,14 +180,17 @@ func TestRecordsLiveUntilUnused(t *testing.T) {
 			c := charge(a.Name(), -1, a, algorithms.SlidingWindowLog{})
 			o := evaluate(t, pair, c)[0]
 			reset := max(o[0].Decision.ResetAfter, o[1].Decision.ResetAfter)
+
 			ttl := client.PTTL(ctx, pair.RecordKey("p", c.Key)).Val()
 			if ttl > reset+time.Second+time.Millisecond || ttl < reset {
 				t.Errorf("%s: the record lives %s, want a second more than %s at most", a.Name(), ttl, reset)
 			}
+
 			logTTL := client.PTTL(ctx, pair.LogKey("p", c.Key, "tomorrow")).Val()
 			if want := o[1].Decision.ResetAfter; logTTL > want+time.Second+time.Millisecond || logTTL < want {
 				t.Errorf("%s: the log lives %s, want a second more than %s at most", a.Name(), logTTL, want)
 			}
+
 			injected := charge("injected "+a.Name(), 0, a)
 			evaluate(t, pair, injected)
 			if ttl := client.PTTL(ctx, pair.RecordKey("p", injected.Key)).Val(); ttl < 59*time.Minute {
@@ -198,6 +211,7 @@ func TestSideLeftOutKeepsItsTime(t *testing.T) {
 		alone := both
 		alone.Sides[1] = algorithms.Side{}
 		evaluate(t, pair, alone)
+
 		if ttl := client.PTTL(context.Background(), pair.RecordKey("p", "k")).Val(); ttl < 59*time.Minute {
 			t.Errorf("the record lives %s, want the hour that the side left out needs", ttl)
 		}
@@ -223,6 +237,7 @@ func TestLogThatLostEntriesCountsWhatIsThere(t *testing.T) {
 		for at := range 6 {
 			evaluate(t, pair, charge("k", at, algorithms.SlidingWindowLog{}))
 		}
+
 		if err := client.ZPopMin(ctx, pair.LogKey("p", "k", "today"), 2).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +247,13 @@ func TestLogThatLostEntriesCountsWhatIsThere(t *testing.T) {
 		if err := client.Del(ctx, pair.RecordKey("p", "k")).Err(); err != nil {
 			t.Fatal(err)
 		}
+
 		for at, want := range []int64{9, 8} {
 			if o := evaluate(t, pair, charge("k", 7+at, algorithms.SlidingWindowLog{}))[0][0]; o.Err != nil || o.Decision.Remaining != want {
 				t.Errorf("without its record: %+v, want %d remaining", o, want)
 			}
 		}
+
 		if n := client.ZCard(ctx, pair.LogKey("p", "k", "today")).Val(); n != 2 {
 			t.Errorf("the log holds %d entries, want the 2 since its record went", n)
 		}
@@ -261,12 +278,14 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		pair, client := newPair(t, s.addr)
 		ctx, stop := context.WithCancel(context.Background())
+
 		var flusher, callers sync.WaitGroup
 		flusher.Go(func() {
 			for ctx.Err() == nil {
 				client.ScriptFlush(ctx)
 			}
 		})
+
 		for caller := range 4 {
 			callers.Go(func() {
 				for i := range 100 {
@@ -275,6 +294,7 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 						key := fmt.Sprintf("%d/%d/%d", caller, i, j)
 						list[j] = charge(key, 0, algorithms.All[i%7], algorithms.All[(i+j+1)%7])
 					}
+
 					for _, o := range evaluate(t, pair, list...) {
 						for _, side := range o {
 							if side.Err != nil {
@@ -287,6 +307,7 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 				}
 			})
 		}
+
 		callers.Wait()
 		stop()
 		flusher.Wait()
@@ -300,10 +321,12 @@ func TestOddAndSecretKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		record := pair.RecordKey("p", "alice@example.com")
 		if strings.Contains(record, "alice") {
 			t.Errorf("key %q shows what a secret should hide", record)
 		}
+
 		evaluate(t, pair, charge("alice@example.com", -1, algorithms.GCRA{}))
 		if get(t, client, record) == "" {
 			t.Errorf("no record at %q", record)

@@ -48,17 +48,21 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+
 	dir, err := os.MkdirTemp("", "shadowlimit-build")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+
 	buildDir = dir
 	code := m.Run()
 	os.RemoveAll(dir)
+
 	for _, stop := range stopServers {
 		stop()
 	}
+
 	os.Exit(code)
 }
 
@@ -76,6 +80,7 @@ func eachServer(t *testing.T, test func(*testing.T, server)) {
 
 func startServers() ([]server, error) {
 	ci := os.Getenv("CI") == "true"
+
 	var list []server
 	add := func(way, addr string) error {
 		info, err := describe(addr)
@@ -85,6 +90,7 @@ func startServers() ([]server, error) {
 		}
 		return err
 	}
+
 	start := func(way string, start func(...string) (string, func(), error)) error {
 		addr, stop, err := start()
 		if err != nil {
@@ -93,10 +99,12 @@ func startServers() ([]server, error) {
 		stopServers = append(stopServers, stop)
 		return add(way, addr)
 	}
+
 	inDocker := start("container", startContainer)
 	if inDocker != nil && ci {
 		return nil, fmt.Errorf("in CI a container is required: %w", inDocker)
 	}
+
 	if inDocker != nil || ci {
 		err := start("local", startRedis)
 		if err != nil && ci {
@@ -106,6 +114,7 @@ func startServers() ([]server, error) {
 			return nil, fmt.Errorf("no Redis: install Docker or redis-server: %w; %w", inDocker, err)
 		}
 	}
+
 	if url := os.Getenv(urlVariable); url != "" {
 		options, err := redis.ParseURL(url)
 		if err == nil {
@@ -115,21 +124,25 @@ func startServers() ([]server, error) {
 			return nil, fmt.Errorf("%s: %w", urlVariable, err)
 		}
 	}
+
 	return list, nil
 }
 
 func describe(addr string) (string, error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
+
 	info, err := client.Info(context.Background(), "server").Result()
 	if err != nil {
 		return "", err
 	}
+
 	for line := range strings.Lines(info) {
 		if version, found := strings.CutPrefix(line, "redis_version:"); found {
 			return "redis " + strings.TrimSpace(version) + " at " + addr, nil
 		}
 	}
+
 	return "", fmt.Errorf("%s is no Redis", addr)
 }
 
@@ -140,33 +153,41 @@ func startContainer(args ...string) (addr string, stop func(), err error) {
 			err = fmt.Errorf("testcontainers: %v", r)
 		}
 	}()
+
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+
 	provider, err := testcontainers.NewDockerProvider()
 	if err != nil {
 		return "", nil, err
 	}
 	defer provider.Close()
+
 	if err := provider.Health(ctx); err != nil {
 		return "", nil, err
 	}
+
 	image := os.Getenv(imageVariable)
 	if image == "" {
 		image = defaultImage
 	}
+
 	var options []testcontainers.ContainerCustomizer
 	if len(args) > 0 {
 		options = append(options, testcontainers.WithCmd(append([]string{"redis-server", "--save", "", "--protected-mode", "no"}, args...)...))
 	}
+
 	container, err := tcredis.Run(ctx, image, options...)
 	stop = func() { _ = testcontainers.TerminateContainer(container) }
 	if err == nil {
 		addr, err = container.PortEndpoint(ctx, "6379/tcp", "")
 	}
+
 	if err != nil {
 		stop()
 		return "", nil, fmt.Errorf("image %s: %w", image, err)
 	}
+
 	return addr, stop, nil
 }
 
@@ -175,6 +196,7 @@ func startContainer(args ...string) (addr string, stop func(), err error) {
 // test's end.
 func privateServer(t testing.TB, args ...string) string {
 	t.Helper()
+
 	addr, stop, err := startRedis(args...)
 	if errors.Is(err, exec.ErrNotFound) {
 		addr, stop, err = startContainer(args...)
@@ -182,6 +204,7 @@ func privateServer(t testing.TB, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(stop)
 	return addr
 }
@@ -193,28 +216,36 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
+
 	addr = net.JoinHostPort("127.0.0.1", port)
+
 	dir, err := os.MkdirTemp("", "shadowlimit-redis")
 	if err != nil {
 		return "", nil, err
 	}
+
 	cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
+
 	if err != nil {
 		os.RemoveAll(dir)
 		return "", nil, err
 	}
+
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		os.RemoveAll(dir)
 	})
+
 	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }) // ends the log, and so the loop
 	defer late.Stop()
+
 	var log strings.Builder
+
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
 		if strings.Contains(scanner.Text(), "Ready to accept connections") {
@@ -226,6 +257,7 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 		}
 		log.WriteString(scanner.Text() + "\n")
 	}
+
 	stop()
 	return "", nil, fmt.Errorf("redis-server does not start:\n%s", log.String())
 }

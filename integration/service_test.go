@@ -37,36 +37,46 @@ const (
 func serve(redisAddr, name string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+
 	set, err := policies.Load("service.yaml", []byte(fmt.Sprintf(serviceFile, name)))
 	if err != nil {
 		return err
 	}
+
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{redisAddr}}, time.Second))
 	defer client.Close()
+
 	h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
+
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(h); err != nil {
 		return err
 	}
+
 	limited := httplimit.New(h, httplimit.Config{Identify: func(r *http.Request, p *policies.Request) { p.User = r.Header.Get("X-User") }})
 	mux := http.NewServeMux()
 	mux.Handle("/", limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
+
 	fmt.Println("http://" + listener.Addr().String())
 	server := &http.Server{Handler: mux}
 	context.AfterFunc(ctx, func() { server.Close() })
+
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
+
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+
 	return h.Close(last)
 }
 
@@ -88,9 +98,11 @@ type service struct {
 
 func startService(t *testing.T, redisAddr, name string) *service {
 	t.Helper()
+
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serviceVariable+"="+redisAddr, nameVariable+"="+name)
 	cmd.Stderr = os.Stderr
+
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -98,11 +110,14 @@ func startService(t *testing.T, redisAddr, name string) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return &service{strings.TrimSpace(line), cmd}
 }
 
@@ -121,26 +136,32 @@ var httpClient = &http.Client{Timeout: 10 * time.Second}
 
 func (s *service) get(t *testing.T, path, user string) (int, string) {
 	t.Helper()
+
 	r, err := http.NewRequest("GET", s.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r.Header.Set("X-User", user)
+
 	response, err := httpClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return response.StatusCode, string(body)
 }
 
 // metric returns the value of a metric with a label.
 func (s *service) metric(t *testing.T, name, label string) (v int64) {
 	t.Helper()
+
 	_, text := s.get(t, "/metrics", "")
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, name+"{") && strings.Contains(line, label) {
@@ -150,6 +171,7 @@ func (s *service) metric(t *testing.T, name, label string) (v int64) {
 			return v
 		}
 	}
+
 	t.Fatalf("no %s with %s in\n%s", name, label, text)
 	return 0
 }

@@ -42,11 +42,14 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	addr := privateServer(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
+
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
+
 	mute := redis.NewClient(&redis.Options{Addr: addr, Username: "mute", Password: "pw"})
 	defer mute.Close()
+
 	store := promotion.NewRedisStore(mute, "test")
 	if err := promotion.Begin(t.Context(), store, "p", "e", "test"); err != nil {
 		t.Fatal(err)
@@ -61,19 +64,23 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 func TestRedisOutOfMemory(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t, "--maxmemory-policy", "noeviction")})
 	defer client.Close()
+
 	store := promotion.NewRedisStore(client, "test")
 	if err := promotion.Begin(t.Context(), store, "p", "e", "test"); err != nil {
 		t.Fatal(err)
 	}
+
 	pair, err := lua.New(client, lua.Config{Name: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	charge := algorithms.Charge{Policy: "p", Key: "k", Cost: 1}
 	limit := algorithms.Limit{Requests: 10, Window: time.Hour}
 	for role, a := range []algorithms.Algorithm{algorithms.GCRA{}, algorithms.SlidingWindowLog{}} {
 		charge.Sides[role] = algorithms.Side{Algorithm: a, Limit: limit}
 	}
+
 	ask := func(key string) [2]algorithms.Observation {
 		charge.Key = key
 		var into [1][2]algorithms.Observation
@@ -82,9 +89,11 @@ func TestRedisOutOfMemory(t *testing.T) {
 		}
 		return into[0]
 	}
+
 	if o := ask("before"); o[0].Err != nil || o[1].Err != nil {
 		t.Fatal(o)
 	}
+
 	// A set that an expired record has left behind is what the script removes.
 	if err := client.ZAdd(t.Context(), pair.LogKey("p", "left over", "sliding_window_log"), redis.Z{Score: 1, Member: "1:1:1"}).Err(); err != nil {
 		t.Fatal(err)
@@ -92,14 +101,17 @@ func TestRedisOutOfMemory(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, key := range []string{"before", "after", "left over"} {
 		if o := ask(key); o[algorithms.Authoritative].Err == nil || o[algorithms.Candidate].Err == nil {
 			t.Errorf("%s: a write that Redis has to refuse: %+v", key, o)
 		}
 	}
+
 	if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Reason: "out of memory"}); err != nil || s.Stage != promotion.RolledBack {
 		t.Errorf("rollback: %v, %v", s, err)
 	}
+
 	states, err := store.States(t.Context(), []string{"p"})
 	if err != nil || states[0].Stage != promotion.RolledBack {
 		t.Errorf("stored %v, %v", states, err)

@@ -46,12 +46,14 @@ func (b board) document() document {
 		GraphTooltip: 1, Refresh: "30s", Timezone: "utc", Time: timeRange{"now-6h", "now"},
 		Templating: variableList{variables()}, Annotations: annotations{annotationList()}, Links: links(b.uid),
 	}
+
 	y := 0
 	for _, r := range b.rows {
 		collapsed := false
 		d.Panels = append(d.Panels, panelModel{ID: len(d.Panels) + 1, Type: "row", Title: r.title, GridPos: gridPos{1, width, 0, y}, Collapsed: &collapsed, Panels: &[]struct{}{}})
 		x := 0
 		y++
+
 		for _, p := range r.panels {
 			if x+p.width > width {
 				x, y = 0, y+r.height
@@ -59,8 +61,10 @@ func (b board) document() document {
 			d.Panels = append(d.Panels, p.model(len(d.Panels)+1, gridPos{r.height, p.width, x, y}))
 			x += p.width
 		}
+
 		y += r.height
 	}
+
 	return d
 }
 
@@ -69,9 +73,11 @@ func (p panel) model(id int, at gridPos) panelModel {
 		ID: id, Type: p.kind, Title: p.title, Description: p.what, GridPos: at, Datasource: &prometheus,
 		Options: p.options, Transforms: p.transforms,
 	}
+
 	if p.runbook != "" {
 		m.Links = []link{{Title: "Runbook", URL: runbooks + p.runbook, TargetBlank: true}}
 	}
+
 	for i, q := range p.queries {
 		instant := p.kind == "table" || p.kind == "stat"
 		m.Targets = append(m.Targets, target{
@@ -79,6 +85,7 @@ func (p panel) model(id int, at gridPos) panelModel {
 			Instant: instant, Range: !instant,
 		})
 	}
+
 	config := fieldConfig{p.defaults, p.overrides}
 	config.Defaults.Unit = p.unit
 	if config.Defaults.Color == nil {
@@ -93,6 +100,7 @@ func (p panel) model(id int, at gridPos) panelModel {
 	if config.Overrides == nil {
 		config.Overrides = []override{}
 	}
+
 	m.FieldConfig = &config
 	return m
 }
@@ -151,6 +159,7 @@ func table(width int, title, what string, hide []string, q query) panel {
 	for _, column := range hide {
 		hidden[column] = true
 	}
+
 	return panel{
 		kind: "table", title: title, what: what, unit: "none", width: width, queries: []query{q},
 		options:    map[string]any{"showHeader": true, "cellHeight": "sm"},

@@ -10,11 +10,13 @@ func variables() []variable {
 			Current: map[string]any{}, Options: []struct{}{},
 		}
 	}
+
 	many := func(v variable) variable {
 		v.Multi, v.IncludeAll, v.AllValue = true, true, ".+"
 		v.Current = map[string]any{"text": []string{"All"}, "value": []string{"$__all"}}
 		return v
 	}
+
 	return []variable{
 		{Name: "datasource", Label: "Data source", Type: "datasource", Query: "prometheus", Refresh: 1, Current: map[string]any{}, Options: []struct{}{}},
 		many(ask("job", "Job", `label_values(shadowlimit_build_info, job)`)),
@@ -34,6 +36,7 @@ func annotationList() []annotation {
 			Target: &target{Datasource: prometheus, RefID: "Anno", Expr: expr, Interval: "60s", Range: true},
 		}
 	}
+
 	return []annotation{
 		{Name: "Annotations & Alerts", BuiltIn: 1, Type: "dashboard", Datasource: source{"grafana", "-- Grafana --"}, Enable: true, Hide: true, IconColor: "rgba(0, 211, 255, 1)"},
 		mark("Transitions", "purple", "{{policy}}: {{stage}}", "An instance has applied this stage.", "policy,stage",

@@ -33,6 +33,7 @@ func write(dir string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -12,11 +12,13 @@ func TestFilesAreAsGenerated(t *testing.T) {
 	if err != nil || len(files) != len(boards()) {
 		t.Errorf("%d files, %d boards: %v", len(files), len(boards()), err)
 	}
+
 	for _, b := range boards() {
 		want, err := b.encode()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		got, err := os.ReadFile(filepath.Join("..", b.file()))
 		if err != nil {
 			t.Error(err)

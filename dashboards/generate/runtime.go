@@ -32,6 +32,7 @@ func deniedShare() panel {
 		}
 		return query{"{{policy}} " + name, share(of("deny"), of("allow|deny")), ""}
 	}
+
 	return lines(8, "Share denied by side", "percentunit",
 		"What part of the requests each side denies; the enforced side's part is the part of 429s. More than 1 % for long: is the limit meant, or is a client broken?",
 		side("authoritative"), side("candidate")).from(0).page("ShadowlimitHighDenialRate.md")

@@ -26,6 +26,7 @@ var limit = algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 3}
 // ask lets a limiter judge a key that is new to it.
 func ask(t *testing.T, l shadow.Limiter) {
 	t.Helper()
+
 	tests := []struct {
 		cost, remaining int64
 		allowed         bool
@@ -33,6 +34,7 @@ func ask(t *testing.T, l shadow.Limiter) {
 	}{
 		{1, 2, true, 0}, {2, 0, true, 0}, {1, 0, false, 6 * time.Second}, {3, 0, false, 18 * time.Second}, {4, 0, false, algorithms.Never},
 	}
+
 	for i, tt := range tests {
 		d, err := l.Allow(context.Background(), "key", limit, tt.cost)
 		// Time goes on between two calls: a wait may be shorter by that.
@@ -72,6 +74,7 @@ func Example() {
 		panic(err)
 	}
 	defer pair.Close(context.Background())
+
 	fmt.Println(pair.Allow(context.Background(), "alice", 1).Allowed)
 	// Output: true
 }
@@ -79,18 +82,22 @@ func Example() {
 // startRedis starts a redis-server of the test's own.
 func startRedis(t *testing.T) string {
 	t.Helper()
+
 	path, err := exec.LookPath("redis-server")
 	if err != nil && os.Getenv("CI") != "true" {
 		t.Skip("no redis-server on PATH")
 	}
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	addr := listener.Addr().String()
 	listener.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -98,7 +105,9 @@ func startRedis(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
 		if strings.Contains(scanner.Text(), "Ready to accept") {
@@ -109,6 +118,7 @@ func startRedis(t *testing.T) string {
 			return addr
 		}
 	}
+
 	t.Fatal("redis-server does not start")
 	return ""
 }

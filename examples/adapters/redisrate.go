@@ -22,6 +22,7 @@ func (r RedisRate) Allow(ctx context.Context, key string, limit algorithms.Limit
 	if err != nil {
 		return algorithms.Decision{}, fmt.Errorf("adapters: redis_rate: %w", err)
 	}
+
 	d := algorithms.Decision{
 		Allowed: cost == 0 || result.Allowed > 0, Limit: limit.Capacity(), Remaining: int64(result.Remaining),
 		RetryAfter: max(0, result.RetryAfter), ResetAfter: result.ResetAfter, // RetryAfter is -1 where it has no meaning
@@ -29,5 +30,6 @@ func (r RedisRate) Allow(ctx context.Context, key string, limit algorithms.Limit
 	if cost > d.Limit {
 		d.RetryAfter = algorithms.Never
 	}
+
 	return d, nil
 }

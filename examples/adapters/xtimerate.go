@@ -34,10 +34,12 @@ func (x *XTimeRate) Allow(_ context.Context, key string, limit algorithms.Limit,
 	if err != nil {
 		return algorithms.Decision{}, err
 	}
+
 	d := algorithms.Decision{Allowed: limiter.AllowN(now, int(cost)), Limit: limit.Capacity()}
 	tokens := limiter.TokensAt(now)
 	d.Remaining = int64(max(0, tokens))
 	d.ResetAfter = refill(limiter, float64(limiter.Burst())-tokens)
+
 	switch {
 	case d.Allowed:
 	case cost > limit.Capacity():
@@ -45,6 +47,7 @@ func (x *XTimeRate) Allow(_ context.Context, key string, limit algorithms.Limit,
 	default:
 		d.RetryAfter = refill(limiter, float64(cost)-tokens)
 	}
+
 	return d, nil
 }
 
@@ -56,9 +59,11 @@ func refill(l *rate.Limiter, tokens float64) time.Duration {
 func (x *XTimeRate) limiter(key string, limit algorithms.Limit, now time.Time) (*rate.Limiter, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+
 	if l := x.keys[key]; l != nil {
 		return l, nil
 	}
+
 	if len(x.keys) >= maxKeys {
 		for k, l := range x.keys {
 			if l.TokensAt(now) >= float64(l.Burst()) {
@@ -69,9 +74,11 @@ func (x *XTimeRate) limiter(key string, limit algorithms.Limit, now time.Time) (
 			return nil, errFull
 		}
 	}
+
 	if x.keys == nil {
 		x.keys = make(map[string]*rate.Limiter)
 	}
+
 	l := rate.NewLimiter(rate.Limit(float64(limit.Requests)/limit.Window.Seconds()), int(limit.Capacity()))
 	x.keys[key] = l
 	return l, nil

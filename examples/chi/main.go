@@ -64,10 +64,12 @@ func newHandler(harness *shadow.Harness) http.Handler {
 	router := chi.NewRouter()
 	router.Use(limits(harness, router))
 	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) // no policy matches this route
+
 	router.Route("/v1", func(v1 chi.Router) {
 		v1.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "item", chi.URLParam(r, "id")) })
 		v1.Post("/login", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "welcome") })
 	})
+
 	return router
 }
 
@@ -76,19 +78,24 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
+
 	server := &http.Server{Addr: addr, Handler: newHandler(harness), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+
 	fmt.Printf("Five items a minute for a user, three logins for an address. Try, and see how the limiters differ:\n"+
 		"  for n in $(seq 6); do curl -si -H 'X-User: alice' http://%[1]s/v1/items/$n; done\n"+
 		"  for n in $(seq 4); do curl -si -X POST -H 'X-Forwarded-For: 203.0.113.7' http://%[1]s/v1/login; done\n"+
 		"  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
+
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
+
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+
 	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
 }
 

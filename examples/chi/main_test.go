@@ -56,11 +56,13 @@ func TestAuthoritativeDecidesForEachUserOverAllItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		for _, user := range []string{"alice", "bob"} {
 			if got := exampletest.Allowed(t, h, 6, items(user)); got != 5 {
 				t.Errorf("%d items allowed for %s, want the authoritative's 5", got, user)
 			}
 		}
+
 		want := map[string]int{"agree_allow": 10, "agree_deny": 2}
 		if got := exampletest.Outcomes(t, harness, "items-per-user"); !maps.Equal(got, want) {
 			t.Errorf("counted %v, want %v", got, want)
@@ -72,6 +74,7 @@ func TestOnlyOwnProxiesSayWhoTheClientIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		tests := []struct {
 			why, peer, forwardedFor string
 			want                    int
@@ -82,11 +85,13 @@ func TestOnlyOwnProxiesSayWhoTheClientIs(t *testing.T) {
 			{"a stranger, who makes one up", "203.0.113.9", "198.51.100.2", 3},
 			{"the same, who makes another up", "203.0.113.9", "198.51.100.3", 0},
 		}
+
 		for _, tt := range tests {
 			if got := exampletest.Allowed(t, h, 4, logins(tt.peer, tt.forwardedFor)); got != tt.want {
 				t.Errorf("%s: %d logins allowed, want %d", tt.why, got, tt.want)
 			}
 		}
+
 		want := map[string]int{"agree_allow": 3, "newly_denied": 6, "agree_deny": 11}
 		if got := exampletest.Outcomes(t, harness, "logins-per-address"); !maps.Equal(got, want) {
 			t.Errorf("counted %v, want %v", got, want)
@@ -98,13 +103,16 @@ func TestDenialIsAProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		exampletest.Allowed(t, h, 5, items("alice"))
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, items("alice")())
+
 		var problem struct {
 			Status   int
 			Violated []string `json:"violated-policies"`
 		}
+
 		err := json.Unmarshal(w.Body.Bytes(), &problem)
 		if err != nil || w.Header().Get("Content-Type") != "application/problem+json" || problem.Status != 429 || !slices.Equal(problem.Violated, []string{"items-per-user"}) {
 			t.Errorf("%v, %v: %s", err, w.Header(), w.Body)
@@ -116,9 +124,11 @@ func TestMetricsAreNotLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		exampletest.Allowed(t, h, 4, logins("127.0.0.1", "203.0.113.7"))
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+
 		want := `shadowlimit_comparisons_total{name="shop",outcome="newly_denied",policy="logins-per-address"} 2`
 		if !strings.Contains(w.Body.String(), want) || w.Header().Get("RateLimit") != "" {
 			t.Errorf("%v, no %s in:\n%s", w.Header(), want, w.Body)
@@ -130,10 +140,12 @@ func TestCandidateDecidesWhilePromoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		exampletest.Promote(t, harness, "logins-per-address")
 		if got := exampletest.Allowed(t, h, 4, logins("127.0.0.1", "203.0.113.7")); got != 1 {
 			t.Errorf("promoted: %d allowed, want the candidate's 1", got)
 		}
+
 		exampletest.Rollback(t, harness, "logins-per-address")
 		if got := exampletest.Allowed(t, h, 4, logins("127.0.0.1", "203.0.113.8")); got != 3 {
 			t.Errorf("rolled back: %d allowed, want the authoritative's 3", got)

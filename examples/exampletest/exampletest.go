@@ -26,6 +26,7 @@ type Service interface {
 // not answered 429.
 func Allowed(t testing.TB, h http.Handler, n int, request func() *http.Request) (allowed int) {
 	t.Helper()
+
 	for range n {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, request())
@@ -37,6 +38,7 @@ func Allowed(t testing.TB, h http.Handler, n int, request func() *http.Request) 
 			t.Fatalf("status %d: %s", w.Code, w.Body)
 		}
 	}
+
 	return allowed
 }
 
@@ -53,17 +55,21 @@ func From(ip, method, path string) func() *http.Request {
 // Prometheus would scrape it. Outcomes that never were are not in it.
 func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 	t.Helper()
+
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)
+
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	outcomes := map[string]int{}
 	for _, family := range families {
 		if family.GetName() != "shadowlimit_comparisons_total" {
 			continue
 		}
+
 		for _, metric := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, label := range metric.GetLabel() {
@@ -74,6 +80,7 @@ func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 			}
 		}
 	}
+
 	return outcomes
 }
 
@@ -81,6 +88,7 @@ func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 func Promote(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
+
 	_, err := promotion.Advance(ctx, s.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{Actor: "test", Reason: "a drill"})
 	if err == nil {
 		err = s.Sync(ctx) // now, rather than within a second
@@ -94,6 +102,7 @@ func Promote(t testing.TB, s Service, policy string) {
 func Rollback(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
+
 	_, err := promotion.Rollback(ctx, s.Stages(), policy, promotion.Order{Actor: "test", Reason: "the drill is over"})
 	if err == nil {
 		err = s.Sync(ctx)

@@ -53,19 +53,24 @@ func run(ctx context.Context, addr, file string) error {
 	if err != nil {
 		return err
 	}
+
 	server := &http.Server{Addr: addr, Handler: newHandler(harness), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+
 	fmt.Printf("Five orders a minute. Try, also around the turn of a minute, and see how the two differ:\n"+
 		"  for n in $(seq 6); do curl -si -X POST http://%[1]s/orders/$n | grep -i -e HTTP -e ratelimit; done\n"+
 		"  curl -s http://%[1]s/metrics | grep comparisons_total\n"+
 		"Other limits: edit %[2]s\n", addr, file)
+
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
+
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+
 	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
 }
 
@@ -76,10 +81,12 @@ func runOwn(ctx context.Context, addr string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+
 	file, err := writePolicies(dir)
 	if err != nil {
 		return err
 	}
+
 	return run(ctx, addr, file)
 }
 
@@ -89,12 +96,14 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+
 	var err error
 	if *file == "" {
 		err = runOwn(ctx, *addr)
 	} else {
 		err = run(ctx, *addr, *file)
 	}
+
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,11 +16,13 @@ type limiters struct {
 func (l *limiters) of(client string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.byClient == nil {
 		l.byClient = map[string]*rate.Limiter{}
 	}
 	if l.byClient[client] == nil {
 		l.byClient[client] = rate.NewLimiter(1, 10)
 	}
+
 	return l.byClient[client]
 }

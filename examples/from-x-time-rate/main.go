@@ -93,17 +93,22 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
+
 	server := &http.Server{Addr: addr, Handler: newHandler(pair), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+
 	fmt.Printf("Today 10 at once are allowed, the candidate allows 5. Try, and see what it would have denied:\n"+
 		"  for n in $(seq 12); do curl -s http://%[1]s/; done\n  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
+
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
+
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+
 	return errors.Join(err, server.Shutdown(last), pair.Close(last)) // requests end before what counts them
 }
 

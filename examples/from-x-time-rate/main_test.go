@@ -24,6 +24,7 @@ func TestAfterAnswersAsBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer exampletest.Close(t, pair)
+
 		was, is := before(&limiters{}, http.HandlerFunc(hello)), newHandler(pair)
 		alice := exampletest.From("192.0.2.1", http.MethodGet, "/")
 		for i, want := range []int{10, 3, 10} {
@@ -32,6 +33,7 @@ func TestAfterAnswersAsBefore(t *testing.T) {
 			}
 			time.Sleep([]time.Duration{3 * time.Second, time.Minute, 0}[i])
 		}
+
 		want := map[string]int{"agree_allow": 5 + 3 + 5, "newly_denied": 5 + 5, "agree_deny": 2 + 9 + 2}
 		if got := exampletest.Outcomes(t, pair, policy); !maps.Equal(got, want) {
 			t.Errorf("counted %v, want %v", got, want)
@@ -46,11 +48,13 @@ func TestCandidateDecidesWhilePromoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer exampletest.Close(t, pair)
+
 		h := newHandler(pair)
 		exampletest.Promote(t, pair, policy)
 		if got := exampletest.Allowed(t, h, 12, exampletest.From("192.0.2.2", http.MethodGet, "/")); got != 5 {
 			t.Errorf("promoted: %d allowed, want the candidate's 5", got)
 		}
+
 		exampletest.Rollback(t, pair, policy)
 		if got := exampletest.Allowed(t, h, 12, exampletest.From("192.0.2.3", http.MethodGet, "/")); got != 10 {
 			t.Errorf("rolled back: %d allowed, want the authoritative's 10", got)

@@ -72,6 +72,7 @@ func newHandler(harness *shadow.Harness) http.Handler {
 	root := http.NewServeMux()
 	root.Handle("/", limited(api))
 	root.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+
 	return root
 }
 
@@ -80,18 +81,23 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
+
 	server := &http.Server{Addr: addr, Handler: newHandler(harness), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
+
 	fmt.Printf("Five searches a minute by the service's own limiter, three at once by the candidate. Try, and see how they differ:\n"+
 		"  for n in $(seq 6); do curl -si -H 'X-Account: acme' http://%[1]s/search; done\n"+
 		"  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
+
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
+
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+
 	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
 }
 

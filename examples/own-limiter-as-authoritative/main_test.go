@@ -43,19 +43,23 @@ func TestOwnLimiterDecidesAndItsAnswerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		if got := exampletest.Allowed(t, h, 6, search("acme")); got != 5 {
 			t.Errorf("%d allowed, want the own limiter's 5", got)
 		}
+
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, search("acme")())
 		if got, want := strings.TrimSpace(w.Body.String()), `{"error":"quota_exceeded","retry_in_ms":60000}`; w.Code != http.StatusTooManyRequests || got != want {
 			t.Errorf("%d %s, want 429 %s", w.Code, got, want)
 		}
+
 		for name, want := range map[string]string{"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60", "Retry-After": "60"} {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
+
 		want := map[string]int{"agree_allow": 3, "newly_denied": 2, "agree_deny": 2}
 		if got := exampletest.Outcomes(t, harness, policy); !maps.Equal(got, want) {
 			t.Errorf("counted %v, want %v", got, want)
@@ -67,10 +71,12 @@ func TestCandidateDecidesWhilePromoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
+
 		exampletest.Promote(t, harness, policy)
 		if got := exampletest.Allowed(t, h, 6, search("globex")); got != 3 {
 			t.Errorf("promoted: %d allowed, want the candidate's 3", got)
 		}
+
 		exampletest.Rollback(t, harness, policy)
 		synctest.Wait() // the own limiter follows behind requests while it is not enforced
 		if got := exampletest.Allowed(t, h, 6, search("globex")); got != 0 {

@@ -36,14 +36,18 @@ func newCounters() *counters { return &counters{windows: map[string]window{}} }
 func (c *counters) Take(account string, n int64) (left int64, wait time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	now := time.Now()
+
 	w := c.windows[account]
 	if !now.Before(w.ends) {
 		w = window{ends: now.Add(quotaWindow)}
 	}
+
 	if ok = w.used+n <= quotaRequests; ok {
 		w.used += n
 		c.windows[account] = w
 	}
+
 	return quotaRequests - w.used, w.ends.Sub(now), ok
 }

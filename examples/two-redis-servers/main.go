@@ -73,20 +73,25 @@ func run(ctx context.Context, addr, todayAddr, nextAddr string) error {
 	today, next := connect(todayAddr, 0), connect(nextAddr, 0)
 	defer next.Close()
 	defer today.Close()
+
 	harness, err := newHarness(today, next)
 	if err != nil {
 		return err
 	}
+
 	server := &http.Server{Addr: addr, Handler: newHandler(harness), ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 	fmt.Printf(advice, addr, todayAddr, nextAddr)
+
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
+
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+
 	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
 }
 
@@ -107,17 +112,21 @@ func main() {
 	today := flag.String("redis", "", "today's Redis, `host:port`; without it, two servers in the process")
 	next := flag.String("next", "", "the next Redis, `host:port`")
 	flag.Parse()
+
 	if (*today == "") != (*next == "") {
 		log.Fatal("give both -redis and -next, or neither")
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+
 	var err error
 	if *today == "" {
 		err = runInProcess(ctx, *addr)
 	} else {
 		err = run(ctx, *addr, *today, *next)
 	}
+
 	if err != nil {
 		log.Fatal(err)
 	}

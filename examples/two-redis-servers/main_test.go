@@ -30,6 +30,7 @@ const policy = "per-client"
 // open returns the service, and the Redis servers, whose clocks stand still.
 func open(t *testing.T) (harness *shadow.Harness, h http.Handler, today, next *miniredis.Miniredis) {
 	t.Helper()
+
 	today, next = miniredis.RunT(t), miniredis.RunT(t)
 	clients := [2]redis.UniversalClient{}
 	for i, server := range []*miniredis.Miniredis{today, next} {
@@ -37,10 +38,12 @@ func open(t *testing.T) (harness *shadow.Harness, h http.Handler, today, next *m
 		clients[i] = connect(server.Addr(), 5*time.Second) // a busy machine is not what is tested
 		t.Cleanup(func() { clients[i].Close() })
 	}
+
 	harness, err := newHarness(clients[0], clients[1])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return harness, newHandler(harness), today, next
 }
 
@@ -51,19 +54,24 @@ func TestStagesSayWhichServerDecides(t *testing.T) {
 	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.1")); got != 5 {
 		t.Errorf("in shadow %d allowed, want 5 by today's server", got)
 	}
+
 	exampletest.Promote(t, harness, policy)
 	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.2")); got != 3 {
 		t.Errorf("promoted: %d allowed, want 3 by the next server", got)
 	}
+
 	exampletest.Rollback(t, harness, policy)
 	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.3")); got != 5 {
 		t.Errorf("rolled back: %d allowed, want 5 by today's server", got)
 	}
+
 	exampletest.Close(t, harness) // what is judged behind the requests is judged now
+
 	want := map[string]int{"agree_allow": 9, "newly_denied": 6, "agree_deny": 3}
 	if got := exampletest.Outcomes(t, harness, policy); !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)
 	}
+
 	for name, server := range map[string]*miniredis.Miniredis{"today's": today, "the next": next} {
 		if n := records(server); n != 3 {
 			t.Errorf("%s server has %d records, want one for each client", name, n)
@@ -87,6 +95,7 @@ func TestNextServerMayBeDown(t *testing.T) {
 	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.1")); got != 5 {
 		t.Errorf("%d allowed, want 5 by today's server", got)
 	}
+
 	exampletest.Close(t, harness)
 	if got := exampletest.Outcomes(t, harness, policy); got["candidate_error"] == 0 || got["newly_denied"] != 0 {
 		t.Errorf("counted %v, want errors of the candidate and no difference", got)

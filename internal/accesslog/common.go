@@ -38,21 +38,25 @@ func newCommonLine(head, rest []byte) commonLine {
 	l := commonLine{}
 	host, after, _ := strings.Cut(string(head), " ")
 	l["ip"] = host
+
 	before, request, _ := strings.Cut(after, "] \"")
 	if names := strings.Fields(before); len(names) >= 3 && names[1] != "-" {
 		l["user"] = names[1]
 	}
+
 	request = request[:max(0, strings.LastIndexByte(request, '"'))]
 	if words := strings.Fields(request); len(words) >= 2 {
 		l["method"] = words[0]
 		l["path"], l["query"], _ = strings.Cut(words[1], "?")
 	}
+
 	quoted := strings.Split(string(rest), "\"")
 	for i, name := range map[int]string{1: "headers.referer", 3: "headers.user-agent"} {
 		if i < len(quoted) && quoted[i] != "-" {
 			l[name] = quoted[i]
 		}
 	}
+
 	return l
 }
 
@@ -77,10 +81,12 @@ func (s *stamps) event(line []byte) (Event, []byte, error) {
 	if space <= 0 {
 		return Event{}, nil, errNoHost
 	}
+
 	at, rest, err := s.find(line[space+1:])
 	if err != nil {
 		return Event{}, nil, err
 	}
+
 	rest, closed := afterQuoted(rest)
 	if !closed {
 		return Event{}, nil, errNoRequest
@@ -88,6 +94,7 @@ func (s *stamps) event(line []byte) (Event, []byte, error) {
 	if !startsWithStatus(rest) {
 		return Event{}, nil, errNoStatus
 	}
+
 	return Event{At: at, Key: line[:space], Cost: 1}, rest[4:], nil
 }
 
@@ -111,10 +118,12 @@ func afterQuoted(rest []byte) ([]byte, bool) {
 		if i < 0 {
 			return nil, false
 		}
+
 		slashes := 0
 		for slashes < i && rest[i-1-slashes] == '\\' {
 			slashes++
 		}
+
 		rest = rest[i+1:]
 		if slashes%2 == 0 {
 			return rest, true
@@ -126,11 +135,13 @@ func startsWithStatus(rest []byte) bool {
 	if len(rest) < 4 || rest[0] != ' ' || len(rest) > 4 && rest[4] != ' ' {
 		return false
 	}
+
 	for _, c := range rest[1:4] {
 		if c < '0' || c > '9' {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -149,26 +160,31 @@ func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
 	if bytes.IndexByte(line, ' ') <= 0 {
 		return 0, nil, errNoTime
 	}
+
 	why := errNoTime
 	for {
 		i := bytes.IndexByte(line, '[')
 		if i < 0 {
 			return 0, nil, why
 		}
+
 		afterSpace := i > 0 && line[i-1] == ' '
 		line = line[i+1:]
 		if !afterSpace {
 			continue
 		}
+
 		if at, err = s.bracketed(line); err != nil {
 			if why != errNoRequest {
 				why = err
 			}
 			continue
 		}
+
 		if rest = line[stampLength+1:]; len(rest) > 1 && rest[0] == ' ' && rest[1] == '"' {
 			return at, rest, nil
 		}
+
 		why = errNoRequest
 	}
 }
@@ -195,11 +211,13 @@ func (s *stamps) parse(stamp []byte) (int64, error) {
 		copy(s.zone[:], zone)
 		s.base = start.UnixMicro()
 	}
+
 	hour, minute, second := twoDigits(stamp[12:]), twoDigits(stamp[15:]), twoDigits(stamp[18:])
 	if stamp[11] != ':' || stamp[14] != ':' || stamp[17] != ':' || stamp[20] != ' ' ||
 		hour > 23 || minute > 59 || second > 59 {
 		return 0, errBadTime
 	}
+
 	at := s.base + int64(hour*3600+minute*60+second)*1e6
 	return at, checkInstant(at)
 }

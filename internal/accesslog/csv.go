@@ -15,13 +15,16 @@ func csvParser(lines *lineReader, fields Fields, requests bool) (parser, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	c := columns{cost: -1}
+
 	names := fields.times()
 	for i := len(names) - 1; i >= 0; i-- {
 		if at := slices.Index(header, names[i]); at >= 0 {
 			c.time, c.unit, c.found = at, scaleOf(names[i]), true
 		}
 	}
+
 	if !c.found {
 		return nil, missing(names[0], "--time-field", header)
 	}
@@ -31,10 +34,12 @@ func csvParser(lines *lineReader, fields Fields, requests bool) (parser, error) 
 	if c.cost = slices.Index(header, fields.cost()); c.cost < 0 && fields.Cost != "" {
 		return nil, missing(fields.Cost, "--cost-field", header)
 	}
+
 	c.last = max(c.time, c.key, c.cost)
 	if !requests {
 		return c.parse, nil
 	}
+
 	return func(line []byte) (Event, error) {
 		event, err := c.parse(line)
 		if err == nil {
@@ -81,16 +86,19 @@ func csvHeader(lines *lineReader) ([]string, error) {
 	for err == nil && isBlank(line) {
 		line, err = lines.next()
 	}
+
 	if err != nil {
 		return nil, err
 	}
 	if lines.cut {
 		return nil, fmt.Errorf("the CSV header: %w", lines.tooLong())
 	}
+
 	header, err := record(line)
 	if err != nil {
 		return nil, fmt.Errorf("the CSV header: %w", err)
 	}
+
 	return header, nil
 }
 
@@ -108,23 +116,28 @@ func (c columns) parse(line []byte) (Event, error) {
 		if err != nil {
 			return Event{}, err
 		}
+
 		for i, v := range values {
 			c.put(&cells, i, []byte(v))
 		}
+
 		if len(values) <= c.last {
 			return Event{}, errColumns
 		}
 	} else if !c.split(&cells, line) {
 		return Event{}, errColumns
 	}
+
 	at, err := parseTime(string(cells[0]), c.unit)
 	if err != nil {
 		return Event{}, err
 	}
+
 	e := Event{At: at, Key: cells[1], Cost: 1}
 	if len(cells[2]) > 0 {
 		e.Cost, err = parseCost(string(cells[2]))
 	}
+
 	return e, err
 }
 
@@ -143,10 +156,12 @@ func (c columns) split(cells *[3][]byte, line []byte) bool {
 			c.put(cells, i, line)
 			return i >= c.last
 		}
+
 		c.put(cells, i, line[:end])
 		if i == c.last {
 			return true
 		}
+
 		line = line[end+1:]
 	}
 }
@@ -167,6 +182,7 @@ func (c columns) put(cells *[3][]byte, i int, cell []byte) {
 func record(line []byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(line))
 	r.FieldsPerRecord = -1
+
 	values, err := r.Read()
 	switch {
 	case errors.Is(err, csv.ErrBareQuote):
@@ -174,5 +190,6 @@ func record(line []byte) ([]string, error) {
 	case err != nil:
 		return nil, errQuotes
 	}
+
 	return values, nil
 }

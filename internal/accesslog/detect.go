@@ -19,10 +19,12 @@ func detect(in *bufio.Reader, fields Fields) (Format, error) {
 	if len(lines) == 0 {
 		return Auto, nil // nothing to read, or an error that reading meets again
 	}
+
 	header := isText(lines[0]) && bytes.IndexByte(lines[0], ',') >= 0
 	if header && hasFields(lines[0], fields) {
 		return CSV, nil
 	}
+
 	var clock stamps
 	for _, line := range lines {
 		if isObject(line) {
@@ -32,12 +34,14 @@ func detect(in *bufio.Reader, fields Fields) (Format, error) {
 			return commonOrCombined(rest), nil
 		}
 	}
+
 	if err != nil && err != io.EOF {
 		return Auto, err
 	}
 	if header {
 		return CSV, nil
 	}
+
 	return Auto, fmt.Errorf("cannot tell the format (not common, combined, jsonl or csv); say --format; it begins with `%s`", printable(lines[0], maxText))
 }
 

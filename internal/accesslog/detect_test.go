@@ -29,6 +29,7 @@ func TestDetect(t *testing.T) {
 		{"csv after blank lines", "\n \r\nkey,t_us\n", accesslog.CSV},
 		{"csv of objects", "time,key\n" + `{"a":1}`, accesslog.CSV},
 	}
+
 	for _, tt := range tests {
 		_, _, result, err := collect(strings.NewReader(tt.give), accesslog.Config{})
 		if err != nil || result.Format != tt.want {
@@ -53,6 +54,7 @@ func TestFormatNames(t *testing.T) {
 			t.Errorf("%v is read as %v (%v)", format, got, err)
 		}
 	}
+
 	if got, err := accesslog.ParseFormat("xml"); err == nil || !strings.Contains(err.Error(), "auto, common, combined, jsonl, csv") {
 		t.Errorf("xml is read as %v (%v), want the names that exist", got, err)
 	}

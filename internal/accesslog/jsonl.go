@@ -19,19 +19,23 @@ func jsonParser(fields Fields, requests bool) parser {
 		if err := json.Unmarshal(line, &o); err != nil || o == nil {
 			return Event{}, errors.New("not a JSON object")
 		}
+
 		at, err := o.time(times)
 		if err != nil {
 			return Event{}, err
 		}
+
 		k, ok := o.text(key)
 		if !ok && !requests {
 			return Event{}, fmt.Errorf("no field %q that is a string or a number", key)
 		}
+
 		n, err := o.cost(cost)
 		event := Event{At: at, Key: []byte(k), Cost: n}
 		if requests {
 			event.source = o
 		}
+
 		return event, err
 	}
 }
@@ -47,6 +51,7 @@ func (o object) time(names []string) (int64, error) {
 		}
 		return parseTime(text, scaleOf(name))
 	}
+
 	return 0, fmt.Errorf("no field %q that is a time", names[0])
 }
 
@@ -73,14 +78,17 @@ func (o object) lookup(name string) (json.RawMessage, bool) {
 	if raw, ok := o[name]; ok {
 		return raw, true
 	}
+
 	outer, inner, nested := strings.Cut(name, ".")
 	if !nested {
 		return nil, false
 	}
+
 	var next object
 	if raw, ok := o[outer]; !ok || json.Unmarshal(raw, &next) != nil {
 		return nil, false
 	}
+
 	return next.lookup(inner)
 }
 
@@ -93,6 +101,7 @@ func (o object) text(name string) (string, bool) {
 	if raw[0] != '"' {
 		return string(raw), true
 	}
+
 	var s string
 	return s, json.Unmarshal(raw, &s) == nil
 }
@@ -100,6 +109,7 @@ func (o object) text(name string) (string, bool) {
 // under prefers, as lookup does, names with dots to objects in objects.
 func (o object) under(name string) map[string]string {
 	found := map[string]string{}
+
 	var inner object
 	if raw, ok := o[name]; ok && json.Unmarshal(raw, &inner) == nil {
 		for field := range inner {
@@ -108,6 +118,7 @@ func (o object) under(name string) map[string]string {
 			}
 		}
 	}
+
 	for field := range o {
 		if short, ok := strings.CutPrefix(field, name+"."); ok {
 			if value, ok := o.text(field); ok {
@@ -115,5 +126,6 @@ func (o object) under(name string) map[string]string {
 			}
 		}
 	}
+
 	return found
 }

@@ -28,6 +28,7 @@ func (l *lineReader) next() ([]byte, error) {
 	if err != nil && (err != io.EOF || len(line) == 0) {
 		return nil, err
 	}
+
 	l.count++
 	return trimEnd(line), nil
 }
@@ -87,13 +88,16 @@ func printable(text []byte, most int) string {
 			quoted := strconv.QuoteRune(r)
 			out = append(out, quoted[1:len(quoted)-1]...)
 		}
+
 		if len(out) > most {
 			return string(out[:fits]) + dots
 		}
 		if len(out) <= most-len(dots) {
 			fits = len(out)
 		}
+
 		text = text[size:]
 	}
+
 	return string(out)
 }

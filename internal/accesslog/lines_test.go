@@ -13,10 +13,12 @@ import (
 func TestLongLines(t *testing.T) {
 	long := strings.Repeat("x", 8<<20)
 	good := "a - - " + stamp + ` "GET /" 200 1`
+
 	events, bad, _, err := collect(strings.NewReader(strings.Join([]string{good, long, good + " " + long, "b - - " + stamp + ` "GET /` + long + `" 200 1`, good}, "\n")), accesslog.Config{})
 	if err != nil || len(events) != 3 || len(bad) != 2 || bad[0] != "2: the line is longer than 64 KiB" {
 		t.Errorf("%d events, bad %q, %v: want 3 events and lines 2 and 4 too long", len(events), bad, err)
 	}
+
 	events, bad, _, err = collect(strings.NewReader("time,key\n1,a\n2,"+long+"\n3,c\n"), accesslog.Config{})
 	if err != nil || len(events) != 2 || len(bad) != 1 {
 		t.Errorf("csv: %d events, bad %q, %v: want 2 events and 1 bad line", len(events), bad, err)
@@ -30,6 +32,7 @@ func TestMemoryDoesNotGrowWithLines(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	events, bad, _, err := collect(log, accesslog.Config{})
 	runtime.ReadMemStats(&after)
+
 	if err != nil || len(events) != 1 || len(bad) != 0 {
 		t.Errorf("%d events, bad %q, %v, want one event", len(events), bad, err)
 	}
@@ -59,6 +62,7 @@ func TestLongestLines(t *testing.T) {
 		{"csv", "1,", "", 1 << 20},
 		{"common", common[:len("a - - ")+len(stamp)+len(` "GET /`)], `" 200`, 64 << 10},
 	}
+
 	first := map[string]string{"jsonl": `{"time":1,"key":"a"}`, "csv": "time,key", "common": common}
 	for _, tt := range tests {
 		line := tt.head + strings.Repeat("x", tt.most-len(tt.head)-len(tt.tail)) + tt.tail
@@ -85,6 +89,7 @@ func TestTextOfBadLines(t *testing.T) {
 		{strings.Repeat("\x00", 500), strings.Repeat(`\x00`, 29) + "..."},
 		{strings.Repeat("é", 61), strings.Repeat("é", 58) + "..."},
 	}
+
 	for _, tt := range tests {
 		var got string
 		cfg := accesslog.Config{Format: accesslog.Common, OnBadLine: func(b accesslog.BadLine) { got = b.Text }}

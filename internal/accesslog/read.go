@@ -82,6 +82,7 @@ type parser func(line []byte) (Event, error)
 // means that the log could not be read to its end or that emit failed.
 func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result, error) {
 	result := Result{Format: cfg.Format}
+
 	in, err := open(r)
 	if err == nil {
 		err = cfg.read(in, &result, emit)
@@ -92,6 +93,7 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
+
 	return result, err
 }
 
@@ -101,15 +103,18 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 			return err
 		}
 	}
+
 	lines := lineReader{in: in, most: maxLine}
 	parse, err := c.parser(&lines, result.Format)
 	result.Lines = lines.count
+
 	if err == io.EOF {
 		return nil // no header, hence nothing under it
 	}
 	if err != nil {
 		return err
 	}
+
 	return readLines(&lines, parse, c.OnBadLine, result, emit)
 }
 
@@ -126,6 +131,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 		if isBlank(line) {
 			continue
 		}
+
 		event, err := parse(line)
 		if err == nil {
 			result.Events++
@@ -134,6 +140,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 			}
 			continue
 		}
+
 		result.Bad++
 		if onBad != nil {
 			if lines.cut {
@@ -154,9 +161,11 @@ func open(r io.Reader) (*bufio.Reader, error) {
 		}
 		in = bufio.NewReaderSize(&source{Reader: unpacker{unpacked}}, maxLine)
 	}
+
 	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
 		_, _ = in.Discard(len(mark))
 	}
+
 	return in, nil
 }
 
@@ -170,6 +179,7 @@ func (c Config) parser(lines *lineReader, f Format) (parser, error) {
 		parse, err := csvParser(lines, c.Fields, c.Requests)
 		return whole(lines, parse), err
 	}
+
 	return commonParser(c.Requests), nil
 }
 
@@ -194,5 +204,6 @@ func parseCost(text string) (int64, error) {
 	case err != nil:
 		return 0, fmt.Errorf("cost %s is not a whole number", printable([]byte(text), maxText))
 	}
+
 	return n, nil
 }

@@ -103,6 +103,7 @@ func TestRead(t *testing.T) {
 		},
 		{"junk before the first good line", "!!\n###\na - - " + stamp + ` "GET /" 200 1`, accesslog.Config{}, []string{"971211336000000 a 1"}, []string{"1: no host before the first space", "2: no host before the first space"}},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, wrap := range []func(string) io.Reader{func(s string) io.Reader { return strings.NewReader(s) }, zipped} {
@@ -137,6 +138,7 @@ func TestReadFails(t *testing.T) {
 		b, _ := io.ReadAll(zipped(s))
 		return bytes.NewReader(b[:at])
 	}
+
 	line := "a - - " + stamp + ` "GET /" 200 1` + "\n"
 	tests := []struct {
 		name string
@@ -153,6 +155,7 @@ func TestReadFails(t *testing.T) {
 		{"csv header with an open quote", strings.NewReader("time,\"key\n"), accesslog.Config{Format: accesslog.CSV}, "log: the CSV header: the quotes do not close"},
 		{"csv header too long", strings.NewReader("time,key," + strings.Repeat("x", 1<<20)), accesslog.Config{Format: accesslog.CSV}, "log: the CSV header: the line is longer than 1024 KiB"},
 	}
+
 	for _, tt := range tests {
 		if _, _, _, err := collect(tt.give, tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
@@ -186,6 +189,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("time,key,cost\n1,a,2\n\"x"), 4)
 	f.Add([]byte(`{"time":1e5,"key":"a"}`), 3)
 	f.Add([]byte{0x1f, 0x8b, 8, 0}, 0)
+
 	f.Fuzz(func(t *testing.T, log []byte, format int) {
 		cfg := accesslog.Config{Format: accesslog.Format((format%5 + 5) % 5)}
 		result, _ := accesslog.Read(bytes.NewReader(log), "log", cfg, func(e accesslog.Event) error {
@@ -203,10 +207,12 @@ func FuzzRead(f *testing.F) {
 // BenchmarkRead reads a combined log, plain and gzip.
 func BenchmarkRead(b *testing.B) {
 	var log strings.Builder
+
 	const lines = 20_000
 	for i := range lines {
 		fmt.Fprintf(&log, `10.0.%d.%d - - [17/May/2015:10:%02d:%02d +0000] "GET /presentations/logstash/images/dashboard%d.png HTTP/1.1" 200 203023 "http://example.com/presentations/logstash/" "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_9_1) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/32.0.1700.77 Safari/537.36"`+"\n", i/256%256, i%256, i/60%60, i%60, i)
 	}
+
 	packed, _ := io.ReadAll(zipped(log.String()))
 	for name, in := range map[string][]byte{"plain": []byte(log.String()), "gzip": packed} {
 		b.Run(name, func(b *testing.B) {

@@ -35,6 +35,7 @@ func TestBrokenGzip(t *testing.T) {
 		whole := packed(biggerLog(lines))
 		badSum := bytes.Clone(whole)
 		badSum[len(badSum)-8] ^= 1
+
 		tests := []struct {
 			name   string
 			give   []byte
@@ -48,6 +49,7 @@ func TestBrokenGzip(t *testing.T) {
 			{"no gzip but its magic", []byte("\x1f\x8bxxxxxxxxxx"), 0, "log: the gzip stream is corrupt, found after 0 lines: gzip: invalid header"},
 			{"two members", append(bytes.Clone(whole), whole...), 2 * int64(lines), ""},
 		}
+
 		for _, tt := range tests {
 			_, bad, result, err := collect(bytes.NewReader(tt.give), accesslog.Config{})
 			if tt.want == "" && err != nil || !strings.HasPrefix(fmt.Sprint(err), tt.want) || result.Events != tt.events || bad != nil {
@@ -63,10 +65,12 @@ func TestFlippedBits(t *testing.T) {
 	whole := packed(biggerLog(200))
 	want, _, _, _ := collect(bytes.NewReader(whole), accesslog.Config{})
 	unnoticed := 0
+
 	const header = 10 // holds a date and an operating system, which nothing checks
 	for i := header; i < len(whole); i++ {
 		broken := bytes.Clone(whole)
 		broken[i] ^= 1 << (i % 8)
+
 		got, _, result, err := collect(bytes.NewReader(broken), accesslog.Config{Format: accesslog.Common})
 		if err != nil && strings.HasPrefix(err.Error(), "log: the gzip stream ") {
 			continue
@@ -133,6 +137,7 @@ func TestLinesDoNotAllocate(t *testing.T) {
 				_, _ = accesslog.Read(strings.NewReader(text), "log", accesslog.Config{}, func(accesslog.Event) error { return nil })
 			})
 		}
+
 		if few, many := allocations(2000), allocations(20_000); many > few+10 {
 			t.Errorf("%s: %v allocations for 20,000 lines, %v for 2,000", name, many, few)
 		}

@@ -28,6 +28,7 @@ func scaleOf(field string) scale {
 			return u.scale
 		}
 	}
+
 	return byMagnitude
 }
 
@@ -42,6 +43,7 @@ func scaleOfSize(digits int) scale {
 	case digits <= 17:
 		return micros
 	}
+
 	return nanos
 }
 
@@ -70,6 +72,7 @@ func parseTime(text string, unit scale) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("time %s: %w", printable([]byte(text), maxText), err)
 	}
+
 	return us, nil
 }
 
@@ -80,6 +83,7 @@ func parseStamp(text string) (int64, error) {
 	if rest, zulu := strings.CutSuffix(text, "z"); zulu {
 		text = rest + "Z" // RFC 3339 section 5.6 lets both be lower case
 	}
+
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err == nil {
 		return t.UnixMicro(), nil
@@ -87,6 +91,7 @@ func parseStamp(text string) (int64, error) {
 	if _, err := time.Parse("2006-01-02T15:04:05.999999999", text); err == nil {
 		return 0, errZone
 	}
+
 	return 0, errors.New("is neither RFC 3339 nor a number")
 }
 
@@ -112,6 +117,7 @@ func parseNumber(text string, unit scale) (int64, error) {
 	if unit == byMagnitude {
 		unit = scaleOfSize(d.whole)
 	}
+
 	us, left := d.digits, d.inexact
 	for e := d.exponent + int(unit); e != 0 && us != 0; {
 		if e > 0 {
@@ -124,6 +130,7 @@ func parseNumber(text string, unit scale) (int64, error) {
 			us, e = us/10, e+1
 		}
 	}
+
 	if us > 1<<53 {
 		return 0, errInstant
 	}
@@ -133,6 +140,7 @@ func parseNumber(text string, unit scale) (int64, error) {
 	if left {
 		us++
 	}
+
 	return -int64(us), nil
 }
 
@@ -140,6 +148,7 @@ func parseDecimal(s string) (d decimal, ok bool) {
 	if rest, found := strings.CutPrefix(s, "-"); found {
 		d.negative, s = true, rest
 	}
+
 	mantissa, power, hasPower := cutPower(s)
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	if whole == "" || strings.HasSuffix(mantissa, ".") {
@@ -148,10 +157,12 @@ func parseDecimal(s string) (d decimal, ok bool) {
 	if !d.take(whole, 0) || !d.take(fraction, -1) {
 		return d, false
 	}
+
 	d.whole = len(strings.TrimLeft(whole, "0"))
 	if !hasPower {
 		return d, true
 	}
+
 	p, ok := parsePower(power)
 	d.exponent += p
 	if zeros := len(fraction) - len(strings.TrimLeft(fraction, "0")); d.whole == 0 && p > 0 {
@@ -159,6 +170,7 @@ func parseDecimal(s string) (d decimal, ok bool) {
 	} else {
 		d.whole = max(0, d.whole+p)
 	}
+
 	return d, ok
 }
 
@@ -170,14 +182,17 @@ func (d *decimal) take(digits string, step int) bool {
 		if c > 9 {
 			return false
 		}
+
 		if d.digits >= 1e18 {
 			d.inexact = d.inexact || c != 0
 			d.exponent += step + 1
 			continue
 		}
+
 		d.digits = d.digits*10 + uint64(c)
 		d.exponent += step
 	}
+
 	return true
 }
 
@@ -192,6 +207,7 @@ func cutPower(s string) (mantissa, power string, found bool) {
 // counted: others are no times.
 func parsePower(s string) (int, bool) {
 	negative := strings.HasPrefix(s, "-")
+
 	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
 	if s == "" {
 		return 0, false
@@ -199,6 +215,7 @@ func parsePower(s string) (int, bool) {
 	if s = strings.TrimLeft(s, "0"); len(s) > 3 {
 		return 0, false
 	}
+
 	n := 0
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -206,8 +223,10 @@ func parsePower(s string) (int, bool) {
 		}
 		n = n*10 + int(s[i]-'0')
 	}
+
 	if negative {
 		n = -n
 	}
+
 	return n, true
 }

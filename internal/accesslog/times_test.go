@@ -41,6 +41,7 @@ func TestParseTime(t *testing.T) {
 		{"2023-11-16 18:15:46.6805909+00:00", "time", 1700158546680590},
 		{"1969-12-31T23:59:59.9999999Z", "time", -1},
 	}
+
 	for _, tt := range tests {
 		got, err := parseTime(tt.give, scaleOf(tt.field))
 		if tt.give == "99999999999" {
@@ -49,15 +50,18 @@ func TestParseTime(t *testing.T) {
 			}
 			continue
 		}
+
 		if err != nil || got != tt.want {
 			t.Errorf("%s in %s is %d (%v), want %d", tt.give, tt.field, got, err, tt.want)
 		}
 	}
+
 	for _, bad := range []string{"", "x", ".", "1.", ".5", "+1", "1e", "1e9999", "1e+", "1e1000", "0x10", "NaN", "Inf", "1_000", " 1", "--1", "2023-11-16", "2023-11-16T18:15:46", "1e300", "99999999999999999999999999"} {
 		if got, err := parseTime(bad, byMagnitude); err == nil {
 			t.Errorf("%q is %d, want an error", bad, got)
 		}
 	}
+
 	if _, err := parseTime("2023-11-16 18:15:46.6805900", byMagnitude); err == nil || !strings.Contains(err.Error(), "has no zone") {
 		t.Errorf("a time without zone: %v, want to be told so", err)
 	}
@@ -68,6 +72,7 @@ func FuzzNumber(f *testing.F) {
 	for _, s := range []string{"1517336154.0785559", "-1.5", "1e9", "0.00000000000000000000001", "1700158546680590999", "12345678901234567890123", "-0.0000001", "100e-2"} {
 		f.Add(s, uint8(2))
 	}
+
 	units := []scale{seconds, millis, micros, nanos}
 	f.Fuzz(func(t *testing.T, s string, u uint8) {
 		unit := units[int(u)%len(units)]
@@ -75,16 +80,19 @@ func FuzzNumber(f *testing.F) {
 		if err == errNumber || len(s) > 60 {
 			return
 		}
+
 		want, ok := new(big.Rat).SetString(s)
 		if !ok {
 			t.Fatalf("%q is read as %d, %v and is no number", s, got, err)
 		}
+
 		power := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(unit, -unit))), nil))
 		if unit < 0 {
 			want.Quo(want, power)
 		} else {
 			want.Mul(want, power)
 		}
+
 		floor := new(big.Int).Div(want.Num(), want.Denom())
 		if err != nil {
 			if floor.CmpAbs(big.NewInt(1<<53)) < 0 {
@@ -92,6 +100,7 @@ func FuzzNumber(f *testing.F) {
 			}
 			return
 		}
+
 		if floor.Cmp(big.NewInt(got)) != 0 {
 			t.Errorf("%q is read as %d us, is %s", s, got, floor)
 		}
@@ -104,17 +113,21 @@ func FuzzStamp(f *testing.F) {
 	f.Add("10/Oct/2000:13:55:36 -0700")
 	f.Add("29/Feb/2015:13:55:36 +0000")
 	f.Add("01/Jan/1970:00:00:00 +2359")
+
 	var s stamps
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) != stampLength {
 			return
 		}
+
 		const layout = "02/Jan/2006:15:04:05 -0700"
 		got, err := s.parse([]byte(text))
+
 		want, wantErr := time.Parse(layout, text)
 		if err == nil && (wantErr != nil || got != want.UnixMicro()) {
 			t.Errorf("%q is read as %d; time.Parse has %v, %v", text, got, want, wantErr)
 		}
+
 		asWritten := wantErr == nil && strings.EqualFold(want.Format(layout), text)
 		if err != nil && asWritten && checkInstant(want.UnixMicro()) == nil {
 			t.Errorf("%q is refused: %v; time.Parse has %v", text, err, want)
@@ -146,6 +159,7 @@ func TestStamps(t *testing.T) {
 		{"01/Jan/1890:00:00:00 +0000", ""},
 		{"01/Jan/2113:00:00:00 +0000", ""},
 	}
+
 	var s stamps
 	for _, tt := range tests {
 		var got string
@@ -165,6 +179,7 @@ func TestInstants(t *testing.T) {
 			t.Errorf("%s us: %v, want it in range", text, err)
 		}
 	}
+
 	for _, text := range []string{"-2251799813685249", "-2251799813685248.1", "4503599627370497"} {
 		if got, err := parseTime(text, micros); err == nil {
 			t.Errorf("%s us is read as %d, want it out of range", text, got)

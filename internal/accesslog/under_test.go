@@ -16,23 +16,27 @@ func TestUnder(t *testing.T) {
 		{"no headers", `{"t_s":1700000000,"headers":"a"}` + "\n", "map[]"},
 		{"CSV", "t_s,headers.a,headers.b,headers,headers.a,headers.c\n1700000000,1,,3,4\n", "map[a:1]"},
 	}
+
 	for _, tt := range tests {
 		_, err := Read(strings.NewReader(tt.log), "log", Config{Requests: true}, func(e Event) error {
 			found := e.Under("headers")
 			if fmt.Sprint(found) != tt.want {
 				t.Errorf("%s: %v, want %s", tt.name, found, tt.want)
 			}
+
 			for name, value := range found {
 				if text, ok := e.Field("headers." + name); !ok || text != value {
 					t.Errorf("%s: Field says %q of %s, Under %q", tt.name, text, name, value)
 				}
 			}
+
 			return nil
 		})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
+
 	if (Event{}).Under("headers") != nil {
 		t.Error("an event without a line has headers")
 	}

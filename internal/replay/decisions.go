@@ -27,11 +27,13 @@ func (d *decisionLines) line(e event, o *[2]algorithms.Observation) []byte {
 	b := strconv.AppendInt(append(d.buf[:0], `{"t_us":`...), e.at, 10)
 	b = append(append(b, `,"key":`...), d.keys[e.key]...)
 	b = strconv.AppendInt(append(b, `,"cost":`...), e.cost, 10)
+
 	for role := range o {
 		b = append(b, `,"`...)
 		b = append(append(b, algorithms.Role(role).String()...), `":`...)
 		b = appendDecision(b, o[role].Decision)
 	}
+
 	d.buf = append(b, "}\n"...)
 	return d.buf
 }
@@ -40,11 +42,13 @@ func appendDecision(b []byte, d algorithms.Decision) []byte {
 	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
 	b = append(b, `,"retry_after_us":`...)
+
 	if d.RetryAfter == algorithms.Never {
 		b = append(b, "null"...)
 	} else {
 		b = appendMicros(b, d.RetryAfter)
 	}
+
 	b = appendMicros(append(b, `,"reset_after_us":`...), d.ResetAfter)
 	b = appendMicros(append(b, `,"delay_us":`...), d.Delay)
 	return append(b, '}')

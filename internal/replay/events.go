@@ -43,12 +43,14 @@ func (e *Events) Add(at int64, key []byte, cost int64) {
 		e.keys = append(e.keys, string(key))
 		e.index[e.keys[id]] = id
 	}
+
 	e.list = append(e.list, event{at: at, cost: cost, key: id, order: uint32(len(e.list))})
 }
 
 // AddTerms is Add for a charge with terms of its own.
 func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 	e.Add(at, key, cost)
+
 	id, ok := e.known[terms]
 	if !ok {
 		if e.known == nil {
@@ -58,6 +60,7 @@ func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 		id = uint32(len(e.terms))
 		e.known[terms] = id
 	}
+
 	e.list[len(e.list)-1].terms = id
 }
 

@@ -51,15 +51,18 @@ func (r *run) report() *Report {
 		Candidate:     cmp.Or(r.cfg.Texts[algorithms.Candidate], shortForm(r.cfg.Sides[algorithms.Candidate])),
 		Summary:       divergence.Summarize(r.total), timeline: r.timeline,
 	}
+
 	r.assess(&p)
 	p.Keys = int64(len(r.events.keys))
 	p.TopNewlyDenied, p.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
 	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
 	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
+
 	if list := r.events.list; len(list) > 0 {
 		first, last := time.UnixMicro(list[0].at).UTC(), time.UnixMicro(list[len(list)-1].at).UTC()
 		report.First, report.Last = &first, &last
 	}
+
 	return report
 }
 

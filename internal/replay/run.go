@@ -50,9 +50,11 @@ func Run(ctx context.Context, events *Events, cfg Config) (*Report, error) {
 			cfg.Progress(to, len(events.list))
 		}
 	}
+
 	if err := r.decisions.Flush(); err != nil {
 		return nil, fmt.Errorf("replay: write decisions: %w", err)
 	}
+
 	return r.report(), nil
 }
 
@@ -78,15 +80,18 @@ func newRun(events *Events, cfg Config) *run {
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
 	}
+
 	for i := range r.charges {
 		r.charges[i] = algorithms.Charge{Policy: cfg.Policy, Sides: cfg.Sides}
 	}
+
 	out := cfg.Decisions
 	if out == nil {
 		out = io.Discard
 	} else {
 		r.lines = newDecisionLines(events.keys)
 	}
+
 	r.decisions = bufio.NewWriterSize(out, 1<<16)
 	return r
 }
@@ -103,14 +108,17 @@ func (r *run) judge(ctx context.Context, events []event) error {
 			}
 		}
 	}
+
 	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
+
 	for i, e := range events {
 		if err := r.count(e, &r.into[i]); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -121,17 +129,21 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 			return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
 		}
 	}
+
 	outcome := r.events.expected(e.terms).Of(divergence.Compare(o))
 	r.total[outcome]++
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
+
 	if r.keys[e.key].count(outcome) {
 		r.denied = append(r.denied, m.Unix)
 	}
+
 	r.timeline.add(e.at, outcome)
 	if r.lines.keys == nil {
 		return nil
 	}
+
 	_, err := r.decisions.Write(r.lines.line(e, o))
 	return err
 }
@@ -148,6 +160,7 @@ func (k *keyTally) count(o divergence.Outcome) (first bool) {
 		k.denied++
 		k.newlyAllowed++
 	}
+
 	return before == 0 && k.denied > 0
 }
 

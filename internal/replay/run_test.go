@@ -29,15 +29,18 @@ func TestRunAgreesWithOracle(t *testing.T) {
 		at, cost int64
 		key      string
 	}
+
 	rng := rand.New(rand.NewPCG(1, 2))
 	limit := algorithms.Limit{Requests: 5, Window: 10 * time.Second}
 	var traffic []sent
+
 	var events replay.Events
 	for range 5000 {
 		s := sent{1e15 + rng.Int64N(600)*1e6, rng.Int64N(4), fmt.Sprint("key ", rng.IntN(20))}
 		traffic = append(traffic, s)
 		events.Add(s.at, []byte(s.key), s.cost)
 	}
+
 	var lines bytes.Buffer
 	report, err := replay.Run(context.Background(), &events, replay.Config{
 		Policy: "p", Pair: memory(), Decisions: &lines,
@@ -46,14 +49,17 @@ func TestRunAgreesWithOracle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	slices.SortStableFunc(traffic, func(a, b sent) int { return int(a.at - b.at) })
 	oracles := map[string][2]*limitertest.Oracle{}
 	var want replay.PolicyReport
 	scanner := json.NewDecoder(&lines)
+
 	for _, s := range traffic {
 		if _, ok := oracles[s.key]; !ok {
 			oracles[s.key] = [2]*limitertest.Oracle{limitertest.NewOracle("fixed_window"), limitertest.NewOracle("sliding_window_counter")}
 		}
+
 		a, c := oracles[s.key][0].Step(limit, s.cost, s.at), oracles[s.key][1].Step(limit, s.cost, s.at)
 		count(&want, a.Allowed, c.Allowed)
 		var line struct {
@@ -67,6 +73,7 @@ func TestRunAgreesWithOracle(t *testing.T) {
 				ResetAfter int64  `json:"reset_after_us"`
 			}
 		}
+
 		if err := scanner.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
@@ -77,11 +84,13 @@ func TestRunAgreesWithOracle(t *testing.T) {
 			t.Fatalf("candidate of %+v: %+v, want %+v", s, got, c)
 		}
 	}
+
 	got := report.Policies[0]
 	if got.Comparisons != 5000 || got.AgreeAllow != want.AgreeAllow || got.AgreeDeny != want.AgreeDeny ||
 		got.NewlyDenied != want.NewlyDenied || got.NewlyAllowed != want.NewlyAllowed || got.Keys != 20 {
 		t.Errorf("report %+v, want %+v", got, want)
 	}
+
 	if want.NewlyDenied == 0 {
 		t.Error("the traffic shows no divergence, so this test shows nothing")
 	}
@@ -105,7 +114,9 @@ func TestTiesKeepTheOrderOfCollection(t *testing.T) {
 	for cost := int64(1); cost <= 3; cost++ {
 		events.Add(1e15, []byte("k"), cost)
 	}
+
 	events.Add(1e15-1, []byte("k"), 9)
+
 	var lines bytes.Buffer
 	_, err := replay.Run(context.Background(), &events, replay.Config{
 		Policy: "p", Pair: memory(), Decisions: &lines,
@@ -114,11 +125,13 @@ func TestTiesKeepTheOrderOfCollection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var costs []string
 	for line := range strings.Lines(lines.String()) {
 		_, rest, _ := strings.Cut(line, `"cost":`)
 		costs = append(costs, rest[:1])
 	}
+
 	if got := strings.Join(costs, " "); got != "9 1 2 3" {
 		t.Errorf("costs in replay order %s, want 9 1 2 3", got)
 	}
@@ -127,6 +140,7 @@ func TestTiesKeepTheOrderOfCollection(t *testing.T) {
 func TestNeverIsNull(t *testing.T) {
 	var events replay.Events
 	events.Add(0, []byte("a\n\"é"), 11)
+
 	var lines bytes.Buffer
 	_, err := replay.Run(context.Background(), &events, replay.Config{
 		Policy: "p", Pair: memory(), Decisions: &lines,
@@ -135,6 +149,7 @@ func TestNeverIsNull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	side := `{"allowed":false,"remaining":10,"retry_after_us":null,"reset_after_us":0,"delay_us":0}`
 	want := `{"t_us":0,"key":"a\n\"é","cost":11,"authoritative":` + side + `,"candidate":` + side + "}\n"
 	if lines.String() != want {

@@ -20,13 +20,16 @@ func (r *Report) WriteText(w io.Writer) error {
 		const stamp = "2006-01-02 15:04:05"
 		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), span(r.Last.Sub(*r.First)))
 	}
+
 	if r.SkippedLines > 0 {
 		fmt.Fprintf(&b, ", %s skipped", humanize.Counted(r.SkippedLines, "line"))
 	}
+
 	b.WriteString("\n")
 	for i := range r.Policies {
 		r.Policies[i].writeText(&b)
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -59,6 +62,7 @@ func (p *PolicyReport) writeCharts(b *strings.Builder) {
 // above 0.
 func bars(counts []int64, peak int64) string {
 	const levels = "▁▂▃▄▅▆▇█"
+
 	var b strings.Builder
 	for _, n := range counts {
 		if n == 0 {
@@ -68,6 +72,7 @@ func bars(counts []int64, peak int64) string {
 		level := min(7, int(float64(n)/float64(peak)*8))
 		b.WriteString(string([]rune(levels)[level]))
 	}
+
 	return "|" + b.String() + "|"
 }
 
@@ -80,7 +85,9 @@ func span(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(10 * time.Millisecond).String()
 	}
+
 	d = d.Round(time.Second)
+
 	var s string
 	for _, u := range []struct {
 		name string
@@ -91,5 +98,6 @@ func span(d time.Duration) string {
 		}
 		d %= u.unit
 	}
+
 	return s
 }

@@ -15,9 +15,11 @@ func TestWriteText(t *testing.T) {
 	for second := range int64(90) {
 		events.Add(1_700_000_000_000_000+second*1e6, []byte("client\x1b[31m"), 1)
 	}
+
 	side := func(id string, requests int64) algorithms.Side {
 		return algorithms.Side{ID: id, Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: requests, Window: 30 * time.Second}}
 	}
+
 	report, err := Run(context.Background(), &events, Config{
 		Policy: "p", Pair: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}),
 		Sides: [2]algorithms.Side{side("from", 30), side("to", 20)},
@@ -25,11 +27,14 @@ func TestWriteText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	report.SkippedLines = 1
+
 	var out bytes.Buffer
 	if err := report.WriteText(&out); err != nil {
 		t.Fatal(err)
 	}
+
 	text := out.String()
 	for _, want := range []string{
 		"90 requests from 2023-11-14 22:13:20 to 2023-11-14 22:14:49 UTC (1m29s), 1 line skipped",
@@ -40,6 +45,7 @@ func TestWriteText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+
 	if strings.Contains(text, "\x1b") {
 		t.Error("a key reaches the terminal's controls")
 	}
@@ -53,6 +59,7 @@ func TestSpan(t *testing.T) {
 		{0, "0s"}, {9 * time.Microsecond, "9µs"}, {59 * time.Second, "59s"}, {60 * time.Second, "1m"}, {3600 * time.Second, "1h"},
 		{24 * time.Hour, "1d"}, {83*time.Hour + 59*time.Second, "3d11h59s"}, {25 * time.Hour, "1d1h"}, {24*time.Hour + time.Minute, "1d1m"}, {10 * time.Minute, "10m"}, {20 * time.Second, "20s"},
 	}
+
 	for _, tt := range tests {
 		if got := span(tt.give); got != tt.want {
 			t.Errorf("span(%d) = %q, want %q", tt.give, got, tt.want)

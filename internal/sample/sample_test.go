@@ -15,7 +15,9 @@ func TestLogIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	lines, clients := 0, map[string]int{}
+
 	scanner := bufio.NewScanner(in)
 	for scanner.Scan() {
 		host, _, _ := strings.Cut(scanner.Text(), " ")
@@ -25,6 +27,7 @@ func TestLogIsWhole(t *testing.T) {
 		lines++
 		clients[host]++
 	}
+
 	if lines != 10_000 || len(clients) != 1753 || scanner.Err() != nil {
 		t.Errorf("%d lines of %d clients (%v), want 10000 of 1753", lines, len(clients), scanner.Err())
 	}
