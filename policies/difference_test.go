@@ -73,7 +73,7 @@ func TestExpectedDifferencesEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := set.Policies[0].Expected(&policies.Request{User: tt.user, Time: at}); got != tt.want {
+		if got := set.Policies[0].Expected(t.Context(), &policies.Request{User: tt.user, Time: at}); got != tt.want {
 			t.Errorf("%s at %s: %+v, want %+v", tt.user, tt.at, got, tt.want)
 		}
 	}

@@ -22,8 +22,8 @@ const maxFileBytes = 1 << 20
 // collects what is wrong.
 type document struct {
 	Problems
-	declared   []*variable // so far
-	identified bool        // the file's expressions know users
+	scope      *scope // so far
+	identified bool   // the file's expressions know users
 }
 
 // fail notes an error at a node.

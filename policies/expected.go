@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -32,13 +33,12 @@ const maxExpected = 20
 
 // Expected returns what is declared for a request at its time. A condition that
 // fails declares nothing.
-func (p *Policy) Expected(r *Request) (e Expected) {
+func (p *Policy) Expected(ctx context.Context, r *Request) (e Expected) {
 	for _, x := range p.Promotion.expected {
 		if !r.Time.Before(x.until) {
 			continue
 		}
-		r.bind(p.variables)
-		if v, err := x.when.eval(r); err != nil || v != types.True {
+		if v, err := x.when.eval(r.evaluation(ctx, p.scope)); err != nil || v != types.True {
 			continue
 		}
 		e.NewlyDenied = e.NewlyDenied || x.direction == newlyDenied

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -40,9 +41,10 @@ type Skipped struct {
 
 // Explain says what the set charges a request.
 func (s *Set) Explain(r *Request) Explanation {
+	ctx := context.Background() // one request, for a person: the bounds of an expression suffice
 	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}}
 	for _, p := range s.Policies {
-		c, matches, err := p.Charge(r)
+		c, matches, err := p.Charge(ctx, r)
 		switch {
 		case err != nil:
 			reason := strings.TrimPrefix(err.Error(), "policies: ")
@@ -53,9 +55,9 @@ func (s *Set) Explain(r *Request) Explanation {
 		case !matches:
 			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
 		default:
-			charge := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Authoritative: explainSide(p.Sides[0], c.Sides[0], r)}
+			charge := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Authoritative: explainSide(p.Sides[0], c.Sides[0], r.evaluation(ctx, p.scope))}
 			if p.Sides[algorithms.Candidate] != nil {
-				side := explainSide(p.Sides[algorithms.Candidate], c.Sides[algorithms.Candidate], r)
+				side := explainSide(p.Sides[algorithms.Candidate], c.Sides[algorithms.Candidate], r.evaluation(ctx, p.scope))
 				charge.Candidate = &side
 			}
 			e.Charges = append(e.Charges, charge)
@@ -64,12 +66,12 @@ func (s *Set) Explain(r *Request) Explanation {
 	return e
 }
 
-func explainSide(s *Side, charged algorithms.Side, r *Request) ExplainedSide {
+func explainSide(s *Side, charged algorithms.Side, w *evaluation) ExplainedSide {
 	out := ExplainedSide{Algorithm: s.Name(), Limit: charged.Limit.Requests, Burst: charged.Limit.Burst}
 	if charged.Limit.Window > 0 {
 		out.Window = algorithms.FormatWindow(charged.Limit.Window)
 	}
-	if _, err := s.Limit(r); err != nil {
+	if _, err := s.limitOf(w); err != nil {
 		out.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 	return out

@@ -55,8 +55,11 @@ func (d *document) compile(env *cel.Env, n *yaml.Node, what string, types ...*ce
 		d.fail(n, "%s: %v", what, err)
 		return nil
 	}
-	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.declared), endless: len(options) > 0}
-	x.fails = failsOf(ast, d.declared)
+	x := &expression{source: n.Value, result: ast.OutputType(), program: program, inputs: inputsOf(ast, d.scope.variables), endless: len(options) > 0}
+	for name := range x.inputs.headers() {
+		d.scope.headers[name] = canonicalName(name)
+	}
+	x.fails = failsOf(ast, d.scope.variables)
 	if x.result.IsExactType(cel.BoolType) {
 		x.filters, x.whole = filtersOf(ast)
 	}
@@ -110,8 +113,8 @@ func (d *document) written(n *yaml.Node, line, column int) (int, int) {
 }
 
 // eval returns the expression's value for a request.
-func (x *expression) eval(r *Request) (ref.Val, error) {
-	v, err := x.evaluate(r)
+func (x *expression) eval(w *evaluation) (ref.Val, error) {
+	v, err := x.evaluate(w)
 	if err != nil {
 		return nil, fmt.Errorf("policies: %s: %w", x.source, err)
 	}
@@ -119,14 +122,23 @@ func (x *expression) eval(r *Request) (ref.Val, error) {
 }
 
 // evaluate heeds the request's deadline where it could take long.
-func (x *expression) evaluate(r *Request) (ref.Val, error) {
-	if !x.endless || r.Deadline.IsZero() {
-		v, _, err := x.program.Eval(r)
+func (x *expression) evaluate(w *evaluation) (ref.Val, error) {
+	if !x.endless {
+		v, _, err := x.program.Eval(w)
 		return v, err
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), r.Deadline)
+
+	// The deadline counts, and not a cancellation: a client that disconnects does not
+	// make an expression fail.
+	deadline, ok := w.ctx.Deadline()
+	if !ok {
+		v, _, err := x.program.Eval(w)
+		return v, err
+	}
+
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	v, _, err := x.program.ContextEval(ctx, r)
+	v, _, err := x.program.ContextEval(ctx, w)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}

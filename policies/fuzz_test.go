@@ -111,7 +111,7 @@ func chargeHostile(t *testing.T, set *policies.Set, path, header, ip string) {
 		Claims:  map[string]any{"list": []any{1, "2", nil, header}, "a": map[string]any{"b": path}, "nil": nil, header: ip},
 	}
 	for _, p := range set.Policies {
-		c, matches, err := p.Charge(r)
+		c, matches, err := p.Charge(t.Context(), r)
 		if err == nil && matches && (len(c.Key) > 256 || c.Cost < 0) {
 			t.Errorf("a key of %d bytes at a cost of %d", len(c.Key), c.Cost)
 		}

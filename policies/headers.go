@@ -4,16 +4,15 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"sync"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// headers is an http.Header as a CEL map with lower-case names. Looking one up
-// copies nothing; whatever wants the whole map makes one.
-type headers struct{ r *Request }
+// headers is an http.Header as a CEL map with lower-case names. Looking one header
+// up copies nothing; an operation on the whole map makes one.
+type headers struct{ w *evaluation }
 
 var _ traits.Mapper = headers{}
 
@@ -23,33 +22,35 @@ func (m headers) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return nil, false
 	}
-	values := m.r.Headers[canonical(string(name))]
+
+	canonical, known := m.w.scope.headers[string(name)]
+	if !known {
+		canonical = canonicalName(string(name)) // the name is computed, too
+	}
+
+	values := m.w.request.Headers[canonical]
 	if len(values) == 0 {
 		return nil, false
 	}
 	return types.String(joined(values)), true
 }
 
-// canonicalNames are those of the headers that loaded files name.
-var canonicalNames sync.Map
-
-// learnHeader prepares for a header that an expression names.
-func learnHeader(name string) { canonicalNames.Store(name, canonicalName(name)) }
-
-func canonical(name string) string {
-	if known, ok := canonicalNames.Load(name); ok {
-		return known.(string)
-	}
-	return canonicalName(name)
-}
-
-// canonicalName returns the name as http.Header has it, "" for one that is not in
-// lower case, for that is how expressions name headers.
+// canonicalName returns the name in the form that http.Header has it. It is "" for
+// a name that is not in lower case: expressions see no such header.
 func canonicalName(name string) string {
 	if name != strings.ToLower(name) {
 		return ""
 	}
 	return http.CanonicalHeaderKey(name)
+}
+
+// joined returns a header's value as expressions see it. HTTP lets a recipient join
+// the values of one name by commas (RFC 9110, 5.3).
+func joined(values []string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return strings.Join(values, ", ")
 }
 
 // Get implements traits.Indexer.
@@ -67,7 +68,7 @@ func (m headers) Contains(key ref.Val) ref.Val {
 }
 
 // Size implements traits.Sizer.
-func (m headers) Size() ref.Val { return types.Int(len(m.r.Headers)) }
+func (m headers) Size() ref.Val { return types.Int(len(m.w.request.Headers)) }
 
 // Type implements ref.Val.
 func (m headers) Type() ref.Type { return types.MapType }
@@ -76,29 +77,34 @@ func (m headers) Type() ref.Type { return types.MapType }
 func (m headers) Value() any { return m.lower() }
 
 // Iterator implements traits.Iterable.
-func (m headers) Iterator() traits.Iterator { return m.whole().Iterator() }
+func (m headers) Iterator() traits.Iterator { return m.mapper().Iterator() }
 
 // Equal implements ref.Val.
-func (m headers) Equal(other ref.Val) ref.Val { return m.whole().Equal(other) }
+func (m headers) Equal(other ref.Val) ref.Val { return m.mapper().Equal(other) }
 
 // ConvertToNative implements ref.Val.
-func (m headers) ConvertToNative(t reflect.Type) (any, error) { return m.whole().ConvertToNative(t) }
+func (m headers) ConvertToNative(t reflect.Type) (any, error) { return m.mapper().ConvertToNative(t) }
 
 // ConvertToType implements ref.Val.
-func (m headers) ConvertToType(t ref.Type) ref.Val { return m.whole().ConvertToType(t) }
+func (m headers) ConvertToType(t ref.Type) ref.Val { return m.mapper().ConvertToType(t) }
 
-func (m headers) whole() traits.Mapper {
+// mapper returns all headers as one of CEL's own maps.
+func (m headers) mapper() traits.Mapper {
 	return types.NewStringStringMap(types.DefaultTypeAdapter, m.lower())
 }
 
+// lower returns all headers by their lower-case names, made once a request.
 func (m headers) lower() map[string]string {
-	if m.r.lower == nil {
-		m.r.lower = make(map[string]string, len(m.r.Headers))
-		for name, values := range m.r.Headers {
-			if len(values) > 0 {
-				m.r.lower[strings.ToLower(name)] = joined(values)
-			}
+	w := m.w
+	if w.headers != nil {
+		return w.headers
+	}
+
+	w.headers = make(map[string]string, len(w.request.Headers))
+	for name, values := range w.request.Headers {
+		if len(values) > 0 {
+			w.headers[strings.ToLower(name)] = joined(values)
 		}
 	}
-	return m.r.lower
+	return w.headers
 }

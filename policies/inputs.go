@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -68,8 +69,17 @@ func (in inputs) entry(of, key string, required bool) {
 	if required {
 		in[must+entry] = true
 	}
-	if of == "request.headers" {
-		learnHeader(key)
+}
+
+// headers yields the names of the headers that are written out.
+func (in inputs) headers() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for input := range in {
+			name, found := strings.CutPrefix(input, `request.headers["`)
+			if found && !yield(strings.TrimSuffix(name, `"]`)) {
+				return
+			}
+		}
 	}
 }
 

@@ -48,14 +48,14 @@ func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
 
 // value returns the key for a request. Parts are joined by '|', with '|' and '\'
 // escaped by '\', so distinct lists make distinct keys.
-func (k key) value(r *Request) (string, error) {
+func (k key) value(w *evaluation) (string, error) {
 	if len(k) == 1 {
-		part, err := k[0].part(r)
+		part, err := k[0].part(w)
 		return BoundedKey(part), err
 	}
 	parts := make([]string, len(k))
 	for i, x := range k {
-		part, err := x.part(r)
+		part, err := x.part(w)
 		if err != nil {
 			return "", err
 		}
@@ -65,8 +65,8 @@ func (k key) value(r *Request) (string, error) {
 }
 
 // part returns one part of a key.
-func (x *expression) part(r *Request) (string, error) {
-	v, err := x.eval(r)
+func (x *expression) part(w *evaluation) (string, error) {
+	v, err := x.eval(w)
 	if err != nil {
 		return "", err
 	}

@@ -1,9 +1,16 @@
 package policies
 
-import "go.yaml.in/yaml/v3"
+import (
+	"context"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // KeyExpression is a key without a policy, as the command line takes it.
-type KeyExpression struct{ key key }
+type KeyExpression struct {
+	key   key
+	scope *scope
+}
 
 // ParseKey compiles the expression of a key. The error is a *Problems; file is what
 // they are said of.
@@ -12,8 +19,8 @@ func ParseKey(file, expression string) (*KeyExpression, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{Problems: Problems{File: file, lines: []string{expression}}}
-	k := &KeyExpression{}
+	d := &document{Problems: Problems{File: file, lines: []string{expression}}, scope: newScope()}
+	k := &KeyExpression{scope: d.scope}
 	d.key(env, &k.key)(&yaml.Node{Kind: yaml.ScalarNode, Value: expression, Line: 1, Column: 1})
 	if d.Failed() {
 		return nil, &d.Problems
@@ -22,4 +29,6 @@ func ParseKey(file, expression string) (*KeyExpression, error) {
 }
 
 // Of returns the key of a request.
-func (k *KeyExpression) Of(r *Request) (string, error) { return k.key.value(r) }
+func (k *KeyExpression) Of(r *Request) (string, error) {
+	return k.key.value(r.evaluation(context.Background(), k.scope))
+}

@@ -49,7 +49,7 @@ func Load(name string, text []byte) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policies: load %s: %w", name, err)
 	}
-	d := &document{Problems: Problems{File: name}, identified: usesUsers.Match(text)}
+	d := &document{Problems: Problems{File: name}, scope: newScope(), identified: usesUsers.Match(text)}
 	set := &Set{}
 	root := d.parse(text)
 	if root != nil {
@@ -101,18 +101,18 @@ func (d *document) set(env *cel.Env, root *yaml.Node, into *Set) {
 		"promotion": later("promotion"),
 	})
 	env = d.data(env, nodes["data"])
-	env, variables := d.variables(env, nodes["variables"])
+	env = d.variables(env, nodes["variables"])
 	var promotion Promotion
 	if n := nodes["promotion"]; n != nil {
 		d.promotion(env, &promotion)(n)
 		d.lintPromotion(promotion, n)
 	}
 	if n := nodes["policies"]; n != nil {
-		d.policies(env, n, promotion, variables, into)
+		d.policies(env, n, promotion, into)
 	}
 }
 
-func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, variables []*variable, into *Set) {
+func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, into *Set) {
 	items := d.items(n, "policies")
 	if len(items) > maxPolicies {
 		d.fail(n, "policies: %d of them: at most %d", len(items), maxPolicies)
@@ -128,7 +128,6 @@ func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, var
 		d.note(item, nodes)
 		keys[i] = nodes["key"]
 		p := d.policy(env, item, promotion)
-		p.variables = variables
 		if seen[p.Name] && p.Name != "" {
 			d.fail(item, "two policies are named %q", p.Name)
 		}

@@ -56,7 +56,7 @@ func TestChargesOfRequests(t *testing.T) {
 	for _, tt := range tests {
 		r.Reset()
 		r.Method, r.Route, r.Path, r.Headers = tt.method, tt.route, tt.path, tt.headers
-		c, matches, err := p.Charge(&r)
+		c, matches, err := p.Charge(t.Context(), &r)
 		if err != nil || matches != tt.wantMatch {
 			t.Errorf("%s: matches %v, error %v", tt.name, matches, err)
 			continue
@@ -86,7 +86,7 @@ func TestEveryRequestFieldIsThere(t *testing.T) {
 		"request.claims['plan']": "gold", "request.size": "7", "request.time.getHours()": "9",
 		"request.headers.size()": "1", "request.headers.exists(h, h == 'x-a')": "true", "'x-a' in request.headers": "true", "('X' + '-A') in request.headers": "false",
 	} {
-		c, _, err := load(t, onePolicy("key: "+`"`+expression+`"`)).Policies[0].Charge(&r)
+		c, _, err := load(t, onePolicy("key: "+`"`+expression+`"`)).Policies[0].Charge(t.Context(), &r)
 		if err != nil || c.Key != want {
 			t.Errorf("%s: key %q, error %v, want %q", expression, c.Key, err, want)
 		}
@@ -100,7 +100,7 @@ func TestEveryRequestFieldIsThere(t *testing.T) {
 
 func TestExpressionsThatFailChargeNothing(t *testing.T) {
 	p := load(t, onePolicy("key: request.headers['x-tenant']")).Policies[0]
-	if c, matches, err := p.Charge(&policies.Request{}); err == nil || matches || c.Key != "" {
+	if c, matches, err := p.Charge(t.Context(), &policies.Request{}); err == nil || matches || c.Key != "" {
 		t.Errorf("a header that is not there: %+v, %v, %v, want an error", c, matches, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestExpressionsThatFailChargeNothing(t *testing.T) {
 func TestWhatCannotBeChargedIsAnError(t *testing.T) {
 	for _, fields := range []string{"key: request.ip\n    cost: request.size", "key: request.claims['roles']"} {
 		p := load(t, onePolicy(fields)).Policies[0]
-		if _, matches, err := p.Charge(&policies.Request{Size: -1, Claims: map[string]any{"roles": []string{"a"}}}); err == nil || matches {
+		if _, matches, err := p.Charge(t.Context(), &policies.Request{Size: -1, Claims: map[string]any{"roles": []string{"a"}}}); err == nil || matches {
 			t.Errorf("%s: matches %v, error %v", fields, matches, err)
 		}
 	}
@@ -121,14 +121,14 @@ func TestVariablesAreBounded(t *testing.T) {
 		text += fmt.Sprintf("  v%d: variables.v%d + variables.v%d\n", i+1, i, i)
 	}
 	p := load(t, text+onePolicy("key: variables.v24")).Policies[0]
-	if c, _, err := p.Charge(&policies.Request{Path: "/long"}); err == nil || !strings.Contains(err.Error(), "at most") {
+	if c, _, err := p.Charge(t.Context(), &policies.Request{Path: "/long"}); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("a key of %d bytes, error %v", len(c.Key), err)
 	}
 }
 
 func TestLongKeysAreHashed(t *testing.T) {
 	p := load(t, onePolicy("key: request.path")).Policies[0]
-	c, _, err := p.Charge(&policies.Request{Path: strings.Repeat("x", 257)})
+	c, _, err := p.Charge(t.Context(), &policies.Request{Path: strings.Repeat("x", 257)})
 	if err != nil || len(c.Key) != 65 || c.Key[0] != '#' {
 		t.Errorf("key %q, error %v, want # and 64 digits", c.Key, err)
 	}
@@ -193,7 +193,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		for _, p := range set.Policies {
-			p.Charge(&policies.Request{Path: "/x"})
+			p.Charge(t.Context(), &policies.Request{Path: "/x"})
 		}
 	})
 }
@@ -206,7 +206,7 @@ func BenchmarkCharge(b *testing.B) {
 	for b.Loop() {
 		r.Reset()
 		r.Method, r.Route, r.Path, r.Headers = "POST", "/v1/orders", "/v1/orders", h
-		if _, ok, err := p.Charge(&r); !ok || err != nil {
+		if _, ok, err := p.Charge(b.Context(), &r); !ok || err != nil {
 			b.Fatal(ok, err)
 		}
 	}
@@ -218,12 +218,12 @@ func TestClientsOfOneNetworkAreOne(t *testing.T) {
 		"192.0.2.1": "192.0.2.1", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:2::9": "2001:db8:1:2::/64",
 		"::ffff:192.0.2.1": "192.0.2.1", "fe80::1%eth0": "fe80::/64", "no address": "no address", "": "",
 	} {
-		if c, _, err := p.Charge(&policies.Request{IP: ip}); err != nil || c.Key != want {
+		if c, _, err := p.Charge(t.Context(), &policies.Request{IP: ip}); err != nil || c.Key != want {
 			t.Errorf("%s: key %q, %v, want %q", ip, c.Key, err, want)
 		}
 	}
 	wide := load(t, onePolicy("key: ipGroup(request.ip, 24, 48)")).Policies[0]
-	if c, _, err := wide.Charge(&policies.Request{IP: "192.0.2.77"}); err != nil || c.Key != "192.0.2.0/24" {
+	if c, _, err := wide.Charge(t.Context(), &policies.Request{IP: "192.0.2.77"}); err != nil || c.Key != "192.0.2.0/24" {
 		t.Errorf("key %q, %v", c.Key, err)
 	}
 }
@@ -234,7 +234,7 @@ func TestExtensions(t *testing.T) {
 		"cidr('10.0.0.0/8').containsIP(request.ip)": "true", "request.user.lowerAscii()": "ab", "request.path.split('/')[1]": "a",
 		"math.greatest(1, 7)": "7", "string(ip(request.ip).family())": "4", "request.claims.roles.exists(r, r == 'x')": "true",
 	} {
-		c, _, err := load(t, onePolicy(`key: "`+expression+`"`)).Policies[0].Charge(r)
+		c, _, err := load(t, onePolicy(`key: "`+expression+`"`)).Policies[0].Charge(t.Context(), r)
 		if err != nil || c.Key != want {
 			t.Errorf("%s: key %q, %v, want %q", expression, c.Key, err, want)
 		}
@@ -256,7 +256,7 @@ func TestDearExpressionsAreRefused(t *testing.T) {
 	for i := range long {
 		long[i] = i
 	}
-	if _, _, err := p.Charge(&policies.Request{Claims: map[string]any{"list": long}}); err == nil || !strings.Contains(err.Error(), "cost limit") {
+	if _, _, err := p.Charge(t.Context(), &policies.Request{Claims: map[string]any{"list": long}}); err == nil || !strings.Contains(err.Error(), "cost limit") {
 		t.Errorf("a loop over a claim: %v", err)
 	}
 }
@@ -265,16 +265,57 @@ func TestDearExpressionsAreRefused(t *testing.T) {
 func TestLoopsHeedTheDeadline(t *testing.T) {
 	p := load(t, onePolicy("key: request.user\n    cost: 'request.claims.list.all(x, x >= 0) ? 1 : 2'")).Policies[0]
 	r := &policies.Request{Claims: map[string]any{"list": make([]int64, 500)}}
-	if c, _, err := p.Charge(r); err != nil || c.Cost != 1 {
+	if c, _, err := p.Charge(t.Context(), r); err != nil || c.Cost != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	r.Deadline = time.Now().Add(time.Hour)
-	if c, _, err := p.Charge(r); err != nil || c.Cost != 1 {
+
+	later, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Hour))
+	defer cancel()
+	if c, _, err := p.Charge(later, r); err != nil || c.Cost != 1 {
 		t.Errorf("before the deadline: %+v, %v", c, err)
 	}
-	r.Deadline = time.Now().Add(-time.Second)
-	if _, _, err := p.Charge(r); !errors.Is(err, context.DeadlineExceeded) {
+
+	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if _, _, err := p.Charge(over, r); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after the deadline: %v", err)
+	}
+
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, _, err := p.Charge(left, r); err != nil || c.Cost != 1 {
+		t.Errorf("after the client has disconnected: %+v, %v", c, err)
+	}
+}
+
+// Working memory does not go over from one file to another, nor from a request to its copy.
+func TestRequestsKeepTheirMemoryApart(t *testing.T) {
+	file := "variables: {who: 'request.user + \"%s\"'}\n" + onePolicy("key: variables.who")
+	one := load(t, strings.Replace(file, "%s", "-1", 1)).Policies[0]
+	two := load(t, strings.Replace(file, "%s", "-2", 1)).Policies[0]
+
+	r := policies.Request{User: "ann"}
+	key := func(p *policies.Policy, r *policies.Request) string {
+		c, _, err := p.Charge(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Key
+	}
+	if got := key(one, &r); got != "ann-1" {
+		t.Errorf("key %q, want ann-1", got)
+	}
+	if got := key(two, &r); got != "ann-2" {
+		t.Errorf("the same request by another file: key %q, want ann-2", got)
+	}
+
+	other := r
+	other.User = "bob"
+	if got := key(two, &other); got != "bob-2" {
+		t.Errorf("a copy with another user: key %q, want bob-2", got)
+	}
+	if got := key(two, &r); got != "ann-2" {
+		t.Errorf("the request after its copy: key %q, want ann-2", got)
 	}
 }
 
@@ -362,8 +403,8 @@ func TestFiltersAgreeWithCEL(t *testing.T) {
 			for _, route := range []string{"/v1/a", "/v1", "/v2"} {
 				for _, host := range []string{"a", "x"} {
 					r := &policies.Request{Method: method, Route: route, Path: route, Host: host}
-					_, want, wantErr := hidden.Charge(r)
-					_, got, gotErr := plain.Charge(r)
+					_, want, wantErr := hidden.Charge(t.Context(), r)
+					_, got, gotErr := plain.Charge(t.Context(), r)
 					if got != want || gotErr != nil && wantErr == nil {
 						t.Errorf("%s of %s %s %s: %v %v, want %v %v", condition, method, route, host, got, gotErr, want, wantErr)
 					}
@@ -382,7 +423,7 @@ func TestKeysOfTuplesNeverCollide(t *testing.T) {
 			return [3]string{part.Draw(t, name), part.Draw(t, name), part.Draw(t, name)}
 		}
 		key := func(tuple [3]string) string {
-			c, _, err := p.Charge(&policies.Request{User: tuple[0], Host: tuple[1], Method: tuple[2]})
+			c, _, err := p.Charge(t.Context(), &policies.Request{User: tuple[0], Host: tuple[1], Method: tuple[2]})
 			if err != nil || len(c.Key) > 256 {
 				t.Fatalf("%q: key of %d bytes, %v", tuple, len(c.Key), err)
 			}

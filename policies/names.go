@@ -107,14 +107,13 @@ func (d *document) scalar(n *yaml.Node, what string) (any, *cel.Type) {
 
 // variables extends the environment by the file's named expressions, which see
 // those before them.
-func (d *document) variables(env *cel.Env, n *yaml.Node) (*cel.Env, []*variable) {
+func (d *document) variables(env *cel.Env, n *yaml.Node) *cel.Env {
 	if n == nil {
-		return env, nil
+		return env
 	}
-	var list []*variable
 	if len(n.Content)/2 > maxVariables {
 		d.fail(n, "variables: %d of them: at most %d", len(n.Content)/2, maxVariables)
-		return env, nil
+		return env
 	}
 	for name, value := range d.pairs(n, "variables") {
 		if !validIdentifier.MatchString(name.Value) {
@@ -122,7 +121,7 @@ func (d *document) variables(env *cel.Env, n *yaml.Node) (*cel.Env, []*variable)
 			continue
 		}
 		full := "variables." + name.Value
-		for _, v := range list {
+		for _, v := range d.scope.variables {
 			if v.name == full {
 				d.fail(name, "variables has %q twice", name.Value)
 			}
@@ -132,9 +131,8 @@ func (d *document) variables(env *cel.Env, n *yaml.Node) (*cel.Env, []*variable)
 			env = d.extend(env, name, cel.Variable(full, cel.DynType)) // one problem is enough
 			continue
 		}
-		list = append(list, &variable{full, x})
-		d.declared = list
+		d.scope.variables = append(d.scope.variables, &variable{full, x})
 		env = d.extend(env, name, cel.Variable(full, x.result))
 	}
-	return env, list
+	return env
 }

@@ -28,11 +28,11 @@ func (d *document) number(env *cel.Env, what string, into *number, least int64) 
 }
 
 // value returns the number for a request.
-func (x number) value(r *Request) (int64, error) {
+func (x number) value(w *evaluation) (int64, error) {
 	if x.expression == nil {
 		return x.constant, nil
 	}
-	v, err := x.expression.eval(r)
+	v, err := x.expression.eval(w)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -33,15 +34,15 @@ type Policy struct {
 	OnError   string
 	Promotion Promotion
 
-	when      *expression // nil: always
-	key       key
-	cost      number
-	variables []*variable
+	when  *expression // nil: always
+	key   key
+	cost  number
+	scope *scope
 }
 
 // policy reads one policy. Its promotion starts from the file's.
 func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Policy {
-	p := &Policy{OnStoreFailure: FailLocal, OnError: FailAllow, cost: number{constant: 1}, Promotion: promotion}
+	p := &Policy{OnStoreFailure: FailLocal, OnError: FailAllow, cost: number{constant: 1}, Promotion: promotion, scope: d.scope}
 	nodes := map[string]*yaml.Node{}
 	d.note(n, nodes)
 	d.mapping(n, "a policy", map[string]field{
@@ -91,16 +92,16 @@ func (s *Side) Bare() algorithms.Side {
 // without an algorithm, and reports whether the policy matches at all. On an error
 // nothing is to be charged, and OnError rules. A candidate whose limit cannot be had is charged with
 // the zero limit, which every algorithm refuses: its error is its own.
-func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err error) {
-	r.bind(p.variables)
-	if matches, err = p.matches(r); err != nil || !matches {
+func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
+	w := r.evaluation(ctx, p.scope)
+	if matches, err = p.matches(w); err != nil || !matches {
 		return c, false, err
 	}
 	c.Policy = p.Name
-	if c.Key, err = p.key.value(r); err != nil {
+	if c.Key, err = p.key.value(w); err != nil {
 		return c, false, err
 	}
-	if c.Cost, err = p.cost.value(r); err == nil && c.Cost < 0 {
+	if c.Cost, err = p.cost.value(w); err == nil && c.Cost < 0 {
 		err = fmt.Errorf("policies: cost %s: got %d: want at least 0", p.cost.text(), c.Cost)
 	}
 	if err != nil {
@@ -108,29 +109,29 @@ func (p *Policy) Charge(r *Request) (c algorithms.Charge, matches bool, err erro
 	}
 	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
 	c.Sides[algorithms.Authoritative] = authoritative.Bare()
-	if c.Sides[algorithms.Authoritative].Limit, err = authoritative.Limit(r); err != nil {
+	if c.Sides[algorithms.Authoritative].Limit, err = authoritative.limitOf(w); err != nil {
 		return c, false, err
 	}
 	if candidate != nil {
 		c.Sides[algorithms.Candidate] = candidate.Bare()
-		c.Sides[algorithms.Candidate].Limit, _ = candidate.Limit(r)
+		c.Sides[algorithms.Candidate].Limit, _ = candidate.limitOf(w)
 	}
 	return c, true, nil
 }
 
-func (p *Policy) matches(r *Request) (bool, error) {
+func (p *Policy) matches(w *evaluation) (bool, error) {
 	if p.when == nil {
 		return true, nil
 	}
 	for i := range p.when.filters {
-		if !p.when.filters[i].holds(r) {
+		if !p.when.filters[i].holds(w.request) {
 			return false, nil
 		}
 	}
 	if p.when.whole {
 		return true, nil
 	}
-	v, err := p.when.eval(r)
+	v, err := p.when.eval(w)
 	if err != nil {
 		return false, err
 	}
@@ -153,7 +154,7 @@ func (p *Policy) Epoch() string {
 		}
 	}
 	if strings.Contains(strings.Join(parts, ""), "variables.") {
-		for _, v := range p.variables {
+		for _, v := range p.scope.variables {
 			parts = append(parts, v.name+"\x00"+v.source)
 		}
 	}

@@ -41,14 +41,14 @@ func (s *Side) Name() string {
 	return s.Algorithm.Name()
 }
 
-// Limit returns the side's limit for a request. It is the zero limit on an error,
+// limitOf returns the side's limit for a request. It is the zero limit on an error,
 // which may be that of the algorithm's Validate.
-func (s *Side) Limit(r *Request) (algorithms.Limit, error) {
-	requests, err := s.limit.value(r)
+func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
+	requests, err := s.limit.value(w)
 	if err != nil {
 		return algorithms.Limit{}, err
 	}
-	burst, err := s.burst.value(r)
+	burst, err := s.burst.value(w)
 	if err != nil {
 		return algorithms.Limit{}, err
 	}

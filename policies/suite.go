@@ -160,7 +160,7 @@ func (s *suite) request(n *yaml.Node) *Request {
 // charges returns what the set charges a request, and notes which policies matched.
 func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algorithms.Charge) {
 	for _, p := range s.set.Policies {
-		c, matches, err := p.Charge(r)
+		c, matches, err := p.Charge(context.Background(), r)
 		switch {
 		case err != nil:
 			s.fail(n, "%s: policy %s: %s", name, p.Name, strings.TrimPrefix(err.Error(), "policies: "))

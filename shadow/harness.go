@@ -239,16 +239,15 @@ func PromotionOf(p policies.Promotion) promotion.Config {
 func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 	s := h.take()
 	defer h.give(s)
-	r.Deadline, _ = ctx.Deadline()
 	now := h.plan.Load()
 	refused := unlimited()
 	for i, p := range now.set.Policies {
-		c, matches, err := p.Charge(r)
+		c, matches, err := p.Charge(ctx, r)
 		if err != nil {
 			refused.join(now.migrations[i].failed(p, err))
 		}
 		if matches {
-			h.add(s, now.migrations[i], c, divergence.Expected(p.Expected(r)))
+			h.add(s, now.migrations[i], c, divergence.Expected(p.Expected(ctx, r)))
 		}
 	}
 	if len(s.charges) == 0 {

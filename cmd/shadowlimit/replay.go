@@ -239,7 +239,7 @@ func (o replayOptions) replayPolicies(ctx context.Context, io streams, bar *prog
 		return nil, err
 	}
 	o.reader.Requests = true
-	requests, skipped, err := scanLogs(ctx, o.logs, o.reader, io, bar, r.add)
+	requests, skipped, err := scanLogs(ctx, o.logs, o.reader, io, bar, func(e accesslog.Event) { r.add(ctx, e) })
 	if err != nil {
 		return nil, err
 	}

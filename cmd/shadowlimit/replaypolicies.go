@@ -52,14 +52,14 @@ func openPolicyReplay(file string) (*policyReplay, error) {
 }
 
 // add charges one line of a log.
-func (r *policyReplay) add(e accesslog.Event) {
+func (r *policyReplay) add(ctx context.Context, e accesslog.Event) {
 	if r.requests++; r.requests == 1 {
 		r.first, r.last = e.At, e.At
 	}
 	r.first, r.last = min(r.first, e.At), max(r.last, e.At)
 	request, failed := requestOf(e), false
 	for i, p := range r.list {
-		c, matches, err := p.Charge(request)
+		c, matches, err := p.Charge(ctx, request)
 		if err != nil {
 			failed = true
 			if r.firstErr == nil {
@@ -67,7 +67,7 @@ func (r *policyReplay) add(e accesslog.Event) {
 			}
 		}
 		if matches {
-			terms := replay.Terms{Expected: divergence.Expected(p.Expected(request))}
+			terms := replay.Terms{Expected: divergence.Expected(p.Expected(ctx, request))}
 			for role, side := range c.Sides {
 				terms.Limits[role] = side.Limit
 			}

@@ -1,0 +1,135 @@
+package policies
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// scope is what the expressions of one file share. It does not change once the file
+// is loaded.
+type scope struct {
+	variables []*variable
+	// headers holds the names of the headers that expressions write out, by the
+	// name in lower case, in the form that http.Header has them. It saves that
+	// conversion for each request, and is as large as the file makes it.
+	headers map[string]string
+}
+
+func newScope() *scope { return &scope{headers: map[string]string{}} }
+
+// variable is a named expression that policies share.
+type variable struct {
+	name string // variables.x
+	*expression
+}
+
+// evaluation is the working memory of a request: what expressions see of it, and
+// what was worked out on the way. It belongs to its Request, so a pooled Request
+// brings memory that has its size already.
+type evaluation struct {
+	request *Request
+	scope   *scope
+	ctx     context.Context   // of the charge under way
+	values  []any             // of the scope's variables, by index; nil: not asked for yet
+	query   map[string]string // the first value of each name; nil: not asked for yet
+	headers map[string]string // all of them by lower-case names; nil: not asked for yet
+}
+
+// evaluation returns the working memory, ready for the expressions of a scope.
+func (r *Request) evaluation(ctx context.Context, s *scope) *evaluation {
+	w := &r.work
+	if w.request != nil && w.request != r {
+		*w = evaluation{} // a copied Request must not write into the memory of the first
+	}
+
+	// Another file's variables have the same indices and other values.
+	if w.scope != s {
+		w.scope = s
+		w.values = append(w.values[:0], make([]any, len(s.variables))...)
+	}
+
+	w.request, w.ctx = r, ctx
+	return w
+}
+
+var _ cel.Activation = (*evaluation)(nil)
+
+// Parent implements cel.Activation.
+func (w *evaluation) Parent() cel.Activation { return nil }
+
+// ResolveName implements cel.Activation.
+func (w *evaluation) ResolveName(name string) (any, bool) {
+	r := w.request
+
+	switch name {
+	case "request.method":
+		return types.String(r.Method), true
+	case "request.path":
+		return types.String(r.Path), true
+	case "request.route":
+		return types.String(r.Route), true
+	case "request.host":
+		return types.String(r.Host), true
+	case "request.headers":
+		return headers{w}, true
+	case "request.query":
+		return w.firstOfQuery(), true
+	case "request.ip":
+		return types.String(r.IP), true
+	case "request.user":
+		return types.String(r.User), true
+	case "request.claims":
+		return r.Claims, true
+	case "request.size":
+		return types.Int(r.Size), true
+	case "request.time":
+		return types.Timestamp{Time: r.Time}, true
+	}
+	return w.variable(name)
+}
+
+func (w *evaluation) variable(name string) (any, bool) {
+	for i, v := range w.scope.variables {
+		if v.name != name {
+			continue
+		}
+		if w.values[i] == nil {
+			w.values[i] = v.value(w)
+		}
+		return w.values[i], true
+	}
+	return nil, false
+}
+
+// maxVariableBytes bounds text that variables hand on: without a bound, each could
+// double the text of the one before.
+const maxVariableBytes = 64 << 10
+
+// value returns the variable's value, or its error as a value, so that an
+// expression fails only if it reads the variable.
+func (v *variable) value(w *evaluation) ref.Val {
+	value, err := v.evaluate(w)
+	if err != nil {
+		return types.NewErr("%s: %v", v.name, err)
+	}
+
+	if s, ok := value.(types.String); ok && len(s) > maxVariableBytes {
+		return types.NewErr("%s: %d bytes: at most %d", v.name, len(s), maxVariableBytes)
+	}
+	return value
+}
+
+func (w *evaluation) firstOfQuery() map[string]string {
+	if w.query == nil {
+		values, _ := url.ParseQuery(w.request.RawQuery) // an error leaves out what cannot be read
+		w.query = make(map[string]string, len(values))
+		for name, list := range values {
+			w.query[name] = list[0]
+		}
+	}
+	return w.query
+}
