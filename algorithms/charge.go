@@ -74,6 +74,11 @@ func (c *Charge) CheckSides() error {
 	return nil
 }
 
+// Expected are the differences between the sides that an operator has declared for a
+// charge: they are wanted, and no evidence against the candidate. The zero value
+// declares none.
+type Expected struct{ NewlyDenied, NewlyAllowed bool }
+
 // Observation is what one side answered.
 type Observation struct {
 	// Decision is meaningful if Err is nil.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -61,13 +62,13 @@ func TestExpectedDifferencesEnd(t *testing.T) {
         - { when: int(request.user) > 1, direction: newly_allowed, until: "2999-01-01T12:00:00Z", owner: team-b }`))
 	for _, tt := range []struct {
 		user, at string
-		want     policies.Expected
+		want     algorithms.Expected
 	}{
-		{"bulk", "2999-01-01T23:59:59Z", policies.Expected{NewlyDenied: true}},
-		{"bulk", "2999-01-02T00:00:00Z", policies.Expected{}},
-		{"other", "2026-01-01T00:00:00Z", policies.Expected{}}, // no number: the second condition fails
-		{"2", "2999-01-01T11:59:59Z", policies.Expected{NewlyAllowed: true}},
-		{"2", "2999-01-01T12:00:00Z", policies.Expected{}},
+		{"bulk", "2999-01-01T23:59:59Z", algorithms.Expected{NewlyDenied: true}},
+		{"bulk", "2999-01-02T00:00:00Z", algorithms.Expected{}},
+		{"other", "2026-01-01T00:00:00Z", algorithms.Expected{}}, // no number: the second condition fails
+		{"2", "2999-01-01T11:59:59Z", algorithms.Expected{NewlyAllowed: true}},
+		{"2", "2999-01-01T12:00:00Z", algorithms.Expected{}},
 	} {
 		at, err := time.Parse(time.RFC3339, tt.at)
 		if err != nil {

@@ -7,11 +7,9 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
-)
 
-// Expected are the differences between a policy's sides that its file declares for
-// a request: wanted, and no evidence against the candidate.
-type Expected struct{ NewlyDenied, NewlyAllowed bool }
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
 
 // expectation is a declared difference.
 type expectation struct {
@@ -33,7 +31,7 @@ const maxExpected = 20
 
 // Expected returns what is declared for a request at its time. A condition that
 // fails declares nothing.
-func (p *Policy) Expected(ctx context.Context, r *Request) (e Expected) {
+func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expected) {
 	for _, x := range p.Promotion.expected {
 		if !r.Time.Before(x.until) {
 			continue

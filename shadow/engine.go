@@ -59,7 +59,7 @@ type hit struct {
 	*migration
 	hash     uint64
 	limits   [2]algorithms.Limit // as configured, of foreign sides too
-	expected divergence.Expected
+	expected algorithms.Expected
 	lead     *store // judges in the request
 	alone    bool   // the enforced side, to spare the store
 	over     bool   // the migration is completed: the candidate is all there is
@@ -201,7 +201,7 @@ func (e *engine) give(s *scratch) {
 }
 
 // add appends a charge of a migration.
-func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected divergence.Expected) {
+func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected algorithms.Expected) {
 	h := hit{migration: m, hash: divergence.Hash(e.name, c.Policy, c.Key), expected: expected}
 	for role := range h.limits {
 		h.limits[role] = c.Sides[role].Limit

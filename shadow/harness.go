@@ -15,7 +15,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -247,7 +246,7 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 			refused.join(now.migrations[i].failed(p, err))
 		}
 		if matches {
-			h.add(s, now.migrations[i], c, divergence.Expected(p.Expected(ctx, r)))
+			h.add(s, now.migrations[i], c, p.Expected(ctx, r))
 		}
 	}
 	if len(s.charges) == 0 {

@@ -3,7 +3,6 @@ package shadow
 import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // noiseShare is the percentage of keys for which the noise floor is measured.
@@ -54,5 +53,5 @@ func (e *engine) addCopy(s *scratch, m *migration, c algorithms.Charge, hash uin
 		c.Sides[role] = m.copy.own[role]
 		c.Sides[role].Limit = limit
 	}
-	e.add(s, m.copy, c, divergence.Expected{})
+	e.add(s, m.copy, c, algorithms.Expected{})
 }

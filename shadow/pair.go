@@ -13,7 +13,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -144,6 +143,6 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 	defer p.give(s)
 	c := p.charge
 	c.Key, c.Cost = policies.BoundedKey(key), cost
-	p.add(s, p.migration, c, divergence.Expected{})
+	p.add(s, p.migration, c, algorithms.Expected{})
 	return p.judge(ctx, s)
 }

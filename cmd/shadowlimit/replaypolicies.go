@@ -14,7 +14,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // policyReplay replays logs through the policies of a file. Policies charge
@@ -67,7 +66,7 @@ func (r *policyReplay) add(ctx context.Context, e accesslog.Event) {
 			}
 		}
 		if matches {
-			terms := replay.Terms{Expected: divergence.Expected(p.Expected(ctx, request))}
+			terms := replay.Terms{Expected: p.Expected(ctx, request)}
 			for role, side := range c.Sides {
 				terms.Limits[role] = side.Limit
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Events are charges to replay. The zero value is empty and ready to use. Memory
@@ -21,7 +20,7 @@ type Events struct {
 // Terms are what a charge may bring along besides key and cost.
 type Terms struct {
 	Limits   [2]algorithms.Limit // by role, in the place of the configured sides'
-	Expected divergence.Expected
+	Expected algorithms.Expected
 }
 
 type event struct {
@@ -65,9 +64,9 @@ func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 }
 
 // expected returns the differences that an event's terms expect.
-func (e *Events) expected(id uint32) divergence.Expected {
+func (e *Events) expected(id uint32) algorithms.Expected {
 	if id == 0 {
-		return divergence.Expected{}
+		return algorithms.Expected{}
 	}
 	return e.terms[id-1].Expected
 }

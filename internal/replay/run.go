@@ -130,7 +130,7 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 		}
 	}
 
-	outcome := r.events.expected(e.terms).Of(divergence.Compare(o))
+	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))

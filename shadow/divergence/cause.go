@@ -62,7 +62,7 @@ func ShapeOf(a algorithms.Algorithm) Shape {
 
 // Setting is what is known of a comparison besides the answers.
 type Setting struct {
-	Expected Expected
+	Expected algorithms.Expected
 	Cost     int64
 	Limits   [2]algorithms.Limit // by role
 	Shapes   [2]Shape

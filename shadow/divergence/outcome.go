@@ -27,12 +27,9 @@ var outcomeNames = [outcomes]string{
 // String returns the name as in metrics and JSON.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Expected are the differences that a policy has declared for a charge. They are
-// comparisons like any other, but no evidence against the candidate.
-type Expected struct{ NewlyDenied, NewlyAllowed bool }
-
-// Of tells an expected difference from others.
-func (e Expected) Of(o Outcome) Outcome {
+// Under returns the outcome of a charge with declared differences: a difference that
+// was declared is a comparison like any other, but no evidence against the candidate.
+func (o Outcome) Under(e algorithms.Expected) Outcome {
 	switch {
 	case o == NewlyDenied && e.NewlyDenied:
 		return ExpectedDenied

@@ -90,7 +90,7 @@ func (r *Recorder) StartBook(n int64) {
 // an instant of the store's clock. Without a candidate there is no outcome to
 // count, only the decision.
 func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting) Outcome {
-	outcome := setting.Expected.Of(Compare(o))
+	outcome := Compare(o).Under(setting.Expected)
 	s := &r.stripes[hash%uint64(len(r.stripes))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
