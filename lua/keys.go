@@ -1,38 +1,17 @@
 package lua
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
 	"hash/fnv"
-	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
-
-// maxKeyBytes is the longest key stored in clear.
-const maxKeyBytes = 256
 
 // RecordKey returns the Redis key of the record of a policy's key. Braces in a key
 // do no harm: the hash tag is what stands between the first { and the first }
 // after it, and the keys of one record share that.
 func (p *Pair) RecordKey(policy, key string) string {
-	return "shadowlimit:{" + p.name + ":" + policy + ":" + p.storedKey(key) + "}"
-}
-
-// storedKey hashes a key that is too long, or looks as if it were a hash.
-func (p *Pair) storedKey(key string) string {
-	if len(p.secret) > 0 {
-		mac := hmac.New(sha256.New, p.secret)
-		mac.Write([]byte(key))
-		return "#" + hex.EncodeToString(mac.Sum(nil)[:16])
-	}
-	if len(key) > maxKeyBytes || strings.HasPrefix(key, "#") {
-		sum := sha256.Sum256([]byte(key))
-		return "#" + hex.EncodeToString(sum[:])
-	}
-	return key
+	return "shadowlimit:{" + p.name + ":" + policy + ":" + algorithms.StoredKey(key, p.secret) + "}"
 }
 
 // LogKey returns the Redis key of the sorted set that a side with a sliding window

@@ -1,8 +1,6 @@
 package policies
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,10 +9,9 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
-)
 
-// maxKeyBytes is the longest key kept as it is.
-const maxKeyBytes = 256
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
 
 // maxKeyParts bounds the expressions of a key.
 const maxKeyParts = 16
@@ -51,7 +48,7 @@ func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
 func (k key) value(w *evaluation) (string, error) {
 	if len(k) == 1 {
 		part, err := k[0].part(w)
-		return BoundedKey(part), err
+		return algorithms.BoundedKey(part), err
 	}
 	parts := make([]string, len(k))
 	for i, x := range k {
@@ -61,7 +58,7 @@ func (k key) value(w *evaluation) (string, error) {
 		}
 		parts[i] = escaper.Replace(part)
 	}
-	return BoundedKey(strings.Join(parts, "|")), nil
+	return algorithms.BoundedKey(strings.Join(parts, "|")), nil
 }
 
 // part returns one part of a key.
@@ -78,16 +75,6 @@ func (x *expression) part(w *evaluation) (string, error) {
 }
 
 var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
-
-// BoundedKey returns a key of at most 256 bytes: itself, or '#' and its SHA-256 if
-// it is longer or looks as if it were such a hash.
-func BoundedKey(key string) string {
-	if len(key) <= maxKeyBytes && !strings.HasPrefix(key, "#") {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return "#" + hex.EncodeToString(sum[:])
-}
 
 func keyText(v ref.Val) (string, error) {
 	switch v := v.(type) {

@@ -142,7 +142,7 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 	s := p.take()
 	defer p.give(s)
 	c := p.charge
-	c.Key, c.Cost = policies.BoundedKey(key), cost
+	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.add(s, p.migration, c, algorithms.Expected{})
 	return p.judge(ctx, s)
 }

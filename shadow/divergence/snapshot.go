@@ -5,11 +5,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // Snapshot is what one instance has to tell the ledger: whole hours so far, the
@@ -234,7 +235,7 @@ func (r *Recorder) mask(s *Snapshot) {
 	}
 	for _, list := range s.Tops {
 		for i := range list {
-			list[i].Key = "#" + hex.EncodeToString(r.sum([]byte(list[i].Key))[:16])
+			list[i].Key = algorithms.StoredKey(list[i].Key, r.secret)
 		}
 	}
 	for h := range s.Hours {
