@@ -1,10 +1,7 @@
 package shadowlimit_test
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -84,60 +81,4 @@ func TestGlossaryListsReasonsAndCauses(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A link to a word leads to its entry.
-func TestGlossaryLinksResolve(t *testing.T) {
-	anchors := map[string]bool{}
-	for heading := range glossary(t) {
-		anchors[strings.ReplaceAll(heading, " ", "-")] = true
-	}
-
-	elsewhere := regexp.MustCompile(`glossary\.md#([\w-]+)`)
-	within := regexp.MustCompile(`\]\(#([\w-]+)\)`)
-	links := 0
-	for _, file := range documents(t) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		found := elsewhere.FindAllStringSubmatch(string(text), -1)
-		if file == glossaryFile {
-			found = append(found, within.FindAllStringSubmatch(string(text), -1)...)
-		}
-		for _, link := range found {
-			links++
-			if !anchors[link[1]] {
-				t.Errorf("%s links to %q, which %s does not explain", file, link[1], glossaryFile)
-			}
-		}
-	}
-	if links == 0 {
-		t.Error("no link to the glossary was found: the patterns of this test do not match any more")
-	}
-}
-
-// documents returns the files that people read: Markdown, and the rules of the
-// alerts with their annotations.
-func documents(t *testing.T) []string {
-	t.Helper()
-	var files []string
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && path != "." && strings.HasPrefix(entry.Name(), ".") {
-			return fs.SkipDir
-		}
-
-		if ext := filepath.Ext(path); ext == ".md" || ext == ".yaml" || ext == ".yml" {
-			files = append(files, filepath.ToSlash(path))
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }

@@ -1,0 +1,159 @@
+package shadowlimit_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// repository is where links in rules and metrics lead.
+const repository = "https://github.com/shadowlimit/shadowlimit/blob/main/"
+
+// filesOf returns the files of this repository with one of the extensions, without
+// those that a dot hides, by their slash-separated paths from its root.
+func filesOf(t *testing.T, extensions ...string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+
+		if slices.Contains(extensions, filepath.Ext(name)) {
+			files = append(files, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	fenced     = regexp.MustCompile("(?ms)^```.*?^```$")
+	linked     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	linkedHere = regexp.MustCompile(regexp.QuoteMeta(repository) + `([\w./#-]+[\w/])`)
+	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchorsOf returns the anchors that GitHub makes of the headings of a document.
+func anchorsOf(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	anchors := map[string]bool{}
+	for line := range strings.Lines(fenced.ReplaceAllString(read(t, file), "")) {
+		heading := strings.TrimLeft(line, "#")
+		if heading != line {
+			slug := notInSlug.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			anchors[strings.ReplaceAll(slug, " ", "-")] = true
+		}
+	}
+	return anchors
+}
+
+// A link inside the repository leads to a file and, in a document, to a heading.
+func TestLinksLead(t *testing.T) {
+	links := 0
+	check := func(file, target, anchor string) {
+		links++
+		if _, err := os.Stat(target); err != nil {
+			t.Errorf("%s links to %s, which does not exist", file, target)
+		} else if anchor != "" && path.Ext(target) == ".md" && !anchorsOf(t, target)[anchor] {
+			t.Errorf("%s links to %s#%s, and there is no such heading", file, target, anchor)
+		}
+	}
+
+	for _, file := range filesOf(t, ".md") {
+		for _, link := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, file), ""), -1) {
+			target, anchor, _ := strings.Cut(link[1], "#")
+			switch {
+			case strings.Contains(target, "://"):
+			case target == "":
+				check(file, file, anchor)
+			default:
+				check(file, path.Join(path.Dir(file), target), anchor)
+			}
+		}
+	}
+
+	// Rules and code name documents by their address.
+	for _, file := range filesOf(t, ".md", ".yaml", ".yml", ".json", ".go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue // may make an address from parts
+		}
+		for _, link := range linkedHere.FindAllStringSubmatch(read(t, file), -1) {
+			target, anchor, _ := strings.Cut(link[1], "#")
+			check(file, target, anchor)
+		}
+	}
+
+	if links < 50 {
+		t.Errorf("%d links found: the patterns of this test do not match any more", links)
+	}
+}
+
+const decisionsIndex = "docs/decisions/README.md"
+
+// The index of the decisions has every page, under the title that the page has.
+func TestDecisionsAreListed(t *testing.T) {
+	index := read(t, decisionsIndex)
+	pages, err := filepath.Glob("docs/decisions/[0-9]*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no decisions (%v)", err)
+	}
+
+	for _, page := range pages {
+		name := filepath.Base(page)
+		title, _, _ := strings.Cut(strings.TrimPrefix(read(t, page), "# "), "\n")
+		if !strings.HasPrefix(title, name[:4]+". ") {
+			t.Errorf("%s: the title %q does not begin with the number", page, title)
+		}
+		if entry := "[" + title + "](" + name + ")"; strings.Count(index, entry) != 1 {
+			t.Errorf("%s does not have %s once", decisionsIndex, entry)
+		}
+	}
+}
+
+// A test that a decision names exists, so that a reader finds it and can break it.
+func TestDecisionsNameTestsThatExist(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	tests := map[string]bool{}
+	for _, file := range filesOf(t, ".go") {
+		if strings.HasSuffix(file, "_test.go") {
+			for _, match := range declared.FindAllStringSubmatch(read(t, file), -1) {
+				tests[match[1]] = true
+			}
+		}
+	}
+
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`")
+	count := 0
+	for _, file := range filesOf(t, ".md") {
+		for _, match := range named.FindAllStringSubmatch(read(t, file), -1) {
+			count++
+			if !tests[match[1]] {
+				t.Errorf("%s names %s, and there is no such test", file, match[1])
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no test is named: the pattern of this test does not match any more")
+	}
+}
