@@ -2,30 +2,30 @@ package divergence
 
 import "slices"
 
-// fewKeys is how many distinct keys a minute remembers for each ratio: enough to
+// sampledKeys is how many distinct keys a minute remembers for each ratio: enough to
 // tell one client's misfortune from harm to several.
-const fewKeys = 3
+const sampledKeys = 3
 
-// Few are up to 3 distinct hashes of keys. With fewer than 3 the set is whole,
+// KeySample are up to 3 distinct hashes of keys. With fewer than 3 the set is whole,
 // so sets can be joined without losing the answer to "at least 3?".
-type Few []uint64
+type KeySample []uint64
 
 // Add puts a hash into the set if there is room.
-func (f *Few) Add(hash uint64) {
-	if len(*f) < fewKeys && !slices.Contains(*f, hash) {
-		*f = append(*f, hash)
+func (s *KeySample) Add(hash uint64) {
+	if len(*s) < sampledKeys && !slices.Contains(*s, hash) {
+		*s = append(*s, hash)
 	}
 }
 
 // Join adds all of another set.
-func (f *Few) Join(other Few) {
+func (s *KeySample) Join(other KeySample) {
 	for _, hash := range other {
-		f.Add(hash)
+		s.Add(hash)
 	}
 }
 
-// Many reports whether the set has at least 3 keys.
-func (f Few) Many() bool { return len(f) >= fewKeys }
+// AtLeastThree reports whether the set has at least 3 keys.
+func (s KeySample) AtLeastThree() bool { return len(s) >= sampledKeys }
 
 // Minute is what was seen in one minute.
 type Minute struct {
@@ -33,7 +33,7 @@ type Minute struct {
 	Unix  int64
 	Tally Tally
 	// Keys are some of the keys in each ratio's numerator.
-	Keys [ratios]Few
+	Keys [ratios]KeySample
 }
 
 // Count adds one outcome of the key with that hash.

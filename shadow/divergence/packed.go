@@ -17,9 +17,9 @@ type packedHour struct {
 type packedCell [5]int64
 
 type packedMinute struct {
-	Minute int64        `json:"m"`
-	Tally  Tally        `json:"t"`
-	Keys   *[ratios]Few `json:"k,omitempty"`
+	Minute int64              `json:"m"`
+	Tally  Tally              `json:"t"`
+	Keys   *[ratios]KeySample `json:"k,omitempty"`
 }
 
 func packed(h *Hour) packedHour {

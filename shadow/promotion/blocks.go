@@ -36,7 +36,7 @@ func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, least
 	closeBefore := func(t int64) {
 		part, whole := r.Of(open.Tally)
 		if end := max(open.Unix+length, last); whole >= denominator && end <= t {
-			closed = append(closed, block{divergence.Span{From: open.Unix, To: end}, float64(part) / float64(whole), whole, open.Keys[r].Many()})
+			closed = append(closed, block{divergence.Span{From: open.Unix, To: end}, float64(part) / float64(whole), whole, open.Keys[r].AtLeastThree()})
 			open = divergence.Minute{Unix: end}
 		}
 	}

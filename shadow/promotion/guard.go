@@ -31,7 +31,7 @@ func guard(cfg Config, minutes []divergence.Minute, now int64) (alarm, string) {
 	worst, reason := calm, ""
 	for _, r := range divergence.AllRatios {
 		part, whole := r.Of(last.Tally)
-		if whole == 0 || !last.Keys[r].Many() {
+		if whole == 0 || !last.Keys[r].AtLeastThree() {
 			continue
 		}
 		p0, ratio := cfg.Threshold(r), float64(part)/float64(whole)

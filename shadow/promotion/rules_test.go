@@ -55,7 +55,7 @@ func (s *shortcut) add(minutes []divergence.Minute) {
 	s.part, s.whole = s.part+part, s.whole+whole
 	x, p0 := float64(part)/float64(whole), s.cfg.NewlyDenied
 	s.x = append(s.x, x)
-	s.bad = append(s.bad, x > math.Min(5*p0, (1+p0)/2) && block.Keys[divergence.OfAllows].Many())
+	s.bad = append(s.bad, x > math.Min(5*p0, (1+p0)/2) && block.Keys[divergence.OfAllows].AtLeastThree())
 }
 
 func (s *shortcut) mayPass() bool {

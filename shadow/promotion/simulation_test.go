@@ -135,7 +135,7 @@ func (c candidate) simulate(run int) *migration {
 		for len(waiting) > 0 && waiting[0].from <= t {
 			waiting, active = waiting[1:], append(active, waiting[0])
 		}
-		clients := divergence.Few(keys[:0:3])
+		clients := divergence.KeySample(keys[:0:3])
 		keys = keys[3:]
 		scattered := poisson(rng, (1-c.share)*c.times*c.p0*float64(allowed))
 		newly := scattered + harmBy(rng, active, allowed, &clients)
@@ -152,7 +152,7 @@ func (c candidate) simulate(run int) *migration {
 
 // harmBy returns how many of the allowed requests are newly denied in episodes. No
 // episode takes over half of the requests; it rather lasts longer.
-func harmBy(rng *rand.Rand, active []episode, allowed int64, clients *divergence.Few) (newly int64) {
+func harmBy(rng *rand.Rand, active []episode, allowed int64, clients *divergence.KeySample) (newly int64) {
 	for i := range active {
 		e := &active[i]
 		if e.remain <= 0 {
@@ -173,7 +173,7 @@ func harmBy(rng *rand.Rand, active []episode, allowed int64, clients *divergence
 	return newly
 }
 
-func (m *migration) add(t, allowed, denied, newly int64, clients divergence.Few) {
+func (m *migration) add(t, allowed, denied, newly int64, clients divergence.KeySample) {
 	minute := divergence.Minute{Unix: t}
 	minute.Tally[divergence.AgreeAllow] = allowed - newly
 	minute.Tally[divergence.AgreeDeny] = denied

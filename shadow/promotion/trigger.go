@@ -138,11 +138,11 @@ func (l *last) overload() string {
 
 // manyNewlyAllowed reports whether at least 3 keys were newly allowed of late.
 func (l *last) manyNewlyAllowed() bool {
-	var sum divergence.Few
+	var sum divergence.KeySample
 	for i := len(l.minutes) - 1; i >= 0 && l.minutes[i].Unix > l.now*divergence.TickSeconds/60-guardMinutes; i-- {
 		sum.Join(l.minutes[i].Keys[divergence.OfDenials])
 	}
-	return sum.Many()
+	return sum.AtLeastThree()
 }
 
 func (l *last) failing() string {
