@@ -56,13 +56,13 @@ type Config struct {
 type Harness struct {
 	*engine
 	*collector
-	cfg       Config
-	reloads   reloads
-	reloading sync.Mutex
-	closed    atomic.Bool
-	books     int64 // of the last recorder that came with a reload; guarded by reloading
-	unwatch   context.CancelFunc
-	watching  sync.WaitGroup
+	cfg          Config
+	reloads      reloads
+	reloading    sync.Mutex
+	closed       atomic.Bool
+	incarnations int64 // the number of the last recorder that came with a reload; guarded by reloading
+	unwatch      context.CancelFunc
+	watching     sync.WaitGroup
 }
 
 // New returns a harness. If Redis cannot be reached, it starts all the same, as

@@ -66,8 +66,8 @@ func (h *Harness) reload(set *policies.Set) error {
 			continue
 		}
 		m.begin(h.engine, h.cfg.Secret)
-		h.books += booksApart
-		m.recorder.StartBook(h.books)
+		h.incarnations += incarnationsPerReload
+		m.recorder.StartIncarnation(h.incarnations)
 		if old != nil { // until the fleet has heard of the new epoch
 			m.state.Store(old.state.Load())
 			m.heard.Store(old.heard.Load())
@@ -99,8 +99,9 @@ func (p *plan) named(policy string) *migration {
 	return nil
 }
 
-// booksApart is how often a recorder may begin a book of its own.
-const booksApart = 1 << 20
+// incarnationsPerReload is how many incarnations a recorder may begin by itself before the number of the next
+// reload's recorder is reached.
+const incarnationsPerReload = 1 << 20
 
 // changesLogged bounds the lines of a change in the log.
 const changesLogged = 50

@@ -29,10 +29,10 @@ type Ledger interface {
 
 // writer names whose snapshot it is.
 func (s *Snapshot) writer(instance string) string {
-	if s.Book == 0 {
+	if s.Incarnation == 0 {
 		return instance
 	}
-	return instance + "#" + strconv.FormatInt(s.Book, 10)
+	return instance + "#" + strconv.FormatInt(s.Incarnation, 10)
 }
 
 // ID names a policy in one of its epochs.

@@ -51,13 +51,13 @@ type Recorder struct {
 	secret  []byte
 
 	// of Snapshot and Commit alone
-	flush    sync.Mutex
-	book     int64 // counted up when the clock goes back
-	closed   int64 // hours before this one are closed
-	liveTill int64 // minute up to which presence is noted
-	live     map[int64]uint64
-	day      int64
-	unsent   [keyKinds][]uint64
+	flush       sync.Mutex
+	incarnation int64 // counted up when the clock goes back
+	closed      int64 // hours before this one are closed
+	liveTill    int64 // minute up to which presence is noted
+	live        map[int64]uint64
+	day         int64
+	unsent      [keyKinds][]uint64
 }
 
 type stripe struct {
@@ -78,12 +78,12 @@ func NewRecorder(secret []byte) *Recorder {
 	return &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
 }
 
-// StartBook makes an empty recorder write beside what others of this instance have
-// written under the same name, not over it.
-func (r *Recorder) StartBook(n int64) {
+// StartIncarnation gives an empty recorder the number of its incarnation. Recorders of one instance with different
+// numbers write beside each other in the ledger; with the same number the later one overwrites the earlier one's hours.
+func (r *Recorder) StartIncarnation(n int64) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
-	r.book = n
+	r.incarnation = n
 }
 
 // Observe counts one evaluation of a key, whose hash must spread well, judged at

@@ -18,9 +18,9 @@ import (
 // may be written any number of times.
 type Snapshot struct {
 	Hours []Hour
-	// Book is part of the instance's name in the ledger. When the clock goes back,
-	// a new book is begun: the hours written before may not be written over.
-	Book int64
+	// Incarnation is part of the instance's name in the ledger, unless it is 0. When the clock goes back, the recorder
+	// begins a new one: it must not overwrite the hours that it wrote before.
+	Incarnation int64
 	// Day is counted from the Unix epoch.
 	Day  int64
 	Tops [keyKinds][]KeyCount
@@ -43,13 +43,13 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	r.flush.Lock()
 	defer r.flush.Unlock()
 	if now.Unix()/secondsAnHour < r.closed {
-		r.beginBook()
+		r.beginIncarnation()
 	}
 	r.notePresence(now.Unix() / 60)
 	if r.day == 0 {
 		r.day = now.Unix() / secondsADay
 	}
-	out := &Snapshot{Day: r.day, Book: r.book}
+	out := &Snapshot{Day: r.day, Incarnation: r.incarnation}
 	hours := map[int64]*Hour{}
 	for hour, live := range r.live {
 		hours[hour] = &Hour{Unix: hour, Live: live}
@@ -119,7 +119,7 @@ func written(key string) string {
 func (r *Recorder) Restart() {
 	r.flush.Lock()
 	defer r.flush.Unlock()
-	r.beginBook()
+	r.beginIncarnation()
 	r.day = 0
 	for kind := range r.unsent {
 		r.unsent[kind] = nil
@@ -132,10 +132,10 @@ func (r *Recorder) Restart() {
 	}
 }
 
-// beginBook starts afresh after the clock went back. What was counted since the
-// last write is lost with it.
-func (r *Recorder) beginBook() {
-	r.book++
+// beginIncarnation makes later snapshots write beside the earlier ones. What was counted since the last write is lost.
+// Requires r.flush.
+func (r *Recorder) beginIncarnation() {
+	r.incarnation++
 	r.closed, r.liveTill = 0, 0
 	clear(r.live)
 	for i := range r.stripes {

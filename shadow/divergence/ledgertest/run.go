@@ -17,7 +17,7 @@ var id = divergence.ID{Policy: "tenant-writes", Epoch: "e1"}
 // Run checks a ledger, which open returns fresh and empty.
 func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("what instances saw adds up, written once or often", func(t *testing.T) { addsUp(t, open(t)) })
-	t.Run("other policies and epochs are other books", func(t *testing.T) { apart(t, open(t)) })
+	t.Run("other policies and epochs are kept apart", func(t *testing.T) { apart(t, open(t)) })
 	t.Run("ticks, causes and cells of instances add up", func(t *testing.T) { details(t, open(t)) })
 	t.Run("a reader reads on where it was", func(t *testing.T) { readsOn(t, open(t)) })
 }
