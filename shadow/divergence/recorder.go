@@ -112,9 +112,9 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 	if setting.Enforced == algorithms.Candidate && !setting.Warming {
 		r.tick(s, at.Unix()/TickSeconds, hash, o, outcome)
 	}
-	s.see(KeysSeen, hash)
+	s.queueHash(KeysSeen, hash)
 	for _, kind := range kindsOf[outcome] {
-		s.see(kind, hash)
+		s.queueHash(kind, hash)
 		s.top(kind).add(key)
 	}
 	return outcome
@@ -167,9 +167,9 @@ func (s *stripe) top(kind KeyKind) *top {
 	return s.tops[kind]
 }
 
-// see queues a hash for the ledger's count of distinct keys unless it was sent
+// queueHash queues a hash for the ledger's count of distinct keys unless it was sent
 // of late. Sending one twice does no harm there.
-func (s *stripe) see(kind KeyKind, hash uint64) {
+func (s *stripe) queueHash(kind KeyKind, hash uint64) {
 	slot := &s.sent[kind][hash>>8%sentHashes]
 	if *slot == hash || len(s.fresh[kind]) >= newHashes {
 		return
