@@ -46,7 +46,7 @@ func hashOf(text string) string {
 // The page names clients' keys, as HMACs where a secret is set, and tells how the
 // service is protected: mount it where only operators come.
 func Page(source func(context.Context) (Report, error)) http.Handler {
-	d := &desk{source: source}
+	c := &reportCache{source: source}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -54,7 +54,7 @@ func Page(source func(context.Context) (Report, error)) http.Handler {
 			http.Error(w, "this page is only to be read", http.StatusMethodNotAllowed)
 			return
 		}
-		now := d.look(r.Context())
+		now := c.look(r.Context())
 		if wantsJSON(r) {
 			answerJSON(w, r, now)
 		} else {

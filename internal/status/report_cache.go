@@ -19,8 +19,8 @@ var ErrOld = errors.New("status: nothing was judged for a minute: the store of t
 
 var errPanic = errors.New("status: the source panicked")
 
-// desk hands out reports, and asks the source for one at a time.
-type desk struct {
+// reportCache hands out reports, and asks the source for one at a time.
+type reportCache struct {
 	source func(context.Context) (Report, error)
 
 	mu      sync.Mutex
@@ -39,8 +39,8 @@ type answer struct {
 
 // look returns the latest answer, and waits for a new one if it is time for that. A
 // source that hangs is not waited for, nor asked again before it returns.
-func (d *desk) look(ctx context.Context) answer {
-	running := d.ask()
+func (c *reportCache) look(ctx context.Context) answer {
+	running := c.ask()
 	if running != nil {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
@@ -51,10 +51,10 @@ func (d *desk) look(ctx context.Context) answer {
 		case <-ctx.Done():
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.latest
-	if running != nil && running == d.running {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.latest
+	if running != nil && running == c.running {
 		now.err = context.DeadlineExceeded
 	}
 	return now
@@ -62,27 +62,27 @@ func (d *desk) look(ctx context.Context) answer {
 
 // ask asks the source if it is time for that, and returns what to wait for; nil if
 // there is nothing.
-func (d *desk) ask() chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.running == nil && (d.asked.IsZero() || time.Since(d.asked) >= askEvery) {
-		d.asked, d.running = time.Now(), make(chan struct{})
-		go d.fetch(d.running)
+func (c *reportCache) ask() chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil && (c.asked.IsZero() || time.Since(c.asked) >= askEvery) {
+		c.asked, c.running = time.Now(), make(chan struct{})
+		go c.fetch(c.running)
 	}
-	return d.running
+	return c.running
 }
 
 // fetch asks the source, for all who wait: the first of them may leave.
-func (d *desk) fetch(done chan struct{}) {
+func (c *reportCache) fetch(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	report, err := guarded(ctx, d.source)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.latest.err = err; err == nil {
-		d.latest = answer{report: report, at: time.Now()}
+	report, err := guarded(ctx, c.source)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.latest.err = err; err == nil {
+		c.latest = answer{report: report, at: time.Now()}
 	}
-	d.running = nil
+	c.running = nil
 	close(done)
 }
 
