@@ -46,7 +46,7 @@ var ratioNames = [ratios]string{"divergence", "newly_denied", "newly_allowed"}
 func (r Ratio) String() string { return ratioNames[r] }
 
 // Of returns the ratio's numerator and denominator.
-func (r Ratio) Of(t Tally) (part, whole int64) {
+func (r Ratio) Of(t Tally) (numerator, denominator int64) {
 	switch r {
 	case OfAllows:
 		return t[NewlyDenied], t.AuthoritativeAllows()
@@ -58,11 +58,11 @@ func (r Ratio) Of(t Tally) (part, whole int64) {
 
 // Value returns the ratio as a fraction, nil without a denominator.
 func (r Ratio) Value(t Tally) *float64 {
-	part, whole := r.Of(t)
-	if whole == 0 {
+	numerator, denominator := r.Of(t)
+	if denominator == 0 {
 		return nil
 	}
-	v := float64(part) / float64(whole)
+	v := float64(numerator) / float64(denominator)
 	return &v
 }
 
