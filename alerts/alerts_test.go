@@ -61,7 +61,7 @@ func promtool(t *testing.T, args ...string) {
 	case err != nil && os.Getenv("CI") == "true":
 		t.Fatal("CI needs promtool: integration/components.sh installs it")
 	case err != nil:
-		t.Skip("promtool is not on PATH, so nobody has checked the rules; it is in Debian's package prometheus")
+		t.Skip("promtool is not on PATH, so the rules are not checked; install Debian's package prometheus")
 	}
 
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
@@ -86,8 +86,8 @@ func testFiles(t *testing.T) []string {
 	return files
 }
 
-// TestRulesAreExported keeps files that Prometheus cannot load out of a folder that
-// it reads.
+// TestRulesAreExported holds that only files which Prometheus can load are exported
+// into the folder that it reads.
 func TestRulesAreExported(t *testing.T) {
 	files, err := fs.Glob(alerts.Rules, "*")
 	if err != nil || !slices.Equal(files, []string{rulesFile}) {
@@ -95,7 +95,7 @@ func TestRulesAreExported(t *testing.T) {
 	}
 	embedded, _ := fs.ReadFile(alerts.Rules, rulesFile)
 	if onDisk, err := os.ReadFile(rulesFile); err != nil || !bytes.Equal(embedded, onDisk) {
-		t.Errorf("%s is not what is exported: %v", rulesFile, err)
+		t.Errorf("%s differs from the exported file: %v", rulesFile, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestRecordingRuleNames(t *testing.T) {
 			t.Errorf("%s is a rate, and no total", r.Record)
 		}
 		if regexp.MustCompile(`\bby\s*\(`).MatchString(r.Expr) {
-			t.Errorf("%s%s drops labels of the user's: say without", r.Record, r.Alert)
+			t.Errorf("%s%s drops labels that the user added: use without", r.Record, r.Alert)
 		}
 		if r.Record != "" && !strings.Contains(uses.String(), r.Record) {
 			t.Errorf("%s is used by no rule", r.Record)
@@ -131,33 +131,40 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		id := a.Alert + " " + a.Labels["severity"]
 		if seen[id] {
-			t.Errorf("%s is there twice", id)
+			t.Errorf("%s exists twice", id)
 		}
-
 		seen[id] = true
+
 		if !strings.HasPrefix(a.Alert, "Shadowlimit") {
 			t.Errorf("%s: want a name that begins with Shadowlimit", a.Alert)
 		}
 		if !slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
 			t.Errorf("%s: severity %q, want critical, warning or info", a.Alert, a.Labels["severity"])
 		}
+
+		// A summary is the headline of a whole group of alerts, so it cannot hold the value of one.
 		if s := a.Annotations["summary"]; !regexp.MustCompile(`^[A-Z][^{}]*\.$`).MatchString(s) {
-			t.Errorf("%s: summary %q, want a sentence that is always the same", id, s)
+			t.Errorf("%s: summary %q, want one constant sentence", id, s)
 		}
 		if d := a.Annotations["description"]; !strings.Contains(d, "{{ $labels.name }}") {
 			t.Errorf("%s: description %q does not name the service", id, d)
 		}
-		if want := "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/" + a.Alert + ".md"; a.Annotations["runbook_url"] != want {
-			t.Errorf("%s: runbook_url %q, want %q", id, a.Annotations["runbook_url"], want)
+
+		want := "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/" + a.Alert + ".md"
+		if got := a.Annotations["runbook_url"]; got != want {
+			t.Errorf("%s: runbook_url %q, want %q", id, got, want)
 		}
 	}
 }
 
-// TestShadowNeverPages holds that a difference is critical only with a candidate
-// that is enforced for some.
+// TestShadowNeverPages holds that a difference is critical only if the candidate is
+// enforced for some keys.
 func TestShadowNeverPages(t *testing.T) {
+	const enforced = "and ignoring (ratio) policy:shadowlimit_enforced:max == 1"
+
 	for _, a := range readAlerts(t) {
-		if a.Labels["severity"] == "critical" && strings.Contains(a.Expr, "shadowlimit_differences") && !strings.Contains(a.Expr, "and ignoring (ratio) policy:shadowlimit_enforced:max == 1") {
+		pages := a.Labels["severity"] == "critical" && strings.Contains(a.Expr, "shadowlimit_differences")
+		if pages && !strings.Contains(a.Expr, enforced) {
 			t.Errorf("%s is critical whatever the stage", a.Alert)
 		}
 	}
