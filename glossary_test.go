@@ -7,6 +7,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const glossaryFile = "docs/glossary.md"
@@ -41,7 +42,7 @@ func TestGlossaryHasTheWordsOfTheCode(t *testing.T) {
 	for _, stage := range promotion.Stages {
 		names = append(names, string(stage))
 	}
-	names = append(names, promotion.Verdicts[:]...)
+	names = append(names, gate.Verdicts[:]...)
 	for outcome := range (divergence.Tally{}) {
 		names = append(names, divergence.Outcome(outcome).String())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // pageShots names a folder that screenshots are left in, for who wants to look.
@@ -170,7 +171,7 @@ func threeDays() status.Report {
 		Name: "writes", Stage: "canary", Percent: 10, Term: 1, Seq: 3, Epoch: "e", Enforced: "candidate for 10 % of the keys", Authoritative: "fixed_window:100/1m", Candidate: "gcra:100/1m",
 		Mode: "automatic", Actor: "controller web-1", Reason: "all is well", At: now.Add(-20 * time.Hour), Alarm: "newly denied: 41 keys within a minute, 10 times the threshold",
 		NextStep: `shadowlimit rollback writes --reason "newly denied: 41 keys"`, Canary: []float64{1, 10, 50}, HarmScore: 13.5,
-		Prediction:        &promotion.Prediction{Seen: 0.031, Predicted: 0.012, Margin: 0.0024},
+		Prediction:        &gate.Prediction{Seen: 0.031, Predicted: 0.012, Margin: 0.0024},
 		CausesNewlyDenied: []status.Cause{{Cause: "burst_shape", Count: 900}, {Cause: "window_boundary", Count: 334}},
 	}
 
@@ -178,13 +179,13 @@ func threeDays() status.Report {
 		TopNewlyDenied: []divergence.KeyCount{{Key: "tenant-4711", Count: 410}, {Key: "2001:db8:85a3::8a2e:370:7334", Count: 77}}, TopNewlyAllowed: []divergence.KeyCount{{Key: strings.Repeat("tenant-", 30), Count: 200}}}
 
 	ratio, bound, eta := 0.0011, 0.0132, now.Add(26*time.Hour)
-	p.Gate = promotion.Gate{Verdict: promotion.Wait, Reason: "the ratios are below their thresholds, and 22 of 48 clean hours have passed", WouldPassAt: &eta, CleanHours: 22, Strikes: 1}
+	p.Gate = gate.Result{Verdict: gate.Wait, Reason: "the ratios are below their thresholds, and 22 of 48 clean hours have passed", WouldPassAt: &eta, CleanHours: 22, Strikes: 1}
 	for _, r := range divergence.AllRatios {
-		*p.Gate.Ratio(r) = promotion.RatioGate{Ratio: &ratio, Threshold: 0.02, Score: 42 / float64(1+r), UpperBound: &bound}
+		*p.Gate.Ratio(r) = gate.RatioResult{Ratio: &ratio, Threshold: 0.02, Score: 42 / float64(1+r), UpperBound: &bound}
 	}
 
 	for h := range 72 {
-		point := promotion.Point{At: now.Add(time.Duration(h-71) * time.Hour)}
+		point := gate.Point{At: now.Add(time.Duration(h-71) * time.Hour)}
 		for i := range point.Ratios {
 			v := 0.004 * float64(i+1) * (1.2 + math.Sin(float64(h)/4+float64(i)))
 			if h == 50 {

@@ -54,7 +54,7 @@ func TestDeploymentsAreNoAlarm(t *testing.T) {
 			if list, err = p.Assess(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if list[0].Harm > 0 {
+			if list[0].Alarm.Harm > 0 {
 				n++
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 func TestDeadRedisIsAnsweredByTheRule(t *testing.T) {
@@ -139,7 +140,7 @@ func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
 	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || len(good.Live) != 1 || good.Live[0].Policies[policy].Version != good.State.Version {
 		t.Errorf("beside garbage: %+v with %v", good.State, good.Evidence.History.Total())
 	}
-	if broken.Gate.Verdict != promotion.Insufficient || broken.State.Stage == promotion.Promoted {
+	if broken.Gate.Verdict != gate.Insufficient || broken.State.Stage == promotion.Promoted {
 		t.Errorf("garbage: %+v %+v", broken.State, broken.Gate)
 	}
 	if s, err := promotion.Rollback(ctx(t), store, "other", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {

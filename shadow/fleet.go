@@ -367,8 +367,8 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 // note keeps what was found of a policy, and says so if somebody has to act.
 func (f *fleet) note(m *migration, a *promotion.Assessment) {
 	before := m.assessment.Swap(&assessment{a, time.Now()})
-	if a.Alarm != "" && !a.Spec.Config.Automatic && (before == nil || before.Alarm == "") {
-		f.log.Warn("shadowlimit: the candidate does harm; nobody but you rolls it back, for its mode is manual", "policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm)
+	if a.Alarm.Reason != "" && !a.Spec.Config.Automatic && (before == nil || before.Alarm.Reason == "") {
+		f.log.Warn("shadowlimit: the candidate does harm; nobody but you rolls it back, for its mode is manual", "policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Config configures a Harness.
@@ -222,10 +223,16 @@ func (h *Harness) resolve(m *migration, role algorithms.Role, side *policies.Sid
 // filled in.
 func PromotionOf(p policies.Promotion) promotion.Config {
 	c := promotion.Config{
-		Automatic: p.Mode == "automatic", Rule: promotion.Rule(p.Rule), Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
-		Block: p.Block, Soak: p.Soak, Dwell: p.Dwell, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Canary: p.Canary, Sample: p.Sample,
+		Automatic: p.Mode == "automatic",
+		Config: gate.Config{
+			Rule: gate.Rule(p.Rule), Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
+			Block: p.Block, Soak: p.Soak, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Sample: p.Sample,
+		},
+		Dwell:  p.Dwell,
+		Canary: p.Canary,
 		Change: promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}
+
 	if p.ChangeZone != nil {
 		c.Change.Zone = p.ChangeZone.String()
 	}

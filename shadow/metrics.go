@@ -10,6 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
@@ -128,7 +129,7 @@ var policyMetrics = []family[reading]{
 		}
 	})},
 	{"gate_verdict", "1 for the gate's verdict, 0 for the others.", gauge, []string{"verdict"}, assessed(func(a *promotion.Assessment, send sender) {
-		for _, verdict := range promotion.Verdicts {
+		for _, verdict := range gate.Verdicts {
 			send(boolean(a.Gate.Verdict == verdict), verdict)
 		}
 	})},
@@ -146,8 +147,8 @@ var policyMetrics = []family[reading]{
 			send(*a.Gate.Noise)
 		}
 	})},
-	{"harm_score", "Score of clients that an enforced candidate newly denies; at 12 an automatic policy is rolled back.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Harm) })},
-	{"alarm", "1 while an enforced candidate does harm, as status says.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(boolean(a.Alarm != "")) })},
+	{"harm_score", "Score of clients that an enforced candidate newly denies; at 12 an automatic policy is rolled back.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Alarm.Harm) })},
+	{"alarm", "1 while an enforced candidate does harm, as status says.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(boolean(a.Alarm.Reason != "")) })},
 	{"instances", "Instances that are live, and those that fell silent of late.", gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
 		send(float64(len(a.Live)), "live")
 		send(float64(len(a.Silent)), "silent")

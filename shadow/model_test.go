@@ -139,7 +139,7 @@ func (m *fleetModel) foresee() {
 // control takes the step after what the controller saw, whatever the evidence.
 func (m *fleetModel) control() {
 	seen := m.controller.seen
-	step, err := m.nodes[0].spec.Config.NextStep(seen)
+	step, err := seen.Next(m.nodes[0].spec.Config.Canary)
 	if err == nil {
 		order := promotion.Order{Actor: "controller", Expect: &seen.Version}
 		m.within(func(ctx context.Context) { _, _ = promotion.Advance(ctx, m.link(), "p", step, order) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // StatusPage returns a page with the state of every policy, to be served beside
@@ -65,15 +66,15 @@ func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 		a.State = state
 	}
 	if !a.State.Exposed() {
-		a.Alarm, a.Harm, a.Prediction = "", 0, nil
+		a.Alarm, a.Prediction = gate.Alarm{}, nil
 	}
 	return a, nil
 }
 
 // unjudged is the assessment of a policy that has just begun.
 func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Assessment {
-	evidence := promotion.Evidence{Since: now, Now: now}
-	a := promotion.Assessment{Spec: m.spec, State: state, Evidence: evidence, Gate: promotion.Assess(m.spec.Config, evidence)}
+	evidence := gate.Evidence{Since: now, Now: now}
+	a := promotion.Assessment{Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence)}
 	a.Gate.Reason, a.Gate.WouldPassAt = "this instance has not judged yet what is compared now: it does so every "+assessEvery.String(), nil
 	return a
 }

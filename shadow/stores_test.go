@@ -13,6 +13,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // moving is a policy file whose candidate is in another store.
@@ -188,7 +189,7 @@ func TestSampledPolicyStaysInShadow(t *testing.T) {
 	if got := a.Evidence.History.Total(); got.Comparisons() != 3*int64(inside) || got.Uncompared() != 0 {
 		t.Errorf("counted %v, want the 3 requests of each of the %d keys in the sample", got, inside)
 	}
-	if a.Gate.Verdict != promotion.Insufficient || !strings.Contains(a.Gate.Reason, "25 % of the keys only") {
+	if a.Gate.Verdict != gate.Insufficient || !strings.Contains(a.Gate.Reason, "25 % of the keys only") {
 		t.Errorf("%s: %s", a.Gate.Verdict, a.Gate.Reason)
 	}
 }

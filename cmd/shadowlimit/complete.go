@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const completeDescription = `Ends a migration: the candidate stays enforced and the authoritative is not judged
@@ -36,9 +37,9 @@ func completeCommand(io streams) *cli.Command {
 func completeCheck(a *promotion.Assessment) error {
 	rest := promotion.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
 	switch {
-	case a.Alarm != "":
-		return fmt.Errorf("not completed: %s (--force overrules this)", a.Alarm)
-	case a.Gate.Verdict == promotion.Fail:
+	case a.Alarm.Reason != "":
+		return fmt.Errorf("not completed: %s (--force overrules this)", a.Alarm.Reason)
+	case a.Gate.Verdict == gate.Fail:
 		return fmt.Errorf("not completed: %s (--force overrules this)", a.Gate.Reason)
 	case len(a.Pressed()) > 0:
 		return errors.New("not completed: the red button is pressed on " + strings.Join(a.Pressed(), ", ") + " (--force overrules this)")

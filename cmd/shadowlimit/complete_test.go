@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 func TestCompleteCheck(t *testing.T) {
@@ -17,8 +18,8 @@ func TestCompleteCheck(t *testing.T) {
 	}{
 		{"a week after the promotion", func(*promotion.Assessment) {}, ""},
 		{"earlier", func(a *promotion.Assessment) { a.State.StageAt = now.Add(-promotion.RollbackWindow + time.Hour) }, "for another 1h0m0s"},
-		{"an alarm", func(a *promotion.Assessment) { a.Alarm = "overload" }, "overload"},
-		{"a gate that fails", func(a *promotion.Assessment) { a.Gate = promotion.Gate{Verdict: promotion.Fail, Reason: "3 strikes"} }, "3 strikes"},
+		{"an alarm", func(a *promotion.Assessment) { a.Alarm.Reason = "overload" }, "overload"},
+		{"a gate that fails", func(a *promotion.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "3 strikes"} }, "3 strikes"},
 		{"the red button", func(a *promotion.Assessment) { a.Live = []promotion.Instance{{ID: "i", RedButton: true}} }, "red button is pressed on i"},
 		{"another configuration", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} }, "another configuration"},
 	}

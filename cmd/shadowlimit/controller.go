@@ -74,7 +74,7 @@ func control(c *cli.Context, f *fleet, io streams) error {
 func (f *fleet) say(list []promotion.Assessment, moves []promotion.Move, said map[string]string, io streams) error {
 	for i := range list {
 		a := &list[i]
-		if news := fmt.Sprint(a.Gate.Verdict, a.Alarm != ""); said[a.Spec.Policy] != news { // an alarm's numbers change all the time
+		if news := fmt.Sprint(a.Gate.Verdict, a.Alarm.Reason != ""); said[a.Spec.Policy] != news { // an alarm's numbers change all the time
 			said[a.Spec.Policy] = news
 			if err := f.sayVerdict(a, io); err != nil {
 				return err
@@ -91,11 +91,11 @@ func (f *fleet) say(list []promotion.Assessment, moves []promotion.Move, said ma
 
 func (f *fleet) sayVerdict(a *promotion.Assessment, io streams) error {
 	if f.json {
-		return writeJSON(io.out, map[string]any{"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm})
+		return writeJSON(io.out, map[string]any{"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason})
 	}
 	_, err := fmt.Fprintf(io.out, "%s  %s: %s, the gate says %s: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.State.Describe(), a.Gate.Verdict, a.Gate.Reason)
-	if err == nil && a.Alarm != "" {
-		_, err = fmt.Fprintf(io.out, "%s  %s: ALARM: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.Alarm)
+	if err == nil && a.Alarm.Reason != "" {
+		_, err = fmt.Fprintf(io.out, "%s  %s: ALARM: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.Alarm.Reason)
 	}
 	return err
 }

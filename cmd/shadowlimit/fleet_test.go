@@ -14,6 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const fleetFile = `
@@ -85,14 +86,14 @@ func TestStatusIsTheContract(t *testing.T) {
 			t.Errorf("%s is %v, want %v", field, p[field], want)
 		}
 	}
-	gate := p["gate"].(map[string]any)
+	verdict := p["gate"].(map[string]any)
 	for _, field := range []string{"verdict", "reason", "would_pass_at", "clean_hours", "strikes", "divergence", "newly_denied", "newly_allowed"} {
-		if _, there := gate[field]; !there {
+		if _, there := verdict[field]; !there {
 			t.Errorf("the gate has no %s", field)
 		}
 	}
-	if gate["verdict"] != promotion.Insufficient {
-		t.Errorf("verdict %v", gate["verdict"])
+	if verdict["verdict"] != gate.Insufficient {
+		t.Errorf("verdict %v", verdict["verdict"])
 	}
 	if top := fmt.Sprint(p["top_newly_denied"]); !strings.Contains(top, "alice") {
 		t.Errorf("top newly denied: %s", top)

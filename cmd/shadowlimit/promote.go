@@ -48,7 +48,7 @@ func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error
 	}
 	switch to {
 	case "":
-		return a.Spec.Config.NextStep(a.State)
+		return a.State.Next(a.Spec.Config.Canary)
 	case "full":
 		return promotion.Step{Stage: promotion.Promoted}, nil
 	}

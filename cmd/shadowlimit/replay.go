@@ -21,7 +21,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 const replayDescription = `Runs both limiters over past traffic, in virtual time, and reports what the
@@ -109,7 +109,7 @@ type replayOptions struct {
 	key           *policies.KeyExpression // nil: the log's field
 	store, redis  string
 	decisionsFile string
-	promotion     promotion.Config
+	gate          gate.Config
 	requirePass   bool
 	json          bool
 }
@@ -144,7 +144,7 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
 		return o, usagef(hint, "--format: %v", err)
 	}
-	if o.promotion, err = gateFlags(c); err != nil || o.config != "" {
+	if o.gate, err = gateFlags(c); err != nil || o.config != "" {
 		return o, err
 	}
 	if o.sides[algorithms.Authoritative], err = parseSide("from", c.String("from")); err != nil {
@@ -160,18 +160,18 @@ func replayOptionsOf(c *cli.Context) (o replayOptions, err error) {
 }
 
 // gateOf is what a policy says, where no flag says otherwise.
-func (o replayOptions) gateOf(policy promotion.Config) promotion.Config {
+func (o replayOptions) gateOf(policy gate.Config) gate.Config {
 	for _, pair := range []struct{ flag, policy *float64 }{
-		{&o.promotion.Divergence, &policy.Divergence}, {&o.promotion.NewlyDenied, &policy.NewlyDenied}, {&o.promotion.NewlyAllowed, &policy.NewlyAllowed},
+		{&o.gate.Divergence, &policy.Divergence}, {&o.gate.NewlyDenied, &policy.NewlyDenied}, {&o.gate.NewlyAllowed, &policy.NewlyAllowed},
 	} {
 		*pair.policy = cmp.Or(*pair.flag, *pair.policy)
 	}
-	policy.Soak, policy.Block = cmp.Or(o.promotion.Soak, policy.Soak), cmp.Or(o.promotion.Block, policy.Block)
+	policy.Soak, policy.Block = cmp.Or(o.gate.Soak, policy.Soak), cmp.Or(o.gate.Block, policy.Block)
 	return policy
 }
 
 // gateFlags reads what the gate judges by.
-func gateFlags(c *cli.Context) (cfg promotion.Config, err error) {
+func gateFlags(c *cli.Context) (cfg gate.Config, err error) {
 	const hint = "times are whole minutes such as 48h, percentages such as 2%"
 	for name, into := range map[string]*time.Duration{"soak": &cfg.Soak, "block": &cfg.Block} {
 		text := c.String(name)
@@ -194,7 +194,7 @@ func gateFlags(c *cli.Context) (cfg promotion.Config, err error) {
 		*into = percent / 100
 	}
 	if err := cfg.WithDefaults().Validate(); err != nil {
-		return cfg, usagef(hint, "%s", strings.TrimPrefix(err.Error(), "promotion: "))
+		return cfg, usagef(hint, "%s", strings.TrimPrefix(err.Error(), "gate: "))
 	}
 	return cfg, nil
 }
@@ -225,7 +225,7 @@ func (o replayOptions) run(ctx context.Context, io streams) (err error) {
 		return err
 	}
 	for _, p := range report.Policies {
-		if p.Gate.Verdict != promotion.Pass {
+		if p.Gate.Verdict != gate.Pass {
 			return statusError{exitNotMet, fmt.Errorf("the gate says %s of %s: %s", p.Gate.Verdict, p.Name, p.Gate.Reason)}
 		}
 	}
@@ -275,7 +275,7 @@ func (o replayOptions) replaySides(ctx context.Context, io streams, bar *progres
 		return nil, err
 	}
 	report, err := replay.Run(ctx, events, replay.Config{
-		Policy: "replay", Sides: o.sides, Pair: pair, Decisions: decisions, Promotion: o.promotion,
+		Policy: "replay", Sides: o.sides, Pair: pair, Decisions: decisions, Gate: o.gate,
 		Progress: func(judged, of int) { bar.show("replaying", int64(judged), int64(of)) },
 	})
 	if err = errors.Join(err, closeDecisions()); err != nil {

@@ -111,7 +111,7 @@ func (r *policyReplay) run(ctx context.Context, o replayOptions, bar *progress) 
 		if err != nil {
 			return nil, err
 		}
-		cfg := replay.Config{Policy: p.Name, Pair: pair, Promotion: o.gateOf(shadow.PromotionOf(p.Promotion))}
+		cfg := replay.Config{Policy: p.Name, Pair: pair, Gate: o.gateOf(shadow.PromotionOf(p.Promotion).Config)}
 		for role, side := range p.Sides {
 			cfg.Sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: replayed(side.Algorithm)}
 			cfg.Texts[role] = side.String()

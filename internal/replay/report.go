@@ -6,7 +6,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Report is what a replay found. Its JSON form is the command line's contract.
@@ -24,9 +24,9 @@ type PolicyReport struct {
 	Authoritative string `json:"authoritative"` // in the short form
 	Candidate     string `json:"candidate"`
 	divergence.Summary
-	Gate promotion.Gate `json:"gate"`
-	promotion.Course
-	Proposed promotion.Proposal `json:"proposed"`
+	Gate gate.Result `json:"gate"`
+	gate.Course
+	Proposed gate.Proposal `json:"proposed"`
 	timeline timeline
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Config says what to replay the events through.
@@ -24,8 +24,8 @@ type Config struct {
 	Texts [2]string
 	// Pair judges. Its store must be empty under Policy.
 	Pair algorithms.Pair
-	// Promotion says what the gate judges by; zero fields mean their defaults.
-	Promotion promotion.Config
+	// Gate says what the gate judges by; zero fields mean their defaults.
+	Gate gate.Config
 	// Decisions, if set, receives a line of JSON per charge.
 	Decisions io.Writer
 	// Progress, if set, is called now and then with the number of charges judged.
@@ -176,12 +176,12 @@ func (r *run) minute(at int64) *divergence.Minute {
 // assess judges the candidate at the end of the log and on the way there. The log
 // speaks for all the time from its first to its last line.
 func (r *run) assess(p *PolicyReport) {
-	cfg, e := r.cfg.Promotion.WithDefaults(), promotion.Evidence{Live: 1}
+	cfg, e := r.cfg.Gate.WithDefaults(), gate.Evidence{Live: 1}
 	if n := len(r.minutes); n > 0 {
 		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
 		e.Since, e.Now = time.Unix(first*60, 0), time.Unix((last+1)*60, 0)
 		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
 	}
 	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
-	p.Gate, p.Course, p.Proposed = promotion.Assess(cfg, e), promotion.Follow(cfg, e, r.denied), promotion.Propose(cfg, e)
+	p.Gate, p.Course, p.Proposed = gate.Assess(cfg, e), gate.Follow(cfg, e, r.denied), gate.Propose(cfg, e)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // A chart is drawn into a box of chartWidth by chartHeight, which the page stretches;
@@ -84,13 +84,13 @@ func (p *Policy) charts() []chart {
 	}}
 	for _, r := range divergence.AllRatios {
 		threshold := p.Gate.Ratio(r).Threshold
-		ratios.Lines = append(ratios.Lines, span.draw(r, points, linear, func(q *promotion.Point) (float64, bool) {
+		ratios.Lines = append(ratios.Lines, span.draw(r, points, linear, func(q *gate.Point) (float64, bool) {
 			if q.Ratios[r] == nil || threshold <= 0 {
 				return 0, false
 			}
 			return *q.Ratios[r] / threshold, true
 		}))
-		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, func(q *promotion.Point) (float64, bool) { return q.Scores[r], true }))
+		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, func(q *gate.Point) (float64, bool) { return q.Scores[r], true }))
 	}
 	list := []chart{ratios, scores}
 	for i := range list {
@@ -117,7 +117,7 @@ func levelAt(s scale, v float64, class, name string) level {
 
 // merged makes at most so many points of a series, each of as many neighbours: the
 // worst ratios among them, and the scores that they ended with.
-func merged(series []promotion.Point, most int) (points []promotion.Point, each int) {
+func merged(series []gate.Point, most int) (points []gate.Point, each int) {
 	each = max(1, (len(series)+most-1)/most)
 	for from := 0; from < len(series); from += each {
 		group := series[from:min(from+each, len(series))]
@@ -137,7 +137,7 @@ func merged(series []promotion.Point, most int) (points []promotion.Point, each 
 // span is the time that a chart shows.
 type span struct{ from, to time.Time }
 
-func spanOf(series []promotion.Point) span {
+func spanOf(series []gate.Point) span {
 	first, last := series[0].At, series[len(series)-1].At
 	return span{first.Add(-time.Nanosecond).Truncate(time.Hour), last}
 }
@@ -152,7 +152,7 @@ func (s span) percent(at time.Time) float64 {
 
 // draw makes the path of a line, which is interrupted where there is no value. A
 // point by itself is a dot.
-func (s span) draw(r divergence.Ratio, points []promotion.Point, scale scale, value func(*promotion.Point) (float64, bool)) line {
+func (s span) draw(r divergence.Ratio, points []gate.Point, scale scale, value func(*gate.Point) (float64, bool)) line {
 	var path, dots, cut strings.Builder
 	known := func(i int) bool {
 		if i < 0 || i >= len(points) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 var began = time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
@@ -18,7 +19,7 @@ func drawn(parts ...float64) []chart {
 	p := Policy{Name: "writes", At: began.Add(90 * time.Minute)}
 	p.Gate.NewlyDenied.Threshold = 0.02
 	for i, part := range parts {
-		point := promotion.Point{At: began.Add(time.Duration(i+1) * time.Hour)}
+		point := gate.Point{At: began.Add(time.Duration(i+1) * time.Hour)}
 		if part >= 0 {
 			v := part * 0.02
 			point.Ratios[divergence.OfAllows] = &v

@@ -4,14 +4,15 @@ import (
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // nextStep is the command that would come next.
 func nextStep(a *promotion.Assessment) string {
 	policy := a.Spec.Policy
 	switch notYet := a.NotYet(); {
-	case a.Alarm != "":
-		return "shadowlimit rollback " + policy + " --reason \"" + a.Alarm + "\""
+	case a.Alarm.Reason != "":
+		return "shadowlimit rollback " + policy + " --reason \"" + a.Alarm.Reason + "\""
 	case len(a.Evidence.OtherEpoch) > 0:
 		return "finish the deployment: another configuration runs on " + strings.Join(a.Evidence.OtherEpoch, ", ")
 	case a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch:
@@ -26,11 +27,11 @@ func nextStep(a *promotion.Assessment) string {
 		return "shadowlimit complete " + policy + " --reason WHY; the way back is: shadowlimit rollback " + policy + " --reason WHY"
 	case a.State.Stage == promotion.Promoted:
 		return "nothing before " + a.State.StageAt.Add(promotion.RollbackWindow).UTC().Format("Mon 2006-01-02 15:04 MST") + ", then: shadowlimit complete " + policy + "; the way back is: shadowlimit rollback " + policy + " --reason WHY"
-	case notYet != "" && a.Gate.Verdict == promotion.Pass:
+	case notYet != "" && a.Gate.Verdict == gate.Pass:
 		return "wait: " + notYet
-	case a.Gate.Verdict == promotion.Fail && a.State.Stage == promotion.Canary:
+	case a.Gate.Verdict == gate.Fail && a.State.Stage == promotion.Canary:
 		return "shadowlimit rollback " + policy + " --reason WHY, or look at: shadowlimit top " + policy
-	case a.Gate.Verdict == promotion.Fail:
+	case a.Gate.Verdict == gate.Fail:
 		return "change the candidate, or look at: shadowlimit top " + policy
 	case notYet != "":
 		return "wait, or look at: shadowlimit top " + policy

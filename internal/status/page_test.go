@@ -18,6 +18,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // always is a source of policies.
@@ -38,13 +39,13 @@ func get(page http.Handler, target, accept string) *httptest.ResponseRecorder {
 
 func TestPageSaysWhatStatusSays(t *testing.T) {
 	p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
-		a.State.Percent, a.State.Hold, a.State.At, a.Alarm, a.Harm = 7, true, now, "overload", 13
+		a.State.Percent, a.State.Hold, a.State.At, a.Alarm.Reason, a.Alarm.Harm = 7, true, now, "overload", 13
 		a.Spec.Config.Canary = []float64{1, 10, 50}
 		eta := now.Add(12 * time.Hour)
 		bound := 0.0123
-		a.Gate = promotion.Gate{Verdict: promotion.Wait, Reason: "it soaks", Warning: "beware", Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta}
-		a.Gate.NewlyDenied = promotion.RatioGate{Ratio: &bound, Threshold: 0.02, Score: 17.25, UpperBound: &bound}
-		a.Prediction = &promotion.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
+		a.Gate = gate.Result{Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta}
+		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &bound, Threshold: 0.02, Score: 17.25, UpperBound: &bound}
+		a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		hour := divergence.Hour{Unix: now.Unix() / 3600}
 		hour.Causes.Denied[divergence.BurstShape] = 3
 		a.Evidence.History.Hours = []divergence.Hour{hour}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Report is what there is to say of a service. Its JSON form is the command line's
@@ -38,17 +39,17 @@ type Policy struct {
 	At     time.Time `json:"at"`
 	divergence.Summary
 	// Causes of what was newly denied and newly allowed, the most frequent first.
-	CausesNewlyDenied  []Cause        `json:"causes_newly_denied"`
-	CausesNewlyAllowed []Cause        `json:"causes_newly_allowed"`
-	Gate               promotion.Gate `json:"gate"`
+	CausesNewlyDenied  []Cause     `json:"causes_newly_denied"`
+	CausesNewlyAllowed []Cause     `json:"causes_newly_allowed"`
+	Gate               gate.Result `json:"gate"`
 	// HarmScore is that of harmed clients; at 12 an enforced candidate is rolled back.
-	HarmScore  float64               `json:"harm_score"`
-	Prediction *promotion.Prediction `json:"prediction"`
-	Instances  []Instance            `json:"instances"`
-	Alarm      string                `json:"alarm,omitempty"`
-	NextStep   string                `json:"next_step"`
+	HarmScore  float64          `json:"harm_score"`
+	Prediction *gate.Prediction `json:"prediction"`
+	Instances  []Instance       `json:"instances"`
+	Alarm      string           `json:"alarm,omitempty"`
+	NextStep   string           `json:"next_step"`
 	// Series are the hours of the evidence.
-	Series []promotion.Point `json:"-"`
+	Series []gate.Point `json:"-"`
 	// Canary are the percentages on the way to promotion.
 	Canary []float64 `json:"-"`
 }
@@ -103,8 +104,8 @@ func policyOf(a *promotion.Assessment) Policy {
 		Enforced: s.Name(), Authoritative: a.Spec.Authoritative, Candidate: a.Spec.Candidate, Mode: "manual",
 		Actor: s.Actor, Reason: s.Reason, At: s.At,
 		Summary: divergence.Summarize(history.Total()), Gate: a.Gate,
-		HarmScore: a.Harm, Prediction: a.Prediction, Alarm: a.Alarm, NextStep: nextStep(a),
-		Instances: []Instance{}, Series: promotion.Series(a.Spec.Config, a.Evidence), Canary: a.Spec.Config.Canary,
+		HarmScore: a.Alarm.Harm, Prediction: a.Prediction, Alarm: a.Alarm.Reason, NextStep: nextStep(a),
+		Instances: []Instance{}, Series: gate.Series(a.Spec.Config.Config, a.Evidence), Canary: a.Spec.Config.Canary,
 	}
 	if a.Spec.Config.Automatic {
 		p.Mode = "automatic"

@@ -9,6 +9,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 var now = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
@@ -21,8 +22,8 @@ func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion
 	a := promotion.Assessment{
 		Spec:     promotion.Spec{Policy: "writes", Epoch: "e", Config: cfg, Authoritative: "old", Candidate: "new"},
 		State:    promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Epoch: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because"},
-		Evidence: promotion.Evidence{Since: began, Now: now, Live: 1},
-		Gate:     promotion.Gate{Verdict: promotion.Pass, Reason: "all is well"},
+		Evidence: gate.Evidence{Since: began, Now: now, Live: 1},
+		Gate:     gate.Result{Verdict: gate.Pass, Reason: "all is well"},
 		Live:     []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Version: promotion.Version{Term: 1, Seq: 2}, Epoch: "e"}}}},
 	}
 	if edit != nil {
@@ -49,19 +50,19 @@ func TestNextStep(t *testing.T) {
 	}{
 		{"passed", promotion.Shadow, nil, "shadowlimit promote writes --reason WHY"},
 		{"passed, automatic", promotion.Shadow, func(a *promotion.Assessment) { a.Spec.Config.Automatic = true }, "a controller moves it on"},
-		{"waiting", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = promotion.Wait }, "wait, or look at: shadowlimit top writes"},
-		{"failed", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = promotion.Fail }, "change the candidate, or look at: shadowlimit top writes"},
-		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) { a.Gate.Verdict = promotion.Fail }, "shadowlimit rollback writes --reason WHY, or look at"},
+		{"waiting", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = gate.Wait }, "wait, or look at: shadowlimit top writes"},
+		{"failed", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = gate.Fail }, "change the candidate, or look at: shadowlimit top writes"},
+		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) { a.Gate.Verdict = gate.Fail }, "shadowlimit rollback writes --reason WHY, or look at"},
 		{"dwelling", promotion.Canary, func(a *promotion.Assessment) { a.State.StageAt = now }, "wait: the canary at 0 % has to dwell for another 1h"},
 		{"otherwise than predicted", promotion.Canary, func(a *promotion.Assessment) {
-			a.Prediction = &promotion.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
+			a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		}, "wait: the candidate denies 20 % of the canary's requests, where shadow predicted 10 %"},
-		{"an alarm", promotion.Canary, func(a *promotion.Assessment) { a.Alarm = "overload" }, `shadowlimit rollback writes --reason "overload"`},
+		{"an alarm", promotion.Canary, func(a *promotion.Assessment) { a.Alarm.Reason = "overload" }, `shadowlimit rollback writes --reason "overload"`},
 		{"otherwise than predicted, and on hold for that", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.Prediction = true, &promotion.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
+			a.State.Hold, a.Prediction = true, &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		}, "see whether clients can do with that"},
 		{"an alarm while another configuration is deployed", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm, a.Evidence.OtherEpoch = "overload", []string{"j"}
+			a.Alarm.Reason, a.Evidence.OtherEpoch = "overload", []string{"j"}
 		}, `shadowlimit rollback writes --reason "overload"`},
 		{"another configuration", promotion.Canary, func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} }, "finish the deployment: another configuration runs on j"},
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) { a.State.Hold = true }, "shadowlimit resume writes"},
@@ -79,7 +80,7 @@ func TestNextStep(t *testing.T) {
 
 func TestTextFitsAScreen(t *testing.T) {
 	a := assessed(promotion.Canary, func(a *promotion.Assessment) {
-		a.Alarm = "overload"
+		a.Alarm.Reason = "overload"
 		for n := range 40 {
 			i := a.Live[0]
 			i.ID, i.RedButton = fmt.Sprint("instance-", n), n == 7
@@ -113,7 +114,7 @@ func TestCharts(t *testing.T) {
 	p := status.Policy{Name: "writes"}
 	p.Gate.NewlyDenied.Threshold = 0.02
 	for _, v := range []*float64{nil, share(0), share(0.0001), share(0.01), share(0.0199), share(0.02), share(1)} {
-		point := promotion.Point{}
+		point := gate.Point{}
 		point.Ratios[divergence.OfAllows] = v
 		p.Series = append(p.Series, point)
 	}

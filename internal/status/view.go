@@ -14,6 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // view is what the page's template is given.
@@ -48,7 +49,7 @@ type step struct {
 // ratioView is the row of one ratio.
 type ratioView struct {
 	Name, Class, Score string
-	*promotion.RatioGate
+	*gate.RatioResult
 	Bar    float64 // percent of the threshold, at most 100
 	Over   bool
 	Enough bool
@@ -90,7 +91,7 @@ func (p *policyView) urgency() int {
 	switch {
 	case p.Alarm != "":
 		return 3
-	case p.Gate.Verdict == promotion.Fail && p.exposed():
+	case p.Gate.Verdict == gate.Fail && p.exposed():
 		return 2
 	case p.Stage == string(promotion.RolledBack):
 		return 1
@@ -119,8 +120,8 @@ func policyViewOf(p *Policy) policyView {
 	return v
 }
 
-func ratioViewOf(r divergence.Ratio, g *promotion.RatioGate) ratioView {
-	v := ratioView{Name: spaced(r.String()), Class: r.String(), Score: scoreText(g.Score), RatioGate: g, Enough: g.Score >= enoughScore}
+func ratioViewOf(r divergence.Ratio, g *gate.RatioResult) ratioView {
+	v := ratioView{Name: spaced(r.String()), Class: r.String(), Score: scoreText(g.Score), RatioResult: g, Enough: g.Score >= enoughScore}
 	if g.Ratio != nil && g.Threshold > 0 {
 		v.Bar, v.Over = 100*math.Min(*g.Ratio/g.Threshold, 1), *g.Ratio >= g.Threshold
 	}

@@ -3,43 +3,27 @@ package promotion
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
-
-// Assessment is all there is to say about a policy at an instant.
-type Assessment struct {
-	Spec         Spec
-	State        State
-	Evidence     Evidence
-	Gate         Gate
-	Live, Silent []Instance
-	// Harm is the score of harmed clients, of a candidate that is enforced for some; at
-	// 12 it is rolled back.
-	Harm float64
-	// Prediction is how a canary's denials compare with those that shadow predicted; nil
-	// if there is too little to tell.
-	Prediction *Prediction
-	// Alarm says what is wrong with a candidate that is enforced for some; "" if
-	// nothing is. In automatic mode it has been acted on.
-	Alarm string
-	alarm alarm
-}
 
 // Controller judges all policies of a store by a ledger, and moves those that are
 // automatic. Any number of controllers may run on one store: each step is a
-// compare-and-set, and a rollback is the same whoever orders it.
+// compare-and-set, and a rollback is the same whichever controller orders it. Its
+// methods may be called concurrently; one call waits for the other.
 type Controller struct {
 	store  Store
 	ledger divergence.Ledger
 	actor  string
 
+	// mu is held while the store and the ledger are read, so a call may wait as long as
+	// another one's deadlines allow. Callers that must answer at once keep the last
+	// assessments instead of asking for new ones.
 	mu      sync.Mutex
 	rounds  int
 	readers map[string]*reader
@@ -65,6 +49,7 @@ func NewController(store Store, ledger divergence.Ledger, actor string) *Control
 func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	specs, err := c.store.Specs(ctx)
 	if err != nil {
 		return nil, err
@@ -73,11 +58,7 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 	for i, spec := range specs {
 		names[i] = spec.Policy
 	}
-	states, err := c.store.States(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	now, err := c.store.Now(ctx)
+	states, now, err := c.statesNow(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -85,31 +66,42 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(names, policy) })
+
+	// Each round begins with another policy: the deadline may leave no time for all.
 	list := make([]Assessment, len(specs))
 	c.rounds++
-	for n := range specs { // beginning with another each time, for there may not be time for all
+	for n := range specs {
 		i := (n + c.rounds) % len(specs)
 		list[i] = c.assess(ctx, specs[i], states[i], instances, now)
 	}
 	return list, nil
 }
 
-// assess judges one policy. Evidence that cannot be read is none: it must not keep
-// other policies from being judged. Requires c.mu.
+// statesNow reads the states of policies, and the clock that they are by.
+func (c *Controller) statesNow(ctx context.Context, policies []string) ([]State, time.Time, error) {
+	states, err := c.store.States(ctx, policies)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now, err := c.store.Now(ctx)
+	return states, now, err
+}
+
+// assess judges one policy. An error becomes its verdict: evidence of one policy that
+// cannot be read must not keep the others from being judged. Requires c.mu.
 func (c *Controller) assess(ctx context.Context, spec Spec, state State, instances []Instance, now time.Time) Assessment {
 	a := Assessment{Spec: spec, State: state}
-	r := c.readers[spec.Policy]
-	if r == nil || r.epoch != state.Epoch || !r.since.Equal(state.Since) {
-		id := state.LedgerID(spec.Policy)
-		r = &reader{epoch: state.Epoch, since: state.Since, Reader: divergence.NewReader(c.ledger, id, state.Since), noise: divergence.NewReader(c.ledger, NoiseID(id), state.Since)}
-		c.readers[spec.Policy] = r
-	}
+	r := c.reader(spec.Policy, state)
 	history, err := r.History(ctx, now)
+
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
-	a.Evidence = Evidence{
+	a.Evidence = gate.Evidence{
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),
-		Silent:     idsOf(a.Live, func(i Instance) bool { return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor }),
+		Silent: idsOf(a.Live, func(i Instance) bool {
+			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
+		}),
 		OtherEpoch: idsOf(a.Live, func(i Instance) bool { return i.Policies[spec.Policy].Epoch != state.Epoch }),
 	}
 	if spec.Noise && err == nil {
@@ -117,15 +109,59 @@ func (c *Controller) assess(ctx context.Context, spec Spec, state State, instanc
 		noise, err = r.noise.History(ctx, now)
 		a.Evidence.Noise = noise.Total()
 	}
-	a.Gate = Assess(spec.Config, a.Evidence)
+
+	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
 	if err != nil {
-		a.Gate.Verdict, a.Gate.Reason, a.Gate.WouldPassAt = Insufficient, "the evidence cannot be read: "+err.Error(), nil
+		a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, "the evidence cannot be read: "+err.Error()
+		a.Gate.WouldPassAt = nil
 	}
+
 	r.spec, r.minutes = spec, history.Minutes
 	if state.Exposed() {
-		c.alarms(ctx, &a)
+		c.alarm(ctx, &a)
 	}
 	return a
+}
+
+// reader returns the reader of a policy's evidence, a new one after the evidence began
+// again. Requires c.mu.
+func (c *Controller) reader(policy string, s State) *reader {
+	r := c.readers[policy]
+	if r == nil || r.epoch != s.Epoch || !r.since.Equal(s.Since) {
+		id := s.LedgerID(policy)
+		r = &reader{
+			epoch: s.Epoch, since: s.Since,
+			Reader: divergence.NewReader(c.ledger, id, s.Since),
+			noise:  divergence.NewReader(c.ledger, NoiseID(id), s.Since),
+		}
+		c.readers[policy] = r
+	}
+	return r
+}
+
+// alarm looks for what is wrong with an enforced candidate.
+func (c *Controller) alarm(ctx context.Context, a *Assessment) {
+	if a.State.Stage == Canary {
+		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Percent, a.State.StageAt.Unix()/3600)
+	}
+
+	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
+	// away the verdict says so.
+	recent, _ := c.recent(ctx, a.Spec.Policy, a.State, a.Evidence.History.Minutes, a.Evidence.Now)
+	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent)
+}
+
+// recent reads the last ticks of a policy. With an error it returns none.
+func (c *Controller) recent(
+	ctx context.Context, policy string, s State, minutes []divergence.Minute, now time.Time,
+) (gate.Recent, error) {
+	recent := gate.Recent{Minutes: minutes, StageAt: s.StageAt, Now: now}
+	from, to := now.Add(-gate.TicksBack).Unix()/divergence.BucketSeconds, now.Unix()/divergence.BucketSeconds
+	ticks, err := c.ledger.Ticks(ctx, s.LedgerID(policy), from, to)
+	if err == nil {
+		recent.Ticks = ticks
+	}
+	return recent, err
 }
 
 // Move is what a controller did.
@@ -135,12 +171,13 @@ type Move struct {
 }
 
 // Step judges all policies and moves those that are automatic. It returns what it
-// judged and what it did. That somebody else was faster is no error.
+// judged and what it did. A step that another controller took first is no error.
 func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 	list, err := c.Assess(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var moves []Move
 	var failed []error
 	for i := range list {
@@ -157,70 +194,94 @@ func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 	return list, moves, errors.Join(failed...)
 }
 
-// act does for one policy what is due.
+// act takes the step that is due for one policy.
 func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error) {
 	s, policy := a.State, a.Spec.Policy
-	order := Order{Actor: c.actor, Reason: a.Alarm, Expect: &s.Version, Evidence: a.Gate.Brief()}
+	order := Order{Actor: c.actor, Reason: a.Alarm.Reason, Expect: &s.Version, Evidence: a.Gate.Brief()}
 	switch {
 	case !a.Spec.Config.Automatic || s.Stage == RolledBack:
 		return s, false, nil
-	case a.alarm == rollBack:
+	case a.Alarm.Level == gate.RollBack:
 		state, err := Rollback(ctx, c.store, policy, order)
 		return state, err == nil, err
-	case a.alarm == holdOn && !s.Hold:
+	case a.Alarm.Level == gate.Hold && !s.Hold:
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
-	// Nobody has been asked yet. Who resumes it then wants to go on: by force, for a step
-	// forward is not the controller's as long as the prediction is off.
+
+	// Pause once, when the step's dwell ends. If an operator resumes, do not pause again;
+	// further steps then need --force, because NotYet still names the prediction.
 	if s.At.Equal(s.StageAt) && a.due() && a.Prediction.Off() {
 		order.Reason = a.Prediction.String()
 		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
+
 	if s.Hold || a.NotYet() != "" || !a.Spec.Config.Change.Open(a.Evidence.Now) {
 		return s, false, nil
 	}
-	step, err := a.Spec.Config.NextStep(s)
+	step, err := s.Next(a.Spec.Config.Canary)
 	if err != nil {
-		return s, false, nil // promoted: nothing is left to do
+		return s, false, nil // promoted: no step is left
 	}
 	order.Reason = a.Gate.Reason
 	state, err := Advance(ctx, c.store, policy, step, order)
 	return state, err == nil, err
 }
 
-// NotYet says why the next step is not to be taken yet; "" if nothing is against
-// it. It knows no change window: that is for automatic steps.
-func (a *Assessment) NotYet() string {
-	if pressed := a.Pressed(); len(pressed) > 0 {
-		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
+// Guard looks at the last minutes of the candidates that are enforced, and rolls back
+// those of automatic policies that do harm: between two Steps, because harm cannot
+// wait. It looks at the policies that were assessed before.
+func (c *Controller) Guard(ctx context.Context) ([]Move, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	var names []string
+	for policy, r := range c.readers {
+		if r.spec.Config.Automatic {
+			names = append(names, policy)
+		}
 	}
-	if a.Gate.Verdict != Pass {
-		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
+	if len(names) == 0 {
+		return nil, nil
 	}
-	if rest := a.dwell(); rest > 0 {
-		return fmt.Sprintf("the canary at %g %% has to dwell for another %s", a.State.Percent, rest.Round(time.Second))
+	states, now, err := c.statesNow(ctx, names)
+	if err != nil {
+		return nil, err
 	}
-	if a.Prediction.Off() {
-		return a.Prediction.String() + ": clients may take denials otherwise than they did"
+
+	var moves []Move
+	var failed []error
+	for i, policy := range names {
+		state, moved, err := c.trigger(ctx, policy, states[i], now)
+		switch {
+		case errors.Is(err, ErrConflict): // it is another state's business now
+		case err != nil:
+			failed = append(failed, err)
+		case moved:
+			moves = append(moves, Move{policy, state})
+		}
 	}
-	return ""
+	return moves, errors.Join(failed...)
 }
 
-// Pressed names the live instances whose red button is pressed.
-func (a *Assessment) Pressed() []string {
-	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
-}
-
-// dwell returns how long a canary's step has to last yet.
-func (a *Assessment) dwell() time.Duration {
-	if a.State.Stage != Canary {
-		return 0
+// trigger rolls one policy back if a trigger asks for it. Requires c.mu.
+func (c *Controller) trigger(ctx context.Context, policy string, s State, now time.Time) (State, bool, error) {
+	// The minutes of another epoch say nothing about this one.
+	r := c.readers[policy]
+	if !s.Exposed() || s.Epoch != r.epoch {
+		return s, false, nil
 	}
-	return max(0, a.Spec.Config.Dwell-a.Evidence.Now.Sub(a.State.StageAt))
-}
 
-// due reports whether the time of a canary's step is over. Only then is its prediction
-// looked at: looked at again and again, it would be off by chance some time.
-func (a *Assessment) due() bool { return a.State.Stage == Canary && a.dwell() == 0 }
+	recent, err := c.recent(ctx, policy, s, r.minutes, now)
+	if err != nil {
+		return s, false, err
+	}
+	reason := gate.Triggers(r.spec.Config.Config, recent)
+	if reason == "" {
+		return s, false, nil
+	}
+
+	state, err := Rollback(ctx, c.store, policy, Order{Actor: c.actor, Reason: reason, Expect: &s.Version})
+	return state, err == nil, err
+}

@@ -44,8 +44,8 @@ type Step struct {
 	Percent float64 // of a canary
 }
 
-// NextStep returns the step after a state: the canary's steps, then promoted.
-func (c Config) NextStep(s State) (Step, error) {
+// Next returns the step after a state: the canary's rising percentages, then promoted.
+func (s State) Next(canary []float64) (Step, error) {
 	switch s.Stage {
 	case Promoted:
 		return Step{}, fmt.Errorf("promotion: the candidate is promoted; what comes after that is complete: %w", ErrNowhere)
@@ -54,7 +54,7 @@ func (c Config) NextStep(s State) (Step, error) {
 	case RolledBack:
 		return Step{}, fmt.Errorf("promotion: the candidate is rolled back, resume first: %w", ErrNowhere)
 	}
-	for _, percent := range c.Canary {
+	for _, percent := range canary {
 		if percent > s.Percent {
 			return Step{Canary, percent}, nil
 		}

@@ -360,7 +360,7 @@ func ids(list []promotion.Instance) (names []string) {
 }
 
 func specs(t *testing.T, s promotion.Store) {
-	want := promotion.Spec{Policy: policy, Epoch: "e1", Authoritative: "a", Candidate: "b", Config: promotion.Config{Soak: time.Hour}.WithDefaults()}
+	want := promotion.Spec{Policy: policy, Epoch: "e1", Authoritative: "a", Candidate: "b", Config: promotion.Config{Dwell: 2 * time.Hour}.WithDefaults()}
 	older := want
 	older.Epoch = "e0"
 	for _, list := range [][]promotion.Spec{{older}, {want, {Policy: "another"}}} {

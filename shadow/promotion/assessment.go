@@ -1,0 +1,59 @@
+package promotion
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Assessment is all there is to say about a policy at an instant.
+type Assessment struct {
+	Spec         Spec
+	State        State
+	Evidence     gate.Evidence
+	Gate         gate.Result
+	Live, Silent []Instance
+	// Prediction is how a canary's denials compare with those that shadow predicted; nil
+	// if there is too little to tell.
+	Prediction *gate.Prediction
+	// Alarm says what is wrong with a candidate that is enforced for some keys; the zero
+	// Alarm if nothing is. In automatic mode it has been acted on.
+	Alarm gate.Alarm
+}
+
+// NotYet says why the next step is not to be taken yet; "" if nothing is against it. It
+// does not look at the change window, which is for automatic steps only.
+func (a *Assessment) NotYet() string {
+	if pressed := a.Pressed(); len(pressed) > 0 {
+		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
+	}
+	if a.Gate.Verdict != gate.Pass {
+		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
+	}
+	if rest := a.dwell(); rest > 0 {
+		return fmt.Sprintf("the canary at %g %% has to dwell for another %s", a.State.Percent, rest.Round(time.Second))
+	}
+	if a.Prediction.Off() {
+		return a.Prediction.String() + ": clients may take denials otherwise than they did"
+	}
+	return ""
+}
+
+// Pressed returns the ids of the live instances whose red button is pressed.
+func (a *Assessment) Pressed() []string {
+	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
+}
+
+// dwell returns how much longer a canary's step has to last.
+func (a *Assessment) dwell() time.Duration {
+	if a.State.Stage != Canary {
+		return 0
+	}
+	return max(0, a.Spec.Config.Dwell-a.Evidence.Now.Sub(a.State.StageAt))
+}
+
+// due reports whether the time of a canary's step is over. The prediction is looked at
+// only then: looked at in every round, it would be off by chance some time.
+func (a *Assessment) due() bool { return a.State.Stage == Canary && a.dwell() == 0 }

@@ -1,0 +1,95 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Recent is what the alarms look at while a candidate is enforced for some keys.
+type Recent struct {
+	// Minutes are those of all keys, in order, as far back as the evidence goes.
+	Minutes []divergence.Minute
+	// Ticks are those of the keys for which the candidate is enforced, in order, at
+	// least of the last TicksBack.
+	Ticks []divergence.Tick
+	// StageAt is when the stage began, Now the instant judged.
+	StageAt, Now time.Time
+}
+
+// TicksBack is how far back the score of harmed clients looks.
+const TicksBack = 3 * divergence.FreshTicks * divergence.TickSeconds * time.Second
+
+// Level is how much an alarm asks for.
+type Level int
+
+// The levels, rising.
+const (
+	Calm     Level = iota
+	Hold           // set the policy on hold
+	RollBack       // roll the candidate back
+)
+
+// Alarm says what is wrong with an enforced candidate.
+type Alarm struct {
+	Level  Level
+	Reason string // one sentence; "" if Calm
+	// Harm is the score of harmed clients, from 0; at 12 the candidate is rolled back.
+	Harm float64
+}
+
+// Alarms judges the last minutes: the raw ratios of the last 15, and the triggers.
+func Alarms(cfg Config, r Recent) Alarm {
+	w := windowOf(cfg, r)
+	a := rawRatioAlarm(cfg, r.Minutes, r.Now.Unix()/60)
+	a.Harm = harmScore(w.ticks, cfg.NewlyDenied, w.now)
+
+	// A raw ratio that asks for a rollback already names the larger harm.
+	if reason := w.triggers(); reason != "" && a.Level != RollBack {
+		a.Level, a.Reason = RollBack, reason
+	}
+	return a
+}
+
+// Triggers judges the last ticks only, for the time between two assessments. It returns
+// why the candidate must be rolled back, "" if nothing is wrong.
+func Triggers(cfg Config, r Recent) string { return windowOf(cfg, r).triggers() }
+
+// rawMinutes is how far back the alarm on raw ratios looks.
+const rawMinutes = 15
+
+// rawRatioAlarm looks at the raw ratios of the last 15 minutes, for a candidate that is
+// enforced for some keys. Both of its levels need at least 3 keys; a hold needs as many
+// requests as a block, a rollback a fifth of that, and at least 20.
+func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Alarm) {
+	var sum divergence.Minute
+	for i := len(minutes) - 1; i >= 0 && minutes[i].Unix > now-rawMinutes; i-- {
+		sum.Join(&minutes[i])
+	}
+
+	for _, r := range divergence.AllRatios {
+		// One or two clients cannot stop a migration.
+		part, whole := r.Of(sum.Tally)
+		if whole == 0 || !sum.Keys[r].AtLeastThree() {
+			continue
+		}
+
+		p0, ratio := cfg.Threshold(r), float64(part)/float64(whole)
+		level := Calm
+		switch {
+		case ratio >= math.Min(20*p0, 0.9) && whole >= max(20, leastDenominator(p0)/5):
+			level = RollBack
+		case ratio >= capOf(p0) && whole >= leastDenominator(p0):
+			level = Hold
+		}
+		if level > worst.Level {
+			worst.Level = level
+			worst.Reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s",
+				r, humanize.Percent(ratio), of[r], rawMinutes, humanize.Percent(p0))
+		}
+	}
+	return worst
+}

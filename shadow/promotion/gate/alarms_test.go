@@ -1,0 +1,45 @@
+package gate
+
+import (
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// minutesOf makes minutes, the last one at 1000, with these counts in each.
+func minutesOf(n int, allows, newlyDenied, keys int64) []divergence.Minute {
+	list := make([]divergence.Minute, n)
+	for i := range list {
+		m := &list[i]
+		m.Unix = int64(1000 - n + 1 + i)
+		m.Tally[divergence.AgreeAllow] = allows
+		for k := range newlyDenied {
+			m.Count(divergence.NewlyDenied, uint64(k%keys))
+		}
+	}
+	return list
+}
+
+func TestRawRatioAlarm(t *testing.T) {
+	tests := []struct {
+		name    string
+		minutes []divergence.Minute
+		want    Level
+	}{
+		{"nothing", nil, Calm},
+		{"all is well", minutesOf(15, 100, 1, 1), Calm},
+		{"at the cap with a block's requests", minutesOf(15, 90, 10, 3), Hold},
+		{"at the cap with too few requests", minutesOf(2, 90, 10, 3), Calm},
+		{"at the cap from two keys", minutesOf(15, 90, 10, 2), Calm},
+		{"twenty times the threshold", minutesOf(1, 36, 24, 3), RollBack},
+		{"twenty times the threshold with too few requests", minutesOf(1, 18, 12, 3), Calm},
+		{"twenty times the threshold from two keys", minutesOf(15, 36, 24, 2), Calm},
+		{"long ago", minutesOf(40, 36, 24, 3)[:25], Calm},
+	}
+	for _, tt := range tests {
+		got := rawRatioAlarm(Config{}.WithDefaults(), tt.minutes, 1000)
+		if got.Level != tt.want || (got.Reason == "") != (tt.want == Calm) {
+			t.Errorf("%s: %+v, want level %d", tt.name, got, tt.want)
+		}
+	}
+}

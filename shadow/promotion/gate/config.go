@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Config says what evidence a candidate needs. Zero fields mean their defaults,
+// which stand in parentheses.
+type Config struct {
+	// Rule is how evidence is judged (ByEvidence).
+	Rule Rule `json:"rule"`
+	// Divergence, NewlyDenied and NewlyAllowed are thresholds, fractions above 0
+	// and below 1: of all comparisons (0.02), of what the authoritative allows
+	// (0.02), of what it denies (0.5).
+	Divergence   float64 `json:"divergence"`
+	NewlyDenied  float64 `json:"newly_denied"`
+	NewlyAllowed float64 `json:"newly_allowed"`
+	// Block is the least length of a block of evidence, in whole minutes (1h).
+	Block time.Duration `json:"block_ns"`
+	// Soak is the clean time before promotion (48h). Each strike adds as much again.
+	Soak time.Duration `json:"soak_ns"`
+	// MinDenials is how many requests (200), MinDeniedKeys how many distinct keys (20)
+	// the authoritative must have denied. With fewer its limit was not exercised.
+	MinDenials    int64 `json:"min_denials"`
+	MinDeniedKeys int64 `json:"min_denied_keys"`
+	// Sample is the share of the keys for which the candidate is judged at all, a
+	// fraction; 0 means all. A sampled policy cannot leave shadow.
+	Sample float64 `json:"sample,omitempty"`
+}
+
+// Rule names how evidence is judged.
+type Rule string
+
+const (
+	// ByEvidence asks for scores, clean time and few strikes.
+	ByEvidence Rule = "evidence"
+	// Simple asks that the ratios over the last soak are below their thresholds. It
+	// promotes nearly every candidate that is just at its threshold.
+	Simple Rule = "simple"
+)
+
+// WithDefaults returns the configuration with its zero fields filled in.
+func (c Config) WithDefaults() Config {
+	c.Rule = cmp.Or(c.Rule, ByEvidence)
+	c.Divergence = cmp.Or(c.Divergence, 0.02)
+	c.NewlyDenied = cmp.Or(c.NewlyDenied, 0.02)
+	c.NewlyAllowed = cmp.Or(c.NewlyAllowed, 0.5)
+	c.Block = cmp.Or(c.Block, time.Hour)
+	c.Soak = cmp.Or(c.Soak, 48*time.Hour)
+	c.MinDenials = cmp.Or(c.MinDenials, 200)
+	c.MinDeniedKeys = cmp.Or(c.MinDeniedKeys, 20)
+	return c
+}
+
+// maxSoak keeps the clean time after two strikes within what the ledger keeps.
+const maxSoak = 10 * 24 * time.Hour
+
+// Validate refuses a configuration, defaults filled in, that the gate cannot
+// judge by.
+func (c Config) Validate() error {
+	for _, r := range divergence.AllRatios {
+		if p := c.Threshold(r); !(p > 0 && p < 1) {
+			return fmt.Errorf("gate: threshold of %s is %g: want above 0 and below 1", r, p)
+		}
+	}
+
+	switch {
+	case !(c.Sample >= 0 && c.Sample <= 1):
+		return fmt.Errorf("gate: sample %g: want a fraction up to 1", c.Sample)
+	case c.Rule != ByEvidence && c.Rule != Simple:
+		return fmt.Errorf("gate: rule %q: want %s or %s", c.Rule, ByEvidence, Simple)
+	case c.Block < time.Minute || c.Block%time.Minute != 0:
+		return fmt.Errorf("gate: block %s: want whole minutes", c.Block)
+	case c.Soak <= 0:
+		return fmt.Errorf("gate: soak %s: want above 0", c.Soak)
+	case c.Soak > maxSoak:
+		return fmt.Errorf("gate: soak %s: want at most %s, because the ledger keeps 32 days "+
+			"and two strikes triple the soak", c.Soak, maxSoak)
+	}
+	return nil
+}
+
+// Sampled reports whether the candidate is judged for some keys only.
+func (c Config) Sampled() bool { return c.Sample > 0 && c.Sample < 1 }
+
+// Threshold returns the fraction that a ratio has to stay below.
+func (c Config) Threshold(r divergence.Ratio) float64 {
+	return [...]float64{
+		divergence.OfComparisons: c.Divergence,
+		divergence.OfAllows:      c.NewlyDenied,
+		divergence.OfDenials:     c.NewlyAllowed,
+	}[r]
+}

@@ -1,0 +1,192 @@
+package gate
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Bounds of a course.
+const (
+	mostJudged   = 1000 // instants; in a longer history they are hours apart
+	mostVerdicts = 50
+)
+
+// Course is how the gate's verdict went over a history: what it would have said
+// at the end of every hour, as long as there are at most 1,000 of them, and at
+// the history's end. In a longer history the instants are several hours apart.
+type Course struct {
+	// PassedAt and FailedAt are when the verdict was first pass and fail; nil if it
+	// never was.
+	PassedAt *time.Time `json:"passed_at"`
+	FailedAt *time.Time `json:"failed_at"`
+	// Strikes are those of the whole history, in order. The gate counts only the
+	// last 7 days.
+	Strikes []Strike `json:"strikes"`
+	// Verdicts are the changes of the verdict, beginning with the first. Of more
+	// than 50 those in the middle are left out.
+	Verdicts []Change `json:"verdicts"`
+	LeftOut  int      `json:"verdicts_left_out,omitempty"`
+
+	length, soak time.Duration // of the history; asked for
+	shorter      time.Duration // soak by which it would have passed at the end; 0 if none
+}
+
+// Strike is a block in which a ratio was over its cap, from at least 3 keys.
+type Strike struct {
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"` // not included
+	Ratio string    `json:"ratio"`
+	Value float64   `json:"value"`
+	Cap   float64   `json:"cap"`
+}
+
+// Change is a verdict that differs from the one before.
+type Change struct {
+	At      time.Time `json:"at"`
+	Verdict string    `json:"verdict"`
+	Reason  string    `json:"reason"`
+}
+
+// Follow returns the course over the evidence by a configuration with its
+// defaults filled in. It ends with the verdict of [Assess]. Denied are the minutes
+// in which keys were first denied, in order: the evidence knows only how many
+// they are at its end. The fleet counts as it is at the end.
+func Follow(cfg Config, e Evidence, denied []int64) Course {
+	c := Course{Strikes: []Strike{}, Verdicts: []Change{}, length: e.Now.Sub(e.Since), soak: cfg.Soak}
+	if len(e.History.Minutes) == 0 {
+		return c
+	}
+	end := judge(cfg, &e)
+	for _, b := range strikesOf(end.bad, math.MinInt64) {
+		c.Strikes = append(c.Strikes, b.strike())
+	}
+	w := newWalk(end, denied)
+	for at, step := hoursOf(end.since, end.now); at < end.now; at += step {
+		w.advance(at)
+		c.note(w.at)
+	}
+	c.note(end)
+	c.shorter = end.shorterSoak()
+	return c
+}
+
+func (b badBlock) strike() Strike {
+	return Strike{From: atMinute(b.From), To: atMinute(b.To), Ratio: b.of.String(), Value: b.ratio, Cap: b.cap}
+}
+
+func atMinute(unix int64) time.Time { return time.Unix(unix*60, 0).UTC() }
+
+// hoursOf returns the end of the first hour, and how many minutes to go from one
+// instant to the next.
+func hoursOf(since, now int64) (first, step int64) {
+	first = (since/minutesAnHour + 1) * minutesAnHour
+	hours := (now-first)/minutesAnHour + 1
+	return first, minutesAnHour * max(1, (hours+mostJudged-1)/mostJudged)
+}
+
+// note takes down the verdict if it has changed.
+func (c *Course) note(j *judgement) {
+	j.terse = true
+	verdict, _ := j.verdict()
+	if n := len(c.Verdicts); n > 0 && c.Verdicts[n-1].Verdict == verdict {
+		return
+	}
+	j.terse = false
+	change := Change{At: j.evidence.Now.UTC(), Verdict: verdict}
+	_, change.Reason = j.verdict()
+	if c.Verdicts = append(c.Verdicts, change); len(c.Verdicts) > mostVerdicts {
+		c.Verdicts = slices.Delete(c.Verdicts, mostVerdicts/2, mostVerdicts/2+1)
+		c.LeftOut++
+	}
+	switch {
+	case verdict == Pass && c.PassedAt == nil:
+		c.PassedAt = &change.At
+	case verdict == Fail && c.FailedAt == nil:
+		c.FailedAt = &change.At
+	}
+}
+
+// shorterSoak returns the longest soak, in whole hours or else minutes, by which
+// the gate would pass; 0 if clean time is not all that it waits for.
+func (j *judgement) shorterSoak() time.Duration {
+	soak := j.clean / time.Duration(j.strikes+1)
+	if soak >= time.Hour {
+		soak = soak.Truncate(time.Hour)
+	}
+	if soak = soak.Truncate(time.Minute); soak <= 0 || soak >= j.cfg.Soak {
+		return 0
+	}
+	other := *j
+	other.cfg.Soak, other.needed = soak, soak*time.Duration(j.strikes+1)
+	if verdict, _ := other.verdict(); verdict != Pass {
+		return 0
+	}
+	return soak
+}
+
+// walk is the judgement of ever longer parts of a history, each got from the one
+// before by what is new.
+type walk struct {
+	at     *judgement
+	whole  *judgement
+	denied []int64
+}
+
+func newWalk(whole *judgement, denied []int64) *walk {
+	at := &judgement{cfg: whole.cfg, since: whole.since, now: math.MinInt64, invalid: whole.invalid}
+	e := *whole.evidence
+	e.History.Minutes, at.evidence = nil, &e
+	for i, s := range whole.streams {
+		at.streams[i] = stream{ratio: s.ratio, threshold: s.threshold, openFrom: at.since, wealth: staked()}
+	}
+	return &walk{at, whole, denied}
+}
+
+// advance goes on to the end of an hour: what is of an hour then is all of it, so
+// hours that are valid stay so, and blocks that have ended.
+func (w *walk) advance(now int64) {
+	j, all := w.at, w.whole.evidence.History
+	before := j.now
+	j.now, j.evidence.Now = now, atMinute(now)
+	passed := len(j.evidence.History.Minutes)
+	n := sort.Search(len(all.Minutes), func(i int) bool { return all.Minutes[i].Unix >= now })
+	for i := range all.Minutes[passed:n] {
+		j.total.Add(all.Minutes[passed+i].Tally)
+	}
+	j.evidence.History.Minutes = all.Minutes[:n]
+	known := sort.Search(len(w.denied), func(i int) bool { return w.denied[i] >= now })
+	j.evidence.History.Distinct[divergence.KeysDenied] = int64(known)
+	for i := range j.streams {
+		j.streams[i].advance(&w.whole.streams[i], now)
+		j.streams[i].part, j.streams[i].whole = j.streams[i].ratio.Of(j.total)
+	}
+	j.strike(w.whole.bad[:sort.Search(len(w.whole.bad), func(i int) bool { return w.whole.bad[i].To > now })])
+	j.see(before, now)
+}
+
+// advance takes the blocks that have ended by now from all of them.
+func (s *stream) advance(all *stream, now int64) {
+	from := len(s.blocks)
+	to := from
+	for to < len(all.blocks) && all.blocks[to].To <= now {
+		to++
+	}
+	s.take(all.blocks[from:to])
+}
+
+// see adds the hours of the day between two ends of hours.
+func (j *judgement) see(from, to int64) {
+	var live []divergence.Span
+	for _, s := range j.evidence.History.Live {
+		if s.From < to && s.To > from {
+			live = append(live, divergence.Span{From: max(s.From, from), To: min(s.To, to)})
+		}
+	}
+	for hour, seen := range hoursSeen(live, j.invalid) {
+		j.seen[hour] = j.seen[hour] || seen
+	}
+}

@@ -1,0 +1,90 @@
+package gate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// leastCoverage is the share of evaluations that must have been comparable.
+const leastCoverage = 0.999
+
+func covered(t divergence.Tally) bool {
+	compared, uncompared := float64(t.Comparisons()), float64(t.Uncompared())
+	return compared >= leastCoverage*(compared+uncompared)
+}
+
+const (
+	minutesAnHour = 60
+	minutesADay   = 24 * minutesAnHour
+)
+
+// validMinutes leaves out the hours in which too much could not be compared: they
+// are neither good nor bad evidence. It also returns those hours.
+func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]bool) {
+	hours := map[int64]divergence.Tally{}
+	for i := range minutes {
+		t := hours[minutes[i].Unix/minutesAnHour]
+		t.Add(minutes[i].Tally)
+		hours[minutes[i].Unix/minutesAnHour] = t
+	}
+	invalid := map[int64]bool{}
+	for hour, t := range hours {
+		if !covered(t) {
+			invalid[hour] = true
+		}
+	}
+	if len(invalid) == 0 {
+		return minutes, invalid
+	}
+	return slices.DeleteFunc(slices.Clone(minutes), func(m divergence.Minute) bool { return invalid[m.Unix/minutesAnHour] }), invalid
+}
+
+// cleanMinutes counts the minutes from one on in which instances were there and
+// enough could be compared.
+func cleanMinutes(live []divergence.Span, invalid map[int64]bool, from, to int64) (n int64) {
+	for _, s := range live {
+		n += max(0, min(s.To, to)-max(s.From, from))
+	}
+	for hour := range invalid {
+		for _, s := range live {
+			n -= max(0, min(s.To, to, (hour+1)*minutesAnHour)-max(s.From, from, hour*minutesAnHour))
+		}
+	}
+	return n
+}
+
+// hoursSeen returns which hours of the day, in UTC, were there for at least half
+// of their minutes on some day.
+func hoursSeen(live []divergence.Span, invalid map[int64]bool) (seen [24]bool) {
+	minutes := map[int64]int64{}
+	for _, s := range live {
+		for hour := s.From / minutesAnHour; hour*minutesAnHour < s.To; hour++ {
+			minutes[hour] += min(s.To, (hour+1)*minutesAnHour) - max(s.From, hour*minutesAnHour)
+		}
+	}
+	for hour, n := range minutes {
+		if n >= minutesAnHour/2 && !invalid[hour] {
+			seen[hour%24] = true
+		}
+	}
+	return seen
+}
+
+// between returns the minutes from one to another, which is not included.
+func between(minutes []divergence.Minute, from, to int64) []divergence.Minute {
+	at := func(unix int64) int {
+		i, _ := slices.BinarySearchFunc(minutes, unix, func(m divergence.Minute, unix int64) int { return cmp.Compare(m.Unix, unix) })
+		return i
+	}
+	return minutes[at(from):max(at(from), at(to))]
+}
+
+// recent returns the tally of the minutes from one on.
+func recent(minutes []divergence.Minute, from int64) (t divergence.Tally) {
+	for i := len(minutes) - 1; i >= 0 && minutes[i].Unix >= from; i-- {
+		t.Add(minutes[i].Tally)
+	}
+	return t
+}

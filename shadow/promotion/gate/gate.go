@@ -1,0 +1,213 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Verdicts of the gate.
+const (
+	Pass         = "pass"
+	Wait         = "wait"
+	Fail         = "fail"
+	Insufficient = "insufficient_evidence"
+)
+
+// Verdicts are all of them.
+var Verdicts = [...]string{Pass, Wait, Fail, Insufficient}
+
+// Strikes are counted over this time; at so many the gate fails.
+const (
+	strikesOver = 7 * minutesADay
+	mostStrikes = 3
+)
+
+// Evidence is all that the gate judges by.
+type Evidence struct {
+	History divergence.History
+	// Since is when the epoch began, Now the instant judged.
+	Since, Now time.Time
+	// Live is how many instances are there. Silent names those that are but have
+	// not written what they saw, OtherEpoch those that compare something else.
+	Live               int
+	Silent, OtherEpoch []string
+	// Noise is how the authoritative compares with a copy of itself.
+	Noise divergence.Tally
+}
+
+// Result is the verdict on a candidate, with what it rests on. Its JSON form is the
+// command line's contract.
+type Result struct {
+	Verdict string `json:"verdict"`
+	// Reason is one sentence: what is missing or wrong.
+	Reason string `json:"reason"`
+	// WouldPassAt is when the gate could pass if all stays as it was; nil if that
+	// cannot be said.
+	WouldPassAt *time.Time `json:"would_pass_at"`
+	CleanHours  float64    `json:"clean_hours"`
+	// Coverage is the share of the last day's evaluations that could be compared; nil
+	// without any.
+	Coverage *float64 `json:"coverage"`
+	Strikes  int      `json:"strikes"`
+	// Noise is how often the authoritative differs from a copy of itself; nil where
+	// that is not measured.
+	Noise *float64 `json:"noise"`
+	// Rule is what the verdict goes by. Warning says what is wrong with it.
+	Rule         Rule        `json:"rule"`
+	Warning      string      `json:"warning,omitempty"`
+	Divergence   RatioResult `json:"divergence"`
+	NewlyDenied  RatioResult `json:"newly_denied"`
+	NewlyAllowed RatioResult `json:"newly_allowed"`
+}
+
+// RatioResult is the part of one ratio.
+type RatioResult struct {
+	// Ratio is the raw ratio over all the evidence; nil without a denominator.
+	Ratio     *float64 `json:"ratio"`
+	Threshold float64  `json:"threshold"`
+	// Score is the evidence that the ratio stays below its threshold; 20 is enough.
+	Score float64 `json:"score"`
+	// UpperBound is the least threshold that the evidence suffices for; nil
+	// without a closed block.
+	UpperBound *float64 `json:"upper_bound"`
+}
+
+// Ratio returns the part of a ratio.
+func (g *Result) Ratio(r divergence.Ratio) *RatioResult {
+	return [...]*RatioResult{divergence.OfComparisons: &g.Divergence, divergence.OfAllows: &g.NewlyDenied, divergence.OfDenials: &g.NewlyAllowed}[r]
+}
+
+// Brief is what the verdict rests on, in short, as the audit trail keeps it.
+func (g *Result) Brief() string {
+	text := fmt.Sprintf("%s, %.4g h clean, %s", g.Verdict, g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
+	for _, r := range divergence.AllRatios {
+		part := g.Ratio(r)
+		text += fmt.Sprintf("; %s %s of %s, score %s", r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score))
+	}
+	return text
+}
+
+// stream is one ratio's blocks.
+type stream struct {
+	ratio     divergence.Ratio
+	threshold float64
+	blocks    []block
+	openFrom  int64
+	part      int64
+	whole     int64
+	wealth    wealth // of the blocks
+	score     float64
+}
+
+// judgement is everything that is computed on the way to a verdict.
+type judgement struct {
+	cfg      Config
+	evidence *Evidence
+	since    int64 // minutes
+	now      int64
+	invalid  map[int64]bool // hours with too little to compare
+	total    divergence.Tally
+	streams  [len(divergence.AllRatios)]stream
+	bad      []badBlock
+	strikes  int
+	clean    time.Duration
+	needed   time.Duration // of clean time
+	covered  time.Duration // in which instances were there and enough could be compared
+	seen     [24]bool
+	terse    bool // sentences without a forecast, which takes longer than all the rest
+}
+
+// Assess judges the evidence by a configuration with its defaults filled in.
+func Assess(cfg Config, e Evidence) Result {
+	j := judge(cfg, &e)
+	g := Result{CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
+	if last := j.lastDay(); last.Comparisons()+last.Uncompared() > 0 {
+		covered := float64(last.Comparisons()) / float64(last.Comparisons()+last.Uncompared())
+		g.Coverage = &covered
+	}
+	g.Noise = divergence.OfComparisons.Value(e.Noise)
+	for _, s := range j.streams {
+		*g.Ratio(s.ratio) = s.gate(j.total)
+	}
+	if cfg.Rule == Simple {
+		g.Warning = simpleWarning
+	}
+	g.Verdict, g.Reason = j.verdict()
+	if g.Verdict == Pass {
+		now := e.Now.UTC()
+		g.WouldPassAt = &now
+	} else if g.Verdict != Fail && cfg.Rule != Simple {
+		g.WouldPassAt = j.forecast()
+	}
+	return g
+}
+
+func judge(cfg Config, e *Evidence) *judgement {
+	since, now := (e.Since.Unix()+59)/60, e.Now.Unix()/60
+	j := &judgement{cfg: cfg, evidence: e, since: since, now: now, total: e.History.Total()}
+	// Blocks are of whole minutes: one in progress may still change.
+	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
+	for i, r := range divergence.AllRatios {
+		s := stream{ratio: r, threshold: cfg.Threshold(r)}
+		s.openFrom, s.wealth = since, staked()
+		s.take(blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now))
+		s.part, s.whole = r.Of(j.total)
+		j.streams[i] = s
+	}
+	j.invalid = invalid
+	j.strike(badOf(&j.streams))
+	j.seen = hoursSeen(e.History.Live, invalid)
+	return j
+}
+
+// strike counts the strikes among the bad blocks so far, and the clean time since.
+func (j *judgement) strike(bad []badBlock) {
+	j.bad = bad
+	j.strikes = len(strikesOf(bad, j.now-strikesOver))
+	from := j.since
+	if n := len(bad); n > 0 {
+		from = max(from, bad[n-1].To)
+	}
+	covered := func(from int64) time.Duration {
+		return time.Duration(cleanMinutes(j.evidence.History.Live, j.invalid, from, j.now)) * time.Minute
+	}
+	j.clean, j.covered = covered(from), covered(j.since)
+	j.needed = j.cfg.Soak * time.Duration(j.strikes+1)
+}
+
+// take adds the blocks that have closed next.
+func (s *stream) take(blocks []block) {
+	for _, b := range blocks {
+		s.wealth.add(b.ratio, s.threshold)
+		s.openFrom = b.To
+	}
+	s.blocks = append(s.blocks, blocks...)
+	s.score = s.wealth.score()
+}
+
+func (s *stream) gate(total divergence.Tally) RatioResult {
+	g := RatioResult{Ratio: s.ratio.Value(total), Threshold: s.threshold, Score: s.score}
+	if len(s.blocks) > 0 {
+		bound := s.bound()
+		g.UpperBound = &bound
+	}
+	return g
+}
+
+// bound is the least threshold that the evidence suffices for, but none for which
+// the blocks are too small to be blocks.
+func (s *stream) bound() float64 {
+	smallest := s.blocks[0].whole
+	for _, b := range s.blocks {
+		smallest = min(smallest, b.whole)
+	}
+	return min(1, max(UpperBound(ratiosOf(s.blocks)), 5/float64(smallest)))
+}
+
+// over reports whether the raw ratio is at or over its threshold.
+func (s *stream) over() bool {
+	return s.whole > 0 && float64(s.part)/float64(s.whole) >= s.threshold
+}

@@ -1,0 +1,367 @@
+package gate_test
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// The oracle: the definition of the gate, walked one minute at a time, in exact
+// arithmetic. It is slow, and shares nothing with the gate but its data types.
+
+const hour, day = 60, 24 * 60 // minutes
+
+// verdicts that the oracle knows by their names in the design.
+const (
+	fail         = "fail"
+	insufficient = "insufficient_evidence"
+	wait         = "wait"
+	pass         = "pass"
+)
+
+type oracleBlock struct {
+	from, to    int64 // minutes, to not included
+	part, whole int64
+	bad         bool
+}
+
+type oracleRatio struct {
+	p0          *big.Rat
+	part, whole int64
+	blocks      []oracleBlock
+	score       oracleScore
+}
+
+type oracle struct {
+	cfg        gate.Config
+	e          gate.Evidence
+	since, now int64
+	seen       map[int64]divergence.Minute
+	live       map[int64]bool
+	invalid    map[int64]bool // hours
+	ratios     [3]oracleRatio
+	strikes    int
+	clean      int64 // minutes
+	verdict    string
+}
+
+// decimal is the number that was written in the configuration, not the float
+// next to it.
+func decimal(p float64) *big.Rat {
+	r, ok := new(big.Rat).SetString(strconv.FormatFloat(p, 'g', -1, 64))
+	if !ok {
+		panic("not a number")
+	}
+	return r
+}
+
+// needed is the least n with n*p0 >= 5.
+func needed(p0 *big.Rat) int64 {
+	least := new(big.Rat).Quo(big.NewRat(5, 1), p0)
+	n := new(big.Int).Quo(least.Num(), least.Denom()).Int64()
+	if !least.IsInt() {
+		n++
+	}
+	return n
+}
+
+// upTo is b = min(5*p0, (1+p0)/2).
+func upTo(p0 *big.Rat) *big.Rat {
+	five := new(big.Rat).Mul(big.NewRat(5, 1), p0)
+	half := new(big.Rat).Mul(big.NewRat(1, 2), new(big.Rat).Add(big.NewRat(1, 1), p0))
+	if five.Cmp(half) < 0 {
+		return five
+	}
+	return half
+}
+
+// fraction spells the three ratios out.
+func fraction(i int, t divergence.Tally) (part, whole int64) {
+	// what is declared is in denominators as if the sides had agreed
+	agreeAllow, agreeDeny := t[divergence.AgreeAllow]+t[divergence.ExpectedDenied], t[divergence.AgreeDeny]+t[divergence.ExpectedAllowed]
+	denied, allowed, failed := t[divergence.NewlyDenied], t[divergence.NewlyAllowed], t[divergence.CandidateError]
+	switch i {
+	case 0:
+		return denied + allowed + failed, agreeAllow + agreeDeny + denied + allowed + failed
+	case 1:
+		return denied, agreeAllow + denied
+	}
+	return allowed, agreeDeny + allowed
+}
+
+func coverage(t divergence.Tally) (compared, all int64) {
+	_, compared = fraction(0, t)
+	return compared, compared + t[divergence.AuthoritativeError] + t[divergence.Inconclusive]
+}
+
+func enoughCovered(t divergence.Tally) bool {
+	compared, all := coverage(t)
+	return 1000*compared >= 999*all
+}
+
+func consult(cfg gate.Config, e gate.Evidence) *oracle {
+	o := &oracle{cfg: cfg, e: e, since: (e.Since.Unix() + 59) / 60, now: e.Now.Unix() / 60} // whole minutes
+	o.lookUp()
+	o.findInvalidHours()
+	for i, p := range []float64{cfg.Divergence, cfg.NewlyDenied, cfg.NewlyAllowed} {
+		o.ratios[i] = o.follow(i, decimal(p))
+	}
+	o.countStrikes()
+	o.countClean()
+	o.verdict = o.judge()
+	return o
+}
+
+func (o *oracle) lookUp() {
+	o.seen, o.live = map[int64]divergence.Minute{}, map[int64]bool{}
+	for _, m := range o.e.History.Minutes {
+		o.seen[m.Unix] = m
+	}
+	for _, s := range o.e.History.Live {
+		for t := s.From; t < s.To; t++ {
+			o.live[t] = true
+		}
+	}
+}
+
+func (o *oracle) findInvalidHours() {
+	o.invalid = map[int64]bool{}
+	of := map[int64]divergence.Tally{}
+	for t := o.since; t < o.now; t++ {
+		sum := of[t/hour]
+		sum.Add(o.seen[t].Tally)
+		of[t/hour] = sum
+	}
+	for h, sum := range of {
+		o.invalid[h] = !enoughCovered(sum)
+	}
+}
+
+// follow cuts one ratio's blocks: a block is over with the first minute after
+// which it is both long enough and full enough.
+func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
+	r := oracleRatio{p0: p0}
+	for _, m := range o.e.History.Minutes { // raw ratios are of all there is, whole minutes or not
+		part, whole := fraction(i, m.Tally)
+		r.part, r.whole = r.part+part, r.whole+whole
+	}
+	least, length := needed(p0), int64(o.cfg.Block.Minutes())
+	b, keys := oracleBlock{from: o.since}, map[uint64]bool{}
+	for t := o.since; t < o.now; t++ {
+		m := o.seen[t]
+		part, whole := fraction(i, m.Tally)
+		if !o.invalid[t/hour] {
+			b.part, b.whole = b.part+part, b.whole+whole
+			for _, key := range m.Keys[i] {
+				keys[key] = true
+			}
+		}
+		if b.to = t + 1; b.to-b.from < length || b.whole < least {
+			continue
+		}
+		b.bad = big.NewRat(b.part, b.whole).Cmp(upTo(p0)) > 0 && len(keys) >= 3
+		r.blocks = append(r.blocks, b)
+		b, keys = oracleBlock{from: t + 1}, map[uint64]bool{}
+	}
+	r.score = scoreOf(r.values(), p0)
+	return r
+}
+
+func (r *oracleRatio) values() []float64 {
+	x := make([]float64, len(r.blocks))
+	for i, b := range r.blocks {
+		x[i] = float64(b.part) / float64(b.whole)
+	}
+	return x
+}
+
+// over: the raw ratio is at or over the threshold.
+func (r *oracleRatio) over() bool {
+	return r.whole > 0 && big.NewRat(r.part, r.whole).Cmp(r.p0) >= 0
+}
+
+// oracleScore is a score without bounds, and whether floating point could follow
+// all the way.
+type oracleScore struct {
+	value   *big.Float
+	bounded bool
+}
+
+func scoreOf(x []float64, p0 *big.Rat) oracleScore {
+	precise := func(r *big.Rat) *big.Float { return new(big.Float).SetPrec(200).SetRat(r) }
+	b := upTo(p0)
+	sum, bounded := precise(new(big.Rat)), true
+	for _, g := range []*big.Rat{big.NewRat(2, 10), big.NewRat(5, 10), big.NewRat(9, 10)} {
+		product := precise(big.NewRat(1, 1))
+		for _, v := range x {
+			capped := new(big.Rat).SetFloat64(v)
+			if capped.Cmp(b) > 0 {
+				capped = b
+			}
+			excess := new(big.Rat).Quo(new(big.Rat).Sub(capped, p0), new(big.Rat).Sub(b, p0))
+			product.Mul(product, precise(new(big.Rat).Sub(big.NewRat(1, 1), excess.Mul(excess, g))))
+			if f, _ := product.Float64(); f > 1e300 || f < 1e-300 {
+				bounded = false
+			}
+		}
+		sum.Add(sum, product)
+	}
+	return oracleScore{sum.Quo(sum, precise(big.NewRat(3, 1))), bounded}
+}
+
+// countStrikes walks the time: a bad block that ends now is a strike unless it
+// overlaps the strike before. So there are as many as bad blocks that lie apart.
+func (o *oracle) countStrikes() {
+	ending := map[int64][]oracleBlock{} // the bad ones
+	for _, r := range o.ratios {
+		for _, b := range r.blocks {
+			if b.bad {
+				ending[b.to] = append(ending[b.to], b)
+			}
+		}
+	}
+	free := o.since
+	for t := o.since; t < o.now; t++ {
+		struck := false
+		for _, b := range ending[t+1] {
+			struck = struck || b.from >= free
+		}
+		if struck && t >= o.now-7*day {
+			o.strikes++
+			free = t + 1
+		}
+	}
+}
+
+func (o *oracle) countClean() {
+	from := o.since
+	for _, r := range o.ratios {
+		for _, b := range r.blocks {
+			if b.bad {
+				from = max(from, b.to)
+			}
+		}
+	}
+	for t := from; t < o.now; t++ {
+		if o.live[t] && !o.invalid[t/hour] {
+			o.clean++
+		}
+	}
+}
+
+// allHoursSeen: for half an hour on some day.
+func (o *oracle) allHoursSeen() bool {
+	var seen [24]bool
+	there := map[int64]int{}
+	for t := o.since; t < o.now; t++ {
+		if o.live[t] && !o.invalid[t/hour] {
+			there[t/hour]++
+			seen[t/hour%24] = seen[t/hour%24] || there[t/hour] == hour/2
+		}
+	}
+	return !slices.Contains(seen[:], false)
+}
+
+func (o *oracle) judge() string {
+	switch {
+	case o.failed():
+		return fail
+	case !o.sufficient():
+		return insufficient
+	case o.hasToWait():
+		return wait
+	}
+	return pass
+}
+
+func (o *oracle) failed() bool {
+	for _, r := range o.ratios {
+		if r.over() && r.whole >= 2*needed(r.p0) {
+			return true
+		}
+	}
+	return o.strikes >= 3
+}
+
+func (o *oracle) sufficient() bool {
+	var total, lastDay divergence.Tally
+	for _, m := range o.e.History.Minutes {
+		total.Add(m.Tally)
+		if m.Unix >= o.now-day {
+			lastDay.Add(m.Tally)
+		}
+	}
+	_, denials := fraction(2, total)
+	noise, compared := fraction(0, o.e.Noise)
+	if float64(compared) >= 15/o.cfg.Divergence && 3*float64(noise) >= o.cfg.Divergence*float64(compared) {
+		return false
+	}
+	return denials >= o.cfg.MinDenials &&
+		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
+		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
+		enoughCovered(lastDay) && o.allHoursSeen() &&
+		o.e.Live > 0 && len(o.e.Silent) == 0 && len(o.e.OtherEpoch) == 0
+}
+
+func (o *oracle) hasToWait() bool {
+	for _, r := range o.ratios {
+		if r.over() || r.score.value.Cmp(big.NewFloat(20)) < 0 {
+			return true
+		}
+	}
+	return time.Duration(o.clean)*time.Minute < o.cfg.Soak*time.Duration(o.strikes+1)
+}
+
+// undecided: floating point had to give up on a score, so it proves nothing.
+func (o *oracle) undecided() bool {
+	return slices.ContainsFunc(o.ratios[:], func(r oracleRatio) bool {
+		return !r.score.bounded && r.score.value.Cmp(big.NewFloat(1e300)) < 0
+	})
+}
+
+// compare lists the differences between the gate and the oracle.
+func (o *oracle) compare(g gate.Result) (differences []string) {
+	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
+	if g.Verdict != o.verdict && !o.undecided() {
+		differ("verdict %s (%s), want %s", g.Verdict, g.Reason, o.verdict)
+	}
+	if g.Strikes != o.strikes {
+		differ("%d strikes, want %d", g.Strikes, o.strikes)
+	}
+	if want := float64(o.clean) / hour; math.Abs(g.CleanHours-want) > 1e-9 {
+		differ("%g clean hours, want %g", g.CleanHours, want)
+	}
+	for i, part := range []gate.RatioResult{g.Divergence, g.NewlyDenied, g.NewlyAllowed} {
+		for _, d := range o.ratios[i].compare(part) {
+			differ("%s: %s", divergence.AllRatios[i], d)
+		}
+	}
+	return differences
+}
+
+func (r *oracleRatio) compare(g gate.RatioResult) (differences []string) {
+	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
+	switch {
+	case (g.Ratio != nil) != (r.whole > 0):
+		differ("ratio %v of %d", g.Ratio, r.whole)
+	case r.whole > 0 && *g.Ratio != float64(r.part)/float64(r.whole):
+		differ("ratio %g, want %d/%d", *g.Ratio, r.part, r.whole)
+	}
+	if (g.UpperBound != nil) != (len(r.blocks) > 0) {
+		differ("upper bound %v of %d blocks", g.UpperBound, len(r.blocks))
+	}
+	want, _ := r.score.value.Float64()
+	switch {
+	case r.score.bounded && math.Abs(g.Score-want) > 1e-9*want:
+		differ("score %g, want %g of %d blocks", g.Score, want, len(r.blocks))
+	case !r.score.bounded && want > 1e300 && math.IsInf(g.Score, 0):
+		differ("score %g overflows", g.Score)
+	}
+	return differences
+}

@@ -1,0 +1,99 @@
+package gate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+func TestPropose(t *testing.T) {
+	h := time.Hour
+	tests := []struct {
+		name string
+		e    gate.Evidence
+		want string // by ratio
+		why  string // in the text
+	}{
+		{"equivalent", over(72 * h), "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
+		{"always allow", each(over(72*h), alwaysAllow), "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies: a threshold"},
+		{"always deny", each(over(72*h), alwaysDeny), "- - 0.005", "newly_denied: none, 100 %"},
+		{"a fifth denied", each(over(72*h), aFifthDenied), "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows: a threshold of twice"},
+		{"never denied", each(over(72*h), neverDenied), "0.001 0.001 -", "newly_allowed: none, nothing to measure it against"},
+		{"2 in 100", each(over(72*h), twoInAHundred), "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
+		{"an hour in which half is denied", harmIn(over(72*h), 9, 10), "0.1 0.1 0.005", "newly_denied: 10%"},
+		{"three such hours of one client", harmIn(over(72*h), 1, 10, 20, 30), "0.1 0.2 0.005", "newly_denied: 20%"},
+		{"12 hours", over(12 * h), "- - -", "divergence: none, the log is too short: 12 blocks by 20 %, 20 are the least"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := gate.Propose(gate.Config{}.WithDefaults(), tt.e)
+			var got []string
+			for _, r := range divergence.AllRatios {
+				if v := *p.Threshold(r); v != nil {
+					got = append(got, fmt.Sprint(*v))
+				} else {
+					got = append(got, "-")
+				}
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			var b strings.Builder
+			if p.WriteText(&b); !strings.Contains(b.String(), tt.why) {
+				t.Errorf("no %q in\n%s", tt.why, b.String())
+			}
+		})
+	}
+}
+
+func aFifthDenied(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] -= 18
+	m.Tally[divergence.NewlyDenied] = 18
+}
+
+// A short soak asks for no larger thresholds: the gate just waits longer.
+func TestProposalsOfAShortSoak(t *testing.T) {
+	short := gate.Propose(gate.Config{Soak: time.Hour}.WithDefaults(), over(72*time.Hour))
+	if v := short.NewlyDenied; v == nil || *v != 0.001 {
+		t.Errorf("newly denied %v, want 0.001", v)
+	}
+}
+
+// By what is proposed the evidence is sound: score, raw ratio and no strike.
+func TestProposedThresholdsPass(t *testing.T) {
+	proposed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, e := drawConfig(t), drawEvidence(t)
+		p := gate.Propose(cfg, e)
+		for into, r := range map[*float64]divergence.Ratio{&cfg.Divergence: divergence.OfComparisons, &cfg.NewlyDenied: divergence.OfAllows, &cfg.NewlyAllowed: divergence.OfDenials} {
+			if v := *p.Threshold(r); v != nil {
+				*into = *v
+			}
+		}
+		g, c := gate.Assess(cfg, e), gate.Follow(cfg, e, nil)
+		for _, r := range divergence.AllRatios {
+			v := *p.Threshold(r)
+			if v == nil {
+				continue
+			}
+			proposed++
+			if part := g.Ratio(r); part.Score < 20 || *part.Ratio > *v/2 {
+				t.Errorf("%s by %g: score %g, ratio %g", r, *v, part.Score, *part.Ratio)
+			}
+			for _, s := range c.Strikes {
+				if s.Ratio == r.String() {
+					t.Errorf("%s by %g: strike %+v", r, *v, s)
+				}
+			}
+		}
+	})
+	if proposed == 0 {
+		t.Error("nothing was proposed, so this test shows nothing")
+	}
+}

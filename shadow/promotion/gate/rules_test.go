@@ -1,0 +1,134 @@
+package gate_test
+
+import (
+	"iter"
+	"math"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Rules for promotion: each returns the minute at which it promotes, -1 if it does
+// not within the fortnight.
+
+const never = -1
+
+// configured returns the gate's configuration for a threshold: the default one,
+// or that of a candidate that is meant to do the same.
+func configured(p0 float64, soak time.Duration) gate.Config {
+	cfg := gate.Config{Soak: soak}.WithDefaults()
+	if p0 != cfg.NewlyDenied {
+		cfg.Divergence, cfg.NewlyDenied, cfg.NewlyAllowed = p0, p0, p0
+	}
+	return cfg
+}
+
+// byEvidence asks the gate each hour. An assessment reads the whole history, so it
+// is asked only where it may pass; see TestShortcut.
+func byEvidence(m *migration, cfg gate.Config) int {
+	s := shortcut{cfg: cfg}
+	for at := hour; at <= len(m.minutes); at += hour {
+		s.add(m.minutes[at-hour : at])
+		if s.mayPass() && gate.Assess(cfg, m.evidence(at)).Verdict == pass {
+			return at
+		}
+	}
+	return never
+}
+
+// shortcut knows without the gate when a candidate that only newly denies cannot
+// pass, in traffic so dense that every hour is a block.
+type shortcut struct {
+	cfg         gate.Config
+	x           []float64 // by hour
+	bad         []bool    // by hour
+	part, whole int64
+}
+
+func (s *shortcut) add(minutes []divergence.Minute) {
+	var block divergence.Minute
+	for i := range minutes {
+		block.Join(&minutes[i])
+	}
+	part, whole := divergence.OfAllows.Of(block.Tally)
+	s.part, s.whole = s.part+part, s.whole+whole
+	x, p0 := float64(part)/float64(whole), s.cfg.NewlyDenied
+	s.x = append(s.x, x)
+	s.bad = append(s.bad, x > math.Min(5*p0, (1+p0)/2) && block.Keys[divergence.OfAllows].AtLeastThree())
+}
+
+func (s *shortcut) mayPass() bool {
+	strikes, clean := 0, len(s.bad)
+	for i, bad := range s.bad {
+		if bad {
+			clean = len(s.bad) - i - 1
+			if clean < 7*24 {
+				strikes++
+			}
+		}
+	}
+	return strikes < 3 && time.Duration(clean)*time.Hour >= s.cfg.Soak*time.Duration(strikes+1) &&
+		float64(s.part) < s.cfg.NewlyDenied*float64(s.whole) && gate.Score(s.x, s.cfg.NewlyDenied) >= 20
+}
+
+// bySimple asks the gate's own rule of that name each minute, where the ratio over
+// the soak lets it pass; see TestShortcut.
+func bySimple(m *migration, p0 float64) int {
+	cfg := configured(p0, 48*time.Hour)
+	cfg.Rule = gate.Simple
+	for at := range m.below(p0, int(cfg.Soak/time.Minute)) {
+		if gate.Assess(cfg, m.evidence(at)).Verdict == pass {
+			return at
+		}
+	}
+	return never
+}
+
+// byTrailingRatio promotes in the first minute after which the ratio of the last 24
+// hours is under the threshold.
+func byTrailingRatio(m *migration, p0 float64) int {
+	for at := range m.below(p0, day) {
+		return at
+	}
+	return never
+}
+
+// below yields the minutes after which newly denied is under the threshold over so
+// many minutes.
+func (m *migration) below(p0 float64, window int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		var part, whole int64
+		for i := range m.minutes {
+			p, w := divergence.OfAllows.Of(m.minutes[i].Tally)
+			part, whole = part+p, whole+w
+			if i >= window {
+				p, w = divergence.OfAllows.Of(m.minutes[i-window].Tally)
+				part, whole = part-p, whole-w
+			}
+			if i >= window-1 && float64(part) < p0*float64(whole) && !yield(i+1) {
+				return
+			}
+		}
+	}
+}
+
+// byQuietBuckets promotes as soon as no 5 minutes were over the threshold for 24
+// hours.
+func byQuietBuckets(m *migration, p0 float64) int {
+	const bucket = 5
+	loud := 0 // the end of the last such bucket
+	for at := bucket; at <= len(m.minutes); at += bucket {
+		var t divergence.Tally
+		for _, minute := range m.minutes[at-bucket : at] {
+			t.Add(minute.Tally)
+		}
+		if part, whole := divergence.OfAllows.Of(t); float64(part) > p0*float64(whole) {
+			loud = at
+		}
+		if at-loud >= day {
+			return at
+		}
+	}
+	return never
+}

@@ -1,0 +1,40 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Point is an hour of the evidence, to be drawn.
+type Point struct {
+	// At is when the hour ends, or the instant judged.
+	At time.Time `json:"at"`
+	// Ratios are those of the hour, nil without a denominator; Scores what the blocks
+	// that were closed by then came to. Both are in the order of divergence.AllRatios.
+	Ratios [len(divergence.AllRatios)]*float64 `json:"ratios"`
+	Scores [len(divergence.AllRatios)]float64  `json:"scores"`
+}
+
+// Series returns the hours of the evidence, in order.
+func Series(cfg Config, e Evidence) []Point {
+	j := judge(cfg, &e)
+	var points []Point
+	var closed [len(divergence.AllRatios)]int
+	scores := [len(divergence.AllRatios)]wealth{staked(), staked(), staked()}
+	minutes := e.History.Minutes
+	for from := e.Since.Unix() / 3600; from*minutesAnHour < j.now; from++ {
+		to := min((from+1)*minutesAnHour, j.now)
+		hour := between(minutes, from*minutesAnHour, to)
+		p := Point{At: time.Unix(to*60, 0).UTC()}
+		tally := recent(hour, 0)
+		for i, s := range j.streams {
+			for ; closed[i] < len(s.blocks) && s.blocks[closed[i]].To <= to; closed[i]++ {
+				scores[i].add(s.blocks[closed[i]].ratio, s.threshold)
+			}
+			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), scores[i].score()
+		}
+		points = append(points, p)
+	}
+	return points
+}

@@ -1,0 +1,50 @@
+package gate_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// The last hour of a series has the scores of the gate, each hour its own ratio.
+func TestSeriesEndsWithTheGate(t *testing.T) {
+	since := time.Date(2026, 3, 1, 10, 20, 0, 0, time.UTC)
+	e := gate.Evidence{Since: since, Now: since.Add(50*time.Hour + 30*time.Minute), Live: 1}
+	first := since.Unix() / 60
+	for m := first; m < e.Now.Unix()/60; m++ {
+		minute := divergence.Minute{Unix: m}
+		minute.Tally[divergence.AgreeAllow] = 100
+		if m/60 == first/60+7 {
+			minute.Tally[divergence.NewlyDenied] = 25
+		}
+		e.History.Minutes = append(e.History.Minutes, minute)
+	}
+	e.History.Live = []divergence.Span{{From: first, To: e.Now.Unix() / 60}}
+	cfg := gate.Config{}.WithDefaults()
+	points, last := gate.Series(cfg, e), gate.Assess(cfg, e)
+	if len(points) != 51 || !points[0].At.Equal(since.Truncate(time.Hour).Add(time.Hour)) || !points[50].At.Equal(e.Now) {
+		t.Fatalf("%d points from %s to %s", len(points), points[0].At, points[len(points)-1].At)
+	}
+	for _, r := range divergence.AllRatios {
+		if got, want := points[50].Scores[r], last.Ratio(r).Score; got != want {
+			t.Errorf("%s: the last score is %g, the gate's %g", r, got, want)
+		}
+		if points[0].Scores[r] != 1 {
+			t.Errorf("%s: the first score is %g, before any block is closed", r, points[0].Scores[r])
+		}
+	}
+	for i, p := range points {
+		want := 0.0
+		if i == 7 {
+			want = 0.2
+		}
+		if got := p.Ratios[divergence.OfAllows]; got == nil || *got != want {
+			t.Errorf("hour %d: newly denied %v, want %g", i, got, want)
+		}
+		if p.Ratios[divergence.OfDenials] != nil {
+			t.Errorf("hour %d: newly allowed is %g of nothing", i, *p.Ratios[divergence.OfDenials])
+		}
+	}
+}

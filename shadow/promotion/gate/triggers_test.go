@@ -1,0 +1,218 @@
+package gate
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+const tickNow = 100_000 // the tick in progress in these tests; minute 16666
+
+// quietTicks are n ticks up to the one in progress, each of so many allowed requests.
+func quietTicks(n int, allows int64) []divergence.Tick {
+	ticks := make([]divergence.Tick, n)
+	for i := range ticks {
+		ticks[i].Unix = int64(tickNow - n + i)
+		ticks[i].Tally[divergence.AgreeAllow] = allows
+	}
+	return ticks
+}
+
+// hurt makes the last n ticks deny so many of the allowed, of so many keys, which are
+// new in each if fresh.
+func hurt(ticks []divergence.Tick, n int, denied int64, keys uint32, fresh bool) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		t := &ticks[i]
+		t.Tally[divergence.AgreeAllow] -= denied
+		t.Tally[divergence.NewlyDenied] += denied
+		for k := range keys {
+			if fresh || i == len(ticks)-n {
+				t.Harmed = append(t.Harmed, k+uint32(i)*1000)
+			}
+		}
+	}
+	return ticks
+}
+
+// with adds outcomes to each of the last n ticks.
+func with(ticks []divergence.Tick, n int, o divergence.Outcome, count int64) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		ticks[i].Tally[o] += count
+	}
+	return ticks
+}
+
+func failed(ticks []divergence.Tick, n int, failed, slow int64) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		ticks[i].Failed, ticks[i].Slow = failed, slow
+	}
+	return ticks
+}
+
+// byOne says of the last n ticks that one client was newly denied and newly allowed so
+// often in each.
+func byOne(ticks []divergence.Tick, n int, denied, allowed int64) []divergence.Tick {
+	for i := len(ticks) - n; i < len(ticks); i++ {
+		ticks[i].Denied, ticks[i].Allowed = divergence.Weights{{Key: 1, Count: denied}}, divergence.Weights{{Key: 1, Count: allowed}}
+	}
+	return ticks
+}
+
+// lately are minutes of now, in which three keys were newly allowed.
+func lately() []divergence.Minute {
+	m := divergence.Minute{Unix: tickNow*divergence.TickSeconds/60 - 1}
+	for key := range uint64(3) {
+		m.Count(divergence.NewlyAllowed, key)
+	}
+	return []divergence.Minute{m}
+}
+
+func TestTriggers(t *testing.T) {
+	fine := Config{NewlyDenied: 0.001}.WithDefaults()
+	wide := Config{}.WithDefaults() // 2 %
+	tests := []struct {
+		name  string
+		cfg   Config
+		ticks []divergence.Tick
+		want  string // in the reason; "" for none
+	}{
+		{"nothing", fine, nil, ""},
+		{"all is well", fine, quietTicks(90, 1000), ""},
+		{"eight clients", fine, hurt(quietTicks(90, 100), 1, 8, 8, true), "harmed clients"},
+		{"seven clients", fine, hurt(quietTicks(90, 100), 1, 7, 7, true), ""},
+		{"a storm of three clients", fine, hurt(quietTicks(90, 1000), 30, 30, 3, false), ""},
+		{"in the tick in progress", fine, append(quietTicks(90, 100), hurt([]divergence.Tick{{Unix: tickNow}}, 1, 0, 50, true)...), ""},
+		{"at the threshold", wide, hurt(quietTicks(90, 1000), 90, 20, 20, true), ""},
+		{"few clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 12, false), "a sudden rise: newly denied is 40 %"},
+		{"one client with many requests among those that are denied now and then", wide, byOne(hurt(quietTicks(90, 1000), 2, 400, 12, false), 2, 380, 0), ""},
+		{"more than one client with many requests", wide, byOne(hurt(quietTicks(90, 1000), 2, 400, 12, false), 2, 180, 0), "newly denied is 26.8 %"},
+		{"fewer clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 9, false), ""},
+		{"nine times the threshold", wide, hurt(quietTicks(90, 1000), 6, 180, 12, false), ""},
+		{"ten times the threshold", wide, hurt(quietTicks(90, 1000), 6, 200, 12, false), "a sudden rise"},
+		{"a sudden rise of little traffic", wide, hurt(quietTicks(90, 20), 6, 10, 12, false), ""},
+		{"a sudden rise over a minute", wide, hurt(quietTicks(90, 40), 6, 10, 12, false), "over 60 s"},
+		{"a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 10), ""},
+		{"more than a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 11), "let through 666 requests where the authoritative would 600"},
+		{"more than a tenth more of little", wide, with(quietTicks(90, 50), 6, divergence.NewlyAllowed, 9), ""},
+		{"more than a tenth more of one client", wide, byOne(with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 50), 6, 0, 45), ""},
+		{"one client more, as much less of another", wide, byOne(hurt(with(quietTicks(90, 1000), 6, divergence.NewlyAllowed, 20), 6, 20, 3, false), 6, 20, 0), ""},
+		{"where the authoritative allows nothing", wide, with(quietTicks(6, 0), 6, divergence.NewlyAllowed, 11), "overload"},
+		{"one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 2, 0), ""},
+		{"more than one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 3, 0), "had no answer to 18 of 1,200 requests"},
+		{"four failures", wide, failed(quietTicks(90, 10), 2, 2, 0), ""},
+		{"slow for 30 s", wide, failed(quietTicks(90, 200), 3, 0, 3), "the candidate is slow"},
+		{"slow for 20 s", wide, failed(quietTicks(90, 200), 2, 0, 3), ""},
+		{"one in a hundred slow", wide, failed(quietTicks(90, 300), 3, 0, 3), ""},
+	}
+	for _, tt := range tests {
+		w := window{cfg: tt.cfg, ticks: tt.ticks, now: tickNow, minutes: lately(), usualUntil: 0}
+		if got := w.triggers(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A client of the canary that storms is newly denied 1 % of its requests, ten times a
+// threshold of 0.1 %, while others are now and then.
+func TestStormOfOneClientIsNoTrigger(t *testing.T) {
+	for seed := range uint64(10) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		ticks := quietTicks(120, 990)
+		for i := range ticks {
+			tick := &ticks[i]
+			for range 2 {
+				if key := rng.Uint32(); key%5 > 0 { // 0.2 p0 and more, by new clients all the time
+					tick.Harmed, tick.Denied = append(tick.Harmed, key), append(tick.Denied, divergence.Weight{Key: key, Count: 1})
+				}
+			}
+			if i >= 90 {
+				tick.Denied = append(tick.Denied, divergence.Weight{Key: 1, Count: 10})
+			}
+			tick.Tally[divergence.NewlyDenied] = tick.Denied.Total()
+			w := window{cfg: Config{NewlyDenied: 0.001}.WithDefaults(), ticks: ticks[:i+1], now: tick.Unix + 1, minutes: lately()}
+			if reason := w.sudden(); reason != "" {
+				t.Fatalf("seed %d, tick %d: %s", seed, i, reason)
+			}
+		}
+	}
+}
+
+// What came every day in the evidence is no reason to roll back.
+func TestUsualBurstsAreNoTrigger(t *testing.T) {
+	cfg := Config{}.WithDefaults()
+	now := int64(tickNow * divergence.TickSeconds / 60)
+	burst := func(denied, allowed int64) divergence.Minute {
+		var m divergence.Minute
+		m.Tally[divergence.NewlyDenied], m.Tally[divergence.NewlyAllowed], m.Tally[divergence.AgreeAllow] = denied, allowed, 1000-denied
+		return m
+	}
+	days := func(n int64, m divergence.Minute) []divergence.Minute {
+		var list []divergence.Minute
+		for d := n; d > 0; d-- {
+			m.Unix = now - d*minutesADay
+			list = append(list, m)
+		}
+		return append(list, lately()...)
+	}
+	tests := []struct {
+		name    string
+		minutes []divergence.Minute
+		ticks   []divergence.Tick
+		want    string
+	}{
+		{"not in the evidence", lately(), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
+		{"once in the evidence", days(1, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
+		{"on two days", days(2, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), ""},
+		{"on two days, but a third of it", days(2, burst(101, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), ""},
+		{"on two days, but less of it", days(2, burst(99, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), "harmed clients"},
+		{"few clients, on two days", days(2, burst(51, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), ""},
+		{"few clients, on two days, but less of it", days(2, burst(49, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), "a sudden rise"},
+		{"load on two days", days(2, burst(0, 200)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 70), ""},
+		{"more load than on two days", days(2, burst(0, 200)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 71), "overload"},
+	}
+	for _, tt := range tests {
+		w := window{cfg: cfg, ticks: tt.ticks, now: tickNow, minutes: tt.minutes, usualUntil: now - 60}
+		if got := w.triggers(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Each key counts once in ten minutes, whichever instances list it.
+func TestHarmScoreCountsAKeyOnceInTenMinutes(t *testing.T) {
+	var ticks []divergence.Tick
+	for i := range int64(130) {
+		ticks = append(ticks, divergence.Tick{Unix: tickNow - 130 + i, Harmed: []uint32{7, 7}})
+	}
+	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5); math.Abs(got-want) > 1e-9 {
+		t.Errorf("%g after 130 ticks of one key, want %g for three times ten minutes", got, want)
+	}
+	ticks[129].Tally[divergence.AgreeAllow] = 500
+	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5)-2; math.Abs(got-want) > 1e-9 {
+		t.Errorf("%g, want %g: requests take away 4 p0 each", got, want)
+	}
+}
+
+// A stage that lasts for longer than the ledger remembers has a usual, too: of itself.
+func TestUsualOfALongStage(t *testing.T) {
+	now := time.Unix(tickNow*divergence.TickSeconds, 0).Add(100 * 24 * time.Hour)
+	var minutes []divergence.Minute
+	for day := int64(31); day >= 0; day-- {
+		m := divergence.Minute{Unix: now.Unix()/60 - day*minutesADay}
+		m.Tally[divergence.AgreeAllow], m.Tally[divergence.NewlyDenied] = 900, 100
+		minutes = append(minutes, m)
+	}
+	for _, tt := range []struct {
+		days int // for which the stage has lasted
+		want float64
+	}{{60, 0.1}, {33, 0.1}, {5, 0.1}, {31, 0.1}} {
+		w := windowOf(Config{}.WithDefaults(), Recent{Minutes: minutes, StageAt: now.AddDate(0, 0, -tt.days), Now: now})
+		if got := w.usual(newlyDenied); got != tt.want {
+			t.Errorf("after %d days: %g, want %g", tt.days, got, tt.want)
+		}
+	}
+}

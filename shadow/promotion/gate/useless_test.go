@@ -1,0 +1,115 @@
+package gate_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Candidates that say the same of every request, whatever the authoritative does.
+
+// answers makes a minute's outcomes of how much the authoritative allowed and
+// denied.
+type answers func(m *divergence.Minute, allowed, denied int64, rng *rand.Rand)
+
+func allowsAll(m *divergence.Minute, allowed, denied int64, rng *rand.Rand) {
+	m.Tally[divergence.AgreeAllow] = allowed
+	harm(m, divergence.NewlyAllowed, denied, 1+rng.IntN(9), rng)
+}
+
+func deniesAll(m *divergence.Minute, allowed, denied int64, rng *rand.Rand) {
+	m.Tally[divergence.AgreeDeny] = denied
+	harm(m, divergence.NewlyDenied, allowed, 1+rng.IntN(9), rng)
+}
+
+func doesTheSame(m *divergence.Minute, allowed, denied int64, _ *rand.Rand) {
+	m.Tally[divergence.AgreeAllow], m.Tally[divergence.AgreeDeny] = allowed, denied
+}
+
+// authoritatives change what the authoritative of drawn traffic has decided.
+var authoritatives = map[string]func(allowed, denied int64) (int64, int64){
+	"as drawn":     func(allowed, denied int64) (int64, int64) { return allowed, denied },
+	"never denies": func(allowed, denied int64) (int64, int64) { return allowed + denied, 0 },
+	"never allows": func(allowed, denied int64) (int64, int64) { return 0, allowed + denied },
+	"opposite":     func(allowed, denied int64) (int64, int64) { return denied, allowed },
+}
+
+// answered returns the evidence of a candidate that answers so.
+func answered(e gate.Evidence, authoritative func(int64, int64) (int64, int64), a answers) gate.Evidence {
+	rng := rand.New(rand.NewPCG(1, 1))
+	minutes := make([]divergence.Minute, len(e.History.Minutes))
+	for i, m := range e.History.Minutes {
+		minutes[i].Unix = m.Unix
+		for _, o := range []divergence.Outcome{divergence.AuthoritativeError, divergence.Inconclusive} {
+			minutes[i].Tally[o] = m.Tally[o]
+		}
+		allowed, denied := authoritative(m.Tally.AuthoritativeAllows()+m.Tally[divergence.CandidateError], m.Tally.AuthoritativeDenies())
+		a(&minutes[i], allowed, denied, rng)
+	}
+	e.History.Minutes = minutes
+	return e
+}
+
+// byRule returns a configuration under each of the rules.
+func byRule(cfg gate.Config) [2]gate.Config {
+	simple := cfg
+	simple.Rule = gate.Simple
+	return [2]gate.Config{cfg, simple}
+}
+
+func TestUselessCandidatesNeverPassInAnyTraffic(t *testing.T) {
+	passed := map[gate.Rule]int{} // of candidates that do the same: how far the draw reaches
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, e := drawConfig(t), drawEvidence(t)
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
+		for _, cfg := range byRule(cfg) {
+			for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
+				if g := gate.Assess(cfg, answered(e, authoritatives[name], a)); g.Verdict == pass {
+					t.Errorf("rule %s: a candidate that %s passes, the authoritative %s: %s", cfg.Rule, candidate, name, g.Reason)
+				}
+			}
+			if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
+				passed[cfg.Rule]++
+			}
+		}
+	})
+	t.Logf("a candidate that does the same passes %v times", passed)
+}
+
+// declared makes all differences of a candidate declared ones, which have no keys.
+func declared(a answers) answers {
+	return func(m *divergence.Minute, allowed, denied int64, rng *rand.Rand) {
+		a(m, allowed, denied, rng)
+		t := &m.Tally
+		t[divergence.ExpectedAllowed], t[divergence.NewlyAllowed] = t[divergence.NewlyAllowed], 0
+		t[divergence.ExpectedDenied], t[divergence.NewlyDenied] = t[divergence.NewlyDenied], 0
+		m.Keys = divergence.Minute{}.Keys
+	}
+}
+
+// What is declared as expected is no evidence against a candidate, but none for it
+// either: one that agrees in nothing passes by no rule.
+func TestDeclaringEverythingIsNotEnough(t *testing.T) {
+	passed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, e := drawConfig(t), drawEvidence(t)
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
+		for _, cfg := range byRule(cfg) {
+			if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
+				passed++
+			}
+			for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
+				if g := gate.Assess(cfg, answered(e, authoritatives[name], declared(a))); g.Verdict == pass {
+					t.Errorf("rule %s: a candidate that %s, as declared, passes: %s", cfg.Rule, candidate, g.Reason)
+				}
+			}
+		}
+	})
+	t.Logf("one that does the same passed %d times", passed)
+}
