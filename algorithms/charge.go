@@ -46,11 +46,8 @@ func (s Side) Name() string {
 	return s.ID
 }
 
-// Errors of a charge whose sides cannot be judged.
-var (
-	ErrAbsent = errors.New("algorithms: the charge has no such side")
-	ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
-)
+// ErrSameID is the error of both sides of a charge that share an id.
+var ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
 
 // Charge asks both sides of one policy for Cost units of Key's budget.
 type Charge struct {
@@ -78,22 +75,6 @@ func (c *Charge) CheckSides() error {
 // charge: they are wanted, and no evidence against the candidate. The zero value
 // declares none.
 type Expected struct{ NewlyDenied, NewlyAllowed bool }
-
-// Observation is what one side answered.
-type Observation struct {
-	// Decision is meaningful if Err is nil.
-	Decision Decision
-	// Err tells why there is no decision: the limit or the charge was refused, or
-	// the store did not answer. An absent side has ErrAbsent.
-	Err error
-	// At is the instant at which the side was judged.
-	At time.Time
-	// Took is how long the store took to answer; 0 in memory, where measuring
-	// would cost more than deciding.
-	Took time.Duration
-	// Degraded reports that the key shared an overflow bucket with others.
-	Degraded bool
-}
 
 // Pair judges charges on two limiters at one instant.
 type Pair interface {

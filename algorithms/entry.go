@@ -58,13 +58,18 @@ func (e *entry) arrange(first, second partName) (settled bool) {
 func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when time.Time, o *Observation) bool {
 	side := &c.Sides[r]
 	if name == noPart {
-		*o = Observation{Err: ErrAbsent}
+		*o = Unjudged(Absent)
 		return false
 	}
 	var next State
 	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
+	o.Status, o.Reason = Judged, 0
 	o.At, o.Took, o.Degraded = when, 0, false
-	if o.Err != nil || !o.Decision.Allowed || c.Cost == 0 {
+	if o.Err != nil {
+		o.Status = Failed
+		return false
+	}
+	if !o.Decision.Allowed || c.Cost == 0 {
 		return false
 	}
 	p := &e.parts[slot]
@@ -110,7 +115,7 @@ func (e *entry) settle(old [2]part, names [2]partName) {
 func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observation) {
 	idle, judged := at, 0
 	for r := range into {
-		if into[r].Err == nil {
+		if into[r].Status == Judged {
 			judged++
 			idle = max(idle, at+micros(into[r].Decision.ResetAfter))
 		}
@@ -121,10 +126,10 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 	e.idleAt = idle
 
 	r := c.Enforced
-	if into[r].Err == ErrAbsent {
+	if into[r].Status == Absent {
 		r = r.Other()
 	}
-	if into[r].Err != nil {
+	if into[r].Status != Judged {
 		return
 	}
 	d := &into[r].Decision

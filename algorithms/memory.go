@@ -108,7 +108,7 @@ func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Obser
 func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 	names, ok := m.parts.ofCharge(c)
 	if !ok {
-		into[0], into[1] = Observation{Err: ErrSameID}, Observation{Err: ErrSameID}
+		into[0], into[1] = Failure(ErrSameID), Failure(ErrSameID)
 		return
 	}
 	key := recordKey{c.Policy, c.Key}
@@ -143,7 +143,9 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 }
 
 // spent reports whether a side has charged its part of the record.
-func spent(c *Charge, o *Observation) bool { return o.Err == nil && o.Decision.Allowed && c.Cost > 0 }
+func spent(c *Charge, o *Observation) bool {
+	return o.Status == Judged && o.Decision.Allowed && c.Cost > 0
+}
 
 // noRoom stands for the victim that could not be found.
 var noRoom = new(entry)

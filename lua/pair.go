@@ -102,7 +102,6 @@ type call struct {
 // prepare writes the observations that need no Redis and reports whether a side
 // is left that does.
 func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
-	*into = [2]algorithms.Observation{}
 	refused := checkCharge(c)
 	out := call{into: into}
 	record := p.RecordKey(c.Policy, c.Key)
@@ -111,14 +110,20 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 	var names [2]string
 	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
 		side := &c.Sides[r]
+		if !side.Present() {
+			into[r] = algorithms.Unjudged(algorithms.Absent)
+			continue
+		}
+
 		terms, err := termsOf(side)
 		if err == nil {
 			err = refused
 		}
 		if err != nil {
-			into[r].Err = err
+			into[r] = algorithms.Failure(err)
 			continue
 		}
+
 		name := side.Algorithm.Name()
 		part := p.partName(side.Name(), name)
 		if hasLog(name) {
@@ -164,9 +169,6 @@ func checkCharge(c *algorithms.Charge) error {
 }
 
 func termsOf(s *algorithms.Side) (algorithms.Terms, error) {
-	if !s.Present() {
-		return algorithms.Terms{}, algorithms.ErrAbsent
-	}
 	a, ok := s.Algorithm.(algorithms.Termed)
 	if !ok || files[a.Name()] == nil {
 		return algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())

@@ -154,16 +154,25 @@ func TestEvaluateRefuses(t *testing.T) {
 		{"policy with a colon", func(c *algorithms.Charge) { c.Policy = "a:b" }, lua.ErrPolicy},
 		{"policy with a brace", func(c *algorithms.Charge) { c.Policy = "a}" }, lua.ErrPolicy},
 		{"far instant", func(c *algorithms.Charge) { c.At = time.Unix(1<<40, 0) }, algorithms.ErrInstant},
-		{"no side", func(c *algorithms.Charge) { c.Sides[0] = algorithms.Side{} }, algorithms.ErrAbsent},
 		{"same id", func(c *algorithms.Charge) { c.Sides[1] = c.Sides[0] }, algorithms.ErrSameID},
 		{"foreign algorithm", func(c *algorithms.Charge) { c.Sides[0].Algorithm = foreign{} }, lua.ErrAlgorithm},
 	}
 	for _, tt := range tests {
 		c := charge(algorithms.GCRA{}, good)
 		tt.alter(&c)
-		if o := evaluate(t, pair, c)[0][0]; !errors.Is(o.Err, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, o.Err, tt.want)
+		if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.Failed || !errors.Is(o.Err, tt.want) {
+			t.Errorf("%s: %s: %v, want %v", tt.name, o.Status, o.Err, tt.want)
 		}
+	}
+}
+
+func TestEvaluateWithoutASide(t *testing.T) {
+	pair := newPair(t, miniredis.RunT(t).Addr())
+	c := charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
+	c.Sides[0] = algorithms.Side{}
+
+	if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.Absent {
+		t.Errorf("%s: %v, want that the side is absent", o.Status, o.Err)
 	}
 }
 

@@ -80,17 +80,19 @@ func (c *call) observe(took time.Duration) {
 	}
 	for i, r := range c.roles {
 		o := &c.into[r]
-		o.Took = took
 		if err != nil {
-			o.Err = &StoreError{r, err}
+			*o = algorithms.Failure(&StoreError{r, err})
+			o.Took = took
 			continue
 		}
-		o.Err = nil
-		o.At = time.UnixMicro(at)
+
+		*o = algorithms.Observation{At: time.UnixMicro(at), Took: took}
 		o.Decision, o.Err = decision(reply[1+i*sideReply:][:sideReply])
-		if o.Err == nil {
-			o.Decision.Limit = c.capacities[r]
+		if o.Err != nil {
+			o.Status = algorithms.Failed
+			continue
 		}
+		o.Decision.Limit = c.capacities[r]
 	}
 }
 

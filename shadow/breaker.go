@@ -19,9 +19,6 @@ const (
 	breakFor    = 30 * time.Second
 )
 
-// errBroken is the error of what was not asked because it failed again and again.
-var errBroken = errors.New("shadow: not asked: the breaker is open")
-
 // errNotAsked tells a breaker that what it keeps requests off was not asked, or not
 // given the time to answer.
 var errNotAsked = errors.New("shadow: not asked")

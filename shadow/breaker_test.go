@@ -29,7 +29,7 @@ func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into 
 		}
 		for role := range into[i] {
 			if into[i][role] = (algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}); f.err != nil {
-				into[i][role].Err = &lua.StoreError{Side: algorithms.Role(role), Err: f.err}
+				into[i][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: f.err})
 			}
 		}
 	}
@@ -48,6 +48,12 @@ func storeOn(p algorithms.Pair) *store {
 }
 
 func (s *store) ask(both bool) error {
+	o := s.observe(both)
+	return o.Err
+}
+
+// observe asks the store and returns what became of the enforced side.
+func (s *store) observe(both bool) algorithms.Observation {
 	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
 	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side}}
 	if both {
@@ -56,7 +62,7 @@ func (s *store) ask(both bool) error {
 	}
 	var o [1][2]algorithms.Observation
 	s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
-	return o[0][0].Err
+	return o[0][0]
 }
 
 func TestBreakerSparesAStoreThatFails(t *testing.T) {
@@ -66,8 +72,8 @@ func TestBreakerSparesAStoreThatFails(t *testing.T) {
 		for range 100 {
 			s.ask(false)
 		}
-		if pair.asked != breakAfter || s.ask(false) != errBroken || !s.breaker.open() {
-			t.Errorf("a store that fails was asked %d times, want %d", pair.asked, breakAfter)
+		if o := s.observe(false); pair.asked != breakAfter || !brokenStore(&o) || !s.breaker.open() {
+			t.Errorf("a store that fails was asked %d times, want %d; the last time it was %s", pair.asked, breakAfter, o.Status)
 		}
 		time.Sleep(23 * time.Second)
 		if s.ask(false); pair.asked != breakAfter {
@@ -151,7 +157,7 @@ func TestSparedSideIsNoEvidence(t *testing.T) {
 	e.stores[0].beAlone(errors.New("slow"))
 	c := algorithms.Charge{Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}, {Algorithm: algorithms.FixedWindow{}}}}
 	h := hit{migration: m}
-	if e.assign(&c, &h); !h.alone || c.Sides[1].Present() || !c.Sides[0].Present() {
+	if e.assign(&c, &h); h.other != algorithms.Skipped || c.Sides[1].Present() || !c.Sides[0].Present() {
 		t.Errorf("assigned %+v of %+v", h, c)
 	}
 }
@@ -220,7 +226,7 @@ func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
 			if panics {
 				panic("a hook of the client")
 			}
-			into[0] = [2]algorithms.Observation{{Err: err}, {Err: algorithms.ErrAbsent}}
+			into[0] = [2]algorithms.Observation{answerOf(err), algorithms.Unjudged(algorithms.Absent)}
 			return nil
 		}))
 		try := func() (e error) {
@@ -242,15 +248,23 @@ func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
 	})
 }
 
+// answerOf is an answer, or the failure that an error is.
+func answerOf(err error) (o algorithms.Observation) {
+	if err != nil {
+		return algorithms.Failure(err)
+	}
+	return o
+}
+
 func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
 	asked := 0
 	s := storeOn(pairFunc(func(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
 		if charges[0].Cost < 0 { // as lua.Pair: refused without asking Redis
-			into[0] = [2]algorithms.Observation{{Err: algorithms.ErrCost}, {Err: algorithms.ErrAbsent}}
+			into[0] = [2]algorithms.Observation{algorithms.Failure(algorithms.ErrCost), algorithms.Unjudged(algorithms.Absent)}
 			return nil
 		}
 		asked++
-		into[0] = [2]algorithms.Observation{{Err: &lua.StoreError{Err: errors.New("refused")}}, {Err: algorithms.ErrAbsent}}
+		into[0] = [2]algorithms.Observation{algorithms.Failure(&lua.StoreError{Err: errors.New("refused")}), algorithms.Unjudged(algorithms.Absent)}
 		return nil
 	}))
 	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
@@ -276,7 +290,7 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 			case <-time.After(3 * time.Millisecond): // a healthy store's answer
 			case <-ctx.Done():
 				for role := range into[0] {
-					into[0][role].Err = &lua.StoreError{Side: algorithms.Role(role), Err: ctx.Err()}
+					into[0][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: ctx.Err()})
 				}
 			}
 			return nil
@@ -340,7 +354,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	go func() {
 		for range breakAfter {
 			m.spared(algorithms.Candidate, func() algorithms.Observation {
-				return algorithms.Observation{Err: errors.New("mine is out of order")}
+				return algorithms.Failure(errors.New("mine is out of order"))
 			})
 		}
 	}()

@@ -66,7 +66,7 @@ func (cfg *DecisionLogConfig) log(c *Comparison) {
 
 // said is what a side answered.
 func said(o *algorithms.Observation) []any {
-	if o.Err != nil {
+	if o.Status != algorithms.Judged {
 		return []any{slog.String("error", o.Err.Error())}
 	}
 	return []any{slog.Bool("allowed", o.Decision.Allowed), slog.Int64("remaining", o.Decision.Remaining), slog.Duration("retry_after", o.Decision.RetryAfter)}

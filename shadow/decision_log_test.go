@@ -25,7 +25,7 @@ func TestDecisionLog(t *testing.T) {
 		flood := func() {
 			for n := range 100 {
 				c := shadow.Comparison{Policy: "p", Key: fmt.Sprint("alice-", n), Cost: 2, Outcome: divergence.AgreeAllow}
-				c.Observed[algorithms.Candidate] = divergence.Skip(divergence.QueueFull)
+				c.Observed[algorithms.Candidate] = algorithms.Skip(algorithms.QueueFull)
 				observe(c)
 				c.Outcome = divergence.NewlyDenied
 				observe(c)
@@ -40,7 +40,7 @@ func TestDecisionLog(t *testing.T) {
 		if d, o := count(); d != 6 || o != 4 {
 			t.Errorf("a second later %d and %d, want 6 and 4", d, o)
 		}
-		for _, part := range []string{"policy=p", "cost=2", "authoritative.allowed=false", `candidate.error="divergence: the side was skipped: queue_full"`} {
+		for _, part := range []string{"policy=p", "cost=2", "authoritative.allowed=false", `candidate.error="algorithms: the side was skipped: queue_full"`} {
 			if !strings.Contains(out.String(), part) {
 				t.Errorf("no %s in %s", part, strings.SplitN(out.String(), "\n", 2)[0])
 			}

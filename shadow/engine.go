@@ -61,8 +61,10 @@ type hit struct {
 	limits   [2]algorithms.Limit // as configured, of foreign sides too
 	expected algorithms.Expected
 	lead     *store // judges in the request
-	alone    bool   // the enforced side, to spare the store
-	over     bool   // the migration is completed: the candidate is all there is
+	// other is what becomes of the side that is not enforced: Judged in the request,
+	// Deferred, Skipped to relieve the store, or Absent.
+	other algorithms.Status
+	over  bool // the migration is completed: the candidate is all there is
 }
 
 // engineConfig is what an engine needs of its owner.
@@ -233,18 +235,18 @@ func (e *engine) assign(c *algorithms.Charge, h *hit) {
 	follower := c.Enforced.Other()
 	behind := h.stores[follower]
 	h.lead = h.stores[c.Enforced]
-	if h.over {
-		c.Sides[follower] = algorithms.Side{}
-		return
-	}
 	switch {
+	case h.over || !h.candidate || !h.judges(h.hash):
+		h.other = algorithms.Absent
 	case h.lead == nil && behind != nil && !behind.remote():
-		h.lead = behind
+		h.lead, h.other = behind, algorithms.Judged
 	case h.lead == nil, behind != h.lead, h.behind:
-		c.Sides[follower].Algorithm = nil
-	case c.Sides[follower].Present() && behind.lonely():
-		h.alone = true
-		c.Sides[follower].Algorithm = nil
+		h.other = algorithms.Deferred
+	case behind.lonely():
+		h.other = algorithms.Skipped
+	}
+	if h.other != algorithms.Judged {
+		c.Sides[follower] = algorithms.Side{}
 	}
 }
 
@@ -279,7 +281,7 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 		return
 	}
 	for i := range s.observed {
-		s.observed[i] = [2]algorithms.Observation{{Err: algorithms.ErrAbsent}, {Err: algorithms.ErrAbsent}}
+		s.observed[i] = [2]algorithms.Observation{algorithms.Unjudged(algorithms.Absent), algorithms.Unjudged(algorithms.Absent)}
 	}
 	for _, st := range e.stores {
 		p := &s.part

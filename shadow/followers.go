@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Bounds of what follows behind requests, per policy.
@@ -169,7 +168,7 @@ func (f *followers) judge(jobs []followed) {
 		f.ask(jobs[:n])
 		for i := range jobs[:n] {
 			job := &jobs[i]
-			job.hit.complain(job.role(), job.into[job.role()].Err)
+			job.hit.complain(job.role(), &job.into[job.role()])
 			job.hit.observe(&job.charge, job.at, &job.into)
 		}
 		jobs = jobs[n:]
@@ -184,7 +183,7 @@ func (f *followers) ask(jobs []followed) {
 	switch {
 	case f.ctx.Err() != nil: // close has given up on the rest
 		for i := range jobs {
-			jobs[i].into[role] = divergence.Skip(divergence.OtherReason)
+			jobs[i].into[role] = algorithms.Skip(algorithms.OtherReason)
 		}
 	case m.limiters[role] != nil:
 		jobs[0].into[role] = m.spared(role, func() algorithms.Observation {
@@ -195,7 +194,7 @@ func (f *followers) ask(jobs []followed) {
 	}
 	for i := range jobs {
 		if f.ctx.Err() != nil && errors.Is(jobs[i].into[role].Err, context.Canceled) { // by close, before their time
-			jobs[i].into[role] = divergence.Skip(divergence.OtherReason)
+			jobs[i].into[role] = algorithms.Skip(algorithms.OtherReason)
 		}
 	}
 }
@@ -215,9 +214,6 @@ func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []fo
 	m.stores[role].evaluate(ctx, charges, observed)
 	for i := range jobs {
 		jobs[i].into[role] = observed[i][role]
-		if observed[i][role].Err == errBroken {
-			jobs[i].into[role] = divergence.Skip(divergence.BreakerOpen)
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // Limiter is what a limiter of the user's own is wrapped into.
@@ -52,12 +51,15 @@ const mostAsked = 1000
 func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) (o algorithms.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
-			o = algorithms.Observation{Err: fmt.Errorf("shadow: limiter of %s: panic: %v", c.Policy, p)}
+			o = algorithms.Failure(fmt.Errorf("shadow: limiter of %s: panic: %v", c.Policy, p))
 		}
 	}()
 	start := time.Now()
 	o.Decision, o.Err = l.Allow(ctx, c.Key, limit, c.Cost)
 	o.Took = time.Since(start)
+	if o.Err != nil {
+		o.Status = algorithms.Failed
+	}
 	return o
 }
 
@@ -80,7 +82,7 @@ func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.C
 		select {
 		case m.calls <- struct{}{}:
 		default:
-			return algorithms.Observation{Err: errCalls}
+			return algorithms.Failure(errCalls)
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -95,7 +97,7 @@ func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.C
 		case o := <-answer:
 			return o
 		case <-ctx.Done():
-			return algorithms.Observation{Err: ctx.Err()}
+			return algorithms.Failure(ctx.Err())
 		}
 	})
 }
@@ -104,7 +106,7 @@ func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.C
 func (m *migration) spared(role algorithms.Role, ask func() algorithms.Observation) algorithms.Observation {
 	done, err := m.breakers[role].Allow()
 	if err != nil {
-		return divergence.Skip(divergence.BreakerOpen)
+		return algorithms.Skip(algorithms.BreakerOpen)
 	}
 	o := ask()
 	m.breakers[role].finish(done, o.Err)

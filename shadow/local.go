@@ -40,7 +40,7 @@ func (l *local) judge(c *algorithms.Charge, h *hit, instances int64) (algorithms
 	}
 	o := l.ask(charge)
 	for role, side := range charge.Sides {
-		if side.Present() && o[role].Err != nil { // the share of a limit may be too fine to be exact
+		if side.Present() && o[role].Status != algorithms.Judged { // the share of a limit may be too fine to be exact
 			whole := charge
 			whole.Enforced, whole.Sides = algorithms.Role(role), [2]algorithms.Side{}
 			side.Limit = h.limits[role]
@@ -49,16 +49,16 @@ func (l *local) judge(c *algorithms.Charge, h *hit, instances int64) (algorithms
 		}
 	}
 	role := c.Enforced
-	if o[role].Err != nil {
+	if o[role].Status != algorithms.Judged {
 		role = algorithms.Authoritative
 	}
-	return o[role].Decision, role, o[role].Err == nil
+	return o[role].Decision, role, o[role].Status == algorithms.Judged
 }
 
 func (l *local) ask(c algorithms.Charge) [2]algorithms.Observation {
 	charges, into := [1]algorithms.Charge{c}, [1][2]algorithms.Observation{}
 	if err := l.memory.Evaluate(context.Background(), charges[:], into[:]); err != nil {
-		return [2]algorithms.Observation{{Err: err}, {Err: err}}
+		return [2]algorithms.Observation{algorithms.Failure(err), algorithms.Failure(err)}
 	}
 	return into[0]
 }

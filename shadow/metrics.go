@@ -96,7 +96,7 @@ var policyMetrics = []family[reading]{
 	})},
 	{"skipped_comparisons_total", "Comparisons that were inconclusive, by reason.", counter, []string{"reason"}, compared(func(r reading, send sender) {
 		for reason, n := range r.totals.Skipped {
-			send(float64(n), divergence.Reason(reason).String())
+			send(float64(n), algorithms.SkipReason(reason).String())
 		}
 	})},
 	{"transitions_total", "Stages that this instance has begun to apply.", counter, []string{"stage"}, compared(func(r reading, send sender) {

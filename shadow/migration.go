@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -110,11 +109,11 @@ func (m *migration) shape() {
 const complainEvery = time.Minute
 
 // complain logs that a side fails, now and then.
-func (m *migration) complain(role algorithms.Role, err error) {
-	if err == nil || errors.Is(err, algorithms.ErrAbsent) || divergence.IsSkipped(err) || err == errBroken {
+func (m *migration) complain(role algorithms.Role, o *algorithms.Observation) {
+	if o.Status != algorithms.Failed {
 		return
 	}
-	m.complainOnce(&m.complained[role], "shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", err)
+	m.complainOnce(&m.complained[role], "shadowlimit: a limiter fails; more of it in shadowlimit_decisions_total and shadowlimit_fallback_decisions_total", "policy", m.spec.Policy, "side", role.String(), "error", o.Err)
 }
 
 // complainOnce logs something unless it did so of late.

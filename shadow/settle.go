@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -14,66 +13,59 @@ import (
 // enforced side's decision.
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
 	follower := c.Enforced.Other()
+	switch h.other {
+	case algorithms.Skipped:
+		o[follower] = algorithms.Skip(algorithms.Overload)
+	case algorithms.Deferred:
+		o[follower] = algorithms.Unjudged(algorithms.Deferred)
+	}
 	if l := h.limiters[c.Enforced]; l != nil {
 		o[c.Enforced] = h.callEnforced(ctx, l, c, h.limits[c.Enforced])
-		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Err != nil && ctx.Err() == context.Canceled {
+		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Status == algorithms.Failed && ctx.Err() == context.Canceled {
 			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
 		}
 	}
-	if c.Enforced == algorithms.Candidate && o[c.Enforced].Err != nil && h.elsewhere(o) {
+	if c.Enforced == algorithms.Candidate && o[c.Enforced].Status != algorithms.Judged && h.elsewhere(o) {
 		o[follower] = e.askAuthoritative(ctx, c, h) // it has to stand in, now
-	} else if h.alone {
-		o[follower] = divergence.Skip(divergence.Overload)
 	}
 	at := o[algorithms.Authoritative].At
 	if own := e.stores[0]; !own.remote() || h.stores[algorithms.Authoritative] != own || at.IsZero() {
 		at = e.fleet.now() // the clock that evidence is read by
 	}
 	for role := range o {
-		h.complain(algorithms.Role(role), o[role].Err)
+		h.complain(algorithms.Role(role), &o[role])
 	}
 	answer := e.answer(c, h, o)
 	left := ctx.Err() == context.Canceled && c.Enforced == algorithms.Candidate && h.limiters[c.Enforced] != nil
 	if answer.Fallback && !left {
 		h.fallbacks.Add(1)
 	}
-	if err := o[algorithms.Candidate].Err; err == errBroken || err != nil && left {
-		o[algorithms.Candidate] = divergence.Skip(reasonFor(err)) // not asked, or not to the end, which is not a failure more
+	if candidate := &o[algorithms.Candidate]; left && candidate.Status != algorithms.Judged {
+		*candidate = algorithms.Skip(algorithms.OtherReason) // not asked to the end, which is not a failure more
 	}
-	if h.follows(follower, o) {
+	if authoritative := &o[algorithms.Authoritative]; brokenStore(authoritative) {
+		authoritative.Status, authoritative.Reason = algorithms.Failed, 0 // for the client it has failed
+	}
+	if o[follower].Status == algorithms.Deferred {
 		if h.rests(follower) {
-			o[follower] = divergence.Skip(divergence.BreakerOpen)
+			o[follower] = algorithms.Skip(algorithms.BreakerOpen)
 		} else if h.followers.follow(followed{charge: *c, hit: *h, at: at, local: time.Now(), into: *o}) {
 			return answer
 		} else {
-			o[follower] = divergence.Skip(divergence.QueueFull)
+			o[follower] = algorithms.Skip(algorithms.QueueFull)
 		}
 	}
 	h.observe(c, at, o)
 	return answer
 }
 
-// reasonFor is why a candidate that was not asked, or not to the end, has nothing to
-// say.
-func reasonFor(err error) divergence.Reason {
-	if err == errBroken {
-		return divergence.BreakerOpen
-	}
-	return divergence.OtherReason
-}
-
-// follows reports whether a side that was not judged has to follow.
-func (h *hit) follows(role algorithms.Role, o *[2]algorithms.Observation) bool {
-	return h.candidate && !h.over && h.judges(h.hash) && errors.Is(o[role].Err, algorithms.ErrAbsent)
-}
-
 // elsewhere reports whether an authoritative that was not judged can be, although
 // the candidate has failed.
 func (h *hit) elsewhere(o *[2]algorithms.Observation) bool {
-	if h.over || !errors.Is(o[algorithms.Authoritative].Err, algorithms.ErrAbsent) {
+	if s := o[algorithms.Authoritative].Status; s != algorithms.Deferred && s != algorithms.Skipped {
 		return false
 	}
-	return h.stores[algorithms.Authoritative] == nil || h.stores[algorithms.Authoritative] != h.lead || !isStores(o[algorithms.Candidate].Err)
+	return h.stores[algorithms.Authoritative] == nil || h.stores[algorithms.Authoritative] != h.lead || !isStores(&o[algorithms.Candidate])
 }
 
 // rests reports whether a side is not to be asked now, so that it need not follow.
@@ -127,11 +119,11 @@ func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Obser
 // rule for failures does.
 func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
 	from := c.Enforced
-	if o[from].Err != nil && o[algorithms.Authoritative].Err == nil {
+	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged {
 		from = algorithms.Authoritative
 	}
 	warm, by, judged := e.local.judge(c, h, e.fleet.live())
-	failed := o[from].Err != nil
+	failed := o[from].Status != algorithms.Judged
 	if failed && judged {
 		from = by
 	}

@@ -75,16 +75,23 @@ func (s *store) lonely() bool {
 // evaluate judges the charges. Every failure is in an observation.
 func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) {
 	if s.breaker == nil {
-		failAll(s.pair.Evaluate(ctx, charges, into), charges, into)
+		if err := s.pair.Evaluate(ctx, charges, into); err != nil {
+			answerAll(algorithms.Failure(err), charges, into)
+		}
 		return
 	}
+
+	// An open breaker costs nothing: the store is not asked.
 	done, err := s.breaker.Allow()
 	if err != nil {
-		failAll(errBroken, charges, into)
+		answerAll(algorithms.Skip(algorithms.BreakerOpen), charges, into)
 		return
 	}
+
 	start := time.Now()
-	failAll(s.askPair(ctx, charges, into), charges, into)
+	if err := s.askPair(ctx, charges, into); err != nil {
+		answerAll(algorithms.Failure(err), charges, into)
+	}
 	switch {
 	case ctx.Err() != nil && time.Since(start) < leastPatience, !answered(charges, into):
 		s.breaker.finish(done, errNotAsked)
@@ -116,32 +123,36 @@ func (s *store) askPair(ctx context.Context, charges []algorithms.Charge, into [
 // were refused before they were sent tell nothing of it.
 func answered(charges []algorithms.Charge, into [][2]algorithms.Observation) bool {
 	for i := range charges {
-		o := &into[i][charges[i].Enforced]
-		if other := &into[i][charges[i].Enforced.Other()]; o.Err == nil || other.Err == nil || !o.At.IsZero() || !other.At.IsZero() || isStores(o.Err) || isStores(other.Err) {
-			return true
+		for role := range into[i] {
+			if o := &into[i][role]; o.Status == algorithms.Judged || !o.At.IsZero() || isStores(o) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// failAll makes an error that of every side that is there.
-func failAll(err error, charges []algorithms.Charge, into [][2]algorithms.Observation) {
-	if err == nil {
-		return
-	}
+// answerAll gives one observation to every side that is there.
+func answerAll(o algorithms.Observation, charges []algorithms.Charge, into [][2]algorithms.Observation) {
 	for i := range charges {
 		for role, side := range charges[i].Sides {
-			if into[i][role] = (algorithms.Observation{Err: algorithms.ErrAbsent}); side.Present() {
-				into[i][role].Err = err
+			into[i][role] = algorithms.Unjudged(algorithms.Absent)
+			if side.Present() {
+				into[i][role] = o
 			}
 		}
 	}
 }
 
-// isStores reports whether an error is the store's, not of one side alone.
-func isStores(err error) bool {
+// brokenStore reports whether the breaker kept a side from being asked.
+func brokenStore(o *algorithms.Observation) bool {
+	return o.Status == algorithms.Skipped && o.Reason == algorithms.BreakerOpen
+}
+
+// isStores reports whether a failure is the store's, not of one side alone.
+func isStores(o *algorithms.Observation) bool {
 	var failed *lua.StoreError
-	return err == errBroken || errors.As(err, &failed)
+	return brokenStore(o) || errors.As(o.Err, &failed)
 }
 
 // failure returns the store's own error, if any. If both sides were too much for it,

@@ -90,6 +90,9 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 	}
 	for i := range steps {
 		for r := range got[i] {
+			if err := got[i][r].Check(); err != nil {
+				return fmt.Errorf("step %d of the batch, %s side: %w", i, algorithms.Role(r), err)
+			}
 			if !same(steps[i].Want[r], got[i][r]) {
 				return fmt.Errorf("step %d of the batch differs on the %s side\n  charge %s\n  want %s\n  got  %s",
 					i, algorithms.Role(r), describe(charges[i]), describeObservation(steps[i].Want[r]), describeObservation(got[i][r]))
@@ -99,10 +102,15 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 	return nil
 }
 
-// same compares what was decided; errors by their sentinel.
+// same compares what was decided; failures by their error.
 func same(want, got algorithms.Observation) bool {
-	if want.Err != nil || got.Err != nil {
-		return want.Err != nil && errors.Is(got.Err, want.Err)
+	switch {
+	case want.Status != got.Status:
+		return false
+	case want.Status == algorithms.Failed:
+		return errors.Is(got.Err, want.Err)
+	case want.Status != algorithms.Judged:
+		return true
 	}
 	return want.Decision == got.Decision && want.At.Equal(got.At)
 }
@@ -120,8 +128,8 @@ func describe(c algorithms.Charge) string {
 }
 
 func describeObservation(o algorithms.Observation) string {
-	if o.Err != nil {
-		return o.Err.Error()
+	if o.Status != algorithms.Judged {
+		return fmt.Sprintf("%s: %v", o.Status, o.Err)
 	}
 	return fmt.Sprintf("%+v at t_us=%d", o.Decision, o.At.UnixMicro())
 }

@@ -32,7 +32,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		if part.oracle != nil && part.oracle.used {
 			record = append(record, part)
 		}
-		changed = changed || o.Err == nil && o.Decision.Allowed && c.Cost > 0
+		changed = changed || o.Status == algorithms.Judged && o.Decision.Allowed && c.Cost > 0
 	}
 	if !changed {
 		return into
@@ -48,7 +48,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 
 func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side) (modelPart, algorithms.Observation) {
 	if !s.Present() {
-		return modelPart{}, algorithms.Observation{Err: algorithms.ErrAbsent}
+		return modelPart{}, algorithms.Unjudged(algorithms.Absent)
 	}
 	part := modelPart{id: s.Name(), algorithm: s.Algorithm.Name()}
 	for _, p := range old {
@@ -62,9 +62,9 @@ func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side)
 	o := algorithms.Observation{At: c.At}
 	switch {
 	case s.Algorithm.Validate(s.Limit) != nil:
-		o.Err = algorithms.ErrLimit
+		o.Status, o.Err = algorithms.Failed, algorithms.ErrLimit
 	case c.Cost < 0:
-		o.Err = algorithms.ErrCost
+		o.Status, o.Err = algorithms.Failed, algorithms.ErrCost
 	default:
 		o.Decision = part.oracle.Step(s.Limit, c.Cost, c.At.UnixMicro())
 	}

@@ -72,8 +72,16 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 	}
 	decisions := make([]algorithms.Decision, len(into))
 	for i := range into {
-		if into[i][0].Err != nil {
+		for r := range into[i] {
+			if err := into[i][r].Check(); err != nil {
+				t.Fatalf("event %d, %+v under %s, %s side: %v", i, events[i], l, algorithms.Role(r), err)
+			}
+		}
+		if into[i][0].Status != algorithms.Judged {
 			t.Fatalf("event %d, %+v under %s: %v", i, events[i], l, into[i][0].Err)
+		}
+		if into[i][1].Status != algorithms.Absent {
+			t.Fatalf("event %d, %+v under %s: the absent side is %s", i, events[i], l, into[i][1].Status)
 		}
 		decisions[i] = into[i][0].Decision
 	}

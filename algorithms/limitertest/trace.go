@@ -215,7 +215,7 @@ func (t *Trace) advance(k *traceKey) {
 func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
 	k.waits = k.waits[:0]
 	for _, o := range want {
-		if o.Err != nil {
+		if o.Status != algorithms.Judged {
 			continue
 		}
 		for _, w := range []time.Duration{o.Decision.RetryAfter, o.Decision.ResetAfter} {

@@ -45,9 +45,9 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	switch {
 	case skipped(authoritative) || skipped(candidate):
 		return Inconclusive
-	case authoritative.Err != nil:
+	case authoritative.Status != algorithms.Judged:
 		return AuthoritativeError
-	case candidate.Err != nil:
+	case candidate.Status != algorithms.Judged:
 		return CandidateError
 	}
 	switch a, c := authoritative.Decision.Allowed, candidate.Decision.Allowed; {
@@ -61,6 +61,8 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	return AgreeDeny
 }
 
+// skipped reports whether a side has no answer that a comparison could rest on, and
+// that is not its failure.
 func skipped(o *algorithms.Observation) bool {
-	return o.Degraded || o.Err == algorithms.ErrAbsent || IsSkipped(o.Err)
+	return o.Degraded || o.Status != algorithms.Judged && o.Status != algorithms.Failed
 }

@@ -11,8 +11,8 @@ import (
 func TestCompare(t *testing.T) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	deny := algorithms.Observation{}
-	failed := algorithms.Observation{Err: errors.New("no answer")}
-	absent := algorithms.Observation{Err: algorithms.ErrAbsent}
+	failed := algorithms.Failure(errors.New("no answer"))
+	absent := algorithms.Unjudged(algorithms.Absent)
 	degraded := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}, Degraded: true}
 	tests := []struct {
 		authoritative, candidate algorithms.Observation

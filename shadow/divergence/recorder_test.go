@@ -19,12 +19,12 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // observed are the observations of an outcome.
 func observed(o divergence.Outcome) *[2]algorithms.Observation {
 	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
-	failed := algorithms.Observation{Err: errors.New("no answer")}
+	failed := algorithms.Failure(errors.New("no answer"))
 	return map[divergence.Outcome]*[2]algorithms.Observation{
 		divergence.AgreeAllow: {allow, allow}, divergence.AgreeDeny: {deny, deny},
 		divergence.NewlyDenied: {allow, deny}, divergence.NewlyAllowed: {deny, allow},
 		divergence.CandidateError: {allow, failed}, divergence.AuthoritativeError: {failed, allow},
-		divergence.Inconclusive: {allow, divergence.Skip(divergence.QueueFull)},
+		divergence.Inconclusive: {allow, algorithms.Skip(algorithms.QueueFull)},
 	}[o]
 }
 
@@ -110,7 +110,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, {Err: algorithms.ErrAbsent}}, &divergence.Setting{})
+	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, algorithms.Unjudged(algorithms.Absent)}, &divergence.Setting{})
 	totals := r.Totals()
 	tally, decisions := totals.Outcomes, totals.Decisions
 	if tally != (divergence.Tally{}) || decisions[0].Allowed != 1 || decisions[1] != (divergence.Decisions{}) {

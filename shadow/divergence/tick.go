@@ -60,10 +60,10 @@ func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome) {
 	t.Tally[outcome]++
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 	switch {
-	case authoritative.Err != nil:
-	case candidate.Err == nil && candidate.Took-authoritative.Took >= slowBy:
+	case authoritative.Status != algorithms.Judged:
+	case candidate.Status == algorithms.Judged && candidate.Took-authoritative.Took >= slowBy:
 		t.Slow++
-	case candidate.Err != nil && candidate.Err != skips[OtherReason]:
+	case candidate.Status == algorithms.Failed, candidate.Status == algorithms.Skipped && candidate.Reason != algorithms.OtherReason:
 		t.Failed++
 	}
 }

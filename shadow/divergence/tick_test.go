@@ -8,7 +8,7 @@ import (
 )
 
 func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
-	allow, failed := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{Err: algorithms.ErrLimit}
+	allow, failed := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Failure(algorithms.ErrLimit)
 	took := func(d time.Duration) algorithms.Observation {
 		return algorithms.Observation{Decision: algorithms.Decision{Allowed: true}, Took: d}
 	}
@@ -21,8 +21,8 @@ func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
 		{"both answer", [2]algorithms.Observation{allow, allow}, 0, 0},
 		{"the candidate fails", [2]algorithms.Observation{allow, failed}, 1, 0},
 		{"both fail", [2]algorithms.Observation{failed, failed}, 0, 0},
-		{"its breaker is open", [2]algorithms.Observation{allow, Skip(BreakerOpen)}, 1, 0},
-		{"the client has left", [2]algorithms.Observation{allow, Skip(OtherReason)}, 0, 0},
+		{"its breaker is open", [2]algorithms.Observation{allow, algorithms.Skip(algorithms.BreakerOpen)}, 1, 0},
+		{"the client has left", [2]algorithms.Observation{allow, algorithms.Skip(algorithms.OtherReason)}, 0, 0},
 		{"slow", [2]algorithms.Observation{took(time.Millisecond), took(101 * time.Millisecond)}, 0, 1},
 		{"just not slow", [2]algorithms.Observation{took(time.Millisecond), took(100 * time.Millisecond)}, 0, 0},
 		{"both slow", [2]algorithms.Observation{took(time.Second), took(time.Second)}, 0, 0},

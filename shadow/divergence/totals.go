@@ -11,7 +11,8 @@ type Totals struct {
 	Outcomes  Tally
 	Decisions [2]Decisions // by role
 	Causes
-	Skipped [reasons]int64
+	// Skipped counts inconclusive comparisons by algorithms.SkipReason.
+	Skipped [len(algorithms.AllSkipReasons)]int64
 	// Remaining and RetryAfter are what the candidate said minus what the
 	// authoritative said: of remaining where both know, of seconds where both deny.
 	Remaining, RetryAfter Differences
@@ -22,9 +23,9 @@ type Decisions struct{ Allowed, Denied, Failed int64 }
 
 func (d *Decisions) count(o *algorithms.Observation) {
 	switch {
-	case o.Err == algorithms.ErrAbsent, IsSkipped(o.Err):
-	case o.Err != nil:
+	case o.Status == algorithms.Failed:
 		d.Failed++
+	case o.Status != algorithms.Judged: // nothing was asked of the side
 	case o.Decision.Allowed:
 		d.Allowed++
 	default:
@@ -40,7 +41,7 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 		t.Skipped[reasonOf(o)]++
 	}
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
-	if authoritative.Err != nil || candidate.Err != nil {
+	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged {
 		return
 	}
 	a, c := &authoritative.Decision, &candidate.Decision

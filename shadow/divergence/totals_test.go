@@ -25,13 +25,13 @@ func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 	allow := answer(true, 1, 0)
 	degraded := allow
 	degraded.Degraded = true
-	absent := algorithms.Observation{Err: algorithms.ErrAbsent}
-	for reason, o := range map[divergence.Reason]*[2]algorithms.Observation{
-		divergence.QueueFull:   {allow, divergence.Skip(divergence.QueueFull)},
-		divergence.BreakerOpen: {{Err: errors.New("broken")}, divergence.Skip(divergence.BreakerOpen)},
-		divergence.Overload:    {divergence.Skip(divergence.Overload), allow},
-		divergence.MemoryFull:  {allow, degraded},
-		divergence.OtherReason: {absent, allow},
+	absent := algorithms.Unjudged(algorithms.Absent)
+	for reason, o := range map[algorithms.SkipReason]*[2]algorithms.Observation{
+		algorithms.QueueFull:   {allow, algorithms.Skip(algorithms.QueueFull)},
+		algorithms.BreakerOpen: {algorithms.Failure(errors.New("broken")), algorithms.Skip(algorithms.BreakerOpen)},
+		algorithms.Overload:    {algorithms.Skip(algorithms.Overload), allow},
+		algorithms.MemoryFull:  {allow, degraded},
+		algorithms.OtherReason: {absent, allow},
 	} {
 		got := totalsOf(o, &divergence.Setting{})
 		want := divergence.Totals{}.Skipped
@@ -57,7 +57,7 @@ func TestDifferencesOfNumbers(t *testing.T) {
 		"the other denies":        {[2]algorithms.Observation{answer(true, 1, 0), answer(false, 0, time.Second)}, -2, 0, 2, 0},
 		"one never allows":        {[2]algorithms.Observation{answer(false, 0, time.Second), answer(false, 0, algorithms.Never)}, 0, 0, 2, 0},
 		"nor the other":           {[2]algorithms.Observation{answer(false, 0, algorithms.Never), answer(false, 0, time.Second)}, 0, 0, 2, 0},
-		"one fails":               {[2]algorithms.Observation{answer(true, 5, 0), {Err: errors.New("no answer")}}, 0, 0, 0, 0},
+		"one fails":               {[2]algorithms.Observation{answer(true, 5, 0), algorithms.Failure(errors.New("no answer"))}, 0, 0, 0, 0},
 	} {
 		got := totalsOf(&tt.o, &divergence.Setting{})
 		remainings, _ := got.Remaining.Cumulative(divergence.RemainingBounds)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
@@ -20,7 +21,7 @@ func debug(d shadow.Decision) string {
 		b.WriteString(", fallback")
 	}
 	fmt.Fprintf(&b, ", %s=", d.Enforced.Other())
-	if o := d.Unenforced; o.Err != nil {
+	if o := d.Unenforced; o.Status != algorithms.Judged {
 		b.WriteString("none") // not judged, behind the request, or failed: that is in the metrics
 	} else {
 		fmt.Fprintf(&b, "%s;remaining=%d", boolean(o.Decision.Allowed), o.Decision.Remaining)

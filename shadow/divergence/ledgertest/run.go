@@ -140,7 +140,7 @@ func details(t *testing.T, l divergence.Ledger) {
 				hash := (k + 1) << 40
 				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, deny}, canary)
 				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, shadow)
-				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, {Err: context.DeadlineExceeded}}, canary)
+				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, algorithms.Failure(context.DeadlineExceeded)}, canary)
 			}
 			i.flush(t, l, id, at.Add(time.Duration(n)*time.Second))
 		}

@@ -1,0 +1,109 @@
+package algorithms
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Observation is what became of one side of a charge: its answer, or why there is
+// none.
+type Observation struct {
+	// Status says what became of the side, and which of the fields below have a meaning.
+	Status Status
+	// Reason is why the side was not asked. It is meaningful only if Status is Skipped.
+	Reason SkipReason
+	// Decision is the side's answer. It is meaningful only if Status is Judged.
+	Decision Decision
+	// Err is nil if and only if Status is Judged. It puts into words why there is no
+	// decision: the limit or the charge was refused, the store did not answer, or the
+	// side was not asked. Code that has to know which of them reads Status.
+	Err error
+	// At is the instant at which the side was judged.
+	At time.Time
+	// Took is how long the store took to answer. It is 0 in memory, where measuring
+	// would cost more than deciding.
+	Took time.Duration
+	// Degraded reports that the key shared an overflow bucket with others.
+	Degraded bool
+}
+
+// Status is what became of one side of a charge.
+type Status uint8
+
+const (
+	Judged   Status = iota // the side has decided
+	Failed                 // the side was asked and has no decision
+	Absent                 // the charge has no such side
+	Deferred               // the side is judged after the answer to the request
+	Skipped                // the side was not asked, for a Reason
+	statuses = iota
+)
+
+var statusNames = [statuses]string{"judged", "failed", "absent", "deferred", "skipped"}
+
+// String returns the status in lower case.
+func (s Status) String() string { return statusNames[s] }
+
+// SkipReason is why a side was not asked, so that a comparison is inconclusive.
+type SkipReason uint8
+
+// The reasons. MemoryFull is that of a degraded answer: the side was asked, but the
+// key shared a bucket with others.
+const (
+	OtherReason SkipReason = iota
+	QueueFull              // no room in the queue behind the request
+	BreakerOpen            // the side failed again and again
+	Overload               // the enforced side was judged alone, to relieve the store
+	MemoryFull
+	skipReasons = iota
+)
+
+// AllSkipReasons are all reasons, each at its own index.
+var AllSkipReasons = [skipReasons]SkipReason{OtherReason, QueueFull, BreakerOpen, Overload, MemoryFull}
+
+var skipReasonNames = [skipReasons]string{"other", "queue_full", "breaker_open", "overload", "memory_full"}
+
+// String returns the name as in metrics.
+func (r SkipReason) String() string { return skipReasonNames[r] }
+
+// The texts of observations without a decision. No code compares with them.
+var (
+	statusErrors = [statuses]error{
+		Failed:   errors.New("algorithms: the side failed"),
+		Absent:   errors.New("algorithms: the charge has no such side"),
+		Deferred: errors.New("algorithms: the side is judged after the answer to the request"),
+		Skipped:  errors.New("algorithms: the side was skipped"),
+	}
+	skipErrors = func() (list [skipReasons]error) {
+		for r := range list {
+			list[r] = fmt.Errorf("%w: %s", statusErrors[Skipped], SkipReason(r))
+		}
+		return list
+	}()
+)
+
+// Unjudged returns the observation of a side that is Absent or Deferred.
+func Unjudged(s Status) Observation { return Observation{Status: s, Err: statusErrors[s]} }
+
+// Skip returns the observation of a side that was not asked.
+func Skip(r SkipReason) Observation {
+	return Observation{Status: Skipped, Reason: r, Err: skipErrors[r]}
+}
+
+// Failure returns the observation of a side that was asked and has no decision. The
+// error must not be nil.
+func Failure(err error) Observation { return Observation{Status: Failed, Err: err} }
+
+// Check returns an error if the status contradicts the other fields.
+func (o *Observation) Check() error {
+	switch {
+	case o.Status >= statuses:
+		return fmt.Errorf("algorithms: observation: unknown status %d", o.Status)
+	case (o.Status == Judged) != (o.Err == nil):
+		return fmt.Errorf("algorithms: observation: status %s with the error %v", o.Status, o.Err)
+	case o.Status != Skipped && o.Reason != 0:
+		return fmt.Errorf("algorithms: observation: status %s with the reason %s", o.Status, o.Reason)
+	}
+	return nil
+}
