@@ -92,20 +92,21 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 
 const causesHead = `# Causes of a divergence
 
-` + "`shadowlimit_divergence_causes_total`" + ` guesses what made two sides differ from how they forget, their limits, and what the side
-that allows has answered at that instant: how much remains, and how long until it is as if unused. It is a hint where to look,
-and the gate does not ask it. A limiter of your own is ` + "`other`" + `, for it does not say how it forgets.
+` + "`shadowlimit_divergence_causes_total`" + ` counts differences by their probable cause. The cause is guessed from how the two sides forget,
+from their limits, and from what the side that allows answered at that instant: how much remains, and how long until it is as if
+unused. It is a hint where to look; the gate does not use it. A foreign limiter does not say how it forgets, so its differences
+are ` + "`other`" + `.
 
 | cause | what it means |
 |---|---|
 | window_boundary | a window of one side has ended, and the other still counts what was in it |
 | burst_shape | a bucket allows less at once, or more over a window, than the other |
 | limit_value | one side's limit is lower, and is used up |
-| store_lag | the sides are alike, but in two stores, and judged at slightly different instants |
-| cold_state | the side that allows does not know of what the other has counted: it was restarted, failed over, or is new |
+| store_lag | the sides are equal, but in two stores, and judged at slightly different instants |
+| cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
 
-How good the guess is, where the reason is known: pairs that differ for one reason only, twenty minutes of bursty traffic (` + "`TestCauses`" + `).
-What follows from lost state, after the first differences, looks like lag between two stores.
+The table shows how good the guess is where the reason is known: pairs that differ for one reason only, in twenty minutes of bursty
+traffic (` + "`TestCauses`" + `). After the first differences, the effect of lost state looks like lag between two stores.
 
 | pair | differences | found | taken for |
 |---|---|---|---|
