@@ -202,7 +202,7 @@ func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []
 	var forgotten []*migration
 	for i, m := range migrations {
 		applied := *m.state.Load()
-		if applied.Epoch == "" || !applied.Over(states[i]) {
+		if applied.Epoch == "" || !applied.Supersedes(states[i]) {
 			continue
 		}
 		if states[i].Stage == "" { // with the policy itself

@@ -175,10 +175,10 @@ func (m *migration) cutOff() bool {
 	return time.Duration(time.Now().UnixNano()-m.heard.Load()) > cutOffAfter
 }
 
-// apply takes a state that is over the applied one.
+// apply takes a state that supersedes the applied one.
 func (m *migration) apply(s promotion.State) {
 	before := m.state.Load()
-	if !s.Over(*before) {
+	if !s.Supersedes(*before) {
 		return
 	}
 	m.state.Store(&s)

@@ -62,7 +62,7 @@ func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 	}
 	a := *last.Assessment
 	a.Evidence.Now = now
-	if state.Over(a.State) {
+	if state.Supersedes(a.State) {
 		a.State = state
 	}
 	if !a.State.Exposed() {

@@ -22,7 +22,7 @@ func Insist(ctx context.Context, store Store, policy string, s State, ordered ti
 	}
 	stored := states[0]
 	switch {
-	case s.Over(stored):
+	case s.Supersedes(stored):
 		if err := store.Put(ctx, policy, s, nil); err != nil && !errors.Is(err, ErrConflict) {
 			return s, err
 		}

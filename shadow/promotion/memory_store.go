@@ -53,7 +53,7 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stored := m.states[policy]
-	if expect != nil && !expect.is(stored) || expect == nil && !next.Over(stored) {
+	if expect != nil && !expect.is(stored) || expect == nil && !next.Supersedes(stored) {
 		return fmt.Errorf("promotion: %s is at %s: %w", policy, stored.Version, ErrConflict)
 	}
 	m.states[policy] = next

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 the state, a hash   2 the audit trail, a stream
 -- ARGV  1 version that must be stored, TERM.SEQ, or '' to ask that the new state
---         be over the stored one
+--         supersedes the stored one
 --       2 term   3 seq   4 safety   5 the state, text   6 channel   7 message
 --       8 safety that must be stored beside the version, or '' for any
 -- reply 1 if stored, else 0, and the stored version

@@ -127,10 +127,10 @@ func (s State) safety() float64 {
 	return 4
 }
 
-// Over reports whether s takes the place of other: it is newer, or as new and
-// safer. States arrive late, twice and in any order; whoever applies only what is
-// over what it has ends up with the same state as all others.
-func (s State) Over(other State) bool {
+// Supersedes reports whether s takes the place of other: its version is newer, or the
+// same and its stage safer. States arrive late, twice and in any order; instances that
+// apply only states that supersede their own all end with the same one.
+func (s State) Supersedes(other State) bool {
 	if s.Version != other.Version {
 		return other.Before(s.Version)
 	}

@@ -64,10 +64,11 @@ type Store interface {
 	// States returns the states of policies, in their order; the zero State for
 	// one without.
 	States(ctx context.Context, policies []string) ([]State, error)
-	// Put stores a state, adds it to the audit trail and tells everybody. With
-	// expect it does so if that is what is stored, else if the state is over the
-	// stored one. It wraps ErrConflict if neither. States of one version may differ,
-	// after a failover; neither is over the other if they are equally safe.
+	// Put stores a state, adds it to the audit trail and notifies all watchers. With
+	// expect it does so if exactly that state is stored, without expect if next
+	// supersedes the stored state; otherwise it wraps ErrConflict. States of one
+	// version may differ after a failover; of two that are equally safe neither
+	// supersedes the other.
 	Put(ctx context.Context, policy string, next State, expect *State) error
 	// History returns the audit trail, oldest first.
 	History(ctx context.Context, policy string) ([]State, error)

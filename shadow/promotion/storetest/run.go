@@ -29,7 +29,7 @@ var laws = []struct {
 	{"a policy without a state has the zero state", zeroState},
 	{"what is put is what is read, in the trail too", roundTrip},
 	{"with an expected version only that one is replaced", compareAndSet},
-	{"without one only what is over the stored state is put", over},
+	{"without one only a state that supersedes the stored one is put", supersedes},
 	{"of concurrent promotions exactly one wins", oneWins},
 	{"a rollback wins over concurrent promotions", rollbackWins},
 	{"a rollback that is insisted on is not lost, and a resumption after it stands", insist},
@@ -117,8 +117,8 @@ func compareAndSet(t *testing.T, s promotion.Store) {
 	}
 }
 
-// over puts states in every order and looks at what stays.
-func over(t *testing.T, s promotion.Store) {
+// supersedes puts states in every order and looks at what stays.
+func supersedes(t *testing.T, s promotion.Store) {
 	v := func(term, seq int64, stage promotion.Stage, percent float64) promotion.State {
 		return promotion.State{Version: promotion.Version{Term: term, Seq: seq}, Stage: stage, Percent: percent}
 	}
