@@ -67,7 +67,7 @@ func (j *judgement) untilEnough(s *stream, minutes float64) float64 {
 	if s.score >= enough {
 		return 0
 	}
-	if s.whole == 0 || s.over() {
+	if s.whole == 0 || s.atOrAbove() {
 		return math.Inf(1)
 	}
 	length := math.Max(j.cfg.Block.Minutes(), float64(leastDenominator(s.threshold))/(float64(s.whole)/minutes))

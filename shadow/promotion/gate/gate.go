@@ -207,7 +207,7 @@ func (s *stream) bound() float64 {
 	return min(1, max(UpperBound(ratiosOf(s.blocks)), 5/float64(smallest)))
 }
 
-// over reports whether the raw ratio is at or over its threshold.
-func (s *stream) over() bool {
+// atOrAbove reports whether the raw ratio is at or atOrAbove its threshold.
+func (s *stream) atOrAbove() bool {
 	return s.whole > 0 && float64(s.part)/float64(s.whole) >= s.threshold
 }

@@ -38,7 +38,7 @@ func (j *judgement) failure() string {
 		return fmt.Sprintf("%d strikes within 7 days: the candidate keeps having bad hours; change it, which starts a new epoch, or promote by force", j.strikes)
 	}
 	for _, s := range j.streams {
-		if s.over() && s.whole >= 2*leastDenominator(s.threshold) {
+		if s.atOrAbove() && s.whole >= 2*leastDenominator(s.threshold) {
 			return fmt.Sprintf("%s is %s %s: at or over its threshold of %s; change the candidate, or the threshold if the difference is wanted", s.ratio, humanize.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], humanize.Percent(s.threshold))
 		}
 	}
@@ -110,7 +110,7 @@ func (j *judgement) unseen() string {
 
 func (j *judgement) pending() string {
 	for _, s := range j.streams {
-		if s.over() {
+		if s.atOrAbove() {
 			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to tell", s.ratio, humanize.Percent(float64(s.part)/float64(s.whole)), of[s.ratio], humanize.Percent(s.threshold))
 		}
 	}
