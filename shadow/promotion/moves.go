@@ -62,8 +62,8 @@ func (s State) Next(canary []float64) (Step, error) {
 	return Step{Stage: Promoted}, nil
 }
 
-// follow returns the state after this one, not yet different.
-func (s State) follow(ctx context.Context, store Store, o Order) (State, error) {
+// next returns the state after this one, not yet different.
+func (s State) next(ctx context.Context, store Store, o Order) (State, error) {
 	now, err := store.Now(ctx)
 	next := s
 	next.Seq++
@@ -81,7 +81,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if err := o.expects(policy, s); err != nil {
 		return s, err
 	}
-	next, err := s.follow(ctx, store, o)
+	next, err := s.next(ctx, store, o)
 	if err != nil {
 		return s, err
 	}
@@ -203,7 +203,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		if err = o.expects(policy, s); err != nil {
 			return s, err
 		}
-		if next, err = s.follow(ctx, store, o); err != nil {
+		if next, err = s.next(ctx, store, o); err != nil {
 			return s, err
 		}
 		next.Version = Version{s.Term + 1, 1}
@@ -246,7 +246,7 @@ func begin(ctx context.Context, store Store, policy, epoch, actor string) error 
 	if s.Epoch == epoch {
 		return nil
 	}
-	next, err := s.follow(ctx, store, Order{Actor: actor, Reason: "compares epoch " + epoch})
+	next, err := s.next(ctx, store, Order{Actor: actor, Reason: "compares epoch " + epoch})
 	if err != nil {
 		return err
 	}
