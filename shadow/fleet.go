@@ -337,7 +337,7 @@ func (f *fleet) assess(ctx context.Context) error {
 
 // guard rolls back candidates that do harm.
 func (f *fleet) guard(ctx context.Context) error {
-	moves, err := f.controller.Guard(ctx)
+	moves, err := f.controller.CheckTriggers(ctx)
 	f.tell(moves)
 	return err
 }

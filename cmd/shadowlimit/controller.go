@@ -45,7 +45,7 @@ func control(c *cli.Context, f *fleet, io streams) error {
 		var moves []promotion.Move
 		var err error
 		if time.Now().Before(next) {
-			moves, err = controller.Guard(c.Context)
+			moves, err = controller.CheckTriggers(c.Context)
 		} else {
 			next = time.Now().Add(c.Duration("every"))
 			if list, moves, err = controller.Step(c.Context); err == nil && len(list) == 0 && said[""] == "" {

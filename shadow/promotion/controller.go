@@ -229,10 +229,10 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 	return state, err == nil, err
 }
 
-// Guard looks at the last minutes of the candidates that are enforced, and rolls back
-// those of automatic policies that do harm: between two Steps, because harm cannot
-// wait. It looks at the policies that were assessed before.
-func (c *Controller) Guard(ctx context.Context) ([]Move, error) {
+// CheckTriggers looks at the last minutes of the candidates that are enforced, and rolls
+// back those of automatic policies that do harm. Call it between two Steps, because harm
+// cannot wait. It looks at the policies that were assessed before.
+func (c *Controller) CheckTriggers(ctx context.Context) ([]Move, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 

@@ -9,7 +9,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-func TestGuardMovesBetweenSteps(t *testing.T) {
+func TestTriggersMoveBetweenSteps(t *testing.T) {
 	store, ledger := NewMemoryStore(), divergence.NewMemoryLedger()
 	ctx := t.Context()
 	spec := Spec{Policy: "p", Epoch: "e", Config: Config{Automatic: true, Config: gate.Config{NewlyDenied: 0.001}}.WithDefaults()}
@@ -27,21 +27,21 @@ func TestGuardMovesBetweenSteps(t *testing.T) {
 	if _, err := c.Assess(ctx); err != nil {
 		t.Fatal(err)
 	}
-	guard := func() []Move {
+	check := func() []Move {
 		t.Helper()
-		moves, err := c.Guard(ctx)
+		moves, err := c.CheckTriggers(ctx)
 		must(err)
 		return moves
 	}
-	if moves := guard(); moves != nil {
+	if moves := check(); moves != nil {
 		t.Errorf("without any harm: %v", moves)
 	}
 	before := time.Now().Unix()/divergence.TickSeconds - 1
 	must(ledger.Write(ctx, state.LedgerID("p"), "a", &divergence.Snapshot{Ticks: []divergence.Tick{{Unix: before, Tally: divergence.Tally{divergence.NewlyDenied: 9}, Harmed: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}}}}))
-	if moves := guard(); len(moves) != 1 || moves[0].State.Stage != RolledBack || !strings.Contains(moves[0].State.Reason, "harmed clients: 9 newly denied keys") {
+	if moves := check(); len(moves) != 1 || moves[0].State.Stage != RolledBack || !strings.Contains(moves[0].State.Reason, "harmed clients: 9 newly denied keys") {
 		t.Errorf("nine harmed clients: %v", moves)
 	}
-	if moves := guard(); moves != nil {
+	if moves := check(); moves != nil {
 		t.Errorf("rolled back already: %v", moves)
 	}
 }
