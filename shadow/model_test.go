@@ -162,7 +162,7 @@ func (m *fleetModel) insist() {
 	for _, r := range m.rollbacks {
 		if r.insists {
 			m.within(func(ctx context.Context) {
-				r.state, _ = promotion.Insist(ctx, m.link(), "p", r.state, r.ordered, promotion.Order{Actor: "operator"})
+				r.state, _ = promotion.EnsureRollback(ctx, m.link(), "p", r.state, r.ordered, promotion.Order{Actor: "operator"})
 			})
 		}
 	}

@@ -74,7 +74,7 @@ func (m *moved) round(ctx context.Context, f *fleet) (settled bool, err error) {
 	}
 	if m.state.Stage == promotion.RolledBack {
 		before := m.state.Version
-		if m.state, err = promotion.Insist(ctx, f.store, m.Policy, m.state, m.ordered, m.order); err != nil || m.state.Version != before {
+		if m.state, err = promotion.EnsureRollback(ctx, f.store, m.Policy, m.state, m.ordered, m.order); err != nil || m.state.Version != before {
 			return false, err
 		}
 	}

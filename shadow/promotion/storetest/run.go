@@ -32,7 +32,7 @@ var laws = []struct {
 	{"without one only a state that supersedes the stored one is put", supersedes},
 	{"of concurrent promotions exactly one wins", oneWins},
 	{"a rollback wins over concurrent promotions", rollbackWins},
-	{"a rollback that is insisted on is not lost, and a resumption after it stands", insist},
+	{"a rollback that is ensured is not lost, and a resumption after it stands", ensureRollback},
 	{"no forward step while on hold", hold},
 	{"what was rolled back is resumed by force or in another epoch", resume},
 	{"a new epoch starts in shadow and leaves a rollback alone", epochs},
@@ -204,8 +204,8 @@ func rollbackWins(t *testing.T, s promotion.Store) {
 	}
 }
 
-// insist keeps a rollback on stores as failovers leave them.
-func insist(t *testing.T, s promotion.Store) {
+// ensureRollback ensures a rollback on stores as failovers leave them.
+func ensureRollback(t *testing.T, s promotion.Store) {
 	begin(t, s)
 	shadow := read(t, s)
 	v := func(term, seq int64) promotion.Version { return promotion.Version{Term: term, Seq: seq} }
@@ -232,7 +232,7 @@ func insist(t *testing.T, s promotion.Store) {
 		if err := s.Put(ctx(t), policy, stored, &before); err != nil {
 			t.Fatal(err)
 		}
-		got := must[promotion.State](t)(promotion.Insist(ctx(t), s, policy, rolledBack, ordered, order("bad")))
+		got := must[promotion.State](t)(promotion.EnsureRollback(ctx(t), s, policy, rolledBack, ordered, order("bad")))
 		now := read(t, s)
 		if now.Version != tt.wantVersion || now.Stage != tt.wantStage || now.Stage == promotion.RolledBack && got.Version != now.Version {
 			t.Errorf("%s: the store has %s and %s stands for the rollback, want %s %s", tt.name, now, got, tt.wantVersion, tt.wantStage)
