@@ -8,8 +8,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/dashboards"
 )
 
-// board is what the tests look at in a dashboard. They read the files, not the
-// program that wrote them.
+// board has the fields of a dashboard that the tests read. The tests read the files,
+// not the program that wrote them, so that a wrong generator cannot agree with itself.
 type board struct {
 	file          string
 	ID            *int
@@ -83,7 +83,7 @@ func boards(t *testing.T) []board {
 	return list
 }
 
-// eachPanel calls back with every panel that is not a row.
+// eachPanel calls f with every panel that is not a row.
 func (b board) eachPanel(f func(panel)) {
 	for _, p := range b.Panels {
 		if p.Type != "row" {
@@ -92,7 +92,7 @@ func (b board) eachPanel(f func(panel)) {
 	}
 }
 
-// eachQuery calls back with every query of panels and annotations.
+// eachQuery calls f with every query of panels and annotations.
 func (b board) eachQuery(f func(where string, q target)) {
 	b.eachPanel(func(p panel) {
 		for _, q := range p.Targets {
@@ -107,7 +107,7 @@ func (b board) eachQuery(f func(where string, q target)) {
 	}
 }
 
-// variable returns the variable of a name, a zero one if there is none.
+// variable returns the variable of a name, or the zero value if there is none.
 func (b board) variable(name string) variable {
 	for _, v := range b.Templating.List {
 		if v.Name == name {

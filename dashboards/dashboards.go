@@ -1,8 +1,8 @@
-// Package dashboards has three Grafana dashboards of what a service exports:
-// "Migration overview" (is it safe to promote?), "Divergence drill-down" (who is
-// hurt, and why) and "Runtime and Redis" (does it run well?).
+// Package dashboards has three Grafana dashboards of the metrics of a service:
+// "Migration overview" (is it safe to promote?), "Divergence drill-down" (which
+// clients are harmed, and why?) and "Runtime and Redis" (does it run well?).
 //
-// They are classic JSON to be provisioned: fixed uids, no ids, no inputs; the data
+// They are classic JSON for provisioning: fixed uids, no ids, no inputs. The data
 // source, jobs, instances, the service and its policies are variables. Package
 // generate writes them: change them there, then run go generate.
 package dashboards

@@ -22,15 +22,16 @@ func TestBoardsCanBeProvisioned(t *testing.T) {
 
 func TestPanelsHaveTheirOwnIDsAndPlaces(t *testing.T) {
 	type cell struct{ x, y int }
+
 	for _, b := range boards(t) {
 		ids, taken := map[int]string{}, map[cell]string{}
 		for _, p := range b.Panels {
 			if other, twice := ids[p.ID]; twice || p.ID < 1 {
 				t.Errorf("%s: %q and %q have id %d", b.file, p.Title, other, p.ID)
 			}
-
 			ids[p.ID] = p.Title
 
+			// No panel covers another, which Grafana would silently move.
 			at := p.GridPos
 			if at.W < 1 || at.H < 1 || at.X < 0 || at.Y < 0 || at.X+at.W > 24 {
 				t.Errorf("%s: %q is at %+v", b.file, p.Title, at)
@@ -48,10 +49,11 @@ func TestPanelsHaveTheirOwnIDsAndPlaces(t *testing.T) {
 	}
 }
 
-func TestTargetsAreToldApart(t *testing.T) {
+func TestTargetsHaveTheirOwnIDs(t *testing.T) {
 	for _, b := range boards(t) {
 		b.eachPanel(func(p panel) {
 			seen := map[string]bool{}
+
 			for _, q := range p.Targets {
 				if seen[q.RefID] || q.RefID == "" || q.Instant == q.Range {
 					t.Errorf("%s: %q has %+v", b.file, p.Title, q)
@@ -62,12 +64,12 @@ func TestTargetsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestLinksLead holds links to boards and pages that are there.
+// TestLinksLead holds that links lead to boards and pages that exist.
 func TestLinksLead(t *testing.T) {
 	const docs = "https://github.com/shadowlimit/shadowlimit/blob/main/"
+
 	list := boards(t)
 	uids := map[string]bool{}
-
 	for _, b := range list {
 		uids["/d/"+b.UID] = true
 	}
@@ -75,6 +77,7 @@ func TestLinksLead(t *testing.T) {
 	for _, b := range list {
 		links, others := b.Links, 0
 		b.eachPanel(func(p panel) { links = append(links, p.Links...) })
+
 		for _, l := range links {
 			path, ours := strings.CutPrefix(l.URL, docs)
 			switch {

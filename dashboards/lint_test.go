@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// rules are those of Grafana's dashboard-linter that apply, by its names. The
-// others are about Loki; target-promql-rule, which needs a parser, is in the
-// module integration.
+// rules are the rules of Grafana's dashboard-linter that apply, by its names. The
+// other rules are about Loki, except target-promql-rule: it needs a parser and is in
+// the module integration.
 var rules = []struct {
 	name  string
 	check func(board, func(format string, args ...any))
@@ -21,8 +21,9 @@ var rules = []struct {
 	{"template-job-rule", func(b board, fail func(string, ...any)) { choiceOfMany(b, "job", "Job", fail) }},
 	{"template-instance-rule", func(b board, fail func(string, ...any)) { choiceOfMany(b, "instance", "Instance", fail) }},
 	{"template-label-promql-rule", func(b board, fail func(string, ...any)) {
+		form := regexp.MustCompile(`^label_values\(\w+(\{[^{}]+\})?, \w+\)$`)
 		for _, v := range b.Templating.List {
-			if q := labelValues(v); v.Type == "query" && !regexp.MustCompile(`^label_values\(\w+(\{[^{}]+\})?, \w+\)$`).MatchString(q) {
+			if q := labelValues(v); v.Type == "query" && !form.MatchString(q) {
 				fail("%s: %s", v.Name, q)
 			}
 		}
@@ -109,7 +110,9 @@ func ofVariable(s *source) bool {
 }
 
 func choiceOfMany(b board, name, label string, fail func(string, ...any)) {
-	if v := b.variable(name); v.Type != "query" || v.Label != label || !v.Multi || !v.IncludeAll || v.AllValue != ".+" || !ofVariable(v.Datasource) {
+	v := b.variable(name)
+	many := v.Multi && v.IncludeAll && v.AllValue == ".+"
+	if v.Type != "query" || v.Label != label || !many || !ofVariable(v.Datasource) {
 		fail("%+v", v)
 	}
 }
@@ -124,7 +127,7 @@ func labelValues(v variable) string {
 func everySelectorHas(b board, matcher string, fail func(string, ...any)) {
 	b.eachQuery(func(where string, q target) {
 		if strings.HasPrefix(q.Expr, "ALERTS{") {
-			return // of rules, which have summed over jobs and instances
+			return // recording rules have summed over jobs and instances
 		}
 		if strings.Count(q.Expr, "shadowlimit_") != strings.Count(q.Expr, matcher) {
 			fail("%s: %s", where, q.Expr)

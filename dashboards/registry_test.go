@@ -30,10 +30,11 @@ policies:
     candidate: { algorithm: gcra, limit: 1, window: 1h }
 `
 
-// known are the values of the labels of each metric; nil values are not known.
+// known has the values of the labels of each metric; nil means that the values are
+// unknown.
 type known map[string]map[string][]string
 
-// exported is what a harness whose one policy has been asked exports.
+// exported returns the metrics of a harness whose one policy has judged requests.
 func exported(t *testing.T) known {
 	t.Helper()
 
@@ -51,10 +52,10 @@ func exported(t *testing.T) known {
 	}
 
 	t.Cleanup(func() { h.Close(context.Background()) })
+
 	for range 4 {
 		h.Decide(t.Context(), &policies.Request{User: "ann"})
 	}
-
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +78,8 @@ func exported(t *testing.T) known {
 	return all
 }
 
-// described are the metrics that a collector says it may have: some have no series
-// until there is something to tell.
+// described returns the metrics that a collector describes. Some have no series until
+// an event occurs.
 func described(c prometheus.Collector) known {
 	descs := make(chan *prometheus.Desc, 100)
 	go func() {
@@ -86,12 +87,17 @@ func described(c prometheus.Collector) known {
 		close(descs)
 	}()
 
-	all := known{}
+	// A Desc has no accessors; its text is all there is.
 	text := regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(.*)\}, variableLabels: \{(.*)\}`)
+	quoted, word := regexp.MustCompile(`"[^"]*"`), regexp.MustCompile(`\w+`)
+
+	all := known{}
 	for d := range descs {
 		found := text.FindStringSubmatch(d.String())
+		constant := quoted.ReplaceAllString(found[2], "") // names without their values
+
 		labels := map[string][]string{}
-		for _, l := range regexp.MustCompile(`\w+`).FindAllString(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(found[2], "")+","+found[3], -1) {
+		for _, l := range word.FindAllString(constant+","+found[3], -1) {
 			labels[l] = nil
 		}
 		all[found[1]] = labels
@@ -128,8 +134,8 @@ var (
 	legend   = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
 
-// TestQueriesAskForWhatIsExported holds every metric, label and label value that
-// is named in a board to what a service exports.
+// TestQueriesAskForWhatIsExported holds that a service exports every metric, label
+// and label value that a board names, and that a board shows every metric.
 func TestQueriesAskForWhatIsExported(t *testing.T) {
 	all := exported(t)
 
@@ -140,18 +146,17 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 			asked[metric] = true
 			labels, found := all[metric]
 
-			if metric == "ALERTS" { // of the alerts, not of the service
+			if metric == "ALERTS" { // exported by Prometheus, not by the service
 				continue
 			}
-
 			if !found {
-				t.Errorf("%s: nobody exports %s", where, metric)
+				t.Errorf("%s: no service exports %s", where, metric)
 				continue
 			}
 
 			for _, m := range matching.FindAllStringSubmatch(s[2], -1) {
 				values, found := labels[m[1]]
-				if m[1] == "job" || m[1] == "instance" { // Prometheus's own
+				if m[1] == "job" || m[1] == "instance" { // Prometheus adds them
 					continue
 				}
 				if !found {
@@ -168,7 +173,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 			for _, by := range grouping.FindAllStringSubmatch(text, -1) {
 				for _, label := range strings.Split(by[1], ", ") {
 					if _, found := labels[label]; !found && label != "instance" {
-						t.Errorf("%s: %s is grouped by %s, which it has not", where, metric, label)
+						t.Errorf("%s: %s is grouped by %s, a label that it does not have", where, metric, label)
 					}
 				}
 			}
@@ -178,12 +183,15 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 	for _, b := range boards(t) {
 		b.eachQuery(func(where string, q target) {
 			check(b.file+": "+where, q.Expr)
-			if strings.Count(q.Expr, "shadowlimit_") != len(selector.FindAllString(q.Expr, -1)) && !strings.HasPrefix(q.Expr, "ALERTS") {
+
+			metrics, selectors := strings.Count(q.Expr, "shadowlimit_"), len(selector.FindAllString(q.Expr, -1))
+			if metrics != selectors && !strings.HasPrefix(q.Expr, "ALERTS") {
 				t.Errorf("%s: %s: a metric without matchers in %s", b.file, where, q.Expr)
 			}
 
+			groups := strings.Join(grouping.FindAllString(q.Expr, -1), " ")
 			for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
-				if !strings.Contains(strings.Join(grouping.FindAllString(q.Expr, -1), " "), l[1]) {
+				if !strings.Contains(groups, l[1]) {
 					t.Errorf("%s: %s: the legend's %s is not in the answer of %s", b.file, where, l[1], q.Expr)
 				}
 			}
@@ -193,7 +201,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 			query := strings.Replace(labelValues(v), "build_info,", "build_info{},", 1)
 			check(b.file+": variable "+v.Name, query)
 			if v.Type == "query" && !selector.MatchString(query) {
-				t.Errorf("%s: variable %s is not understood: %s", b.file, v.Name, query)
+				t.Errorf("%s: variable %s has an unknown form: %s", b.file, v.Name, query)
 			}
 		}
 	}

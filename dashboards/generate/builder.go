@@ -8,7 +8,7 @@ const (
 
 var prometheus = source{"prometheus", "${datasource}"}
 
-// board is a dashboard: rows of panels, which it places from left to right.
+// board is a dashboard: rows of panels, placed from left to right.
 type board struct {
 	name, uid   string
 	title, what string
@@ -21,10 +21,10 @@ type row struct {
 	panels []panel
 }
 
-// panel is one picture, of a kind that the functions below make.
+// panel is one chart or number, made by the functions below, one for each kind.
 type panel struct {
 	kind, title string
-	what        string // what it means, and what to do
+	what        string // its meaning, and what to do
 	unit        string
 	width       int
 	queries     []query
@@ -37,23 +37,30 @@ type panel struct {
 
 type query struct {
 	legend, expr string
-	format       string // of the answer; none is a time series
+	format       string // of the answer; "" is a time series
 }
 
 func (b board) document() document {
 	d := document{
-		UID: b.uid, Title: b.title, Description: b.what, Tags: []string{tag}, SchemaVersion: 42, Version: 1,
-		GraphTooltip: 1, Refresh: "30s", Timezone: "utc", Time: timeRange{"now-6h", "now"},
+		UID: b.uid, Title: b.title, Description: b.what, Tags: []string{tag},
+		SchemaVersion: 42, // every Grafana in use can load it
+		Version:       1,
+		GraphTooltip:  1, // a shared crosshair
+		Refresh:       "30s", Timezone: "utc", Time: timeRange{"now-6h", "now"},
 		Templating: variableList{variables()}, Annotations: annotations{annotationList()}, Links: links(b.uid),
 	}
 
 	y := 0
 	for _, r := range b.rows {
 		collapsed := false
-		d.Panels = append(d.Panels, panelModel{ID: len(d.Panels) + 1, Type: "row", Title: r.title, GridPos: gridPos{1, width, 0, y}, Collapsed: &collapsed, Panels: &[]struct{}{}})
-		x := 0
+		d.Panels = append(d.Panels, panelModel{
+			ID: len(d.Panels) + 1, Type: "row", Title: r.title,
+			GridPos: gridPos{1, width, 0, y}, Collapsed: &collapsed, Panels: &[]struct{}{},
+		})
 		y++
 
+		// A panel that does not fit into the line begins the next one.
+		x := 0
 		for _, p := range r.panels {
 			if x+p.width > width {
 				x, y = 0, y+r.height
@@ -86,6 +93,7 @@ func (p panel) model(id int, at gridPos) panelModel {
 		})
 	}
 
+	// A nil list or map would be null in the file, where Grafana expects a list or an object.
 	config := fieldConfig{p.defaults, p.overrides}
 	config.Defaults.Unit = p.unit
 	if config.Defaults.Color == nil {
@@ -105,12 +113,15 @@ func (p panel) model(id int, at gridPos) panelModel {
 	return m
 }
 
-// stat is a number for each policy, as it is now.
+// stat is a current number for each policy.
 func stat(width int, title, unit, what string, queries ...query) panel {
-	return panel{kind: "stat", title: title, what: what, unit: unit, width: width, queries: queries, options: map[string]any{
-		"colorMode": "background", "graphMode": "none", "justifyMode": "auto", "orientation": "auto", "textMode": "auto",
-		"wideLayout": false, "reduceOptions": lastOnly(),
-	}}
+	return panel{
+		kind: "stat", title: title, what: what, unit: unit, width: width, queries: queries,
+		options: map[string]any{
+			"colorMode": "background", "graphMode": "none", "justifyMode": "auto", "orientation": "auto", "textMode": "auto",
+			"wideLayout": false, "reduceOptions": lastOnly(),
+		},
+	}
 }
 
 // lines are values over time.
@@ -142,17 +153,24 @@ func timeline(width int, title, what string, queries ...query) panel {
 
 // heatmap shows a histogram over time; its query sums by le.
 func heatmap(width int, title, unit, what string, q query) panel {
-	q.format, q.legend = "heatmap", "{{le}}"
-	return panel{kind: "heatmap", title: title, what: what, unit: unit, width: width, queries: []query{q}, options: map[string]any{
-		"calculate": false, "cellGap": 1, "showValue": "never", "legend": map[string]any{"show": true},
-		"color":        map[string]any{"mode": "scheme", "scheme": "Oranges", "steps": 64, "scale": "exponential", "exponent": 0.5},
-		"yAxis":        map[string]any{"unit": unit, "axisPlacement": "left"},
-		"filterValues": map[string]any{"le": 1e-9},
-		"tooltip":      map[string]any{"mode": "single", "yHistogram": false},
-	}}
+	q.format = "heatmap"
+	q.legend = "{{le}}"
+
+	return panel{
+		kind: "heatmap", title: title, what: what, unit: unit, width: width, queries: []query{q},
+		options: map[string]any{
+			"calculate": false, "cellGap": 1, "showValue": "never", "legend": map[string]any{"show": true},
+			"color": map[string]any{
+				"mode": "scheme", "scheme": "Oranges", "steps": 64, "scale": "exponential", "exponent": 0.5,
+			},
+			"yAxis":        map[string]any{"unit": unit, "axisPlacement": "left"},
+			"filterValues": map[string]any{"le": 1e-9},
+			"tooltip":      map[string]any{"mode": "single", "yHistogram": false},
+		},
+	}
 }
 
-// table has a line for each series, its labels the columns.
+// table has a line for each series and a column for each label.
 func table(width int, title, what string, hide []string, q query) panel {
 	q.format = "table"
 	hidden := map[string]bool{"Time": true}
@@ -171,29 +189,44 @@ func lastOnly() map[string]any {
 	return map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}
 }
 
-func (p panel) page(runbook string) panel { p.runbook = runbook; return p }
+// page links the panel to a runbook.
+func (p panel) page(runbook string) panel {
+	p.runbook = runbook
+	return p
+}
 
-// colours are the thresholds, on a line also drawn.
-func (p panel) colours(t thresholds) panel { p.defaults.Thresholds = t; return p }
+// colours sets the thresholds of the colours.
+func (p panel) colours(t thresholds) panel {
+	p.defaults.Thresholds = t
+	return p
+}
 
-// from fixes the least value of the axis.
-func (p panel) from(least float64) panel { p.defaults.Min = &least; return p }
+// from sets the least value of the axis.
+func (p panel) from(least float64) panel {
+	p.defaults.Min = &least
+	return p
+}
 
-// otherwise is what a panel says where there is no value.
-func (p panel) otherwise(text string) panel { p.defaults.NoValue = text; return p }
+// otherwise sets the text of a panel without a value.
+func (p panel) otherwise(text string) panel {
+	p.defaults.NoValue = text
+	return p
+}
 
-// calls names the values 1, 2, ... of a state, from the first name's number on.
+// calls names the values first, first+1, ... of a state.
 func (p panel) calls(first int, names ...display) panel {
 	options := map[string]display{}
 	for i, d := range names {
 		d.Index = i
 		options[string(rune('0'+first+i))] = d
 	}
+
 	p.defaults.Mappings = []mapping{{"value", options}}
 	return p
 }
 
-// custom sets a field of a panel's drawing.
+// custom sets an option of how a panel is drawn. It copies the map, because panels
+// are values and the map may be another panel's too.
 func (p panel) custom(key string, value any) panel {
 	merged := map[string]any{key: value}
 	for k, v := range p.defaults.Custom {
@@ -201,6 +234,7 @@ func (p panel) custom(key string, value any) panel {
 			merged[k] = v
 		}
 	}
+
 	p.defaults.Custom = merged
 	return p
 }
@@ -213,23 +247,25 @@ func (p panel) logarithmic() panel {
 	return p.custom("scaleDistribution", map[string]any{"type": "log", "log": 10})
 }
 
-// dashed draws the lines whose legend has a text in it as limits.
+// dashed draws the lines whose legend contains a text as limits.
 func (p panel) dashed(legend string) panel {
-	p.overrides = append(p.overrides, override{matcher{"byRegexp", "/" + legend + "/"}, []property{
-		{"custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{6, 6}}}, {"custom.fillOpacity", 0},
-	}})
-	return p
+	return p.override(legend,
+		property{"custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{6, 6}}},
+		property{"custom.fillOpacity", 0},
+	)
 }
 
-// coloured fixes the colour of the lines whose legend has a text in it.
+// coloured fixes the colour of the lines whose legend contains a text.
 func (p panel) coloured(legend, color string) panel {
-	p.overrides = append(p.overrides, override{matcher{"byRegexp", "/" + legend + "/"}, []property{
-		{"color", map[string]any{"mode": "fixed", "fixedColor": color}},
-	}})
+	return p.override(legend, property{"color", map[string]any{"mode": "fixed", "fixedColor": color}})
+}
+
+func (p panel) override(legend string, properties ...property) panel {
+	p.overrides = append(p.overrides, override{matcher{"byRegexp", "/" + legend + "/"}, properties})
 	return p
 }
 
-// levels are a colour, and others from values on.
+// levels are a base colour, and further colours from values on.
 func levels(base string, more ...step) thresholds {
 	return thresholds{"absolute", append([]step{{Color: base}}, more...)}
 }

@@ -43,8 +43,9 @@ func (b board) file() string { return b.name + ".json" }
 func (b board) encode() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false) // queries have < and > in them
+	e.SetEscapeHTML(false) // queries contain < and >
 	e.SetIndent("", "  ")
+
 	err := e.Encode(b.document())
 	return out.Bytes(), err
 }

@@ -23,7 +23,7 @@ func TestFilesAreAsGenerated(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what generate writes: run go generate ./dashboards", b.file())
+			t.Errorf("%s differs from the output of generate: run go generate ./dashboards", b.file())
 		}
 	}
 }

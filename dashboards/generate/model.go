@@ -1,7 +1,7 @@
 package main
 
-// The part of Grafana's classic dashboard model that the boards use, as Grafana
-// writes it.
+// This file is the part of Grafana's classic dashboard model that the boards use,
+// with the field names that Grafana writes.
 
 type document struct {
 	UID           string       `json:"uid"`
@@ -80,7 +80,7 @@ type annotation struct {
 
 type link struct {
 	Title       string   `json:"title"`
-	Type        string   `json:"type,omitempty"` // none for links of panels
+	Type        string   `json:"type,omitempty"` // "" in links of panels
 	Icon        string   `json:"icon,omitempty"`
 	Tooltip     string   `json:"tooltip,omitempty"`
 	URL         string   `json:"url"`
@@ -147,7 +147,7 @@ type thresholds struct {
 	Steps []step `json:"steps"`
 }
 
-// step is a colour from a value on; the first has none.
+// step is a colour from a value on; the first step has no value.
 type step struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`

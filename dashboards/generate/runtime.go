@@ -9,7 +9,7 @@ const (
 func runtime() board {
 	return board{
 		name: "runtime-and-redis", uid: runtimeUID, title: runtimeTitle,
-		what: "Whether the limiters and their stores run well, on every instance.",
+		what: "Do the limiters and their stores run well, on every instance?",
 		rows: []row{
 			{"Decisions", 8, []panel{decisions(), deniedShare(), fallbacks()}},
 			{"Latency", 9, []panel{latencyMap("authoritative"), latencyMap("candidate"), percentiles()}},
@@ -21,8 +21,9 @@ func runtime() board {
 
 func decisions() panel {
 	return lines(8, "Decisions by side", "ops",
-		"What each side decided, whoever was enforced. Errors are evaluations that gave no decision.",
-		query{"{{policy}} {{side}} {{decision}}", perSecond("policy, side, decision", series("decisions_total")), ""}).from(0)
+		"Decisions of each side, whether it is enforced or not. Errors are evaluations without a decision.",
+		query{"{{policy}} {{side}} {{decision}}", perSecond("policy, side, decision", series("decisions_total")), ""}).
+		from(0)
 }
 
 func deniedShare() panel {
@@ -34,19 +35,25 @@ func deniedShare() panel {
 	}
 
 	return lines(8, "Share denied by side", "percentunit",
-		"What part of the requests each side denies; the enforced side's part is the part of 429s. More than 1 % for long: is the limit meant, or is a client broken?",
-		side("authoritative"), side("candidate")).from(0).page("ShadowlimitHighDenialRate.md")
+		"Share of the requests that each side denies. Clients get the denials of the enforced side. "+
+			"More than 1 % for long: check whether the limit is right and whether a client misbehaves.",
+		side("authoritative"), side("candidate")).
+		from(0).page("ShadowlimitHighDenialRate.md")
 }
 
 func fallbacks() panel {
-	return lines(8, "Decisions without the enforced side", "ops",
-		"Decisions by the policy's rule for failures, because the enforced side did not answer. The limit is then kept roughly, by each instance for itself, or not at all. Look at the stores below.",
-		query{"{{policy}}", perSecond("policy", series("fallback_decisions_total")), ""}).from(0).page("ShadowlimitFallbackDecisions.md")
+	return lines(8, "Fallback decisions", "ops",
+		"Decisions for which the enforced side did not answer. The authoritative stands in for a candidate; "+
+			"otherwise the policy's on_store_failure decides: each instance applies its share of the limit, or the limit does not hold. "+
+			"Check the stores below.",
+		query{"{{policy}}", perSecond("policy", series("fallback_decisions_total")), ""}).
+		from(0).page("ShadowlimitFallbackDecisions.md")
 }
 
 func latencyMap(side string) panel {
 	return heatmap(8, "Latency of the "+side, "s",
-		"How long evaluations of the "+side+" took, in Redis or in a limiter of your own; sides in memory are not in it. A second band is a slow node, or a connection made anew.",
+		"Duration of the evaluations of the "+side+", in Redis or in a foreign limiter. Sides in memory are not measured. "+
+			"A second band means a slow node, or new connections.",
 		query{expr: perSecond("le", series("evaluation_duration_seconds_bucket", `side="`+side+`"`))})
 }
 
@@ -54,9 +61,12 @@ func percentiles() panel {
 	q := func(q float64, legend string) query {
 		return query{"{{side}} " + legend, quantile(q, "side", "evaluation_duration_seconds"), ""}
 	}
+
 	return lines(8, "Latency percentiles", "s",
-		"Of all chosen policies. What the enforced side takes is added to requests; the other side runs beside or behind them. p99 near the deadline: evaluations are about to fail.",
-		q(0.5, "median"), q(0.99, "p99"), q(0.999, "p99.9")).from(0).page("ShadowlimitCandidateSlow.md")
+		"All chosen policies together. Requests wait for the enforced side; the other side runs beside or behind them. "+
+			"A p99 near the timeout means that evaluations will soon fail.",
+		q(0.5, "median"), q(0.99, "p99"), q(0.999, "p99.9")).
+		from(0).page("ShadowlimitCandidateSlow.md")
 }
 
 // byStore names the service's own store, whose label is empty.
@@ -66,43 +76,58 @@ func byStore(expr string) string {
 
 func storeErrors() panel {
 	return lines(8, "Errors of stores", "ops",
-		"Evaluations that a store failed. Five on end open its breaker. Look at that Redis: is it there, full, slow, failing over?",
-		query{"{{store}}", byStore(perSecond("store", service("store_errors_total"))), ""}).from(0).page("ShadowlimitBreakerOpen.md")
+		"Evaluations that failed in a store. Five in a row open its breaker. "+
+			"Check that Redis: is it up, full, slow, or in a failover?",
+		query{"{{store}}", byStore(perSecond("store", service("store_errors_total"))), ""}).
+		from(0).page("ShadowlimitBreakerOpen.md")
 }
 
 func breakers() panel {
 	return lines(8, "Open breakers", "none",
-		"Instances that do not ask a store because it failed again and again; they try it once every half a minute or so. One instance: its network. All: the store.",
-		query{"{{store}}", byStore("sum by (store) (" + service("breaker_open") + ")"), ""}).from(0).page("ShadowlimitBreakerOpen.md")
+		"Instances that do not ask a store because it failed repeatedly. One request in about 30 s tries it. "+
+			"One instance: check its network. All instances: check the store.",
+		query{"{{store}}", byStore("sum by (store) (" + service("breaker_open") + ")"), ""}).
+		from(0).page("ShadowlimitBreakerOpen.md")
 }
 
 func queue() panel {
 	return lines(8, "Queue of followers", "none",
-		"Charges that wait for a side which is judged behind the request, by instance. A queue that stays near 1,024 is full: what does not fit is not compared.",
-		query{"{{instance}} {{policy}}", greatest("instance, policy", series("follower_queue_length")), ""}).from(0).page("ShadowlimitFollowerQueueFilling.md")
+		"Charges that wait for the side which is judged behind the request, by instance. "+
+			"A queue near 1,024 is full, and charges that find no place are not compared.",
+		query{"{{instance}} {{policy}}", greatest("instance, policy", series("follower_queue_length")), ""}).
+		from(0).page("ShadowlimitFollowerQueueFilling.md")
 }
 
 func reloaded() panel {
 	return stat(4, "Policy file", "none",
-		"Whether the policy file could be used when it was last read, on the worst instance. Failed: the last good one is in use; run shadowlimit validate.",
+		"Whether the policy file could be used at its last reading, on the worst instance. "+
+			"Failed: the last good file stays in use; run shadowlimit validate.",
 		query{"last reload", "min(" + service("config_last_reload_successful") + ")", ""}).
-		calls(0, display{Text: "failed", Color: "red"}, display{Text: "in use", Color: "green"}).otherwise("no file").page("ShadowlimitReloadFailed.md")
+		calls(0, display{Text: "failed", Color: "red"}, display{Text: "in use", Color: "green"}).
+		otherwise("no file").page("ShadowlimitReloadFailed.md")
 }
 
 func reloadedAt() panel {
+	const milliseconds = " * 1000" // Grafana's unit of instants
+	since := service("config_last_reload_success_timestamp_seconds")
+
 	return stat(5, "Policies in use since", "dateTimeFromNow",
-		"When policies were last taken into use, by the first and by the last instance. Far apart after a change: an instance has not seen the new file.",
-		query{"first", "min(" + service("config_last_reload_success_timestamp_seconds") + ") * 1000", ""},
-		query{"last", "max(" + service("config_last_reload_success_timestamp_seconds") + ") * 1000", ""}).colours(levels("blue")).otherwise("no file")
+		"When the first and the last instance began to use their policies. "+
+			"Far apart after a change: an instance has not read the new file.",
+		query{"first", "min(" + since + ")" + milliseconds, ""},
+		query{"last", "max(" + since + ")" + milliseconds, ""}).
+		colours(levels("blue")).otherwise("no file")
 }
 
 func policyErrors() panel {
 	return lines(7, "Expressions that failed", "ops",
-		"Requests for which an expression of the policy failed. Nobody is limited then, unless the policy says on_error: deny. A client can bring that about: validate warns where.",
-		query{"{{policy}}", perSecond("policy", series("policy_errors_total")), ""}).from(0).page("ShadowlimitPolicyErrors.md")
+		"Requests for which an expression of the policy failed. The policy does not limit them, "+
+			"unless it says on_error: deny. shadowlimit validate warns of expressions that clients can make fail.",
+		query{"{{policy}}", perSecond("policy", series("policy_errors_total")), ""}).
+		from(0).page("ShadowlimitPolicyErrors.md")
 }
 
 func builds() panel {
-	return table(8, "Builds", "Which versions run where. Two versions for long: a deployment that did not end.", []string{"Value"},
+	return table(8, "Builds", "The version of each instance. Two versions for long: a deployment did not finish.", []string{"Value"},
 		query{expr: greatest("instance, version, goversion", service("build_info"))})
 }
