@@ -60,7 +60,8 @@ var (
 	ErrLogFull = errors.New("algorithms: sliding_window_log: too many entries for one key; take sliding_window_counter or a shorter window")
 )
 
-// All are the seven algorithms, in the order of the documentation.
+// All are the algorithms, in the order of the documentation. docs/new-algorithm.md says
+// what else a new one needs; tests name each place that was forgotten.
 var All = []Algorithm{
 	FixedWindow{}, FixedWindowAnchored{}, SlidingWindowLog{}, SlidingWindowCounter{},
 	TokenBucket{}, LeakyBucket{}, GCRA{},

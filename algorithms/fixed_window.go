@@ -9,6 +9,9 @@ type FixedWindow struct{}
 
 func (FixedWindow) Name() string { return "fixed_window" }
 
+// Traits implements Described.
+func (FixedWindow) Traits() Traits { return Traits{Shape: AlignedWindow} }
+
 func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 func (a FixedWindow) Terms(l Limit) (Terms, error) {

@@ -9,6 +9,9 @@ type FixedWindowAnchored struct{}
 
 func (FixedWindowAnchored) Name() string { return "fixed_window_anchored" }
 
+// Traits implements Described.
+func (FixedWindowAnchored) Traits() Traits { return Traits{Shape: AnchoredWindow} }
+
 func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {

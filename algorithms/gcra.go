@@ -10,6 +10,9 @@ type GCRA struct{}
 
 func (GCRA) Name() string { return "gcra" }
 
+// Traits implements Described.
+func (GCRA) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
+
 func (a GCRA) Validate(l Limit) error {
 	_, err := validBucket(a.Name(), l)
 	return err

@@ -11,6 +11,9 @@ type LeakyBucket struct{}
 
 func (LeakyBucket) Name() string { return "leaky_bucket" }
 
+// Traits implements Described.
+func (LeakyBucket) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstRequired, Delays: true} }
+
 func (a LeakyBucket) Validate(l Limit) error {
 	_, err := a.bucket(l)
 	return err

@@ -74,7 +74,7 @@ func (l Limit) validate(algorithm string) error {
 // validateWindow checks the limit of an algorithm that counts in windows.
 func (l Limit) validateWindow(algorithm string) error {
 	if l.Burst != 0 {
-		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take token_bucket, gcra or leaky_bucket")
+		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take a bucket, such as token_bucket")
 	}
 	return l.validate(algorithm)
 }

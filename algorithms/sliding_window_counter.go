@@ -14,6 +14,9 @@ type SlidingWindowCounter struct{}
 
 func (SlidingWindowCounter) Name() string { return "sliding_window_counter" }
 
+// Traits implements Described.
+func (SlidingWindowCounter) Traits() Traits { return Traits{Shape: SlidingCounter} }
+
 func (a SlidingWindowCounter) Validate(l Limit) error {
 	if err := l.validateWindow(a.Name()); err != nil {
 		return err

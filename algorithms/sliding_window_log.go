@@ -19,12 +19,25 @@ type SlidingWindowLog struct {
 // DefaultMaxEntries of a log take 160 kB in memory and 1.3 MB in Redis.
 const DefaultMaxEntries = 10_000
 
+// Unbounded returns the algorithm without the bound on what one key may keep, for a
+// replay, whose log bounds that already. An algorithm without a bound is returned as
+// it is.
+func Unbounded(a Algorithm) Algorithm {
+	if _, ok := a.(SlidingWindowLog); ok {
+		return SlidingWindowLog{MaxEntries: -1}
+	}
+	return a
+}
+
 // Log is the entries of one key, oldest first.
 type Log struct{ entries []logEntry }
 
 type logEntry struct{ at, cost int64 }
 
 func (SlidingWindowLog) Name() string { return "sliding_window_log" }
+
+// Traits implements Described.
+func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
 
 func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 

@@ -9,6 +9,9 @@ type TokenBucket struct{}
 
 func (TokenBucket) Name() string { return "token_bucket" }
 
+// Traits implements Described.
+func (TokenBucket) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
+
 func (a TokenBucket) Validate(l Limit) error {
 	_, err := validBucket(a.Name(), l)
 	return err

@@ -122,7 +122,7 @@ func TestClusterPipelines(t *testing.T) {
 	for round := range 3 {
 		var charges []algorithms.Charge
 		for i := range 100 {
-			charges = append(charges, charge(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, algorithms.All[3+i%4]))
+			charges = append(charges, charge(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, algorithms.All[3+i%(len(algorithms.All)-3)]))
 		}
 
 		for i, o := range evaluate(t, pair, charges...) {

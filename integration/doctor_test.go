@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -87,9 +88,10 @@ func everyAlgorithm(t *testing.T, name string) *policies.Set {
 
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nname: %s\npolicies:\n", name)
-	for _, algorithm := range []string{"fixed_window", "fixed_window_anchored", "sliding_window_log", "sliding_window_counter", "token_bucket", "gcra", "leaky_bucket"} {
+	for _, a := range algorithms.All {
+		algorithm := a.Name()
 		fmt.Fprintf(&b, "  - name: %s\n    key: request.user\n    cost: request.size\n    authoritative: { algorithm: %s, limit: 5, window: 10ms", strings.ReplaceAll(algorithm, "_", "-"), algorithm)
-		if algorithm == "leaky_bucket" {
+		if algorithms.TraitsOf(a).Burst == algorithms.BurstRequired {
 			b.WriteString(", burst: 5")
 		}
 		b.WriteString(" }\n    candidate: { algorithm: sliding_window_log, id: other, limit: 3, window: 10ms }\n")

@@ -70,9 +70,9 @@ func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		for _, a := range algorithms.All {
-			for step := range 40 {
+			for step := range 5 * len(algorithms.All) {
 				alone, beside := charge("alone "+a.Name(), step*3, a), charge("beside "+a.Name(), step*3, a)
-				if candidate := algorithms.All[step/5%7]; step%10 < 7 {
+				if candidate := algorithms.All[step/5%len(algorithms.All)]; step%10 < 7 {
 					beside.Sides[1] = algorithms.Side{ID: fmt.Sprint("c", step/5), Algorithm: candidate, Limit: limitOf(candidate)}
 					beside.Enforced = algorithms.Role(step % 2)
 				}
@@ -292,7 +292,7 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 					list := make([]algorithms.Charge, 1+i%3)
 					for j := range list {
 						key := fmt.Sprintf("%d/%d/%d", caller, i, j)
-						list[j] = charge(key, 0, algorithms.All[i%7], algorithms.All[(i+j+1)%7])
+						list[j] = charge(key, 0, algorithms.All[i%len(algorithms.All)], algorithms.All[(i+j+1)%len(algorithms.All)])
 					}
 
 					for _, o := range evaluate(t, pair, list...) {

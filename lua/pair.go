@@ -115,7 +115,7 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 			continue
 		}
 
-		terms, err := termsOf(side)
+		step, terms, err := termsOf(side)
 		if err == nil {
 			err = refused
 		}
@@ -126,7 +126,7 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 
 		name := side.Algorithm.Name()
 		part := p.partName(side.Name(), name)
-		if hasLog(name) {
+		if step.hasLog {
 			keys = append(keys, logKey(record, part))
 		}
 		sides = append(sides, part, terms[0], terms[1], terms[2])
@@ -168,12 +168,16 @@ func checkCharge(c *algorithms.Charge) error {
 	return c.CheckSides()
 }
 
-func termsOf(s *algorithms.Side) (algorithms.Terms, error) {
+// termsOf returns a present side's part in the script and the terms of its limit.
+func termsOf(s *algorithms.Side) (step, algorithms.Terms, error) {
 	a, ok := s.Algorithm.(algorithms.Termed)
-	if !ok || files[a.Name()] == nil {
-		return algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())
+	known, scripted := steps[s.Algorithm.Name()]
+	if !ok || !scripted {
+		return step{}, algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())
 	}
-	return a.Terms(s.Limit)
+
+	terms, err := a.Terms(s.Limit)
+	return known, terms, err
 }
 
 type partID struct{ id, algorithm string }

@@ -8,27 +8,28 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 //go:embed *.lua
 var sources embed.FS
 
-// files are what the script of an algorithm is made of, besides the prelude and
-// the pair.
-var files = map[string][]string{
-	"fixed_window":           {"window", "fixed_window"},
-	"fixed_window_anchored":  {"window", "fixed_window_anchored"},
-	"sliding_window_log":     {"sliding_window_log"},
-	"sliding_window_counter": {"sliding_window_counter"},
-	"token_bucket":           {"bucket", "token_bucket"},
-	"gcra":                   {"bucket", "gcra"},
-	"leaky_bucket":           {"bucket", "leaky_bucket"},
+// step is how an algorithm takes part in a script.
+type step struct {
+	files  []string // in the order of their use, besides the prelude and the pair
+	hasLog bool     // it keeps a sorted set beside the record
 }
 
-// hasLog reports whether the algorithm keeps a sorted set beside the record.
-func hasLog(algorithm string) bool { return algorithm == algorithms.SlidingWindowLog{}.Name() }
+// steps has the algorithms that Redis can judge by name, which is also the name of the
+// step's Lua function. A side of another algorithm has ErrAlgorithm.
+var steps = map[string]step{
+	"fixed_window":           {files: []string{"window", "fixed_window"}},
+	"fixed_window_anchored":  {files: []string{"window", "fixed_window_anchored"}},
+	"sliding_window_log":     {files: []string{"sliding_window_log"}, hasLog: true},
+	"sliding_window_counter": {files: []string{"sliding_window_counter"}},
+	"token_bucket":           {files: []string{"bucket", "token_bucket"}},
+	"gcra":                   {files: []string{"bucket", "gcra"}},
+	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
+}
 
 type script struct {
 	text, sha1 string
@@ -48,40 +49,46 @@ func (s *scripts) of(first, second string) *script {
 	return known.(*script)
 }
 
-// text puts a script together: only what the algorithms need, since Redis builds
-// every local function anew in each call.
+// text puts a script together: only what the algorithms need, since Redis defines
+// every local function again in each call.
 func text(names ...string) string {
 	var b strings.Builder
+	added := map[string]bool{}
 	add := func(file string) {
+		if added[file] {
+			return
+		}
+		added[file] = true
+
 		source, err := sources.ReadFile(file + ".lua")
 		if err != nil {
-			panic(err) // embedded: a test composes every script
+			panic(err) // the files are embedded, and a test composes every script
 		}
 		b.Write(source)
 	}
+
 	add("prelude")
-	added := map[string]bool{}
-	var steps, logKeys []string
-	logKey := 2
+	var functions, logKeys []string
+	logKey := 2 // KEYS[1] is the record
 	for _, name := range names {
 		if name == "" {
+			continue // one side alone
+		}
+
+		for _, file := range steps[name].files {
+			add(file)
+		}
+		functions = append(functions, name)
+
+		if !steps[name].hasLog {
+			logKeys = append(logKeys, "0") // KEYS[0] is nil
 			continue
 		}
-		for _, f := range files[name] {
-			if !added[f] {
-				added[f] = true
-				add(f)
-			}
-		}
-		steps = append(steps, name)
-		if hasLog(name) {
-			logKeys = append(logKeys, fmt.Sprint(logKey))
-			logKey++
-		} else {
-			logKeys = append(logKeys, "0") // no such key
-		}
+		logKeys = append(logKeys, fmt.Sprint(logKey))
+		logKey++
 	}
-	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(steps, ", "), strings.Join(logKeys, ", "))
+
+	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(functions, ", "), strings.Join(logKeys, ", "))
 	add("pair")
 	return b.String()
 }

@@ -37,7 +37,7 @@ func (d *document) lint(p *Policy, nodes map[string]*yaml.Node) {
 	if candidate == nil {
 		return
 	}
-	if _, aligned := candidate.Algorithm.(algorithms.FixedWindow); aligned && candidate.window > time.Minute {
+	if algorithms.TraitsOf(candidate.Algorithm).Shape == algorithms.AlignedWindow && candidate.window > time.Minute {
 		d.warn(nodes["candidate"], "windows of %s are aligned: every key is reset in the same instant, and clients come back all at once; take sliding_window_counter or fixed_window_anchored", algorithms.FormatWindow(candidate.window))
 	}
 	if authoritative := p.Sides[algorithms.Authoritative]; authoritative.sameAs(candidate) {

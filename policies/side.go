@@ -65,8 +65,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 // back at most, (burst-1) * window/limit; 0 for others and where expressions
 // decide.
 func (s *Side) LongestDelay() time.Duration {
-	_, leaky := s.Algorithm.(algorithms.LeakyBucket)
-	if !leaky || s.limit.expression != nil || s.burst.expression != nil {
+	if !algorithms.TraitsOf(s.Algorithm).Delays || s.limit.expression != nil || s.burst.expression != nil {
 		return 0
 	}
 	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))

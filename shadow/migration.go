@@ -20,7 +20,7 @@ type migration struct {
 	limiters  [2]Limiter         // by role; nil where the side is an algorithm
 	own       [2]algorithms.Side // the others, without their limits
 	stores    [2]*store          // that keep the others' state
-	shapes    [2]divergence.Shape
+	shapes    [2]algorithms.Shape
 	candidate bool // there is one; else the policy is a plain limiter
 	onFailure string
 	observer  func(Comparison)
@@ -101,7 +101,7 @@ func (m *migration) begin(e *engine, secret []byte) {
 // shape finds out how the sides forget.
 func (m *migration) shape() {
 	for role, side := range m.own {
-		m.shapes[role] = divergence.ShapeOf(side.Algorithm)
+		m.shapes[role] = algorithms.TraitsOf(side.Algorithm).Shape
 	}
 }
 

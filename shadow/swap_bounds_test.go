@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -19,14 +20,7 @@ type admission struct {
 
 // most is the largest cost that a side alone admits at instants at most span apart.
 func most(s algorithms.Side, span time.Duration) int64 {
-	windows := int64(span / s.Limit.Window)
-	switch s.Algorithm.(type) {
-	case algorithms.FixedWindow, algorithms.FixedWindowAnchored, algorithms.SlidingWindowCounter:
-		return s.Limit.Requests * (windows + 2)
-	case algorithms.SlidingWindowLog:
-		return s.Limit.Requests * (windows + 1)
-	}
-	return s.Limit.Capacity() + int64(span)*s.Limit.Requests/int64(s.Limit.Window)
+	return limitertest.UpperBound(s.Algorithm.Name(), s.Limit, span)
 }
 
 // stretch is what one side admitted in an interval while it was obeyed.

@@ -2,7 +2,6 @@ package limitertest
 
 import (
 	"context"
-	"math/big"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,33 +45,18 @@ func upperBound(t *trial) {
 			admitted = append(admitted, events[i])
 		}
 	}
+
+	definition := ruleOf(t.subject.Algorithm.Name())
 	for i := range admitted {
 		sum := int64(0)
 		for j := i; j < len(admitted); j++ {
 			sum += admitted[j].cost
-			if span := admitted[j].at - admitted[i].at; exceeds(t.subject.Algorithm.Name(), t.limit, sum, span) {
-				t.Fatalf("%s admits %d units within %d us from %d", t.limit, sum, span, admitted[i].at)
+			span := admitted[j].at - admitted[i].at
+			if most := definition.most(t.limit, span); sum > most {
+				t.Fatalf("%s admits %d units within %d us from %d, want at most %d", t.limit, sum, span, admitted[i].at, most)
 			}
 		}
 	}
-}
-
-// exceeds reports whether sum units at instants at most span apart are more than
-// the algorithm may admit.
-func exceeds(algorithm string, l algorithms.Limit, sum, span int64) bool {
-	w := l.Window.Microseconds()
-	switch algorithm {
-	case "fixed_window", "fixed_window_anchored":
-		return sum > l.Requests*(span/w+2)
-	case "sliding_window_log":
-		return sum > l.Requests*(span/w+1)
-	case "sliding_window_counter": // an aligned window admits L at most, so this touches span/w+2 of them
-		return sum > l.Requests*(span/w+2)
-	}
-	refilled := new(big.Rat).SetFrac64(l.Requests, w)
-	refilled.Mul(refilled, new(big.Rat).SetInt64(span))
-	refilled.Add(refilled, new(big.Rat).SetInt64(l.Capacity()))
-	return new(big.Rat).SetInt64(sum).Cmp(refilled) > 0
 }
 
 func equalsOracle(t *trial) {

@@ -8,16 +8,20 @@ import (
 )
 
 // Oracle is the executable specification of one key on one side: each algorithm
-// by its definition, in rational numbers, with no thought for speed. An algorithm
-// says three things; everything else in a decision is searched for with them.
+// by its definition, in rational numbers, with no thought for speed. An algorithm's
+// rule says a few things; everything else in a decision is searched for with them.
 type Oracle struct {
 	rule rule
-	name string
 	used bool
 	last int64 // instant of the last admitted charge, microseconds
 }
 
-// rule is what the definition of an algorithm says. Instants never go back.
+// rule is what the definition of an algorithm says of one key. Instants never go back.
+//
+// An Oracle finds waits and rests by bisection, on the premise that while nothing is
+// admitted, time only helps: a cost that is allowed stays allowed, a smaller cost is
+// allowed as well, and a key that is unused stays unused. An algorithm whose limit can
+// fall again in the meantime needs an Oracle that looks at every instant instead.
 type rule interface {
 	// allows reports whether cost, above 0, would be admitted at t.
 	allows(l algorithms.Limit, cost, t int64) bool
@@ -25,13 +29,26 @@ type rule interface {
 	unused(l algorithms.Limit, t int64) bool
 	// admit spends cost at t.
 	admit(l algorithms.Limit, cost, t int64)
-	// backlog returns the microseconds at t before a new charge's turn, rounded up.
+	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
+	// for an algorithm without a delay.
 	backlog(l algorithms.Limit, t int64) int64
+	// most returns the largest cost that the algorithm admits at instants at most span
+	// microseconds apart, whatever happened before them.
+	most(l algorithms.Limit, span int64) int64
 }
 
 // NewOracle returns the specification of the algorithm of that name for a key
 // never used. It panics for a name it does not know.
-func NewOracle(algorithm string) *Oracle {
+func NewOracle(algorithm string) *Oracle { return &Oracle{rule: ruleOf(algorithm)} }
+
+// UpperBound returns the largest cost that the algorithm of that name admits within a
+// closed interval of that length, whatever happened before. It panics for a name it
+// does not know.
+func UpperBound(algorithm string, l algorithms.Limit, span time.Duration) int64 {
+	return ruleOf(algorithm).most(l, span.Microseconds())
+}
+
+func ruleOf(algorithm string) rule {
 	rules := map[string]rule{
 		"fixed_window":           &fixedWindow{},
 		"fixed_window_anchored":  &anchoredWindow{},
@@ -43,9 +60,9 @@ func NewOracle(algorithm string) *Oracle {
 	}
 	r := rules[algorithm]
 	if r == nil {
-		panic(fmt.Sprintf("limitertest: no oracle for %q", algorithm))
+		panic(fmt.Sprintf("limitertest: no rule for %q: add its definition to ruleOf", algorithm))
 	}
-	return &Oracle{rule: r, name: algorithm}
+	return r
 }
 
 // Step judges cost at an instant in microseconds since the epoch.
@@ -56,7 +73,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	}
 	capacity := l.Capacity()
 	d := algorithms.Decision{Limit: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
-	if d.Allowed && o.name == "leaky_bucket" {
+	if d.Allowed {
 		d.Delay = wait(o.rule.backlog(l, now), now, at)
 	}
 	switch {

@@ -41,6 +41,14 @@ func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
 }
 
+// most is the same for all buckets: a full burst at the first instant, and what drains
+// until the last.
+func (o owed) most(l algorithms.Limit, span int64) int64 {
+	most := new(big.Rat).Mul(refill(l), whole(span))
+	most.Add(most, whole(l.Capacity()))
+	return new(big.Int).Quo(most.Num(), most.Denom()).Int64()
+}
+
 // refill is L/W in tokens per microsecond, interval its inverse, T.
 func refill(l algorithms.Limit) *big.Rat   { return big.NewRat(l.Requests, micros(l)) }
 func interval(l algorithms.Limit) *big.Rat { return big.NewRat(micros(l), l.Requests) }

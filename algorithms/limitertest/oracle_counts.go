@@ -31,6 +31,9 @@ func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
 	r.last, r.count = t, r.counted(l, t)+cost
 }
 func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
+	return l.Requests * (span/micros(l) + 2)
+}
 
 // anchoredWindow: the window opens at the first admitted charge that finds none
 // open, and lasts W.
@@ -53,6 +56,9 @@ func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	r.count += cost
 }
 func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
+	return l.Requests * (span/micros(l) + 2)
+}
 
 // windowLog: allow iff the cost admitted in (t-W, t] + c <= L.
 type windowLog struct{ admitted []struct{ at, cost int64 } }
@@ -78,6 +84,9 @@ func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
 	r.admitted = append(r.admitted, struct{ at, cost int64 }{t, cost})
 }
 func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
+func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
+	return l.Requests * (span/micros(l) + 1)
+}
 
 // windowCounter: with e = t mod W, allow iff prev*(W-e)/W + curr + c <= L. Where
 // L*W reaches 2^53 us, time counts in whole milliseconds.
@@ -123,3 +132,8 @@ func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
 	r.last, r.prev, r.curr = t, prev, curr+cost
 }
 func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// most: an aligned window admits L at most, and the interval touches that many.
+func (r *windowCounter) most(l algorithms.Limit, span int64) int64 {
+	return l.Requests * (span/micros(l) + 2)
+}

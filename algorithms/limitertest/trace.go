@@ -121,8 +121,7 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 	}
 	for {
 		l := algorithms.Limit{Requests: t.requests(), Window: t.window()}
-		switch a.(type) {
-		case algorithms.TokenBucket, algorithms.GCRA, algorithms.LeakyBucket:
+		if algorithms.TraitsOf(a).Burst != algorithms.BurstRefused {
 			l.Burst = 1 + t.requests()/int64(1+t.rng.IntN(4))
 		}
 		if a.Validate(l) == nil {

@@ -113,7 +113,7 @@ func (r *policyReplay) run(ctx context.Context, o replayOptions, bar *progress) 
 		}
 		cfg := replay.Config{Policy: p.Name, Pair: pair, Gate: o.gateOf(shadow.PromotionOf(p.Promotion).Config)}
 		for role, side := range p.Sides {
-			cfg.Sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: replayed(side.Algorithm)}
+			cfg.Sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			cfg.Texts[role] = side.String()
 		}
 		cfg.Progress = func(judged, of int) { bar.show("replaying "+p.Name, int64(judged), int64(of)) }

@@ -28,7 +28,7 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if side.Algorithm, err = algorithms.ByName(name); err != nil {
 		return side, err
 	}
-	side.Algorithm = replayed(side.Algorithm)
+	side.Algorithm = algorithms.Unbounded(side.Algorithm)
 	budget, burst, hasBurst := strings.Cut(rest, ":")
 	requests, window, found := strings.Cut(budget, "/")
 	if !found {
@@ -48,14 +48,6 @@ func splitSide(s string) (side algorithms.Side, err error) {
 		side.Limit.Burst, err = parseCount("burst", number)
 	}
 	return side, err
-}
-
-// replayed is an algorithm as a replay uses it: the log file bounds its entries.
-func replayed(a algorithms.Algorithm) algorithms.Algorithm {
-	if _, isLog := a.(algorithms.SlidingWindowLog); isLog {
-		return algorithms.SlidingWindowLog{MaxEntries: -1}
-	}
-	return a
 }
 
 func parseCount(what, s string) (int64, error) {

@@ -35,37 +35,12 @@ var causeNames = [causes]string{"window_boundary", "burst_shape", "limit_value",
 // String returns the name as in metrics.
 func (c Cause) String() string { return causeNames[c] }
 
-// Shape is how a limiter forgets.
-type Shape int
-
-const (
-	UnknownShape   Shape = iota // a limiter of the user's own
-	Aligned                     // in windows of the clock
-	Anchored                    // in windows of the key
-	SlidingLog                  // request by request
-	SlidingCounter              // by the share of the last window that is in sight
-	Bucket                      // continuously
-)
-
-var shapes = map[string]Shape{
-	"fixed_window": Aligned, "fixed_window_anchored": Anchored, "sliding_window_log": SlidingLog, "sliding_window_counter": SlidingCounter,
-	"token_bucket": Bucket, "leaky_bucket": Bucket, "gcra": Bucket,
-}
-
-// ShapeOf returns the shape of an algorithm.
-func ShapeOf(a algorithms.Algorithm) Shape {
-	if a == nil {
-		return UnknownShape
-	}
-	return shapes[a.Name()]
-}
-
 // Setting is what is known of a comparison besides the answers.
 type Setting struct {
 	Expected algorithms.Expected
 	Cost     int64
 	Limits   [2]algorithms.Limit // by role
-	Shapes   [2]Shape
+	Shapes   [2]algorithms.Shape
 	// Apart reports that the sides keep their state in two stores.
 	Apart bool
 	// Enforced is who was to be obeyed.
@@ -84,7 +59,7 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	if outcome == NewlyAllowed {
 		denies, allows = allows, denies
 	}
-	if s.Shapes[denies] == UnknownShape || s.Shapes[allows] == UnknownShape {
+	if s.Shapes[denies] == algorithms.UnknownShape || s.Shapes[allows] == algorithms.UnknownShape {
 		return OtherCause
 	}
 	switch d := &o[allows].Decision; {
@@ -92,7 +67,7 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		return ColdState
 	case s.lower(d, allows, denies):
 		return LimitValue
-	case s.Shapes[denies] == Bucket || s.Shapes[allows] == Bucket:
+	case s.Shapes[denies] == algorithms.Bucket || s.Shapes[allows] == algorithms.Bucket:
 		return s.bucketCause(allows, denies)
 	case s.Apart && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
@@ -112,16 +87,20 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 	}
 	forgets := s.Limits[denies].Window // the other's, at the latest
 	switch l := s.Limits[allows]; s.Shapes[allows] {
-	case Aligned: // it can know of what has happened since its window began
+	case algorithms.AlignedWindow: // it can know of what has happened since its window began
 		return l.Window-d.ResetAfter >= forgets
-	case Anchored:
+	case algorithms.AnchoredWindow:
 		return false // its window may just have ended
-	case SlidingLog, SlidingCounter:
+	case algorithms.SlidingLog, algorithms.SlidingCounter:
 		return l.Window >= forgets
-	default:
+	case algorithms.Bucket:
 		refill := time.Duration(float64(l.Capacity()) * float64(l.Window) / float64(l.Requests))
 		return refill >= forgets
 	}
+
+	// How long a limiter of another shape remembers is not known: a test asks for a row
+	// of causeCases for each shape.
+	return false
 }
 
 // lower reports whether the other side's limit, taken over the same time, is lower
@@ -132,7 +111,7 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 	if others >= float64(a.Requests) {
 		return false
 	}
-	return s.Shapes[allows] == Bucket || float64(d.Limit-d.Remaining) > others
+	return s.Shapes[allows] == algorithms.Bucket || float64(d.Limit-d.Remaining) > others
 }
 
 // bucketCause tells a bucket's burst from its memory of before a window's end.
@@ -145,7 +124,7 @@ func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 		return StoreLag
 	case s.Shapes[denies] == s.Shapes[allows]:
 		return LimitValue
-	case s.Shapes[denies] == Bucket && b.Capacity() >= a.Requests:
+	case s.Shapes[denies] == algorithms.Bucket && b.Capacity() >= a.Requests:
 		return WindowBoundary // it allows as much at once, but still counts what was before
 	}
 	return BurstShape

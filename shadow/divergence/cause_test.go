@@ -78,7 +78,7 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 			}
 			setting := &divergence.Setting{Cost: 1, Apart: c.lag > 0 || c.cold}
 			for role, s := range c.sides {
-				setting.Limits[role], setting.Shapes[role] = s.Limit, divergence.ShapeOf(s.Algorithm)
+				setting.Limits[role], setting.Shapes[role] = s.Limit, algorithms.TraitsOf(s.Algorithm).Shape
 			}
 			recorder.Observe(key, uint64(len(key)), start.Add(at), &o, setting)
 		}
@@ -143,5 +143,23 @@ func TestCauses(t *testing.T) {
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != b.String() {
 		t.Errorf("%s is not what the test says (%v): go test ./shadow/divergence -update", file, err)
+	}
+}
+
+// A limiter whose shape no rule of cause.go knows would be put down to whatever comes
+// last there.
+func TestEveryShapeHasARowOfCauses(t *testing.T) {
+	covered := map[algorithms.Shape]bool{}
+	for _, c := range causeCases {
+		for _, side := range c.sides {
+			covered[algorithms.TraitsOf(side.Algorithm).Shape] = true
+		}
+	}
+
+	for _, a := range algorithms.All {
+		if shape := algorithms.TraitsOf(a).Shape; !covered[shape] {
+			t.Errorf("no row of causeCases has a limiter that forgets as %s does (shape %d): "+
+				"add one with the cause you expect, and the shape to cause.go (cold, lower, bucketCause)", a.Name(), shape)
+		}
 	}
 }

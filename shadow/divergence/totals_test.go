@@ -85,42 +85,42 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 	small, hour := gcra, algorithms.Limit{Requests: 1200, Window: time.Hour}
 	small.Burst = 4
 	for name, tt := range map[string]struct {
-		allows, denies divergence.Shape
+		allows, denies algorithms.Shape
 		limits         [2]algorithms.Limit // of the side that allows, of the other
 		apart          bool
 		used           int64 // by the side that allows, this request included
 		elapsed        time.Duration
 		want           divergence.Cause
 	}{
-		"an own limiter that allows":            {divergence.UnknownShape, divergence.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 9, 0, divergence.OtherCause},
-		"an own limiter that denies":            {divergence.Bucket, divergence.UnknownShape, [2]algorithms.Limit{gcra, fixed}, false, 9, 0, divergence.OtherCause},
-		"a window that just began":              {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{fixed, fixed}, false, 1, time.Second, divergence.WindowBoundary},
-		"an hour's window unused for a minute":  {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.ColdState},
-		"one that began half a minute ago":      {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, 30 * time.Second, divergence.WindowBoundary},
-		"a key's window, which may have ended":  {divergence.Anchored, divergence.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.WindowBoundary},
-		"a log that knows of nothing":           {divergence.SlidingLog, divergence.Aligned, [2]algorithms.Limit{fixed, fixed}, false, 1, 0, divergence.ColdState},
-		"a log that knows of something":         {divergence.SlidingLog, divergence.Aligned, [2]algorithms.Limit{fixed, fixed}, false, 2, 0, divergence.WindowBoundary},
-		"a shorter log":                         {divergence.SlidingLog, divergence.Aligned, [2]algorithms.Limit{fixed, hour}, false, 1, 0, divergence.WindowBoundary},
-		"a bucket that knows of nothing":        {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{gcra, fixed}, false, 1, 0, divergence.ColdState},
-		"a bucket that forgets sooner":          {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{small, fixed}, false, 1, 0, divergence.BurstShape},
-		"a window after one that was full":      {divergence.Aligned, divergence.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 2, time.Second, divergence.WindowBoundary},
-		"a window with more than the burst":     {divergence.Aligned, divergence.Bucket, [2]algorithms.Limit{fixed, small}, false, 5, time.Second, divergence.BurstShape},
-		"a limit that is not used up":           {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 20, time.Second, divergence.WindowBoundary},
-		"a limit that is used up":               {divergence.Aligned, divergence.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 21, time.Second, divergence.LimitValue},
-		"a bucket of twice the rate":            {divergence.Bucket, divergence.Aligned, [2]algorithms.Limit{{Requests: 40, Window: time.Minute, Burst: 40}, fixed}, false, 2, 0, divergence.LimitValue},
-		"a rate that is the same over an hour":  {divergence.Aligned, divergence.Anchored, [2]algorithms.Limit{hour, fixed}, true, 900, time.Second, divergence.WindowBoundary},
-		"windows of one store, a limit below":   {divergence.Aligned, divergence.Aligned, [2]algorithms.Limit{fixed, {Requests: 30, Window: time.Minute}}, false, 5, time.Second, divergence.WindowBoundary},
-		"logs that are alike, in two stores":    {divergence.SlidingLog, divergence.SlidingLog, [2]algorithms.Limit{fixed, fixed}, true, 20, 0, divergence.StoreLag},
-		"buckets that are alike, in two stores": {divergence.Bucket, divergence.Bucket, [2]algorithms.Limit{gcra, gcra}, true, 20, 0, divergence.StoreLag},
+		"an own limiter that allows":            {algorithms.UnknownShape, algorithms.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 9, 0, divergence.OtherCause},
+		"an own limiter that denies":            {algorithms.Bucket, algorithms.UnknownShape, [2]algorithms.Limit{gcra, fixed}, false, 9, 0, divergence.OtherCause},
+		"a window that just began":              {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{fixed, fixed}, false, 1, time.Second, divergence.WindowBoundary},
+		"an hour's window unused for a minute":  {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.ColdState},
+		"one that began half a minute ago":      {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, 30 * time.Second, divergence.WindowBoundary},
+		"a key's window, which may have ended":  {algorithms.AnchoredWindow, algorithms.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.WindowBoundary},
+		"a log that knows of nothing":           {algorithms.SlidingLog, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, fixed}, false, 1, 0, divergence.ColdState},
+		"a log that knows of something":         {algorithms.SlidingLog, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, fixed}, false, 2, 0, divergence.WindowBoundary},
+		"a shorter log":                         {algorithms.SlidingLog, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, hour}, false, 1, 0, divergence.WindowBoundary},
+		"a bucket that knows of nothing":        {algorithms.Bucket, algorithms.AlignedWindow, [2]algorithms.Limit{gcra, fixed}, false, 1, 0, divergence.ColdState},
+		"a bucket that forgets sooner":          {algorithms.Bucket, algorithms.AlignedWindow, [2]algorithms.Limit{small, fixed}, false, 1, 0, divergence.BurstShape},
+		"a window after one that was full":      {algorithms.AlignedWindow, algorithms.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 2, time.Second, divergence.WindowBoundary},
+		"a window with more than the burst":     {algorithms.AlignedWindow, algorithms.Bucket, [2]algorithms.Limit{fixed, small}, false, 5, time.Second, divergence.BurstShape},
+		"a limit that is not used up":           {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 20, time.Second, divergence.WindowBoundary},
+		"a limit that is used up":               {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 21, time.Second, divergence.LimitValue},
+		"a bucket of twice the rate":            {algorithms.Bucket, algorithms.AlignedWindow, [2]algorithms.Limit{{Requests: 40, Window: time.Minute, Burst: 40}, fixed}, false, 2, 0, divergence.LimitValue},
+		"a rate that is the same over an hour":  {algorithms.AlignedWindow, algorithms.AnchoredWindow, [2]algorithms.Limit{hour, fixed}, true, 900, time.Second, divergence.WindowBoundary},
+		"windows of one store, a limit below":   {algorithms.AlignedWindow, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, {Requests: 30, Window: time.Minute}}, false, 5, time.Second, divergence.WindowBoundary},
+		"logs that are alike, in two stores":    {algorithms.SlidingLog, algorithms.SlidingLog, [2]algorithms.Limit{fixed, fixed}, true, 20, 0, divergence.StoreLag},
+		"buckets that are alike, in two stores": {algorithms.Bucket, algorithms.Bucket, [2]algorithms.Limit{gcra, gcra}, true, 20, 0, divergence.StoreLag},
 	} {
 		allows := answer(true, tt.limits[0].Capacity()-tt.used, 0)
 		allows.Decision.Limit, allows.Decision.ResetAfter = tt.limits[0].Capacity(), tt.limits[0].Window-tt.elapsed
 		denies := answer(false, 0, time.Second)
 		newlyDenied := totalsOf(&[2]algorithms.Observation{allows, denies}, &divergence.Setting{
-			Cost: 1, Limits: tt.limits, Shapes: [2]divergence.Shape{tt.allows, tt.denies}, Apart: tt.apart,
+			Cost: 1, Limits: tt.limits, Shapes: [2]algorithms.Shape{tt.allows, tt.denies}, Apart: tt.apart,
 		})
 		newlyAllowed := totalsOf(&[2]algorithms.Observation{denies, allows}, &divergence.Setting{
-			Cost: 1, Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]}, Shapes: [2]divergence.Shape{tt.denies, tt.allows}, Apart: tt.apart,
+			Cost: 1, Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]}, Shapes: [2]algorithms.Shape{tt.denies, tt.allows}, Apart: tt.apart,
 		})
 		want := divergence.Totals{}.Denied
 		want[tt.want] = 2

@@ -1,0 +1,103 @@
+package algorithms_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+)
+
+// The tests of this file fail for an algorithm of All that was forgotten somewhere;
+// each message says what is missing. Other packages hold their own tables likewise:
+// docs/new-algorithm.md has the list.
+
+func TestEveryAlgorithmTellsItsTraits(t *testing.T) {
+	names := map[string]bool{}
+	for _, a := range algorithms.All {
+		name := a.Name()
+		if names[name] {
+			t.Errorf("two algorithms of All are named %q: give one another name", name)
+		}
+		names[name] = true
+
+		if _, ok := a.(algorithms.Described); !ok {
+			t.Errorf("%s has no method Traits: say how it forgets, and what it makes of a burst", name)
+			continue
+		}
+
+		traits := algorithms.TraitsOf(a)
+		if traits.Shape == algorithms.UnknownShape {
+			t.Errorf("%s has no Shape in its Traits: say how it forgets, by a new Shape if none fits", name)
+		}
+		if want := burstRuleOf(a); traits.Burst != want {
+			t.Errorf("%s tells burst rule %d in its Traits, but its Validate follows rule %d: make them agree", name, traits.Burst, want)
+		}
+	}
+}
+
+// burstRuleOf returns what the algorithm's Validate makes of a burst.
+func burstRuleOf(a algorithms.Algorithm) algorithms.BurstRule {
+	without := a.Validate(algorithms.Limit{Requests: 2, Window: time.Second}) == nil
+	with := a.Validate(algorithms.Limit{Requests: 2, Window: time.Second, Burst: 2}) == nil
+	switch {
+	case without && with:
+		return algorithms.BurstOptional
+	case with:
+		return algorithms.BurstRequired
+	}
+	return algorithms.BurstRefused
+}
+
+func TestEveryAlgorithmHasTermsForItsScript(t *testing.T) {
+	for _, a := range algorithms.All {
+		if _, ok := a.(algorithms.Termed); !ok {
+			t.Errorf("%s has no method Terms: without it Redis cannot judge the algorithm", a.Name())
+		}
+	}
+}
+
+func TestEveryAlgorithmHasARuleInTheOracle(t *testing.T) {
+	for _, a := range algorithms.All {
+		if problem := panicOf(func() { limitertest.NewOracle(a.Name()) }); problem != "" {
+			t.Errorf("%s has no definition in the oracle: %s", a.Name(), problem)
+		}
+	}
+}
+
+// panicOf returns what f panics with, as text.
+func panicOf(f func()) (problem string) {
+	defer func() {
+		if p := recover(); p != nil {
+			problem = fmt.Sprint(p)
+		}
+	}()
+	f()
+	return ""
+}
+
+func TestEveryAlgorithmIsDocumented(t *testing.T) {
+	readme, glossary := read(t, "../README.md"), read(t, "../docs/glossary.md")
+	for _, a := range algorithms.All {
+		if row := "| `" + a.Name() + "` |"; !strings.Contains(readme, row) {
+			t.Errorf("README.md: the table of limiters has no row %q: add one that says the rule", row)
+		}
+
+		takesBurst := algorithms.TraitsOf(a).Burst != algorithms.BurstRefused
+		if takesBurst && !strings.Contains(glossary, "`"+a.Name()+"`") {
+			t.Errorf("docs/glossary.md: the entry of burst does not name %s, which takes one: add it", a.Name())
+		}
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
