@@ -35,20 +35,27 @@ var arrows = map[string][]string{
 	"dashboards/generate":          {},
 	"alerts":                       {},
 	"cmd/shadowlimit": {
-		"alerts", "algorithms", "dashboards", "internal/accesslog", "internal/humanize", "internal/replay", "internal/sample", "internal/status",
-		"lua", "policies", "shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion", "shadow/promotion/gate",
+		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
+		"dashboards", "internal/accesslog", "internal/humanize", "internal/replay", "internal/status",
+		"lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
+	"cmd/shadowlimit/internal/completion": {},
+	"cmd/shadowlimit/internal/demo": {
+		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",
+		"shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion",
+	},
+	"cmd/shadowlimit/internal/doctor": {"algorithms", "internal/humanize", "lua", "shadow/promotion"},
 }
 
 // others are modules that only some packages may import.
 var others = map[string][]string{
-	"github.com/redis/go-redis/":    {"lua", "shadow/divergence", "shadow/promotion", "shadow", "cmd/shadowlimit"},
-	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit"},
+	"github.com/redis/go-redis/":    {"lua", "shadow/divergence", "shadow/promotion", "shadow", "cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor"},
+	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/sony/gobreaker/":    {"shadow"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
-	"github.com/urfave/cli/":        {"cmd/shadowlimit"},
-	"github.com/alicebob/miniredis": {"cmd/shadowlimit"},
+	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion"},
+	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},
 }
 
 func TestPackageArrows(t *testing.T) {

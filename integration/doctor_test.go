@@ -217,7 +217,7 @@ func TestDoctorNamesWhatIsRefused(t *testing.T) {
 
 		after := doctor(t, "redis://shadowlimit:PASSWORD@"+addr, name)
 		f := after.find(t, "access")
-		if _, what, _ := strings.Cut(f.Message, " may not run "); after.status != 1 || strings.TrimSuffix(what, "; what else would make a key was not tried") != right {
+		if _, what, _ := strings.Cut(f.Message, " may not run "); after.status != 1 || strings.TrimSuffix(what, "; commands that would make a key were not tried") != right {
 			t.Errorf("without %s: status %d, %+v", right, after.status, f)
 		}
 	}

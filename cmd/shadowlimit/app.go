@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 )
 
@@ -17,7 +18,7 @@ const (
 	exitUsage     = 2   // wrong invocation or short form
 	exitNotMet    = 3   // the gate, or another condition of a step, is not met
 	exitConflict  = 4   // the state changed meanwhile
-	exitTimeout   = 5   // not everybody has applied the step in time
+	exitTimeout   = 5   // some instances have not applied the step in time
 	exitInterrupt = 130 // stopped by the user
 )
 
@@ -38,9 +39,9 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// run is the whole program but for the process around it. It returns the exit
-// status.
+// run is the whole program except for the process around it. It returns the exit status.
 func run(ctx context.Context, args []string, io streams) int {
+	redis.SetLogger(silentLogger{})
 	return runApp(ctx, newApp(io), args, io)
 }
 
@@ -49,23 +50,32 @@ func runApp(ctx context.Context, app *cli.App, args []string, io streams) int {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
+
 	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app.Commands, args)...))
 	if err == nil {
 		return exitOK
 	}
-	var usage usageError
-	switch {
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+
+	// An interrupt that the user gave is the reason of whatever else has failed.
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		fmt.Fprintln(io.err, "shadowlimit: interrupted")
 		return exitInterrupt
-	case errors.As(err, &usage):
-		fmt.Fprintf(io.err, "shadowlimit: %s\n", usage.message)
+	}
+
+	fmt.Fprintf(io.err, "shadowlimit: %v\n", err)
+	return statusOf(err, io)
+}
+
+// statusOf returns the exit status of an error. It prints the hint if there is one.
+func statusOf(err error, io streams) int {
+	var usage usageError
+	if errors.As(err, &usage) {
 		if usage.hint != "" {
 			fmt.Fprintf(io.err, "hint: %s\n", usage.hint)
 		}
 		return exitUsage
 	}
-	fmt.Fprintf(io.err, "shadowlimit: %v\n", err)
+
 	var status statusError
 	if errors.As(err, &status) {
 		return status.status
@@ -91,16 +101,17 @@ func newApp(io streams) *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 	}
-	tame(app.Commands)
+
+	unify(app.Commands)
 	return app
 }
 
-// tame makes all commands report wrong invocations alike.
-func tame(commands []*cli.Command) {
+// unify makes all commands report wrong invocations alike.
+func unify(commands []*cli.Command) {
 	for _, command := range commands {
 		command.OnUsageError = onUsageError
 		command.HideHelpCommand = true
-		tame(command.Subcommands)
+		unify(command.Subcommands)
 	}
 }
 
@@ -113,9 +124,10 @@ func commands(io streams) []*cli.Command {
 	}
 }
 
-func onUsageError(c *cli.Context, err error, _ bool) error {
-	return usagef(fmt.Sprintf("see: %s --help", c.Command.HelpName), "%v", err)
-}
+func onUsageError(c *cli.Context, err error, _ bool) error { return usagef(seeHelp(c), "%v", err) }
+
+// seeHelp is the hint that names a command's help.
+func seeHelp(c *cli.Context) string { return "see: " + c.Command.HelpName + " --help" }
 
 func commandNames(commands []*cli.Command) string {
 	var names []string
@@ -125,79 +137,4 @@ func commandNames(commands []*cli.Command) string {
 		}
 	}
 	return strings.Join(names, ", ")
-}
-
-// flagsFirst moves the flags of a command before its other arguments: urfave/cli
-// v2 would take every flag after the first argument for an argument itself.
-// Everything after "--" stays an argument.
-func flagsFirst(commands []*cli.Command, args []string) []string {
-	if len(args) == 0 {
-		return args
-	}
-	command := find(commands, args[0])
-	if command == nil {
-		return args
-	}
-	if len(args) > 1 && find(command.Subcommands, args[1]) != nil {
-		return append(args[:1:1], flagsFirst(command.Subcommands, args[1:])...)
-	}
-	var flags, rest []string
-	for i := 1; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			rest = append(rest, args[i+1:]...)
-			break
-		}
-		if arg == "-h" || arg == "--help" {
-			return []string{args[0], "--help"} // of the command, whatever else is said
-		}
-		if len(arg) < 2 || arg[0] != '-' {
-			rest = append(rest, arg)
-			continue
-		}
-		flags = append(flags, arg)
-		if !takesValue(command, arg) {
-			continue
-		}
-		if i+1 == len(args) || isFlag(command, args[i+1]) {
-			return []string{args[0], arg} // for urfave/cli to say that its value is missing
-		}
-		i++
-		flags = append(flags, args[i])
-	}
-	if len(rest) > 0 {
-		flags = append(flags, "--")
-	}
-	return append(append(args[:1:1], flags...), rest...)
-}
-
-func find(commands []*cli.Command, name string) *cli.Command {
-	for _, c := range commands {
-		if c.HasName(name) {
-			return c
-		}
-	}
-	return nil
-}
-
-// takesValue reports whether the next argument is the flag's value.
-func takesValue(command *cli.Command, arg string) bool {
-	flag := flagOf(command, arg)
-	_, isBool := flag.(*cli.BoolFlag)
-	return flag != nil && !isBool && !strings.Contains(arg, "=")
-}
-
-// isFlag reports whether an argument is one of the command's flags.
-func isFlag(command *cli.Command, arg string) bool {
-	return strings.HasPrefix(arg, "-") && flagOf(command, arg) != nil
-}
-
-func flagOf(command *cli.Command, arg string) cli.Flag {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	for _, flag := range command.Flags {
-		if slices.Contains(flag.Names(), name) {
-			return flag
-		}
-	}
-	return nil
 }

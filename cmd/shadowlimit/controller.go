@@ -10,36 +10,39 @@ import (
 )
 
 const controllerDescription = `Judges every policy of a service again and again, and moves those with mode:
-automatic; of others it prints verdicts and alarms. Instances of the service do the
-same, so it is needed only where they do not run all the time; any number may run. It
-ends with an interrupt.
+automatic; of the others it prints verdicts and alarms. Instances of the service do
+the same, so it is needed only where they do not run all the time. Any number may
+run. It ends with an interrupt.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit controller`
 
 func controllerCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "controller", Usage: "judge policies and move the automatic ones, until interrupted", Description: controllerDescription,
-		Flags: fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "how often to judge"}),
+		Name:        "controller",
+		Usage:       "judge policies and move the automatic ones, until interrupted",
+		Description: controllerDescription,
+		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "how often to judge"}),
 		Action: withFleet(func(c *cli.Context, f *fleet) error {
 			if c.Args().Present() {
-				return usagef("see: shadowlimit controller --help", "controller takes no arguments")
+				return usagef(seeHelp(c), "controller takes no arguments")
 			}
 			if c.Duration("every") <= 0 {
 				return usagef("such as 15s", "--every %s: want a time above 0", c.Duration("every"))
 			}
-			return control(c, f, io)
+			return f.control(c, io)
 		}),
 	}
 }
 
-// guardEvery is how often what cannot wait is looked at between two judgements.
-const guardEvery = 5 * time.Second
+// triggersEvery is how often the rollback triggers are checked between two judgements: harm to
+// clients cannot wait for the next one.
+const triggersEvery = 5 * time.Second
 
 // control judges and moves policies until it is interrupted.
-func control(c *cli.Context, f *fleet, io streams) error {
+func (f *fleet) control(c *cli.Context, io streams) error {
 	controller := promotion.NewController(f.store, f.ledger, "controller "+actor())
-	said := map[string]string{}
+	log := &controllerLog{format: f.format, verdicts: map[string]string{}, io: io}
 	for next := time.Now(); ; {
 		var list []promotion.Assessment
 		var moves []promotion.Move
@@ -48,64 +51,89 @@ func control(c *cli.Context, f *fleet, io streams) error {
 			moves, err = controller.CheckTriggers(c.Context)
 		} else {
 			next = time.Now().Add(c.Duration("every"))
-			if list, moves, err = controller.Step(c.Context); err == nil && len(list) == 0 && said[""] == "" {
-				said[""] = "said"
-				fmt.Fprintf(io.err, "no instance of %q has announced a policy yet\n", f.name)
+			list, moves, err = controller.Step(c.Context)
+			if err == nil && len(list) == 0 {
+				log.noPolicies(f.name)
 			}
 		}
+
+		// An interrupt makes the last call fail, which is no failure.
 		if c.Context.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			fmt.Fprintf(io.err, "shadowlimit: %v; trying again\n", err)
 		}
-		if err := f.say(list, moves, said, io); err != nil {
+		if err := log.write(list, moves); err != nil {
 			return err
 		}
+
 		select {
 		case <-c.Context.Done():
 			return nil
-		case <-time.After(min(guardEvery, time.Until(next))):
+		case <-time.After(min(triggersEvery, time.Until(next))):
 		}
 	}
 }
 
-// say prints moves, and verdicts and alarms that are new.
-func (f *fleet) say(list []promotion.Assessment, moves []promotion.Move, said map[string]string, io streams) error {
+// controllerLog prints the moves of a controller, and the verdicts and alarms that are new.
+type controllerLog struct {
+	format   format
+	verdicts map[string]string // by policy, as printed last
+	empty    bool              // the missing policies were reported
+	io       streams
+}
+
+// noPolicies reports once that there is nothing to judge.
+func (l *controllerLog) noPolicies(service string) {
+	if !l.empty {
+		l.empty = true
+		fmt.Fprintf(l.io.err, "no instance of %q has announced a policy yet\n", service)
+	}
+}
+
+func (l *controllerLog) write(list []promotion.Assessment, moves []promotion.Move) error {
 	for i := range list {
+		// The numbers of an alarm change with every judgement, so only its presence counts as new.
 		a := &list[i]
-		if news := fmt.Sprint(a.Gate.Verdict, a.Alarm.Reason != ""); said[a.Spec.Policy] != news { // an alarm's numbers change all the time
-			said[a.Spec.Policy] = news
-			if err := f.sayVerdict(a, io); err != nil {
-				return err
-			}
+		verdict := fmt.Sprint(a.Gate.Verdict, a.Alarm.Reason != "")
+		if l.verdicts[a.Spec.Policy] == verdict {
+			continue
+		}
+
+		l.verdicts[a.Spec.Policy] = verdict
+		if err := l.writeVerdict(a); err != nil {
+			return err
 		}
 	}
+
 	for _, m := range moves {
-		if err := f.sayMove(m, io); err != nil {
+		if err := l.writeMove(m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *fleet) sayVerdict(a *promotion.Assessment, io streams) error {
-	if f.json {
-		return writeJSON(io.out, map[string]any{"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason})
+func (l *controllerLog) writeVerdict(a *promotion.Assessment) error {
+	if l.format == formatJSON {
+		verdict := map[string]any{"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason}
+		return writeJSON(l.io.out, verdict)
 	}
-	_, err := fmt.Fprintf(io.out, "%s  %s: %s, the gate says %s: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.State.Describe(), a.Gate.Verdict, a.Gate.Reason)
+
+	_, err := fmt.Fprintf(l.io.out, "%s  %s: %s, the gate says %s: %s\n",
+		stamp(a.Evidence.Now), a.Spec.Policy, a.State.Describe(), a.Gate.Verdict, a.Gate.Reason)
 	if err == nil && a.Alarm.Reason != "" {
-		_, err = fmt.Fprintf(io.out, "%s  %s: ALARM: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.Alarm.Reason)
+		_, err = fmt.Fprintf(l.io.out, "%s  %s: ALARM: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.Alarm.Reason)
 	}
 	return err
 }
 
-func (f *fleet) sayMove(m promotion.Move, io streams) error {
-	if f.json {
-		return writeJSON(io.out, map[string]any{"policy": m.Policy, "move": transitions([]promotion.State{m.State})[0]})
+func (l *controllerLog) writeMove(m promotion.Move) error {
+	if l.format == formatJSON {
+		return writeJSON(l.io.out, map[string]any{"policy": m.Policy, "move": transitionOf(&m.State)})
 	}
-	_, err := fmt.Fprintf(io.out, "%s  %s: %s -> %s: %s\n", stamp(m.State.At), m.Policy, m.State.From, m.State.Describe(), m.State.Reason)
+	_, err := fmt.Fprintf(l.io.out, "%s  %s: %s -> %s: %s\n",
+		stamp(m.State.At), m.Policy, m.State.From, m.State.Describe(), m.State.Reason)
 	return err
 }
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }

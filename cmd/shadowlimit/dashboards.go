@@ -6,15 +6,18 @@ import (
 	"github.com/shadowlimit/shadowlimit/dashboards"
 )
 
-const dashboardsDescription = `Writes the Grafana dashboards of this version into a folder, for Grafana to be
-provisioned with: migration overview, divergence drill-down, runtime and Redis.
+const dashboardsDescription = `Writes the Grafana dashboards of this version into a folder that Grafana is
+provisioned from: migration overview, divergence drill-down, runtime and Redis.
 
 Example:
   shadowlimit dashboards export grafana/dashboards`
 
 func dashboardsCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "dashboards", Usage: "write dashboards for Grafana", ArgsUsage: "export DIR", Description: dashboardsDescription,
+		Name:        "dashboards",
+		Usage:       "write dashboards for Grafana",
+		ArgsUsage:   "export DIR",
+		Description: dashboardsDescription,
 		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, dashboardsDescription, io)},
 		Action:      needsSubcommand,
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"text/tabwriter"
@@ -13,8 +14,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const explainDescription = `Shows what one request would be charged by a policy file: which policies match, by
-what key, at what cost, with which limits, and why the others do not match.
+const explainDescription = `Shows what a policy file would charge one request: which policies match, by which
+key, at which cost, with which limits, and why the other policies do not match.
 
 The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time.
@@ -24,52 +25,63 @@ Example:
 
 func explainCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "explain", Usage: "show what one request would be charged", ArgsUsage: "FILE", Description: explainDescription,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "request", Usage: "the request, as `JSON`"}, outputFlag()},
-		Action: func(c *cli.Context) error { return explainAction(c, io) },
+		Name:        "explain",
+		Usage:       "show what one request would be charged",
+		ArgsUsage:   "FILE",
+		Description: explainDescription,
+		Flags:       []cli.Flag{&cli.StringFlag{Name: "request", Usage: "the request, as `JSON`"}, outputFlag()},
+		Action:      func(c *cli.Context) error { return explainAction(c, io.out) },
 	}
 }
 
-func explainAction(c *cli.Context, io streams) error {
-	const hint = "see: shadowlimit explain --help"
+func explainAction(c *cli.Context, out io.Writer) error {
 	switch {
 	case c.NArg() != 1:
-		return usagef(hint, "explain needs one policy file, got %d", c.NArg())
+		return usagef(seeHelp(c), "explain needs one policy file, got %d", c.NArg())
 	case c.String("request") == "":
-		return usagef(hint, "explain needs --request")
+		return usagef(seeHelp(c), "explain needs --request")
 	}
-	asJSON, err := wantsJSON(c)
+	format, err := formatOf(c)
 	if err != nil {
 		return err
 	}
+
 	request, err := policies.ParseRequest([]byte(c.String("request")))
 	if err != nil {
-		return usagef(hint, "--request: %s", strings.TrimPrefix(err.Error(), "policies: request: "))
+		return usagef(seeHelp(c), "--request: %s", strings.TrimPrefix(err.Error(), "policies: request: "))
 	}
 	set, err := policies.LoadFile(c.Args().First())
 	if err != nil {
 		return placed(c.Args().First(), err)
 	}
+
 	explanation := set.Explain(request)
-	if asJSON {
-		return writeJSON(io.out, explanation)
-	}
-	for _, charge := range explanation.Charges {
-		fmt.Fprintf(io.out, "%s charges %s of key %s\n", charge.Policy, humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key))
-		table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	return format.print(out, explanation, func(out io.Writer) error { return writeExplanation(out, &explanation) })
+}
+
+func writeExplanation(out io.Writer, e *policies.Explanation) error {
+	for i := range e.Charges {
+		charge := &e.Charges[i]
+		fmt.Fprintf(out, "%s charges %s of key %s\n",
+			charge.Policy, humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key))
+
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &charge.Authoritative)
 		if charge.Candidate != nil {
 			writeSide(table, "candidate", charge.Candidate)
 		}
-		table.Flush()
+		if err := table.Flush(); err != nil {
+			return err
+		}
 	}
-	for _, s := range explanation.Skipped {
-		fmt.Fprintf(io.out, "%s does not: %s\n", s.Policy, s.Reason)
+
+	for _, s := range e.Skipped {
+		fmt.Fprintf(out, "%s does not: %s\n", s.Policy, s.Reason)
 	}
 	return nil
 }
 
-func writeSide(out *tabwriter.Writer, role string, s *policies.ExplainedSide) {
+func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	limit := "no limit of its own"
 	if s.Limit > 0 {
 		limit = fmt.Sprintf("%d per %s", s.Limit, s.Window)
@@ -83,27 +95,17 @@ func writeSide(out *tabwriter.Writer, role string, s *policies.ExplainedSide) {
 	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, s.Algorithm, limit)
 }
 
-// placed names the file that could not be read; problems in one name it themselves.
+// placed names the file that could not be read. Problems inside a file name it themselves, and
+// the error of a missing file names the one that is missing: tests refer to their policies.
 func placed(file string, err error) error {
 	var problems *policies.Problems
 	if errors.As(err, &problems) {
 		return problems
 	}
-	var other *fs.PathError
-	if errors.As(err, &other) {
-		file = other.Path // tests name the file of their policies
+
+	var missing *fs.PathError
+	if errors.As(err, &missing) {
+		file = missing.Path
 	}
 	return fmt.Errorf("%s: %w", file, reason(err))
-}
-
-// wantsJSON reads the flag -o.
-func wantsJSON(c *cli.Context) (bool, error) {
-	switch output := c.String("output"); output {
-	case "json":
-		return true, nil
-	case "text":
-		return false, nil
-	default:
-		return false, usagef("see: "+c.Command.HelpName+" --help", "-o %s: want text or json", output)
-	}
 }

@@ -10,39 +10,26 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/shadowlimit/shadowlimit/alerts"
 )
 
-const alertsDescription = `Writes the recording rules and alerts for Prometheus into a folder. Each alert has a
-page in docs/runbooks that says what to do. Check them, and name them in
-Prometheus's configuration under rule_files.
-
-Examples:
-  shadowlimit alerts export prometheus/rules
-  promtool check rules prometheus/rules/shadowlimit.rules.yaml`
-
-func alertsCommand(io streams) *cli.Command {
-	return &cli.Command{
-		Name: "alerts", Usage: "write rules and alerts for Prometheus", ArgsUsage: "export DIR", Description: alertsDescription,
-		Subcommands: []*cli.Command{exportCommand("alerts", alerts.Rules, alertsDescription, io)},
-		Action:      needsSubcommand,
-	}
-}
-
-// exportCommand is the command that writes what the program carries of a kind.
+// exportCommand is the command that writes the files of a kind, which the program carries.
 func exportCommand(kind string, files fs.FS, description string, io streams) *cli.Command {
 	return &cli.Command{
-		Name: "export", Usage: "write them into a folder, which is made if need be", ArgsUsage: "DIR", Description: description,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "write over files that have been changed"}},
+		Name:        "export",
+		Usage:       "write them into a folder, which is created if it is missing",
+		ArgsUsage:   "DIR",
+		Description: description,
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "overwrite files that have been changed"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("see: shadowlimit "+kind+" export --help", "%s export needs one folder, got %d", kind, c.NArg())
+				return usagef(seeHelp(c), "%s export needs one folder, got %d", kind, c.NArg())
 			}
 			if c.Args().First() == "" {
-				return usagef("the folder in use is .", "%s export needs one folder, got \"\"", kind)
+				return usagef("the current folder is .", "%s export needs one folder, got \"\"", kind)
 			}
-			return exportFiles(files, c.Args().First(), c.Bool("force"), io)
+
+			e := export{files: files, dir: c.Args().First(), force: c.Bool("force")}
+			return e.write(io)
 		},
 	}
 }
@@ -53,30 +40,30 @@ func needsSubcommand(c *cli.Context) error {
 	if c.Args().Present() {
 		return usagef("there are: "+names, "%s has no command %q", c.Command.Name, c.Args().First())
 	}
-	return usagef("see: "+c.Command.HelpName+" --help", "%s needs a command: %s", c.Command.Name, names)
+	return usagef(seeHelp(c), "%s needs a command: %s", c.Command.Name, names)
 }
 
-// exportFiles writes files into a folder and prints the names of those it has
-// written. Without force it refuses to write over a file that differs, and then
-// writes none.
-func exportFiles(files fs.FS, dir string, force bool, io streams) error {
-	stale, differ, err := compareFiles(files, dir)
+// export writes files into a folder.
+type export struct {
+	files fs.FS
+	dir   string
+	force bool // overwrite files that have been changed
+}
+
+// write writes the files that are missing or differ, and prints their names. Without force it
+// refuses to overwrite a file that differs, and then writes none: half an update is worse.
+func (e export) write(io streams) error {
+	stale, changed, err := e.compare()
 	if err != nil {
 		return err
 	}
-	if len(differ) > 0 && !force {
-		return statusError{exitNotMet, fmt.Errorf("not written: it would overwrite %s (--force overrules this)", strings.Join(differ, ", "))}
+	if len(changed) > 0 && !e.force {
+		return statusError{exitNotMet, fmt.Errorf("not written: it would overwrite %s (--force overrules this)", strings.Join(changed, ", "))}
 	}
+
 	for _, name := range stale {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		content, err := fs.ReadFile(files, name)
+		path, err := e.writeFile(name)
 		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := writeWhole(path, content); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(io.out, path); err != nil {
@@ -84,44 +71,62 @@ func exportFiles(files fs.FS, dir string, force bool, io streams) error {
 		}
 	}
 	if len(stale) == 0 {
-		fmt.Fprintf(io.err, "everything in %s is as it would be written\n", dir)
+		fmt.Fprintf(io.err, "nothing to write: every file in %s is up to date\n", e.dir)
 	}
 	return nil
 }
 
-// compareFiles returns the files that are to be written into a folder, and the paths
-// of those there that differ.
-func compareFiles(files fs.FS, dir string) (stale, differ []string, err error) {
-	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+func (e export) writeFile(name string) (path string, err error) {
+	content, err := fs.ReadFile(e.files, name)
+	if err != nil {
+		return "", err
+	}
+
+	path = e.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return path, writeWhole(path, content)
+}
+
+func (e export) path(name string) string { return filepath.Join(e.dir, filepath.FromSlash(name)) }
+
+// compare returns the names of files that are missing in the folder or differ there, and the
+// paths of those that differ.
+func (e export) compare() (stale, changed []string, err error) {
+	err = fs.WalkDir(e.files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := fs.ReadFile(files, name)
+		content, err := fs.ReadFile(e.files, name)
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		there, err := os.ReadFile(path)
+
+		path := e.path(name)
+		present, err := os.ReadFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			stale = append(stale, name)
 		case err != nil:
 			return err
-		case !bytes.Equal(there, content):
-			stale, differ = append(stale, name), append(differ, path)
+		case !bytes.Equal(present, content):
+			stale = append(stale, name)
+			changed = append(changed, path)
 		}
 		return nil
 	})
-	return stale, differ, err
+	return stale, changed, err
 }
 
-// writeWhole writes a file that others may read meanwhile: they see the old one or
-// the new one, and never half of it.
+// writeWhole writes a file that others may read meanwhile: they see the old file or the new one,
+// and never half of it.
 func writeWhole(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(content)
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
 	if err == nil {

@@ -29,7 +29,7 @@ func TestAlertsExport(t *testing.T) {
 	export := []string{"alerts", "export", dir}
 	invocation{"into a folder that is not there", export, 0, []string{file + "\n"}, nil}.check(t, file)
 	checkFile(rules)
-	invocation{"once more", export, 0, nil, []string{"everything in " + dir + " is as it would be written\n"}}.check(t, file)
+	invocation{"once more", export, 0, nil, []string{"nothing to write: every file in " + dir + " is up to date\n"}}.check(t, file)
 
 	changed := append([]byte("# ours\n"), rules...)
 	if err := os.WriteFile(file, changed, 0o600); err != nil {
@@ -80,14 +80,15 @@ func TestExportFilesWritesAllOrNone(t *testing.T) {
 		}
 	}
 	var out, talk bytes.Buffer
-	err := exportFiles(files, dir, false, streams{out: &out, err: &talk})
+	err := export{files: files, dir: dir}.write(streams{out: &out, err: &talk})
 	if err == nil || !strings.Contains(err.Error(), changed) || out.Len() > 0 {
 		t.Errorf("error %v, output %q, want %s refused", err, &out, changed)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "a.json")); err == nil {
 		t.Error("a.json was written all the same")
 	}
-	if err := exportFiles(files, dir, true, streams{out: &out, err: &talk}); err != nil {
+	forced := export{files: files, dir: dir, force: true}
+	if err := forced.write(streams{out: &out, err: &talk}); err != nil {
 		t.Fatal(err)
 	}
 	if want := filepath.Join(dir, "a.json") + "\n" + changed + "\n"; out.String() != want || talk.Len() > 0 {

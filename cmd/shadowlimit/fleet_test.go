@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -42,7 +43,7 @@ func instance(t *testing.T, server *miniredis.Miniredis, id string) *shadow.Harn
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := openRedis("redis://"+server.Addr(), demoBudget)
+	client, err := openRedis("redis://"+server.Addr(), demo.Budget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,14 +148,14 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --reason x --force --full", 0, "canary 50 % -> promoted"},
 		{"promote writes --reason x --force", 3, "what comes after that is complete"},
 		{"complete writes", 2, "needs a reason"},
-		{"complete writes --reason x", 3, "a rollback is to be warm for another 168h0m0s"},
+		{"complete writes --reason x", 3, "a rollback has to stay warm for another 168h0m0s"},
 		{"complete writes --reason x --force --dry-run", 0, "would move writes from promoted to completed"},
 		{"status writes", 0, "enforced       candidate"},
 		{"rollback writes", 2, "needs a reason"},
 		{"complete writes --reason x --force", 0, "promoted -> completed"},
 		{"complete writes --reason x --force", 3, "only what is promoted can be completed"},
 		{"promote writes --reason x --force", 3, "the migration is completed"},
-		{"rollback writes --reason x --dry-run", 0, "everybody starts with a fresh budget"},
+		{"rollback writes --reason x --dry-run", 0, "every client starts with a fresh budget"},
 		{"rollback nothing --reason x", 1, "no such policy"},
 		{"rollback writes --expect 1.1 --reason x", 4, "not 1.1"},
 		{"rollback writes --reason x --dry-run", 0, "would move writes from completed to rolled_back (hold), version 2.1"},
@@ -203,7 +204,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 func TestRollbackIsInsistedOn(t *testing.T) {
 	server := miniredis.RunT(t)
 	url := "redis://" + server.Addr()
-	client, err := openRedis(url, demoBudget)
+	client, err := openRedis(url, demo.Budget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("status %d: %s", status, out)
 	}
 	leaky := write(t, "leaky.yaml", []byte(strings.Replace(fleetFile, "gcra, limit: 1, window: 1h", "leaky_bucket, limit: 60, window: 1m, burst: 31", 1)))
-	if _, out, _ := shell(t, "", "validate", leaky); !strings.Contains(out, "holds admitted requests back up to 30s") {
+	if _, out, _ := shell(t, "", "validate", leaky); !strings.Contains(out, "delays admitted requests by up to 30s") {
 		t.Errorf("leaky bucket: %s", out)
 	}
 	bad := write(t, "bad.yaml", []byte(strings.Replace(fleetFile, "limit: 1,", "limits: 1,", 1)))
@@ -320,7 +321,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestReplayReportsTheGate(t *testing.T) {
-	log := "../../sample/elastic-2015.access.log.gz"
+	log := "../../internal/sample/elastic-2015.access.log.gz"
 	tests := []struct {
 		args   string
 		status int

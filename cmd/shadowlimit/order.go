@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ func orderFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask, whatever it is"},
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 	}, more...)...)
 }
@@ -30,11 +31,11 @@ func orderFlags(more ...cli.Flag) []cli.Flag {
 // move is a command that changes a policy's stage.
 type move struct {
 	needsReason bool
-	// dangerous moves have to be confirmed though they are not forced.
+	// dangerous moves need a confirmation although they are not forced.
 	dangerous bool
-	// blind moves are made whatever the evidence, even if it cannot be read.
+	// blind moves ignore the evidence, so they work even if it cannot be read.
 	blind bool
-	// check says what is against the move; force may overrule it.
+	// check says what forbids the move; force may overrule it.
 	check func(*promotion.Assessment) error
 	do    func(context.Context, *fleet, *cli.Context, *promotion.Assessment, promotion.Order) (promotion.State, error)
 }
@@ -49,6 +50,7 @@ func (m move) action(io streams) cli.ActionFunc {
 		if err != nil {
 			return err
 		}
+
 		a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
 		if !m.blind {
 			list, err := f.assess(c.Context, policy)
@@ -63,13 +65,19 @@ func (m move) action(io streams) cli.ActionFunc {
 
 // order reads the flags of an order.
 func (m move) order(c *cli.Context) (promotion.Order, error) {
-	o := promotion.Order{Actor: actor(), Reason: strings.TrimSpace(c.String("reason")), Force: c.Bool("force"), DryRun: c.Bool("dry-run")}
+	o := promotion.Order{
+		Actor:  actor(),
+		Reason: strings.TrimSpace(c.String("reason")),
+		Force:  c.Bool("force"),
+		DryRun: c.Bool("dry-run"),
+	}
 	switch {
 	case o.Reason == "" && (m.needsReason || o.Force):
-		return o, usagef("say why, for whoever reads the audit trail: --reason TEXT", "%s needs a reason", c.Command.Name)
+		return o, usagef("say why, for the readers of the audit trail: --reason TEXT", "%s needs a reason", c.Command.Name)
 	case c.Duration("timeout") <= 0:
 		return o, usagef("such as 30s", "--timeout %s: want a time above 0", c.Duration("timeout"))
 	}
+
 	if text := c.String("expect"); text != "" {
 		v, err := promotion.ParseVersion(text)
 		if err != nil {
@@ -81,43 +89,52 @@ func (m move) order(c *cli.Context) (promotion.Order, error) {
 }
 
 func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order promotion.Order, io streams) error {
+	// A dry run comes first: an impossible move is refused as such, before conditions that may
+	// still be met are looked at.
 	planned := order
 	planned.DryRun = true
-	next, err := m.do(c.Context, f, c, a, planned) // what is impossible is said before what is not yet due
+	next, err := m.do(c.Context, f, c, a, planned)
 	if err != nil {
-		return statusOf(err)
+		return refusedMove(err)
 	}
+
 	if m.check != nil && !order.Force {
 		if err := m.check(a); err != nil {
 			return statusError{exitNotMet, err}
 		}
 	}
+
 	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
-		fmt.Fprintln(io.err, "the authoritative is cold: nobody has asked it since the migration was completed, so everybody starts with a fresh budget")
+		fmt.Fprintln(io.err, "the authoritative is cold: no request has been charged to it since the migration was completed, so every client starts with a fresh budget")
 	}
 	if order.DryRun {
-		if tellOld(a.Spec.Policy, next, order, io) && !f.json {
+		if noteEarlierMove(a.Spec.Policy, next, order, io) && f.format == formatText {
 			return nil
 		}
-		return dryRun(a.Spec.Policy, next, f.json, io)
+		return f.showPlan(a.Spec.Policy, next, io.out)
 	}
 	if (order.Force || m.dangerous) && !c.Bool("yes") {
 		if err := confirm(c.Context, a.Spec.Policy, next, io); err != nil {
 			return err
 		}
 	}
+
 	start := time.Now()
 	state, err := m.do(c.Context, f, c, a, order)
 	if err != nil {
-		return statusOf(err)
+		return refusedMove(err)
 	}
-	tellOld(a.Spec.Policy, state, order, io)
-	order.Expect = nil // it was that state; what is insisted on now is the rollback
-	return f.settle(c, &moved{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
+	noteEarlierMove(a.Spec.Policy, state, order, io)
+
+	// The expected state has been replaced. A rollback that is stored again after a failover must
+	// not wait for it to come back.
+	order.Expect = nil
+	return f.awaitFleet(c, &outcome{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
 }
 
-// tellOld says so if a state is not the order's: nothing had to be moved.
-func tellOld(policy string, s promotion.State, order promotion.Order, io streams) bool {
+// noteEarlierMove says so, and returns true, if a state is not that of the order: an earlier
+// order had the same effect, and nothing was moved.
+func noteEarlierMove(policy string, s promotion.State, order promotion.Order, io streams) bool {
 	if s.Actor == order.Actor && s.Reason == order.Reason {
 		return false
 	}
@@ -125,23 +142,26 @@ func tellOld(policy string, s promotion.State, order promotion.Order, io streams
 	return true
 }
 
-// dryRun says what would be done.
-func dryRun(policy string, next promotion.State, asJSON bool, io streams) error {
-	if asJSON {
-		return writeJSON(io.out, map[string]any{
-			"policy": policy, "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent, "hold": next.Hold, "term": next.Term, "seq": next.Seq,
-		})
+// showPlan says what an order would do.
+func (f *fleet) showPlan(policy string, next promotion.State, out io.Writer) error {
+	plan := map[string]any{
+		"policy": policy, "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent,
+		"hold": next.Hold, "term": next.Term, "seq": next.Seq,
 	}
-	_, err := fmt.Fprintf(io.out, "would move %s from %s to %s, version %s\n", policy, next.From, next.Describe(), next.Version)
-	return err
+	return f.format.print(out, plan, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "would move %s from %s to %s, version %s\n", policy, next.From, next.Describe(), next.Version)
+		return err
+	})
 }
 
-// confirm asks a person at a terminal to type the policy's name.
+// confirm asks a person at a terminal to type the policy's name. A script is not asked: it has
+// named the policy, and there is no one to answer.
 func confirm(ctx context.Context, policy string, next promotion.State, io streams) error {
 	in, ok := io.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
+
 	fmt.Fprintf(io.err, "This moves %s from %s to %s. Type its name, %s, to go on: ", policy, next.From, next.Describe(), policy)
 	answer := bufio.NewScanner(interruptible(ctx, in))
 	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {

@@ -129,7 +129,7 @@ func TestReplaySeesHeadersHoweverTheyAreRead(t *testing.T) {
 }
 
 func TestReplayOfPoliciesRequiresPass(t *testing.T) {
-	log := "../../sample/elastic-2015.access.log.gz"
+	log := "../../internal/sample/elastic-2015.access.log.gz"
 	file := func(candidate, promotion string) string {
 		return "version: 1\nname: shop\npolicies:\n  - name: first\n    key: request.ip\n    authoritative: { algorithm: fixed_window, limit: 20, window: 1m }\n" +
 			"    candidate: { algorithm: sliding_window_counter, limit: " + candidate + ", window: 1m }\n    promotion: { " + promotion + " }\n"

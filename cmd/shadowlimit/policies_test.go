@@ -131,7 +131,7 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 	}{
 		{shopFile, invocation{"good", []string{"validate", "FILE"}, 0, []string{
 			"FILE: valid, 2 policies for shop\n  writes, epoch ", "\n    authoritative  fixed_window:4/1m\n",
-			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, epoch ", "leaky_bucket:60/1m:burst=3", "back up to 2s",
+			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, epoch ", "leaky_bucket:60/1m:burst=3", "by up to 2s",
 		}, nil}},
 		{brokenFile, invocation{"all problems", []string{"validate", "FILE"}, 1, []string{brokenText}, []string{"shadowlimit: FILE: 4 problems\n"}}},
 		{doubtfulFile, invocation{"warnings", []string{"validate", "FILE"}, 0, []string{

@@ -3,47 +3,45 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/term"
 )
 
-// progress is one line that is drawn over, on terminals only.
+// progress is one line that is redrawn, on terminals only.
 type progress struct {
 	out  io.Writer // nil: not a terminal
 	next time.Time
 	open bool
 }
 
-// redraw is the least time between two drawings.
-const redraw = 100 * time.Millisecond
+// redrawEvery is the least time between two drawings.
+const redrawEvery = 100 * time.Millisecond
 
 func newProgress(out io.Writer) *progress {
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		return &progress{out: out, next: time.Now().Add(redraw)}
+	if file, ok := terminal(out); ok {
+		return &progress{out: file, next: time.Now().Add(redrawEvery)}
 	}
 	return &progress{}
 }
 
-// show draws what is being done and how much of it is; of 0 means nobody knows.
-func (p *progress) show(what string, done, of int64) {
+// show draws how much of something is done; total is 0 if it is unknown.
+func (p *progress) show(what string, done, total int64) {
 	if p.out == nil || time.Now().Before(p.next) {
 		return
 	}
-	p.next = time.Now().Add(redraw)
+	p.next = time.Now().Add(redrawEvery)
 	p.open = true
-	if of > 0 {
-		fmt.Fprintf(p.out, "\r\x1b[K%s: %d %%", what, 100*done/of)
+
+	if total > 0 {
+		fmt.Fprintf(p.out, "\r"+clearLine+"%s: %d %%", what, 100*done/total)
 	} else {
-		fmt.Fprintf(p.out, "\r\x1b[K%s: %d", what, done)
+		fmt.Fprintf(p.out, "\r"+clearLine+"%s: %d", what, done)
 	}
 }
 
 // clear removes the line.
 func (p *progress) clear() {
 	if p.open {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		fmt.Fprint(p.out, "\r"+clearLine)
 		p.open = false
 	}
 }

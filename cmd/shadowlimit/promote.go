@@ -9,9 +9,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It
-refuses unless the gate says pass and the canary has dwelt, with exit status 3,
-and waits until every live instance has applied the step, else exit status 5.
+const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It is
+refused, with exit status 3, unless the gate says pass and the canary has dwelt. It
+waits until every live instance has applied the step, else it ends with exit status 5.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
   shadowlimit promote per-client --reason "a week without divergence"   # refused (3) until the gate says pass
@@ -21,11 +21,14 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a res
 func promoteCommand(io streams) *cli.Command {
 	m := move{needsReason: true, check: promoteCheck, do: promoteDo}
 	return &cli.Command{
-		Name: "promote", Usage: "move a policy's candidate forward", ArgsUsage: "POLICY", Description: promoteDescription,
+		Name:        "promote",
+		Usage:       "move a policy's candidate forward",
+		ArgsUsage:   "POLICY",
+		Description: promoteDescription,
 		Flags: orderFlags(
 			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full"},
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
-			&cli.BoolFlag{Name: "force", Usage: "whatever the gate says"},
+			&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
 		),
 		Action: m.action(io),
 	}
@@ -46,6 +49,7 @@ func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error
 		}
 		to = "full"
 	}
+
 	switch to {
 	case "":
 		return a.State.Next(a.Spec.Config.Canary)
@@ -67,8 +71,10 @@ func promoteDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Asses
 	if a.Spec.Config.Sampled() {
 		return a.State, statusError{exitNotMet, fmt.Errorf("%s cannot leave shadow, not even by force: %s", a.Spec.Policy, a.Gate.Reason)}
 	}
+
+	// The step is for the state that the gate has judged: a later one may need another step.
 	if o.Expect == nil {
-		o.Expect = &a.State.Version // what the gate has judged
+		o.Expect = &a.State.Version
 	}
 	o.Evidence = a.Gate.Brief()
 	return promotion.Advance(ctx, f.store, a.Spec.Policy, step, o)

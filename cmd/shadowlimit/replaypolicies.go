@@ -16,70 +16,84 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// policyReplay replays logs through the policies of a file. Policies charge
-// independently, so each is a replay of its own.
-type policyReplay struct {
-	list     []*policies.Policy // those with a candidate
-	events   []*replay.Events   // of each
-	first    int64              // instants of the log's first request and of its last
-	last     int64
-	requests int64
-	failed   int64 // requests that an expression could not judge
-	firstErr error
+// policySubject compares the sides of every policy of a file that has a candidate.
+type policySubject struct {
+	list   []*policies.Policy
+	events []*replay.Events // of each policy
+	in     intake
 }
 
-func openPolicyReplay(file string) (*policyReplay, error) {
+func openPolicySubject(file string) (*policySubject, error) {
 	set, err := policies.LoadFile(file)
 	if err != nil {
 		return nil, placed(file, err)
 	}
-	r := &policyReplay{}
+
+	s := &policySubject{in: intake{consequence: "not charged by every policy, because an expression failed"}}
 	for _, p := range set.Policies {
+		// A foreign limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
 			if side != nil && side.Foreign() {
 				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: it cannot be replayed", file, p.Name, side.Limiter)
 			}
 		}
+
 		if p.Sides[algorithms.Candidate] != nil {
-			r.list, r.events = append(r.list, p), append(r.events, &replay.Events{})
+			s.list, s.events = append(s.list, p), append(s.events, &replay.Events{})
 		}
 	}
-	if len(r.list) == 0 {
+	if len(s.list) == 0 {
 		return nil, fmt.Errorf("%s: no policy has a candidate: there is nothing to compare", file)
 	}
-	return r, nil
+	return s, nil
 }
 
-// add charges one line of a log.
-func (r *policyReplay) add(ctx context.Context, e accesslog.Event) {
-	if r.requests++; r.requests == 1 {
-		r.first, r.last = e.At, e.At
-	}
-	r.first, r.last = min(r.first, e.At), max(r.last, e.At)
-	request, failed := requestOf(e), false
-	for i, p := range r.list {
+func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
+	s.in.count(e.At)
+
+	// A request counts as failed once, however many policies it fails in.
+	request := requestOf(e)
+	var failure error
+	for i, p := range s.list {
 		c, matches, err := p.Charge(ctx, request)
-		if err != nil {
-			failed = true
-			if r.firstErr == nil {
-				r.firstErr = fmt.Errorf("policy %s: %w", p.Name, err)
-			}
+		if err != nil && failure == nil {
+			failure = fmt.Errorf("policy %s: %w", p.Name, err)
 		}
 		if matches {
-			terms := replay.Terms{Expected: p.Expected(ctx, request)}
-			for role, side := range c.Sides {
-				terms.Limits[role] = side.Limit
-			}
-			r.events[i].AddTerms(e.At, []byte(c.Key), c.Cost, terms)
+			s.charge(i, e.At, c, p.Expected(ctx, request))
 		}
 	}
-	if failed {
-		r.failed++
+
+	if failure != nil {
+		s.in.fail(failure)
 	}
 }
 
-// requestOf makes a request of what a log tells of one. A log knows no routes: the
-// route is the path unless the log has one.
+// charge notes a charge of a policy. Its limits may come from expressions, so they go with it.
+func (s *policySubject) charge(policy int, at int64, c algorithms.Charge, expected algorithms.Expected) {
+	terms := replay.Terms{Expected: expected}
+	for role, side := range c.Sides {
+		terms.Limits[role] = side.Limit
+	}
+	s.events[policy].AddTerms(at, []byte(c.Key), c.Cost, terms)
+}
+
+func (s *policySubject) intake() *intake { return &s.in }
+
+func (s *policySubject) comparisons() []comparison {
+	list := make([]comparison, len(s.list))
+	for i, p := range s.list {
+		list[i] = comparison{name: p.Name, events: s.events[i], gate: shadow.PromotionOf(p.Promotion).Config}
+		for role, side := range p.Sides {
+			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
+			list[i].texts[role] = side.String()
+		}
+	}
+	return list
+}
+
+// requestOf makes a request of the fields that a log has. A log knows no routes: the route is
+// the path unless the log has one.
 func requestOf(e accesslog.Event) *policies.Request {
 	field := func(name string) string {
 		text, _ := e.Field(name)
@@ -95,34 +109,11 @@ func requestOf(e accesslog.Event) *policies.Request {
 	if n, err := strconv.ParseInt(field("size"), 10, 64); err == nil {
 		request.Size = n
 	}
+
+	// Names that differ only in case are one header. Sorting makes the choice the same in every run.
 	headers := e.Under("headers")
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		request.Headers.Set(name, headers[name]) // of names that differ in case alone, the last
+		request.Headers.Set(name, headers[name])
 	}
 	return request
-}
-
-// run replays what was collected, policy by policy.
-func (r *policyReplay) run(ctx context.Context, o replayOptions, bar *progress) (*replay.Report, error) {
-	first, last := time.UnixMicro(r.first).UTC(), time.UnixMicro(r.last).UTC()
-	total := &replay.Report{First: &first, Last: &last} // there is a request, else there was no log to replay
-	for i, p := range r.list {
-		pair, closePair, err := o.openPair()
-		if err != nil {
-			return nil, err
-		}
-		cfg := replay.Config{Policy: p.Name, Pair: pair, Gate: o.gateOf(shadow.PromotionOf(p.Promotion).Config)}
-		for role, side := range p.Sides {
-			cfg.Sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
-			cfg.Texts[role] = side.String()
-		}
-		cfg.Progress = func(judged, of int) { bar.show("replaying "+p.Name, int64(judged), int64(of)) }
-		report, err := replay.Run(ctx, r.events[i], cfg)
-		closePair()
-		if err != nil {
-			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
-		}
-		total.Join(report)
-	}
-	return total, nil
 }

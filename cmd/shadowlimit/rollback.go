@@ -14,47 +14,52 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets
-it on hold. It asks nothing, wins over every other move, and waits until every live
-instance has applied it. The authoritative has been counting all the while, unless
-the migration was completed: then everybody starts with a fresh budget.
+const rollbackDescription = `Returns a policy to its authoritative side at once, whatever its stage, and sets it
+on hold. It looks at no evidence, wins over every other move, and waits until every
+live instance has applied it. The authoritative has counted all the time, unless the
+migration was completed: then every client starts with a fresh budget.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"`
 
 func rollbackCommand(io streams) *cli.Command {
-	m := move{
-		needsReason: true, blind: true,
-		do: func(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
-			defer cancel()
-			return tryOn(ctx, func() (promotion.State, error) { return promotion.Rollback(ctx, f.store, a.Spec.Policy, o) })
-		},
-	}
+	m := move{needsReason: true, blind: true, do: rollbackDo}
 	return &cli.Command{
-		Name: "rollback", Usage: "return a policy to its authoritative side at once", ArgsUsage: "POLICY", Description: rollbackDescription,
-		Flags: orderFlags(), Action: m.action(io),
+		Name:        "rollback",
+		Usage:       "return a policy to its authoritative side at once",
+		ArgsUsage:   "POLICY",
+		Description: rollbackDescription,
+		Flags:       orderFlags(),
+		Action:      m.action(io),
 	}
 }
 
-// tryOn gives an order again that has got no answer: a Redis that fails over may answer
-// soon, and a rollback that was stored all the same is no other one the second time.
-func tryOn(ctx context.Context, do func() (promotion.State, error)) (promotion.State, error) {
+func rollbackDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
+	defer cancel()
+
+	return retry(ctx, func() (promotion.State, error) { return promotion.Rollback(ctx, f.store, a.Spec.Policy, o) })
+}
+
+// retry repeats an order until Redis answers: one that fails over may answer soon. A rollback
+// whose answer was lost is stored already, and the second order finds it.
+func retry(ctx context.Context, do func() (promotion.State, error)) (promotion.State, error) {
 	for {
 		s, err := do()
 		if err == nil || !unanswered(err) {
 			return s, err
 		}
+
 		select {
 		case <-ctx.Done():
-			return s, fmt.Errorf("%w; it may have been stored all the same: see history", err)
-		case <-time.After(settleEvery):
+			return s, fmt.Errorf("%w; it may be stored all the same: see history", err)
+		case <-time.After(pollEvery):
 		}
 	}
 }
 
-// unanswered reports whether an error is that of a connection, or of a server that is
-// not ready, and not a refusal.
+// unanswered reports whether an error is that of a connection, or of a server that is not ready,
+// and not a refusal.
 func unanswered(err error) bool {
 	var reply redis.Error
 	if errors.As(err, &reply) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,8 +20,26 @@ func parseSide(flag, s string) (algorithms.Side, error) {
 	if err != nil {
 		return side, usagef(shortFormHint, "--%s %s: %s", flag, s, strings.TrimPrefix(err.Error(), "algorithms: "))
 	}
+
+	// Two sides with equal ids would share their state.
 	side.ID = flag
 	return side, nil
+}
+
+// algorithmNames lists every algorithm for the help, in lines of at most 80 columns.
+func algorithmNames() string {
+	text, line := "", "Limiters: "
+	for i, a := range algorithms.All {
+		if i > 0 {
+			line += ", "
+		}
+		if len(line)+len(a.Name()) > 80 {
+			text += strings.TrimRight(line, " ") + "\n"
+			line = ""
+		}
+		line += a.Name()
+	}
+	return text + line
 }
 
 func splitSide(s string) (side algorithms.Side, err error) {
@@ -29,10 +48,11 @@ func splitSide(s string) (side algorithms.Side, err error) {
 		return side, err
 	}
 	side.Algorithm = algorithms.Unbounded(side.Algorithm)
+
 	budget, burst, hasBurst := strings.Cut(rest, ":")
 	requests, window, found := strings.Cut(budget, "/")
 	if !found {
-		return side, fmt.Errorf("no REQUESTS/WINDOW")
+		return side, errors.New("no REQUESTS/WINDOW")
 	}
 	if side.Limit.Requests, err = parseCount("requests", requests); err != nil {
 		return side, err
@@ -40,13 +60,15 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if side.Limit.Window, err = algorithms.ParseWindow(window); err != nil {
 		return side, err
 	}
-	if hasBurst {
-		number, found := strings.CutPrefix(burst, "burst=")
-		if !found {
-			return side, fmt.Errorf("%q is not burst=N", burst)
-		}
-		side.Limit.Burst, err = parseCount("burst", number)
+	if !hasBurst {
+		return side, nil
 	}
+
+	number, found := strings.CutPrefix(burst, "burst=")
+	if !found {
+		return side, fmt.Errorf("%q is not burst=N", burst)
+	}
+	side.Limit.Burst, err = parseCount("burst", number)
 	return side, err
 }
 

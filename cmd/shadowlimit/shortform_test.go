@@ -9,10 +9,10 @@ import (
 )
 
 func TestHelpOfReplayNamesEveryAlgorithm(t *testing.T) {
-	words := strings.FieldsFunc(replayDescription, func(r rune) bool { return strings.ContainsRune(" \n,:/", r) })
+	words := strings.FieldsFunc(replayCommand(streams{}).Description, func(r rune) bool { return strings.ContainsRune(" \n,:/", r) })
 	for _, a := range algorithms.All {
 		if !slices.Contains(words, a.Name()) {
-			t.Errorf("the help of replay does not name the limiter %s: add it to replayDescription", a.Name())
+			t.Errorf("the help of replay does not name the limiter %s", a.Name())
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/status"
 )
 
-const statusDescription = `Shows for each policy, or one, its stage, how the candidate differs, the gate's
-verdict with its reason, which instances have applied the stage, and what to do
+const statusDescription = `Shows for each policy, or for one, its stage, how the candidate differs, the gate's
+verdict with its reason, the instances that have applied the stage, and what to do
 next. It computes the verdict from the ledger, as the service does.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
@@ -19,27 +19,28 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 
 func statusCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "show stages, evidence and verdicts of a running service",
-		ArgsUsage: "[POLICY]", Description: statusDescription, Flags: fleetFlags(),
-		Action: withFleet(func(c *cli.Context, f *fleet) error { return statusAction(c, f, io.out) }),
+		Name:        "status",
+		Usage:       "show stages, evidence and verdicts of a running service",
+		ArgsUsage:   "[POLICY]",
+		Description: statusDescription,
+		Flags:       fleetFlags(),
+		Action:      withFleet(func(c *cli.Context, f *fleet) error { return statusAction(c, f, io.out) }),
 	}
 }
 
 func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
 	if c.NArg() > 1 {
-		return usagef("see: shadowlimit status --help", "status takes one policy, got %d", c.NArg())
+		return usagef(seeHelp(c), "status takes one policy, got %d", c.NArg())
 	}
+
 	report, err := f.report(c.Context, c.Args().First())
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case f.json:
-		return writeJSON(out, report)
 	}
-	return report.WriteText(out)
+	return f.format.print(out, report, report.WriteText)
 }
 
-// report says all about the policies, or one if policy is not "".
+// report is the status of all policies, or of one if policy is not "".
 func (f *fleet) report(ctx context.Context, policy string) (status.Report, error) {
 	list, err := f.assess(ctx, policy)
 	if err != nil {

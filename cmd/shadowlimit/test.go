@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -10,9 +11,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const testDescription = `Runs the tests of a policy file: what requests are charged, and what both limiters
-decide over a sequence of requests in virtual time. It also says which policies
-the tests have not seen match, or not match. Exit status 1 if a test fails.
+const testDescription = `Runs the tests of a policy file: which charges a request makes, and what both limiters
+decide over a sequence of requests in virtual time. It also names the policies that
+the tests have not seen match, or have not seen not match. Exit status 1 if a test
+fails.
 
   policies: checkout.yaml                  # beside this file
   tests:
@@ -30,43 +32,50 @@ Example:
 
 func testCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "test", Usage: "run the tests of a policy file", ArgsUsage: "FILE...", Description: testDescription,
-		Flags:  []cli.Flag{outputFlag()},
-		Action: func(c *cli.Context) error { return testAction(c, io) },
+		Name:        "test",
+		Usage:       "run the tests of a policy file",
+		ArgsUsage:   "FILE...",
+		Description: testDescription,
+		Flags:       []cli.Flag{outputFlag()},
+		Action:      func(c *cli.Context) error { return testAction(c, io.out) },
 	}
 }
 
-func testAction(c *cli.Context, io streams) error {
+func testAction(c *cli.Context, out io.Writer) error {
 	if !c.Args().Present() {
-		return usagef("see: shadowlimit test --help", "test needs a file of tests")
+		return usagef(seeHelp(c), "test needs a file of tests")
 	}
-	asJSON, err := wantsJSON(c)
+	format, err := formatOf(c)
 	if err != nil {
 		return err
 	}
+
 	failed := 0
 	for _, file := range c.Args().Slice() {
 		report, set, err := policies.TestFile(file)
 		if err != nil {
 			return placed(file, err)
 		}
+
 		failed += report.Failed
-		if asJSON {
-			if err := writeJSON(io.out, report); err != nil {
-				return err
-			}
-			continue
-		}
-		if report.Failed > 0 {
-			fmt.Fprintln(io.out, report.Error())
-		}
-		fmt.Fprintf(io.out, "%s: %d passed, %d failed\n", file, report.Passed, report.Failed)
-		if names := report.Uncovered(set); len(names) > 0 {
-			fmt.Fprintf(io.out, "  not seen both to match and not to match: %s\n", strings.Join(names, ", "))
+		err = format.print(out, report, func(out io.Writer) error { return writeTests(out, file, report, set) })
+		if err != nil {
+			return err
 		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%s failed", humanize.Counted(int64(failed), "test"))
 	}
 	return nil
+}
+
+func writeTests(out io.Writer, file string, r *policies.SuiteReport, set *policies.Set) error {
+	if r.Failed > 0 {
+		fmt.Fprintln(out, r.Error())
+	}
+	_, err := fmt.Fprintf(out, "%s: %d passed, %d failed\n", file, r.Passed, r.Failed)
+	if names := r.Uncovered(set); len(names) > 0 {
+		_, err = fmt.Fprintf(out, "  not seen both to match and not to match: %s\n", strings.Join(names, ", "))
+	}
+	return err
 }

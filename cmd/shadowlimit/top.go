@@ -17,8 +17,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const topDescription = `Shows which keys the candidate would newly deny most since its evidence began,
-on all instances; with --denied, which keys the authoritative denies most. Counts are
+const topDescription = `Shows the keys that the candidate would newly deny most, on all instances, since the
+evidence began; with --denied, the keys that the authoritative denies most. Counts are
 at most ERROR too high. Keys are HMACs if the service has a secret. Lists are kept by
 the day (UTC): --since counts from the day of that instant on.
 
@@ -29,10 +29,13 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 
 func topCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "top", Usage: "show the keys that are hurt most", ArgsUsage: "POLICY", Description: topDescription,
+		Name:        "top",
+		Usage:       "show the keys that are hurt most",
+		ArgsUsage:   "POLICY",
+		Description: topDescription,
 		Flags: []cli.Flag{
 			redisFlag(), nameFlag(),
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, json or csv"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "text, json or csv"},
 			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
 			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},
 		},
@@ -45,8 +48,10 @@ type topReport struct {
 	Policy   string                `json:"policy"`
 	Keys     []divergence.KeyCount `json:"keys"`
 	Distinct int64                 `json:"distinct"` // since the evidence began, whatever --since says
-	// Share is that of the first key, of all that was counted; nil without any.
+	// Share is the first key's share of everything that was counted; nil if nothing was.
 	Share *float64 `json:"share"`
+
+	harm string // what the keys suffer
 }
 
 func topAction(c *cli.Context, out io.Writer) error {
@@ -54,52 +59,62 @@ func topAction(c *cli.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	write := map[string]func(io.Writer, *topReport, string) error{"text": writeTopText, "json": writeTopJSON, "csv": writeTopCSV}[c.String("output")]
+	write := topWriters[format(c.String("output"))]
 	if write == nil {
-		return usagef("see: shadowlimit top --help", "-o %s: want text, json or csv", c.String("output"))
+		return usagef(seeHelp(c), "-o %s: want text, json or csv", c.String("output"))
 	}
 	since, err := sinceOf(c.String("since"))
 	if err != nil {
 		return err
 	}
-	return onFleet(c, false, func(c *cli.Context, f *fleet) error {
+
+	return onFleet(c, formatText, func(c *cli.Context, f *fleet) error {
 		list, err := f.assess(c.Context, policy)
 		if err != nil {
 			return err
 		}
-		kind, what := divergence.KeysNewlyDenied, "newly denied"
-		if c.Bool("denied") {
-			kind, what = divergence.KeysDenied, "denied by the authoritative"
-		}
-		report, err := f.top(c, &list[0], kind, since)
+		report, err := f.top(c, &list[0], since)
 		if err != nil {
 			return err
 		}
-		return write(out, report, what)
+		return write(out, report)
 	})
 }
 
-// top gathers the frequent keys of a kind.
-func (f *fleet) top(c *cli.Context, a *promotion.Assessment, kind divergence.KeyKind, since func(now time.Time) time.Time) (*topReport, error) {
+// topWriters write the report in the formats of -o.
+var topWriters = map[format]func(io.Writer, *topReport) error{
+	formatText: writeTopText,
+	formatJSON: func(out io.Writer, r *topReport) error { return writeJSON(out, r) },
+	formatCSV:  writeTopCSV,
+}
+
+// top gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
+func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time.Time) time.Time) (*topReport, error) {
+	total := a.Evidence.History.Total()
+	kind, harm, all := divergence.KeysNewlyDenied, "newly denied", total[divergence.NewlyDenied]
+	if c.Bool("denied") {
+		kind, harm, all = divergence.KeysDenied, "denied by the authoritative", total.AuthoritativeDenies()
+	}
+
 	from := a.State.Since
 	if since != nil && since(a.Evidence.Now).After(from) {
 		from = since(a.Evidence.Now)
 	}
-	report := &topReport{Policy: a.Spec.Policy, Distinct: a.Evidence.History.Distinct[kind]}
-	var err error
-	if report.Keys, err = status.Top(c.Context, f.ledger, a, kind, from); err != nil || len(report.Keys) == 0 {
-		return report, err
+	keys, err := status.Top(c.Context, f.ledger, a, kind, from)
+	if err != nil {
+		return nil, err
 	}
-	total := a.Evidence.History.Total()
-	of := map[divergence.KeyKind]int64{divergence.KeysNewlyDenied: total[divergence.NewlyDenied], divergence.KeysDenied: total.AuthoritativeDenies()}[kind]
-	if since == nil && of > 0 {
-		share := float64(report.Keys[0].Count) / float64(of)
+
+	// The total is that of all evidence, so it is no denominator for a part of it.
+	report := &topReport{Policy: a.Spec.Policy, Keys: keys, Distinct: a.Evidence.History.Distinct[kind], harm: harm}
+	if len(keys) > 0 && since == nil && all > 0 {
+		share := float64(keys[0].Count) / float64(all)
 		report.Share = &share
 	}
 	return report, nil
 }
 
-// sinceOf reads how far back to look: a duration, or a day; nil for all.
+// sinceOf reads how far back to look: a duration, or a day; nil for all evidence.
 func sinceOf(text string) (func(now time.Time) time.Time, error) {
 	if text == "" {
 		return nil, nil
@@ -107,6 +122,7 @@ func sinceOf(text string) (func(now time.Time) time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return func(time.Time) time.Time { return day }, nil
 	}
+
 	back, err := algorithms.ParseWindow(text)
 	if err != nil || back <= 0 {
 		return nil, usagef("such as 12h, 2d or 2026-11-20", "--since %s: want a duration or a day", text)
@@ -114,22 +130,20 @@ func sinceOf(text string) (func(now time.Time) time.Time, error) {
 	return func(now time.Time) time.Time { return now.Add(-back) }, nil
 }
 
-func writeTopJSON(out io.Writer, r *topReport, _ string) error { return writeJSON(out, r) }
-
-func writeTopCSV(out io.Writer, r *topReport, _ string) error {
-	w := csv.NewWriter(out)
+func writeTopCSV(out io.Writer, r *topReport) error {
 	rows := [][]string{{"key", "count", "error"}}
 	for _, k := range r.Keys {
 		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Count, 10), strconv.FormatInt(k.Error, 10)})
 	}
-	return w.WriteAll(rows)
+	return csv.NewWriter(out).WriteAll(rows)
 }
 
-func writeTopText(out io.Writer, r *topReport, what string) error {
-	fmt.Fprintf(out, "%s %s since the evidence began\n", humanize.Counted(r.Distinct, "key"), what)
+func writeTopText(out io.Writer, r *topReport) error {
+	fmt.Fprintf(out, "%s %s since the evidence began\n", humanize.Counted(r.Distinct, "key"), r.harm)
 	if r.Share != nil {
 		fmt.Fprintf(out, "the first has %s of it\n", humanize.Percent(*r.Share))
 	}
+
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "count\terror\t  key")
 	for _, k := range r.Keys {

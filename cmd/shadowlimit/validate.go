@@ -12,9 +12,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const validateDescription = `Reads a policy file as a service would, and shows every problem with its place.
-Exit status 0 if a service would start with it, else 1. With --against it shows what
-a service that runs the other file would change, and whose evidence begins anew.
+const validateDescription = `Reads a policy file as a service would, and shows every problem with its place. Exit
+status 0 if a service would start with it, else 1. With --against it shows what a
+service that runs the other file would change, and which policies begin new evidence.
 
 Examples:
   shadowlimit validate examples/policies/per-plan-tiers.yaml
@@ -23,9 +23,15 @@ Examples:
 
 func validateCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "validate", Usage: "check a policy file", ArgsUsage: "FILE", Description: validateDescription,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "against", Usage: "show what changes from `FILE`, the one deployed"}, outputFlag()},
-		Action: func(c *cli.Context) error { return validateAction(c, io) },
+		Name:        "validate",
+		Usage:       "check a policy file",
+		ArgsUsage:   "FILE",
+		Description: validateDescription,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "against", Usage: "show what changes from `FILE`, the deployed one"},
+			outputFlag(),
+		},
+		Action: func(c *cli.Context) error { return validateAction(c, io.out) },
 	}
 }
 
@@ -35,47 +41,54 @@ type validateReport struct {
 	Valid    bool               `json:"valid"`
 	Problems []policies.Problem `json:"problems"`
 	Changes  []policies.Change  `json:"changes,omitempty"` // with --against
+
+	deployed string        // the file of --against, "" without
+	set      *policies.Set // nil if the file is not valid
 }
 
-func validateAction(c *cli.Context, io streams) error {
+func validateAction(c *cli.Context, out io.Writer) error {
 	if c.NArg() != 1 {
-		return usagef("see: shadowlimit validate --help", "validate needs one file, got %d", c.NArg())
+		return usagef(seeHelp(c), "validate needs one file, got %d", c.NArg())
 	}
-	asJSON, err := wantsJSON(c)
+	format, err := formatOf(c)
 	if err != nil {
 		return err
 	}
+
 	file := c.Args().First()
 	set, err := policies.LoadFile(file)
 	var problems *policies.Problems
-	if err != nil && !errors.As(err, &problems) {
+	if errors.As(err, &problems) {
+		return invalidFile(out, format, file, problems)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", file, reason(err))
 	}
-	report := validateReport{File: file, Valid: err == nil, Problems: []policies.Problem{}}
-	if problems != nil {
-		report.Problems = problems.List
-	} else {
-		report.Problems = append(report.Problems, set.Warnings...)
-		if report.Changes, err = changesFrom(c.String("against"), set); err != nil {
-			return err
-		}
+
+	r := &validateReport{
+		File: file, Valid: true, Problems: append([]policies.Problem{}, set.Warnings...),
+		deployed: c.String("against"), set: set,
 	}
-	switch {
-	case asJSON:
-		err = writeJSON(io.out, report)
-	case problems != nil:
-		fmt.Fprintln(io.out, problems.Error())
-	default:
-		describe(io.out, file, set)
-		describeChanges(io.out, c.String("against"), report.Changes)
+	if r.Changes, err = changesFrom(r.deployed, set); err != nil {
+		return err
 	}
-	if problems != nil {
-		err = fmt.Errorf("%s: %s", file, humanize.Counted(int64(len(problems.List)), "problem"))
-	}
-	return err
+	return format.print(out, r, r.writeText)
 }
 
-// changesFrom returns what changes from a file that is deployed, "" if none is known.
+// invalidFile reports the problems of a file, and fails.
+func invalidFile(out io.Writer, format format, file string, problems *policies.Problems) error {
+	r := validateReport{File: file, Problems: problems.List}
+	err := format.print(out, r, func(out io.Writer) error {
+		_, err := fmt.Fprintln(out, problems.Error())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %s", file, humanize.Counted(int64(len(problems.List)), "problem"))
+}
+
+// changesFrom returns the changes from a deployed file; none if deployed is "".
 func changesFrom(deployed string, set *policies.Set) ([]policies.Change, error) {
 	if deployed == "" {
 		return nil, nil
@@ -87,38 +100,38 @@ func changesFrom(deployed string, set *policies.Set) ([]policies.Change, error) 
 	return policies.Difference(before, set), nil
 }
 
-func describeChanges(out io.Writer, deployed string, changes []policies.Change) {
-	if deployed == "" {
-		return
+// writeText describes a valid file: its warnings, its policies, and the changes.
+func (r *validateReport) writeText(out io.Writer) error {
+	for _, w := range r.set.Warnings {
+		fmt.Fprintln(out, r.set.Describe(w))
 	}
-	fmt.Fprintf(out, "%s against %s\n", humanize.Counted(int64(len(changes)), "change"), deployed)
-	for _, c := range changes {
-		fmt.Fprintf(out, "  %s\n", c)
-	}
-}
 
-// describe says what a valid file holds.
-func describe(out io.Writer, file string, set *policies.Set) {
-	for _, w := range set.Warnings {
-		fmt.Fprintln(out, set.Describe(w))
-	}
-	fmt.Fprintf(out, "%s: valid, %s for %s\n", file, plural(len(set.Policies)), set.Name)
-	for _, p := range set.Policies {
+	fmt.Fprintf(out, "%s: valid, %s for %s\n", r.File, countedPolicies(len(r.set.Policies)), r.set.Name)
+	for _, p := range r.set.Policies {
 		fmt.Fprintf(out, "  %s, epoch %s\n", p.Name, p.Epoch())
 		for role, side := range p.Sides {
-			if side != nil {
-				fmt.Fprintf(out, "    %-13s  %s\n", algorithms.Role(role), side)
-				if longest := side.LongestDelay(); longest > 0 {
-					fmt.Fprintf(out, "    %-13s  holds admitted requests back up to %s\n", "", longest)
-				}
+			if side == nil {
+				continue
+			}
+			fmt.Fprintf(out, "    %-13s  %s\n", algorithms.Role(role), side)
+			if longest := side.LongestDelay(); longest > 0 {
+				fmt.Fprintf(out, "    %-13s  delays admitted requests by up to %s\n", "", longest)
 			}
 		}
 	}
+
+	if r.deployed != "" {
+		fmt.Fprintf(out, "%s against %s\n", humanize.Counted(int64(len(r.Changes)), "change"), r.deployed)
+	}
+	for _, c := range r.Changes {
+		fmt.Fprintf(out, "  %s\n", c)
+	}
+	return nil
 }
 
-func plural(policies int) string {
-	if policies == 1 {
+func countedPolicies(n int) string {
+	if n == 1 {
 		return "1 policy"
 	}
-	return fmt.Sprintf("%d policies", policies)
+	return fmt.Sprintf("%d policies", n)
 }

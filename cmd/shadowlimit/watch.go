@@ -17,8 +17,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-const watchDescription = `Shows status again and again: on a terminal as a screen that is drawn over, elsewhere
-as a line for each policy and moment, with -o json as a line of JSON. It goes on while
+const watchDescription = `Shows status again and again: on a terminal as a screen that is redrawn, elsewhere as
+a line for each policy and moment, with -o json as a line of JSON. It continues while
 Redis does not answer, and ends with an interrupt.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
@@ -28,13 +28,15 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 
 func watchCommand(io streams) *cli.Command {
 	return &cli.Command{
-		Name: "watch", Usage: "show status live, until interrupted",
-		ArgsUsage: "[POLICY]", Description: watchDescription,
-		Flags: fleetFlags(&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "how often to look"}),
+		Name:        "watch",
+		Usage:       "show status live, until interrupted",
+		ArgsUsage:   "[POLICY]",
+		Description: watchDescription,
+		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "how often to look"}),
 		Action: withFleet(func(c *cli.Context, f *fleet) error {
 			switch {
 			case c.NArg() > 1:
-				return usagef("see: shadowlimit watch --help", "watch takes one policy, got %d", c.NArg())
+				return usagef(seeHelp(c), "watch takes one policy, got %d", c.NArg())
 			case c.Duration("every") <= 0:
 				return usagef("such as 2s", "--every %s: want a time above 0", c.Duration("every"))
 			}
@@ -43,15 +45,16 @@ func watchCommand(io streams) *cli.Command {
 	}
 }
 
-// watch shows reports until ctx is over. Only the first has to succeed.
+// watch shows reports until ctx is over. Only the first has to succeed: later Redis may fail over.
 func (f *fleet) watch(ctx context.Context, policy string, every time.Duration, io streams) error {
-	show := lines
-	if f.json {
-		show = jsonLine
-	} else if file, ok := io.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+	show := showLines
+	if f.format == formatJSON {
+		show = showJSON
+	} else if file, ok := terminal(io.out); ok {
 		show = screenOn(file)
 		defer fmt.Fprint(io.out, showCursor)
 	}
+
 	for first := true; ; first = false {
 		report, err := f.report(ctx, policy)
 		switch {
@@ -66,6 +69,7 @@ func (f *fleet) watch(ctx context.Context, policy string, every time.Duration, i
 				return err
 			}
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -74,13 +78,16 @@ func (f *fleet) watch(ctx context.Context, policy string, every time.Duration, i
 	}
 }
 
-func jsonLine(out io.Writer, r *status.Report) error { return json.NewEncoder(out).Encode(r) }
+func showJSON(out io.Writer, r *status.Report) error { return json.NewEncoder(out).Encode(r) }
 
-// lines are for files and pipes: one for each policy.
-func lines(out io.Writer, r *status.Report) error {
+// showLines is for files and pipes: one line for each policy.
+func showLines(out io.Writer, r *status.Report) error {
 	for i := range r.Policies {
 		p := &r.Policies[i]
-		text := fmt.Sprintf("%s  %s: %s, %s, %.4g h clean, %s", time.Now().UTC().Format(time.TimeOnly), p.Name, p.Describe(), p.Gate.Verdict, p.Gate.CleanHours, humanize.Counted(int64(p.Gate.Strikes), "strike"))
+		strikes := humanize.Counted(int64(p.Gate.Strikes), "strike")
+		text := fmt.Sprintf("%s  %s: %s, %s, %.4g h clean, %s",
+			time.Now().UTC().Format(time.TimeOnly), p.Name, p.Describe(), p.Gate.Verdict, p.Gate.CleanHours, strikes)
+
 		for _, ratio := range divergence.AllRatios {
 			if v := p.Gate.Ratio(ratio); v.Ratio != nil {
 				text += fmt.Sprintf(", %s %s of %s", ratio, humanize.Percent(*v.Ratio), humanize.Percent(v.Threshold))
@@ -89,6 +96,7 @@ func lines(out io.Writer, r *status.Report) error {
 		if p.Alarm != "" {
 			text += ", ALARM: " + p.Alarm
 		}
+
 		if _, err := fmt.Fprintln(out, text); err != nil {
 			return err
 		}
@@ -96,61 +104,17 @@ func lines(out io.Writer, r *status.Report) error {
 	return nil
 }
 
-// Controls of a terminal.
-const (
-	toTop      = "\x1b[?25l\x1b[H" // and hide the cursor
-	clearLine  = "\x1b[K"
-	clearRest  = "\x1b[J"
-	showCursor = "\x1b[?25h"
-)
-
 // screenOn draws a report over the one before, as much of it as fits.
 func screenOn(file *os.File) func(io.Writer, *status.Report) error {
 	return func(out io.Writer, r *status.Report) error {
 		var b strings.Builder
-		r.WriteText(&b) // a strings.Builder takes everything
+		r.WriteText(&b) // a strings.Builder never fails
 		for i := range r.Policies {
 			r.Policies[i].WriteCharts(&b)
 		}
-		width, height, _ := term.GetSize(int(file.Fd())) // 0 if that cannot be told
+
+		width, height, _ := term.GetSize(int(file.Fd())) // 0 if the size is unknown
 		_, err := io.WriteString(out, screen(b.String(), width, height))
 		return err
 	}
-}
-
-// screen fits a text into a terminal. Its last line says if more would follow. A serial
-// console or a container may tell no size, and gets the usual one.
-func screen(text string, width, height int) string {
-	if width < 1 || height < 2 {
-		width, height = 80, 24
-	}
-	var all []string
-	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		all = append(all, wrapped([]rune(strings.TrimRight(line, " \n")), width)...)
-	}
-	if len(all) > height-1 {
-		all = append(all[:height-2], fmt.Sprintf("... %d more lines", len(all)-height+2))
-	}
-	var b strings.Builder
-	b.WriteString(toTop)
-	for _, line := range all {
-		b.WriteString(line + clearLine + "\r\n")
-	}
-	return b.String() + clearRest
-}
-
-// wrapped breaks a line, at spaces if it has any in the last half.
-func wrapped(line []rune, width int) (lines []string) {
-	for len(line) > width && width > 0 {
-		end := width
-		for end > width/2 && line[end] != ' ' {
-			end--
-		}
-		if line[end] != ' ' {
-			end = width
-		}
-		lines = append(lines, string(line[:end]))
-		line = []rune(strings.TrimLeft(string(line[end:]), " "))
-	}
-	return append(lines, string(line))
 }

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -15,35 +15,37 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// scratchPolicy begins the names of policies that cannot exist: policy names have
-// no "~".
+// scratchPolicy begins the names of policies that cannot exist: a policy name has no "~".
 const scratchPolicy = "~doctor-"
 
-// scratchTTL is how long a scratch key outlives a doctor who was killed.
+// scratchTTL is how long a scratch key outlives a doctor that was killed.
 const scratchTTL = 10 * time.Second
 
-// access tries whether this user may do what the library does. Redis looks at
-// rights before it looks at anything else, so every command is tried on one key, a
-// string with a time to live: what is permitted does its work or fails by the
-// key's type, and in neither case leaves anything behind.
-func (d *doctor) access(ctx context.Context) []finding {
+// access tries whether this user may do what the library does. Redis checks rights before
+// anything else, so every command is tried on one key, a string with a time to live. A permitted
+// command does its work or fails by the key's type, and leaves nothing behind in either case.
+func (d *doctor) access(ctx context.Context) []Finding {
 	policy := fmt.Sprintf("%s%016x", scratchPolicy, rand.Uint64())
 	refused, err := d.refused(ctx, policy)
 	if err != nil {
-		return []finding{{Check: "access", Level: problem, Message: fmt.Sprintf("what this user may do could not be tried: %v", err), Fix: "see what Redis says to this command"}}
+		return []Finding{{
+			Check: "access", Level: problem, Message: fmt.Sprintf("the rights of this user could not be tried: %v", err),
+			Fix: "see what Redis answers to this command",
+		}}
 	}
-	list := []finding{d.rights(ctx, refused)}
+
+	// A script would fail by the same missing right: one finding is enough.
+	list := []Finding{d.rights(ctx, refused)}
 	if len(refused) == 0 {
 		list = append(list, d.scripts(ctx, policy))
 	}
 	return list
 }
 
-// refusals are the commands that Redis refuses this user, by what it minds about
-// them.
+// refusals are the commands that Redis refuses this user, by the reason of the refusal.
 type refusals map[string][]string
 
-// What Redis may mind.
+// Reasons of a refusal, as they read after "may not".
 const (
 	toRun        = "run"
 	onTheKeys    = "use the service's keys with"
@@ -51,51 +53,55 @@ const (
 )
 
 func (r refusals) note(command string, err error) {
-	minds := toRun
+	reason := toRun
 	switch {
 	case !redis.IsPermissionError(err):
 		return
 	case strings.Contains(err.Error(), "channel"):
-		minds = onTheChannel
+		reason = onTheChannel
 	case strings.Contains(err.Error(), "keys"):
-		minds = onTheKeys
+		reason = onTheKeys
 	}
-	if !slices.Contains(r[minds], command) {
-		r[minds] = append(r[minds], command)
+
+	if !slices.Contains(r[reason], command) {
+		r[reason] = append(r[reason], command)
 	}
 }
 
 func (r refusals) String() string {
-	var parts []string
-	for _, minds := range []string{toRun, onTheKeys, onTheChannel} {
-		if commands := r[minds]; len(commands) > 0 {
-			parts = append(parts, minds+" "+strings.Join(commands, ", "))
+	var clauses []string
+	for _, reason := range []string{toRun, onTheKeys, onTheChannel} {
+		if commands := r[reason]; len(commands) > 0 {
+			clauses = append(clauses, reason+" "+strings.Join(commands, ", "))
 		}
 	}
-	return strings.Join(parts, "; nor ")
+	return strings.Join(clauses, "; nor ")
 }
 
-// rights says what is refused, and what to set.
-func (d *doctor) rights(ctx context.Context, refused refusals) finding {
-	f := finding{Check: "access", Level: fine, Message: "this user may do what the library does"}
+// rights says which commands are refused, and how to permit them.
+func (d *doctor) rights(ctx context.Context, refused refusals) Finding {
+	f := Finding{Check: "access", Level: fine, Message: "this user may do what the library does"}
 	user := d.user(ctx)
 	switch {
 	case len(refused) > 0:
 		f.Level, f.Fix = problem, "in redis-cli, as an administrator: "+d.acl(user)
 		f.Message = "this user, " + user + ", may not " + refused.String()
 		if slices.Contains(append(refused[toRun], refused[onTheKeys]...), "set") {
-			f.Message += "; what else would make a key was not tried"
+			f.Message += untriedCommands
 		}
 	case user == defaultUser:
 		f.Level, f.Fix = warning, "in redis-cli, as an administrator: "+d.acl(user)
-		f.Message += "; it is the default user, which as a rule may also do everything else, such as FLUSHALL"
+		f.Message += "; it is the default user, which usually may also do everything else, such as FLUSHALL"
 	}
 	return f
 }
 
+// untriedCommands says that the list of refused commands may be longer.
+const untriedCommands = "; commands that would make a key were not tried"
+
 const defaultUser = "default"
 
-// user returns who we are to Redis.
+// user returns the name under which Redis knows this client.
 func (d *doctor) user(ctx context.Context) string {
 	if name, err := d.client.Do(ctx, "ACL", "WHOAMI").Text(); err == nil {
 		return name
@@ -106,7 +112,7 @@ func (d *doctor) user(ctx context.Context) string {
 	return "of unknown name"
 }
 
-// options returns those of the client that the minimal rights depend on.
+// options returns the client options that the minimal rights depend on.
 func (d *doctor) options() (o struct {
 	Username string
 	DB       int
@@ -121,38 +127,40 @@ func (d *doctor) options() (o struct {
 	return o
 }
 
-// acl is the command that gives a user exactly what the library needs. The default
-// user keeps what it has: others may depend on it.
+// acl is the command that gives a user exactly what the library needs. It proposes a new user
+// in place of the default user, which other services may depend on.
 func (d *doctor) acl(user string) string {
 	who := user + " "
 	if user == defaultUser || strings.Contains(user, " ") {
 		who = "shadowlimit on >PASSWORD "
 	}
+
 	commands := make([]string, 0, len(rights)+2)
 	for _, r := range rights {
 		if !slices.Contains(commands, "+"+r.command) {
 			commands = append(commands, "+"+r.command)
 		}
 	}
+	// go-redis itself sends these, to find the nodes and to choose the database.
 	if o := d.options(); o.Cluster {
 		commands = append(commands, "+cluster|slots", "+command")
 	} else if o.DB != 0 {
 		commands = append(commands, "+select")
 	}
-	return fmt.Sprintf("ACL SETUSER %sresetkeys resetchannels -@all ~shadowlimit:{%s}:* ~shadowlimit:{%s:* &shadowlimit:{%s}:changed %s", who, d.name, d.name, d.name, strings.Join(commands, " "))
+
+	patterns := fmt.Sprintf("~shadowlimit:{%s}:* ~shadowlimit:{%s:* &shadowlimit:{%s}:changed", d.name, d.name, d.name)
+	return "ACL SETUSER " + who + "resetkeys resetchannels -@all " + patterns + " " + strings.Join(commands, " ")
 }
 
-// right is a command that the library sends, by itself or in a script, which needs
-// the same right.
+// right is a command that the library sends, by itself or in a script: both need the same right.
 type right struct {
 	command string
 	args    []any // after the key
 	keyless bool
-	creates bool // a key, where there is none
+	creates bool // makes a key where there is none
 }
 
-// rights are all commands of the library. The first makes the scratch key, the last
-// removes it.
+// rights are all commands of the library. The first makes the scratch key, the last removes it.
 var rights = []right{
 	{command: "set", args: []any{"scratch", "PX", scratchTTL.Milliseconds()}},
 	{command: "get"},
@@ -184,32 +192,37 @@ var rights = []right{
 	{command: "del"},
 }
 
-// refused returns what Redis refuses this user.
+// refused returns the commands that Redis refuses this user.
 func (d *doctor) refused(ctx context.Context, policy string) (refusals, error) {
 	key := "shadowlimit:{" + d.name + ":" + policy + "}:state"
 	refused, made := refusals{}, false
 	for _, r := range rights {
 		err := d.try(ctx, r, key, made)
+
+		// Most commands fail by the key's type, which is expected. A set that fails, or a call
+		// that has run out of time, says nothing about rights.
 		if err != nil && !redis.IsPermissionError(err) && (r.command == "set" || ctx.Err() != nil) {
 			return nil, fmt.Errorf("%s: %w", r.command, err)
 		}
+
 		made = made || r.command == "set" && err == nil
 		refused.note(r.command, err)
 	}
-	// The fleet's own keys go by another pattern. This field is nobody's.
+
+	// The keys of the fleet go by another pattern. No instance has the name of this field.
 	fleet := "shadowlimit:{" + d.name + "}:instances"
 	refused.note("hdel", d.client.Do(ctx, "hdel", fleet, policy).Err())
 	return refused, nil
 }
 
-// try sends one command. Those that would make a key are sent only if the scratch
-// key is in their way.
+// try sends one command. Those that would make a key are sent only if the scratch key is in
+// their way: a hash or a stream without a time to live would stay for good.
 func (d *doctor) try(ctx context.Context, r right, key string, made bool) error {
 	channel := "shadowlimit:{" + d.name + "}:changed"
 	switch {
 	case r.creates && !made:
 		return nil
-	case r.command == "publish": // instances look at states once more than they would have
+	case r.command == "publish": // harmless: instances read their states once more
 		return d.client.Publish(ctx, channel, "doctor").Err()
 	case r.command == "subscribe":
 		return d.subscribe(ctx, channel)
@@ -222,32 +235,39 @@ func (d *doctor) try(ctx context.Context, r right, key string, made bool) error 
 func (d *doctor) subscribe(ctx context.Context, channel string) error {
 	subscription := d.client.Subscribe(ctx, channel)
 	defer subscription.Close()
-	_, err := subscription.ReceiveTimeout(ctx, commandBudget)
+
+	_, err := subscription.ReceiveTimeout(ctx, replyTimeout)
 	return err
 }
 
 // scripts lets the limiters' scripts judge a key of a policy that cannot exist.
-func (d *doctor) scripts(ctx context.Context, policy string) finding {
-	f := finding{Check: "scripts", Level: fine, Message: "the limiters' scripts run"}
+func (d *doctor) scripts(ctx context.Context, policy string) Finding {
 	pair, err := lua.New(d.client, lua.Config{Name: d.name})
 	if err == nil {
 		err = judge(ctx, pair, policy)
 		for _, key := range []string{pair.RecordKey(policy, ""), pair.LogKey(policy, "", scratchSide.Name())} {
-			_ = d.client.Del(ctx, key).Err() // it goes by itself within two seconds
+			_ = d.client.Del(ctx, key).Err() // it expires within two seconds anyway
 		}
 	}
+
 	if err != nil {
-		f.Level, f.Fix = problem, "see what Redis says to this script"
-		f.Message = fmt.Sprintf("the limiters' scripts do not run: %v", err)
+		return Finding{
+			Check: "scripts", Level: problem, Message: fmt.Sprintf("the limiters' scripts do not run: %v", err),
+			Fix: "see what Redis answers to this script",
+		}
 	}
-	return f
+	return Finding{Check: "scripts", Level: fine, Message: "the limiters' scripts run"}
 }
 
-// scratchSide is the algorithm that needs most of Redis.
-var scratchSide = algorithms.Side{Algorithm: algorithms.SlidingWindowLog{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+// scratchSide has the algorithm that uses the most commands of Redis.
+var scratchSide = algorithms.Side{
+	Algorithm: algorithms.SlidingWindowLog{},
+	Limit:     algorithms.Limit{Requests: 1, Window: time.Second},
+}
 
 func judge(ctx context.Context, pair *lua.Pair, policy string) error {
-	charges := []algorithms.Charge{{Policy: policy, Cost: 1, Sides: [2]algorithms.Side{scratchSide, {Algorithm: algorithms.GCRA{}, Limit: scratchSide.Limit}}}}
+	other := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: scratchSide.Limit}
+	charges := []algorithms.Charge{{Policy: policy, Cost: 1, Sides: [2]algorithms.Side{scratchSide, other}}}
 	into := make([][2]algorithms.Observation, 1)
 	if err := pair.Evaluate(ctx, charges, into); err != nil {
 		return err

@@ -1,13 +1,13 @@
-package main
+package completion
 
 import (
 	"fmt"
 	"strings"
 )
 
-// The scripts have the same parts: the command's words are the first that are no
-// flags and no values; after a flag with a value come files; else flags,
-// subcommands, policies or files, as the table says.
+// The scripts have the same parts. The first words that are no flags are the command. A flag
+// with a value is followed by a file; else flags, subcommands, policies or files follow, as the
+// table of words says.
 
 func isPlain(w word) bool     { return w.text != anyPolicy && w.text != anyFile && !w.value }
 func hasValue(w word) bool    { return w.value }
@@ -23,7 +23,7 @@ func shLine(variable string) func(string, []string) string {
 	}
 }
 
-// pathCases tells which words continue a command.
+// pathCases lists the words that continue a command.
 func pathCases(words []word) string {
 	var paths []string
 	for _, w := range words {
@@ -143,8 +143,10 @@ complete -c shadowlimit -f
 func fishScript(words []word) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, fishText, strings.ReplaceAll(pathCases(words), "|", " "))
+
 	for _, w := range words {
 		fmt.Fprintf(&b, "complete -c shadowlimit -n \"__shadowlimit_at %s\"", quoted(w.after))
+
 		long, isLong := strings.CutPrefix(w.text, "--")
 		short, isShort := strings.CutPrefix(w.text, "-")
 		switch {
@@ -159,6 +161,7 @@ func fishScript(words []word) string {
 		default:
 			b.WriteString(" -a " + w.text)
 		}
+
 		if w.value {
 			b.WriteString(" -r")
 		}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagsFirst moves the flags of a command before its other arguments: urfave/cli v2 takes every
+// flag after the first argument for an argument. Everything after "--" stays an argument.
+func flagsFirst(commands []*cli.Command, args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	command := find(commands, args[0])
+	if command == nil {
+		return args
+	}
+	if len(args) > 1 && find(command.Subcommands, args[1]) != nil {
+		return append(args[:1:1], flagsFirst(command.Subcommands, args[1:])...)
+	}
+
+	var flags, rest []string
+	for i := 1; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			rest = append(rest, args[i+1:]...)
+			break
+		}
+
+		// Help is for the command, whatever else the line says.
+		if arg == "-h" || arg == "--help" {
+			return []string{args[0], "--help"}
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			rest = append(rest, arg)
+			continue
+		}
+
+		flags = append(flags, arg)
+		if !takesValue(command, arg) {
+			continue
+		}
+
+		// Without its value the flag goes alone: urfave/cli then reports it as incomplete.
+		if i+1 == len(args) || isFlag(command, args[i+1]) {
+			return []string{args[0], arg}
+		}
+		i++
+		flags = append(flags, args[i])
+	}
+
+	if len(rest) > 0 {
+		flags = append(flags, "--")
+	}
+	return append(append(args[:1:1], flags...), rest...)
+}
+
+func find(commands []*cli.Command, name string) *cli.Command {
+	for _, c := range commands {
+		if c.HasName(name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// takesValue reports whether the next argument is the flag's value.
+func takesValue(command *cli.Command, arg string) bool {
+	flag := flagOf(command, arg)
+	_, isBool := flag.(*cli.BoolFlag)
+	return flag != nil && !isBool && !strings.Contains(arg, "=")
+}
+
+// isFlag reports whether an argument is one of the command's flags.
+func isFlag(command *cli.Command, arg string) bool {
+	return strings.HasPrefix(arg, "-") && flagOf(command, arg) != nil
+}
+
+func flagOf(command *cli.Command, arg string) cli.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	for _, flag := range command.Flags {
+		if slices.Contains(flag.Names(), name) {
+			return flag
+		}
+	}
+	return nil
+}

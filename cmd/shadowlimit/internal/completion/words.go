@@ -1,0 +1,117 @@
+package completion
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// scripts are the writers of the scripts, by shell.
+var scripts = map[string]func([]word) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
+
+// Script returns the completion script of a shell; ok is false if there is none for it.
+func Script(shell string, commands []*cli.Command) (script string, ok bool) {
+	write, ok := scripts[shell]
+	if !ok {
+		return "", false
+	}
+	return write(wordsOf(commands, "")), true
+}
+
+// word is a word that may come after certain others on a command line.
+type word struct {
+	after string // the command's words, "" at the beginning
+	text  string // the word, or a placeholder
+	usage string
+	value bool // another word has to follow: a flag's value
+}
+
+// Placeholders: the scripts complete the names of policies, or files.
+const (
+	anyPolicy = "POLICY"
+	anyFile   = "FILE"
+)
+
+// wordsOf returns the words of commands, from their own tables.
+func wordsOf(commands []*cli.Command, after string) (list []word) {
+	for _, c := range commands {
+		if c.Hidden {
+			continue
+		}
+
+		list = append(list, word{after, c.Name, c.Usage, false})
+		path := strings.TrimSpace(after + " " + c.Name)
+		list = append(list, wordsOf(c.Subcommands, path)...)
+		list = append(list, flagWords(c, path)...)
+		list = append(list, argumentWords(c, path)...)
+	}
+	return list
+}
+
+// argumentWords goes by the usage of a command's arguments: "bash|zsh|fish", "POLICY", "LOG...".
+func argumentWords(c *cli.Command, path string) (list []word) {
+	switch {
+	case strings.Contains(c.ArgsUsage, "|"):
+		for _, choice := range strings.Split(c.ArgsUsage, "|") {
+			list = append(list, word{path, choice, "", false})
+		}
+	case strings.Contains(c.ArgsUsage, anyPolicy):
+		list = append(list, word{path, anyPolicy, "", false})
+	case c.ArgsUsage != "" && len(c.Subcommands) == 0: // FILE, LOG..., DIR
+		list = append(list, word{path, anyFile, "", false})
+	}
+	return list
+}
+
+func flagWords(c *cli.Command, path string) (list []word) {
+	for _, flag := range c.Flags {
+		if flag == cli.HelpFlag { // the running command has it already; it is added below for all
+			continue
+		}
+
+		_, isBool := flag.(*cli.BoolFlag)
+		usage := ""
+		if f, ok := flag.(cli.DocGenerationFlag); ok {
+			usage = strings.ReplaceAll(f.GetUsage(), "`", "")
+		}
+
+		for _, name := range flag.Names() {
+			dashes := "--"
+			if len(name) == 1 {
+				dashes = "-"
+			}
+			list = append(list, word{path, dashes + name, usage, !isBool})
+		}
+	}
+	return append(list, word{path, "--help", "show help", false})
+}
+
+// quoted is a text as one word of any of the shells.
+func quoted(s string) string {
+	return "'" + strings.NewReplacer("'", "’", `\`, "/").Replace(s) + "'"
+}
+
+// lookup writes the lines of a shell's case statement: for each beginning the words that may
+// follow, as spell writes them.
+func lookup(words []word, matches func(word) bool, line func(after string, texts []string) string, spell func(word) string) string {
+	var b strings.Builder
+	var seen []string
+	for _, w := range words {
+		if slices.Contains(seen, w.after) {
+			continue
+		}
+		seen = append(seen, w.after)
+
+		var texts []string
+		for _, other := range words {
+			if other.after == w.after && matches(other) {
+				texts = append(texts, spell(other))
+			}
+		}
+		if len(texts) > 0 {
+			b.WriteString(line(w.after, texts))
+		}
+	}
+	return b.String()
+}

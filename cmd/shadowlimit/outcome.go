@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// outcome is the report of the commands that change a stage.
+type outcome struct {
+	Policy  string   `json:"policy"`
+	Stage   string   `json:"stage"`
+	Percent float64  `json:"percent"`
+	Hold    bool     `json:"hold"`
+	Term    int64    `json:"term"`
+	Seq     int64    `json:"seq"`
+	Applied []string `json:"applied"` // live instances that have applied the state
+	Missing []string `json:"missing"` // live instances that have not
+	Silent  []string `json:"silent"`  // instances without a recent report: gone, or cut off
+	Other   []string `json:"other"`   // live instances of another configuration
+	Seconds float64  `json:"seconds"`
+
+	state   promotion.State
+	order   promotion.Order
+	start   time.Time
+	ordered time.Time // by the store's clock, no earlier than the order was given; zero before the first poll
+}
+
+// pollEvery is how often instances are asked.
+const pollEvery = 50 * time.Millisecond
+
+// awaitFleet waits until every live instance has applied a state, and reports those that have
+// not. A store that does not answer meanwhile may be failing over, so it is asked again.
+func (f *fleet) awaitFleet(c *cli.Context, o *outcome, io streams) error {
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+
+	o.sort(nil, nil, promotion.Version{})
+	for {
+		complete, err := o.poll(c.Context, f)
+		if complete {
+			o.warnOfSilent(io)
+			return o.write(io.out, f.format)
+		}
+
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			if err := c.Context.Err(); err != nil {
+				fmt.Fprintf(io.err, "%s is stored, version %s, but the wait was interrupted: see status for the instances that have applied it\n",
+					o.state.Describe(), o.state.Version)
+				return err
+			}
+			return o.timedOut(err, f.format, io)
+		}
+	}
+}
+
+// warnOfSilent names instances that may not know of a rollback.
+func (o *outcome) warnOfSilent(io streams) {
+	if len(o.Silent) > 0 && o.state.Stage == promotion.RolledBack {
+		fmt.Fprintf(io.err, "no report for over %s from %s: if they still run, cut off from Redis, they may enforce the candidate; press their red button\n",
+			promotion.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
+	}
+}
+
+// poll asks which instances have applied the state, and keeps a rollback from being lost.
+func (o *outcome) poll(ctx context.Context, f *fleet) (complete bool, err error) {
+	if err := o.ask(ctx, f); err != nil {
+		return false, err
+	}
+
+	// A failover may have lost the rollback. If it had to be stored again, under another version,
+	// the answers were about the old one.
+	if o.state.Stage == promotion.RolledBack {
+		before := o.state.Version
+		o.state, err = promotion.EnsureRollback(ctx, f.store, o.Policy, o.state, o.ordered, o.order)
+		if err != nil || o.state.Version != before {
+			return false, err
+		}
+	}
+
+	o.Seconds = time.Since(o.start).Seconds()
+	return len(o.Missing) == 0, nil
+}
+
+// timedOut reports a move that some instances have not applied in time; err is the store's last
+// error.
+func (o *outcome) timedOut(err error, format format, io streams) error {
+	o.Seconds = time.Since(o.start).Seconds()
+	if err := o.write(io.out, format); err != nil {
+		return err
+	}
+
+	if err != nil {
+		return statusError{exitTimeout, fmt.Errorf("%s was stored, but after %.1f s it is unknown which instances have applied it: %w",
+			o.state.Describe(), o.Seconds, err)}
+	}
+	return statusError{exitTimeout, fmt.Errorf("%s is stored, but after %.1f s not applied by %s; they apply it once they reach Redis",
+		o.state.Describe(), o.Seconds, strings.Join(o.Missing, ", "))}
+}
+
+// ask finds out which instances have applied the state.
+func (o *outcome) ask(ctx context.Context, f *fleet) error {
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := f.store.Instances(ctx)
+	if err != nil {
+		return err
+	}
+
+	// Read after the instances, the stored state is older than theirs only after a failover.
+	stored, err := f.store.States(ctx, []string{o.Policy})
+	if err != nil {
+		return err
+	}
+
+	if o.ordered.IsZero() {
+		o.ordered = now
+	}
+	live, silent := promotion.LiveAt(now, o.Policy, all)
+	o.sort(live, silent, stored[0].Version)
+	return nil
+}
+
+// sort sorts the instances by whether they have applied the state. One that is ahead of the
+// store is going to restore the version that the store has lost: until then it counts as missing.
+func (o *outcome) sort(live, silent []promotion.Instance, stored promotion.Version) {
+	o.Applied, o.Missing, o.Silent, o.Other = []string{}, []string{}, []string{}, []string{}
+	for _, i := range live {
+		has := i.Policies[o.Policy]
+		if has.Epoch != o.state.Epoch {
+			o.Other = append(o.Other, i.ID)
+		}
+		if has.Version.Before(o.state.Version) || stored.Before(has.Version) {
+			o.Missing = append(o.Missing, i.ID)
+		} else {
+			o.Applied = append(o.Applied, i.ID)
+		}
+	}
+
+	for _, i := range silent {
+		o.Silent = append(o.Silent, i.ID)
+	}
+}
+
+func (o *outcome) write(out io.Writer, format format) error {
+	s := o.state
+	o.Stage, o.Percent, o.Hold = string(s.Stage), s.Percent, s.Hold
+	o.Term, o.Seq = s.Term, s.Seq
+	return format.print(out, o, o.writeText)
+}
+
+func (o *outcome) writeText(out io.Writer) error {
+	fmt.Fprintf(out, "%s: %s -> %s, version %s\n", o.Policy, o.state.From, o.state.Describe(), o.state.Version)
+	switch live := len(o.Applied) + len(o.Missing); {
+	case o.ordered.IsZero(): // no poll has succeeded
+	case live == 0:
+		fmt.Fprintln(out, "no instance is live: instances apply it when they start")
+	default:
+		fmt.Fprintf(out, "%d/%d applied in %.1f s\n", len(o.Applied), live, o.Seconds)
+	}
+
+	for _, list := range []struct {
+		what string
+		ids  []string
+	}{
+		{"not applied", o.Missing},
+		{"silent, presumed gone", o.Silent},
+		{"of another configuration, enforces the authoritative", o.Other},
+	} {
+		for _, id := range list.ids {
+			fmt.Fprintf(out, "  %s: %s\n", list.what, humanize.Printable(id))
+		}
+	}
+	return nil
+}

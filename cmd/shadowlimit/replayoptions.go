@@ -1,0 +1,188 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// replayOptions are the checked flags of replay.
+type replayOptions struct {
+	logs          []string
+	sides         [2]algorithms.Side
+	reader        accesslog.Config
+	config        string
+	key           *policies.KeyExpression // nil: the log's field
+	store, redis  string
+	decisionsFile string
+	gate          gate.Config
+	requirePass   bool
+	format        format
+}
+
+const replayHint = "see: shadowlimit replay --help"
+
+// replayConflicts are the combinations of flags and arguments that replay refuses. The first
+// that applies is reported.
+var replayConflicts = []struct {
+	applies func(*cli.Context) bool
+	message string
+	hint    string
+}{
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
+		"--config has the limiters: leave out --from and --to", replayHint,
+	},
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
+		"--config has the keys: leave out --key", replayHint,
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("key") && c.IsSet("key-field") },
+		"--key and --key-field: want one of them", replayHint,
+	},
+	{
+		func(c *cli.Context) bool { return c.String("decisions") == "-" },
+		"--decisions -: want a file", "name a file; standard output has the report",
+	},
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && c.String("decisions") != "" },
+		"--decisions is for one policy: use it with --from and --to", replayHint,
+	},
+	{
+		func(c *cli.Context) bool { return !hasConfig(c) && (c.String("from") == "" || c.String("to") == "") },
+		"replay needs both --from and --to, or --config", shortFormHint,
+	},
+	{
+		func(c *cli.Context) bool { return !c.Args().Present() },
+		"replay needs a log", "name log files, or - for standard input",
+	},
+}
+
+func hasConfig(c *cli.Context) bool { return c.String("config") != "" }
+
+func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
+	for _, conflict := range replayConflicts {
+		if conflict.applies(c) {
+			return nil, usageError{conflict.message, conflict.hint}
+		}
+	}
+
+	o := &replayOptions{
+		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
+		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"),
+	}
+	for _, parse := range []func(*cli.Context) error{o.parseForms, o.parseGate, o.parseSides, o.parseKey} {
+		if err := parse(c); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// parseForms reads the forms of the logs, of the store and of the report.
+func (o *replayOptions) parseForms(c *cli.Context) (err error) {
+	if o.format, err = formatOf(c); err != nil {
+		return err
+	}
+	if o.store != "memory" && o.store != "redis" {
+		return usagef(replayHint, "--store %s: want memory or redis", o.store)
+	}
+
+	// Only expressions look at more of a line than its time, key and cost.
+	o.reader = accesslog.Config{
+		Fields:   accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")},
+		Requests: hasConfig(c) || c.IsSet("key"),
+	}
+	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
+		return usagef(replayHint, "--format: %v", err)
+	}
+	return nil
+}
+
+// parseSides reads the short forms of the limiters. With --config the file has them.
+func (o *replayOptions) parseSides(c *cli.Context) (err error) {
+	if hasConfig(c) {
+		return nil
+	}
+	for role, flag := range [2]string{algorithms.Authoritative: "from", algorithms.Candidate: "to"} {
+		if o.sides[role], err = parseSide(flag, c.String(flag)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *replayOptions) parseKey(c *cli.Context) (err error) {
+	if !c.IsSet("key") {
+		return nil
+	}
+	if o.key, err = policies.ParseKey("--key", c.String("key")); err != nil {
+		return usagef(`such as 'request.headers[?"x-tenant"].orValue("none")'`, "%v", err)
+	}
+	return nil
+}
+
+// gateOf is the gate of a policy, with the flags in place of what the policy says.
+func (o *replayOptions) gateOf(policy gate.Config) gate.Config {
+	policy.Divergence = cmp.Or(o.gate.Divergence, policy.Divergence)
+	policy.NewlyDenied = cmp.Or(o.gate.NewlyDenied, policy.NewlyDenied)
+	policy.NewlyAllowed = cmp.Or(o.gate.NewlyAllowed, policy.NewlyAllowed)
+	policy.Soak = cmp.Or(o.gate.Soak, policy.Soak)
+	policy.Block = cmp.Or(o.gate.Block, policy.Block)
+	return policy
+}
+
+// parseGate reads the flags that the gate judges by.
+func (o *replayOptions) parseGate(c *cli.Context) (err error) {
+	const hint = "times are whole minutes such as 48h, percentages such as 2%"
+
+	cfg := &o.gate
+	for name, into := range map[string]*time.Duration{"soak": &cfg.Soak, "block": &cfg.Block} {
+		text := c.String(name)
+		if text == "" {
+			continue
+		}
+		if *into, err = algorithms.ParseWindow(text); err != nil || *into < time.Minute || *into%time.Minute != 0 {
+			return usagef(hint, "--%s %s: want whole minutes", name, text)
+		}
+	}
+
+	for name, into := range map[string]*float64{
+		"divergence": &cfg.Divergence, "newly-denied": &cfg.NewlyDenied, "newly-allowed": &cfg.NewlyAllowed,
+	} {
+		text := c.String(name)
+		if text == "" {
+			continue
+		}
+		percent, err := parsePercent(text)
+		if err != nil || percent >= 100 {
+			return usagef(hint, "--%s %s: want a percentage above 0%% and below 100%%", name, text)
+		}
+		*into = percent / 100
+	}
+
+	if err := cfg.WithDefaults().Validate(); err != nil {
+		return usagef(hint, "%s", strings.TrimPrefix(err.Error(), "gate: "))
+	}
+	return nil
+}
+
+// parsePercent reads a number above 0 and up to 100 with a percent sign.
+func parsePercent(s string) (float64, error) {
+	number, found := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !found || !(v > 0 && v <= 100) {
+		return 0, fmt.Errorf("%q is not a percentage such as 10%%", s)
+	}
+	return v, nil
+}

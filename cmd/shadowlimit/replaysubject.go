@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// subject is what a replay compares: two limiters, or the policies of a file.
+type subject interface {
+	// add charges one line of the log. The event is only lent.
+	add(context.Context, accesslog.Event)
+	// intake is what add has made of the lines so far.
+	intake() *intake
+	// comparisons are the charges to replay, each with its two sides.
+	comparisons() []comparison
+}
+
+// subject returns what the flags name.
+func (o *replayOptions) subject() (subject, error) {
+	if o.config != "" {
+		return openPolicySubject(o.config)
+	}
+	return newSideSubject(o.sides, o.key), nil
+}
+
+// comparison is one pair of sides with its charges.
+type comparison struct {
+	name   string // of the policy
+	sides  [2]algorithms.Side
+	texts  [2]string // describe the sides in the report; "" means by their limits
+	events *replay.Events
+	gate   gate.Config // flags overrule it
+}
+
+// intake counts the requests of a log.
+type intake struct {
+	requests    int64
+	first, last int64  // instants of the first and the last request, in microseconds
+	failed      int64  // requests for which an expression failed
+	failure     error  // of the first of them
+	consequence string // what became of them, after "3 requests"
+}
+
+func (in *intake) count(at int64) {
+	if in.requests == 0 {
+		in.first, in.last = at, at
+	}
+	in.requests++
+	in.first, in.last = min(in.first, at), max(in.last, at)
+}
+
+func (in *intake) fail(err error) {
+	in.failed++
+	if in.failure == nil {
+		in.failure = err
+	}
+}
+
+// report is a report on the log, still without policies.
+func (in *intake) report() *replay.Report {
+	r := &replay.Report{Requests: in.requests}
+	if in.requests > 0 {
+		first, last := time.UnixMicro(in.first).UTC(), time.UnixMicro(in.last).UTC()
+		r.First, r.Last = &first, &last
+	}
+	return r
+}
+
+// sideSubject compares the limiters of --from and --to as one policy named replay.
+type sideSubject struct {
+	sides  [2]algorithms.Side
+	key    *policies.KeyExpression // nil: the key of the log
+	events *replay.Events
+	in     intake
+}
+
+func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression) *sideSubject {
+	return &sideSubject{sides: sides, key: key, events: &replay.Events{}, in: intake{consequence: "without a key, left out"}}
+}
+
+func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
+	key := e.Key
+	if s.key != nil {
+		text, err := s.key.Of(requestOf(e))
+		if err != nil {
+			s.in.fail(err)
+			return
+		}
+		key = []byte(text)
+	}
+
+	s.in.count(e.At)
+	s.events.Add(e.At, key, e.Cost)
+}
+
+func (s *sideSubject) intake() *intake { return &s.in }
+
+func (s *sideSubject) comparisons() []comparison {
+	return []comparison{{name: "replay", sides: s.sides, events: s.events}}
+}

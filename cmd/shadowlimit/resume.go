@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+const resumeDescription = `Ends a hold. After a rollback the policy returns to shadow and its evidence starts
+again. It must then compare something else than the policy that was rolled back, or
+be forced.
+
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit resume per-client --force --reason "it was not the limiter"   # after a rollback
+  shadowlimit resume per-client --reason "incident over"                    # after a pause`
+
+func resumeCommand(io streams) *cli.Command {
+	m := move{
+		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
+			s, err := promotion.Resume(ctx, f.store, a.Spec.Policy, o)
+			if errors.Is(err, promotion.ErrSameEpoch) {
+				err = fmt.Errorf("%w (--force)", err)
+			}
+			return s, err
+		},
+	}
+	return &cli.Command{
+		Name:        "resume",
+		Usage:       "end a policy's hold",
+		ArgsUsage:   "POLICY",
+		Description: resumeDescription,
+		Flags: orderFlags(
+			&cli.BoolFlag{Name: "force", Usage: "return to shadow although nothing has changed since the rollback"},
+		),
+		Action: m.action(io),
+	}
+}
