@@ -166,7 +166,7 @@ func (k *keyTally) count(o divergence.Outcome) (first bool) {
 
 // minute returns the counts of an event's minute. Events come in order.
 func (r *run) minute(at int64) *divergence.Minute {
-	unix := time.UnixMicro(at).Unix() / 60
+	unix := time.UnixMicro(at).Unix() / divergence.SecondsPerMinute
 	if n := len(r.minutes); n == 0 || r.minutes[n-1].Unix != unix {
 		r.minutes = append(r.minutes, divergence.Minute{Unix: unix})
 	}
@@ -179,7 +179,7 @@ func (r *run) assess(p *PolicyReport) {
 	cfg, e := r.cfg.Gate.WithDefaults(), gate.Evidence{Live: 1}
 	if n := len(r.minutes); n > 0 {
 		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
-		e.Since, e.Now = time.Unix(first*60, 0), time.Unix((last+1)*60, 0)
+		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix((last+1)*divergence.SecondsPerMinute, 0)
 		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
 	}
 	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))

@@ -46,7 +46,7 @@ func TestPageSaysWhatStatusSays(t *testing.T) {
 		a.Gate = gate.Result{Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta}
 		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &bound, Threshold: 0.02, Score: 17.25, UpperBound: &bound}
 		a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
-		hour := divergence.Hour{Unix: now.Unix() / 3600}
+		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3
 		a.Evidence.History.Hours = []divergence.Hour{hour}
 		a.Live[0].RedButton = true

@@ -92,8 +92,7 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 
 // Top returns the most frequent keys of a kind from the day of an instant on.
 func Top(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment, kind divergence.KeyKind, from time.Time) ([]divergence.KeyCount, error) {
-	const day = 24 * 60 * 60
-	return ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, from.Unix()/day, a.Evidence.Now.Unix()/day)
+	return ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, from.Unix()/divergence.SecondsPerDay, a.Evidence.Now.Unix()/divergence.SecondsPerDay)
 }
 
 func policyOf(a *promotion.Assessment) Policy {

@@ -76,9 +76,9 @@ func Merge(hours []Hour) History {
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
 		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Cells: fleet.Cells})
-		for m := range int64(minutesAnHour) {
+		for m := range int64(MinutesPerHour) {
 			if fleet.Live>>m&1 == 1 {
-				h.extend(fleet.Unix*minutesAnHour + m)
+				h.extend(fleet.Unix*MinutesPerHour + m)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ type Reader struct {
 
 // NewReader returns a reader of what the ledger has since an instant.
 func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
-	return &Reader{ledger: ledger, id: id, next: since.Unix() / secondsAnHour, since: since}
+	return &Reader{ledger: ledger, id: id, next: since.Unix() / SecondsPerHour, since: since}
 }
 
 const (
@@ -131,11 +131,11 @@ const (
 
 // History returns the history up to an instant of the store's clock.
 func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
-	hour := now.Unix() / secondsAnHour
+	hour := now.Unix() / SecondsPerHour
 	if hour < r.next { // the clock has gone back
-		r.closed, r.next = History{}, r.since.Unix()/secondsAnHour
+		r.closed, r.next = History{}, r.since.Unix()/SecondsPerHour
 	}
-	r.next = max(r.next, hour-keptDays*24)
+	r.next = max(r.next, hour-keptDays*HoursPerDay)
 	for end := hour - closedAfter; r.next <= end; {
 		to := min(r.next+readHours-1, end)
 		hours, err := r.ledger.Hours(ctx, r.id, r.next, to)
@@ -151,11 +151,11 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	}
 	h := History{Minutes: slices.Clone(r.closed.Minutes), Live: slices.Clone(r.closed.Live), Hours: slices.Clone(r.closed.Hours)}
 	h.append(Merge(open))
-	h.from(max(r.since.Unix()/60, (hour-keptDays*24)*minutesAnHour))
+	h.from(max(r.since.Unix()/SecondsPerMinute, (hour-keptDays*HoursPerDay)*MinutesPerHour))
 	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
 		return History{}, err
 	}
-	r.closed.from((hour - keptDays*24) * minutesAnHour)
+	r.closed.from((hour - keptDays*HoursPerDay) * MinutesPerHour)
 	return h, nil
 }
 
@@ -177,7 +177,7 @@ func (h *History) from(minute int64) {
 		first = len(h.Minutes)
 	}
 	h.Minutes = h.Minutes[first:]
-	h.Hours = slices.DeleteFunc(h.Hours, func(hour Hour) bool { return (hour.Unix+1)*minutesAnHour <= minute })
+	h.Hours = slices.DeleteFunc(h.Hours, func(hour Hour) bool { return (hour.Unix+1)*MinutesPerHour <= minute })
 	h.Live = slices.DeleteFunc(h.Live, func(s Span) bool { return s.To <= minute })
 	if len(h.Live) > 0 {
 		h.Live[0].From = max(h.Live[0].From, minute)

@@ -61,7 +61,7 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range s.Hours {
-		l.day(id, h.Unix/24).hours[instanceHour{s.writer(instance), h.Unix}] = h
+		l.day(id, h.Unix/HoursPerDay).hours[instanceHour{s.writer(instance), h.Unix}] = h
 	}
 	l.day(id, s.Day).tops[s.writer(instance)] = s.Tops
 	if l.ticks[id] == nil {

@@ -54,9 +54,6 @@ func (m *Minute) Join(other *Minute) {
 	}
 }
 
-// minutesAnHour is also the size of an Hour.
-const minutesAnHour = 60
-
 // Hour is what one instance saw in one hour so far: the ledger's unit. Writing a
 // later Hour over an earlier one of the same instance counts nothing twice.
 type Hour struct {

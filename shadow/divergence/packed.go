@@ -26,7 +26,7 @@ func packed(h *Hour) packedHour {
 	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
 	for i := range h.Minutes {
 		m := &h.Minutes[i]
-		p.Minutes[i] = packedMinute{Minute: m.Unix % minutesAnHour, Tally: m.Tally}
+		p.Minutes[i] = packedMinute{Minute: m.Unix % MinutesPerHour, Tally: m.Tally}
 		if len(m.Keys[OfComparisons]) > 0 {
 			p.Minutes[i].Keys = &m.Keys
 		}
@@ -43,12 +43,12 @@ func packed(h *Hour) packedHour {
 }
 
 func (p *packedHour) unpack(hour int64) (Hour, error) {
-	h := Hour{Unix: hour, Live: p.Live & (1<<minutesAnHour - 1)}
+	h := Hour{Unix: hour, Live: p.Live & (1<<MinutesPerHour - 1)}
 	for _, m := range p.Minutes {
-		if m.Minute < 0 || m.Minute >= minutesAnHour {
+		if m.Minute < 0 || m.Minute >= MinutesPerHour {
 			return h, fmt.Errorf("minute %d of an hour", m.Minute)
 		}
-		out := h.at(hour*minutesAnHour + m.Minute)
+		out := h.at(hour*MinutesPerHour + m.Minute)
 		out.Tally = m.Tally
 		if m.Keys != nil {
 			out.Keys = *m.Keys

@@ -105,7 +105,7 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 		cause = setting.cause(o, outcome)
 	}
 	s.total.count(o, outcome, cause)
-	hour, minute := s.minute(at.Unix() / 60)
+	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
 	minute.Count(outcome, hash)
 	hour.Causes.count(outcome, cause)
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
@@ -142,10 +142,10 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 // closed, counts in the oldest open one: a closed hour must not be written again
 // with less in it.
 func (s *stripe) minute(unix int64) (*Hour, *Minute) {
-	if unix/minutesAnHour < s.closed {
-		unix = s.closed * minutesAnHour
+	if unix/MinutesPerHour < s.closed {
+		unix = s.closed * MinutesPerHour
 	}
-	hour := unix / minutesAnHour
+	hour := unix / MinutesPerHour
 	i := len(s.hours)
 	for i > 0 && s.hours[i-1].Unix > hour {
 		i--

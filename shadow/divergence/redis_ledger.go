@@ -32,7 +32,7 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 }
 
 const (
-	ledgerTTL = (keptDays + 1) * 24 * time.Hour
+	ledgerTTL = (keptDays + 1) * HoursPerDay * time.Hour
 	ticksTTL  = 2 * time.Hour
 )
 
@@ -104,7 +104,7 @@ func elements(hashes []uint64) []any {
 
 // Hours implements Ledger in one pipeline.
 func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error) {
-	from = max(from, to-keptDays*24)
+	from = max(from, to-keptDays*HoursPerDay)
 	pipe := l.rdb.Pipeline()
 	for hour := from; hour <= to; hour++ {
 		pipe.HGetAll(ctx, l.hourKey(id, hour))

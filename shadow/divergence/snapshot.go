@@ -30,10 +30,8 @@ type Snapshot struct {
 }
 
 const (
-	secondsAnHour = 3600
-	secondsADay   = 24 * secondsAnHour
-	topWritten    = 100          // keys of each kind that a snapshot carries
-	unsentHashes  = 64 * 1 << 10 // kept over failed writes
+	topWritten   = 100          // keys of each kind that a snapshot carries
+	unsentHashes = 64 * 1 << 10 // kept over failed writes
 )
 
 // Snapshot returns what is to be written at an instant of the store's clock. The
@@ -42,12 +40,12 @@ const (
 func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	r.flush.Lock()
 	defer r.flush.Unlock()
-	if now.Unix()/secondsAnHour < r.closed {
+	if now.Unix()/SecondsPerHour < r.closed {
 		r.beginIncarnation()
 	}
-	r.notePresence(now.Unix() / 60)
+	r.notePresence(now.Unix() / SecondsPerMinute)
 	if r.day == 0 {
-		r.day = now.Unix() / secondsADay
+		r.day = now.Unix() / SecondsPerDay
 	}
 	out := &Snapshot{Day: r.day, Incarnation: r.incarnation}
 	hours := map[int64]*Hour{}
@@ -157,7 +155,7 @@ func (r *Recorder) notePresence(minute int64) {
 		from = minute
 	}
 	for m := from; m <= minute; m++ {
-		r.live[m/minutesAnHour] |= 1 << (m % minutesAnHour)
+		r.live[m/MinutesPerHour] |= 1 << (m % MinutesPerHour)
 	}
 	r.liveTill = max(r.liveTill, minute)
 }
@@ -189,8 +187,8 @@ func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 	for kind := range r.unsent {
 		r.unsent[kind] = r.unsent[kind][:0]
 	}
-	day := now.Unix() / secondsADay
-	r.drop(now.Unix()/secondsAnHour-1, day != r.day)
+	day := now.Unix() / SecondsPerDay
+	r.drop(now.Unix()/SecondsPerHour-1, day != r.day)
 	r.day = day
 }
 
@@ -199,7 +197,7 @@ func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 func (r *Recorder) Abandon(now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
-	r.drop(now.Unix()/secondsAnHour-openHours+1, false)
+	r.drop(now.Unix()/SecondsPerHour-openHours+1, false)
 }
 
 // drop forgets hours before one, and the lists of frequent keys if asked. With each

@@ -90,7 +90,7 @@ func outcome(authoritative, candidate bool) divergence.Outcome {
 	return divergence.Compare(&[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: authoritative}}, {Decision: algorithms.Decision{Allowed: candidate}}})
 }
 
-func days(at time.Time) int64 { return at.Unix() / (24 * 60 * 60) }
+func days(at time.Time) int64 { return at.Unix() / divergence.SecondsPerDay }
 
 func history(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) divergence.History {
 	t.Helper()
