@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -162,7 +163,7 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 		t.Fatal(err)
 	}
 
-	got := divergence.Summarize(divergence.Merge(hours).Total())
+	got := status.Summarize(divergence.Merge(hours).Total())
 	for outcome, n := range map[string]int64{
 		"agree_allow": got.AgreeAllow, "agree_deny": got.AgreeDeny, "newly_denied": got.NewlyDenied, "newly_allowed": got.NewlyAllowed, "candidate_error": got.CandidateError,
 	} {

@@ -175,7 +175,7 @@ func threeDays() status.Report {
 		CausesNewlyDenied: []status.Cause{{Cause: "burst_shape", Count: 900}, {Cause: "window_boundary", Count: 334}},
 	}
 
-	p.Summary = divergence.Summary{Comparisons: 1_204_322, AgreeAllow: 1_190_000, AgreeDeny: 12_000, NewlyDenied: 1234, NewlyAllowed: 1088, Keys: 9120, KeysNewlyDenied: 77, KeysNewlyAllowed: 31,
+	p.Summary = status.Summary{Comparisons: 1_204_322, AgreeAllow: 1_190_000, AgreeDeny: 12_000, NewlyDenied: 1234, NewlyAllowed: 1088, Keys: 9120, KeysNewlyDenied: 77, KeysNewlyAllowed: 31,
 		TopNewlyDenied: []divergence.KeyCount{{Key: "tenant-4711", Count: 410}, {Key: "2001:db8:85a3::8a2e:370:7334", Count: 77}}, TopNewlyAllowed: []divergence.KeyCount{{Key: strings.Repeat("tenant-", 30), Count: 200}}}
 
 	ratio, bound, eta := 0.0011, 0.0132, now.Add(26*time.Hour)

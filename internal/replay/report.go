@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
@@ -23,7 +24,7 @@ type PolicyReport struct {
 	Name          string `json:"name"`
 	Authoritative string `json:"authoritative"` // in the short form
 	Candidate     string `json:"candidate"`
-	divergence.Summary
+	status.Summary
 	Gate gate.Result `json:"gate"`
 	gate.Course
 	Proposed gate.Proposal `json:"proposed"`
@@ -41,15 +42,12 @@ func (r *Report) Join(other *Report) {
 	}
 }
 
-// topKeys is how many keys a report names for each harm.
-const topKeys = 10
-
 func (r *run) report() *Report {
 	p := PolicyReport{
 		Name:          r.cfg.Policy,
 		Authoritative: cmp.Or(r.cfg.Texts[algorithms.Authoritative], shortForm(r.cfg.Sides[algorithms.Authoritative])),
 		Candidate:     cmp.Or(r.cfg.Texts[algorithms.Candidate], shortForm(r.cfg.Sides[algorithms.Candidate])),
-		Summary:       divergence.Summarize(r.total), timeline: r.timeline,
+		Summary:       status.Summarize(r.total), timeline: r.timeline,
 	}
 
 	r.assess(&p)
@@ -77,5 +75,5 @@ func (r *run) top(count func(keyTally) int64) ([]divergence.KeyCount, int64) {
 			all = append(all, divergence.KeyCount{Key: r.events.keys[id], Count: n})
 		}
 	}
-	return divergence.MergeTop(topKeys, all), int64(len(all))
+	return divergence.MergeTop(status.TopKeys, all), int64(len(all))
 }

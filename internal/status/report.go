@@ -37,7 +37,7 @@ type Policy struct {
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
-	divergence.Summary
+	Summary
 	// Causes of what was newly denied and newly allowed, the most frequent first.
 	CausesNewlyDenied  []Cause     `json:"causes_newly_denied"`
 	CausesNewlyAllowed []Cause     `json:"causes_newly_allowed"`
@@ -70,9 +70,6 @@ type Instance struct {
 	RedButton  bool    `json:"red_button"` // it enforces the authoritative, whatever the stage
 }
 
-// shownKeys is how many keys of each harm a report names.
-const shownKeys = 10
-
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
 func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promotion.Assessment) (Report, error) {
 	report := Report{Name: name, Policies: []Policy{}}
@@ -83,7 +80,7 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 			if err != nil {
 				return report, err
 			}
-			*into = top[:min(len(top), shownKeys)]
+			*into = top[:min(len(top), TopKeys)]
 		}
 		report.Policies = append(report.Policies, p)
 	}
@@ -102,7 +99,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Name: a.Spec.Policy, Stage: string(s.Stage), Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq, Epoch: s.Epoch,
 		Enforced: s.Name(), Authoritative: a.Spec.Authoritative, Candidate: a.Spec.Candidate, Mode: "manual",
 		Actor: s.Actor, Reason: s.Reason, At: s.At,
-		Summary: divergence.Summarize(history.Total()), Gate: a.Gate,
+		Summary: Summarize(history.Total()), Gate: a.Gate,
 		HarmScore: a.Alarm.Harm, Prediction: a.Prediction, Alarm: a.Alarm.Reason, NextStep: nextStep(a),
 		Instances: []Instance{}, Series: gate.Series(a.Spec.Config.Config, a.Evidence), Canary: a.Spec.Config.Canary,
 	}

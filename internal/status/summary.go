@@ -9,8 +9,48 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
+// Summary is a tally with its ratios, and the keys behind it. Its JSON form is the command line's contract.
+type Summary struct {
+	Comparisons      int64                 `json:"comparisons"`
+	AgreeAllow       int64                 `json:"agree_allow"`
+	AgreeDeny        int64                 `json:"agree_deny"`
+	NewlyDenied      int64                 `json:"newly_denied"`
+	NewlyAllowed     int64                 `json:"newly_allowed"`
+	CandidateError   int64                 `json:"candidate_error"`
+	ExpectedDenied   int64                 `json:"expected_newly_denied"`  // declared in the policy, not counted in newly_denied
+	ExpectedAllowed  int64                 `json:"expected_newly_allowed"` // declared in the policy, not counted in newly_allowed
+	Ratios           divergence.Ratios     `json:"ratios"`
+	Keys             int64                 `json:"keys"`
+	KeysNewlyDenied  int64                 `json:"keys_newly_denied"`
+	KeysNewlyAllowed int64                 `json:"keys_newly_allowed"`
+	TopNewlyDenied   []divergence.KeyCount `json:"top_newly_denied"`
+	TopNewlyAllowed  []divergence.KeyCount `json:"top_newly_allowed"`
+}
+
+// TopKeys is how many keys a Summary names for each harm.
+const TopKeys = 10
+
+// Summarize returns the summary of a tally, without its keys.
+func Summarize(t divergence.Tally) Summary {
+	return Summary{
+		Comparisons:     t.Comparisons(),
+		AgreeAllow:      t[divergence.AgreeAllow],
+		AgreeDeny:       t[divergence.AgreeDeny],
+		NewlyDenied:     t[divergence.NewlyDenied],
+		NewlyAllowed:    t[divergence.NewlyAllowed],
+		CandidateError:  t[divergence.CandidateError],
+		ExpectedDenied:  t[divergence.ExpectedDenied],
+		ExpectedAllowed: t[divergence.ExpectedAllowed],
+		Ratios:          t.Ratios(),
+
+		// Not nil: an empty list is [] in JSON.
+		TopNewlyDenied:  []divergence.KeyCount{},
+		TopNewlyAllowed: []divergence.KeyCount{},
+	}
+}
+
 // WriteSummary writes a tally as a table, each count beside its ratio.
-func WriteSummary(w io.Writer, s *divergence.Summary) error {
+func WriteSummary(w io.Writer, s *Summary) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, n int64, note string) {
 		fmt.Fprintf(table, "  %s\t%s\t  %s\n", name, humanize.Grouped(n), note)
@@ -44,7 +84,7 @@ func share(ratio *float64, of string, keys int64) string {
 }
 
 // WriteHarmed writes the keys with most differences.
-func WriteHarmed(w io.Writer, s *divergence.Summary) {
+func WriteHarmed(w io.Writer, s *Summary) {
 	writeTop(w, "would be newly denied most", s.TopNewlyDenied, s.NewlyDenied)
 	writeTop(w, "would be newly allowed most", s.TopNewlyAllowed, s.NewlyAllowed)
 }
