@@ -72,7 +72,7 @@ func TestStatusPageIsOfTheAppliedStage(t *testing.T) {
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; { // a message or a poll brings it
 		_, r := look(t, h.StatusPage()) // a new one, which has asked nobody yet
-		if p := r.Policies[0]; p.Stage == string(promotion.RolledBack) && p.Reason == "429s" {
+		if p := r.Policies[0]; p.Stage == promotion.RolledBack && p.Reason == "429s" {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -113,7 +113,7 @@ func TestTrack(t *testing.T) {
 		{promotion.RolledBack, 0, "shadow canary 1 % canary 10 % promoted completed [rolled back]"},
 	}
 	for _, tt := range tests {
-		p := Policy{Stage: string(tt.stage), Percent: tt.percent, Canary: []float64{1, 10}}
+		p := Policy{Stage: tt.stage, Percent: tt.percent, Canary: []float64{1, 10}}
 		var texts []string
 		for _, s := range p.track() {
 			switch {

@@ -22,17 +22,17 @@ type Report struct {
 
 // Policy is the part of one policy.
 type Policy struct {
-	Name          string  `json:"name"`
-	Stage         string  `json:"stage"`
-	Percent       float64 `json:"percent"`
-	Hold          bool    `json:"hold"`
-	Term          int64   `json:"term"`
-	Seq           int64   `json:"seq"`
-	Epoch         string  `json:"epoch"`
-	Enforced      string  `json:"enforced"`
-	Authoritative string  `json:"authoritative"`
-	Candidate     string  `json:"candidate"`
-	Mode          string  `json:"mode"`
+	Name          string          `json:"name"`
+	Stage         promotion.Stage `json:"stage"`
+	Percent       float64         `json:"percent"`
+	Hold          bool            `json:"hold"`
+	Term          int64           `json:"term"`
+	Seq           int64           `json:"seq"`
+	Epoch         string          `json:"epoch"`
+	Enforced      string          `json:"enforced"`
+	Authoritative string          `json:"authoritative"`
+	Candidate     string          `json:"candidate"`
+	Mode          string          `json:"mode"`
 	// Actor moved the policy last, at At, for Reason.
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
@@ -96,7 +96,7 @@ func policyOf(a *promotion.Assessment) Policy {
 	s := a.State
 	history := &a.Evidence.History
 	p := Policy{
-		Name: a.Spec.Policy, Stage: string(s.Stage), Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq, Epoch: s.Epoch,
+		Name: a.Spec.Policy, Stage: s.Stage, Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq, Epoch: s.Epoch,
 		Enforced: s.Name(), Authoritative: a.Spec.Authoritative, Candidate: a.Spec.Candidate, Mode: "manual",
 		Actor: s.Actor, Reason: s.Reason, At: s.At,
 		Summary: Summarize(history.Total()), Gate: a.Gate,
@@ -132,7 +132,7 @@ func causesOf(counts []int64) []Cause {
 
 // Describe writes the stage as people say it: canary 10 % (hold).
 func (p *Policy) Describe() string {
-	return promotion.State{Stage: promotion.Stage(p.Stage), Percent: p.Percent, Hold: p.Hold}.Describe()
+	return promotion.State{Stage: p.Stage, Percent: p.Percent, Hold: p.Hold}.Describe()
 }
 
 // Version is TERM.SEQ.

@@ -91,17 +91,12 @@ func (p *policyView) urgency() int {
 	switch {
 	case p.Alarm != "":
 		return 3
-	case p.Gate.Verdict == gate.Fail && p.exposed():
+	case p.Gate.Verdict == gate.Fail && p.Stage.Exposed():
 		return 2
-	case p.Stage == string(promotion.RolledBack):
+	case p.Stage == promotion.RolledBack:
 		return 1
 	}
 	return 0
-}
-
-func (p *Policy) exposed() bool {
-	s := promotion.State{Stage: promotion.Stage(p.Stage)}
-	return s.Exposed()
 }
 
 func policyViewOf(p *Policy) policyView {
@@ -156,20 +151,20 @@ func (p *Policy) listed() (fine int, list []Instance) {
 // none of its steps.
 func (p *Policy) track() []step {
 	steps := slices.Clone(p.Canary)
-	if p.Stage == string(promotion.Canary) && !slices.Contains(steps, p.Percent) {
+	if p.Stage == promotion.Canary && !slices.Contains(steps, p.Percent) {
 		steps = append(steps, p.Percent)
 		slices.Sort(steps)
 	}
 	list := []step{{Name: "shadow"}}
 	current := 0
 	for _, percent := range steps {
-		if p.Stage == string(promotion.Canary) && percent == p.Percent {
+		if p.Stage == promotion.Canary && percent == p.Percent {
 			current = len(list)
 		}
 		list = append(list, step{Name: "canary " + strconv.FormatFloat(percent, 'g', -1, 64) + " %"})
 	}
 	list = append(list, step{Name: "promoted"}, step{Name: "completed"})
-	switch promotion.Stage(p.Stage) {
+	switch p.Stage {
 	case promotion.Promoted:
 		current = len(list) - 2
 	case promotion.Completed:

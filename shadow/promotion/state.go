@@ -26,6 +26,9 @@ const (
 // Stages are all stages, in the order of a migration.
 var Stages = [...]Stage{Shadow, Canary, Promoted, Completed, RolledBack}
 
+// Exposed reports whether the candidate is enforced for some keys while the authoritative is still judged beside it.
+func (s Stage) Exposed() bool { return s == Canary || s == Promoted }
+
 // Version orders the states of a policy. A rollback starts a new term.
 type Version struct{ Term, Seq int64 }
 
@@ -158,7 +161,7 @@ func (s *State) Enforced(epoch string, hash uint64) algorithms.Role {
 
 // Exposed reports whether the candidate is enforced for some while the authoritative
 // is still judged beside it.
-func (s *State) Exposed() bool { return s.Stage == Canary || s.Stage == Promoted }
+func (s *State) Exposed() bool { return s.Stage.Exposed() }
 
 // Name returns the enforced side for keys in general: "authoritative",
 // "candidate" or, in a canary, "candidate for 10 % of the keys".
