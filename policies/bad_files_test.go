@@ -25,7 +25,7 @@ func TestBadFiles(t *testing.T) {
 		{"a text that only YAML has quoted", onePolicy("key: \"everyone\""), 5, 11, `if it is a text, quote it within the quotes of YAML: '"everyone"'`},
 		{"one sign of equality", onePolicy("when: request.method = 'GET'\n    key: request.ip"), 5, 26, "write == to compare"},
 		{"and", onePolicy("when: request.method == 'GET' and true\n    key: request.ip"), 5, 35, "write &&"},
-		{"a header that is not in lower case", onePolicy("when: 'true'\n    key: request.headers[\"X-Tenant\"]"), 6, 26, `header names are in lower case here: write "x-tenant"`},
+		{"a header that is not in lower case", onePolicy("when: 'true'\n    key: request.headers[\"X-Tenant\"]"), 6, 26, `expressions see header names in lower case: write "x-tenant"`},
 		{"a header that is not in lower case and may be absent", onePolicy("key: request.headers[?\"X-Tenant\"].orValue('')"), 5, 27, `write "x-tenant"`},
 		{"a header that is not in lower case in a condition", onePolicy("when: '\"X-Tenant\" in request.headers'\n    key: request.ip"), 5, 12, `write "x-tenant"`},
 		{"two documents", "version: 1\n---\nversion: 1", 2, 1, "a second document"},

@@ -11,54 +11,62 @@ import (
 type Change struct {
 	// Path is the field, as in policies.checkout.candidate.limit.
 	Path string `json:"path"`
-	// Before and After are the field's text, "" where there was or is none.
+	// Before and After are the field's text, "" in the file that does not have it.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// NewEpoch reports that the field is a policy's name, that the policy compares
-	// something else now, and that its evidence begins anew; or that it is the file's
-	// name, and all policies begin anew.
+	// NewEpoch reports that the change starts evidence over: that of one policy if the
+	// field is a policy's name, because the policy compares something else now; that of
+	// all policies if the field is the file's name.
 	NewEpoch bool `json:"new_epoch"`
 }
 
 // String writes the change as a line.
 func (c Change) String() string {
+	change := c.Path + ": " + c.Before + " -> " + c.After
 	switch {
 	case c.NewEpoch && c.Path == "name":
-		return "! name: " + c.Before + " -> " + c.After + ": another namespace: all counts, stages and evidence begin anew"
+		return "! " + change + ": another namespace: all counts, stages and evidence start over"
 	case c.NewEpoch:
-		return "! " + c.Path + ": epoch " + c.Before + " -> " + c.After + ": the evidence begins anew"
+		return "! " + c.Path + ": epoch " + c.Before + " -> " + c.After + ": the evidence starts over"
 	case c.Before == "":
 		return "+ " + c.Path + ": " + c.After
 	case c.After == "":
 		return "- " + c.Path + ": " + c.Before
 	}
-	return "~ " + c.Path + ": " + c.Before + " -> " + c.After
+	return "~ " + change
 }
 
-// Difference returns what changes from one set to another: fields in the order of
-// their names, and behind them the policies that both sets have and whose epoch
-// changes.
-func Difference(before, after *Set) (list []Change) {
-	old, now := before.fields, after.fields
-	for len(old) > 0 || len(now) > 0 {
-		switch {
-		case len(now) == 0 || len(old) > 0 && old[0].path < now[0].path:
-			list = append(list, Change{Path: old[0].path, Before: old[0].text})
-			old = old[1:]
-		case len(old) == 0 || now[0].path < old[0].path:
-			list = append(list, Change{Path: now[0].path, After: now[0].text})
-			now = now[1:]
-		default:
-			if old[0].text != now[0].text {
-				list = append(list, Change{Path: old[0].path, Before: old[0].text, After: now[0].text, NewEpoch: old[0].path == "name"})
-			}
-			old, now = old[1:], now[1:]
-		}
-	}
+// Difference returns the changes from one set to another: fields in the order of
+// their names, then the policies that both sets have and whose epoch changes.
+func Difference(before, after *Set) []Change {
+	list := changedFields(before.fields, after.fields)
 	for _, p := range after.Policies {
 		i := slices.IndexFunc(before.Policies, func(q *Policy) bool { return q.Name == p.Name })
-		if i >= 0 && before.Policies[i].Epoch() != p.Epoch() {
-			list = append(list, Change{Path: "policies." + p.Name, Before: before.Policies[i].Epoch(), After: p.Epoch(), NewEpoch: true})
+		if i < 0 {
+			continue
+		}
+		if old := before.Policies[i].Epoch(); old != p.Epoch() {
+			list = append(list, Change{Path: "policies." + p.Name, Before: old, After: p.Epoch(), NewEpoch: true})
+		}
+	}
+	return list
+}
+
+// changedFields merges two lists that are in the order of their paths.
+func changedFields(before, after []textField) (list []Change) {
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(after) == 0 || len(before) > 0 && before[0].path < after[0].path:
+			list = append(list, Change{Path: before[0].path, Before: before[0].text})
+			before = before[1:]
+		case len(before) == 0 || after[0].path < before[0].path:
+			list = append(list, Change{Path: after[0].path, After: after[0].text})
+			after = after[1:]
+		default:
+			if path := before[0].path; before[0].text != after[0].text {
+				list = append(list, Change{path, before[0].text, after[0].text, path == "name"})
+			}
+			before, after = before[1:], after[1:]
 		}
 	}
 	return list
@@ -68,7 +76,7 @@ func Difference(before, after *Set) (list []Change) {
 type textField struct{ path, text string }
 
 // fieldsOf flattens a file for Difference, in the order of the paths. Policies go
-// by name, wherever they stand.
+// by name, wherever they stand: moving one is no change.
 func fieldsOf(root *yaml.Node) (list []textField) {
 	var walk func(path string, n *yaml.Node)
 	walk = func(path string, n *yaml.Node) {
@@ -86,35 +94,36 @@ func fieldsOf(root *yaml.Node) (list []textField) {
 			list = append(list, textField{path, flow(n)})
 		}
 	}
+
 	walk("", root)
 	slices.SortStableFunc(list, func(a, b textField) int { return strings.Compare(a.path, b.path) })
 	return list
 }
 
 func nameOf(policy *yaml.Node) string {
-	for i := 0; i+1 < len(policy.Content); i += 2 {
-		if policy.Content[i].Value == "name" {
-			return policy.Content[i+1].Value
-		}
+	if name := placesOf(policy)["name"]; name != nil {
+		return name.Value
 	}
 	return ""
 }
 
-// flow writes a value on one line.
+// flow writes a value on one line, whatever its style in the file.
 func flow(n *yaml.Node) string {
 	n = target(n)
-	parts := make([]string, len(n.Content))
+	values := make([]string, len(n.Content))
 	for i, item := range n.Content {
-		parts[i] = flow(item)
+		values[i] = flow(item)
 	}
+
 	switch n.Kind {
 	case yaml.SequenceNode:
-		return "[" + strings.Join(parts, ", ") + "]"
+		return "[" + strings.Join(values, ", ") + "]"
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(parts); i += 2 {
-			parts[i/2] = parts[i] + ": " + parts[i+1]
+		var entries []string
+		for i := 0; i+1 < len(values); i += 2 {
+			entries = append(entries, values[i]+": "+values[i+1])
 		}
-		return "{" + strings.Join(parts[:len(parts)/2], ", ") + "}"
+		return "{" + strings.Join(entries, ", ") + "}"
 	}
 	return strings.Join(strings.Fields(n.Value), " ")
 }

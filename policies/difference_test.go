@@ -39,7 +39,7 @@ policies:
 		"- policies.gone.authoritative.window: 1m",
 		"- policies.gone.key: request.user",
 		"- policies.gone.name: gone",
-		"! policies.a: epoch X -> Y: the evidence begins anew",
+		"! policies.a: epoch X -> Y: the evidence starts over",
 	}
 	a, b := load(t, before), load(t, after)
 	var got []string

@@ -3,13 +3,17 @@
 // which limits.
 //
 // [Load] is strict: an unknown or duplicate field, a wrong type or a limit that
-// no algorithm can compute is a [Problem] with its place. [Policy.Charge] is what
-// a request costs under one policy.
+// no algorithm can compute is a [Problem] with its place. [Policy.Charge] is the
+// charge of a request under one policy.
+//
+// Three types take a file apart: the reader turns YAML nodes into values and notes
+// problems with their places, the compiler makes bounded programs of expressions, and
+// the linter warns of files that hardly mean what they say.
 //
 // # Caveats
 //
-// Expressions are written by operators and compiled once, but they judge what
-// strangers send. Where one fails at run time, such as one that reads a header that
-// is not there, the policy charges nothing or, with on_error: deny, the request is
-// denied; the caller counts that. Keys longer than 256 bytes are replaced by their hash.
+// Expressions are written by operators and compiled once, but they judge requests of
+// strangers. Where one fails at run time, such as one that reads an absent header, the
+// policy charges nothing or, with on_error: deny, the request is denied; the caller
+// counts that. Keys longer than 256 bytes are replaced by their hash.
 package policies

@@ -5,15 +5,16 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// Bounds of an expression, so that none can stall the loader or a request.
+// Bounds of an expression, so that none can stall the loader or a request. The depth
+// also keeps the parser's recursion from exhausting the stack.
 const (
 	maxExpressionBytes = 4096
 	maxExpressionDepth = 32
 	maxLoopsInLoops    = 1
 )
 
-// requestVariables are what expressions know of a request. Dotted names instead
-// of one map: a typing error is found when the file is loaded.
+// requestVariables are the names of a request's fields. Dotted names instead of one
+// map: a misspelled name is found when the file is loaded, not at the first request.
 var requestVariables = []cel.EnvOption{
 	cel.Variable("request.method", cel.StringType),
 	cel.Variable("request.path", cel.StringType),
@@ -33,12 +34,18 @@ var requestVariables = []cel.EnvOption{
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(append([]cel.EnvOption{
 		cel.OptionalTypes(),
-		ext.Strings(), ext.Math(), ext.Network(), ipGroup,
+		ext.Strings(),
+		ext.Math(),
+		ext.Network(),
+		ipGroup,
 		cel.ParserExpressionSizeLimit(maxExpressionBytes),
 		cel.ParserRecursionLimit(maxExpressionDepth),
 		cel.ASTValidators(
-			cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals(),
-			cel.ValidateHomogeneousAggregateLiterals(), cel.ValidateComprehensionNestingLimit(maxLoopsInLoops),
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateRegexLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(),
+			cel.ValidateComprehensionNestingLimit(maxLoopsInLoops),
 		),
 	}, requestVariables...)...)
 }

@@ -19,12 +19,20 @@ type scope struct {
 	headers map[string]string
 }
 
-func newScope() *scope { return &scope{headers: map[string]string{}} }
-
 // variable is a named expression that policies share.
 type variable struct {
 	name string // variables.x
 	*expression
+}
+
+// variableNamed returns the variable of a full name, nil if there is none.
+func variableNamed(name string, variables []*variable) *variable {
+	for _, v := range variables {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
 }
 
 // evaluation is the working memory of a request: what expressions see of it, and

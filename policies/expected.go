@@ -2,6 +2,8 @@ package policies
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -11,7 +13,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// expectation is a declared difference.
+// expectation is a declared difference. Its owner is the person or team to ask when
+// it ends: every message about the declaration names them.
 type expectation struct {
 	when      *expression
 	direction string
@@ -25,18 +28,20 @@ const (
 	newlyAllowed = "newly_allowed"
 )
 
-// maxExpected bounds the declared differences of a policy, each of which is judged
+// maxExpected bounds the declared differences of a policy, each of which is evaluated
 // for every request that the policy charges.
 const maxExpected = 20
 
 // Expected returns what is declared for a request at its time. A condition that
-// fails declares nothing.
+// fails declares nothing: the difference then counts, which is the safe side.
 func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expected) {
 	for _, x := range p.Promotion.expected {
 		if !r.Time.Before(x.until) {
 			continue
 		}
-		if v, err := x.when.eval(r.evaluation(ctx, p.scope)); err != nil || v != types.True {
+
+		v, err := x.when.eval(r.evaluation(ctx, p.scope))
+		if err != nil || v != types.True {
 			continue
 		}
 		e.NewlyDenied = e.NewlyDenied || x.direction == newlyDenied
@@ -45,39 +50,70 @@ func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expecte
 	return e
 }
 
+// Declarations describes the declared differences, one a line: "newly_denied until
+// 2027-03-31, owner team-batch, when variables.tenant == ...".
+func (p *Policy) Declarations() []string {
+	list := make([]string, len(p.Promotion.expected))
+	for i, x := range p.Promotion.expected {
+		list[i] = fmt.Sprintf("%s until %s, owner %s, when %s", x.direction, day(x.until), x.owner, strings.TrimSpace(x.when.source))
+	}
+	return list
+}
+
+// day writes the end of a declaration as briefly as the file can have it.
+func day(t time.Time) string {
+	if t.Equal(t.Truncate(24 * time.Hour)) {
+		return t.UTC().Format(time.DateOnly)
+	}
+	return t.Format(time.RFC3339)
+}
+
 // expected returns a reader of the declared differences.
-func (d *document) expected(env *cel.Env, into *[]*expectation) func(*yaml.Node) {
+func (c *compiler) expected(into *[]*expectation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		*into = nil
-		items := d.items(n, "expected")
+		*into = nil // a policy's list replaces the file's
+		items := c.items(n, "expected")
 		if len(items) > maxExpected {
-			d.fail(n, "expected: %d differences: at most %d", len(items), maxExpected)
+			c.fail(n, "expected: %d differences: at most %d", len(items), maxExpected)
 			return
 		}
+
 		for _, item := range items {
-			x := &expectation{}
-			d.mapping(item, "an expected difference", map[string]field{
-				"when":      {read: func(n *yaml.Node) { x.when = d.compile(env, n, "when", cel.BoolType) }, required: true},
-				"direction": {read: d.choice("direction", &x.direction, newlyDenied, newlyAllowed), required: true},
-				"until":     {read: d.until(&x.until), required: true},
-				"owner":     {read: d.text("owner", &x.owner), required: true},
-			})
-			*into = append(*into, x)
+			*into = append(*into, c.expectation(item))
 		}
 	}
 }
 
+func (c *compiler) expectation(n *yaml.Node) *expectation {
+	x := &expectation{}
+	untilAt := n
+	c.mapping(n, "an expected difference", map[string]field{
+		"when":      {read: func(n *yaml.Node) { x.when = c.compile(n, "when", cel.BoolType) }, required: true},
+		"direction": {read: c.choice("direction", &x.direction, newlyDenied, newlyAllowed), required: true},
+		"until": {required: true, read: func(n *yaml.Node) {
+			untilAt = n
+			c.until(&x.until)(n)
+		}},
+		"owner": {read: c.text("owner", &x.owner), required: true},
+	})
+
+	if !x.until.IsZero() && !time.Now().Before(x.until) {
+		c.warn(untilAt, "until: the declaration ended on %s, and the difference counts against the candidate again; "+
+			"ask its owner, %s, whether to extend it or to remove it", day(x.until), x.owner)
+	}
+	return x
+}
+
 // until returns a reader of the day, or the instant, at which a declaration ends.
-func (d *document) until(into *time.Time) func(*yaml.Node) {
+func (r *reader) until(into *time.Time) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		for _, layout := range []string{time.DateOnly, time.RFC3339} {
 			if t, err := time.Parse(layout, n.Value); err == nil {
-				if *into = t; !time.Now().Before(t) {
-					d.warn(n, "until: that is over: the difference counts against the candidate again; decide what becomes of it")
-				}
+				*into = t
 				return
 			}
 		}
-		d.fail(n, "until: want the first day on which it counts again, such as 2027-03-31, or an instant such as 2027-03-31T12:00:00Z")
+		r.fail(n, "until: want the first day on which the difference counts again, such as 2027-03-31, "+
+			"or an instant such as 2027-03-31T12:00:00Z")
 	}
 }

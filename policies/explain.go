@@ -25,7 +25,7 @@ type ExplainedCharge struct {
 
 // ExplainedSide is a side with its limit for the request.
 type ExplainedSide struct {
-	Algorithm string `json:"algorithm"` // or the name of the user's own limiter
+	Algorithm string `json:"algorithm"` // or the name of the foreign limiter
 	Limit     int64  `json:"limit"`
 	Window    string `json:"window"`
 	Burst     int64  `json:"burst"`
@@ -41,10 +41,9 @@ type Skipped struct {
 
 // Explain says what the set charges a request.
 func (s *Set) Explain(r *Request) Explanation {
-	ctx := context.Background() // one request, for a person: the bounds of an expression suffice
 	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}}
 	for _, p := range s.Policies {
-		c, matches, err := p.Charge(ctx, r)
+		c, matches, err := p.Charge(context.Background(), r)
 		switch {
 		case err != nil:
 			reason := strings.TrimPrefix(err.Error(), "policies: ")
@@ -55,24 +54,35 @@ func (s *Set) Explain(r *Request) Explanation {
 		case !matches:
 			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
 		default:
-			charge := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Authoritative: explainSide(p.Sides[0], c.Sides[0], r.evaluation(ctx, p.scope))}
-			if p.Sides[algorithms.Candidate] != nil {
-				side := explainSide(p.Sides[algorithms.Candidate], c.Sides[algorithms.Candidate], r.evaluation(ctx, p.scope))
-				charge.Candidate = &side
-			}
-			e.Charges = append(e.Charges, charge)
+			e.Charges = append(e.Charges, p.explain(&c, r))
 		}
 	}
 	return e
 }
 
-func explainSide(s *Side, charged algorithms.Side, w *evaluation) ExplainedSide {
-	out := ExplainedSide{Algorithm: s.Name(), Limit: charged.Limit.Requests, Burst: charged.Limit.Burst}
-	if charged.Limit.Window > 0 {
-		out.Window = algorithms.FormatWindow(charged.Limit.Window)
+// explain describes a charge of the policy.
+func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
+	w := r.evaluation(context.Background(), p.scope)
+
+	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost}
+	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
+	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
+		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)
+		e.Candidate = &side
 	}
+	return e
+}
+
+// explain describes the side with the limit that it was charged with. A charge does
+// not carry the reason of a missing limit, so the limit is computed again.
+func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
+	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst}
+	if charged.Window > 0 {
+		e.Window = algorithms.FormatWindow(charged.Window)
+	}
+
 	if _, err := s.limitOf(w); err != nil {
-		out.Error = strings.TrimPrefix(err.Error(), "policies: ")
+		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
-	return out
+	return e
 }

@@ -7,22 +7,60 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
 )
 
-// filter is a part of a condition that needs no CEL: one field of a request is one
-// of a few texts, or begins with one of them. Where it does not hold the whole
-// condition is false, for "&&" is false if either side is, even if the other fails.
-// Among many policies for different routes it saves nearly all evaluations.
+// filter is one conjunct of a condition that needs no CEL: a field of a request is
+// one of a few texts, or begins with one. Where a filter does not hold the whole
+// condition is false, for "&&" is false if either side is, even if the other fails
+// (CEL's specification, logical operators). Among many policies for different routes
+// filters save nearly all evaluations.
 type filter struct {
-	field  string
-	texts  []string
+	field   string
+	accepts []pattern
+}
+
+// pattern is a text that a field must equal, or begin with.
+type pattern struct {
+	text   string
 	prefix bool
 }
 
-// fieldOf returns the fields that filters know.
-func fieldOf(name string, r *Request) string {
-	switch name {
+func (p pattern) matches(value string) bool {
+	if p.prefix {
+		return strings.HasPrefix(value, p.text)
+	}
+	return value == p.text
+}
+
+// compatible reports whether some text matches both patterns.
+func (p pattern) compatible(q pattern) bool {
+	if p.prefix && q.prefix {
+		return p.matches(q.text) || q.matches(p.text)
+	}
+
+	// At least one of them accepts its own text only.
+	if q.prefix {
+		return q.matches(p.text)
+	}
+	return p.matches(q.text)
+}
+
+var filterable = []string{"request.method", "request.route", "request.path", "request.host"}
+
+// holds reports whether a request passes the filter. It is called for each policy
+// and request.
+func (f *filter) holds(r *Request) bool {
+	value := f.valueIn(r)
+	for i := range f.accepts {
+		if f.accepts[i].matches(value) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *filter) valueIn(r *Request) string {
+	switch f.field {
 	case "request.method":
 		return r.Method
 	case "request.route":
@@ -30,106 +68,90 @@ func fieldOf(name string, r *Request) string {
 	case "request.path":
 		return r.Path
 	}
-	return r.Host // the only other one that filterOf makes
+	return r.Host // the last of the filterable ones
 }
 
-var filterable = []string{"request.method", "request.route", "request.path", "request.host"}
+// filtersOf returns the filters that a condition implies, and whether the condition
+// consists of them alone.
+func filtersOf(condition *cel.Ast) (list []filter, only bool) {
+	only = true
 
-func (f *filter) holds(r *Request) bool {
-	value := fieldOf(f.field, r)
-	if !f.prefix {
-		return slices.Contains(f.texts, value)
-	}
-	return strings.HasPrefix(value, f.texts[0])
-}
-
-// filtersOf returns the filters that a condition implies, and whether they are all
-// there is to it.
-func filtersOf(condition *cel.Ast) (list []filter, whole bool) {
-	whole = true
 	var walk func(ast.Expr)
 	walk = func(e ast.Expr) {
-		if e.Kind() != ast.CallKind {
-			whole = false
-			return
-		}
-		call := e.AsCall()
-		if call.FunctionName() == operators.LogicalAnd {
-			for _, arg := range call.Args() {
+		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
+			for _, arg := range e.AsCall().Args() {
 				walk(arg)
 			}
 			return
 		}
-		f, ok := filterOf(call)
+
+		f, ok := filterOf(e)
 		if !ok {
-			whole = false
+			only = false
 			return
 		}
 		list = append(list, f)
 	}
+
 	walk(condition.NativeRep().Expr())
-	return list, whole
+	return list, only
 }
 
 // filterOf reads field == text, text == field, field in [texts] and
 // field.startsWith(text).
-func filterOf(call ast.CallExpr) (filter, bool) {
+func filterOf(e ast.Expr) (filter, bool) {
+	if e.Kind() != ast.CallKind {
+		return filter{}, false
+	}
+
+	call := e.AsCall()
 	args := call.Args()
 	switch call.FunctionName() {
 	case operators.Equals:
-		for i, j := range []int{1, 0} {
-			if field, text := fieldName(args[i]), texts(args[j]); field != "" && len(text) == 1 {
-				return filter{field: field, texts: text}, true
-			}
+		if isField(args[1]) {
+			args = []ast.Expr{args[1], args[0]}
 		}
+		return filterBy(args[0], false, args[1])
 	case operators.In:
-		if field := fieldName(args[0]); field != "" && args[1].Kind() == ast.ListKind {
-			var all []string
-			for _, e := range args[1].AsList().Elements() {
-				text := texts(e)
-				if text == nil {
-					return filter{}, false
-				}
-				all = append(all, text...)
-			}
-			return filter{field: field, texts: all}, len(all) > 0
+		if args[1].Kind() != ast.ListKind {
+			return filter{}, false
 		}
+		return filterBy(args[0], false, args[1].AsList().Elements()...)
 	case "startsWith":
 		if !call.IsMemberFunction() {
 			return filter{}, false
 		}
-		if field, text := fieldName(call.Target()), texts(args[0]); field != "" && len(text) == 1 {
-			return filter{field: field, texts: text, prefix: true}, true
-		}
+		return filterBy(call.Target(), true, args[0])
 	}
 	return filter{}, false
 }
 
-func fieldName(e ast.Expr) string {
-	if e.Kind() == ast.IdentKind && slices.Contains(filterable, e.AsIdent()) {
-		return e.AsIdent()
+// filterBy makes a filter of a field and the texts that it accepts, false if the
+// expressions are others.
+func filterBy(field ast.Expr, prefix bool, texts ...ast.Expr) (filter, bool) {
+	if !isField(field) || len(texts) == 0 {
+		return filter{}, false
 	}
-	return ""
+
+	f := filter{field: field.AsIdent()}
+	for _, e := range texts {
+		if !isText(e) {
+			return filter{}, false
+		}
+		f.accepts = append(f.accepts, pattern{literal(e), prefix})
+	}
+	return f, true
 }
 
-// texts returns the value of a literal.
-func texts(e ast.Expr) []string {
-	if e.Kind() == ast.LiteralKind {
-		if s, ok := e.AsLiteral().(types.String); ok {
-			return []string{string(s)}
-		}
-	}
-	return nil
+func isField(e ast.Expr) bool {
+	return e.Kind() == ast.IdentKind && slices.Contains(filterable, e.AsIdent())
 }
 
 // contradict reports whether no request can pass all filters.
 func contradict(filters []filter) bool {
 	for i := range filters {
 		for j := range filters[:i] {
-			a, b := &filters[i], &filters[j]
-			if a.field == b.field && !slices.ContainsFunc(a.texts, func(x string) bool {
-				return slices.ContainsFunc(b.texts, func(y string) bool { return compatible(x, a.prefix, y, b.prefix) })
-			}) {
+			if filters[i].field == filters[j].field && !filters[i].compatible(&filters[j]) {
 				return true
 			}
 		}
@@ -137,15 +159,12 @@ func contradict(filters []filter) bool {
 	return false
 }
 
-// compatible reports whether a text can be, or begin with, both.
-func compatible(x string, xPrefix bool, y string, yPrefix bool) bool {
-	switch {
-	case xPrefix && yPrefix:
-		return strings.HasPrefix(x, y) || strings.HasPrefix(y, x)
-	case xPrefix:
-		return strings.HasPrefix(y, x)
-	case yPrefix:
-		return strings.HasPrefix(x, y)
+// compatible reports whether some value of the field passes both filters.
+func (f *filter) compatible(other *filter) bool {
+	for _, p := range f.accepts {
+		if slices.ContainsFunc(other.accepts, p.compatible) {
+			return true
+		}
 	}
-	return x == y
+	return false
 }

@@ -8,23 +8,28 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Lengths of the prefixes that one client is taken to have.
+// Lengths, in bits, of the prefixes that one client is taken to have: one IPv4
+// address, and of IPv6 a /64, the smallest network that a site is given (RFC 6177).
 const (
 	clientBits4 = 32
 	clientBits6 = 64
 )
 
-// ipGroup is the function ipGroup(ip) or ipGroup(ip, bits4, bits6): the part of an
-// address that one client has, an IPv4 address whole and of an IPv6 address the
-// /64, for a client there can take any address of its network. An IPv4 address in
-// an IPv6 one is an IPv4 address; what is no address stays as it is.
+// ipGroup is the function ipGroup(ip) or ipGroup(ip, bits4, bits6): the network of an
+// address that one client has. A client of an IPv6 network can take any address of
+// it, and would have a budget for each. An IPv4 address in an IPv6 one is an IPv4
+// address; a text that is no address stays as it is.
 var ipGroup = cel.Function("ipGroup",
-	cel.Overload("ip_group", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(ip ref.Val) ref.Val {
-		return groupOf(ip, clientBits4, clientBits6)
-	})),
-	cel.Overload("ip_group_bits", []*cel.Type{cel.StringType, cel.IntType, cel.IntType}, cel.StringType, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
-		return groupOf(args[0], int(args[1].(types.Int)), int(args[2].(types.Int)))
-	})),
+	cel.Overload("ip_group",
+		[]*cel.Type{cel.StringType}, cel.StringType,
+		cel.UnaryBinding(func(ip ref.Val) ref.Val { return groupOf(ip, clientBits4, clientBits6) }),
+	),
+	cel.Overload("ip_group_bits",
+		[]*cel.Type{cel.StringType, cel.IntType, cel.IntType}, cel.StringType,
+		cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+			return groupOf(args[0], int(args[1].(types.Int)), int(args[2].(types.Int)))
+		}),
+	),
 )
 
 func groupOf(ip ref.Val, bits4, bits6 int) ref.Val {
@@ -32,11 +37,14 @@ func groupOf(ip ref.Val, bits4, bits6 int) ref.Val {
 	if err != nil {
 		return ip
 	}
+
+	// A zone is chosen by the client's own host.
 	addr = addr.Unmap().WithZone("")
 	bits := bits6
 	if addr.Is4() {
 		bits = bits4
 	}
+
 	prefix, err := addr.Prefix(bits)
 	if err != nil {
 		return types.NewErr("ipGroup: %d bits of %s", bits, addr)

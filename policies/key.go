@@ -13,60 +13,68 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// maxKeyParts bounds the expressions of a key.
-const maxKeyParts = 16
+// maxKeyElements bounds the expressions of a key, all of which are evaluated for each
+// request.
+const maxKeyElements = 16
 
 // key makes the key of a charge from one expression or several.
 type key []*expression
 
+// The types whose values have one text each. A double has several (1.0 and 1), and a
+// map has no order.
 var keyTypes = []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.BoolType, cel.DynType}
 
 // key returns a reader of an expression or a list of them.
-func (d *document) key(env *cel.Env, into *key) func(*yaml.Node) {
+func (c *compiler) key(into *key) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		parts := []*yaml.Node{n}
+		elements := []*yaml.Node{n}
 		if n.Kind == yaml.SequenceNode {
-			parts = d.items(n, "key")
+			elements = c.items(n, "key")
 		}
-		if len(parts) > maxKeyParts {
-			d.fail(n, "key: %d expressions: at most %d", len(parts), maxKeyParts)
+
+		if len(elements) > maxKeyElements {
+			c.fail(n, "key: %d expressions: at most %d", len(elements), maxKeyElements)
 			return
 		}
-		if len(parts) == 0 {
-			d.fail(n, "key: want at least one expression")
+		if len(elements) == 0 {
+			c.fail(n, "key: want at least one expression")
 		}
-		for _, part := range parts {
-			if x := d.compile(env, part, "key", keyTypes...); x != nil {
+		for _, element := range elements {
+			if x := c.compile(element, "key", keyTypes...); x != nil {
 				*into = append(*into, x)
 			}
 		}
 	}
 }
 
-// value returns the key for a request. Parts are joined by '|', with '|' and '\'
+// value returns the key for a request. Elements are joined by '|', with '|' and '\'
 // escaped by '\', so distinct lists make distinct keys.
 func (k key) value(w *evaluation) (string, error) {
 	if len(k) == 1 {
-		part, err := k[0].part(w)
-		return algorithms.BoundedKey(part), err
+		element, err := k[0].keyElement(w)
+		return algorithms.BoundedKey(element), err
 	}
-	parts := make([]string, len(k))
+
+	elements := make([]string, len(k))
 	for i, x := range k {
-		part, err := x.part(w)
+		element, err := x.keyElement(w)
 		if err != nil {
 			return "", err
 		}
-		parts[i] = escaper.Replace(part)
+		elements[i] = escaper.Replace(element)
 	}
-	return algorithms.BoundedKey(strings.Join(parts, "|")), nil
+	return algorithms.BoundedKey(strings.Join(elements, "|")), nil
 }
 
-// part returns one part of a key.
-func (x *expression) part(w *evaluation) (string, error) {
+var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
+
+// keyElement returns one element of a key.
+func (x *expression) keyElement(w *evaluation) (string, error) {
 	v, err := x.eval(w)
 	if err != nil {
 		return "", err
 	}
+
 	text, err := keyText(v)
 	if err != nil {
 		return "", fmt.Errorf("policies: key %s: %w", x.source, err)
@@ -74,8 +82,8 @@ func (x *expression) part(w *evaluation) (string, error) {
 	return text, nil
 }
 
-var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
-
+// keyText writes a value of one of the keyTypes. A dynamic expression may yield any
+// other when it is evaluated.
 func keyText(v ref.Val) (string, error) {
 	switch v := v.(type) {
 	case types.String:
@@ -90,10 +98,22 @@ func keyText(v ref.Val) (string, error) {
 	return "", fmt.Errorf("got a %s: want a string, a whole number or a bool", v.Type().TypeName())
 }
 
+// text is the key as configured; epochs are made of it.
 func (k key) text() string {
 	sources := make([]string, len(k))
 	for i, x := range k {
 		sources[i] = x.source
 	}
 	return strings.Join(sources, "\x00")
+}
+
+// inputs returns what the key's expressions read.
+func (k key) inputs() inputs {
+	all := inputs{}
+	for _, x := range k {
+		for name := range x.inputs {
+			all[name] = true
+		}
+	}
+	return all
 }

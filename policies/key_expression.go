@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"fmt"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -12,23 +13,25 @@ type KeyExpression struct {
 	scope *scope
 }
 
-// ParseKey compiles the expression of a key. The error is a *Problems; file is what
-// they are said of.
+// ParseKey compiles the expression of a key. The error is a *Problems; file is the
+// name that its messages lead with.
 func ParseKey(file, expression string) (*KeyExpression, error) {
-	env, err := newEnv()
+	r := &reader{Problems{File: file, lines: []string{expression}}}
+	c, err := newCompiler(r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policies: parse key: %w", err)
 	}
-	d := &document{Problems: Problems{File: file, lines: []string{expression}}, scope: newScope()}
-	k := &KeyExpression{scope: d.scope}
-	d.key(env, &k.key)(&yaml.Node{Kind: yaml.ScalarNode, Value: expression, Line: 1, Column: 1})
-	if d.Failed() {
-		return nil, &d.Problems
+
+	k := &KeyExpression{scope: c.scope}
+	c.key(&k.key)(&yaml.Node{Kind: yaml.ScalarNode, Value: expression, Line: 1, Column: 1})
+	if r.Failed() {
+		return nil, &r.Problems
 	}
 	return k, nil
 }
 
-// Of returns the key of a request.
+// Of returns the key of a request. No deadline ends it: it is for logs, where every
+// line counts and nothing waits.
 func (k *KeyExpression) Of(r *Request) (string, error) {
 	return k.key.value(r.evaluation(context.Background(), k.scope))
 }

@@ -3,16 +3,14 @@ package policies
 import (
 	"fmt"
 	"os"
-	"regexp"
 
-	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 )
 
 // Version is the version of the file format.
 const Version = "1"
 
-// maxPolicies bounds the policies of a file, which become metric labels.
+// maxPolicies bounds the policies of a file, whose names become metric labels.
 const maxPolicies = 1000
 
 // Set is a policy file, read and compiled. It is immutable and safe for
@@ -45,97 +43,101 @@ func LoadFile(name string) (*Set, error) {
 // Load reads a policy file's text; name appears in messages. The error is a
 // *Problems.
 func Load(name string, text []byte) (*Set, error) {
-	env, err := newEnv()
+	r := &reader{Problems{File: name}}
+	c, err := newCompiler(r)
 	if err != nil {
 		return nil, fmt.Errorf("policies: load %s: %w", name, err)
 	}
-	d := &document{Problems: Problems{File: name}, scope: newScope(), identified: usesUsers.Match(text)}
-	set := &Set{}
-	root := d.parse(text)
+
+	l := &loader{compiler: c, linter: newLinter(&r.Problems, text), set: &Set{}}
+	root := r.parse(text)
 	if root != nil {
-		d.set(env, root, set)
+		l.root(root)
 	}
-	d.sort()
-	if d.Failed() {
-		return nil, &d.Problems
+	r.sort()
+	if r.Failed() {
+		return nil, &r.Problems
 	}
-	set.Warnings, set.problems, set.fields = d.List, &d.Problems, fieldsOf(root)
-	set.ReadsRoutes = set.reads("request.route")
-	return set, nil
+
+	l.set.Warnings, l.set.problems = r.List, &r.Problems
+	l.set.fields = fieldsOf(root)
+	l.set.ReadsRoutes = l.set.reads("request.route")
+	return l.set, nil
 }
 
-// usesUsers finds files that know users, for the warning about address-only keys.
-var usesUsers = regexp.MustCompile(`request\.(user|claims)\b`)
-
-var validName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-
-// ValidName reports whether a name may stand in Redis keys and metrics: 1 to 100
-// letters, digits, '.', '_' or '-'.
-func ValidName(name string) bool { return validName.MatchString(name) }
-
-// name returns a reader of a name that may stand in Redis keys and metrics.
-func (d *document) name(what string, into *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || !validName.MatchString(n.Value) {
-			d.fail(n, "%s: want 1 to 100 letters, digits, '.', '_' or '-'", what)
-			return
-		}
-		*into = n.Value
-	}
+// loader takes a file through its compiler and its linter, in the order in which
+// its sections need each other.
+type loader struct {
+	*compiler
+	linter *linter
+	set    *Set
+	base   Promotion // of the file, from which each policy's starts
 }
 
-// set reads the root. What expressions may refer to is read before the policies,
-// wherever it stands in the file.
-func (d *document) set(env *cel.Env, root *yaml.Node, into *Set) {
+// root reads the file's own fields. What expressions may refer to comes before the
+// policies, wherever it stands in the file.
+func (l *loader) root(n *yaml.Node) {
 	var version string
-	nodes := map[string]*yaml.Node{}
+	sections := map[string]*yaml.Node{}
 	later := func(name string) field {
-		return field{read: func(n *yaml.Node) { nodes[name] = n }, required: name == "policies"}
+		return field{read: func(n *yaml.Node) { sections[name] = n }, required: name == "policies"}
 	}
-	d.mapping(root, "the file", map[string]field{
-		"version":   {read: d.choice("version", &version, Version), required: true},
-		"name":      {read: d.name("name", &into.Name), required: true},
+	l.mapping(n, "the file", map[string]field{
+		"version":   {read: l.choice("version", &version, Version), required: true},
+		"name":      {read: l.name("name", &l.set.Name), required: true},
 		"data":      later("data"),
 		"variables": later("variables"),
 		"policies":  later("policies"),
 		"promotion": later("promotion"),
 	})
-	env = d.data(env, nodes["data"])
-	env = d.variables(env, nodes["variables"])
-	var promotion Promotion
-	if n := nodes["promotion"]; n != nil {
-		d.promotion(env, &promotion)(n)
-		d.lintPromotion(promotion, n)
+
+	l.data(sections["data"])
+	l.variables(sections["variables"])
+	if n := sections["promotion"]; n != nil {
+		l.promotion(&l.base)(n)
+		l.linter.promotion(l.base, n)
 	}
-	if n := nodes["policies"]; n != nil {
-		d.policies(env, n, promotion, into)
+	if n := sections["policies"]; n != nil {
+		l.policies(n)
 	}
 }
 
-func (d *document) policies(env *cel.Env, n *yaml.Node, promotion Promotion, into *Set) {
-	items := d.items(n, "policies")
+func (l *loader) policies(n *yaml.Node) {
+	items := l.items(n, "policies")
 	if len(items) > maxPolicies {
-		d.fail(n, "policies: %d of them: at most %d", len(items), maxPolicies)
+		l.fail(n, "policies: %d of them: at most %d", len(items), maxPolicies)
 		return
 	}
 	if n.Kind == yaml.SequenceNode && len(items) == 0 {
-		d.fail(n, "policies: want at least one")
+		l.fail(n, "policies: want at least one")
 	}
+
 	seen := map[string]bool{}
-	keys := make([]*yaml.Node, len(items))
-	for i, item := range items {
-		nodes := map[string]*yaml.Node{}
-		d.note(item, nodes)
-		keys[i] = nodes["key"]
-		p := d.policy(env, item, promotion)
+	for _, item := range items {
+		p := l.policy(item)
 		if seen[p.Name] && p.Name != "" {
-			d.fail(item, "two policies are named %q", p.Name)
+			l.fail(item, "two policies are named %q", p.Name)
 		}
 		seen[p.Name] = true
-		into.Policies = append(into.Policies, p)
+		l.set.Policies = append(l.set.Policies, p)
 	}
-	if !d.Failed() {
-		d.lintAddresses(into.Policies, keys)
-		d.lintShadowed(into.Policies, items)
+
+	if !l.Failed() {
+		l.linter.set(l.set.Policies, items)
 	}
+}
+
+// policy reads a policy, and looks for what it hardly means. What is said about half
+// a file would often be wrong, so the linter is silent once there is an error.
+func (l *loader) policy(n *yaml.Node) *Policy {
+	p := l.compiler.policy(n, l.base)
+
+	fields := placesOf(n)
+	if !l.Failed() {
+		l.linter.policy(p, fields)
+	}
+	if section := fields["promotion"]; section != nil {
+		l.linter.promotion(p.Promotion, section)
+	}
+	return p
 }

@@ -10,84 +10,92 @@ import (
 
 var validIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// maxVariables bounds the variables and the tables of a file.
+// maxVariables bounds the variables and the tables of a file: an evaluation searches
+// the variables one by one, and keeps a value for each.
 const maxVariables = 100
 
-// data extends the environment by the file's constant tables, data.NAME.
-func (d *document) data(env *cel.Env, n *yaml.Node) *cel.Env {
-	if n == nil {
-		return env
+// identifier reports whether a node is a name that expressions can have.
+func (r *reader) identifier(n *yaml.Node, what string) bool {
+	if validIdentifier.MatchString(n.Value) {
+		return true
 	}
-	if len(n.Content)/2 > maxVariables {
-		d.fail(n, "data: %d tables: at most %d", len(n.Content)/2, maxVariables)
-		return env
-	}
-	for name, value := range d.pairs(n, "data") {
-		if !validIdentifier.MatchString(name.Value) {
-			d.fail(name, "data: %q is not a name for expressions: want letters, digits and '_'", name.Value)
-			continue
-		}
-		constant, t := d.constant(value, "data."+name.Value)
-		if t == nil {
-			continue
-		}
-		env = d.extend(env, name, cel.Constant("data."+name.Value, t, types.DefaultTypeAdapter.NativeToValue(constant)))
-	}
-	return env
+	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'", what, n.Value)
+	return false
 }
 
-// extend adds to the environment, which stays as it is on an error.
-func (d *document) extend(env *cel.Env, n *yaml.Node, option cel.EnvOption) *cel.Env {
-	extended, err := env.Extend(option)
-	if err != nil {
-		d.fail(n, "%s: %v", n.Value, err)
-		return env
+// data extends the environment by the file's constant tables, data.NAME.
+func (c *compiler) data(n *yaml.Node) {
+	if n == nil {
+		return
 	}
-	return extended
+	if len(n.Content)/2 > maxVariables {
+		c.fail(n, "data: %d tables: at most %d", len(n.Content)/2, maxVariables)
+		return
+	}
+
+	for name, value := range c.pairs(n, "data") {
+		if !c.identifier(name, "data") {
+			continue
+		}
+		full := "data." + name.Value
+		if constant, t := c.constant(value, full); t != nil {
+			c.extend(name, cel.Constant(full, t, types.DefaultTypeAdapter.NativeToValue(constant)))
+		}
+	}
 }
 
 // constant reads a scalar, a list of scalars or a table of them, all of one type.
 // The type is nil where there is a problem.
-func (d *document) constant(n *yaml.Node, what string) (any, *cel.Type) {
+func (r *reader) constant(n *yaml.Node, what string) (any, *cel.Type) {
 	switch n.Kind {
 	case yaml.SequenceNode:
-		var list []any
-		t := cel.DynType
-		for i, item := range d.items(n, what) {
-			v, itemType := d.scalar(item, what)
-			if itemType == nil || i > 0 && !itemType.IsExactType(t) {
-				return d.mixed(item, what, itemType)
-			}
-			t, list = itemType, append(list, v)
-		}
-		return list, cel.ListType(t)
+		return r.constantList(n, what)
 	case yaml.MappingNode:
-		table := map[string]any{}
-		t := cel.DynType
-		for key, item := range d.pairs(n, what) {
-			v, itemType := d.scalar(item, what)
-			if itemType == nil || len(table) > 0 && !itemType.IsExactType(t) {
-				return d.mixed(item, what, itemType)
-			}
-			if _, twice := table[key.Value]; twice {
-				d.fail(key, "%s has %q twice", what, key.Value)
-				return nil, nil
-			}
-			t, table[key.Value] = itemType, v
+		return r.constantTable(n, what)
+	}
+	return r.scalar(n, what)
+}
+
+func (r *reader) constantList(n *yaml.Node, what string) (any, *cel.Type) {
+	var list []any
+	elements := cel.DynType // of an empty list
+	for i, item := range r.items(n, what) {
+		v, t := r.scalar(item, what)
+		if t == nil || i > 0 && !r.sameType(item, what, t, elements) {
+			return nil, nil
 		}
-		return table, cel.MapType(cel.StringType, t)
+		elements, list = t, append(list, v)
 	}
-	return d.scalar(n, what)
+	return list, cel.ListType(elements)
 }
 
-func (d *document) mixed(n *yaml.Node, what string, t *cel.Type) (any, *cel.Type) {
-	if t != nil {
-		d.fail(n, "%s: want values of one type", what)
+func (r *reader) constantTable(n *yaml.Node, what string) (any, *cel.Type) {
+	table := map[string]any{}
+	values := cel.DynType // of an empty table
+	for key, item := range r.pairs(n, what) {
+		v, t := r.scalar(item, what)
+		if t == nil || len(table) > 0 && !r.sameType(item, what, t, values) {
+			return nil, nil
+		}
+
+		if _, twice := table[key.Value]; twice {
+			r.fail(key, "%s has %q twice", what, key.Value)
+			return nil, nil
+		}
+		values, table[key.Value] = t, v
 	}
-	return nil, nil
+	return table, cel.MapType(cel.StringType, values)
 }
 
-func (d *document) scalar(n *yaml.Node, what string) (any, *cel.Type) {
+func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
+	if t.IsExactType(want) {
+		return true
+	}
+	r.fail(n, "%s: want values of one type", what)
+	return false
+}
+
+func (r *reader) scalar(n *yaml.Node, what string) (any, *cel.Type) {
 	var v any
 	if n.Kind == yaml.ScalarNode && n.Decode(&v) == nil {
 		switch v := v.(type) {
@@ -101,38 +109,41 @@ func (d *document) scalar(n *yaml.Node, what string) (any, *cel.Type) {
 			return v, cel.DoubleType
 		}
 	}
-	d.fail(n, "%s: want text, a number, true or false", what)
+
+	r.fail(n, "%s: want text, a number, true or false", what)
 	return nil, nil
 }
 
-// variables extends the environment by the file's named expressions, which see
-// those before them.
-func (d *document) variables(env *cel.Env, n *yaml.Node) *cel.Env {
+// variables extends the environment by the file's named expressions. Each sees only
+// those above it, so they cannot form a circle.
+func (c *compiler) variables(n *yaml.Node) {
 	if n == nil {
-		return env
+		return
 	}
 	if len(n.Content)/2 > maxVariables {
-		d.fail(n, "variables: %d of them: at most %d", len(n.Content)/2, maxVariables)
-		return env
+		c.fail(n, "variables: %d of them: at most %d", len(n.Content)/2, maxVariables)
+		return
 	}
-	for name, value := range d.pairs(n, "variables") {
-		if !validIdentifier.MatchString(name.Value) {
-			d.fail(name, "variables: %q is not a name for expressions: want letters, digits and '_'", name.Value)
-			continue
+
+	for name, value := range c.pairs(n, "variables") {
+		if c.identifier(name, "variables") {
+			c.variable(name, value)
 		}
-		full := "variables." + name.Value
-		for _, v := range d.scope.variables {
-			if v.name == full {
-				d.fail(name, "variables has %q twice", name.Value)
-			}
-		}
-		x := d.compile(env, value, full)
-		if x == nil {
-			env = d.extend(env, name, cel.Variable(full, cel.DynType)) // one problem is enough
-			continue
-		}
-		d.scope.variables = append(d.scope.variables, &variable{full, x})
-		env = d.extend(env, name, cel.Variable(full, x.result))
 	}
-	return env
+}
+
+func (c *compiler) variable(name, value *yaml.Node) {
+	full := "variables." + name.Value
+	if variableNamed(full, c.scope.variables) != nil {
+		c.fail(name, "variables has %q twice", name.Value)
+	}
+
+	// A variable with a problem is known all the same: its users would add one each.
+	x := c.compile(value, full)
+	if x == nil {
+		c.extend(name, cel.Variable(full, cel.DynType))
+		return
+	}
+	c.scope.variables = append(c.scope.variables, &variable{full, x})
+	c.extend(name, cel.Variable(full, x.result))
 }

@@ -16,14 +16,14 @@ type number struct {
 }
 
 // number returns a reader of a whole number from least on, or an expression of
-// type int.
-func (d *document) number(env *cel.Env, what string, into *number, least int64) func(*yaml.Node) {
+// type int. What an expression yields is checked for each request.
+func (c *compiler) number(what string, into *number, least int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind == yaml.ScalarNode && n.Tag == "!!int" {
-			d.count(what, &into.constant, least)(n)
+			c.count(what, &into.constant, least)(n)
 			return
 		}
-		into.expression = d.compile(env, n, what, cel.IntType)
+		into.expression = c.compile(n, what, cel.IntType)
 	}
 }
 
@@ -32,6 +32,7 @@ func (x number) value(w *evaluation) (int64, error) {
 	if x.expression == nil {
 		return x.constant, nil
 	}
+
 	v, err := x.expression.eval(w)
 	if err != nil {
 		return 0, err
@@ -43,7 +44,7 @@ func (x number) value(w *evaluation) (int64, error) {
 	return int64(n), nil
 }
 
-// text is the number as configured, part of what a comparison is known by.
+// text is the number as configured; epochs are made of it.
 func (x number) text() string {
 	if x.expression == nil {
 		return strconv.FormatInt(x.constant, 10)

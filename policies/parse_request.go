@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// requestText is a request as people write it.
+// requestText is a request as it is written in JSON.
 type requestText struct {
 	Method  string                `json:"method"`
 	Path    string                `json:"path"`
@@ -29,7 +29,9 @@ type requestText struct {
 }
 
 // requestFields are the names of requestText.
-var requestFields = []string{"method", "path", "route", "host", "query", "headers", "ip", "user", "claims", "size", "time"}
+var requestFields = []string{
+	"method", "path", "route", "host", "query", "headers", "ip", "user", "claims", "size", "time",
+}
 
 // textOrList is one value or several.
 type textOrList []string
@@ -46,51 +48,74 @@ func (t *textOrList) UnmarshalJSON(data []byte) error {
 
 // ParseRequest reads a request written as JSON: an object with any of method, path,
 // route, host, query, headers, ip, user, claims, size and time (RFC 3339). Query
-// and headers are objects of names to a text or a list of texts.
+// and headers are objects of names to a text or a list of texts. A request without a
+// size has the size -1, unknown.
 func ParseRequest(text []byte) (*Request, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
+
 	t := requestText{Size: -1}
 	if err := decoder.Decode(&t); err != nil {
-		return nil, fmt.Errorf("policies: request: %s", worded(err))
+		return nil, fmt.Errorf("policies: request: %s", explainJSON(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("policies: request: more than one object")
 	}
+	return t.request(), nil
+}
+
+func (t *requestText) request() *Request {
 	r := &Request{
-		Method: t.Method, Path: t.Path, Route: t.Route, Host: t.Host, RawQuery: encode(t.Query),
-		IP: t.IP, User: t.User, Claims: t.Claims, Size: t.Size, Time: t.Time, Headers: http.Header{},
+		Method:   t.Method,
+		Path:     t.Path,
+		Route:    t.Route,
+		Host:     t.Host,
+		RawQuery: encode(t.Query),
+		Headers:  http.Header{},
+		IP:       t.IP,
+		User:     t.User,
+		Claims:   t.Claims,
+		Size:     t.Size,
+		Time:     t.Time,
 	}
 	for name, values := range t.Headers {
 		for _, v := range values {
 			r.Headers.Add(name, v)
 		}
 	}
-	return r, nil
+	return r
 }
 
-// worded says what is wrong with a request in the words of its writer.
-func worded(err error) string {
+// jsonKinds are the words of a request's author for the types of requestText.
+var jsonKinds = map[reflect.Kind]string{
+	reflect.String: "a text",
+	reflect.Int64:  "a whole number",
+	reflect.Slice:  "a text or a list of texts",
+	reflect.Map:    "an object",
+}
+
+// explainJSON words an error of encoding/json for the author of a request, without
+// the types and the packages of Go.
+func explainJSON(err error) string {
 	var wrong *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	var instant *time.ParseError
+	name, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
+
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Sprintf("not JSON at byte %d: %v: names and texts stand in double quotes, such as {\"method\": \"GET\"}", syntax.Offset, err)
+		return fmt.Sprintf("not JSON at byte %d: %v: write names and texts in double quotes, such as {\"method\": \"GET\"}",
+			syntax.Offset, err)
 	case errors.As(err, &instant):
-		return fmt.Sprintf("time: %s is none: want such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
-	}
-	if name, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
+		return fmt.Sprintf("time: %s is no instant: want one such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
+	case unknown:
 		return "unknown field " + name + ": " + remedy(strings.Trim(name, `"`), requestFields)
-	}
-	if !errors.As(err, &wrong) {
+	case !errors.As(err, &wrong):
 		return strings.TrimPrefix(err.Error(), "json: ")
-	}
-	if wrong.Field == "" {
+	case wrong.Field == "":
 		return "want an object, such as {\"method\": \"GET\"}, not " + wrong.Value
 	}
-	wanted := map[reflect.Kind]string{reflect.String: "a text", reflect.Int64: "a whole number", reflect.Slice: "a text or a list of texts", reflect.Map: "an object"}
-	return fmt.Sprintf("%s: want %s, got a %s", wrong.Field, wanted[wrong.Type.Kind()], wrong.Value)
+	return fmt.Sprintf("%s: want %s, got a %s", wrong.Field, jsonKinds[wrong.Type.Kind()], wrong.Value)
 }
 
 func encode(query map[string]textOrList) string {

@@ -22,15 +22,16 @@ const (
 	FailDeny  = "deny"
 )
 
-// Policy is who is charged, by what key, how much, and the two limiters.
+// Policy selects the requests to charge, by which key and at what cost, and names
+// the two limiters.
 type Policy struct {
 	Name string
 	// Sides by role. The candidate is nil where a policy is a plain limiter.
 	Sides [2]*Side
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string
-	// OnError is FailAllow, which charges nothing, or FailDeny. It rules where the
-	// policy's match, key, cost or authoritative limit cannot be had for a request.
+	// OnError is FailAllow, which charges nothing, or FailDeny. It decides for a
+	// request for which the policy's match, key, cost or authoritative limit fails.
 	OnError   string
 	Promotion Promotion
 
@@ -41,78 +42,72 @@ type Policy struct {
 }
 
 // policy reads one policy. Its promotion starts from the file's.
-func (d *document) policy(env *cel.Env, n *yaml.Node, promotion Promotion) *Policy {
-	p := &Policy{OnStoreFailure: FailLocal, OnError: FailAllow, cost: number{constant: 1}, Promotion: promotion, scope: d.scope}
-	nodes := map[string]*yaml.Node{}
-	d.note(n, nodes)
-	d.mapping(n, "a policy", map[string]field{
-		"name":             {read: d.name("name", &p.Name), required: true},
-		"when":             {read: func(n *yaml.Node) { p.when = d.compile(env, n, "when", cel.BoolType) }},
-		"key":              {read: d.key(env, &p.key), required: true},
-		"cost":             {read: d.number(env, "cost", &p.cost, 0)},
-		"authoritative":    {read: d.sideOf(env, "authoritative", &p.Sides[algorithms.Authoritative]), required: true},
-		"candidate":        {read: d.sideOf(env, "candidate", &p.Sides[algorithms.Candidate])},
-		"on_store_failure": {read: d.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
-		"on_error":         {read: d.choice("on_error", &p.OnError, FailAllow, FailDeny)},
-		"promotion":        {read: d.promotion(env, &p.Promotion)},
+func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
+	p := &Policy{
+		OnStoreFailure: FailLocal,
+		OnError:        FailAllow,
+		Promotion:      promotion,
+		cost:           number{constant: 1},
+		scope:          c.scope,
+	}
+	c.mapping(n, "a policy", map[string]field{
+		"name":             {read: c.name("name", &p.Name), required: true},
+		"when":             {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
+		"key":              {read: c.key(&p.key), required: true},
+		"cost":             {read: c.number("cost", &p.cost, 0)},
+		"authoritative":    {read: c.side("authoritative", &p.Sides[algorithms.Authoritative]), required: true},
+		"candidate":        {read: c.side("candidate", &p.Sides[algorithms.Candidate])},
+		"on_store_failure": {read: c.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
+		"on_error":         {read: c.choice("on_error", &p.OnError, FailAllow, FailDeny)},
+		"promotion":        {read: c.promotion(&p.Promotion)},
 	})
-	a, c := p.Sides[0], p.Sides[1]
-	if a != nil && c != nil && !a.Foreign() && !c.Foreign() {
-		if err := (&algorithms.Charge{Sides: [2]algorithms.Side{a.Bare(), c.Bare()}}).CheckSides(); err != nil {
-			d.fail(n, "both sides of %s have the id %q: give one of them another \"id\", for it names their state", p.Name, a.Bare().Name())
-		}
-	}
-	d.lint(p, nodes)
-	if own := nodes["promotion"]; own != nil {
-		d.lintPromotion(p.Promotion, own)
-	}
+
+	c.checkIDs(n, p)
 	return p
 }
 
-// note keeps where a policy's fields stand.
-func (d *document) note(n *yaml.Node, into map[string]*yaml.Node) {
-	if n.Kind != yaml.MappingNode {
+// checkIDs refuses two sides of one id: they would share one part of a key's record.
+func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
+	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
+	if authoritative == nil || candidate == nil || authoritative.Foreign() || candidate.Foreign() {
 		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		into[n.Content[i].Value] = n.Content[i+1]
+
+	charge := algorithms.Charge{Sides: [2]algorithms.Side{authoritative.Bare(), candidate.Bare()}}
+	if err := charge.CheckSides(); err != nil {
+		c.fail(n, "both sides of %s have the id %q: the id names a side's state, so give one of them another \"id\"",
+			p.Name, authoritative.Bare().Name())
 	}
 }
 
-// Bare is the side without its limit.
-func (s *Side) Bare() algorithms.Side {
-	id := s.ID
-	if id == "" && s.Store != "" {
-		id = s.Algorithm.Name() + "@" + s.Store
-	}
-	return algorithms.Side{ID: id, Algorithm: s.Algorithm}
-}
-
-// Charge returns what the request is charged under the policy, foreign sides
-// without an algorithm, and reports whether the policy matches at all. On an error
-// nothing is to be charged, and OnError rules. A candidate whose limit cannot be had is charged with
-// the zero limit, which every algorithm refuses: its error is its own.
+// Charge returns what the request is charged under the policy, and reports whether
+// the policy matches at all. The context's deadline, if it has one, ends expressions
+// that loop over claims. Foreign sides have no algorithm.
+//
+// On an error nothing is charged, and OnError decides. A candidate whose limit cannot
+// be computed is no error of the charge: it is charged with the zero limit, which
+// every algorithm refuses, so that its failure counts against the candidate alone.
 func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
 	w := r.evaluation(ctx, p.scope)
 	if matches, err = p.matches(w); err != nil || !matches {
 		return c, false, err
 	}
+
 	c.Policy = p.Name
 	if c.Key, err = p.key.value(w); err != nil {
 		return c, false, err
 	}
-	if c.Cost, err = p.cost.value(w); err == nil && c.Cost < 0 {
-		err = fmt.Errorf("policies: cost %s: got %d: want at least 0", p.cost.text(), c.Cost)
-	}
-	if err != nil {
+	if c.Cost, err = p.costOf(w); err != nil {
 		return c, false, err
 	}
-	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
+
+	authoritative := p.Sides[algorithms.Authoritative]
 	c.Sides[algorithms.Authoritative] = authoritative.Bare()
 	if c.Sides[algorithms.Authoritative].Limit, err = authoritative.limitOf(w); err != nil {
 		return c, false, err
 	}
-	if candidate != nil {
+
+	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		c.Sides[algorithms.Candidate] = candidate.Bare()
 		c.Sides[algorithms.Candidate].Limit, _ = candidate.limitOf(w)
 	}
@@ -123,14 +118,18 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 	if p.when == nil {
 		return true, nil
 	}
+
+	// A filter that does not hold saves the evaluation; if there is nothing but
+	// filters, none is needed at all.
 	for i := range p.when.filters {
 		if !p.when.filters[i].holds(w.request) {
 			return false, nil
 		}
 	}
-	if p.when.whole {
+	if p.when.onlyFilters {
 		return true, nil
 	}
+
 	v, err := p.when.eval(w)
 	if err != nil {
 		return false, err
@@ -142,22 +141,57 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 	return bool(matches), nil
 }
 
-// Epoch is the fingerprint of what the policy compares: both sides and the key,
-// as configured, with the variables if they use any. Another epoch makes evidence
-// of before worthless. Limits that expressions yield are not part of it, nor the
-// data that they are made of; the expressions are.
-func (p *Policy) Epoch() string {
-	parts := []string{p.key.text()}
+func (p *Policy) costOf(w *evaluation) (int64, error) {
+	cost, err := p.cost.value(w)
+	if err == nil && cost < 0 {
+		err = fmt.Errorf("policies: cost %s: got %d: want at least 0", p.cost.text(), cost)
+	}
+	return cost, err
+}
+
+// expressions returns all that a charge evaluates.
+func (p *Policy) expressions() []*expression {
+	var list []*expression
+	add := func(x *expression) {
+		if x != nil {
+			list = append(list, x)
+		}
+	}
+
+	for _, x := range p.key {
+		add(x)
+	}
+	add(p.when)
+	add(p.cost.expression)
 	for _, side := range p.Sides {
 		if side != nil {
-			parts = append(parts, side.identity())
+			add(side.limit.expression)
+			add(side.burst.expression)
 		}
 	}
-	if strings.Contains(strings.Join(parts, ""), "variables.") {
+	return list
+}
+
+// Epoch is the fingerprint of what the policy compares: both sides and the key,
+// as configured, with the variables if they use any. Evidence of another epoch says
+// nothing about this one. Expressions of limits are part of it; the limits that they
+// yield are not, nor the data that they read, so that an override for one customer
+// does not start the migration over.
+func (p *Policy) Epoch() string {
+	identities := []string{p.key.text()}
+	for _, side := range p.Sides {
+		if side != nil {
+			identities = append(identities, side.identity())
+		}
+	}
+
+	// All variables, not only those in use: one may use another.
+	if strings.Contains(strings.Join(identities, ""), "variables.") {
 		for _, v := range p.scope.variables {
-			parts = append(parts, v.name+"\x00"+v.source)
+			identities = append(identities, v.name+"\x00"+v.source)
 		}
 	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x01")))
+
+	sum := sha256.Sum256([]byte(strings.Join(identities, "\x01")))
 	return hex.EncodeToString(sum[:6])
 }

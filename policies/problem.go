@@ -1,10 +1,13 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Problem is one thing that is wrong with a policy file.
@@ -15,7 +18,7 @@ type Problem struct {
 	Message  string `json:"message"`
 }
 
-// Severities of problems.
+// Severities of problems. A file with an error is not loaded.
 const (
 	SeverityError   = "error"
 	SeverityWarning = "warning"
@@ -26,7 +29,36 @@ const (
 type Problems struct {
 	File  string
 	List  []Problem
-	lines []string
+	lines []string // of the file, to show them
+}
+
+// fail notes an error at a node.
+func (p *Problems) fail(n *yaml.Node, format string, args ...any) {
+	p.failAt(n.Line, n.Column, format, args...)
+}
+
+// failAt notes an error at a place. Lines and columns from before the file are those
+// of its start.
+func (p *Problems) failAt(line, column int, format string, args ...any) {
+	p.List = append(p.List, Problem{
+		Severity: SeverityError,
+		Line:     max(1, line),
+		Column:   max(1, column),
+		Message:  fmt.Sprintf(format, args...),
+	})
+}
+
+// warn notes a warning at a node, none if the file has no such node.
+func (p *Problems) warn(n *yaml.Node, format string, args ...any) {
+	if n == nil {
+		return
+	}
+	p.List = append(p.List, Problem{
+		Severity: SeverityWarning,
+		Line:     n.Line,
+		Column:   n.Column,
+		Message:  fmt.Sprintf(format, args...),
+	})
 }
 
 // Failed reports whether any problem is an error.
@@ -36,14 +68,11 @@ func (p *Problems) Failed() bool {
 
 // Error implements error.
 func (p *Problems) Error() string {
-	var b strings.Builder
+	list := make([]string, len(p.List))
 	for i, problem := range p.List {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p.Describe(problem))
+		list[i] = p.Describe(problem)
 	}
-	return b.String()
+	return strings.Join(list, "\n")
 }
 
 // Describe writes one problem as file:line:column: message, the source line and
@@ -53,25 +82,24 @@ func (p *Problems) Describe(problem Problem) string {
 	if problem.Severity == SeverityWarning {
 		message = "warning: " + message
 	}
+
 	s := fmt.Sprintf("%s:%d:%d: %s", p.File, problem.Line, problem.Column, message)
 	if problem.Line < 1 || problem.Line > len(p.lines) {
 		return s
 	}
+
 	line := strings.Map(printable, p.lines[problem.Line-1])
 	return s + "\n | " + line + "\n | " + strings.Repeat(" ", max(0, problem.Column-1)) + "^"
 }
 
 func (p *Problems) sort() {
 	slices.SortStableFunc(p.List, func(a, b Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
 }
 
-// printable keeps one place for each character, and what would move a terminal's
-// cursor out of it.
+// printable replaces each character that would move a terminal's cursor by a space,
+// so that the caret stays below its place and a file cannot write to the terminal.
 func printable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r

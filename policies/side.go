@@ -5,14 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Side is one of a policy's two limiters as the file describes it: an algorithm
-// of ours with its numbers, or a foreign limiter by name.
+// Side is one of a policy's two limiters as the file describes it: one of our
+// algorithms with its numbers, or a foreign limiter by name.
 type Side struct {
 	// ID names the side's part of a key's record; "" means the algorithm's name, and
 	// in another store algorithm@store.
@@ -22,15 +21,15 @@ type Side struct {
 	Store string
 	// Algorithm is nil for a foreign side.
 	Algorithm algorithms.Algorithm
-	// Limiter is the name of a foreign side, which the program resolves, and
-	// Revision what its operator counts up when its behaviour changes.
+	// Limiter is the name of a foreign side, which the program resolves. Its operator
+	// counts Revision up when the limiter's behaviour changes.
 	Limiter, Revision string
 
 	limit, burst number
 	window       time.Duration
 }
 
-// Foreign reports whether the side is a limiter of the user's own.
+// Foreign reports whether the side is a limiter of the user's.
 func (s *Side) Foreign() bool { return s.Limiter != "" }
 
 // Name returns the algorithm's name or the foreign limiter's.
@@ -40,6 +39,18 @@ func (s *Side) Name() string {
 	}
 	return s.Algorithm.Name()
 }
+
+// Bare is the side without its limit.
+func (s *Side) Bare() algorithms.Side {
+	id := s.ID
+	if id == "" && s.Store != "" {
+		id = s.Algorithm.Name() + "@" + s.Store
+	}
+	return algorithms.Side{ID: id, Algorithm: s.Algorithm}
+}
+
+// constant reports whether the side has the same limit for every request.
+func (s *Side) constant() bool { return s.limit.expression == nil && s.burst.expression == nil }
 
 // limitOf returns the side's limit for a request. It is the zero limit on an error,
 // which may be that of the algorithm's Validate.
@@ -52,20 +63,22 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 	if err != nil {
 		return algorithms.Limit{}, err
 	}
+
+	// Constants were validated when the file was loaded.
 	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst}
-	if !s.Foreign() && (s.limit.expression != nil || s.burst.expression != nil) {
-		if err := s.Algorithm.Validate(l); err != nil {
-			return algorithms.Limit{}, fmt.Errorf("policies: %w", err)
-		}
+	if s.Foreign() || s.constant() {
+		return l, nil
+	}
+	if err := s.Algorithm.Validate(l); err != nil {
+		return algorithms.Limit{}, fmt.Errorf("policies: %w", err)
 	}
 	return l, nil
 }
 
-// LongestDelay returns how long a leaky bucket holds an admitted charge of cost 1
-// back at most, (burst-1) * window/limit; 0 for others and where expressions
-// decide.
+// LongestDelay returns how long a leaky bucket delays an admitted charge of cost 1
+// at most, (burst-1) * window/limit; 0 for others and where expressions decide.
 func (s *Side) LongestDelay() time.Duration {
-	if !algorithms.TraitsOf(s.Algorithm).Delays || s.limit.expression != nil || s.burst.expression != nil {
+	if s.Foreign() || !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() {
 		return 0
 	}
 	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))
@@ -77,9 +90,10 @@ func (s *Side) String() string {
 	if s.Foreign() {
 		return fmt.Sprintf("%s (own limiter, revision %q)", s.Limiter, s.Revision)
 	}
+
 	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + algorithms.FormatWindow(s.window)
-	if b := s.burst.text(); b != "0" {
-		text += ":burst=" + b
+	if burst := s.burst.text(); burst != "0" {
+		text += ":burst=" + burst
 	}
 	if s.Store != "" {
 		text += " in " + s.Store
@@ -87,92 +101,102 @@ func (s *Side) String() string {
 	return text
 }
 
-// identity is what makes the side another one when it changes.
+// identity is the side's share of the epoch: a change of it makes another side.
 func (s *Side) identity() string {
 	name := ""
 	if !s.Foreign() {
 		name = s.Algorithm.Name()
 	}
-	return strings.Join([]string{s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store}, "\x00")
+	fields := []string{
+		s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store,
+	}
+	return strings.Join(fields, "\x00")
 }
 
-// sideOf returns a reader of a side.
-func (d *document) sideOf(env *cel.Env, role string, into **Side) func(*yaml.Node) {
+// side returns a reader of a side. It stores nothing if there is a problem.
+func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		before := len(d.List)
+		before := len(c.List)
 		side, algorithm := &Side{Revision: "1"}, ""
-		at := n // of the algorithm's name
-		d.mapping(n, role, map[string]field{
-			"id": {read: d.text("id", &side.ID)},
+		algorithmAt := n
+		c.mapping(n, role, map[string]field{
+			"id": {read: c.text("id", &side.ID)},
 			"algorithm": {read: func(n *yaml.Node) {
-				at = n
-				d.text("algorithm", &algorithm)(n)
+				algorithmAt = n
+				c.text("algorithm", &algorithm)(n)
 			}},
-			"limiter":  {read: d.text("limiter", &side.Limiter)},
-			"revision": {read: d.text("revision", &side.Revision)},
-			"limit":    {read: d.number(env, "limit", &side.limit, 1)},
-			"burst":    {read: d.number(env, "burst", &side.burst, 1)},
-			"window":   {read: d.span("window", &side.window)},
-			"store":    {read: d.name("store", &side.Store)},
-			"adaptive": {read: d.unbuilt("adaptive")},
+			"limiter":  {read: c.text("limiter", &side.Limiter)},
+			"revision": {read: c.text("revision", &side.Revision)},
+			"limit":    {read: c.number("limit", &side.limit, 1)},
+			"burst":    {read: c.number("burst", &side.burst, 1)},
+			"window":   {read: c.duration("window", &side.window)},
+			"store":    {read: c.name("store", &side.Store)},
+			"adaptive": {read: c.unbuilt("adaptive")},
 		})
-		if len(d.List) == before {
-			d.checkSide(n, at, role, algorithm, side)
+		if len(c.List) > before {
+			return // what follows would fail for this alone
 		}
-		if len(d.List) == before {
+
+		switch {
+		case side.Foreign() == (algorithm != ""):
+			c.fail(n, "%s: want either an algorithm or a limiter", role)
+		case !side.Foreign():
+			c.algorithm(algorithmAt, role, algorithm, side)
+			c.checkLimit(n, role, side)
+		case side.Store != "":
+			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
+		}
+		if len(c.List) == before {
 			*into = side
 		}
 	}
 }
 
-func (d *document) checkSide(n, at *yaml.Node, role, algorithm string, s *Side) {
-	if s.Foreign() == (algorithm != "") {
-		d.fail(n, "%s: want either an algorithm or a limiter", role)
-		return
-	}
-	if s.Foreign() {
-		if s.Store != "" {
-			d.fail(n, "%s: a limiter of your own keeps its state itself: leave out the store", role)
-		}
-		return
-	}
-	a, err := algorithms.ByName(algorithm)
+// algorithm looks an algorithm up by its name.
+func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
+	a, err := algorithms.ByName(name)
 	if err != nil {
-		d.fail(at, "%s: no algorithm %q: %s", role, algorithm, remedy(strings.ReplaceAll(algorithm, "-", "_"), algorithmNames()))
+		known := make([]string, len(algorithms.All))
+		for i, a := range algorithms.All {
+			known[i] = a.Name()
+		}
+
+		// Hyphens are the usual mistake, and as edits they would outweigh a better match.
+		r.fail(n, "%s: no algorithm %q: %s", role, name, remedy(strings.ReplaceAll(name, "-", "_"), known))
 		return
 	}
-	s.Algorithm = a
-	switch {
-	case s.limit == number{}:
-		d.fail(n, "%s: %s needs a limit, such as 100", role, algorithm)
-	case s.window == 0:
-		d.fail(n, "%s: %s needs a window, such as 1m", role, algorithm)
-	default:
-		d.checkLimit(n, role, s)
-	}
-}
-
-func algorithmNames() []string {
-	names := make([]string, len(algorithms.All))
-	for i, a := range algorithms.All {
-		names[i] = a.Name()
-	}
-	return names
+	into.Algorithm = a
 }
 
 // checkLimit validates what is known of the limit before any request.
-func (d *document) checkLimit(n *yaml.Node, role string, s *Side) {
+func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
+	switch {
+	case s.Algorithm == nil:
+		return // there is no such algorithm
+	case s.limit == number{}:
+		r.fail(n, "%s: %s needs a limit, such as 100", role, s.Algorithm.Name())
+		return
+	case s.window == 0:
+		r.fail(n, "%s: %s needs a window, such as 1m", role, s.Algorithm.Name())
+		return
+	}
+
+	// For an expression stands the number that is accepted if any is.
 	l := algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}
 	if s.limit.expression != nil {
-		l.Requests = max(1, l.Burst) // a number that fits if any does
+		l.Requests = max(1, l.Burst)
 	}
 	if s.burst.expression != nil {
 		l.Burst = 1
 	}
 	if err := s.Algorithm.Validate(l); err != nil {
-		d.fail(n, "%s: %s", role, plain(err))
+		r.fail(n, "%s: %s", role, withoutPackage(err))
 	}
 }
 
-// plain leaves out the package that an error came from.
-func plain(err error) string { return strings.TrimPrefix(err.Error(), "algorithms: ") }
+// withoutPackage returns the text of an error without the package that it came from:
+// in a message about a file the package says nothing.
+func withoutPackage(err error) string {
+	text := strings.TrimPrefix(err.Error(), "policies: ")
+	return strings.TrimPrefix(text, "algorithms: ")
+}

@@ -12,59 +12,83 @@ import (
 
 var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '([^']+)'`)
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*`)
+	dottedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*`)
 )
 
-// explainIssue words what CEL says of an expression, and names what was probably
-// meant: CEL itself knows only the part of a dotted name up to the first dot.
+// explainIssue words an error of CEL for the author of a file, and names what was
+// probably meant: CEL itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
-	if !undeclared.MatchString(issue.Message) {
+	m := undeclared.FindStringSubmatch(issue.Message)
+	if m == nil {
 		return strings.TrimSuffix(issue.Message, " (in container '')") + operatorMeant(issue.Message)
 	}
-	name := undeclared.FindStringSubmatch(issue.Message)[1]
-	lines := strings.Split(source, "\n")
-	if line := issue.Location.Line(); line >= 1 && line <= len(lines) {
-		text := []rune(lines[line-1])
-		if column := issue.Location.Column(); column <= len(text) {
-			if whole := identifier.FindString(string(text[column:])); strings.HasPrefix(whole, name) {
-				name = whole
-			}
-		}
+
+	name := nameAt(source, issue.Location, m[1])
+	variables := variablesOf(env)
+	if strings.Contains(name, ".") {
+		return unknownName(name, variables, variables)
 	}
-	if !strings.Contains(name, ".") {
-		if slices.Contains(requestFields, name) {
-			return fmt.Sprintf("there is no %s: did you mean request.%s?", name, name)
-		}
+
+	// The field of a request without its request, or a text that lost its quotes to
+	// YAML: both are further from their correction than a few edits.
+	if slices.Contains(requestFields, name) {
+		return fmt.Sprintf("there is no %s: did you mean request.%s?", name, name)
 	}
-	if name == strings.TrimSpace(source) && !strings.Contains(name, ".") {
-		return fmt.Sprintf("there is no %s: if it is a text, quote it within the quotes of YAML: '\"%s\"'; the names are %s", name, name, strings.Join(declared(env, true), ", "))
+	if name == strings.TrimSpace(source) {
+		return fmt.Sprintf("there is no %s: if it is a text, quote it within the quotes of YAML: '\"%s\"'; the names are %s",
+			name, name, strings.Join(variables, ", "))
 	}
-	known := declared(env, strings.Contains(name, "."))
-	if nearest := nearest(name, known); nearest != "" {
-		return fmt.Sprintf("there is no %s: did you mean %s?", name, nearest)
-	}
-	return fmt.Sprintf("there is no %s: the names are %s", name, strings.Join(declared(env, true), ", "))
+	return unknownName(name, append(functionsOf(env), variables...), variables)
 }
 
-// declared lists the variables, or the functions as well.
-func declared(env *cel.Env, variablesOnly bool) (names []string) {
+// unknownName suggests one of the candidates, or lists the names that there are.
+func unknownName(name string, candidates, names []string) string {
+	if meant := nearest(name, candidates); meant != "" {
+		return fmt.Sprintf("there is no %s: did you mean %s?", name, meant)
+	}
+	return fmt.Sprintf("there is no %s: the names are %s", name, strings.Join(names, ", "))
+}
+
+// nameAt returns the whole dotted name that stands at a place of an expression, of
+// which CEL has named the start.
+func nameAt(source string, at common.Location, start string) string {
+	lines := strings.Split(source, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return start
+	}
+	line := []rune(lines[at.Line()-1])
+	if at.Column() > len(line) {
+		return start
+	}
+
+	if whole := dottedName.FindString(string(line[at.Column():])); strings.HasPrefix(whole, start) {
+		return whole
+	}
+	return start
+}
+
+// variablesOf lists the dotted names: fields of the request, data and variables.
+func variablesOf(env *cel.Env) (names []string) {
 	for _, v := range env.Variables() {
-		if identifier.MatchString(v.Name()) && strings.Contains(v.Name(), ".") {
+		if dottedName.MatchString(v.Name()) && strings.Contains(v.Name(), ".") {
 			names = append(names, v.Name())
 		}
 	}
-	if variablesOnly {
-		return names
-	}
+	return names
+}
+
+// functionsOf lists the functions that have a name; the others are operators.
+func functionsOf(env *cel.Env) (names []string) {
 	for name := range env.Functions() {
-		if identifier.FindString(name) == name {
+		if dottedName.FindString(name) == name {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// nearest returns the name with the fewest changes, if they are few.
+// nearest returns the known name with the fewest edits, the first in order of several;
+// "" if even that takes more than a third of the name's last word, or more than three.
 func nearest(name string, known []string) (best string) {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	least := 1 + min(3, (len(last)+1)/3)
@@ -76,31 +100,47 @@ func nearest(name string, known []string) (best string) {
 	return best
 }
 
-// edits is the Levenshtein distance.
+// edits is the Levenshtein distance, in bytes. It keeps one row of the matrix.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := range len(a) {
 		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			distance := diagonal
 			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+				distance = 1 + min(diagonal, row[j], row[j+1])
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			diagonal, row[j+1] = row[j+1], distance
 		}
 	}
 	return row[len(b)]
 }
 
-// operatorMeant says how CEL writes what other languages write otherwise.
+// otherOperators are how other languages write CEL's operators, as its parser quotes
+// them.
+var otherOperators = []struct{ quoted, remedy string }{
+	{"'= '", "write == to compare"},
+	{"'='", "write == to compare"},
+	{"'and'", "write &&"},
+	{"'or'", "write ||"},
+	{"'not'", "write !"},
+	{"'& '", "write &&"},
+	{"'| '", "write ||"},
+}
+
+// operatorMeant says how CEL writes an operator of other languages.
 func operatorMeant(message string) string {
-	for wrong, right := range map[string]string{"'= '": "write == to compare", "'='": "write == to compare", "'and'": "write &&", "'or'": "write ||", "'not'": "write !", "'& '": "write &&", "'| '": "write ||"} {
-		if strings.HasPrefix(message, "Syntax error: ") && strings.Contains(message, " "+wrong) {
-			return ": " + right
+	if !strings.HasPrefix(message, "Syntax error: ") {
+		return ""
+	}
+	for _, operator := range otherOperators {
+		if strings.Contains(message, " "+operator.quoted) {
+			return ": " + operator.remedy
 		}
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// SuiteReport is what the tests of a policy file came to.
+// SuiteReport is the result of a policy file's tests.
 type SuiteReport struct {
 	File     string    `json:"file"`
 	Policies string    `json:"policies"` // the policy file
@@ -24,28 +24,28 @@ type SuiteReport struct {
 	Failures []Problem `json:"failures"`
 	// Coverage by policy, in the order of the policy file.
 	Coverage []Coverage `json:"coverage"`
-	problems *Problems
+
+	problems *Problems // that describe the failures
 }
 
-// Coverage says what the tests made of a policy.
+// Coverage says which ways of a policy the tests have seen.
 type Coverage struct {
 	Policy string `json:"policy"`
 	// Matched reports whether any request was charged, Passed whether any was not.
-	// A policy without a condition cannot be passed by.
+	// A policy without a condition charges every request.
 	Matched bool `json:"matched"`
 	Passed  bool `json:"passed"`
 }
 
-// Whole reports whether both ways were seen, as far as there are two.
-func (c Coverage) whole(conditional bool) bool { return c.Matched && (c.Passed || !conditional) }
-
 // Error implements error: the failures, with their places.
 func (r *SuiteReport) Error() string { return r.problems.Error() }
 
-// Uncovered names the policies of which the tests have not seen both ways.
+// Uncovered names the policies of which the tests have not seen both ways, as far as
+// there are two.
 func (r *SuiteReport) Uncovered(set *Set) (names []string) {
 	for i, c := range r.Coverage {
-		if !c.whole(set.Policies[i].when != nil) {
+		conditional := set.Policies[i].when != nil
+		if !c.Matched || conditional && !c.Passed {
 			names = append(names, c.Policy)
 		}
 	}
@@ -54,7 +54,7 @@ func (r *SuiteReport) Uncovered(set *Set) (names []string) {
 
 // suite is a tests file while it runs.
 type suite struct {
-	*document
+	*reader
 	set    *Set
 	report *SuiteReport
 	cover  map[string]*Coverage
@@ -67,17 +67,23 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("policies: test: %w", err)
 	}
-	s := &suite{document: &document{Problems: Problems{File: name}}, report: &SuiteReport{File: name, Failures: []Problem{}}, cover: map[string]*Coverage{}}
+
+	s := &suite{
+		reader: &reader{Problems{File: name}},
+		report: &SuiteReport{File: name, Failures: []Problem{}},
+		cover:  map[string]*Coverage{},
+	}
 	var tests *yaml.Node
 	if root := s.parse(text); root != nil {
 		s.mapping(root, "the file", map[string]field{
 			"policies": {read: s.text("policies", &s.report.Policies), required: true},
-			"tests":    {read: func(n *yaml.Node) { tests = n }, required: true},
+			"tests":    {read: keep(&tests), required: true},
 		})
 	}
 	if s.Failed() {
 		return nil, nil, &s.Problems
 	}
+
 	if !filepath.IsAbs(s.report.Policies) {
 		s.report.Policies = filepath.Join(filepath.Dir(name), s.report.Policies)
 	}
@@ -87,13 +93,18 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	return s.run(tests)
 }
 
+// keep returns a reader that stores the node for later.
+func keep(into **yaml.Node) func(*yaml.Node) {
+	return func(n *yaml.Node) { *into = n }
+}
+
 func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
-	for _, p := range s.set.Policies {
-		s.report.Coverage = append(s.report.Coverage, Coverage{Policy: p.Name})
+	s.report.Coverage = make([]Coverage, len(s.set.Policies))
+	for i, p := range s.set.Policies {
+		s.report.Coverage[i].Policy = p.Name
+		s.cover[p.Name] = &s.report.Coverage[i]
 	}
-	for i := range s.report.Coverage {
-		s.cover[s.report.Coverage[i].Policy] = &s.report.Coverage[i]
-	}
+
 	items := s.items(tests, "tests")
 	if len(items) == 0 && !s.Failed() {
 		s.fail(tests, "tests: want at least one")
@@ -101,6 +112,7 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 	if s.Failed() {
 		return nil, nil, &s.Problems
 	}
+
 	for _, n := range items {
 		before := len(s.List)
 		s.test(n)
@@ -110,6 +122,7 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 			s.report.Failed++
 		}
 	}
+
 	s.sort()
 	s.report.Failures = append(s.report.Failures, s.List...)
 	s.report.problems = &s.Problems
@@ -120,10 +133,13 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 func (s *suite) test(n *yaml.Node) {
 	var name string
 	var request, charges, sequence *yaml.Node
-	keep := func(into **yaml.Node) field { return field{read: func(n *yaml.Node) { *into = n }} }
 	s.mapping(n, "a test", map[string]field{
-		"name": {read: s.text("name", &name), required: true}, "request": keep(&request), "charges": keep(&charges), "sequence": keep(&sequence),
+		"name":     {read: s.text("name", &name), required: true},
+		"request":  {read: keep(&request)},
+		"charges":  {read: keep(&charges)},
+		"sequence": {read: keep(&sequence)},
 	})
+
 	switch {
 	case request != nil && charges != nil && sequence == nil:
 		s.checkCharges(name, request, charges)
@@ -134,27 +150,33 @@ func (s *suite) test(n *yaml.Node) {
 	}
 }
 
-// request reads a request's node.
+// request reads a request's node, by the same rules as one on the command line. It
+// returns nil after noting a problem.
 func (s *suite) request(n *yaml.Node) *Request {
 	if n.Kind != yaml.MappingNode {
 		s.fail(n, "request: want a mapping, such as { method: GET }")
 		return nil
 	}
-	var v map[string]any
-	err := n.Decode(&v)
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(v)
-	}
-	var r *Request
-	if err == nil {
-		r, err = ParseRequest(text)
-	}
+
+	r, err := requestOf(n)
 	if err != nil {
-		s.fail(n, "%s", strings.TrimPrefix(err.Error(), "policies: "))
+		s.fail(n, "%s", withoutPackage(err))
 		return nil
 	}
 	return r
+}
+
+// requestOf takes a node through JSON, the form that ParseRequest knows.
+func requestOf(n *yaml.Node) (*Request, error) {
+	var v map[string]any
+	if err := n.Decode(&v); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequest(text)
 }
 
 // charges returns what the set charges a request, and notes which policies matched.
@@ -179,6 +201,7 @@ func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	if r == nil {
 		return
 	}
+
 	got := s.charges(request, name, r)
 	items := s.items(want, "charges")
 	if len(items) != len(got) {
@@ -211,7 +234,9 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 		}}
 	}
 	s.mapping(n, "a charge", map[string]field{
-		"policy": compare("policy", c.Policy), "key": compare("key", c.Key), "cost": compare("cost", fmt.Sprint(c.Cost)),
+		"policy":        compare("policy", c.Policy),
+		"key":           compare("key", c.Key),
+		"cost":          compare("cost", fmt.Sprint(c.Cost)),
 		"authoritative": compare("authoritative", shortForm(c.Sides[algorithms.Authoritative])),
 		"candidate":     compare("candidate", shortForm(c.Sides[algorithms.Candidate])),
 	})
@@ -225,40 +250,57 @@ func shortForm(s algorithms.Side) string {
 	return s.Algorithm.Name() + ":" + s.Limit.String()
 }
 
-// suiteStart is the instant 0s of every sequence: a Thursday, the start of a day.
+// suiteStart is the instant 0s of every sequence: a Thursday, and the start of a day,
+// so that windows begin at it.
 var suiteStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// mostRepeats bounds the work of a step: a second or so.
+const mostRepeats = 100_000
+
+// step is one line of a sequence: the same request, once or several times.
+type step struct {
+	node, request *yaml.Node
+	at            time.Duration // since suiteStart
+	repeat        int64
+	want          [2]string // by role: allow, deny, or "" for either
+}
 
 // play judges a sequence of requests on fresh limiters in virtual time.
 func (s *suite) play(name string, sequence *yaml.Node) {
 	pair := algorithms.NewMemory(algorithms.MemoryConfig{})
 	var last time.Duration
 	for _, n := range s.items(sequence, "sequence") {
-		at, repeat := last, int64(1)
-		var request *yaml.Node
-		want := [2]string{}
-		before := len(s.List)
-		s.mapping(n, "a step", map[string]field{
-			"at":            {read: s.offset("at", &at)},
-			"request":       {read: func(n *yaml.Node) { request = n }, required: true},
-			"repeat":        {read: s.count("repeat", &repeat, 1)},
-			"authoritative": {read: s.choice("authoritative", &want[0], "allow", "deny")},
-			"candidate":     {read: s.choice("candidate", &want[1], "allow", "deny")},
-		})
-		if at < last {
-			s.fail(n, "%s: a step before the one above it", name)
+		// After a bad step the following ones would fail for it alone.
+		next, ok := s.step(name, n, last)
+		if !ok {
+			return
 		}
-		if repeat > mostRepeats {
-			s.fail(n, "%s: repeat: at most %d times in a step", name, mostRepeats)
-		}
-		if len(s.List) > before {
-			return // what follows would fail for this alone
-		}
-		last = at
-		s.step(name, n, request, pair, at, repeat, want)
+		last = next.at
+		s.ask(name, next, pair)
 	}
 }
 
-const mostRepeats = 100_000
+// step reads a step, whose time is that of the one before unless it says another.
+func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool) {
+	before := len(s.List)
+	st := step{node: n, at: last, repeat: 1}
+	authoritative, candidate := &st.want[algorithms.Authoritative], &st.want[algorithms.Candidate]
+	s.mapping(n, "a step", map[string]field{
+		"at":            {read: s.offset("at", &st.at)},
+		"request":       {read: keep(&st.request), required: true},
+		"repeat":        {read: s.count("repeat", &st.repeat, 1)},
+		"authoritative": {read: s.choice("authoritative", authoritative, "allow", "deny")},
+		"candidate":     {read: s.choice("candidate", candidate, "allow", "deny")},
+	})
+
+	if st.at < last {
+		s.fail(n, "%s: a step before the one above it", name)
+	}
+	if st.repeat > mostRepeats {
+		s.fail(n, "%s: repeat: at most %d times in a step", name, mostRepeats)
+	}
+	return st, len(s.List) == before
+}
 
 // offset returns a reader of a time since the start.
 func (s *suite) offset(what string, into *time.Duration) func(*yaml.Node) {
@@ -272,57 +314,67 @@ func (s *suite) offset(what string, into *time.Duration) func(*yaml.Node) {
 	}
 }
 
-// step asks so often, and compares every answer.
-func (s *suite) step(name string, n, request *yaml.Node, pair algorithms.Pair, at time.Duration, repeat int64, want [2]string) {
-	r := s.request(request)
+// ask sends a step's requests, and compares every answer. It ends at the first
+// difference: the following requests would mostly repeat it.
+func (s *suite) ask(name string, st step, pair algorithms.Pair) {
+	r := s.request(st.request)
 	if r == nil {
 		return
 	}
-	r.Time = suiteStart.Add(at)
+
+	r.Time = suiteStart.Add(st.at)
 	before := len(s.List)
-	for i := range repeat {
-		charges := s.charges(request, name, r)
+	for i := range st.repeat {
+		charges := s.charges(st.request, name, r)
 		if len(s.List) > before {
-			return // as it would at every repetition
+			return
 		}
 		for c := range charges {
 			charges[c].At = r.Time
 		}
+
 		observed := make([][2]algorithms.Observation, len(charges))
 		if err := pair.Evaluate(context.Background(), charges, observed); err != nil {
-			s.fail(n, "%s: %v", name, err)
+			s.fail(st.node, "%s: %v", name, err)
 			return
 		}
-		for role, word := range want {
-			if word == "" {
+
+		for role, want := range st.want {
+			if want == "" {
 				continue
 			}
-			if got := s.verdictOf(charges, observed, role); got != word {
-				s.fail(n, "%s: request %d of the step: the %s says %s, want %s", name, i+1, algorithms.Role(role), got, word)
+			if got := s.answerOf(charges, observed, algorithms.Role(role)); got != want {
+				s.fail(st.node, "%s: request %d of the step: the %s says %s, want %s", name, i+1, algorithms.Role(role), got, want)
 				return
 			}
 		}
 	}
 }
 
-// verdictOf says what one side's limiters make of a request together. Where a
-// policy has no candidate, its one limiter speaks for both sides.
-func (s *suite) verdictOf(charges []algorithms.Charge, observed [][2]algorithms.Observation, role int) string {
-	verdict := "allow"
+// answerOf returns the answer of one side's limiters to a request together. Where a
+// policy has no candidate, its one limiter answers for both sides.
+func (s *suite) answerOf(charges []algorithms.Charge, observed [][2]algorithms.Observation, role algorithms.Role) string {
+	answer := "allow"
 	for i, o := range observed {
-		p := s.set.Policies[slices.IndexFunc(s.set.Policies, func(p *Policy) bool { return p.Name == charges[i].Policy })]
-		from := role
+		p := s.policyNamed(charges[i].Policy)
+		asked := role
 		if p.Sides[role] == nil {
-			from = int(algorithms.Authoritative)
+			asked = algorithms.Authoritative
 		}
+
 		switch {
-		case p.Sides[from].Foreign():
-			return "nothing here, for " + p.Sides[from].Limiter + " is a limiter of your own"
-		case o[from].Err != nil:
-			return strings.TrimPrefix(o[from].Err.Error(), "algorithms: ")
-		case !o[from].Decision.Allowed:
-			verdict = "deny"
+		case p.Sides[asked].Foreign():
+			return "nothing, for " + p.Sides[asked].Limiter + " is a foreign limiter that only your program has"
+		case o[asked].Err != nil:
+			return withoutPackage(o[asked].Err)
+		case !o[asked].Decision.Allowed:
+			answer = "deny"
 		}
 	}
-	return verdict
+	return answer
+}
+
+func (s *suite) policyNamed(name string) *Policy {
+	i := slices.IndexFunc(s.set.Policies, func(p *Policy) bool { return p.Name == name })
+	return s.set.Policies[i]
 }

@@ -10,10 +10,10 @@ import (
 // A request that people have written is refused in their words, with a remedy.
 func TestRequestsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
-		`{method: "GET"}`:       `stand in double quotes, such as {"method": "GET"}`,
+		`{method: "GET"}`:       `write names and texts in double quotes, such as {"method": "GET"}`,
 		`{'method': 'GET'}`:     "not JSON at byte 2",
 		`{"metod": "GET"}`:      "unknown field \"metod\": did you mean method?",
-		`{"time": "yesterday"}`: `want such as 2026-01-31T12:00:00Z`,
+		`{"time": "yesterday"}`: `yesterday is no instant: want one such as 2026-01-31T12:00:00Z`,
 	} {
 		if _, err := policies.ParseRequest([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -1,0 +1,163 @@
+package policies
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"go.yaml.in/yaml/v3"
+)
+
+// compiler reads the parts of a file that have expressions, and makes them programs
+// of bounded cost. Its environment grows with the file's data and variables, so these
+// are read before the policies.
+type compiler struct {
+	*reader
+	env   *cel.Env
+	scope *scope
+}
+
+// newCompiler returns a compiler for a file. The error is a mistake of this package.
+func newCompiler(r *reader) (*compiler, error) {
+	env, err := newEnv()
+	if err != nil {
+		return nil, err
+	}
+	return &compiler{r, env, &scope{headers: map[string]string{}}}, nil
+}
+
+// extend adds a name to the environment, which stays as it is on an error.
+func (c *compiler) extend(n *yaml.Node, option cel.EnvOption) {
+	extended, err := c.env.Extend(option)
+	if err != nil {
+		c.fail(n, "%s: %v", n.Value, err)
+		return
+	}
+	c.env = extended
+}
+
+// compile compiles the expression of a scalar node, which must be of one of the
+// types, of any if none is given. It returns nil after noting what is wrong.
+func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expression {
+	a := c.check(n, what, types)
+	if a == nil {
+		return nil
+	}
+
+	options, err := boundCost(c.env, a)
+	if err != nil {
+		c.fail(n, "%s: %v", what, err)
+		return nil
+	}
+	program, err := c.env.Program(a, append(options, cel.EvalOptions(cel.OptOptimize))...)
+	if err != nil {
+		c.fail(n, "%s: %v", what, err)
+		return nil
+	}
+
+	x := &expression{
+		source:   n.Value,
+		result:   a.OutputType(),
+		program:  program,
+		endless:  len(options) > 0,
+		inputs:   inputsOf(a, c.scope.variables),
+		failures: failuresOf(a, c.scope.variables),
+	}
+	for name := range x.inputs.headers() {
+		c.scope.headers[name] = canonicalName(name)
+	}
+	if x.result.IsExactType(cel.BoolType) {
+		x.filters, x.onlyFilters = filtersOf(a)
+	}
+	return x
+}
+
+// check parses an expression and checks its types. It returns nil after noting what
+// is wrong.
+func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast {
+	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
+		c.fail(n, "%s: want a CEL expression", what)
+		return nil
+	}
+
+	a, issues := c.env.Compile(n.Value)
+	if issues != nil && issues.Err() != nil {
+		for _, e := range issues.Errors() {
+			line, column := c.place(n, e.Location.Line(), e.Location.Column())
+			c.failAt(line, column, "%s: %s", what, explainIssue(c.env, n.Value, e))
+		}
+		return nil
+	}
+
+	if !oneOf(a.OutputType(), types) {
+		c.fail(n, "%s: the expression is of type %s: want %s", what, a.OutputType(), typeNames(types))
+		return nil
+	}
+	if c.refuseUpperCase(n, what, a) {
+		return nil
+	}
+	return a
+}
+
+func oneOf(t *cel.Type, types []*cel.Type) bool {
+	for _, want := range types {
+		if t.IsExactType(want) {
+			return true
+		}
+	}
+	return len(types) == 0
+}
+
+func typeNames(types []*cel.Type) string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[i] = t.String()
+	}
+	return strings.Join(list, " or ")
+}
+
+// refuseUpperCase fails for a header that an expression names as it is often
+// written. Expressions see header names in lower case, so the header would always be
+// absent, and nothing would say so. It reports whether there is one.
+func (c *compiler) refuseUpperCase(n *yaml.Node, what string, a *cel.Ast) (found bool) {
+	visit(a, func(e ast.Expr) {
+		name := headerOf(e)
+		if name == nil {
+			return
+		}
+
+		text, lower := literal(name), strings.ToLower(literal(name))
+		if text == lower {
+			return
+		}
+		at := a.NativeRep().SourceInfo().GetStartLocation(name.ID())
+		line, column := c.place(n, at.Line(), at.Column())
+		c.failAt(line, column, "%s: expressions see header names in lower case: write %q, for %q is always absent", what, lower, text)
+		found = true
+	})
+	return found
+}
+
+// headerOf returns the name's literal in request.headers[NAME], request.headers[?NAME]
+// and NAME in request.headers; nil for another expression.
+func headerOf(e ast.Expr) ast.Expr {
+	if e.Kind() != ast.CallKind {
+		return nil
+	}
+
+	var of, name ast.Expr
+	switch args := e.AsCall().Args(); e.AsCall().FunctionName() {
+	case operators.Index, operators.OptIndex:
+		of, name = args[0], args[1]
+	case operators.In:
+		of, name = args[1], args[0]
+	default:
+		return nil
+	}
+
+	if of.Kind() != ast.IdentKind || of.AsIdent() != "request.headers" || !isText(name) {
+		return nil
+	}
+	return name
+}

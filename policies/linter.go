@@ -1,0 +1,136 @@
+package policies
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// linter warns of what a file may say and hardly means: policies that limit no
+// client, sides that cannot differ, numbers that decide nothing.
+type linter struct {
+	*Problems
+	knowsUsers bool // the file reads users somewhere
+}
+
+// usesUsers finds the files that know users. A remark that names them counts, too.
+var usesUsers = regexp.MustCompile(`request\.(user|claims)\b`)
+
+func newLinter(problems *Problems, text []byte) *linter {
+	return &linter{problems, usesUsers.Match(text)}
+}
+
+// policy looks at one policy. at are the places of its fields.
+func (l *linter) policy(p *Policy, at places) {
+	l.endlessKey(p, at["key"])
+	l.absentKey(p, at["key"])
+	l.condition(p, at["when"])
+	l.limitBesideKey(p, at)
+	l.costBeyondCapacity(p, at["cost"])
+	l.hostileRequest(p, at)
+	l.unknownSize(p, at)
+	l.hostHeader(p, at["name"])
+	l.candidate(p, at["candidate"])
+}
+
+// candidate warns of a candidate that brings nothing, or a stampede.
+func (l *linter) candidate(p *Policy, at *yaml.Node) {
+	candidate := p.Sides[algorithms.Candidate]
+	if candidate == nil {
+		return
+	}
+
+	aligned := algorithms.TraitsOf(candidate.Algorithm).Shape == algorithms.AlignedWindow
+	if aligned && candidate.window > time.Minute {
+		l.warn(at, "windows of %s are aligned: all keys reset at the same instant, and clients return at once; "+
+			"use sliding_window_counter or fixed_window_anchored", algorithms.FormatWindow(candidate.window))
+	}
+	if p.Sides[algorithms.Authoritative].decidesLike(candidate) {
+		l.warn(at, "the candidate is the same limiter as the authoritative: they can never differ; "+
+			"change one, or leave the candidate out")
+	}
+}
+
+// decidesLike reports whether two sides decide alike whatever their ids.
+func (s *Side) decidesLike(other *Side) bool {
+	a, b := *s, *other
+	a.ID, b.ID = "", ""
+	return a.identity() == b.identity()
+}
+
+func (l *linter) condition(p *Policy, at *yaml.Node) {
+	if p.when == nil {
+		return
+	}
+	if strings.TrimSpace(p.when.source) == "false" || contradict(p.when.filters) {
+		l.warn(at, "when: no request can match: the policy is never charged")
+	}
+}
+
+// costBeyondCapacity warns of a cost that no bucket holds.
+func (l *linter) costBeyondCapacity(p *Policy, at *yaml.Node) {
+	if p.cost.expression != nil {
+		return
+	}
+
+	for role, side := range p.Sides {
+		if side == nil || side.Foreign() || !side.constant() {
+			continue
+		}
+		limit := algorithms.Limit{Requests: side.limit.constant, Burst: side.burst.constant}
+		if most := limit.Capacity(); p.cost.constant > most {
+			l.warn(at, "cost: %d is more than the %s ever allows at once, %d: every request is denied",
+				p.cost.constant, algorithms.Role(role), most)
+			return
+		}
+	}
+}
+
+// set looks at the policies of a file together. items are their nodes.
+func (l *linter) set(list []*Policy, items []*yaml.Node) {
+	l.addressOnlyKeys(list, items)
+	l.shadowed(list, items)
+}
+
+// shadowed warns of a policy that never decides: another one charges at least the
+// same requests by the same key, with limits no higher. Of two equal policies it
+// names the second.
+func (l *linter) shadowed(list []*Policy, items []*yaml.Node) {
+	for i, p := range list {
+		for j, q := range list {
+			if i != j && p.shadowedBy(q) && (i > j || !q.shadowedBy(p)) {
+				l.warn(items[i], "%s: whatever it denies %s denies, too, by the same key and limits that are no higher: "+
+					"leave one of them out", p.Name, q.Name)
+				break
+			}
+		}
+	}
+}
+
+func (p *Policy) shadowedBy(q *Policy) bool {
+	sameRequests := q.when == nil || p.when != nil && p.when.source == q.when.source
+	if !sameRequests || p.key.text() != q.key.text() || p.cost.text() != q.cost.text() {
+		return false
+	}
+
+	for role, side := range p.Sides {
+		if side != nil && (q.Sides[role] == nil || !side.looserThan(q.Sides[role])) {
+			return false
+		}
+	}
+	return true
+}
+
+// looserThan reports whether two sides differ at most in their limits, and this one
+// has the higher.
+func (s *Side) looserThan(other *Side) bool {
+	if s.Foreign() || other.Foreign() || s.limit.expression != nil || other.limit.expression != nil {
+		return false
+	}
+	return s.Algorithm.Name() == other.Algorithm.Name() && s.window == other.window &&
+		s.burst.text() == other.burst.text() && s.limit.constant >= other.limit.constant
+}

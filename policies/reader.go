@@ -1,0 +1,182 @@
+package policies
+
+import (
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFileBytes bounds a policy file.
+const maxFileBytes = 1 << 20
+
+// reader turns the YAML nodes of a file into values, and collects what is wrong with
+// them, each problem with its place. It knows no expressions and no policies.
+//
+// Its methods that return a func(*yaml.Node) make the reader of one value: tables
+// of them, by the name of the field, describe the mappings of a file.
+type reader struct{ Problems }
+
+// lineBreak is what ends a line for YAML, whose line numbers are the problems' (YAML
+// 1.1, 4.2: a carriage return, a next line and a line separator end lines, too).
+var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+
+// parse returns the root of a file's one document, nil if there is none to read.
+func (r *reader) parse(text []byte) *yaml.Node {
+	r.lines = lineBreak.Split(string(text), -1)
+	if len(text) > maxFileBytes {
+		r.failAt(1, 1, "the file has %d bytes: at most %d are read", len(text), maxFileBytes)
+		return nil
+	}
+
+	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
+	var root, second yaml.Node
+	if err := decoder.Decode(&root); err != nil {
+		r.failYAML(err)
+		return nil
+	}
+
+	// A second document would be ignored in silence, with the policies in it.
+	err := decoder.Decode(&second)
+	switch {
+	case errors.Is(err, io.EOF):
+		return root.Content[0]
+	case err != nil:
+		r.failYAML(err)
+	default:
+		r.fail(&second, "a second document: put all policies into one")
+	}
+	return nil
+}
+
+// yamlLine takes the line apart from the message of an error of package yaml, which
+// has no other form for it.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+func (r *reader) failYAML(err error) {
+	if errors.Is(err, io.EOF) {
+		r.failAt(1, 1, "the file is empty: want version, name and policies")
+		return
+	}
+
+	line, message := 1, err.Error()
+	if m := yamlLine.FindStringSubmatch(strings.SplitN(message, "\n", 2)[0]); m != nil {
+		line, _ = strconv.Atoi(m[1]) // 0 where the error names no line: failAt takes it as 1
+		message = m[2]
+	}
+	r.failAt(line, 1, "not YAML: %s", message)
+}
+
+// field is one key of a mapping: how its value is read, and whether the key must be
+// there.
+type field struct {
+	read     func(*yaml.Node)
+	required bool
+}
+
+// mapping reads a mapping by its table of fields. Unknown and duplicate fields are
+// errors: a misspelled field would otherwise be ignored in silence.
+func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
+	seen := map[string]bool{}
+	for key, value := range r.pairs(n, what) {
+		f, known := fields[key.Value]
+		switch {
+		case !known:
+			r.fail(key, "%s has no field %q: %s", what, key.Value, remedy(key.Value, fieldNames(fields)))
+		case seen[key.Value]:
+			r.fail(key, "%s has %q twice", what, key.Value)
+		default:
+			f.read(value)
+		}
+		seen[key.Value] = true
+	}
+
+	// A node that is no mapping has its problem already.
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	for _, name := range fieldNames(fields) {
+		if fields[name].required && !seen[name] {
+			r.fail(n, "%s needs %q", what, name)
+		}
+	}
+}
+
+// pairs yields the keys and values of a mapping.
+func (r *reader) pairs(n *yaml.Node, what string) func(func(k, v *yaml.Node) bool) {
+	n = target(n)
+
+	return func(yield func(k, v *yaml.Node) bool) {
+		if n.Kind != yaml.MappingNode {
+			r.fail(n, "%s: want a mapping of names to values", what)
+			return
+		}
+
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i], target(n.Content[i+1])) {
+				return
+			}
+		}
+	}
+}
+
+// items returns the elements of a list.
+func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
+	if n = target(n); n.Kind != yaml.SequenceNode {
+		r.fail(n, "%s: want a list", what)
+		return nil
+	}
+
+	list := make([]*yaml.Node, len(n.Content))
+	for i, item := range n.Content {
+		list[i] = target(item)
+	}
+	return list
+}
+
+// target returns the node that an alias stands for.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// fieldNames returns the names in order, so that messages do not depend on the order
+// of a Go map.
+func fieldNames(fields map[string]field) []string {
+	list := make([]string, 0, len(fields))
+	for name := range fields {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// remedy names the known name that was probably meant, or all of them.
+func remedy(name string, known []string) string {
+	if meant := nearest(name, known); meant != "" {
+		return "did you mean " + meant + "?"
+	}
+	return "there are " + strings.Join(known, ", ")
+}
+
+// places are the values of a mapping's fields by name, for messages about a field
+// after it was read.
+type places map[string]*yaml.Node
+
+// placesOf returns the places of a mapping, none for another node.
+func placesOf(n *yaml.Node) places {
+	list := places{}
+	if n.Kind != yaml.MappingNode {
+		return list
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		list[n.Content[i].Value] = n.Content[i+1]
+	}
+	return list
+}
