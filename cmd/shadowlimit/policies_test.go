@@ -135,7 +135,7 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 		}, nil}},
 		{brokenFile, invocation{"all problems", []string{"validate", "FILE"}, 1, []string{brokenText}, []string{"shadowlimit: FILE: 4 problems\n"}}},
 		{doubtfulFile, invocation{"warnings", []string{"validate", "FILE"}, 0, []string{
-			"FILE:5:10: warning: key: request.path has ever new values", "\n |     key: request.path\n |          ^\n",
+			"FILE:5:10: warning: key: request.path has a new value in nearly every request", "\n |     key: request.path\n |          ^\n",
 			"FILE:8:10: warning: key: a request without request.headers[\"x-tenant\"]", "\n |     key: request.headers[\"x-tenant\"]\n |          ^\n",
 			"FILE: valid, 2 policies",
 		}, nil}},
@@ -163,7 +163,7 @@ func TestValidateJSON(t *testing.T) {
 			`error 3:1 the file has no field "polcy": there are`, "error 6:10 key: there is no request.pth: did you mean request.path?",
 			"error 7:11 cost: the expression is of type string: want int", `error 8:33 authoritative: no algorithm "gcrra": did you mean gcra?`,
 		}},
-		{"doubtful", doubtfulFile, 0, []string{"warning 5:10 key: request.path has ever new values", "warning 8:10 key: a request without"}},
+		{"doubtful", doubtfulFile, 0, []string{"warning 5:10 key: request.path has a new value in nearly every request", "warning 8:10 key: a request without"}},
 	}
 	for _, tt := range tests {
 		file := write(t, "p.yaml", []byte(tt.content))
