@@ -78,7 +78,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 // LongestDelay returns how long a leaky bucket delays an admitted charge of cost 1
 // at most, (burst-1) * window/limit; 0 for others and where expressions decide.
 func (s *Side) LongestDelay() time.Duration {
-	if s.Foreign() || !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() {
+	if !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() {
 		return 0
 	}
 	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))
