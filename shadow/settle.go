@@ -105,8 +105,8 @@ func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Obser
 		}
 	}
 	outcome := h.recorder.Observe(c.Key, h.hash, at, o, &divergence.Setting{
-		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, Apart: h.stores[0] != h.stores[1],
-		Enforced: c.Enforced, Cell: divergence.CellOf(h.hash), Over: h.over,
+		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, SeparateStores: h.stores[0] != h.stores[1],
+		Enforced: c.Enforced, Cell: divergence.CellOf(h.hash), Completed: h.over,
 		Warming: c.Enforced == algorithms.Candidate && h.warming(),
 	})
 	if h.observer != nil {

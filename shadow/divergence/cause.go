@@ -41,14 +41,14 @@ type Setting struct {
 	Cost     int64
 	Limits   [2]algorithms.Limit // by role
 	Shapes   [2]algorithms.Shape
-	// Apart reports that the sides keep their state in two stores.
-	Apart bool
+	// SeparateStores reports that the sides keep their state in two stores.
+	SeparateStores bool
 	// Enforced is who was to be obeyed.
 	Enforced algorithms.Role
 	// Cell is the part of the keys that the key belongs to.
 	Cell int
-	// Over reports that only the candidate is judged any more.
-	Over bool
+	// Completed reports that the migration is completed: only the candidate is judged, and there is nothing to compare.
+	Completed bool
 	// Warming reports that a side may not know yet what has been spent.
 	Warming bool
 }
@@ -69,7 +69,7 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket || s.Shapes[allows] == algorithms.Bucket:
 		return s.bucketCause(allows, denies)
-	case s.Apart && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
+	case s.SeparateStores && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
 	}
 	return WindowBoundary

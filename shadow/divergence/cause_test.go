@@ -76,7 +76,7 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 				}
 				o[role] = into[0][role]
 			}
-			setting := &divergence.Setting{Cost: 1, Apart: c.lag > 0 || c.cold}
+			setting := &divergence.Setting{Cost: 1, SeparateStores: c.lag > 0 || c.cold}
 			for role, s := range c.sides {
 				setting.Limits[role], setting.Shapes[role] = s.Limit, algorithms.TraitsOf(s.Algorithm).Shape
 			}

@@ -97,7 +97,7 @@ func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorith
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
-	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Over {
+	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed {
 		return outcome
 	}
 	var cause Cause

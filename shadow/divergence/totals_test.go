@@ -117,10 +117,10 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 		allows.Decision.Limit, allows.Decision.ResetAfter = tt.limits[0].Capacity(), tt.limits[0].Window-tt.elapsed
 		denies := answer(false, 0, time.Second)
 		newlyDenied := totalsOf(&[2]algorithms.Observation{allows, denies}, &divergence.Setting{
-			Cost: 1, Limits: tt.limits, Shapes: [2]algorithms.Shape{tt.allows, tt.denies}, Apart: tt.apart,
+			Cost: 1, Limits: tt.limits, Shapes: [2]algorithms.Shape{tt.allows, tt.denies}, SeparateStores: tt.apart,
 		})
 		newlyAllowed := totalsOf(&[2]algorithms.Observation{denies, allows}, &divergence.Setting{
-			Cost: 1, Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]}, Shapes: [2]algorithms.Shape{tt.denies, tt.allows}, Apart: tt.apart,
+			Cost: 1, Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]}, Shapes: [2]algorithms.Shape{tt.denies, tt.allows}, SeparateStores: tt.apart,
 		})
 		want := divergence.Totals{}.Denied
 		want[tt.want] = 2

@@ -142,7 +142,7 @@ func (c *Controller) reader(policy string, s State) *reader {
 // alarm looks for what is wrong with an enforced candidate.
 func (c *Controller) alarm(ctx context.Context, a *Assessment) {
 	if a.State.Stage == Canary {
-		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Percent, a.State.StageAt.Unix()/3600)
+		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Percent, a.State.StageAt.Unix()/divergence.SecondsPerHour)
 	}
 
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is

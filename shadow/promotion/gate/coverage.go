@@ -16,8 +16,8 @@ func covered(t divergence.Tally) bool {
 }
 
 const (
-	minutesAnHour = 60
-	minutesADay   = 24 * minutesAnHour
+	minutesAnHour = divergence.MinutesPerHour
+	minutesADay   = divergence.MinutesPerDay
 )
 
 // validMinutes leaves out the hours in which too much could not be compared: they

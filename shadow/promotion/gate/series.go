@@ -23,7 +23,7 @@ func Series(cfg Config, e Evidence) []Point {
 	var closed [len(divergence.AllRatios)]int
 	scores := [len(divergence.AllRatios)]wealth{staked(), staked(), staked()}
 	minutes := e.History.Minutes
-	for from := e.Since.Unix() / 3600; from*minutesAnHour < j.now; from++ {
+	for from := e.Since.Unix() / divergence.SecondsPerHour; from*minutesAnHour < j.now; from++ {
 		to := min((from+1)*minutesAnHour, j.now)
 		hour := between(minutes, from*minutesAnHour, to)
 		p := Point{At: time.Unix(to*60, 0).UTC()}
