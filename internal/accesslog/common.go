@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Why a line is not of a common log.
+// Reasons why a line is not a line of a common log.
 var (
 	errNoHost    = errors.New("no host before the first space")
 	errNoTime    = errors.New("no [day/month/year:hour:minute:second zone] after host, ident and user")
 	errTimeEnds  = errors.New("the line ends within its time")
-	errBadTime   = errors.New("the time in brackets is no day/month/year:hour:minute:second zone that exists")
+	errBadTime   = errors.New("the time in brackets is not a valid day/month/year:hour:minute:second zone")
 	errNoRequest = errors.New(`no closed "request" after the time`)
 	errNoStatus  = errors.New("no three-digit status after the request")
 )
 
-// commonParser reads host ident user [time] "request" status; what follows does
-// not matter, so a line of a combined log may end in its agent.
+// commonParser reads host ident user [time] "request" status. The text after the
+// status does not matter, so a cut line of a combined log may end within its agent.
 func commonParser(requests bool) parser {
 	var clock stamps
 	return func(line []byte) (Event, error) {
@@ -30,12 +30,13 @@ func commonParser(requests bool) parser {
 	}
 }
 
-// commonLine are the fields of a line.
+// commonLine has the fields of a line by their names.
 type commonLine map[string]string
 
-// newCommonLine reads the line up to its status, and what follows that.
+// newCommonLine reads the fields of a line: head ends with its status, rest follows.
 func newCommonLine(head, rest []byte) commonLine {
 	l := commonLine{}
+
 	host, after, _ := strings.Cut(string(head), " ")
 	l["ip"] = host
 
@@ -44,6 +45,7 @@ func newCommonLine(head, rest []byte) commonLine {
 		l["user"] = names[1]
 	}
 
+	// A request that is no HTTP, such as a TLS hello on a plain port, has no two words.
 	request = request[:max(0, strings.LastIndexByte(request, '"'))]
 	if words := strings.Fields(request); len(words) >= 2 {
 		l["method"] = words[0]
@@ -75,7 +77,7 @@ func (l commonLine) under(name string) map[string]string {
 	return found
 }
 
-// event returns the event of a line and what follows the status.
+// event returns the event of a line and the text after its status.
 func (s *stamps) event(line []byte) (Event, []byte, error) {
 	space := bytes.IndexByte(line, ' ')
 	if space <= 0 {
@@ -98,8 +100,8 @@ func (s *stamps) event(line []byte) (Event, []byte, error) {
 	return Event{At: at, Key: line[:space], Cost: 1}, rest[4:], nil
 }
 
-// isCombined reports whether what follows the status is a size, a quoted referer
-// and the opening quote of an agent, which long lines may lack the end of.
+// isCombined reports whether the text after the status is a size, a quoted referer
+// and the opening quote of an agent. The closing quote may be missing on long lines.
 func isCombined(rest []byte) bool {
 	i := bytes.Index(rest, []byte(` "`))
 	if i < 0 {
@@ -109,7 +111,7 @@ func isCombined(rest []byte) bool {
 	return closed && bytes.HasPrefix(rest, []byte(` "`))
 }
 
-// afterQuoted returns what follows ` "text"` and reports whether that was closed.
+// afterQuoted returns the text after ` "text"` and reports whether the quotes close.
 // A backslash in the text escapes the next byte.
 func afterQuoted(rest []byte) ([]byte, bool) {
 	rest = rest[len(` "`):]
@@ -119,6 +121,7 @@ func afterQuoted(rest []byte) ([]byte, bool) {
 			return nil, false
 		}
 
+		// A quote after an even number of backslashes is not escaped: they escape each other.
 		slashes := 0
 		for slashes < i && rest[i-1-slashes] == '\\' {
 			slashes++
@@ -145,17 +148,19 @@ func startsWithStatus(rest []byte) bool {
 	return true
 }
 
-// stamps reads times and remembers the last day, for most lines are of one day.
+// stamps reads times. It remembers the last day, because most lines have the same day
+// as the line before, and time.Parse would take most of the time of reading a log.
 type stamps struct {
 	day  [len("02/Jan/2006")]byte
 	zone [len("-0700")]byte
-	base int64 // microseconds at which that day began in that zone
+	base int64 // microseconds at which day began in zone
 }
 
 const stampLength = len("02/Jan/2006:15:04:05 -0700")
 
-// find returns the time that ident and user come before and a request comes after,
-// and what follows it. A user's name may hold spaces, brackets and even times.
+// find returns the time between the user and the request, and the text after it. The
+// name of a user may contain spaces, brackets and even times, so each bracket is tried
+// until one holds a time with a request behind it.
 func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
 	if bytes.IndexByte(line, ' ') <= 0 {
 		return 0, nil, errNoTime
@@ -174,6 +179,7 @@ func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
 			continue
 		}
 
+		// errNoRequest is the better reason: a line with a valid time lacks only its request.
 		if at, err = s.bracketed(line); err != nil {
 			if why != errNoRequest {
 				why = err
@@ -189,7 +195,7 @@ func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
 	}
 }
 
-// bracketed reads the time that a line begins with, up to its closing bracket.
+// bracketed reads the time at the start of a line, up to its closing bracket.
 func (s *stamps) bracketed(line []byte) (int64, error) {
 	if len(line) <= stampLength && bytes.IndexByte(line, ']') < 0 {
 		return 0, errTimeEnds
@@ -212,9 +218,12 @@ func (s *stamps) parse(stamp []byte) (int64, error) {
 		s.base = start.UnixMicro()
 	}
 
+	if stamp[11] != ':' || stamp[14] != ':' || stamp[17] != ':' || stamp[20] != ' ' {
+		return 0, errBadTime
+	}
+
 	hour, minute, second := twoDigits(stamp[12:]), twoDigits(stamp[15:]), twoDigits(stamp[18:])
-	if stamp[11] != ':' || stamp[14] != ':' || stamp[17] != ':' || stamp[20] != ' ' ||
-		hour > 23 || minute > 59 || second > 59 {
+	if hour > 23 || minute > 59 || second > 59 {
 		return 0, errBadTime
 	}
 
@@ -222,7 +231,7 @@ func (s *stamps) parse(stamp []byte) (int64, error) {
 	return at, checkInstant(at)
 }
 
-// twoDigits returns the number of two digits, over 99 if they are not.
+// twoDigits returns the number that two digits make, or 100 if they are no digits.
 func twoDigits(b []byte) int {
 	tens, ones := b[0]-'0', b[1]-'0'
 	if tens > 9 || ones > 9 {

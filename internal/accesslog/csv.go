@@ -16,26 +16,10 @@ func csvParser(lines *lineReader, fields Fields, requests bool) (parser, error) 
 		return nil, err
 	}
 
-	c := columns{cost: -1}
-
-	names := fields.times()
-	for i := len(names) - 1; i >= 0; i-- {
-		if at := slices.Index(header, names[i]); at >= 0 {
-			c.time, c.unit, c.found = at, scaleOf(names[i]), true
-		}
+	c, err := findColumns(header, fields, requests)
+	if err != nil {
+		return nil, err
 	}
-
-	if !c.found {
-		return nil, missing(names[0], "--time-field", header)
-	}
-	if c.key = slices.Index(header, fields.key()); c.key < 0 && !requests {
-		return nil, missing(fields.key(), "--key-field", header)
-	}
-	if c.cost = slices.Index(header, fields.cost()); c.cost < 0 && fields.Cost != "" {
-		return nil, missing(fields.Cost, "--cost-field", header)
-	}
-
-	c.last = max(c.time, c.key, c.cost)
 	if !requests {
 		return c.parse, nil
 	}
@@ -43,14 +27,38 @@ func csvParser(lines *lineReader, fields Fields, requests bool) (parser, error) 
 	return func(line []byte) (Event, error) {
 		event, err := c.parse(line)
 		if err == nil {
-			values, _ := record(line) // it was read a moment ago
+			values, _ := record(line) // cannot fail: parse has read the same line
 			event.source = csvLine{header, values}
 		}
 		return event, err
 	}, nil
 }
 
-// csvLine are the cells of a line under their names.
+// findColumns looks up the fields in the header. A policy makes its own key, so with
+// requests the key may be missing; a cost may be missing unless it was named.
+func findColumns(header []string, fields Fields, requests bool) (columns, error) {
+	var c columns
+
+	times := fields.times()
+	named := slices.IndexFunc(times, func(name string) bool { return slices.Contains(header, name) })
+	if named < 0 {
+		return c, missing(times[0], "--time-field", header)
+	}
+	c.time = slices.Index(header, times[named])
+	c.unit = scaleOf(times[named])
+
+	if c.key = slices.Index(header, fields.key()); c.key < 0 && !requests {
+		return c, missing(fields.key(), "--key-field", header)
+	}
+	if c.cost = slices.Index(header, fields.cost()); c.cost < 0 && fields.Cost != "" {
+		return c, missing(fields.Cost, "--cost-field", header)
+	}
+
+	c.last = max(c.time, c.key, c.cost)
+	return c, nil
+}
+
+// csvLine has the cells of a line under the names of the header.
 type csvLine struct{ header, values []string }
 
 func (l csvLine) text(name string) (string, bool) {
@@ -65,22 +73,28 @@ func (l csvLine) under(name string) map[string]string {
 	found := map[string]string{}
 	for i, field := range l.header {
 		inner, ok := strings.CutPrefix(field, name+".")
-		if _, twice := found[inner]; ok && !twice && i < len(l.values) && l.values[i] != "" {
+		if !ok || i >= len(l.values) || l.values[i] == "" {
+			continue
+		}
+
+		// text returns the first column of a name, so under must, too.
+		if _, twice := found[inner]; !twice {
 			found[inner] = l.values[i]
 		}
 	}
 	return found
 }
 
-// maxHeader is how much of a header an error shows: to see all columns matters
-// more than to stay on one line.
+// maxHeader bounds the bytes of a header in an error. It is larger than maxText,
+// because the names of all columns help more than a short line.
 const maxHeader = 2000
 
 func missing(field, flag string, header []string) error {
-	return fmt.Errorf("the CSV header has no field %q; it has %s: name one with %s", field, printable([]byte(strings.Join(header, ", ")), maxHeader), flag)
+	columns := printable([]byte(strings.Join(header, ", ")), maxHeader)
+	return fmt.Errorf("the CSV header has no field %q; it has %s: name one with %s", field, columns, flag)
 }
 
-// csvHeader reads the first line that is not blank; io.EOF means there is none.
+// csvHeader reads the first line that is not blank. io.EOF means that there is none.
 func csvHeader(lines *lineReader) ([]string, error) {
 	line, err := lines.next()
 	for err == nil && isBlank(line) {
@@ -102,15 +116,18 @@ func csvHeader(lines *lineReader) ([]string, error) {
 	return header, nil
 }
 
-// columns are where a record has what an event needs.
+// columns are the places of an event's fields in a record. -1 means no such column,
+// which only key and cost may be.
 type columns struct {
-	time, key, cost, last int // cost -1: there is none
-	unit                  scale
-	found                 bool
+	time, key, cost int
+	last            int // the largest of them
+	unit            scale
 }
 
 func (c columns) parse(line []byte) (Event, error) {
 	var cells [3][]byte // time, key, cost
+
+	// Lines without quotes, which are most, need no CSV reader and no allocation.
 	if bytes.IndexByte(line, '"') >= 0 {
 		values, err := record(line)
 		if err != nil {
@@ -141,14 +158,14 @@ func (c columns) parse(line []byte) (Event, error) {
 	return e, err
 }
 
-// Why a line is no record.
+// Reasons why a line is not a record.
 var (
 	errColumns   = errors.New("fewer columns than the header")
 	errQuotes    = errors.New("the quotes do not close")
 	errBareQuote = errors.New("a quote in a cell that is not quoted")
 )
 
-// split cuts a line without quotes and reports whether every column was there.
+// split cuts a line without quotes and reports whether it has every column.
 func (c columns) split(cells *[3][]byte, line []byte) bool {
 	for i := 0; ; i++ {
 		end := bytes.IndexByte(line, ',')

@@ -11,15 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// detect tells the format by the first lines and consumes nothing. A line or two
-// of junk before them do no harm.
+// detect returns the format of the first lines and consumes nothing. Junk before the
+// first line of a format is skipped, because logs often begin with the remains of an
+// older file.
 func detect(in *bufio.Reader, fields Fields) (Format, error) {
 	head, err := in.Peek(maxLine)
 	lines := firstLines(head)
 	if len(lines) == 0 {
-		return Auto, nil // nothing to read, or an error that reading meets again
+		return Auto, nil // an empty log, or an error that reading meets again
 	}
 
+	// A header with the wanted fields is certain. It is checked first, because the cells
+	// of its records may look like objects.
 	header := isText(lines[0]) && bytes.IndexByte(lines[0], ',') >= 0
 	if header && hasFields(lines[0], fields) {
 		return CSV, nil
@@ -38,14 +41,18 @@ func detect(in *bufio.Reader, fields Fields) (Format, error) {
 	if err != nil && err != io.EOF {
 		return Auto, err
 	}
+
+	// A header without the wanted fields counts last. Read as CSV, the log gets an error
+	// that names the fields it has, which helps more than an unknown format.
 	if header {
 		return CSV, nil
 	}
 
-	return Auto, fmt.Errorf("cannot tell the format (not common, combined, jsonl or csv); say --format; it begins with `%s`", printable(lines[0], maxText))
+	return Auto, fmt.Errorf("cannot tell the format (not common, combined, jsonl or csv); say --format; it begins with `%s`",
+		printable(lines[0], maxText))
 }
 
-// firstLines returns up to a hundred lines that are not blank.
+// firstLines returns the first lines that are not blank, at most a hundred.
 func firstLines(head []byte) (lines [][]byte) {
 	for len(head) > 0 && len(lines) < 100 {
 		line, rest, _ := bytes.Cut(head, []byte("\n"))
@@ -72,7 +79,7 @@ func hasFields(line []byte, fields Fields) bool {
 		slices.ContainsFunc(fields.times(), func(name string) bool { return slices.Contains(header, name) })
 }
 
-// commonOrCombined tells by what follows the status.
+// commonOrCombined decides by the text after the status.
 func commonOrCombined(rest []byte) Format {
 	if isCombined(rest) {
 		return Combined

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Format is how the lines of a log are written.
+// Format is the format of the lines of a log.
 type Format int
 
 const (
-	Auto     Format = iota // by content
+	Auto     Format = iota // detected from the content
 	Common                 // host ident user [time] "request" status ...
 	Combined               // common, then "referer" "agent"; read like common
-	JSONL                  // an object a line
-	CSV                    // a header line, then a record a line
+	JSONL                  // one JSON object a line
+	CSV                    // a header line, then one record a line
 )
 
 var formatNames = []string{"auto", "common", "combined", "jsonl", "csv"}
@@ -26,7 +26,7 @@ func (f Format) String() string {
 	return formatNames[f]
 }
 
-// ParseFormat returns the format of that name.
+// ParseFormat returns the format with the given name.
 func ParseFormat(name string) (Format, error) {
 	for i, n := range formatNames {
 		if n == name {
@@ -38,9 +38,9 @@ func ParseFormat(name string) (Format, error) {
 
 // Fields names the fields of JSON lines and CSV.
 type Fields struct {
-	Time string // "" means time or, without that, t_ns, t_us, t_ms or t_s
+	Time string // "" means the first that exists of time, t_ns, t_us, t_ms and t_s
 	Key  string // "" means key
-	Cost string // "" means cost; where it is absent the cost is 1
+	Cost string // "" means cost; a line without that field costs 1
 }
 
 func (f Fields) times() []string {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// object is one level of a JSON object, values as written.
+// object is one level of a JSON object, with its values as written.
 type object map[string]json.RawMessage
 
-// jsonParser reads an object a line.
+// jsonParser reads lines that are JSON objects.
 func jsonParser(fields Fields, requests bool) parser {
 	times, key, cost := fields.times(), fields.key(), fields.cost()
 	return func(line []byte) (Event, error) {
@@ -47,7 +47,7 @@ func (o object) time(names []string) (int64, error) {
 		}
 		text, ok := o.text(name)
 		if !ok {
-			return 0, fmt.Errorf("field %q is no time", name)
+			return 0, fmt.Errorf("field %q is not a time", name)
 		}
 		return parseTime(text, scaleOf(name))
 	}
@@ -61,19 +61,19 @@ func (o object) cost(name string) (int64, error) {
 	}
 	text, ok := o.text(name)
 	if !ok {
-		return 0, fmt.Errorf("field %q is no cost", name)
+		return 0, fmt.Errorf("field %q is not a cost", name)
 	}
 	return parseCost(text)
 }
 
-// has reports whether there is such a field and it is not null.
+// has reports whether the object has the field and it is not null.
 func (o object) has(name string) bool {
 	raw, ok := o.lookup(name)
 	return ok && string(raw) != "null"
 }
 
-// lookup finds a field by its name or, where there is none, by the path that the
-// dots in the name make.
+// lookup finds a field by its name. If there is none, it takes the dots of the name as
+// a path into nested objects.
 func (o object) lookup(name string) (json.RawMessage, bool) {
 	if raw, ok := o[name]; ok {
 		return raw, true
@@ -92,7 +92,8 @@ func (o object) lookup(name string) (json.RawMessage, bool) {
 	return next.lookup(inner)
 }
 
-// text returns a string, or a number or boolean as written.
+// text returns a string, or a number or boolean as written. Objects, lists and null
+// have no text; each is known by its first byte.
 func (o object) text(name string) (string, bool) {
 	raw, ok := o.lookup(name)
 	if !ok || len(raw) == 0 || bytes.IndexByte([]byte("{[n"), raw[0]) >= 0 {
@@ -106,7 +107,8 @@ func (o object) text(name string) (string, bool) {
 	return s, json.Unmarshal(raw, &s) == nil
 }
 
-// under prefers, as lookup does, names with dots to objects in objects.
+// under prefers names with dots to nested objects, as lookup does: names with dots come
+// second and overwrite.
 func (o object) under(name string) map[string]string {
 	found := map[string]string{}
 

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// lineReader reads lines without their ends and keeps at most so much of each.
+// lineReader reads lines without their ends and keeps a bounded part of each.
 type lineReader struct {
 	in    *bufio.Reader
-	most  int // bytes to keep, at least the size of in
-	count int64
-	cut   bool   // the last line was longer
-	kept  []byte // of a line that did not fit into in
+	most  int    // bytes to keep of a line, at least the size of in
+	count int64  // lines read
+	cut   bool   // the last line was longer than most
+	kept  []byte // the start of a line that did not fit into in
 }
 
 // next returns a line that is valid until the next call.
@@ -25,6 +25,8 @@ func (l *lineReader) next() ([]byte, error) {
 	if err == bufio.ErrBufferFull {
 		line, err = l.long(line)
 	}
+
+	// A last line without a newline is a line like any other.
 	if err != nil && (err != io.EOF || len(line) == 0) {
 		return nil, err
 	}
@@ -33,7 +35,8 @@ func (l *lineReader) next() ([]byte, error) {
 	return trimEnd(line), nil
 }
 
-// trimEnd does without bytes.TrimRight, which took a sixth of all time.
+// trimEnd removes the end of a line. bytes.TrimRight took a sixth of the time of
+// reading a log.
 func trimEnd(line []byte) []byte {
 	n := len(line)
 	for n > 0 && (line[n-1] == '\n' || line[n-1] == '\r') {
@@ -45,11 +48,14 @@ func trimEnd(line []byte) []byte {
 // long reads on to the end of a line that begins with start.
 func (l *lineReader) long(start []byte) ([]byte, error) {
 	l.kept = append(l.kept[:0], start...)
-	for length := len(start); ; {
+	length := len(start)
+
+	for {
 		more, err := l.in.ReadSlice('\n')
 		more = bytes.TrimSuffix(more, []byte("\n"))
 		length += len(more)
 		l.kept = append(l.kept, more[:min(len(more), l.most-len(l.kept))]...)
+
 		if err != bufio.ErrBufferFull {
 			l.cut = length > l.most
 			return l.kept, err
@@ -70,13 +76,16 @@ func isBlank(line []byte) bool {
 	return true
 }
 
-// maxText is how much of a line or a value is shown.
+// maxText bounds the bytes of a line or of a value in a message.
 const maxText = 120
 
-// printable writes text as a terminal can take it, in at most so many bytes.
+// printable writes text for a terminal, in at most most bytes: a log may contain
+// escape sequences that an attacker has sent.
 func printable(text []byte, most int) string {
 	const dots = "..."
-	out, fits := make([]byte, 0, min(len(text), most)+utf8.UTFMax), 0
+	out := make([]byte, 0, min(len(text), most)+utf8.UTFMax)
+	fits := 0 // length of out up to which the dots still fit behind it
+
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {

@@ -14,7 +14,9 @@ func TestLongLines(t *testing.T) {
 	long := strings.Repeat("x", 8<<20)
 	good := "a - - " + stamp + ` "GET /" 200 1`
 
-	events, bad, _, err := collect(strings.NewReader(strings.Join([]string{good, long, good + " " + long, "b - - " + stamp + ` "GET /` + long + `" 200 1`, good}, "\n")), accesslog.Config{})
+	log := strings.Join([]string{good, long, good + " " + long, "b - - " + stamp + ` "GET /` + long + `" 200 1`, good}, "\n")
+
+	events, bad, _, err := collect(strings.NewReader(log), accesslog.Config{})
 	if err != nil || len(events) != 3 || len(bad) != 2 || bad[0] != "2: the line is longer than 64 KiB" {
 		t.Errorf("%d events, bad %q, %v: want 3 events and lines 2 and 4 too long", len(events), bad, err)
 	}
@@ -50,12 +52,12 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLongestLines holds each format to the last byte of what it keeps.
+// TestLongestLines tests the bound of each format to the byte.
 func TestLongestLines(t *testing.T) {
 	common := "a - - " + stamp + ` "GET /" 200`
 	tests := []struct {
 		name       string
-		head, tail string // a line of most bytes, and one more is too long
+		head, tail string // a line of most bytes is read, a line of one more is too long
 		most       int
 	}{
 		{"jsonl", `{"time":1,"key":"`, `"}`, 1 << 20},
@@ -72,7 +74,8 @@ func TestLongestLines(t *testing.T) {
 				t.Errorf("%s with end %q: %.200q %v, want a good line", tt.name, end, bad, err)
 			}
 			line := tt.head + "y" + line[len(tt.head):]
-			if _, bad, _, err = collect(strings.NewReader(first[tt.name]+"\n"+line+end), accesslog.Config{}); err != nil || len(bad) != 1 || !strings.Contains(bad[0], "is longer than") {
+			_, bad, _, err = collect(strings.NewReader(first[tt.name]+"\n"+line+end), accesslog.Config{})
+			if err != nil || len(bad) != 1 || !strings.Contains(bad[0], "is longer than") {
 				t.Errorf("%s with end %q and a byte more: %.200q %v, want it too long", tt.name, end, bad, err)
 			}
 		}

@@ -13,10 +13,10 @@ import (
 // Event is one request of a log.
 type Event struct {
 	At   int64  // microseconds since the Unix epoch, floored
-	Key  []byte // whose budget; valid until the next event
+	Key  []byte // the key of the budget; valid until the next event
 	Cost int64  // units, at least 0
 
-	source lookup // of the line, if Config.Requests
+	source lookup // the fields of the line; nil without Config.Requests
 }
 
 // lookup finds the fields of one line by their names.
@@ -25,9 +25,9 @@ type lookup interface {
 	under(name string) map[string]string
 }
 
-// Field returns a field of the request: of a common or combined log method, path,
-// query, user, ip, headers.referer and headers.user-agent, of other formats what
-// the line has under that name. Config.Requests must be set.
+// Field returns a field of the request. A common or combined log has method, path,
+// query, user, ip, headers.referer and headers.user-agent; the other formats have the
+// fields of the line. Config.Requests must be set.
 func (e Event) Field(name string) (string, bool) {
 	if e.source == nil {
 		return "", false
@@ -35,8 +35,9 @@ func (e Event) Field(name string) (string, bool) {
 	return e.source.text(name)
 }
 
-// Under returns all that Field has under name and a dot, by what follows the dot:
-// of "headers" every header that the line tells. Config.Requests must be set.
+// Under returns all fields whose name begins with name and a dot, by the rest of
+// their names: Under("headers") has every header of the line. Config.Requests must be
+// set.
 func (e Event) Under(name string) map[string]string {
 	if e.source == nil {
 		return nil
@@ -51,24 +52,24 @@ type BadLine struct {
 	Err  error
 }
 
-// Config says how to read a log. The zero value finds out.
+// Config says how to read a log. The zero value detects the format.
 type Config struct {
 	Format Format
 	Fields Fields
-	// Requests keeps what Event.Field needs. A line of JSON or CSV then needs no key.
+	// Requests keeps the fields for Event.Field. A line of JSON or CSV then needs no key.
 	Requests bool
-	// OnBadLine, if set, is told of every line that is skipped.
+	// OnBadLine, if set, is called for every line that is skipped because it is no event.
 	OnBadLine func(BadLine)
 }
 
-// Result counts what a log held. Blank lines are Lines and nothing else.
+// Result counts the lines of a log. A blank line counts in Lines only.
 type Result struct {
 	Format             Format
 	Lines, Events, Bad int64
 }
 
-// How much of a line is kept. What a common log needs of a longer one may well be
-// there; other formats need it all.
+// Bytes of a line that are kept. The fields of a common log are at the start of a
+// line, so a cut line is still read; the other formats need the whole line.
 const (
 	maxLine  = 64 << 10
 	maxWhole = 1 << 20
@@ -78,8 +79,8 @@ const (
 type parser func(line []byte) (Event, error)
 
 // Read reads a log to its end and calls emit for each event in the order of the
-// lines. Bad lines are counted and skipped. An error, which begins with name,
-// means that the log could not be read to its end or that emit failed.
+// lines. Bad lines are counted and skipped. An error means that the log could not be
+// read to its end or that emit failed; it begins with name.
 func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result, error) {
 	result := Result{Format: cfg.Format}
 
@@ -90,6 +91,7 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 	if broken := (gzipError{}); errors.As(err, &broken) {
 		err = broken.after(result.Lines)
 	}
+
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
@@ -106,10 +108,10 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 
 	lines := lineReader{in: in, most: maxLine}
 	parse, err := c.parser(&lines, result.Format)
-	result.Lines = lines.count
+	result.Lines = lines.count // a CSV header has been read
 
 	if err == io.EOF {
-		return nil // no header, hence nothing under it
+		return nil // no header, so no records
 	}
 	if err != nil {
 		return err
@@ -143,6 +145,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 
 		result.Bad++
 		if onBad != nil {
+			// The parser blames the place of the cut; the cut itself is the cause.
 			if lines.cut {
 				err = lines.tooLong()
 			}
@@ -151,7 +154,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 	}
 }
 
-// open unpacks gzip, which it knows by its first bytes, and skips a byte order mark.
+// open unpacks gzip, recognized by its first bytes, and skips a byte order mark.
 func open(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(&source{Reader: r}, maxLine)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -183,7 +186,7 @@ func (c Config) parser(lines *lineReader, f Format) (parser, error) {
 	return commonParser(c.Requests), nil
 }
 
-// whole refuses lines that were cut.
+// whole rejects lines that were cut.
 func whole(lines *lineReader, parse parser) parser {
 	return func(line []byte) (Event, error) {
 		if lines.cut {
@@ -200,7 +203,7 @@ func parseCost(text string) (int64, error) {
 	case n < 0:
 		return 0, fmt.Errorf("cost %s is negative", printable([]byte(text), maxText))
 	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("cost %s is over 9223372036854775807", printable([]byte(text), maxText))
+		return 0, fmt.Errorf("cost %s is larger than 9223372036854775807", printable([]byte(text), maxText))
 	case err != nil:
 		return 0, fmt.Errorf("cost %s is not a whole number", printable([]byte(text), maxText))
 	}

@@ -7,8 +7,9 @@ import (
 	"io"
 )
 
-// source repeats its first error for ever: what Peek meets while the format is
-// found out, a bufio.Reader forgets, and a log cut off there would seem whole.
+// source repeats its first error on every later read. A bufio.Reader forgets an error
+// that Peek met while the format was detected, and a log that is truncated there would
+// seem complete.
 type source struct {
 	io.Reader
 	err error
@@ -23,8 +24,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpacker marks what is wrong with a gzip stream, so that it is not mistaken for
-// what is wrong with the file under it.
+// unpacker marks the errors of a gzip stream, to distinguish them from errors of the
+// file that contains it.
 type unpacker struct{ in *gzip.Reader }
 
 func (u unpacker) Read(p []byte) (int, error) {
@@ -32,11 +33,16 @@ func (u unpacker) Read(p []byte) (int, error) {
 	return n, asGzipError(err)
 }
 
-// gzipError is a stream that was cut off or damaged.
+// gzipError is an error of a gzip stream that is truncated or corrupt.
 type gzipError struct{ err error }
 
 func asGzipError(err error) error {
-	if _, corrupt := err.(flate.CorruptInputError); corrupt || err == io.ErrUnexpectedEOF || err == gzip.ErrChecksum || err == gzip.ErrHeader {
+	if _, corrupt := err.(flate.CorruptInputError); corrupt {
+		return gzipError{err}
+	}
+
+	switch err {
+	case io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader:
 		return gzipError{err}
 	}
 	return err
@@ -45,10 +51,10 @@ func asGzipError(err error) error {
 func (e gzipError) Error() string { return e.err.Error() }
 func (e gzipError) Unwrap() error { return e.err }
 
-// after adds how many lines could be read.
+// after adds the number of lines before the error.
 func (e gzipError) after(lines int64) error {
 	if e.err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("the gzip stream ends early, after %d lines: the file is cut off", lines)
+		return fmt.Errorf("the gzip stream ends early, after %d lines: the file is truncated", lines)
 	}
 	return fmt.Errorf("the gzip stream is corrupt, found after %d lines: %w", lines, e.err)
 }

@@ -28,45 +28,52 @@ func packed(log string) []byte {
 	return b
 }
 
-// TestBrokenGzip damages streams that fit into what detection sees and ones that
-// do not.
+// TestBrokenGzip damages streams that detection reads whole and streams that it does
+// not.
 func TestBrokenGzip(t *testing.T) {
 	for _, lines := range []int{10, 50_000} {
 		whole := packed(biggerLog(lines))
 		badSum := bytes.Clone(whole)
 		badSum[len(badSum)-8] ^= 1
 
+		early := fmt.Sprintf("log: the gzip stream ends early, after %d lines: the file is truncated", lines)
+		corrupt := fmt.Sprintf("log: the gzip stream is corrupt, found after %d lines: gzip: ", lines)
+		magic := []byte("\x1f\x8bxxxxxxxxxx")
+
 		tests := []struct {
 			name   string
 			give   []byte
-			events int64
+			events int
 			want   string
 		}{
-			{"cut off in the sum", whole[:len(whole)-3], int64(lines), fmt.Sprintf("log: the gzip stream ends early, after %d lines: the file is cut off", lines)},
-			{"wrong sum", badSum, int64(lines), fmt.Sprintf("log: the gzip stream is corrupt, found after %d lines: gzip: invalid checksum", lines)},
-			{"something after it", append(bytes.Clone(whole), "something else"...), int64(lines), fmt.Sprintf("log: the gzip stream is corrupt, found after %d lines: gzip: invalid header", lines)},
-			{"second member cut off", append(bytes.Clone(whole), whole[:12]...), int64(lines), "log: the gzip stream ends early, after "},
-			{"no gzip but its magic", []byte("\x1f\x8bxxxxxxxxxx"), 0, "log: the gzip stream is corrupt, found after 0 lines: gzip: invalid header"},
-			{"two members", append(bytes.Clone(whole), whole...), 2 * int64(lines), ""},
+			{"truncated in the checksum", whole[:len(whole)-3], lines, early},
+			{"wrong checksum", badSum, lines, corrupt + "invalid checksum"},
+			{"junk behind it", append(bytes.Clone(whole), "something else"...), lines, corrupt + "invalid header"},
+			{"second member truncated", append(bytes.Clone(whole), whole[:12]...), lines, "log: the gzip stream ends early, after "},
+			{"the magic bytes only", magic, 0, "log: the gzip stream is corrupt, found after 0 lines: gzip: invalid header"},
+			{"two members", append(bytes.Clone(whole), whole...), 2 * lines, ""},
 		}
 
 		for _, tt := range tests {
 			_, bad, result, err := collect(bytes.NewReader(tt.give), accesslog.Config{})
-			if tt.want == "" && err != nil || !strings.HasPrefix(fmt.Sprint(err), tt.want) || result.Events != tt.events || bad != nil {
-				t.Errorf("%s, %d lines: %+v, bad %q, %v, want %d events and %q", tt.name, lines, result, bad, err, tt.events, tt.want)
+			if tt.want == "" && err != nil || !strings.HasPrefix(fmt.Sprint(err), tt.want) {
+				t.Errorf("%s, %d lines: %v, want %q", tt.name, lines, err, tt.want)
+			}
+			if result.Events != int64(tt.events) || bad != nil {
+				t.Errorf("%s, %d lines: %+v, bad %q, want %d events", tt.name, lines, result, bad, tt.events)
 			}
 		}
 	}
 }
 
-// TestFlippedBits flips a bit anywhere in a gzip log: no damage changes an event
-// and passes for a whole log. Flate leaves bits unused, which nothing can notice.
+// TestFlippedBits flips each bit position of a gzip log: no damage may change an event
+// without an error. Flate has a few unused bits, which no reader can check.
 func TestFlippedBits(t *testing.T) {
 	whole := packed(biggerLog(200))
 	want, _, _, _ := collect(bytes.NewReader(whole), accesslog.Config{})
 	unnoticed := 0
 
-	const header = 10 // holds a date and an operating system, which nothing checks
+	const header = 10 // a date and an operating system, which have no checksum
 	for i := header; i < len(whole); i++ {
 		broken := bytes.Clone(whole)
 		broken[i] ^= 1 << (i % 8)
@@ -81,8 +88,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheReader fails a plain log once, within what detection sees and
-// after it.
+// TestErrorsOfTheReader lets the reader of a plain log fail once, within the part that
+// detection reads and behind it.
 func TestErrorsOfTheReader(t *testing.T) {
 	for _, lines := range []int{1, 50_000} {
 		for _, failure := range []error{errors.New("disk"), io.ErrUnexpectedEOF} {
@@ -95,7 +102,7 @@ func TestErrorsOfTheReader(t *testing.T) {
 	}
 }
 
-// once fails, and then claims to be at its end.
+// once fails on its first read and returns io.EOF on later ones.
 type once struct{ err error }
 
 func (o *once) Read([]byte) (int, error) {
@@ -114,11 +121,12 @@ func TestReadsOfOneByte(t *testing.T) {
 	}
 }
 
-// TestReadStartsNoGoroutine is what lets an error of emit end a read at once,
-// whatever its input waits for.
+// TestReadStartsNoGoroutine holds that an error of emit ends a read at once, even if
+// the input would block.
 func TestReadStartsNoGoroutine(t *testing.T) {
+	log := bytes.NewReader(packed(biggerLog(1000)))
 	before, most := runtime.NumGoroutine(), 0
-	_, err := accesslog.Read(bytes.NewReader(packed(biggerLog(1000))), "log", accesslog.Config{}, func(accesslog.Event) error {
+	_, err := accesslog.Read(log, "log", accesslog.Config{}, func(accesslog.Event) error {
 		most = max(most, runtime.NumGoroutine())
 		return nil
 	})
@@ -130,11 +138,13 @@ func TestReadStartsNoGoroutine(t *testing.T) {
 // TestLinesDoNotAllocate compares a log with one ten times as long.
 func TestLinesDoNotAllocate(t *testing.T) {
 	csv := func(lines int) string { return "time,key,cost\n" + strings.Repeat("1700158546680,10.0.0.1,3\n", lines) }
+	ignore := func(accesslog.Event) error { return nil }
+
 	for name, log := range map[string]func(int) string{"common": biggerLog, "csv": csv} {
 		allocations := func(lines int) float64 {
 			text := log(lines)
 			return testing.AllocsPerRun(5, func() {
-				_, _ = accesslog.Read(strings.NewReader(text), "log", accesslog.Config{}, func(accesslog.Event) error { return nil })
+				_, _ = accesslog.Read(strings.NewReader(text), "log", accesslog.Config{}, ignore)
 			})
 		}
 

@@ -7,33 +7,41 @@ import (
 	"time"
 )
 
-// scale is the power of ten by which a number of a unit makes microseconds.
+// scale is the unit of a number, as the power of ten that turns it into microseconds.
 type scale int
 
 const (
-	byMagnitude scale = 99
+	byMagnitude scale = 99 // no unit: see scaleOfSize
 	seconds     scale = 6
 	millis      scale = 3
 	micros      scale = 0
 	nanos       scale = -3
 )
 
-// scaleOf returns the unit that a field's name ends in.
+// units are the suffixes of field names that name a unit.
+var units = []struct {
+	suffix string
+	scale  scale
+}{
+	{"_ns", nanos},
+	{"_us", micros},
+	{"_ms", millis},
+	{"_s", seconds},
+}
+
+// scaleOf returns the unit in the suffix of a field's name.
 func scaleOf(field string) scale {
-	for _, u := range []struct {
-		suffix string
-		scale  scale
-	}{{"_ns", nanos}, {"_us", micros}, {"_ms", millis}, {"_s", seconds}} {
+	for _, u := range units {
 		if strings.HasSuffix(field, u.suffix) {
 			return u.scale
 		}
 	}
-
 	return byMagnitude
 }
 
-// scaleOfSize returns the unit of a time by its digits before the point: below
-// 1e11 seconds, 1e14 milliseconds, 1e17 microseconds, else nanoseconds.
+// scaleOfSize returns the unit of a time by its digits before the point: below 1e11
+// seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds. So every
+// instant from 1974 on is read in the unit in which it was written.
 func scaleOfSize(digits int) scale {
 	switch {
 	case digits <= 11:
@@ -49,7 +57,7 @@ func scaleOfSize(digits int) scale {
 
 var (
 	errInstant = errors.New("outside the years 1899 to 2112")
-	errZone    = errors.New("has no zone: want RFC 3339, such as 2006-01-02T15:04:05Z, or a number")
+	errZone    = errors.New("no zone: want RFC 3339, such as 2006-01-02T15:04:05Z, or a number")
 )
 
 func checkInstant(us int64) error {
@@ -59,8 +67,8 @@ func checkInstant(us int64) error {
 	return nil
 }
 
-// parseTime reads RFC 3339, also with a space for the T, or a decimal number, and
-// floors it to microseconds.
+// parseTime reads RFC 3339, also with a space instead of the T, or a decimal number,
+// and floors it to microseconds.
 func parseTime(text string, unit scale) (int64, error) {
 	us, err := parseNumber(text, unit)
 	if errors.Is(err, errNumber) {
@@ -81,7 +89,7 @@ func parseStamp(text string) (int64, error) {
 		text = text[:10] + "T" + text[11:]
 	}
 	if rest, zulu := strings.CutSuffix(text, "z"); zulu {
-		text = rest + "Z" // RFC 3339 section 5.6 lets both be lower case
+		text = rest + "Z" // RFC 3339 section 5.6 allows a lower-case t and z
 	}
 
 	t, err := time.Parse(time.RFC3339Nano, text)
@@ -92,23 +100,22 @@ func parseStamp(text string) (int64, error) {
 		return 0, errZone
 	}
 
-	return 0, errors.New("is neither RFC 3339 nor a number")
+	return 0, errors.New("neither RFC 3339 nor a number")
 }
 
 var errNumber = errors.New("not a number")
 
-// decimal is a number as written: sign, up to 19 digits, a power of ten, and
-// whether digits that are not 0 were left out.
+// decimal is a number as written.
 type decimal struct {
 	negative bool
-	digits   uint64
-	exponent int
-	inexact  bool
-	whole    int // digits before the point
+	digits   uint64 // up to 19 digits
+	exponent int    // of ten
+	inexact  bool   // digits other than 0 did not fit
+	whole    int    // number of digits before the point
 }
 
-// parseNumber turns a decimal number of a unit into microseconds, exactly: a
-// float would lose the last digits of nanoseconds.
+// parseNumber turns a decimal number of a unit into microseconds. It is exact: a float
+// would lose the last digits of nanoseconds.
 func parseNumber(text string, unit scale) (int64, error) {
 	d, ok := parseDecimal(text)
 	if !ok {
@@ -118,29 +125,34 @@ func parseNumber(text string, unit scale) (int64, error) {
 		unit = scaleOfSize(d.whole)
 	}
 
-	us, left := d.digits, d.inexact
-	for e := d.exponent + int(unit); e != 0 && us != 0; {
-		if e > 0 {
-			if us > 1<<53 {
-				return 0, errInstant
-			}
-			us, e = us*10, e-1
-		} else {
-			left = left || us%10 != 0
-			us, e = us/10, e+1
-		}
-	}
+	us := d.digits
+	remainder := d.inexact // digits below a microsecond that are not 0
 
+	// The bound keeps us*10 within 64 bits; every instant that checkInstant accepts is
+	// below it.
+	exponent := d.exponent + int(unit)
+	for ; exponent > 0 && us != 0; exponent-- {
+		if us > 1<<53 {
+			return 0, errInstant
+		}
+		us *= 10
+	}
+	for ; exponent < 0 && us != 0; exponent++ {
+		remainder = remainder || us%10 != 0
+		us /= 10
+	}
 	if us > 1<<53 {
 		return 0, errInstant
 	}
+
 	if !d.negative {
 		return int64(us), nil
 	}
-	if left {
+
+	// The floor of a negative number is one further from 0 if there is a remainder.
+	if remainder {
 		us++
 	}
-
 	return -int64(us), nil
 }
 
@@ -163,6 +175,7 @@ func parseDecimal(s string) (d decimal, ok bool) {
 		return d, true
 	}
 
+	// The unit depends on the size of the value, so 1.5e9 has ten digits and 0.0015e12, too.
 	p, ok := parsePower(power)
 	d.exponent += p
 	if zeros := len(fraction) - len(strings.TrimLeft(fraction, "0")); d.whole == 0 && p > 0 {
@@ -174,8 +187,8 @@ func parseDecimal(s string) (d decimal, ok bool) {
 	return d, ok
 }
 
-// take appends digits; each moves the exponent by step, and each that finds no
-// room by one more.
+// take appends digits. Each digit moves the exponent by step: 0 before the point, -1
+// behind it. A digit that does not fit is left out and moves the exponent by one more.
 func (d *decimal) take(digits string, step int) bool {
 	for i := range len(digits) {
 		c := digits[i] - '0'
@@ -203,8 +216,8 @@ func cutPower(s string) (mantissa, power string, found bool) {
 	return s, "", false
 }
 
-// parsePower reads an exponent of at most three digits, zeros before them not
-// counted: others are no times.
+// parsePower reads an exponent of at most three digits besides leading zeros: no time
+// has a larger one.
 func parsePower(s string) (int, bool) {
 	negative := strings.HasPrefix(s, "-")
 
@@ -225,8 +238,7 @@ func parsePower(s string) (int, bool) {
 	}
 
 	if negative {
-		n = -n
+		return -n, true
 	}
-
 	return n, true
 }

@@ -16,7 +16,6 @@ func TestParseTime(t *testing.T) {
 		{"0", "time", 0},
 		{"1517336154.078555", "ts", 1517336154078555},
 		{"1517336154.0785559", "ts", 1517336154078555},
-		{"99999999999", "time", 99999999999 * 1e6 / 1e6 * 1e6}, // the last of seconds, in 5138: too far
 		{"4000000000", "time", 4000000000 * 1e6},
 		{"100000000000", "time", 100000000000 * 1e3}, // the first of milliseconds
 		{"1700158546680", "time", 1700158546680 * 1e3},
@@ -44,32 +43,32 @@ func TestParseTime(t *testing.T) {
 
 	for _, tt := range tests {
 		got, err := parseTime(tt.give, scaleOf(tt.field))
-		if tt.give == "99999999999" {
-			if err == nil {
-				t.Errorf("%s in %s is %d, want out of range", tt.give, tt.field, got)
-			}
-			continue
-		}
-
 		if err != nil || got != tt.want {
 			t.Errorf("%s in %s is %d (%v), want %d", tt.give, tt.field, got, err, tt.want)
 		}
 	}
 
-	for _, bad := range []string{"", "x", ".", "1.", ".5", "+1", "1e", "1e9999", "1e+", "1e1000", "0x10", "NaN", "Inf", "1_000", " 1", "--1", "2023-11-16", "2023-11-16T18:15:46", "1e300", "99999999999999999999999999"} {
+	for _, bad := range []string{
+		"", "x", ".", "1.", ".5", "+1", "1e", "1e9999", "1e+", "1e1000", "0x10", "NaN", "Inf", "1_000", " 1", "--1",
+		"2023-11-16", "2023-11-16T18:15:46", "1e300", "99999999999999999999999999",
+		"99999999999", // the last of seconds, in 5138: out of range
+	} {
 		if got, err := parseTime(bad, byMagnitude); err == nil {
 			t.Errorf("%q is %d, want an error", bad, got)
 		}
 	}
 
-	if _, err := parseTime("2023-11-16 18:15:46.6805900", byMagnitude); err == nil || !strings.Contains(err.Error(), "has no zone") {
-		t.Errorf("a time without zone: %v, want to be told so", err)
+	if _, err := parseTime("2023-11-16 18:15:46.6805900", byMagnitude); err == nil || !strings.Contains(err.Error(), "no zone") {
+		t.Errorf("a time without zone: %v, want an error that names the zone", err)
 	}
 }
 
-// FuzzNumber holds parseNumber against rational numbers.
+// FuzzNumber compares parseNumber with rational numbers.
 func FuzzNumber(f *testing.F) {
-	for _, s := range []string{"1517336154.0785559", "-1.5", "1e9", "0.00000000000000000000001", "1700158546680590999", "12345678901234567890123", "-0.0000001", "100e-2"} {
+	for _, s := range []string{
+		"1517336154.0785559", "-1.5", "1e9", "0.00000000000000000000001", "1700158546680590999",
+		"12345678901234567890123", "-0.0000001", "100e-2",
+	} {
 		f.Add(s, uint8(2))
 	}
 
@@ -107,8 +106,8 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
-// FuzzStamp holds the times of common logs against time.Parse, which is laxer: it
-// takes an hour of one digit and more spaces, as no server writes them.
+// FuzzStamp compares the times of common logs with time.Parse. time.Parse is laxer: it
+// accepts an hour of one digit and more spaces, which no server writes.
 func FuzzStamp(f *testing.F) {
 	f.Add("10/Oct/2000:13:55:36 -0700")
 	f.Add("29/Feb/2015:13:55:36 +0000")
@@ -135,7 +134,7 @@ func FuzzStamp(f *testing.F) {
 	})
 }
 
-// TestStamps reads each stamp after others, whose day it must not take for its own.
+// TestStamps reads each stamp after others, whose remembered day must not leak into it.
 func TestStamps(t *testing.T) {
 	tests := []struct {
 		give string
@@ -172,7 +171,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-// TestInstants holds the range to its last microsecond.
+// TestInstants tests both ends of the range to the microsecond.
 func TestInstants(t *testing.T) {
 	for _, text := range []string{"-2251799813685248", "4503599627370496"} {
 		if _, err := parseTime(text, micros); err != nil {

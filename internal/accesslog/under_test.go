@@ -6,12 +6,18 @@ import (
 	"testing"
 )
 
-// Under finds what Field finds, in every format.
+// TestUnder holds that Under finds the same fields as Field, in every format.
 func TestUnder(t *testing.T) {
+	const common = `10.0.0.1 - - [02/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5`
+
 	tests := []struct{ name, log, want string }{
-		{"common", `10.0.0.1 - - [02/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5` + "\n", "map[]"},
-		{"combined", `10.0.0.1 - - [02/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "http://x/" "agent"` + "\n", "map[referer:http://x/ user-agent:agent]"},
-		{"objects", `{"t_s":1700000000,"headers":{"a":"1","b":2,"list":["x"],"none":null},"header":{"c":"3"},"headersx":"4"}` + "\n", "map[a:1 b:2]"},
+		{"common", common + "\n", "map[]"},
+		{"combined", common + ` "http://x/" "agent"` + "\n", "map[referer:http://x/ user-agent:agent]"},
+		{
+			"objects",
+			`{"t_s":1700000000,"headers":{"a":"1","b":2,"list":["x"],"none":null},"header":{"c":"3"},"headersx":"4"}` + "\n",
+			"map[a:1 b:2]",
+		},
 		{"names with dots", `{"t_s":1700000000,"headers.a":"1","headers":{"a":"0","b":"2"}}` + "\n", "map[a:1 b:2]"},
 		{"no headers", `{"t_s":1700000000,"headers":"a"}` + "\n", "map[]"},
 		{"CSV", "t_s,headers.a,headers.b,headers,headers.a,headers.c\n1700000000,1,,3,4\n", "map[a:1]"},
@@ -26,7 +32,7 @@ func TestUnder(t *testing.T) {
 
 			for name, value := range found {
 				if text, ok := e.Field("headers." + name); !ok || text != value {
-					t.Errorf("%s: Field says %q of %s, Under %q", tt.name, text, name, value)
+					t.Errorf("%s: Field returns %q for %s, Under %q", tt.name, text, name, value)
 				}
 			}
 

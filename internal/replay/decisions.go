@@ -8,7 +8,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// decisionLines writes charges and their decisions as lines of JSON.
+// decisionLines writes charges and their decisions as lines of JSON. It appends bytes
+// instead of using encoding/json, which would take longer than judging.
 type decisionLines struct {
 	keys [][]byte // as JSON
 	buf  []byte
@@ -41,8 +42,9 @@ func (d *decisionLines) line(e event, o *[2]algorithms.Observation) []byte {
 func appendDecision(b []byte, d algorithms.Decision) []byte {
 	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
-	b = append(b, `,"retry_after_us":`...)
 
+	// Never has no meaning as a number of microseconds.
+	b = append(b, `,"retry_after_us":`...)
 	if d.RetryAfter == algorithms.Never {
 		b = append(b, "null"...)
 	} else {

@@ -1,13 +1,13 @@
 // Package replay runs past traffic through a pair in virtual time and reports how
 // the two limiters would have differed.
 //
-// [Events] collects charges from logs, in any order; [Run] judges them in the
-// order of their instants, those of one instant in the order of collection, each
-// at its own instant, and returns a [Report].
+// [Events] collects charges from logs, in any order. [Run] judges each charge at its
+// own instant, in the order of the instants, and returns a [Report]. Charges of the
+// same instant keep the order of collection.
 //
 // # Caveats
 //
-// Clients behaved as the limiter of that day told them to. Had the candidate
-// denied them, some would have come back later or not at all; a replay cannot
-// know. Requests that never reached the log are not there.
+// The clients of the log reacted to the limiter of that day. A client that the
+// candidate would have denied might have come back later or not at all, which a
+// replay cannot know. Requests that are not in the log are not replayed.
 package replay

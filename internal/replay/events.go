@@ -17,21 +17,22 @@ type Events struct {
 	known map[Terms]uint32
 }
 
-// Terms are what a charge may bring along besides key and cost.
+// Terms are the parts of a charge that a policy's expressions may yield for each
+// request, besides key and cost.
 type Terms struct {
-	Limits   [2]algorithms.Limit // by role, in the place of the configured sides'
+	Limits   [2]algorithms.Limit // by role, instead of the limits of the configured sides
 	Expected algorithms.Expected
 }
 
 type event struct {
-	at, cost int64  // microseconds since the epoch, units
-	key      uint32 // in keys
+	at, cost int64  // microseconds since the Unix epoch, units
+	key      uint32 // index in keys
 	order    uint32 // of collection
-	terms    uint32 // in terms, from 1; 0 means those of the configured sides
+	terms    uint32 // index in terms + 1; 0 means the limits of the configured sides
 }
 
-// Add appends a charge of cost units for key at an instant in microseconds since
-// the epoch. It copies key.
+// Add appends a charge of cost units for key at an instant in microseconds since the
+// Unix epoch. It copies key.
 func (e *Events) Add(at int64, key []byte, cost int64) {
 	id, ok := e.index[string(key)]
 	if !ok {
@@ -46,7 +47,7 @@ func (e *Events) Add(at int64, key []byte, cost int64) {
 	e.list = append(e.list, event{at: at, cost: cost, key: id, order: uint32(len(e.list))})
 }
 
-// AddTerms is Add for a charge with terms of its own.
+// AddTerms is Add for a charge with its own terms.
 func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 	e.Add(at, key, cost)
 
@@ -74,7 +75,8 @@ func (e *Events) expected(id uint32) algorithms.Expected {
 // Len returns the number of charges.
 func (e *Events) Len() int { return len(e.list) }
 
-// sort puts the events in the order of their instants, ties as collected.
+// sort puts the events in the order of their instants, and events of the same instant
+// in the order of collection.
 func (e *Events) sort() {
 	inOrder := func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))

@@ -10,7 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Report is what a replay found. Its JSON form is the command line's contract.
+// Report is the result of a replay. Its JSON form is the command line's contract.
 type Report struct {
 	Requests     int64          `json:"requests"`
 	SkippedLines int64          `json:"skipped_lines"`
@@ -45,17 +45,19 @@ func (r *Report) Join(other *Report) {
 func (r *run) report() *Report {
 	p := PolicyReport{
 		Name:          r.cfg.Policy,
-		Authoritative: cmp.Or(r.cfg.Texts[algorithms.Authoritative], shortForm(r.cfg.Sides[algorithms.Authoritative])),
-		Candidate:     cmp.Or(r.cfg.Texts[algorithms.Candidate], shortForm(r.cfg.Sides[algorithms.Candidate])),
-		Summary:       status.Summarize(r.total), timeline: r.timeline,
+		Authoritative: r.describe(algorithms.Authoritative),
+		Candidate:     r.describe(algorithms.Candidate),
+		Summary:       status.Summarize(r.total),
+		timeline:      r.timeline,
 	}
-
 	r.assess(&p)
+
+	// A replay has seen every key, so its counts are exact; the ledger's are estimates.
 	p.Keys = int64(len(r.events.keys))
 	p.TopNewlyDenied, p.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
 	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
-	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
 
+	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
 	if list := r.events.list; len(list) > 0 {
 		first, last := time.UnixMicro(list[0].at).UTC(), time.UnixMicro(list[len(list)-1].at).UTC()
 		report.First, report.Last = &first, &last
@@ -64,10 +66,15 @@ func (r *run) report() *Report {
 	return report
 }
 
+// describe returns the text of a side: the configured one, or its short form.
+func (r *run) describe(role algorithms.Role) string {
+	return cmp.Or(r.cfg.Texts[role], shortForm(r.cfg.Sides[role]))
+}
+
 func shortForm(s algorithms.Side) string { return s.Algorithm.Name() + ":" + s.Limit.String() }
 
-// top returns the keys with the largest counts, ties by key, and how many keys
-// have any.
+// top returns the keys with the largest counts, ties by key, and the number of keys
+// with a count above 0.
 func (r *run) top(count func(keyTally) int64) ([]divergence.KeyCount, int64) {
 	all := []divergence.KeyCount{}
 	for id, k := range r.keys {

@@ -13,27 +13,27 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Config says what to replay the events through.
+// Config names the two sides of a replay, their store, and the outputs.
 type Config struct {
 	// Policy names the policy in the report and in the store.
 	Policy string
-	// Sides are the limiters, by role. Both are required; limits that come with the
-	// events take the place of theirs.
+	// Sides are the limiters, by role. Both are required. Limits that come with an event
+	// replace theirs.
 	Sides [2]algorithms.Side
-	// Texts describe the sides in the report; "" means by their limits.
+	// Texts describe the sides in the report; "" means the short form of a side.
 	Texts [2]string
-	// Pair judges. Its store must be empty under Policy.
+	// Pair judges the charges. Its store must be empty under Policy.
 	Pair algorithms.Pair
-	// Gate says what the gate judges by; zero fields mean their defaults.
+	// Gate has the thresholds of the gate; zero fields mean their defaults.
 	Gate gate.Config
 	// Decisions, if set, receives a line of JSON per charge.
 	Decisions io.Writer
-	// Progress, if set, is called now and then with the number of charges judged.
+	// Progress, if set, is called after each batch with the number of charges judged.
 	Progress func(judged, of int)
 }
 
-// batch is how many charges one Evaluate carries: enough to fill a pipeline to
-// Redis, few enough to stay in the processor's cache.
+// batch is the number of charges in one Evaluate: enough to fill a pipeline to Redis,
+// few enough to stay in the processor's cache.
 const batch = 256
 
 // Run replays the events, which it sorts, and returns the report. A side that
@@ -41,6 +41,7 @@ const batch = 256
 func Run(ctx context.Context, events *Events, cfg Config) (*Report, error) {
 	events.sort()
 	r := newRun(events, cfg)
+
 	for from := 0; from < len(events.list); from += batch {
 		to := min(from+batch, len(events.list))
 		if err := r.judge(ctx, events.list[from:to]); err != nil {
@@ -67,7 +68,7 @@ type run struct {
 	lines     decisionLines
 	total     divergence.Tally
 	keys      []keyTally
-	denied    []int64 // minutes in which keys were first denied by the authoritative
+	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
 	minutes   []divergence.Minute
 	timeline  timeline
 }
@@ -102,6 +103,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 		charges[i].Key = r.events.keys[e.key]
 		charges[i].Cost = e.cost
 		charges[i].At = time.UnixMicro(e.at)
+
 		if e.terms > 0 {
 			for role, limit := range r.events.terms[e.terms-1].Limits {
 				charges[i].Sides[role].Limit = limit
@@ -123,23 +125,27 @@ func (r *run) judge(ctx context.Context, events []event) error {
 }
 
 func (r *run) count(e event, o *[2]algorithms.Observation) error {
+	// A candidate whose expression yields an invalid limit fails for this request only, as
+	// it does in production. Any other error would make the whole report wrong.
 	for role := range o {
-		ownLimit := e.terms > 0 && role == int(algorithms.Candidate) // an expression may yield one that is none
-		if err := o[role].Err; err != nil && !(ownLimit && errors.Is(err, algorithms.ErrLimit)) {
-			return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
+		err := o[role].Err
+		evaluated := e.terms > 0 && role == int(algorithms.Candidate)
+		if err == nil || evaluated && errors.Is(err, algorithms.ErrLimit) {
+			continue
 		}
+		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
 	}
 
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
+	r.timeline.add(e.at, outcome)
+
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
-
 	if r.keys[e.key].count(outcome) {
 		r.denied = append(r.denied, m.Unix)
 	}
 
-	r.timeline.add(e.at, outcome)
 	if r.lines.keys == nil {
 		return nil
 	}
@@ -173,15 +179,20 @@ func (r *run) minute(at int64) *divergence.Minute {
 	return &r.minutes[len(r.minutes)-1]
 }
 
-// assess judges the candidate at the end of the log and on the way there. The log
-// speaks for all the time from its first to its last line.
+// assess judges the candidate at the end of the log and at the end of every hour
+// before it. An instance counts as live from the first to the last line of the log.
 func (r *run) assess(p *PolicyReport) {
-	cfg, e := r.cfg.Gate.WithDefaults(), gate.Evidence{Live: 1}
+	cfg := r.cfg.Gate.WithDefaults()
+	e := gate.Evidence{Live: 1}
+
 	if n := len(r.minutes); n > 0 {
 		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
 		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix((last+1)*divergence.SecondsPerMinute, 0)
 		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
 	}
 	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
-	p.Gate, p.Course, p.Proposed = gate.Assess(cfg, e), gate.Follow(cfg, e, r.denied), gate.Propose(cfg, e)
+
+	p.Gate = gate.Assess(cfg, e)
+	p.Course = gate.Follow(cfg, e, r.denied)
+	p.Proposed = gate.Propose(cfg, e)
 }

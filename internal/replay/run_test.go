@@ -22,8 +22,8 @@ func sides(from, to algorithms.Algorithm, l algorithms.Limit) [2]algorithms.Side
 
 func memory() algorithms.Pair { return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}) }
 
-// TestRunAgreesWithOracle replays shuffled traffic and recounts it with the
-// oracle, in the order of time.
+// TestRunAgreesWithOracle replays shuffled traffic and compares each decision and the
+// counts with the oracle, which judges in the order of time.
 func TestRunAgreesWithOracle(t *testing.T) {
 	type sent struct {
 		at, cost int64
@@ -32,8 +32,8 @@ func TestRunAgreesWithOracle(t *testing.T) {
 
 	rng := rand.New(rand.NewPCG(1, 2))
 	limit := algorithms.Limit{Requests: 5, Window: 10 * time.Second}
-	var traffic []sent
 
+	var traffic []sent
 	var events replay.Events
 	for range 5000 {
 		s := sent{1e15 + rng.Int64N(600)*1e6, rng.Int64N(4), fmt.Sprint("key ", rng.IntN(20))}
@@ -57,11 +57,15 @@ func TestRunAgreesWithOracle(t *testing.T) {
 
 	for _, s := range traffic {
 		if _, ok := oracles[s.key]; !ok {
-			oracles[s.key] = [2]*limitertest.Oracle{limitertest.NewOracle("fixed_window"), limitertest.NewOracle("sliding_window_counter")}
+			oracles[s.key] = [2]*limitertest.Oracle{
+				limitertest.NewOracle("fixed_window"),
+				limitertest.NewOracle("sliding_window_counter"),
+			}
 		}
 
 		a, c := oracles[s.key][0].Step(limit, s.cost, s.at), oracles[s.key][1].Step(limit, s.cost, s.at)
 		count(&want, a.Allowed, c.Allowed)
+
 		var line struct {
 			TUS                      int64 `json:"t_us"`
 			Key                      string
@@ -73,14 +77,16 @@ func TestRunAgreesWithOracle(t *testing.T) {
 				ResetAfter int64  `json:"reset_after_us"`
 			}
 		}
-
 		if err := scanner.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
 		if line.TUS != s.at || line.Key != s.key || line.Cost != s.cost {
 			t.Fatalf("line %+v is not charge %+v", line, s)
 		}
-		if got := line.Candidate; got.Allowed != c.Allowed || got.Remaining != c.Remaining || *got.RetryAfter != c.RetryAfter.Microseconds() || got.ResetAfter != c.ResetAfter.Microseconds() {
+
+		got := line.Candidate
+		if got.Allowed != c.Allowed || got.Remaining != c.Remaining ||
+			*got.RetryAfter != c.RetryAfter.Microseconds() || got.ResetAfter != c.ResetAfter.Microseconds() {
 			t.Fatalf("candidate of %+v: %+v, want %+v", s, got, c)
 		}
 	}
@@ -92,7 +98,7 @@ func TestRunAgreesWithOracle(t *testing.T) {
 	}
 
 	if want.NewlyDenied == 0 {
-		t.Error("the traffic shows no divergence, so this test shows nothing")
+		t.Error("the traffic has no divergence, so this test cannot fail")
 	}
 }
 
@@ -114,7 +120,6 @@ func TestTiesKeepTheOrderOfCollection(t *testing.T) {
 	for cost := int64(1); cost <= 3; cost++ {
 		events.Add(1e15, []byte("k"), cost)
 	}
-
 	events.Add(1e15-1, []byte("k"), 9)
 
 	var lines bytes.Buffer

@@ -12,9 +12,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// WriteText writes the report for people.
+// WriteText writes the report as text for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
+
 	b.WriteString(humanize.Counted(r.Requests, "request"))
 	if r.First != nil {
 		const stamp = "2006-01-02 15:04:05"
@@ -24,8 +25,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.SkippedLines > 0 {
 		fmt.Fprintf(&b, ", %s skipped", humanize.Counted(r.SkippedLines, "line"))
 	}
-
 	b.WriteString("\n")
+
 	for i := range r.Policies {
 		r.Policies[i].writeText(&b)
 	}
@@ -35,14 +36,18 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 func (p *PolicyReport) writeText(b *strings.Builder) {
-	fmt.Fprintf(b, "\npolicy %s, %s\n  authoritative  %s\n  candidate      %s\n\n", p.Name, humanize.Counted(p.Keys, "key"), p.Authoritative, p.Candidate)
-	status.WriteSummary(b, &p.Summary) // a strings.Builder takes everything
+	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Name, humanize.Counted(p.Keys, "key"))
+	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n\n", p.Authoritative, p.Candidate)
+
+	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
 	b.WriteByte('\n')
+
 	p.Gate.WriteText(b)
 	b.WriteByte('\n')
 	p.Course.WriteText(b)
 	b.WriteByte('\n')
 	p.Proposed.WriteText(b)
+
 	p.writeCharts(b)
 	status.WriteHarmed(b, &p.Summary)
 }
@@ -51,17 +56,19 @@ func (p *PolicyReport) writeCharts(b *strings.Builder) {
 	if p.NewlyDenied+p.NewlyAllowed == 0 {
 		return
 	}
+
 	fmt.Fprintf(b, "\nover time, %s a column\n", span(p.timeline.Span()))
 	for _, o := range []divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
 		counts, peak := p.timeline.counts(o)
-		fmt.Fprintf(b, "  %-14s%s  peak %s\n", strings.ReplaceAll(o.String(), "_", " "), bars(counts[:], peak), humanize.Grouped(peak))
+		name := strings.ReplaceAll(o.String(), "_", " ")
+		fmt.Fprintf(b, "  %-14s%s  peak %s\n", name, bars(counts[:], peak), humanize.Grouped(peak))
 	}
 }
 
-// bars draws a column per count, an eighth of a line at least for any count
-// above 0.
+// bars draws a column per count. A count above 0 is at least an eighth of a line high,
+// so that a single request can be seen beside a large peak.
 func bars(counts []int64, peak int64) string {
-	const levels = "▁▂▃▄▅▆▇█"
+	levels := []rune("▁▂▃▄▅▆▇█")
 
 	var b strings.Builder
 	for _, n := range counts {
@@ -69,15 +76,16 @@ func bars(counts []int64, peak int64) string {
 			b.WriteByte(' ')
 			continue
 		}
+
 		level := min(7, int(float64(n)/float64(peak)*8))
-		b.WriteString(string([]rune(levels)[level]))
+		b.WriteRune(levels[level])
 	}
 
 	return "|" + b.String() + "|"
 }
 
-// span writes a duration in days, hours, minutes and seconds, leaving out what
-// is 0.
+// span writes a duration in days, hours, minutes and seconds, without the units that
+// are 0.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:

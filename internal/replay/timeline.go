@@ -6,10 +6,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// columns of the chart over time.
+// columns is the width of the chart over time.
 const columns = 60
 
-// timeline counts outcomes in equal spans between the first and last event.
+// timeline counts outcomes in equal spans between the first and the last event.
 type timeline struct {
 	first, span int64 // microseconds
 	tallies     [columns]divergence.Tally

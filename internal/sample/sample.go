@@ -1,5 +1,5 @@
-// Package sample holds a real access log for the demo, the README and tests; its
-// README says where it is from.
+// Package sample holds a real access log for the demo, the README and tests. The
+// README of this folder names its source and licence.
 package sample
 
 import _ "embed"

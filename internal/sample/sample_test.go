@@ -17,12 +17,11 @@ func TestLogIsWhole(t *testing.T) {
 	}
 
 	lines, clients := 0, map[string]int{}
-
 	scanner := bufio.NewScanner(in)
 	for scanner.Scan() {
 		host, _, _ := strings.Cut(scanner.Text(), " ")
 		if !strings.HasPrefix(host, "10.") {
-			t.Errorf("line %d begins with %s, which is no replaced address", lines+1, host)
+			t.Errorf("line %d begins with %s, which is not a replaced address", lines+1, host)
 		}
 		lines++
 		clients[host]++
