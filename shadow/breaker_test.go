@@ -72,7 +72,7 @@ func TestBreakerSparesAStoreThatFails(t *testing.T) {
 		for range 100 {
 			s.ask(false)
 		}
-		if o := s.observe(false); pair.asked != breakAfter || !brokenStore(&o) || !s.breaker.open() {
+		if o := s.observe(false); pair.asked != breakAfter || !skippedByBreaker(&o) || !s.breaker.open() {
 			t.Errorf("a store that fails was asked %d times, want %d; the last time it was %s", pair.asked, breakAfter, o.Status)
 		}
 		time.Sleep(23 * time.Second)
@@ -126,18 +126,18 @@ func TestEnforcedSideIsJudgedAlone(t *testing.T) {
 		for _, err := range []error{context.DeadlineExceeded, proto("OOM command not allowed"), proto("BUSY Redis is busy")} {
 			pair := &failing{err: err}
 			s := storeOn(pair)
-			if s.ask(false); s.lonely() {
+			if s.ask(false); s.overloaded() {
 				t.Errorf("%v: a side alone was too much, and it is judged alone", err)
 			}
-			if s.ask(true); !s.lonely() {
+			if s.ask(true); !s.overloaded() {
 				t.Errorf("%v: enforced sides are not judged alone", err)
 			}
-			time.Sleep(aloneFor)
-			if s.lonely() {
+			time.Sleep(enforcedOnlyFor)
+			if s.overloaded() {
 				t.Errorf("%v: enforced sides are still judged alone", err)
 			}
 		}
-		if s := storeOn(&failing{err: proto("WRONGTYPE")}); s.ask(true) == nil || s.lonely() {
+		if s := storeOn(&failing{err: proto("WRONGTYPE")}); s.ask(true) == nil || s.overloaded() {
 			t.Error("any error makes enforced sides be judged alone")
 		}
 	})
@@ -149,31 +149,34 @@ type proto string
 func (p proto) Error() string { return string(p) }
 func (proto) RedisError()     {}
 
-func TestSparedSideIsNoEvidence(t *testing.T) {
-	e := &engine{stores: []*store{storeOn(&failing{})}, button: newButton(RedButton{}, nil)}
-	m := newMigration(promotion.Spec{Policy: "p"})
-	m.track = newTrack(nil, slog.New(slog.DiscardHandler))
-	m.stores = [2]*store{e.stores[0], e.stores[0]}
-	e.stores[0].beAlone(errors.New("slow"))
+func TestShedCandidateIsNoEvidence(t *testing.T) {
+	st := storeOn(&failing{})
+	m := newMigration(promotion.Spec{Policy: "p"}, bothIn(st), options{log: slog.New(slog.DiscardHandler)})
+	st.shedCandidate(errors.New("slow"))
+
 	c := algorithms.Charge{Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}, {Algorithm: algorithms.FixedWindow{}}}}
-	h := hit{migration: m}
-	if e.assign(&c, &h); h.other != algorithms.Skipped || c.Sides[1].Present() || !c.Sides[0].Present() {
-		t.Errorf("assigned %+v of %+v", h, c)
+	ev := evaluation{migration: m}
+	if ev.assign(&c); ev.other != algorithms.Skipped || c.Sides[1].Present() || !c.Sides[0].Present() {
+		t.Errorf("assigned %+v of %+v", ev, c)
 	}
+}
+
+// limiterOf is a plain limiter in a store that may fail.
+func limiterOf(a algorithms.Algorithm) *migration {
+	sides := [2]side{algorithmSide(algorithms.Side{Algorithm: a}, storeOn(&failing{}))}
+	return newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(slog.DiscardHandler)})
 }
 
 // The local limiter has seen every request when it is needed, and allows a share.
 func TestLocalIsWarmAndDivided(t *testing.T) {
 	l := newLocal()
-	m := newMigration(promotion.Spec{Policy: "p"})
-	m.own[0] = algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}
-	m.stores[0] = storeOn(&failing{})
-	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
+	m := limiterOf(algorithms.FixedWindowAnchored{})
+	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}}}
 	for instances, want := range map[int64]int{1: 10, 3: 4, 10: 1, 100: 1} {
 		c := &algorithms.Charge{Policy: "p", Key: string(rune('a' + instances)), Cost: 1}
 		n := 0
 		for range 20 {
-			if d, _, ok := l.judge(c, h, instances); ok && d.Allowed {
+			if local := l.feed(c, ev, instances); local.ok && local.decision.Allowed {
 				n++
 			}
 		}
@@ -182,7 +185,7 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 		}
 	}
 	if m.onFailure = policies.FailAllow; true {
-		if _, _, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 1); ok {
+		if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 1); local.ok {
 			t.Error("a policy that allows where its store fails keeps a local limiter")
 		}
 	}
@@ -191,28 +194,24 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 // A share that no algorithm can compute exactly is no reason to allow everything.
 func TestShareThatIsTooFine(t *testing.T) {
 	l := newLocal()
-	m := newMigration(promotion.Spec{Policy: "p"})
-	m.own[0] = algorithms.Side{Algorithm: algorithms.TokenBucket{}}
-	m.stores[0] = storeOn(&failing{})
-	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000, Window: 24 * time.Hour}}}
-	if err := (algorithms.TokenBucket{}).Validate(divided(h.limits[0], 3)); err == nil {
+	m := limiterOf(algorithms.TokenBucket{})
+	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000, Window: 24 * time.Hour}}}
+	if err := (algorithms.TokenBucket{}).Validate(divided(ev.limits[0], 3)); err == nil {
 		t.Fatal("the share is not too fine")
 	}
-	if d, _, ok := l.judge(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, h, 3); !ok || d.Limit != 1_000_000 {
-		t.Errorf("%+v %t, want the whole limit to stand in", d, ok)
+	if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 3); !local.ok || local.decision.Limit != 1_000_000 {
+		t.Errorf("%+v, want the whole limit to stand in", local)
 	}
 }
 
 func BenchmarkLocal(b *testing.B) {
 	l := newLocal()
-	m := newMigration(promotion.Spec{Policy: "p"})
-	m.own[0] = algorithms.Side{Algorithm: algorithms.FixedWindow{}}
-	m.stores[0] = storeOn(&failing{})
-	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000_000, Window: time.Minute}}}
+	m := limiterOf(algorithms.FixedWindow{})
+	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000_000, Window: time.Minute}}}
 	c := &algorithms.Charge{Policy: "p", Key: "alice", Cost: 1}
 	b.ReportAllocs()
 	for b.Loop() {
-		l.judge(c, h, 3)
+		l.feed(c, ev, 3)
 	}
 }
 
@@ -306,8 +305,8 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 				s.evaluate(ctx, []algorithms.Charge{c}, o[:])
 				cancel()
 			}
-			if s.breaker.open() || s.lonely() {
-				t.Errorf("patience %s: breaker open %t, lonely %t because of callers in a hurry", patience, s.breaker.open(), s.lonely())
+			if s.breaker.open() || s.overloaded() {
+				t.Errorf("patience %s: breaker open %t, lonely %t because of callers in a hurry", patience, s.breaker.open(), s.overloaded())
 			}
 		}
 	})
@@ -315,18 +314,16 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 
 func TestLocalIsWarmForBothSides(t *testing.T) {
 	l := newLocal()
-	m := newMigration(promotion.Spec{Policy: "p"})
-	m.own = [2]algorithms.Side{{Algorithm: algorithms.FixedWindowAnchored{}}, {Algorithm: algorithms.GCRA{}}}
-	m.stores[0] = storeOn(&failing{})
-	m.stores[1] = m.stores[0]
-	h := &hit{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}, {Requests: 10, Window: time.Hour}}}
+	m := newMigration(promotion.Spec{Policy: "p"}, bothIn(storeOn(&failing{})), options{log: slog.New(slog.DiscardHandler)})
+	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 10, Window: time.Hour}, {Requests: 10, Window: time.Hour}}}
 	c := &algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Enforced: algorithms.Candidate}
 	for range 10 {
-		l.judge(c, h, 1)
+		l.feed(c, ev, 1)
 	}
+
 	c.Enforced = algorithms.Authoritative // red button
-	if d, _, _ := l.judge(c, h, 1); d.Allowed {
-		t.Errorf("after the stage moved the local limiter is cold: %+v", d)
+	if local := l.feed(c, ev, 1); local.decision.Allowed {
+		t.Errorf("after the stage moved the local limiter is cold: %+v", local)
 	}
 }
 
@@ -347,21 +344,26 @@ func (s stuckLog) Handle(context.Context, slog.Record) error {
 // Requests ask the breaker of a candidate that fails, and do not wait for its log.
 func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	in, out := make(chan struct{}), make(chan struct{})
-	m := newMigration(promotion.Spec{Policy: "p"})
-	m.begin(&engine{took: newTook("test"), fleet: &fleet{log: slog.New(stuckLog{slog.DiscardHandler, in, out})}}, nil)
+	mine := LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		return algorithms.Decision{}, errors.New("mine is out of order")
+	})
+	sides := bothIn(newMemoryStore())
+	sides[algorithms.Candidate] = foreignSide(mine)
+	m := newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(stuckLog{slog.DiscardHandler, in, out})})
+	candidate := &m.sides[algorithms.Candidate]
 	defer m.followers.close(t.Context())
 	defer close(out)
 	go func() {
 		for range breakAfter {
-			m.spared(algorithms.Candidate, func() algorithms.Observation {
-				return algorithms.Failure(errors.New("mine is out of order"))
+			candidate.withBreaker(func() algorithms.Observation {
+				return call(t.Context(), mine, &algorithms.Charge{}, algorithms.Limit{})
 			})
 		}
 	}()
 	<-in
 	asked := make(chan struct{})
 	go func() {
-		m.breakers[algorithms.Candidate].resting()
+		candidate.resting()
 		close(asked)
 	}()
 	select {

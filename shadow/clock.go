@@ -35,24 +35,25 @@ func (s *store) ahead() (time.Duration, bool) {
 	return time.Duration(s.clock.offset.Load()), s.clock.known.Load()
 }
 
-// instant returns when a side of this store is to be judged that follows one judged
-// by the lead's clock at an instant, or by none, at a time of this process's clock.
-// It is zero, which is the store's own now, where clocks are not known.
-func (s *store) instant(local time.Time, lead *store, at time.Time) time.Time {
-	own, known := s.ahead()
+// instant returns when a side of this store is to be judged that follows the primary
+// side. That was judged at an instant of the primary store's clock, zero if it has none,
+// and answered at a time of this process's clock. The result is zero, which is the
+// store's own now, where clocks are not known.
+func (s *store) instant(local time.Time, primary *store, at time.Time) time.Time {
+	ahead, known := s.ahead()
 	if !known {
 		return time.Time{}
 	}
-	if lead != nil && !at.IsZero() {
-		if ahead, known := lead.ahead(); known {
-			local = at.Add(-ahead)
+	if primary != nil && !at.IsZero() {
+		if primaryAhead, known := primary.ahead(); known {
+			local = at.Add(-primaryAhead)
 		}
 	}
-	return local.Add(own)
+	return local.Add(ahead)
 }
 
-// apart is how far the clocks of two stores may differ without a word.
-const apart = time.Second
+// tolerated is how far the clocks of two stores may differ without a word.
+const tolerated = time.Second
 
 // syncClocks asks the stores for their time, and says once if one is far from the
 // first's.
@@ -64,9 +65,9 @@ func (e *engine) syncClocks(ctx context.Context) error {
 		if err := s.clock.sync(ctx); err != nil {
 			continue // its breaker will tell
 		}
-		own, _ := s.ahead()
+		ahead, _ := s.ahead()
 		first, known := e.stores[0].ahead()
-		if off := own - first; known && off.Abs() > apart && !s.skewed.Swap(true) {
+		if off := ahead - first; known && off.Abs() > tolerated && !s.skewed.Swap(true) {
 			s.log.Warn("shadowlimit: the clocks of two stores differ; each side is judged by its own store's", "store", s.name, "ahead_by", off.String())
 		}
 	}

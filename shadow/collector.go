@@ -11,11 +11,12 @@ import (
 // the duration of what is not in memory. All its metrics carry the name of the
 // service; what they are is in metrics.go.
 type collector struct {
-	engine   *engine
-	reloads  *reloads // nil where there is no file
-	policies []described[reading]
-	services []described[*collector]
-	apart    [2]difference
+	engine      *engine
+	durations   *prometheus.HistogramVec
+	reloads     *reloads // nil where there is no file
+	policies    []described[reading]
+	services    []described[*collector]
+	differences [2]difference
 }
 
 // family is a metric and where its values come from.
@@ -42,10 +43,13 @@ type reading struct {
 	assessment *promotion.Assessment // nil if it is old
 }
 
-func newCollector(e *engine, r *reloads) *collector {
+func newCollector(i *instance, r *reloads) *collector {
+	name := i.cfg.name
 	return &collector{
-		engine: e, reloads: r,
-		policies: describe(e.name, policyMetrics, "policy"), services: describe(e.name, serviceMetrics), apart: differences(e.name),
+		engine: i.engine, durations: i.durations, reloads: r,
+		policies:    describe(name, policyMetrics, "policy"),
+		services:    describe(name, serviceMetrics),
+		differences: differences(name),
 	}
 }
 
@@ -57,41 +61,39 @@ func describe[S any](name string, families []family[S], first ...string) []descr
 	return list
 }
 
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(out chan<- *prometheus.Desc) {
+func (c *collector) describe(out chan<- *prometheus.Desc) {
 	for _, f := range c.services {
 		out <- f.desc
 	}
 	for _, f := range c.policies {
 		out <- f.desc
 	}
-	for _, h := range c.apart {
+	for _, h := range c.differences {
 		out <- h.desc
 	}
-	c.engine.took.Describe(out)
+	c.durations.Describe(out)
 }
 
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(out chan<- prometheus.Metric) {
+func (c *collector) collect(out chan<- prometheus.Metric) {
 	for _, f := range c.services {
 		f.values(c, func(v float64, labels ...string) { out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...) })
 	}
 	for _, m := range c.engine.plan.Load().migrations {
-		c.collect(m, out)
+		c.collectPolicy(m, out)
 	}
-	c.engine.took.Collect(out)
+	c.durations.Collect(out)
 }
 
-func (c *collector) collect(m *migration, out chan<- prometheus.Metric) {
-	r := reading{m, m.recorder.Totals(), *m.state.Load(), m.latest()}
+func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
+	r := reading{m, m.recorder.Totals(), *m.stage.state.Load(), m.latest()}
 	policy := m.spec.Policy
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)
 		})
 	}
-	for _, h := range c.apart {
-		if m.candidate {
+	for _, h := range c.differences {
+		if m.hasCandidate() {
 			d := h.of(&r.totals)
 			count, upTo := d.Cumulative(h.bounds)
 			out <- prometheus.MustNewConstHistogram(h.desc, count, d.Sum, upTo, policy)

@@ -24,56 +24,75 @@ const (
 	storeTimeout = 2 * time.Second
 )
 
-// fleet is this instance's part in the fleet: it applies states, tells that it is
-// there, writes what it saw, and judges. Two goroutines do so from start to close;
-// none of it is in a request's way.
+// fleet is this instance's part in the fleet: it applies states, announces the instance,
+// writes what requests have recorded, and judges. Two goroutines do so from start to
+// close. Requests never wait for them.
 type fleet struct {
-	store      promotion.Store
-	ledger     divergence.Ledger
+	fleetConfig
 	controller *promotion.Controller
-	engine     *engine
-	id         string
-	client     []string // see promotion.Instance
-	log        *slog.Logger
 
-	offset    atomic.Int64 // of the store's clock from this one, ns
-	instances atomic.Int64 // live ones when last asked, at least 1
-	polling   sync.Mutex   // one poll at a time
-	writing   sync.Mutex   // one flush at a time
-	rounds    int          // of flushes; guarded by writing
+	polling   sync.Mutex // one poll at a time, and no other change of an applied stage
+	writing   sync.Mutex // one flush at a time
+	rounds    int        // of flushes; guarded by writing
 	replanned chan struct{}
 	stop      context.CancelFunc
 	done      sync.WaitGroup
 }
 
-// task is something that is done again and again with the store. Its failure is
-// logged once, until it works again.
+// fleetConfig is what a fleet needs of the instance that it is part of.
+type fleetConfig struct {
+	id     string
+	log    *slog.Logger
+	store  promotion.Store
+	ledger divergence.Ledger
+	client []string // see promotion.Instance
+
+	plan       *atomic.Pointer[plan] // in use; replan replaces it
+	view       *fleetView            // what requests see of the fleet
+	pressed    func() bool           // whether the red button is
+	syncClocks func(context.Context) error
+}
+
+// fleetView is what requests need to know of the fleet. The fleet writes it.
+type fleetView struct {
+	offset atomic.Int64 // of the store's clock from this one, ns
+	live   atomic.Int64 // instances when last asked, at least 1
+}
+
+func newFleetView() *fleetView {
+	v := &fleetView{}
+	v.live.Store(1)
+	return v
+}
+
+// instances returns how many instances share the limits, as far as is known.
+func (v *fleetView) instances() int64 { return v.live.Load() }
+
+// now returns the store's time as far as is known.
+func (v *fleetView) now() time.Time { return time.Now().Add(time.Duration(v.offset.Load())) }
+
+// task is repeated work with the store. Its failure is logged once, until it works again.
 type task struct {
 	what    string
 	do      func(context.Context) error
 	failing bool
 }
 
-type fleetConfig struct {
-	id  string
-	log *slog.Logger
-}
-
-func newFleet(store promotion.Store, ledger divergence.Ledger, e *engine, cfg fleetConfig) *fleet {
-	f := &fleet{
-		store: store, ledger: ledger, controller: promotion.NewController(store, ledger, "controller "+cfg.id),
-		engine: e, id: cfg.id, client: e.clientWarnings(), log: cfg.log, replanned: make(chan struct{}, 1),
+func newFleet(cfg fleetConfig) *fleet {
+	return &fleet{
+		fleetConfig: cfg,
+		controller:  promotion.NewController(cfg.store, cfg.ledger, "controller "+cfg.id),
+		replanned:   make(chan struct{}, 1),
 	}
-	f.instances.Store(1)
-	return f
 }
 
-// start starts the fleet's goroutines. It first tries to reach the store; where
-// that fails the instance starts all the same, with the authoritative enforced.
+// start starts the fleet's goroutines, and waits up to storeTimeout for the first states.
+// Where the store does not answer, the instance starts with the authoritative enforced.
 func (f *fleet) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	changed := f.store.Watch(ctx)
+
 	first := make(chan struct{})
 	f.done.Go(func() { f.pollLoop(ctx, changed, first) })
 	f.done.Go(func() { f.writeLoop(ctx) })
@@ -83,25 +102,19 @@ func (f *fleet) start() {
 	}
 }
 
-// migrations returns those that there is something to compare in.
+// migrations returns those that have a candidate.
 func (f *fleet) migrations() (list []*migration) {
-	for _, m := range f.engine.plan.Load().migrations {
-		if m.candidate {
+	for _, m := range f.plan.Load().migrations {
+		if m.hasCandidate() {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-// live returns how many instances share the limits, as far as is known.
-func (f *fleet) live() int64 { return f.instances.Load() }
-
-// now returns the store's time as this instance knows it.
-func (f *fleet) now() time.Time { return time.Now().Add(time.Duration(f.offset.Load())) }
-
 // pollLoop closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
-	poll, clocks := task{what: "stages", do: f.poll}, task{what: "clocks", do: f.engine.syncClocks}
+	poll, clocks := task{what: "stages", do: f.poll}, task{what: "clocks", do: f.syncClocks}
 	for ctx.Err() == nil {
 		if first != nil {
 			f.run(ctx, &clocks)
@@ -123,7 +136,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 // writeLoop flushes, looks at what cannot wait, and judges after every third flush.
 func (f *fleet) writeLoop(ctx context.Context) {
 	flush, assess := task{what: "evidence", do: f.flush}, task{what: "verdicts", do: f.assess}
-	clocks, guard := task{what: "clocks", do: f.engine.syncClocks}, task{what: "alarms", do: f.guard}
+	clocks, guard := task{what: "clocks", do: f.syncClocks}, task{what: "alarms", do: f.checkTriggers}
 	for round := 1; ; round++ {
 		select {
 		case <-ctx.Done():
@@ -185,13 +198,15 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 	}
 	for i, m := range migrations {
 		m.apply(states[i])
-		m.heard.Store(time.Now().UnixNano())
+		m.stage.heard.Store(time.Now().UnixNano())
 	}
-	begun, err := f.begin(ctx, migrations) // states are read and applied even where nothing can be written
+
+	// States are read and applied even where nothing can be written.
+	news, err := f.announceEpochs(ctx, migrations)
 	if err != nil {
 		return err
 	}
-	if begun {
+	if news {
 		return f.pollLocked(ctx)
 	}
 	return errors.Join(f.reassert(ctx, migrations, states), f.beat(ctx, migrations))
@@ -201,7 +216,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) error {
 	var forgotten []*migration
 	for i, m := range migrations {
-		applied := *m.state.Load()
+		applied := *m.stage.state.Load()
 		if applied.Epoch == "" || !applied.Supersedes(states[i]) {
 			continue
 		}
@@ -219,16 +234,16 @@ func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []
 	return nil
 }
 
-// begin tells the store what this instance compares, once for each epoch: an older
-// instance must not take the policy back again and again. It reports whether there
-// was anything to tell.
-func (f *fleet) begin(ctx context.Context, migrations []*migration) (bool, error) {
+// announceEpochs writes to the store what this instance compares, once for each epoch: an
+// older instance must not take the policy back again and again. It reports whether there
+// was anything to write.
+func (f *fleet) announceEpochs(ctx context.Context, migrations []*migration) (bool, error) {
 	var news []*migration
 	for _, m := range migrations {
-		if m.begun && !m.revised.Load() {
+		if m.announced && !m.revised.Load() {
 			continue
 		}
-		if !m.begun {
+		if !m.announced {
 			if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
 				return false, err
 			}
@@ -242,7 +257,7 @@ func (f *fleet) begin(ctx context.Context, migrations []*migration) (bool, error
 		return false, err
 	}
 	for _, m := range news {
-		m.begun = true
+		m.announced = true
 		m.revised.Store(false)
 	}
 	return true, nil
@@ -261,11 +276,11 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	if err != nil {
 		return err
 	}
-	f.offset.Store(int64(time.Until(now)))
-	i := promotion.Instance{ID: f.id, At: now, RedButton: f.engine.button.pressed(), Client: f.client, Policies: map[string]promotion.Applied{}}
+	f.view.offset.Store(int64(time.Until(now)))
+	i := promotion.Instance{ID: f.id, At: now, RedButton: f.pressed(), Client: f.client, Policies: map[string]promotion.Applied{}}
 	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{
-			Version: m.state.Load().Version, Epoch: m.spec.Epoch, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
+			Version: m.stage.state.Load().Version, Epoch: m.spec.Epoch, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
 		}
 	}
 	return f.store.Beat(ctx, i)
@@ -279,7 +294,7 @@ func (f *fleet) flush(ctx context.Context) error {
 	f.rounds++
 	now, err := f.store.Now(ctx)
 	if err != nil {
-		now = f.now()
+		now = f.view.now()
 	}
 	failed := []error{err}
 	migrations := f.migrations()
@@ -304,20 +319,20 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 	}
 	m.recorder.Commit(snapshot, now)
 	m.flushed.Store(now.UnixMicro())
-	if m.copy == nil {
+	if m.noise == nil {
 		return nil
 	}
-	return f.flushOne(ctx, m.copy, now)
+	return f.flushOne(ctx, m.noise, now)
 }
 
 // assess judges all policies, moves those that are automatic, and keeps what it
 // found for the metrics.
 func (f *fleet) assess(ctx context.Context) error {
 	list, moves, err := f.controller.Step(ctx)
-	f.tell(moves)
+	f.logMoves(moves)
 	if all, asked := f.store.Instances(ctx); asked == nil {
-		live, _ := promotion.LiveAt(f.now(), "", all)
-		f.instances.Store(int64(max(1, len(live))))
+		live, _ := promotion.LiveAt(f.view.now(), "", all)
+		f.view.live.Store(int64(max(1, len(live))))
 	}
 	f.holdOverloaded(ctx)
 	var forgotten []*migration
@@ -335,15 +350,15 @@ func (f *fleet) assess(ctx context.Context) error {
 	return err
 }
 
-// guard rolls back candidates that do harm.
-func (f *fleet) guard(ctx context.Context) error {
+// checkTriggers rolls back candidates that do harm.
+func (f *fleet) checkTriggers(ctx context.Context) error {
 	moves, err := f.controller.CheckTriggers(ctx)
-	f.tell(moves)
+	f.logMoves(moves)
 	return err
 }
 
-// tell logs what this instance's controller did.
-func (f *fleet) tell(moves []promotion.Move) {
+// logMoves logs what this instance's controller did.
+func (f *fleet) logMoves(moves []promotion.Move) {
 	for _, move := range moves {
 		f.log.Info("shadowlimit: moved", "policy", move.Policy, "to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
 	}
@@ -353,8 +368,8 @@ func (f *fleet) tell(moves []promotion.Move) {
 // sides a store may be too slow.
 func (f *fleet) holdOverloaded(ctx context.Context) {
 	for _, m := range f.migrations() {
-		s, store := m.state.Load(), m.stores[algorithms.Candidate]
-		if !s.Exposed() || s.Hold || store == nil || store != m.stores[algorithms.Authoritative] || !store.remote() || !store.lonely() {
+		s, store := m.stage.state.Load(), m.sides[algorithms.Candidate].store
+		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloaded() {
 			continue
 		}
 		order := promotion.Order{Actor: "instance " + f.id, Expect: &s.Version, Reason: "a script timed out, or the store was busy or out of memory: judging both sides may be too much for it"}

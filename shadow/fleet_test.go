@@ -39,11 +39,24 @@ func instanceOn(store promotion.Store, id string) (*fleet, *migration) {
 // idleOn makes one that does nothing by itself.
 func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	log := slog.New(slog.DiscardHandler)
-	m := newMigration(promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()})
-	m.track = newTrack(nil, log)
-	e := &engine{button: newButton(RedButton{}, log)}
-	e.plan.Store(&plan{migrations: []*migration{m}})
-	return newFleet(store, divergence.NewMemoryLedger(), e, fleetConfig{id, log}), m
+	spec := promotion.Spec{Policy: "p", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
+	m := newMigration(spec, bothIn(newMemoryStore()), options{log: log})
+
+	var inUse atomic.Pointer[plan]
+	inUse.Store(&plan{migrations: []*migration{m}})
+	return newFleet(fleetConfig{
+		id: id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
+		pressed:    func() bool { return false },
+		syncClocks: func(context.Context) error { return nil },
+	}), m
+}
+
+// bothIn are two sides that one store judges together.
+func bothIn(st *store) [2]side {
+	return [2]side{
+		algorithmSide(algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}}, st),
+		algorithmSide(algorithms.Side{Algorithm: algorithms.GCRA{}}, st),
+	}
 }
 
 func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
@@ -126,7 +139,7 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 		}
 		store.cut.Store(false)
 		time.Sleep(3 * time.Second)
-		if s := m.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
+		if s := m.stage.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
 			t.Errorf("once the store answers the state is %+v", s)
 		}
 	})

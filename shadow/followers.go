@@ -19,9 +19,9 @@ const (
 )
 
 // followers judge a policy's side that is not enforced and cannot be judged together
-// with the enforced one, off the requests' path. A key's charges stay in order, for
-// one worker judges them all. A side that hangs holds up its own policy's followers
-// alone. Workers end with close.
+// with the enforced one, behind the requests. A key's charges stay in order, for one
+// worker judges them all. A side that hangs holds up its own policy's followers alone.
+// Workers end with close.
 type followers struct {
 	queues []chan *followed
 	done   sync.WaitGroup
@@ -34,18 +34,22 @@ type followers struct {
 
 // followed is a charge whose enforced side has answered.
 type followed struct {
-	charge algorithms.Charge
-	hit    hit
-	at     time.Time // by the clock that evidence is read by
-	local  time.Time // by this process's clock, when it has answered
-	into   [2]algorithms.Observation
-	done   chan<- struct{} // set in what drain queues, which is no charge
+	charge     algorithms.Charge
+	evaluation evaluation
+	at         time.Time // by the clock that evidence is read by
+	local      time.Time // by this process's clock, when the enforced side has answered
+	into       observations
+	done       chan<- struct{} // set in the marks that drain queues, which are no charges
 }
 
-// spares are used again: queues of charges would take half a megabyte a policy.
-var spares = sync.Pool{New: func() any { return new(followed) }}
+// jobs are used again: queues full of new ones would take half a megabyte a policy.
+var jobs = sync.Pool{New: func() any { return new(followed) }}
 
+// role is the side that follows.
 func (f *followed) role() algorithms.Role { return f.charge.Enforced.Other() }
+
+// side is the side that follows.
+func (f *followed) side() *side { return &f.evaluation.sides[f.role()] }
 
 func newFollowers() *followers {
 	f := &followers{queues: make([]chan *followed, followWorkers)}
@@ -57,18 +61,21 @@ func newFollowers() *followers {
 	return f
 }
 
-// follow queues a side, or reports that there is no room.
-func (f *followers) follow(job followed) bool {
+// follow queues a copy of a job, or reports that there is no room.
+func (f *followers) follow(job *followed) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {
 		return false
 	}
-	kept := spares.Get().(*followed)
-	*kept = job
-	kept.charge.Key = strings.Clone(job.charge.Key) // it may be part of a request's buffer
+
+	// The key may be part of a request's buffer, which is used again.
+	kept := jobs.Get().(*followed)
+	*kept = *job
+	kept.charge.Key = strings.Clone(job.charge.Key)
+
 	select {
-	case f.queues[job.hit.hash%uint64(len(f.queues))] <- kept:
+	case f.queues[job.evaluation.hash%uint64(len(f.queues))] <- kept:
 		return true
 	default:
 		return false
@@ -86,62 +93,78 @@ func (f *followers) waiting() (n int) {
 	return n
 }
 
-// work judges what is queued: one by one by a limiter, in batches by a store.
+// work judges what is queued until the queue is closed.
 func (f *followers) work(queue <-chan *followed) {
-	jobs := make([]followed, 0, followBatch)
-	take := func(job *followed) bool {
-		jobs = append(jobs, *job)
-		*job = followed{}
-		spares.Put(job)
-		return jobs[len(jobs)-1].done == nil
-	}
-	for job := range queue {
-		jobs = jobs[:0]
-		for more := take(job); more && len(jobs) < followBatch; {
-			select {
-			case next, open := <-queue:
-				more = open && take(next)
-			default:
-				more = false
-			}
-		}
-		last := len(jobs) - 1
-		if drained := jobs[last].done; drained != nil {
-			f.judge(jobs[:last])
+	taken := make([]followed, 0, followBatch)
+	for first := range queue {
+		taken = takeBatch(taken[:0], first, queue)
+
+		// A mark ends a batch: all that was queued before it is judged now.
+		last := len(taken) - 1
+		if drained := taken[last].done; drained != nil {
+			f.judge(taken[:last])
 			close(drained)
 		} else {
-			f.judge(jobs)
+			f.judge(taken)
 		}
-		clear(jobs)
+		clear(taken)
 	}
 }
 
-// drain waits until all that is queued now has been judged, for a moment.
+// takeBatch takes the first job and those that wait behind it, up to a mark, as many as
+// one round trip judges.
+func takeBatch(taken []followed, first *followed, queue <-chan *followed) []followed {
+	taken = takeJob(taken, first)
+	for len(taken) < followBatch && taken[len(taken)-1].done == nil {
+		select {
+		case next, open := <-queue:
+			if !open {
+				return taken
+			}
+			taken = takeJob(taken, next)
+		default:
+			return taken
+		}
+	}
+	return taken
+}
+
+// takeJob copies a job and returns its memory to the pool.
+func takeJob(taken []followed, job *followed) []followed {
+	taken = append(taken, *job)
+	*job = followed{}
+	jobs.Put(job)
+	return taken
+}
+
+// drain waits until all that is queued now has been judged, for 2 s at most.
 func (f *followers) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*followTimeout)
 	defer cancel()
+
 	for _, q := range f.queues {
 		done := make(chan struct{})
 		for !f.mark(q, done) {
 			select {
 			case <-time.After(followTimeout / 100):
 			case <-ctx.Done():
-				return errBehind
+				return errNotDrained
 			}
 		}
+
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return errBehind
+			return errNotDrained
 		}
 	}
 	return nil
 }
 
-var errBehind = errors.New("shadow: sync: what is judged behind requests has not been yet")
+var errNotDrained = errors.New("shadow: sync: some charges behind requests have not been judged in time")
 
-// mark queues a mark, or reports that there is no room. Once closed, nothing is
-// queued any more, and the mark is reached.
+// mark queues a mark, or reports that there is no room. Once closed, nothing is queued
+// any more, and the mark is reached.
 func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -149,6 +172,7 @@ func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 		close(done)
 		return true
 	}
+
 	select {
 	case q <- &followed{done: done}:
 		return true
@@ -157,75 +181,92 @@ func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 	}
 }
 
-// judge judges queued sides, which may be of either role where the stage has just
-// changed, and counts the outcomes.
-func (f *followers) judge(jobs []followed) {
-	for len(jobs) > 0 {
-		n := 1
-		for n < len(jobs) && jobs[n].role() == jobs[0].role() && jobs[n].hit.migration == jobs[0].hit.migration && jobs[0].hit.limiters[jobs[0].role()] == nil {
-			n++
+// judge judges queued sides and records the outcomes. Both roles may be among them where
+// the stage has just changed.
+func (f *followers) judge(queued []followed) {
+	for len(queued) > 0 {
+		n := alike(queued)
+		f.ask(queued[:n])
+		for i := range queued[:n] {
+			job := &queued[i]
+			job.evaluation.warnFailure(job.role(), &job.into[job.role()])
+			job.evaluation.record(&job.charge, job.at, &job.into)
 		}
-		f.ask(jobs[:n])
-		for i := range jobs[:n] {
-			job := &jobs[i]
-			job.hit.complain(job.role(), &job.into[job.role()])
-			job.hit.observe(&job.charge, job.at, &job.into)
-		}
-		jobs = jobs[n:]
+		queued = queued[n:]
 	}
 }
 
-// ask asks one side of charges, one if it is a limiter.
-func (f *followers) ask(jobs []followed) {
-	role, m := jobs[0].role(), jobs[0].hit.migration
+// alike returns how many of the first jobs one call judges: those of one side of one
+// migration in a store, and just one where a foreign limiter is asked.
+func alike(queued []followed) int {
+	first := &queued[0]
+	n := 1
+	if first.side().foreign != nil {
+		return n
+	}
+	for n < len(queued) && queued[n].role() == first.role() && queued[n].evaluation.migration == first.evaluation.migration {
+		n++
+	}
+	return n
+}
+
+// ask asks one side of charges, one charge if it is a foreign limiter.
+func (f *followers) ask(queued []followed) {
+	role, s := queued[0].role(), queued[0].side()
 	ctx, cancel := context.WithTimeout(f.ctx, followTimeout)
 	defer cancel()
+
 	switch {
 	case f.ctx.Err() != nil: // close has given up on the rest
-		for i := range jobs {
-			jobs[i].into[role] = algorithms.Skip(algorithms.OtherReason)
+		for i := range queued {
+			queued[i].into[role] = algorithms.Skip(algorithms.OtherReason)
 		}
-	case m.limiters[role] != nil:
-		jobs[0].into[role] = m.spared(role, func() algorithms.Observation {
-			return call(ctx, m.limiters[role], &jobs[0].charge, jobs[0].hit.limits[role])
+	case s.foreign != nil:
+		job := &queued[0]
+		job.into[role] = s.withBreaker(func() algorithms.Observation {
+			return call(ctx, s.foreign, &job.charge, job.evaluation.limits[role])
 		})
 	default:
-		askStore(ctx, m, role, jobs)
+		askStore(ctx, role, queued)
 	}
-	for i := range jobs {
-		if f.ctx.Err() != nil && errors.Is(jobs[i].into[role].Err, context.Canceled) { // by close, before their time
-			jobs[i].into[role] = algorithms.Skip(algorithms.OtherReason)
+
+	// A call that close has interrupted had less than its time: that is no failure.
+	for i := range queued {
+		if f.ctx.Err() != nil && errors.Is(queued[i].into[role].Err, context.Canceled) {
+			queued[i].into[role] = algorithms.Skip(algorithms.OtherReason)
 		}
 	}
 }
 
 // askStore judges one side of charges by its store, each at the instant at which the
-// other side was judged, as the store's own clock would have shown it. What a store
-// with an open breaker does not judge is skipped.
-func askStore(ctx context.Context, m *migration, role algorithms.Role, jobs []followed) {
-	charges := make([]algorithms.Charge, len(jobs))
-	observed := make([][2]algorithms.Observation, len(jobs))
-	for i := range jobs {
-		charges[i] = m.only(role, &jobs[i].charge, &jobs[i].hit)
+// other side was judged, as the store's own clock would have shown it.
+func askStore(ctx context.Context, role algorithms.Role, queued []followed) {
+	s, other := queued[0].side(), queued[0].evaluation.sides[role.Other()].store
+	charges := make([]algorithms.Charge, len(queued))
+	observed := make([]observations, len(queued))
+
+	for i := range queued {
+		job := &queued[i]
+		charges[i] = job.evaluation.only(role, &job.charge)
 		if charges[i].At.IsZero() {
-			charges[i].At = m.stores[role].instant(jobs[i].local, m.stores[role.Other()], jobs[i].into[role.Other()].At)
+			charges[i].At = s.store.instant(job.local, other, job.into[role.Other()].At)
 		}
 	}
-	m.stores[role].evaluate(ctx, charges, observed)
-	for i := range jobs {
-		jobs[i].into[role] = observed[i][role]
+	s.store.evaluate(ctx, charges, observed)
+	for i := range queued {
+		queued[i].into[role] = observed[i][role]
 	}
 }
 
-var errFollowers = errors.New("shadow: close: a limiter of your own does not return")
+var errFollowers = errors.New("shadow: close: a foreign limiter does not return")
 
-// closeFollowers closes those of migrations, all at a time, and returns what close
-// does, in their order.
+// closeFollowers closes those of migrations, all at the same time, and returns their
+// errors in the migrations' order.
 func closeFollowers(ctx context.Context, migrations []*migration) []error {
 	return eachFollowers(migrations, func(f *followers) error { return f.close(ctx) })
 }
 
-// drainFollowers drains those of migrations, all at a time.
+// drainFollowers drains those of migrations, all at the same time.
 func drainFollowers(ctx context.Context, migrations []*migration) []error {
 	return eachFollowers(migrations, func(f *followers) error { return f.drain(ctx) })
 }
@@ -242,7 +283,7 @@ func eachFollowers(migrations []*migration, do func(*followers) error) []error {
 	return failed
 }
 
-// close lets the workers judge what is queued, for a moment; the rest is skipped.
+// close lets the workers judge what is queued for followTimeout. The rest is skipped.
 func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	if !f.closed {
@@ -252,10 +293,13 @@ func (f *followers) close(ctx context.Context) error {
 		}
 	}
 	f.mu.Unlock()
+
 	defer f.stop()
 	if within(ctx, followTimeout, f.done.Wait) {
 		return nil
 	}
+
+	// Calls that heed their context return now.
 	f.stop()
 	if within(context.WithoutCancel(ctx), followTimeout, f.done.Wait) {
 		return nil

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -52,11 +53,11 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Harness judges requests by the policies of a file. It is safe for concurrent
-// use, and is a prometheus.Collector.
+// Harness judges requests by the policies of a file. It is safe for concurrent use, and
+// is a prometheus.Collector.
 type Harness struct {
-	*engine
-	*collector
+	*instance
+	collector    *collector
 	cfg          Config
 	reloads      reloads
 	reloading    sync.Mutex
@@ -66,34 +67,43 @@ type Harness struct {
 	watching     sync.WaitGroup
 }
 
-// New returns a harness. If Redis cannot be reached, it starts all the same, as
-// the rule for failures of each policy says.
+// New returns a harness that is at work. It talks to Redis for the first time, and takes
+// up to 2 s for that. If Redis does not answer, the harness starts all the same, and each
+// policy's rule for failures decides.
 func New(cfg Config) (*Harness, error) {
+	h, err := newHarness(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("shadow: new: %w", err)
+	}
+	return h, nil
+}
+
+func newHarness(cfg Config) (*Harness, error) {
 	set, text, err := cfg.policies()
 	if err != nil {
-		return nil, fmt.Errorf("shadow: new: %w", err)
+		return nil, err
 	}
 	h := &Harness{cfg: cfg}
-	h.engine, err = newEngine(engineConfig{
-		name: set.Name, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret, button: cfg.RedButton, observer: cfg.Observer, clock: cfg.Clock,
-		fleet: newFleetConfig(cfg.Instance, cfg.Logger),
+	h.instance, err = newInstance(instanceConfig{
+		name: set.Name, id: cfg.Instance, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
+		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("shadow: new: %w", err)
+		return nil, err
 	}
-	first, err := h.planOf(set)
+	first, err := h.planOf(set, &plan{})
 	if err != nil {
-		return nil, fmt.Errorf("shadow: new: %w", err)
+		return nil, err
 	}
-	for _, m := range first.migrations {
-		m.begin(h.engine, cfg.Secret)
-	}
+
 	h.warn(set)
 	h.start(first)
 	h.reloads.last.Store(time.Now().Unix())
-	h.collector = newCollector(h.engine, &h.reloads)
+	h.collector = newCollector(h.instance, &h.reloads)
+
 	ctx, unwatch := context.WithCancel(context.Background())
-	if h.unwatch = unwatch; cfg.File != "" {
+	h.unwatch = unwatch
+	if cfg.File != "" {
 		h.watching.Go(func() { h.watch(ctx, cfg.File, text) })
 	}
 	return h, nil
@@ -115,23 +125,24 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 	return set, text, err
 }
 
-// Close stops watching the policy file, writes what was seen, tells the fleet that
-// this instance has gone, and ends every goroutine, but for limiters of the user's
-// own that do not return. It takes a few seconds at most where something hangs, and
-// less if ctx is over. Shut the server down first: what is decided afterwards is
-// seen by nobody.
+// Close stops watching the policy file, writes what was recorded, tells the fleet that
+// this instance has gone, and ends every goroutine, except for foreign limiters that do
+// not return. It takes a few seconds at most where something hangs, and less if ctx is
+// over. Shut the server down first: decisions after Close are not recorded.
 func (h *Harness) Close(ctx context.Context) error {
 	h.closed.Store(true)
 	h.unwatch()
+
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		h.watching.Wait()
-		h.reloading.Lock() // a Reload under way; there is none after it
+		h.reloading.Lock() // waits for a Reload under way; no other can follow
 		defer h.reloading.Unlock()
 	}()
 	within(ctx, storeTimeout, func() { <-ended })
-	err := h.engine.Close(ctx)
+
+	err := h.close(ctx)
 	select {
 	case <-ended:
 		return err
@@ -140,10 +151,40 @@ func (h *Harness) Close(ctx context.Context) error {
 	}
 }
 
-// Policies returns the policies in use.
-func (h *Harness) Policies() *policies.Set { return h.plan.Load().set }
+// Sync waits for the sides that are judged behind requests so far, writes what was
+// recorded, and applies what the fleet has decided: now rather than within seconds.
+func (h *Harness) Sync(ctx context.Context) error { return h.sync(ctx) }
 
-// warn logs what validate warns of.
+// Assess judges all policies of the fleet by the evidence in the ledger, as the command
+// line's status does.
+func (h *Harness) Assess(ctx context.Context) ([]promotion.Assessment, error) {
+	return h.fleet.controller.Assess(ctx)
+}
+
+// Stages returns where the stages are kept, to move them from the program, as with
+// promotion.Advance and promotion.Rollback. Without Redis that is the only way.
+func (h *Harness) Stages() promotion.Store { return h.fleet.store }
+
+// EnforceAuthoritative is the red button. While it is on, this instance enforces the
+// authoritative for every key of every policy, from the next request on, whatever the
+// fleet's stage, and without asking Redis. Both sides are still judged. It works beside
+// the button's file and signal: any of them is enough.
+func (h *Harness) EnforceAuthoritative(on bool) { h.engine.button.press(on) }
+
+// StatusPage returns a page with the state of every policy, to be served beside metrics;
+// see [Pair.StatusPage].
+func (h *Harness) StatusPage() http.Handler { return h.statusPage() }
+
+// Describe implements prometheus.Collector.
+func (h *Harness) Describe(out chan<- *prometheus.Desc) { h.collector.describe(out) }
+
+// Collect implements prometheus.Collector.
+func (h *Harness) Collect(out chan<- prometheus.Metric) { h.collector.collect(out) }
+
+// Policies returns the policies in use.
+func (h *Harness) Policies() *policies.Set { return h.engine.plan.Load().set }
+
+// warn logs the warnings of the policy file, which are those of validate.
 func (h *Harness) warn(set *policies.Set) {
 	for _, w := range set.Warnings {
 		h.fleet.log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
@@ -155,68 +196,77 @@ var (
 	errClosed = errors.New("the harness is closed")
 )
 
-func newFleetConfig(id string, log *slog.Logger) fleetConfig {
-	if id == "" {
-		host, _ := os.Hostname() // "" will do
-		id = fmt.Sprintf("%s-%d", host, os.Getpid())
-	}
-	id = fmt.Sprintf("%s-%08x", id, rand.Uint32())
-	if log == nil {
-		log = slog.Default()
-	}
-	return fleetConfig{id, log}
+// draft is a policy whose migration can be made.
+type draft struct {
+	spec  promotion.Spec
+	sides [2]side
+	opts  options
 }
 
-// planOf makes the policies of a file work, as yet without tracks.
-func (h *Harness) planOf(set *policies.Set) (*plan, error) {
-	p := &plan{set: set}
-	for _, policy := range set.Policies {
-		m, err := h.migrationOf(policy)
+// planOf makes the policies of a file work. Policies that compare what they did in the
+// plan before keep their progress. On an error nothing has been started.
+func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
+	drafts := make([]draft, len(set.Policies))
+	for i, policy := range set.Policies {
+		d, err := h.draftOf(policy)
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", policy.Name, err)
 		}
-		p.migrations = append(p.migrations, m)
+		d.opts.before = before.named(policy.Name)
+		drafts[i] = d
+	}
+
+	// No error is possible any more: migrations start goroutines.
+	p := &plan{set: set}
+	for _, d := range drafts {
+		p.migrations = append(p.migrations, newMigration(d.spec, d.sides, d.opts))
 	}
 	return p, nil
 }
 
-func (h *Harness) migrationOf(p *policies.Policy) (*migration, error) {
-	m := newMigration(promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: PromotionOf(p.Promotion)})
-	if err := m.spec.Config.Validate(); err != nil {
-		return nil, err
+func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
+	d := draft{
+		spec: promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: PromotionOf(p.Promotion)},
+		opts: h.options(),
 	}
-	for role, side := range p.Sides {
-		if side == nil {
+	d.opts.onFailure = p.OnStoreFailure
+	if err := d.spec.Config.Validate(); err != nil {
+		return draft{}, err
+	}
+
+	for role, configured := range p.Sides {
+		if configured == nil {
 			continue
 		}
-		if err := h.resolve(m, algorithms.Role(role), side); err != nil {
-			return nil, err
+		s, err := h.resolve(configured)
+		if err != nil {
+			return draft{}, err
 		}
+		d.sides[role] = s
 	}
-	m.spec.Authoritative = p.Sides[algorithms.Authoritative].String()
+
+	d.spec.Authoritative = p.Sides[algorithms.Authoritative].String()
 	if c := p.Sides[algorithms.Candidate]; c != nil {
-		m.spec.Candidate = c.String()
+		d.spec.Candidate = c.String()
 	}
-	m.shape()
-	m.candidate = p.Sides[algorithms.Candidate] != nil
-	m.spec.Noise = m.copies()
-	m.onFailure, m.observer = p.OnStoreFailure, h.observer
-	return m, nil
+	return d, nil
 }
 
-// resolve finds what a side of the file names.
-func (h *Harness) resolve(m *migration, role algorithms.Role, side *policies.Side) error {
-	if side.Foreign() {
-		if m.limiters[role] = h.cfg.Limiters[side.Limiter]; m.limiters[role] == nil {
-			return fmt.Errorf("no limiter %q: put it into Config.Limiters", side.Limiter)
+// resolve finds the limiter or the store that a side of the file names.
+func (h *Harness) resolve(configured *policies.Side) (side, error) {
+	if configured.Foreign() {
+		l := h.cfg.Limiters[configured.Limiter]
+		if l == nil {
+			return side{}, fmt.Errorf("no limiter %q: put it into Config.Limiters", configured.Limiter)
 		}
-		return nil
+		return foreignSide(l), nil
 	}
-	if m.stores[role] = h.store(side.Store); m.stores[role] == nil {
-		return fmt.Errorf("no store %q: put it into Config.Stores", side.Store)
+
+	st := h.engine.store(configured.Store)
+	if st == nil {
+		return side{}, fmt.Errorf("no store %q: put it into Config.Stores", configured.Store)
 	}
-	m.own[role] = side.Bare()
-	return nil
+	return algorithmSide(configured.Bare(), st), nil
 }
 
 // PromotionOf turns what a policy file says into what the gate judges by, defaults
@@ -239,37 +289,42 @@ func PromotionOf(p policies.Promotion) promotion.Config {
 	return c.WithDefaults()
 }
 
-// Decide judges a request by every policy that matches it. It always decides: where
-// a policy's expressions fail, its on_error holds, and where a store fails its
+// Decide judges a request by every policy that matches it. It always decides: where a
+// policy's expressions fail, its on_error holds, and where a store fails, its
 // on_store_failure. It does not wait a Delay out.
 func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
-	s := h.take()
-	defer h.give(s)
-	now := h.plan.Load()
+	s := h.engine.take()
+	defer h.engine.give(s)
+
+	now := h.engine.plan.Load()
 	refused := unlimited()
 	for i, p := range now.set.Policies {
 		c, matches, err := p.Charge(ctx, r)
 		if err != nil {
-			refused.join(now.migrations[i].failed(p, err))
+			refused.join(now.migrations[i].onError(p, err))
 		}
 		if matches {
-			h.add(s, now.migrations[i], c, p.Expected(ctx, r))
+			h.engine.add(s, now.migrations[i], c, p.Expected(ctx, r))
 		}
 	}
 	if len(s.charges) == 0 {
 		return refused
 	}
-	d := h.judge(ctx, s)
+
+	d := h.engine.judge(ctx, s)
 	if !refused.Allowed {
 		d.join(refused)
 	}
 	return d
 }
 
-// failed returns the decision of a policy whose expressions have failed.
-func (m *migration) failed(p *policies.Policy, err error) Decision {
-	m.errors.Add(1)
-	m.complainOnce(&m.expressionFailed, "shadowlimit: an expression fails; on_error decides, and explain shows why", "policy", p.Name, "on_error", p.OnError, "error", err)
+// onError returns the decision of a policy whose expressions have failed.
+func (m *migration) onError(p *policies.Policy, err error) Decision {
+	m.counts.errors.Add(1)
+	m.warnLimited(&m.counts.warned.expressionFailed,
+		"shadowlimit: an expression fails; on_error decides, and explain shows why",
+		"policy", p.Name, "on_error", p.OnError, "error", err)
+
 	if p.OnError != policies.FailDeny {
 		return unlimited()
 	}

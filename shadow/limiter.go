@@ -10,14 +10,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Limiter is what a limiter of the user's own is wrapped into.
+// Limiter is what a foreign limiter, which is one of yours, is wrapped into.
 type Limiter interface {
-	// Allow spends cost units of key's budget if it bears them, else nothing. The
-	// limit is the one configured beside the limiter's name, zero if none is; a
-	// limiter that knows its own ignores it. Fields of the decision that it cannot
-	// tell stay 0, Remaining -1. An error means that nothing was decided. Allow may
-	// be called concurrently and must return soon after ctx is over, which is that
-	// of the request where the limiter is enforced.
+	// Allow spends cost units of key's budget if the budget has them, and nothing
+	// otherwise. The limit is the one configured beside the limiter's name, zero if
+	// there is none; a limiter that has its own limit ignores it. Fields of the decision
+	// that the limiter does not know stay 0, Remaining -1. An error means that nothing
+	// was decided. Allow may be called concurrently, and must return soon after ctx is
+	// over. Where the limiter is enforced, ctx is that of the request.
 	Allow(ctx context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error)
 }
 
@@ -29,14 +29,15 @@ func (f LimiterFunc) Allow(ctx context.Context, key string, limit algorithms.Lim
 	return f(ctx, key, limit, cost)
 }
 
-// AllowFunc makes a Limiter of the simplest kind there is: may this key do one
-// more? Costs above 1, up to 1,000, ask that often and are allowed if all are, so
-// a cost that is refused half-way has spent the half.
+// AllowFunc makes a Limiter of a function that says yes or no to one more unit. A cost
+// above 1, up to 1,000, calls the function that many times, and is allowed if all calls
+// are: a cost that is refused half-way has spent the half.
 func AllowFunc(allow func(key string) bool) Limiter {
 	return LimiterFunc(func(_ context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error) {
 		if cost > mostAsked {
 			return algorithms.Decision{}, fmt.Errorf("shadow: cost %d: a yes-or-no limiter is asked at most %d times", cost, mostAsked)
 		}
+
 		d := algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
 		for ; cost > 0 && d.Allowed; cost-- {
 			d.Allowed = allow(key)
@@ -45,15 +46,17 @@ func AllowFunc(allow func(key string) bool) Limiter {
 	})
 }
 
+// mostAsked bounds the calls for one charge.
 const mostAsked = 1000
 
-// call asks a limiter of the user's own; its panic is an error.
+// call asks a foreign limiter. Its panic is a failure like any other.
 func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) (o algorithms.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
 			o = algorithms.Failure(fmt.Errorf("shadow: limiter of %s: panic: %v", c.Policy, p))
 		}
 	}()
+
 	start := time.Now()
 	o.Decision, o.Err = l.Allow(ctx, c.Key, limit, c.Cost)
 	o.Took = time.Since(start)
@@ -64,35 +67,38 @@ func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms
 }
 
 // Bounds of calls of a limiter that is enforced in the place of another: tomorrow's
-// may not hold a request up as today's never did.
+// must not hold a request up as today's never did.
 const (
 	callTimeout = 250 * time.Millisecond
-	mostCalls   = 1024 // at a time, per policy, those left behind included
+	mostCalls   = 1024 // at a time, per policy, including those that were left behind
 )
 
 var errCalls = errors.New("shadow: too many calls of the limiter have not returned")
 
-// callEnforced asks an enforced limiter of the user's own. Today's is called as it
-// always was. Tomorrow's is given callTimeout, and left behind if it does not return.
-func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) algorithms.Observation {
-	if c.Enforced == algorithms.Authoritative {
-		return call(ctx, l, c, limit)
-	}
-	return m.spared(c.Enforced, func() algorithms.Observation {
+// callBounded asks an enforced foreign limiter for no longer than callTimeout. A call
+// that does not return by then is left behind.
+func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algorithms.Limit) algorithms.Observation {
+	return s.withBreaker(func() algorithms.Observation {
 		select {
-		case m.calls <- struct{}{}:
+		case s.calls <- struct{}{}:
 		default:
 			return algorithms.Failure(errCalls)
 		}
+
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		behind := *c
-		behind.Key = strings.Clone(c.Key)
+
+		// The request's buffers may be used again while a call that was left behind
+		// still reads the key.
+		kept := *c
+		kept.Key = strings.Clone(c.Key)
+
 		answer := make(chan algorithms.Observation, 1)
 		go func() {
-			defer func() { <-m.calls }()
-			answer <- call(ctx, l, &behind, limit)
+			defer func() { <-s.calls }()
+			answer <- call(ctx, s.foreign, &kept, limit)
 		}()
+
 		select {
 		case o := <-answer:
 			return o
@@ -102,34 +108,35 @@ func (m *migration) callEnforced(ctx context.Context, l Limiter, c *algorithms.C
 	})
 }
 
-// spared asks a limiter unless it has failed again and again.
-func (m *migration) spared(role algorithms.Role, ask func() algorithms.Observation) algorithms.Observation {
-	done, err := m.breakers[role].Allow()
+// withBreaker asks a foreign limiter unless it has failed again and again.
+func (s *side) withBreaker(ask func() algorithms.Observation) algorithms.Observation {
+	done, err := s.breaker.Allow()
 	if err != nil {
 		return algorithms.Skip(algorithms.BreakerOpen)
 	}
+
 	o := ask()
-	m.breakers[role].finish(done, o.Err)
+	s.breaker.finish(done, o.Err)
 	return o
 }
 
-// guarded is an algorithm of the user's own whose panic is an error.
-type guarded struct{ algorithms.Algorithm }
+// recovering is a user's algorithm, whose panic is an error.
+type recovering struct{ algorithms.Algorithm }
 
 // Step implements algorithms.Algorithm.
-func (g guarded) Step(s algorithms.State, l algorithms.Limit, cost, at int64) (next algorithms.State, d algorithms.Decision, err error) {
+func (r recovering) Step(s algorithms.State, l algorithms.Limit, cost, at int64) (next algorithms.State, d algorithms.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			next, d, err = s, algorithms.Decision{}, fmt.Errorf("shadow: algorithm %s: panic: %v", g.Name(), p)
+			next, d, err = s, algorithms.Decision{}, fmt.Errorf("shadow: algorithm %s: panic: %v", r.Name(), p)
 		}
 	}()
-	return g.Algorithm.Step(s, l, cost, at)
+	return r.Algorithm.Step(s, l, cost, at)
 }
 
-// guard wraps what is not one of this module's algorithms.
-func guard(a algorithms.Algorithm) algorithms.Algorithm {
-	if _, own := a.(algorithms.Termed); own || a == nil {
+// recoverPanics wraps an algorithm that is not one of this module's.
+func recoverPanics(a algorithms.Algorithm) algorithms.Algorithm {
+	if _, ours := a.(algorithms.Termed); ours || a == nil {
 		return a
 	}
-	return guarded{a}
+	return recovering{a}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// local decides in this process where a store does not. It is fed by every request
-// that a store judges, so it knows who has spent what when it is needed. Each of n
+// local decides in this process where a store does not. Every request that a store
+// judges feeds it, so it knows what each key has spent when it is needed. Each of n
 // live instances allows an n-th of a limit, rounded up.
 type local struct{ memory *algorithms.Memory }
 
@@ -17,66 +17,89 @@ func newLocal() *local {
 	return &local{algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: localKeys})}
 }
 
-// localKeys bounds the local limiter's memory to about 100 MB. Beyond that many
-// active keys those that have spent least begin anew.
+// localKeys bounds the local limiter's memory to about 100 MB. Beyond that many active
+// keys those that have spent least begin again.
 const localKeys = 1 << 18
 
-// judge returns what the enforced side's limit allows here or, where nothing can stand
-// in for that side, the authoritative's, and whose it was; false if nobody asks: sides
-// in memory do not fail, and other rules need no limiter. It feeds both sides, for
-// either may be the enforced one at the next request.
-func (l *local) judge(c *algorithms.Charge, h *hit, instances int64) (algorithms.Decision, algorithms.Role, bool) {
+// localAnswer is the local limiter's decision and the role it came from. It is not ok
+// where the local limiter was not asked, or has no decision.
+type localAnswer struct {
+	decision algorithms.Decision
+	role     algorithms.Role
+	ok       bool
+}
+
+// feed charges the local limiter, and returns what it allows by the enforced side's
+// limit or, where nothing can stand in for that side, by the authoritative's. It charges
+// both sides, for either may be the enforced one at the next request. Sides in memory do
+// not fail, and other rules for failures need no limiter: they are not charged.
+func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) localAnswer {
 	charge := *c
 	charge.At, charge.Sides = time.Time{}, [2]algorithms.Side{}
 	asked := false
-	for role := range charge.Sides {
-		if side, ok := h.localSide(algorithms.Role(role)); ok && h.onFailure == policies.FailLocal {
-			side.Limit = divided(h.limits[role], instances)
-			charge.Sides[role], asked = side, true
+	if ev.onFailure == policies.FailLocal {
+		for role := range charge.Sides {
+			if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
+				standIn.Limit = divided(ev.limits[role], instances)
+				charge.Sides[role], asked = standIn, true
+			}
 		}
 	}
 	if !asked {
-		return algorithms.Decision{}, c.Enforced, false
+		return localAnswer{role: c.Enforced}
 	}
+
 	o := l.ask(charge)
-	for role, side := range charge.Sides {
-		if side.Present() && o[role].Status != algorithms.Judged { // the share of a limit may be too fine to be exact
-			whole := charge
-			whole.Enforced, whole.Sides = algorithms.Role(role), [2]algorithms.Side{}
-			side.Limit = h.limits[role]
-			whole.Sides[role] = side
-			o[role] = l.ask(whole)[role]
-		}
+	for role := range charge.Sides {
+		l.retryWhole(&charge, ev, algorithms.Role(role), &o)
 	}
+
 	role := c.Enforced
 	if o[role].Status != algorithms.Judged {
 		role = algorithms.Authoritative
 	}
-	return o[role].Decision, role, o[role].Status == algorithms.Judged
+	return localAnswer{o[role].Decision, role, o[role].Status == algorithms.Judged}
 }
 
-func (l *local) ask(c algorithms.Charge) [2]algorithms.Observation {
-	charges, into := [1]algorithms.Charge{c}, [1][2]algorithms.Observation{}
+// retryWhole asks a side that has failed by the whole limit: the share of a limit may be
+// too fine for its algorithm to be exact, which is no reason to allow everything.
+func (l *local) retryWhole(charge *algorithms.Charge, ev *evaluation, role algorithms.Role, o *observations) {
+	standIn := charge.Sides[role]
+	if !standIn.Present() || o[role].Status == algorithms.Judged {
+		return
+	}
+
+	whole := *charge
+	whole.Enforced, whole.Sides = role, [2]algorithms.Side{}
+	standIn.Limit = ev.limits[role]
+	whole.Sides[role] = standIn
+	o[role] = l.ask(whole)[role]
+}
+
+func (l *local) ask(c algorithms.Charge) observations {
+	charges, into := [1]algorithms.Charge{c}, [1]observations{}
 	if err := l.memory.Evaluate(context.Background(), charges[:], into[:]); err != nil {
-		return [2]algorithms.Observation{algorithms.Failure(err), algorithms.Failure(err)}
+		return observations{algorithms.Failure(err), algorithms.Failure(err)}
 	}
 	return into[0]
 }
 
-// foreignIDs name the parts of a key's record that stand in for limiters of the user's
-// own.
-var foreignIDs = [2]string{"own authoritative", "own candidate"}
+// localForeignIDs name the parts of a key's local record that stand in for foreign
+// limiters.
+var localForeignIDs = [2]string{"foreign authoritative", "foreign candidate"}
 
-// localSide returns what stands in for a side: its own algorithm and, for a limiter
-// of the user's own with a limit beside its name, a GCRA.
-func (h *hit) localSide(role algorithms.Role) (algorithms.Side, bool) {
+// localSide returns what stands in for a side: its own algorithm or, for a foreign
+// limiter with a limit beside its name, a GCRA.
+func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
+	s, limit := &ev.sides[role], &ev.limits[role]
 	switch {
-	case h.limiters[role] != nil:
-		return algorithms.Side{ID: foreignIDs[role], Algorithm: algorithms.GCRA{}}, h.limits[role].Requests > 0 && h.limits[role].Window > 0
-	case h.stores[role] == nil || !h.stores[role].remote():
+	case s.foreign != nil:
+		standIn := algorithms.Side{ID: localForeignIDs[role], Algorithm: algorithms.GCRA{}}
+		return standIn, limit.Requests > 0 && limit.Window > 0
+	case !s.remote():
 		return algorithms.Side{}, false
 	}
-	return h.own[role], true
+	return s.algorithm, true
 }
 
 // divided is one instance's share of a limit.

@@ -66,7 +66,7 @@ var version = func() string {
 var policyMetrics = []family[reading]{
 	{"decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", counter, []string{"side", "decision"}, func(r reading, send sender) {
 		for role, d := range r.totals.Decisions {
-			if role == int(algorithms.Authoritative) || r.candidate {
+			if role == int(algorithms.Authoritative) || r.hasCandidate() {
 				side := algorithms.Role(role).String()
 				send(float64(d.Allowed), side, "allow")
 				send(float64(d.Denied), side, "deny")
@@ -75,10 +75,10 @@ var policyMetrics = []family[reading]{
 		}
 	}},
 	{"policy_errors_total", "Requests that a policy could not charge because an expression failed.", counter, nil, func(r reading, send sender) {
-		send(float64(r.errors.Load()))
+		send(float64(r.counts.errors.Load()))
 	}},
 	{"fallback_decisions_total", "Charges whose enforced side did not answer, so that the authoritative or the rule for store failures decided.", counter, nil, func(r reading, send sender) {
-		send(float64(r.fallbacks.Load()))
+		send(float64(r.counts.fallbacks.Load()))
 	}},
 	{"follower_queue_length", "Charges that wait for a side which is judged behind the request.", gauge, nil, compared(func(r reading, send sender) {
 		send(float64(r.followers.waiting()))
@@ -101,7 +101,7 @@ var policyMetrics = []family[reading]{
 	})},
 	{"transitions_total", "Stages that this instance has begun to apply.", counter, []string{"stage"}, compared(func(r reading, send sender) {
 		for i, stage := range promotion.Stages {
-			send(float64(r.stages[i].Load()), string(stage))
+			send(float64(r.stage.applied[i].Load()), string(stage))
 		}
 	})},
 	{"stage", "1 for the stage that this instance applies, 0 for the others.", gauge, []string{"stage"}, compared(func(r reading, send sender) {
@@ -163,7 +163,7 @@ var policyMetrics = []family[reading]{
 // compared leaves out policies without a candidate.
 func compared(values func(reading, sender)) func(reading, sender) {
 	return func(r reading, send sender) {
-		if r.candidate {
+		if r.hasCandidate() {
 			values(r, send)
 		}
 	}
@@ -192,8 +192,8 @@ var noAssessment = func() *promotion.Assessment {
 const oldAfter = time.Minute
 
 // latest returns the last assessment, nil if that is old.
-func (t *track) latest() *promotion.Assessment {
-	switch a := t.assessment.Load(); {
+func (p *progress) latest() *promotion.Assessment {
+	switch a := p.assessment.Load(); {
 	case a == nil:
 		return noAssessment
 	case time.Since(a.at) < oldAfter:
@@ -209,17 +209,17 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// newTook is how long sides took that are not in this process's memory, where
+// newDurations is how long sides took that are not in this process's memory, where
 // measuring would cost more than deciding.
-func newTook(name string) *prometheus.HistogramVec {
+func newDurations(name string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "shadowlimit_evaluation_duration_seconds", Help: tookHelp, ConstLabels: prometheus.Labels{"name": name},
+		Name: "shadowlimit_evaluation_duration_seconds", Help: durationHelp, ConstLabels: prometheus.Labels{"name": name},
 		Buckets:                     []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1},
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"policy", "side"})
 }
 
-const tookHelp = "How long a side took that is judged in Redis, or by a limiter of the user's own."
+const durationHelp = "How long a side took that is judged in Redis, or by a limiter of the user's own."
 
 // difference is a histogram of how far the sides' numbers are apart.
 type difference struct {

@@ -39,7 +39,7 @@ func metricsDocument() string {
 	for _, d := range differences("") {
 		row(d.name, "histogram", d.help, "policy")
 	}
-	row("evaluation_duration_seconds", "histogram, classic and native", tookHelp, "policy", "side")
+	row("evaluation_duration_seconds", "histogram, classic and native", durationHelp, "policy", "side")
 	for _, f := range serviceMetrics {
 		row(f.name, kinds[f.kind], f.help, f.labels...)
 	}

@@ -8,21 +8,22 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// Comparison is one charge as both sides judged it, for a recording of your own.
+// Comparison is one charge as both sides judged it, for your own records.
 type Comparison struct {
 	Policy, Key string
 	Cost        int64
-	// At is the instant judged, by the clock that evidence is read by.
+	// At is the instant by the clock that evidence is read by: that of the service's own
+	// Redis or, without one, of this process. Config.Clock does not change it.
 	At time.Time
-	// Enforced is the side that was obeyed, unless it failed.
+	// Enforced is the side whose decision was returned, unless it failed.
 	Enforced algorithms.Role
 	Outcome  divergence.Outcome
-	// Observed is what the sides answered, by role. A side that was not judged has
-	// an error, as one has that failed.
+	// Observed is what became of the sides, by role. Only a side whose Status is Judged
+	// has a decision.
 	Observed [2]algorithms.Observation
 }
 
-// Differs reports whether the comparison says something against the candidate.
+// Differs reports whether the comparison is evidence against the candidate.
 func (c *Comparison) Differs() bool {
 	switch c.Outcome {
 	case divergence.NewlyDenied, divergence.NewlyAllowed, divergence.CandidateError:
@@ -31,12 +32,17 @@ func (c *Comparison) Differs() bool {
 	return false
 }
 
-// tell calls the observer, whose panics are its own.
-func (h *hit) tell(c *algorithms.Charge, at time.Time, o *[2]algorithms.Observation, outcome divergence.Outcome) {
+// notify calls the observer. Its panic must not reach the request.
+func (ev *evaluation) notify(c *algorithms.Charge, at time.Time, o *observations, outcome divergence.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.complainOnce(&h.observerFailed, "shadowlimit: the observer panics", "policy", c.Policy, "panic", fmt.Sprint(p))
+			ev.warnLimited(&ev.counts.warned.observerFailed, "shadowlimit: the observer panics; comparisons are counted all the same",
+				"policy", c.Policy, "panic", fmt.Sprint(p))
 		}
 	}()
-	h.observer(Comparison{Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: at, Enforced: c.Enforced, Outcome: outcome, Observed: *o})
+
+	ev.observer(Comparison{
+		Policy: c.Policy, Key: c.Key, Cost: c.Cost, At: at,
+		Enforced: c.Enforced, Outcome: outcome, Observed: *o,
+	})
 }

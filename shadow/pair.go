@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -54,54 +56,71 @@ type PairConfig struct {
 	Logger *slog.Logger
 }
 
-// Pair is two limiters in the place of one: the smallest way to compare them,
-// without a policy file. It is safe for concurrent use, and is a
-// prometheus.Collector.
+// Pair is two limiters in the place of one: the smallest way to compare them, without a
+// policy file. It is safe for concurrent use, and is a prometheus.Collector.
 type Pair struct {
-	*engine
-	*collector
+	*instance
+	collector *collector
 	migration *migration
-	charge    algorithms.Charge // but for key and cost
+	charge    algorithms.Charge // without key and cost
 }
 
-// NewPair returns a pair.
+// NewPair returns a pair that is at work. It talks to Redis for the first time, and takes
+// up to 2 s for that. If Redis does not answer, the pair starts all the same.
 func NewPair(cfg PairConfig) (*Pair, error) {
+	p, err := newPair(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("shadow: new pair: %w", err)
+	}
+	return p, nil
+}
+
+func newPair(cfg PairConfig) (*Pair, error) {
+	spec, charge, err := cfg.specAndCharge()
+	if err != nil {
+		return nil, err
+	}
+	i, err := newInstance(instanceConfig{
+		name: cmp.Or(cfg.Name, "default"), redis: cfg.Redis, secret: cfg.Secret,
+		button: cfg.RedButton, observer: cfg.Observer, log: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	var sides [2]side
+	for role, configured := range [2]Side{cfg.Authoritative, cfg.Candidate} {
+		sides[role] = foreignSide(configured.Limiter)
+		if configured.Algorithm != nil {
+			sides[role] = algorithmSide(charge.Sides[role], i.engine.stores[0])
+		}
+	}
+
+	p := &Pair{instance: i, charge: charge, migration: newMigration(spec, sides, i.options())}
+	p.start(&plan{migrations: []*migration{p.migration}})
+	p.collector = newCollector(i, nil)
+	return p, nil
+}
+
+// specAndCharge checks the configuration, and returns what it means to the fleet and to
+// requests.
+func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error) {
 	sides := [2]Side{cfg.Authoritative, cfg.Candidate}
-	spec := promotion.Spec{Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults()}
-	spec.Authoritative, spec.Candidate = sides[0].describe(), sides[1].describe()
-	spec.Epoch = epochOf(sides)
-	p := &Pair{charge: algorithms.Charge{Policy: spec.Policy}, migration: newMigration(spec)}
+	spec := promotion.Spec{
+		Policy: cmp.Or(cfg.Policy, "default"), Config: cfg.Promotion.WithDefaults(), Epoch: epochOf(sides),
+		Authoritative: sides[0].describe(), Candidate: sides[1].describe(),
+	}
+	charge := algorithms.Charge{Policy: spec.Policy}
+
 	err := spec.Config.Validate()
 	if !policies.ValidName(spec.Policy) || !policies.ValidName(cmp.Or(cfg.Name, "default")) {
 		err = errors.Join(err, fmt.Errorf("names %q and %q: want letters, digits, '.', '_' or '-'", cfg.Name, spec.Policy))
 	}
-	for role, side := range sides {
-		err = errors.Join(err, side.check(algorithms.Role(role), cfg.Redis != nil))
-		p.charge.Sides[role] = algorithms.Side{ID: side.ID, Algorithm: guard(side.Algorithm), Limit: side.Limit}
-		p.migration.limiters[role], p.migration.own[role] = side.Limiter, p.charge.Sides[role]
+	for role, s := range sides {
+		err = errors.Join(err, s.check(algorithms.Role(role), cfg.Redis != nil))
+		charge.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
 	}
-	if err = errors.Join(err, p.charge.CheckSides()); err != nil {
-		return nil, fmt.Errorf("shadow: new pair: %w", err)
-	}
-	p.engine, err = newEngine(engineConfig{
-		name: cmp.Or(cfg.Name, "default"), redis: cfg.Redis, secret: cfg.Secret, button: cfg.RedButton, observer: cfg.Observer,
-		fleet: newFleetConfig("", cfg.Logger),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("shadow: new pair: %w", err)
-	}
-	for role, side := range sides {
-		if side.Algorithm != nil {
-			p.migration.stores[role] = p.stores[0]
-		}
-	}
-	p.migration.shape()
-	p.migration.spec.Noise = p.migration.copies()
-	p.migration.observer = cfg.Observer
-	p.migration.begin(p.engine, cfg.Secret)
-	p.start(&plan{migrations: []*migration{p.migration}})
-	p.collector = newCollector(p.engine, nil)
-	return p, nil
+	return spec, charge, errors.Join(err, charge.CheckSides())
 }
 
 func (s *Side) check(role algorithms.Role, inRedis bool) error {
@@ -136,13 +155,49 @@ func epochOf(sides [2]Side) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Allow judges cost units of a key's budget by both limiters and returns the
-// enforced one's decision. A key over 256 bytes is replaced by its hash.
+// Allow judges cost units of a key's budget by both limiters and returns the enforced
+// one's decision. A key over 256 bytes is replaced by its hash.
 func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
-	s := p.take()
-	defer p.give(s)
+	s := p.engine.take()
+	defer p.engine.give(s)
+
 	c := p.charge
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
-	p.add(s, p.migration, c, algorithms.Expected{})
-	return p.judge(ctx, s)
+	p.engine.add(s, p.migration, c, algorithms.Expected{})
+	return p.engine.judge(ctx, s)
 }
+
+// Close writes what was recorded, tells the fleet that this instance has gone, and ends
+// every goroutine, except for foreign limiters that do not return. It takes a few seconds
+// at most where something hangs, and less if ctx is over.
+func (p *Pair) Close(ctx context.Context) error { return p.close(ctx) }
+
+// Sync waits for the side that is judged behind requests so far, writes what was
+// recorded, and applies what the fleet has decided: now rather than within seconds.
+func (p *Pair) Sync(ctx context.Context) error { return p.sync(ctx) }
+
+// Assess judges the pair by the evidence in the ledger, as the command line's status does.
+func (p *Pair) Assess(ctx context.Context) ([]promotion.Assessment, error) {
+	return p.fleet.controller.Assess(ctx)
+}
+
+// Stages returns where the stage is kept, to move it from the program, as with
+// promotion.Advance and promotion.Rollback. Without Redis that is the only way.
+func (p *Pair) Stages() promotion.Store { return p.fleet.store }
+
+// EnforceAuthoritative is the red button; see [Harness.EnforceAuthoritative].
+func (p *Pair) EnforceAuthoritative(on bool) { p.engine.button.press(on) }
+
+// StatusPage returns a page with the state of the pair, to be served beside metrics. It
+// shows this instance's last verdict, at most some 20 s old, in the stage that it has
+// applied since, and works without Redis.
+//
+// It lists client keys, as HMACs where a secret is set, and instance names: expose it
+// only where operators can reach it.
+func (p *Pair) StatusPage() http.Handler { return p.statusPage() }
+
+// Describe implements prometheus.Collector.
+func (p *Pair) Describe(out chan<- *prometheus.Desc) { p.collector.describe(out) }
+
+// Collect implements prometheus.Collector.
+func (p *Pair) Collect(out chan<- prometheus.Metric) { p.collector.collect(out) }

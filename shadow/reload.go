@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -49,38 +48,36 @@ func (h *Harness) reload(set *policies.Set) error {
 	if h.closed.Load() {
 		return errClosed
 	}
-	before := h.plan.Load()
-	if set.Name != h.name {
-		return fmt.Errorf("the name is %q: a service that is %q keeps its state under that name; start it anew", set.Name, h.name)
+	before := h.engine.plan.Load()
+	if set.Name != h.engine.name {
+		return fmt.Errorf("the name is %q, but this service keeps its state under %q; restart it to change the name", set.Name, h.engine.name)
 	}
-	next, err := h.planOf(set)
+	next, err := h.planOf(set, before)
 	if err != nil {
 		return err
 	}
-	var dropped []*migration
+
+	// A recorder that begins with this reload must not write over the entries of another
+	// that this instance has written under the same name.
 	for _, m := range next.migrations {
-		old := before.named(m.spec.Policy)
-		if old != nil && old.spec.Epoch == m.spec.Epoch {
-			m.track = old.track
-			m.revised.Store(old.revised.Load() || !reflect.DeepEqual(old.spec, m.spec)) // as with other thresholds
-			continue
-		}
-		m.begin(h.engine, h.cfg.Secret)
-		h.incarnations += incarnationsPerReload
-		m.recorder.StartIncarnation(h.incarnations)
-		if old != nil { // until the fleet has heard of the new epoch
-			m.state.Store(old.state.Load())
-			m.heard.Store(old.heard.Load())
+		if !m.sameEpoch(before.named(m.spec.Policy)) {
+			h.incarnations += incarnationsPerReload
+			m.recorder.StartIncarnation(h.incarnations)
 		}
 	}
-	for _, old := range before.migrations {
-		if m := next.named(old.spec.Policy); m == nil || m.track != old.track {
-			dropped = append(dropped, old)
-		}
-	}
+
 	h.warn(set)
+	dropped := droppedFrom(before, next)
 	h.fleet.replan(next, dropped)
-	if h.closed.Load() { // by a Close that did not wait for us
+	for _, m := range dropped {
+		if next.named(m.spec.Policy) == nil {
+			h.durations.DeletePartialMatch(prometheus.Labels{"policy": m.spec.Policy})
+		}
+	}
+
+	// A Close that did not wait for this reload has closed the followers of the plan
+	// before, not these.
+	if h.closed.Load() {
 		return errors.Join(closeFollowers(context.Background(), next.migrations)...)
 	}
 	for _, c := range changesToLog(policies.Difference(before.set, set)) {
@@ -89,14 +86,14 @@ func (h *Harness) reload(set *policies.Set) error {
 	return nil
 }
 
-// named returns the migration of a policy, nil if there is none.
-func (p *plan) named(policy string) *migration {
-	for _, m := range p.migrations {
-		if m.spec.Policy == policy {
-			return m
+// droppedFrom returns the migrations whose progress does not go on in the next plan.
+func droppedFrom(before, next *plan) (dropped []*migration) {
+	for _, old := range before.migrations {
+		if m := next.named(old.spec.Policy); m == nil || m.progress != old.progress {
+			dropped = append(dropped, old)
 		}
 	}
-	return nil
+	return dropped
 }
 
 // incarnationsPerReload is how many incarnations a recorder may begin by itself before the number of the next
@@ -160,7 +157,7 @@ func (h *Harness) watch(ctx context.Context, file string, text []byte) {
 func (f *fleet) replan(next *plan, dropped []*migration) {
 	f.polling.Lock()
 	f.writing.Lock()
-	f.engine.plan.Store(next)
+	f.plan.Store(next)
 	f.writing.Unlock()
 	f.polling.Unlock()
 	select {
@@ -174,14 +171,11 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 		if err != nil {
 			f.log.Warn("shadowlimit: a limiter that is no longer used does not return", "policy", m.spec.Policy)
 		}
-		if next.named(m.spec.Policy) == nil {
-			f.engine.took.DeletePartialMatch(prometheus.Labels{"policy": m.spec.Policy})
-		}
-		if !m.candidate {
+		if !m.hasCandidate() {
 			continue
 		}
 		f.writing.Lock()
-		if err := f.flushOne(ctx, m, f.now()); err != nil {
+		if err := f.flushOne(ctx, m, f.view.now()); err != nil {
 			f.log.Warn("shadowlimit: the last seconds of evidence of what was compared before are lost", "policy", m.spec.Policy, "error", err)
 		}
 		f.writing.Unlock()

@@ -6,131 +6,115 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// settle asks what no store has judged, records the outcome, and returns the
-// enforced side's decision.
-func (e *engine) settle(ctx context.Context, c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
-	follower := c.Enforced.Other()
-	switch h.other {
+// settle finishes a charge that its store has judged: it asks what no store has judged,
+// makes the decision, and records the outcome.
+func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) Decision {
+	ev.markUnasked(c, o)
+	ev.callForeign(ctx, c, o)
+	ev.askStandIn(ctx, c, o)
+
+	local := e.local.feed(c, ev, e.view.instances())
+	decision := ev.decide(c, o, &local)
+
+	// The client of today's limiter has disconnected: this answer is not read, and it
+	// must not count as evidence.
+	left := ev.clientLeft(ctx, c, o)
+	if left && c.Enforced == algorithms.Authoritative {
+		return decision
+	}
+	ev.noteFailures(o, decision.Fallback, left)
+
+	at := e.evidenceTime(ev, o)
+	if !ev.deferOther(c, at, o) {
+		ev.record(c, at, o)
+	}
+	return decision
+}
+
+// markUnasked says why no store was asked for the side that is not enforced.
+func (ev *evaluation) markUnasked(c *algorithms.Charge, o *observations) {
+	switch ev.other {
 	case algorithms.Skipped:
-		o[follower] = algorithms.Skip(algorithms.Overload)
+		o[c.Enforced.Other()] = algorithms.Skip(algorithms.Overload)
 	case algorithms.Deferred:
-		o[follower] = algorithms.Unjudged(algorithms.Deferred)
+		o[c.Enforced.Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
-	if l := h.limiters[c.Enforced]; l != nil {
-		o[c.Enforced] = h.callEnforced(ctx, l, c, h.limits[c.Enforced])
-		if c.Enforced == algorithms.Authoritative && o[c.Enforced].Status == algorithms.Failed && ctx.Err() == context.Canceled {
-			return e.answer(c, h, o) // for nobody: the client has left, and that is no evidence
-		}
-	}
-	if c.Enforced == algorithms.Candidate && o[c.Enforced].Status != algorithms.Judged && h.elsewhere(o) {
-		o[follower] = e.askAuthoritative(ctx, c, h) // it has to stand in, now
-	}
-	at := o[algorithms.Authoritative].At
-	if own := e.stores[0]; !own.remote() || h.stores[algorithms.Authoritative] != own || at.IsZero() {
-		at = e.fleet.now() // the clock that evidence is read by
-	}
-	for role := range o {
-		h.complain(algorithms.Role(role), &o[role])
-	}
-	answer := e.answer(c, h, o)
-	left := ctx.Err() == context.Canceled && c.Enforced == algorithms.Candidate && h.limiters[c.Enforced] != nil
-	if answer.Fallback && !left {
-		h.fallbacks.Add(1)
-	}
-	if candidate := &o[algorithms.Candidate]; left && candidate.Status != algorithms.Judged {
-		*candidate = algorithms.Skip(algorithms.OtherReason) // not asked to the end, which is not a failure more
-	}
-	if authoritative := &o[algorithms.Authoritative]; brokenStore(authoritative) {
-		authoritative.Status, authoritative.Reason = algorithms.Failed, 0 // for the client it has failed
-	}
-	if o[follower].Status == algorithms.Deferred {
-		if h.rests(follower) {
-			o[follower] = algorithms.Skip(algorithms.BreakerOpen)
-		} else if h.followers.follow(followed{charge: *c, hit: *h, at: at, local: time.Now(), into: *o}) {
-			return answer
-		} else {
-			o[follower] = algorithms.Skip(algorithms.QueueFull)
-		}
-	}
-	h.observe(c, at, o)
-	return answer
 }
 
-// elsewhere reports whether an authoritative that was not judged can be, although
-// the candidate has failed.
-func (h *hit) elsewhere(o *[2]algorithms.Observation) bool {
-	if s := o[algorithms.Authoritative].Status; s != algorithms.Deferred && s != algorithms.Skipped {
-		return false
+// callForeign asks an enforced foreign limiter, which no store judges.
+func (ev *evaluation) callForeign(ctx context.Context, c *algorithms.Charge, o *observations) {
+	s := &ev.sides[c.Enforced]
+	switch {
+	case s.foreign == nil:
+	case c.Enforced == algorithms.Authoritative:
+		// Today's limiter is called as it always was: no breaker, no time limit.
+		o[c.Enforced] = call(ctx, s.foreign, c, ev.limits[c.Enforced])
+	default:
+		o[c.Enforced] = s.callBounded(ctx, c, ev.limits[c.Enforced])
 	}
-	return h.stores[algorithms.Authoritative] == nil || h.stores[algorithms.Authoritative] != h.lead || !isStores(&o[algorithms.Candidate])
 }
 
-// rests reports whether a side is not to be asked now, so that it need not follow.
-func (h *hit) rests(role algorithms.Role) bool {
-	if s := h.stores[role]; s != nil {
-		return s.breaker.resting()
+// askStandIn asks the authoritative where an enforced candidate has failed: a candidate
+// must not fail at the client's cost.
+func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *observations) {
+	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
+	if c.Enforced != algorithms.Candidate || candidate.Status == algorithms.Judged {
+		return
 	}
-	return h.breakers[role].resting()
+	if authoritative.Status != algorithms.Deferred && authoritative.Status != algorithms.Skipped {
+		return
+	}
+
+	// A store that has just failed the candidate would fail the authoritative, too.
+	s := &ev.sides[algorithms.Authoritative]
+	if s.store != nil && s.store == ev.primaryStore && failedByStore(candidate) {
+		return
+	}
+	*authoritative = ev.askAuthoritative(ctx, c)
 }
 
 // askAuthoritative judges the authoritative by itself.
-func (e *engine) askAuthoritative(ctx context.Context, c *algorithms.Charge, h *hit) algorithms.Observation {
-	if l := h.limiters[algorithms.Authoritative]; l != nil {
-		return call(ctx, l, c, h.limits[algorithms.Authoritative])
+func (ev *evaluation) askAuthoritative(ctx context.Context, c *algorithms.Charge) algorithms.Observation {
+	s := &ev.sides[algorithms.Authoritative]
+	if s.foreign != nil {
+		return call(ctx, s.foreign, c, ev.limits[algorithms.Authoritative])
 	}
+
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	var o [1][2]algorithms.Observation
-	h.stores[algorithms.Authoritative].evaluate(ctx, []algorithms.Charge{h.only(algorithms.Authoritative, c, h)}, o[:])
+	var o [1]observations
+	s.store.evaluate(ctx, []algorithms.Charge{ev.only(algorithms.Authoritative, c)}, o[:])
 	return o[0][algorithms.Authoritative]
 }
 
-// only is a charge of one side alone.
-func (m *migration) only(role algorithms.Role, c *algorithms.Charge, h *hit) algorithms.Charge {
-	alone := *c
-	alone.Enforced, alone.Sides = role, [2]algorithms.Side{}
-	alone.Sides[role] = m.own[role]
-	alone.Sides[role].Limit = h.limits[role]
-	return alone
+// clientLeft reports whether an enforced foreign limiter has no answer because its
+// client has disconnected: only foreign limiters get the request's own context.
+func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Charge, o *observations) bool {
+	return ev.sides[c.Enforced].foreign != nil && o[c.Enforced].Status != algorithms.Judged &&
+		ctx.Err() == context.Canceled
 }
 
-// observe counts an outcome and tells the observer.
-func (h *hit) observe(c *algorithms.Charge, at time.Time, o *[2]algorithms.Observation) {
-	for role := range o {
-		if o[role].Took > 0 && h.took[role] != nil {
-			h.took[role].Observe(o[role].Took.Seconds())
-		}
-	}
-	outcome := h.recorder.Observe(c.Key, h.hash, at, o, &divergence.Setting{
-		Expected: h.expected, Cost: c.Cost, Limits: h.limits, Shapes: h.shapes, SeparateStores: h.stores[0] != h.stores[1],
-		Enforced: c.Enforced, Cell: divergence.CellOf(h.hash), Completed: h.over,
-		Warming: c.Enforced == algorithms.Candidate && h.warming(),
-	})
-	if h.observer != nil {
-		h.tell(c, at, o, outcome)
-	}
-}
-
-// answer returns the enforced side's decision. A candidate that fails does not do
-// so at the client's cost: the authoritative decides if it has answered. Else the
-// rule for failures does.
-func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observation) Decision {
+// decide returns the enforced side's decision. If an enforced candidate fails, the
+// authoritative decides if it has answered. Otherwise the rule for failures does.
+func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *localAnswer) Decision {
 	from := c.Enforced
 	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged {
 		from = algorithms.Authoritative
 	}
-	warm, by, judged := e.local.judge(c, h, e.fleet.live())
 	failed := o[from].Status != algorithms.Judged
-	if failed && judged {
-		from = by
+	if failed && local.ok {
+		from = local.role
 	}
-	limit := h.limits[from]
-	d := Decision{Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window, Enforced: from, Unenforced: o[from.Other()], Fallback: failed || from != c.Enforced}
+
+	limit := ev.limits[from]
+	d := Decision{
+		Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window,
+		Enforced: from, Unenforced: o[from.Other()], Fallback: failed || from != c.Enforced,
+	}
 	if failed {
-		d.Decision = fallback(h, limit, warm, judged)
+		d.Decision = ev.fallback(limit, local)
 	}
 	return d
 }
@@ -138,17 +122,72 @@ func (e *engine) answer(c *algorithms.Charge, h *hit, o *[2]algorithms.Observati
 // lockedOutFor is the RetryAfter of a denial because something failed.
 const lockedOutFor = time.Second
 
-// fallback decides for an enforced side that did not answer.
-func fallback(h *hit, limit algorithms.Limit, warm algorithms.Decision, judged bool) algorithms.Decision {
+// fallback decides by the policy's rule for failures.
+func (ev *evaluation) fallback(limit algorithms.Limit, local *localAnswer) algorithms.Decision {
 	switch {
-	case h.onFailure == policies.FailDeny:
+	case ev.onFailure == policies.FailDeny:
 		return lockedOut(limit)
-	case judged:
-		return warm
+	case local.ok:
+		return local.decision
 	}
 	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
 }
 
 func lockedOut(limit algorithms.Limit) algorithms.Decision {
 	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
+}
+
+// noteFailures logs and counts failures, and says of each side whether its failure is
+// evidence.
+func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
+	for role := range o {
+		ev.warnFailure(algorithms.Role(role), &o[role])
+	}
+	if fallback && !left {
+		ev.counts.fallbacks.Add(1)
+	}
+
+	// The client did not give the candidate the time to answer: that is no failure.
+	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
+	if left && candidate.Status != algorithms.Judged {
+		*candidate = algorithms.Skip(algorithms.OtherReason)
+	}
+
+	// An authoritative behind an open breaker was needed and did not answer: its
+	// failures must stay visible. A candidate behind one is only skipped.
+	if skippedByBreaker(authoritative) {
+		authoritative.Status, authoritative.Reason = algorithms.Failed, 0
+	}
+}
+
+// evidenceTime is the instant of a comparison by the clock that evidence is read by,
+// which is that of the service's own store.
+func (e *engine) evidenceTime(ev *evaluation, o *observations) time.Time {
+	at := o[algorithms.Authoritative].At
+	first := e.stores[0]
+	if first.remote() && ev.sides[algorithms.Authoritative].store == first && !at.IsZero() {
+		return at
+	}
+	return e.view.now()
+}
+
+// deferOther queues the side that is judged after the answer, and reports whether it is
+// queued: its outcome is then recorded when it has been judged.
+func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observations) bool {
+	follower := c.Enforced.Other()
+	if o[follower].Status != algorithms.Deferred {
+		return false
+	}
+
+	// A side that is known to fail must not fill the queue.
+	if ev.sides[follower].resting() {
+		o[follower] = algorithms.Skip(algorithms.BreakerOpen)
+		return false
+	}
+	job := followed{charge: *c, evaluation: *ev, at: at, local: time.Now(), into: *o}
+	if !ev.followers.follow(&job) {
+		o[follower] = algorithms.Skip(algorithms.QueueFull)
+		return false
+	}
+	return true
 }

@@ -10,19 +10,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// StatusPage returns a page with the state of every policy, to be served beside
-// metrics; see status.Page. It shows what this instance judged last, at most some 20 s
-// ago, in the stage that it has applied since, and works without Redis.
-//
-// It names clients' keys, as HMACs where a secret is set, and the instances: mount it
-// where only operators come.
-func (e *engine) StatusPage() http.Handler {
+// statusPage returns the page of a Harness or a Pair; see status.Page.
+func (i *instance) statusPage() http.Handler {
 	return status.Page(func(ctx context.Context) (status.Report, error) {
-		list, err := e.fleet.judged(ctx)
+		list, err := i.fleet.judged(ctx)
 		if err != nil {
 			return status.Report{}, err
 		}
-		return status.Of(ctx, e.name, e.fleet.ledger, list)
+		return status.Of(ctx, i.cfg.name, i.fleet.ledger, list)
 	})
 }
 
@@ -52,7 +47,7 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 
 // judged returns the last assessment, brought up to the applied state.
 func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
-	state := *m.state.Load()
+	state := *m.stage.state.Load()
 	last := m.assessment.Load()
 	if last == nil || !last.State.Since.Equal(state.Since) {
 		return m.unjudged(state, now), nil

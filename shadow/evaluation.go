@@ -1,0 +1,113 @@
+package shadow
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// evaluation is one charge on its way through the engine: what is known of it besides
+// the charge itself.
+type evaluation struct {
+	*migration
+	hash     uint64              // places the key; see divergence.Hash
+	limits   [2]algorithms.Limit // as configured, of foreign sides too
+	expected algorithms.Expected
+	// primaryStore judges in the request; nil where only a foreign limiter does.
+	primaryStore *store
+	// other is what becomes of the side that is not enforced: Judged in the request,
+	// Deferred, Skipped to relieve the store, or Absent.
+	other algorithms.Status
+	// completed reports that the candidate is enforced and the only side left.
+	completed bool
+}
+
+// evaluationOf begins the evaluation of a charge, and takes the candidate off the charge
+// for keys outside of a sample.
+func (m *migration) evaluationOf(service string, c *algorithms.Charge, expected algorithms.Expected) evaluation {
+	ev := evaluation{migration: m, hash: divergence.Hash(service, c.Policy, c.Key), expected: expected}
+	for role := range ev.limits {
+		ev.limits[role] = c.Sides[role].Limit
+	}
+	if !m.judges(ev.hash) {
+		c.Sides[algorithms.Candidate] = algorithms.Side{}
+	}
+	return ev
+}
+
+// assign decides which store judges a charge in the request, and what becomes of the
+// side that is not enforced. It takes that side off the charge unless it is judged
+// together with the enforced one.
+func (ev *evaluation) assign(c *algorithms.Charge) {
+	follower := c.Enforced.Other()
+	followersStore := ev.sides[follower].store
+	ev.primaryStore = ev.sides[c.Enforced].store
+	ev.completed = c.Enforced == algorithms.Candidate && ev.stage.completed.Load()
+
+	switch {
+	case ev.completed || !ev.hasCandidate() || !ev.judges(ev.hash):
+		ev.other = algorithms.Absent
+
+	// Memory costs next to nothing, so a side in memory is judged beside a foreign one.
+	case ev.primaryStore == nil && followersStore != nil && !followersStore.remote():
+		ev.primaryStore, ev.other = followersStore, algorithms.Judged
+
+	// A request must not wait for a store or a limiter that its answer does not need.
+	case ev.primaryStore == nil, followersStore != ev.primaryStore, ev.alwaysDeferred:
+		ev.other = algorithms.Deferred
+
+	case followersStore.overloaded():
+		ev.other = algorithms.Skipped
+	}
+
+	if ev.other != algorithms.Judged {
+		c.Sides[follower] = algorithms.Side{}
+	}
+}
+
+// only is a charge of one side alone, with the limit that is configured for it.
+func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithms.Charge {
+	alone := *c
+	alone.Enforced = role
+	alone.Sides = [2]algorithms.Side{}
+	alone.Sides[role] = ev.sides[role].algorithm
+	alone.Sides[role].Limit = ev.limits[role]
+	return alone
+}
+
+// longestWarming bounds how long a process may take to know what has been spent.
+const longestWarming = 10 * time.Minute
+
+// warming reports whether one side may have begun with this process and the other not.
+// A deployment that forgets what a limiter in this process has counted is no harm of
+// the candidate's. After a window that limiter knows as much as the other side.
+func (ev *evaluation) warming() bool {
+	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
+	if a.foreign == nil && b.foreign == nil && a.store.remote() == b.store.remote() {
+		return false
+	}
+
+	window := max(ev.limits[0].Window, ev.limits[1].Window, time.Minute)
+	return time.Since(ev.started) < min(window, longestWarming)
+}
+
+// record counts an outcome and notifies the observer.
+func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations) {
+	for role := range o {
+		if duration := ev.sides[role].duration; o[role].Took > 0 && duration != nil {
+			duration.Observe(o[role].Took.Seconds())
+		}
+	}
+
+	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
+	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
+		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
+		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
+		Enforced: c.Enforced, Cell: divergence.CellOf(ev.hash), Completed: ev.completed,
+		Warming: c.Enforced == algorithms.Candidate && ev.warming(),
+	})
+	if ev.observer != nil {
+		ev.notify(c, at, o, outcome)
+	}
+}

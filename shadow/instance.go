@@ -1,0 +1,162 @@
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// instance is this process at work: what a Harness and a Pair have in common. The engine
+// judges requests and the fleet follows the other instances. Both share the plan and the
+// view, and know nothing else of each other.
+type instance struct {
+	engine    *engine
+	fleet     *fleet
+	durations *prometheus.HistogramVec
+	cfg       instanceConfig
+}
+
+// instanceConfig is what an instance needs of its owner.
+type instanceConfig struct {
+	name     string
+	id       string // "": host and process id
+	redis    redis.UniversalClient
+	stores   map[string]redis.UniversalClient
+	secret   []byte
+	button   RedButton
+	clock    func() time.Time
+	observer func(Comparison)
+	log      *slog.Logger // nil: slog.Default()
+}
+
+// newInstance returns an instance without a plan; see start.
+func newInstance(cfg instanceConfig) (*instance, error) {
+	cfg.log = cmp.Or(cfg.log, slog.Default())
+	stores, err := newStores(&cfg)
+	if err != nil {
+		return nil, err
+	}
+
+	button, view := newButton(cfg.button, cfg.log), newFleetView()
+	e := newEngine(cfg.name, stores, button, view, cfg.clock)
+
+	fleet := fleetConfig{
+		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores),
+		plan: &e.plan, view: view, pressed: button.pressed, syncClocks: e.syncClocks,
+		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
+	}
+	if cfg.redis != nil {
+		fleet.store = promotion.NewRedisStore(cfg.redis, cfg.name)
+		fleet.ledger = divergence.NewRedisLedger(cfg.redis, cfg.name)
+	}
+	return &instance{engine: e, fleet: newFleet(fleet), durations: newDurations(cfg.name), cfg: cfg}, nil
+}
+
+// newStores returns the service's own store and then those of Config.Stores.
+func newStores(cfg *instanceConfig) ([]*store, error) {
+	stores := []*store{newMemoryStore()}
+	pairConfig := lua.Config{Name: cfg.name, Secret: cfg.secret}
+	if cfg.redis != nil {
+		first, err := newRedisStore("", cfg.redis, pairConfig, cfg.log)
+		if err != nil {
+			return nil, err
+		}
+		stores[0] = first
+	}
+
+	for name, client := range cfg.stores {
+		if name == "" {
+			return nil, errors.New("a store in Config.Stores has no name")
+		}
+		other, err := newRedisStore(name, client, pairConfig, cfg.log)
+		if err != nil {
+			return nil, err
+		}
+		stores = append(stores, other)
+	}
+	return stores, nil
+}
+
+// clientWarnings returns the options of Redis clients that do not suit a limiter, in the
+// order of the stores' names.
+func clientWarnings(stores []*store) (list []string) {
+	byName := func(a, b *store) int { return strings.Compare(a.name, b.name) }
+	for _, s := range slices.SortedFunc(slices.Values(stores), byName) {
+		for _, w := range s.warnings {
+			if s.name != "" {
+				w = "store " + s.name + ": " + w
+			}
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// instanceID makes a name unique: a process that starts again is another instance.
+func instanceID(name string) string {
+	if name == "" {
+		host, _ := os.Hostname() // without a host the process id and the number below have to do
+		name = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	return fmt.Sprintf("%s-%08x", name, rand.Uint32())
+}
+
+// options are those of the instance's migrations.
+func (i *instance) options() options {
+	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
+}
+
+// start sets the first plan, and starts all goroutines.
+func (i *instance) start(p *plan) {
+	i.engine.plan.Store(p)
+	i.engine.button.start()
+	i.fleet.start()
+}
+
+// close writes what was recorded, tells the fleet that this instance has gone, and ends
+// every goroutine, except for foreign limiters that do not return.
+func (i *instance) close(ctx context.Context) error {
+	within(ctx, storeTimeout, i.engine.button.close) // its file may be on a disk that hangs
+	failed := closeFollowers(ctx, i.engine.plan.Load().migrations)
+	return errors.Join(append(failed, i.fleet.close(ctx))...)
+}
+
+// sync waits for the followers, writes what was recorded, and applies newer states.
+func (i *instance) sync(ctx context.Context) error {
+	failed := drainFollowers(ctx, i.engine.plan.Load().migrations)
+	return errors.Join(append(failed, i.fleet.sync(ctx))...)
+}
+
+// within waits for something, but for no longer than the limit or ctx. It reports whether
+// that was done.
+func within(ctx context.Context, limit time.Duration, wait func()) bool {
+	done := make(chan struct{})
+	go func() {
+		wait()
+		close(done)
+	}()
+
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}

@@ -1,0 +1,82 @@
+package shadow
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// progress is what a migration has come to. It outlives a new policy file that leaves
+// the epoch as it is.
+type progress struct {
+	stage      appliedStage
+	counts     counters
+	recorder   *divergence.Recorder
+	followers  *followers // nil if both sides are judged together
+	noise      *migration // measures the noise floor where spec.Noise; nil if it cannot be measured
+	announced  bool       // the fleet knows the epoch; guarded by fleet.polling
+	started    time.Time
+	assessment atomic.Pointer[assessment] // the last one
+	flushed    atomic.Int64               // when the ledger was last written, us
+	log        *slog.Logger
+}
+
+// appliedStage is the stage that this instance has applied. The fleet writes it, and
+// requests read it.
+type appliedStage struct {
+	state     atomic.Pointer[promotion.State]
+	completed atomic.Bool                         // this epoch's last stage
+	heard     atomic.Int64                        // when the store was last heard of, ns of this clock
+	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
+}
+
+// counters are written by requests and read by metrics.
+type counters struct {
+	errors    atomic.Int64 // requests whose expressions failed
+	fallbacks atomic.Int64 // decisions that the enforced side did not make
+	warned    warnings
+}
+
+// warnings are when each of them was last logged, ns of this clock.
+type warnings struct {
+	sideFailed       [2]atomic.Int64 // by role
+	expressionFailed atomic.Int64
+	observerFailed   atomic.Int64
+}
+
+// assessment is one that was made at an instant of this process's clock.
+type assessment struct {
+	*promotion.Assessment
+	at time.Time
+}
+
+func newProgress(secret []byte, log *slog.Logger) *progress {
+	p := &progress{started: time.Now(), recorder: divergence.NewRecorder(secret), log: log}
+	p.stage.state.Store(&promotion.State{Stage: promotion.Shadow})
+	return p
+}
+
+// warnEvery bounds how often one kind of failure is logged.
+const warnEvery = time.Minute
+
+// warnFailure logs that a side fails.
+func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation) {
+	if o.Status != algorithms.Failed {
+		return
+	}
+	m.warnLimited(&m.counts.warned.sideFailed[role],
+		"shadowlimit: a limiter fails; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
+		"policy", m.spec.Policy, "side", role.String(), "error", o.Err)
+}
+
+// warnLimited logs a warning unless it did so within the last warnEvery.
+func (p *progress) warnLimited(last *atomic.Int64, message string, attrs ...any) {
+	now, before := time.Now().UnixNano(), last.Load()
+	if time.Duration(now-before) >= warnEvery && last.CompareAndSwap(before, now) {
+		p.log.Warn(message, attrs...)
+	}
+}

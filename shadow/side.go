@@ -1,0 +1,57 @@
+package shadow
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// side is one of a policy's two limiters, ready to be asked: an algorithm whose state a
+// store keeps, or a foreign limiter. The zero side is no side at all.
+type side struct {
+	algorithm algorithms.Side // without its limit, which comes with each charge
+	store     *store          // keeps the algorithm's state; nil for a foreign side
+	foreign   Limiter         // nil for an algorithm
+	breaker   *breaker        // of the foreign limiter; nil for an algorithm, whose store has one
+	calls     chan struct{}   // holds one value for each unfinished bounded call
+	shape     algorithms.Shape
+	duration  prometheus.Observer // nil in memory, where measuring costs more than deciding
+}
+
+// algorithmSide returns the side of an algorithm in a store.
+func algorithmSide(a algorithms.Side, st *store) side {
+	return side{algorithm: a, store: st, shape: algorithms.TraitsOf(a.Algorithm).Shape}
+}
+
+// foreignSide returns the side of a limiter of the user's.
+func foreignSide(l Limiter) side { return side{foreign: l} }
+
+func (s *side) present() bool { return s.foreign != nil || s.store != nil }
+
+// remote reports whether asking the side can fail, or take longer than a request should.
+func (s *side) remote() bool { return s.foreign != nil || s.store != nil && s.store.remote() }
+
+// resting reports whether the side is not to be asked now.
+func (s *side) resting() bool {
+	if s.store != nil {
+		return s.store.breaker.resting()
+	}
+	return s.breaker.resting()
+}
+
+// guardForeign gives a foreign side what bounds its calls.
+func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logger) {
+	if s.foreign == nil {
+		return
+	}
+
+	s.calls = make(chan struct{}, mostCalls)
+	s.breaker = newBreaker(func(open bool) {
+		if open {
+			log.Warn("shadowlimit: a limiter failed five times in a row and is not asked for about 30 s",
+				"policy", policy, "side", role.String())
+		}
+	})
+}
