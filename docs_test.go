@@ -109,6 +109,25 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
+// The index of the documents has each of them.
+func TestDocumentsAreListed(t *testing.T) {
+	index := read(t, "docs/README.md")
+	entries, err := os.ReadDir("docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, entry := range entries {
+		name := entry.Name()
+		if name == "README.md" || !entry.IsDir() && path.Ext(name) != ".md" {
+			continue
+		}
+		if !strings.Contains(index, "]("+name) {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+}
+
 const decisionsIndex = "docs/decisions/README.md"
 
 // The index of the decisions has every page, under the title that the page has.
