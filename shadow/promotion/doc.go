@@ -1,15 +1,21 @@
-// Package promotion moves a candidate from shadow over canary steps to promoted,
-// once the evidence is sound, and back at once.
+// Package promotion moves a candidate from shadow over canary steps to promoted, and back
+// to the authoritative at once.
 //
-// [Assess] is the gate: a pure function of what the fleet saw, so every instance,
-// the command line and an auditor compute the same verdict from the ledger.
-// [State] is how far a policy is; a [Store] keeps it, [Advance], [Rollback],
-// [Pause] and [Resume] change it, and a [Controller] does so by itself.
+//   - A [State] is how far a policy is. States are ordered by [Version], and a rollback
+//     wins over every step forward.
+//   - A [Store] keeps the states, their audit trail and the live instances: a
+//     [MemoryStore] for one instance, a [RedisStore] for a fleet.
+//   - [Advance], [Rollback], [Pause], [Resume] and [Complete] change a state; each takes
+//     an [Order] with the actor and the reason.
+//   - A [Controller] reads the evidence, asks package gate, and takes the steps of
+//     automatic policies. An [Assessment] is everything that it found.
+//
+// To read the code, begin with state.go, then moves.go, store.go and controller.go. The
+// judgement itself is in package gate, which knows nothing of stages and stores.
 //
 // # Caveats
 //
-// The gate says how the candidate differs on the traffic that was there. Clients
-// behaved as the enforced side told them to, and traffic that comes once a month
-// was not there in two days. S clean hours show, with 95 % confidence, that bad
-// blocks come less often than 3 per S hours, and no more than that.
+// Moves change what is stored. Instances apply it within a second, or at once where a
+// message reaches them; an instance that cannot reach the store keeps what it has applied.
+// A store may forget its last writes in a failover, so [EnsureRollback] exists.
 package promotion

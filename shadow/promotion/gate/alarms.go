@@ -72,17 +72,17 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 
 	for _, r := range divergence.AllRatios {
 		// One or two clients cannot stop a migration.
-		part, whole := r.Of(sum.Tally)
-		if whole == 0 || !sum.Keys[r].AtLeastThree() {
+		numerator, denominator := r.Of(sum.Tally)
+		if denominator == 0 || !sum.Keys[r].AtLeastThree() {
 			continue
 		}
 
-		p0, ratio := cfg.Threshold(r), float64(part)/float64(whole)
+		p0, ratio := cfg.Threshold(r), float64(numerator)/float64(denominator)
 		level := Calm
 		switch {
-		case ratio >= math.Min(20*p0, 0.9) && whole >= max(20, leastDenominator(p0)/5):
+		case ratio >= math.Min(20*p0, 0.9) && denominator >= max(20, leastDenominator(p0)/5):
 			level = RollBack
-		case ratio >= capOf(p0) && whole >= leastDenominator(p0):
+		case ratio >= capOf(p0) && denominator >= leastDenominator(p0):
 			level = Hold
 		}
 		if level > worst.Level {

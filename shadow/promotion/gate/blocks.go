@@ -10,41 +10,56 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// leastDenominator is what a block needs besides its length: with it no single
-// divergence can fill the block.
+// leastDenominator is what a block needs besides its length. With it one difference is at
+// most a fifth of the threshold, so that no single one makes a block bad.
 func leastDenominator(p0 float64) int64 { return int64(math.Ceil(5 / p0)) }
 
 // block is one closed piece of evidence for one ratio.
 type block struct {
 	divergence.Span
-	ratio float64
-	whole int64 // its denominator
-	many  bool  // its numerator is from at least 3 keys
+	ratio       float64
+	denominator int64
+	many        bool // its numerator is from at least 3 keys
 }
 
-// strikes reports whether the block is bad: over the cap, by more than rounding,
-// and not one client's.
+// strikes reports whether the block is bad: above the cap, by more than rounding, and not
+// through one or two clients alone.
 func (b block) strikes(p0 float64) bool { return b.ratio > capOf(p0)*(1+1e-12) && b.many }
 
-// blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A
-// block closes once it is long enough and has enough in its denominator, which
-// idle time does not add to; what is after the last one is still open at now. At an
-// earlier now there are as many as have ended by then.
-func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64) (closed []block) {
-	length, denominator := int64(least/time.Minute), leastDenominator(p0)
-	open, last := divergence.Minute{Unix: since}, since // last: end of the last minute counted
+// blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A block
+// closes once it is at least least long and has leastDenominator in its denominator, which
+// idle time does not add to. What follows the last block is still open at now. An earlier
+// now yields the same blocks, up to those that have ended by then.
+func blocksOf(
+	minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64,
+) (closed []block) {
+	length, enough := int64(least/time.Minute), leastDenominator(p0)
+	open := divergence.Minute{Unix: since}
+	counted := since // end of the last minute counted
+
+	// A block ends with its least length, or later with the minute that filled it: idle
+	// time after that belongs to the next block.
 	closeBefore := func(t int64) {
-		part, whole := r.Of(open.Tally)
-		if end := max(open.Unix+length, last); whole >= denominator && end <= t {
-			closed = append(closed, block{divergence.Span{From: open.Unix, To: end}, float64(part) / float64(whole), whole, open.Keys[r].AtLeastThree()})
-			open = divergence.Minute{Unix: end}
+		numerator, denominator := r.Of(open.Tally)
+		end := max(open.Unix+length, counted)
+		if denominator < enough || end > t {
+			return
 		}
+
+		closed = append(closed, block{
+			Span:        divergence.Span{From: open.Unix, To: end},
+			ratio:       float64(numerator) / float64(denominator),
+			denominator: denominator,
+			many:        open.Keys[r].AtLeastThree(),
+		})
+		open = divergence.Minute{Unix: end}
 	}
+
 	for i := range minutes {
 		closeBefore(minutes[i].Unix)
 		open.Join(&minutes[i])
-		last = minutes[i].Unix + 1
-		closeBefore(last)
+		counted = minutes[i].Unix + 1
+		closeBefore(counted)
 	}
 	closeBefore(now)
 	return closed
@@ -58,15 +73,15 @@ func ratiosOf(blocks []block) []float64 {
 	return x
 }
 
-// badBlock is a block that is bad, for whichever ratio.
+// badBlock is a block that is bad by one of the ratios.
 type badBlock struct {
 	block
 	of  divergence.Ratio
 	cap float64
 }
 
-// badOf returns the bad blocks of all ratios in the order of their ends; of those
-// that end together first what hurts clients.
+// badOf returns the bad blocks of all ratios in the order of their ends. Of those that end
+// together, newly denied comes first: it hurts clients most.
 func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
 	for _, r := range [...]divergence.Ratio{divergence.OfAllows, divergence.OfDenials, divergence.OfComparisons} {
 		s := &streams[r]
@@ -80,10 +95,10 @@ func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
 	return bad
 }
 
-// strikesOf returns the strikes from a minute on: bad blocks, in the order of their
-// ends, that do not overlap. The same bad hour shows in several ratios, but a long
-// bad block of one must not hide the short ones of another. Taking them in the
-// order of their ends finds as many as there are.
+// strikesOf returns the strikes from a minute on: bad blocks, in the order of their ends,
+// that do not overlap. The same bad hour shows in several ratios and counts once, but a
+// long bad block of one ratio must not hide the short ones of another. Taking them in the
+// order of their ends finds as many as there are (interval scheduling).
 func strikesOf(bad []badBlock, from int64) (strikes []badBlock) {
 	first := sort.Search(len(bad), func(i int) bool { return bad[i].To > from })
 	end := int64(math.MinInt64)

@@ -35,7 +35,7 @@ type Course struct {
 	shorter      time.Duration // soak by which it would have passed at the end; 0 if none
 }
 
-// Strike is a block in which a ratio was over its cap, from at least 3 keys.
+// Strike is a block in which a ratio was above its cap, from at least 3 keys.
 type Strike struct {
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"` // not included
@@ -51,19 +51,21 @@ type Change struct {
 	Reason  string    `json:"reason"`
 }
 
-// Follow returns the course over the evidence by a configuration with its
-// defaults filled in. It ends with the verdict of [Assess]. Denied are the minutes
-// in which keys were first denied, in order: the evidence knows only how many
-// they are at its end. The fleet counts as it is at the end.
+// Follow returns the course over the evidence by a configuration with its defaults filled
+// in. It ends with the verdict of [Assess]. Denied are the minutes in which keys were first
+// denied, in order, because the evidence only has their number at its end. The fleet is
+// taken as it is at the end.
 func Follow(cfg Config, e Evidence, denied []int64) Course {
 	c := Course{Strikes: []Strike{}, Verdicts: []Change{}, length: e.Now.Sub(e.Since), soak: cfg.Soak}
 	if len(e.History.Minutes) == 0 {
 		return c
 	}
+
 	end := judge(cfg, &e)
 	for _, b := range strikesOf(end.bad, math.MinInt64) {
 		c.Strikes = append(c.Strikes, b.strike())
 	}
+
 	w := newWalk(end, denied)
 	for at, step := hoursOf(end.since, end.now); at < end.now; at += step {
 		w.advance(at)
@@ -90,6 +92,8 @@ func hoursOf(since, now int64) (first, step int64) {
 
 // note takes down the verdict if it has changed.
 func (c *Course) note(j *judgement) {
+	// Most hours change nothing, so the forecast for the sentence is left out of the
+	// first look.
 	j.terse = true
 	verdict, _ := j.verdict()
 	if n := len(c.Verdicts); n > 0 && c.Verdicts[n-1].Verdict == verdict {
@@ -98,10 +102,13 @@ func (c *Course) note(j *judgement) {
 	j.terse = false
 	change := Change{At: j.evidence.Now.UTC(), Verdict: verdict}
 	_, change.Reason = j.verdict()
+
+	// The beginning and the end of a long course say more than its middle.
 	if c.Verdicts = append(c.Verdicts, change); len(c.Verdicts) > mostVerdicts {
 		c.Verdicts = slices.Delete(c.Verdicts, mostVerdicts/2, mostVerdicts/2+1)
 		c.LeftOut++
 	}
+
 	switch {
 	case verdict == Pass && c.PassedAt == nil:
 		c.PassedAt = &change.At
@@ -120,6 +127,7 @@ func (j *judgement) shorterSoak() time.Duration {
 	if soak = soak.Truncate(time.Minute); soak <= 0 || soak >= j.cfg.Soak {
 		return 0
 	}
+
 	other := *j
 	other.cfg.Soak, other.needed = soak, soak*time.Duration(j.strikes+1)
 	if verdict, _ := other.verdict(); verdict != Pass {
@@ -128,8 +136,8 @@ func (j *judgement) shorterSoak() time.Duration {
 	return soak
 }
 
-// walk is the judgement of ever longer parts of a history, each got from the one
-// before by what is new.
+// walk judges ever longer parts of a history. Each judgement is made from the one before
+// by what is new: judging every hour from the start would take quadratic time.
 type walk struct {
 	at     *judgement
 	whole  *judgement
@@ -146,26 +154,31 @@ func newWalk(whole *judgement, denied []int64) *walk {
 	return &walk{at, whole, denied}
 }
 
-// advance goes on to the end of an hour: what is of an hour then is all of it, so
-// hours that are valid stay so, and blocks that have ended.
+// advance goes on to the end of an hour. The hour is complete then, so hours that are
+// valid stay valid, and blocks that have ended stay as they are.
 func (w *walk) advance(now int64) {
 	j, all := w.at, w.whole.evidence.History
 	before := j.now
 	j.now, j.evidence.Now = now, atMinute(now)
+
 	passed := len(j.evidence.History.Minutes)
 	n := sort.Search(len(all.Minutes), func(i int) bool { return all.Minutes[i].Unix >= now })
 	for i := range all.Minutes[passed:n] {
 		j.total.Add(all.Minutes[passed+i].Tally)
 	}
 	j.evidence.History.Minutes = all.Minutes[:n]
+
 	known := sort.Search(len(w.denied), func(i int) bool { return w.denied[i] >= now })
 	j.evidence.History.Distinct[divergence.KeysDenied] = int64(known)
+
 	for i := range j.streams {
-		j.streams[i].advance(&w.whole.streams[i], now)
-		j.streams[i].part, j.streams[i].whole = j.streams[i].ratio.Of(j.total)
+		s := &j.streams[i]
+		s.advance(&w.whole.streams[i], now)
+		s.numerator, s.denominator = s.ratio.Of(j.total)
 	}
-	j.strike(w.whole.bad[:sort.Search(len(w.whole.bad), func(i int) bool { return w.whole.bad[i].To > now })])
-	j.see(before, now)
+	bad := w.whole.bad
+	j.strike(bad[:sort.Search(len(bad), func(i int) bool { return bad[i].To > now })])
+	j.addHours(before, now)
 }
 
 // advance takes the blocks that have ended by now from all of them.
@@ -178,14 +191,15 @@ func (s *stream) advance(all *stream, now int64) {
 	s.take(all.blocks[from:to])
 }
 
-// see adds the hours of the day between two ends of hours.
-func (j *judgement) see(from, to int64) {
+// addHours adds the hours of the day that were seen between two ends of hours.
+func (j *judgement) addHours(from, to int64) {
 	var live []divergence.Span
 	for _, s := range j.evidence.History.Live {
 		if s.From < to && s.To > from {
 			live = append(live, divergence.Span{From: max(s.From, from), To: min(s.To, to)})
 		}
 	}
+
 	for hour, seen := range hoursSeen(live, j.invalid) {
 		j.seen[hour] = j.seen[hour] || seen
 	}

@@ -204,9 +204,9 @@ func TestCourseInWords(t *testing.T) {
 		e     gate.Evidence
 		wants []string
 	}{
-		{"a day", over(24 * h), []string{"not have passed yet; by --soak 24h it would have", "nothing passes a soak of 48 h on a log of 24 h"}},
-		{"30 h and 20 minutes", over(30*h + 20*time.Minute), []string{"by --soak 30h it would have"}},
-		{"12 hours", over(12 * h), []string{"not have passed yet; nothing passes"}},
+		{"a day", over(24 * h), []string{"not have passed yet; with --soak 24h it would have passed", "a log of 24 h is too short for a soak of 48 h"}},
+		{"30 h and 20 minutes", over(30*h + 20*time.Minute), []string{"with --soak 30h it would have"}},
+		{"12 hours", over(12 * h), []string{"not have passed yet; a log of 12 h is too short"}},
 		{"a strike", harmIn(over(98*h), 9, 49), []string{"first at 2026-03-04 00:00", "1 strike\n    2026-03-04 01:00 to 2026-03-04 02:00  newly_denied 50 %, cap 10 %, from at least 3 keys"}},
 		{"always deny", each(over(24*h), alwaysDeny), []string{"never have passed, and failed first at 2026-03-02 01:00\n", "and 19 more"}},
 	}

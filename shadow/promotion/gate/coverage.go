@@ -10,6 +10,12 @@ import (
 // leastCoverage is the share of evaluations that must have been comparable.
 const leastCoverage = 0.999
 
+// coverageOf returns the share of evaluations that were compared. There must be some.
+func coverageOf(t divergence.Tally) float64 {
+	return float64(t.Comparisons()) / float64(t.Comparisons()+t.Uncompared())
+}
+
+// covered reports whether enough was compared; nothing at all is enough.
 func covered(t divergence.Tally) bool {
 	compared, uncompared := float64(t.Comparisons()), float64(t.Uncompared())
 	return compared >= leastCoverage*(compared+uncompared)
@@ -20,8 +26,9 @@ const (
 	minutesADay   = divergence.MinutesPerDay
 )
 
-// validMinutes leaves out the hours in which too much could not be compared: they
-// are neither good nor bad evidence. It also returns those hours.
+// validMinutes leaves out the hours in which too much could not be compared: they are
+// neither good nor bad evidence, because what was not compared may have differed. It also
+// returns those hours.
 func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]bool) {
 	hours := map[int64]divergence.Tally{}
 	for i := range minutes {
@@ -35,14 +42,19 @@ func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]b
 			invalid[hour] = true
 		}
 	}
+
 	if len(invalid) == 0 {
 		return minutes, invalid
 	}
-	return slices.DeleteFunc(slices.Clone(minutes), func(m divergence.Minute) bool { return invalid[m.Unix/minutesAnHour] }), invalid
+	valid := slices.DeleteFunc(slices.Clone(minutes), func(m divergence.Minute) bool {
+		return invalid[m.Unix/minutesAnHour]
+	})
+	return valid, invalid
 }
 
-// cleanMinutes counts the minutes from one on in which instances were there and
-// enough could be compared.
+// cleanMinutes counts the minutes between two in which an instance was live and enough could
+// be compared. Minutes without requests count: a policy with sparse traffic must be able
+// to soak, and the minima see to it that there was some.
 func cleanMinutes(live []divergence.Span, invalid map[int64]bool, from, to int64) (n int64) {
 	for _, s := range live {
 		n += max(0, min(s.To, to)-max(s.From, from))
@@ -55,8 +67,8 @@ func cleanMinutes(live []divergence.Span, invalid map[int64]bool, from, to int64
 	return n
 }
 
-// hoursSeen returns which hours of the day, in UTC, were there for at least half
-// of their minutes on some day.
+// hoursSeen returns the hours of the day, in UTC, in which instances were live for at
+// least half of the minutes on some day.
 func hoursSeen(live []divergence.Span, invalid map[int64]bool) (seen [24]bool) {
 	minutes := map[int64]int64{}
 	for _, s := range live {
@@ -64,6 +76,7 @@ func hoursSeen(live []divergence.Span, invalid map[int64]bool) (seen [24]bool) {
 			minutes[hour] += min(s.To, (hour+1)*minutesAnHour) - max(s.From, hour*minutesAnHour)
 		}
 	}
+
 	for hour, n := range minutes {
 		if n >= minutesAnHour/2 && !invalid[hour] {
 			seen[hour%24] = true
@@ -74,11 +87,10 @@ func hoursSeen(live []divergence.Span, invalid map[int64]bool) (seen [24]bool) {
 
 // between returns the minutes from one to another, which is not included.
 func between(minutes []divergence.Minute, from, to int64) []divergence.Minute {
-	at := func(unix int64) int {
-		i, _ := slices.BinarySearchFunc(minutes, unix, func(m divergence.Minute, unix int64) int { return cmp.Compare(m.Unix, unix) })
-		return i
-	}
-	return minutes[at(from):max(at(from), at(to))]
+	byUnix := func(m divergence.Minute, unix int64) int { return cmp.Compare(m.Unix, unix) }
+	first, _ := slices.BinarySearchFunc(minutes, from, byUnix)
+	end, _ := slices.BinarySearchFunc(minutes, to, byUnix)
+	return minutes[first:max(first, end)]
 }
 
 // recent returns the tally of the minutes from one on.

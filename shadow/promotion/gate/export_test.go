@@ -15,8 +15,6 @@ const (
 	SuddenMost    = suddenMost
 )
 
-var HarmScore = harmScore
-
 // Window is the last minutes of a canary.
 type Window struct{ w window }
 
@@ -47,3 +45,10 @@ func TriggersInWords() []string {
 		fmt.Sprintf("fewer than %d denials", leastPredicted),
 	}
 }
+
+// The score and its inverse, which TestScoreIsTheDefinition and others hold to account.
+var (
+	HarmScore  = harmScore
+	Score      = score
+	UpperBound = upperBound
+)

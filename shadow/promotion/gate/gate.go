@@ -19,7 +19,7 @@ const (
 // Verdicts are all of them.
 var Verdicts = [...]string{Pass, Wait, Fail, Insufficient}
 
-// Strikes are counted over this time; at so many the gate fails.
+// Strikes are counted over the last strikesOver minutes; at mostStrikes the gate fails.
 const (
 	strikesOver = 7 * minutesADay
 	mostStrikes = 3
@@ -30,8 +30,8 @@ type Evidence struct {
 	History divergence.History
 	// Since is when the epoch began, Now the instant judged.
 	Since, Now time.Time
-	// Live is how many instances are there. Silent names those that are but have
-	// not written what they saw, OtherEpoch those that compare something else.
+	// Live is the number of live instances. Silent are the ids of live instances that have
+	// not written what they saw, OtherEpoch those of instances that compare another epoch.
 	Live               int
 	Silent, OtherEpoch []string
 	// Noise is how the authoritative compares with a copy of itself.
@@ -55,7 +55,7 @@ type Result struct {
 	// Noise is how often the authoritative differs from a copy of itself; nil where
 	// that is not measured.
 	Noise *float64 `json:"noise"`
-	// Rule is what the verdict goes by. Warning says what is wrong with it.
+	// Rule is the rule of the verdict. Warning says what is wrong with that rule.
 	Rule         Rule        `json:"rule"`
 	Warning      string      `json:"warning,omitempty"`
 	Divergence   RatioResult `json:"divergence"`
@@ -63,7 +63,7 @@ type Result struct {
 	NewlyAllowed RatioResult `json:"newly_allowed"`
 }
 
-// RatioResult is the part of one ratio.
+// RatioResult is the part of one ratio in a Result.
 type RatioResult struct {
 	// Ratio is the raw ratio over all the evidence; nil without a denominator.
 	Ratio     *float64 `json:"ratio"`
@@ -77,29 +77,35 @@ type RatioResult struct {
 
 // Ratio returns the part of a ratio.
 func (g *Result) Ratio(r divergence.Ratio) *RatioResult {
-	return [...]*RatioResult{divergence.OfComparisons: &g.Divergence, divergence.OfAllows: &g.NewlyDenied, divergence.OfDenials: &g.NewlyAllowed}[r]
+	return [...]*RatioResult{
+		divergence.OfComparisons: &g.Divergence,
+		divergence.OfAllows:      &g.NewlyDenied,
+		divergence.OfDenials:     &g.NewlyAllowed,
+	}[r]
 }
 
-// Brief is what the verdict rests on, in short, as the audit trail keeps it.
+// Brief returns the verdict and its numbers in one line, as the audit trail keeps them.
 func (g *Result) Brief() string {
-	text := fmt.Sprintf("%s, %.4g h clean, %s", g.Verdict, g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
+	text := fmt.Sprintf("%s, %.4g h clean, %s",
+		g.Verdict, g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
-		text += fmt.Sprintf("; %s %s of %s, score %s", r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score))
+		text += fmt.Sprintf("; %s %s of %s, score %s",
+			r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score))
 	}
 	return text
 }
 
-// stream is one ratio's blocks.
+// stream is one ratio over time: its blocks, and its totals.
 type stream struct {
-	ratio     divergence.Ratio
-	threshold float64
-	blocks    []block
-	openFrom  int64
-	part      int64
-	whole     int64
-	wealth    wealth // of the blocks
-	score     float64
+	ratio       divergence.Ratio
+	threshold   float64
+	blocks      []block
+	openFrom    int64 // minute in which the open block began
+	numerator   int64
+	denominator int64
+	wealth      wealth // of the blocks
+	score       float64
 }
 
 // judgement is everything that is computed on the way to a verdict.
@@ -115,9 +121,9 @@ type judgement struct {
 	strikes  int
 	clean    time.Duration
 	needed   time.Duration // of clean time
-	covered  time.Duration // in which instances were there and enough could be compared
-	seen     [24]bool
-	terse    bool // sentences without a forecast, which takes longer than all the rest
+	covered  time.Duration // with live instances and enough coverage, clean or not
+	seen     [24]bool      // hours of the day
+	terse    bool          // sentences without a forecast, which takes longer than all the rest
 }
 
 // Assess judges the evidence by a configuration with its defaults filled in.
@@ -125,16 +131,19 @@ func Assess(cfg Config, e Evidence) Result {
 	j := judge(cfg, &e)
 	g := Result{CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
 	if last := j.lastDay(); last.Comparisons()+last.Uncompared() > 0 {
-		covered := float64(last.Comparisons()) / float64(last.Comparisons()+last.Uncompared())
-		g.Coverage = &covered
+		coverage := coverageOf(last)
+		g.Coverage = &coverage
 	}
 	g.Noise = divergence.OfComparisons.Value(e.Noise)
 	for _, s := range j.streams {
-		*g.Ratio(s.ratio) = s.gate(j.total)
+		*g.Ratio(s.ratio) = s.result(j.total)
 	}
 	if cfg.Rule == Simple {
 		g.Warning = simpleWarning
 	}
+
+	// No forecast after a fail: only a new epoch or an operator ends that. The forecast
+	// extrapolates scores, which the simple rule does not have.
 	g.Verdict, g.Reason = j.verdict()
 	if g.Verdict == Pass {
 		now := e.Now.UTC()
@@ -148,15 +157,16 @@ func Assess(cfg Config, e Evidence) Result {
 func judge(cfg Config, e *Evidence) *judgement {
 	since, now := (e.Since.Unix()+59)/60, e.Now.Unix()/60
 	j := &judgement{cfg: cfg, evidence: e, since: since, now: now, total: e.History.Total()}
-	// Blocks are of whole minutes: one in progress may still change.
+
+	// Blocks are of whole minutes, because the one in progress may still change.
 	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
 	for i, r := range divergence.AllRatios {
-		s := stream{ratio: r, threshold: cfg.Threshold(r)}
-		s.openFrom, s.wealth = since, staked()
+		s := stream{ratio: r, threshold: cfg.Threshold(r), openFrom: since, wealth: staked()}
 		s.take(blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now))
-		s.part, s.whole = r.Of(j.total)
+		s.numerator, s.denominator = r.Of(j.total)
 		j.streams[i] = s
 	}
+
 	j.invalid = invalid
 	j.strike(badOf(&j.streams))
 	j.seen = hoursSeen(e.History.Live, invalid)
@@ -167,6 +177,8 @@ func judge(cfg Config, e *Evidence) *judgement {
 func (j *judgement) strike(bad []badBlock) {
 	j.bad = bad
 	j.strikes = len(strikesOf(bad, j.now-strikesOver))
+
+	// Every bad block ends clean time, also one that overlaps a strike and so is none.
 	from := j.since
 	if n := len(bad); n > 0 {
 		from = max(from, bad[n-1].To)
@@ -175,6 +187,7 @@ func (j *judgement) strike(bad []badBlock) {
 		return time.Duration(cleanMinutes(j.evidence.History.Live, j.invalid, from, j.now)) * time.Minute
 	}
 	j.clean, j.covered = covered(from), covered(j.since)
+
 	j.needed = j.cfg.Soak * time.Duration(j.strikes+1)
 }
 
@@ -188,7 +201,7 @@ func (s *stream) take(blocks []block) {
 	s.score = s.wealth.score()
 }
 
-func (s *stream) gate(total divergence.Tally) RatioResult {
+func (s *stream) result(total divergence.Tally) RatioResult {
 	g := RatioResult{Ratio: s.ratio.Value(total), Threshold: s.threshold, Score: s.score}
 	if len(s.blocks) > 0 {
 		bound := s.bound()
@@ -200,14 +213,15 @@ func (s *stream) gate(total divergence.Tally) RatioResult {
 // bound is the least threshold that the evidence suffices for, but none for which
 // the blocks are too small to be blocks.
 func (s *stream) bound() float64 {
-	smallest := s.blocks[0].whole
+	smallest := s.blocks[0].denominator
 	for _, b := range s.blocks {
-		smallest = min(smallest, b.whole)
+		smallest = min(smallest, b.denominator)
 	}
-	return min(1, max(UpperBound(ratiosOf(s.blocks)), 5/float64(smallest)))
+	return min(1, max(upperBound(ratiosOf(s.blocks)), 5/float64(smallest)))
 }
 
-// atOrAbove reports whether the raw ratio is at or atOrAbove its threshold.
-func (s *stream) atOrAbove() bool {
-	return s.whole > 0 && float64(s.part)/float64(s.whole) >= s.threshold
-}
+// raw returns the raw ratio. It must have a denominator.
+func (s *stream) raw() float64 { return float64(s.numerator) / float64(s.denominator) }
+
+// atOrAbove reports whether the raw ratio is at its threshold or above.
+func (s *stream) atOrAbove() bool { return s.denominator > 0 && s.raw() >= s.threshold }

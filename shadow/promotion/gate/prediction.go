@@ -11,7 +11,7 @@ import (
 
 // Prediction compares how often the candidate denies the keys of a canary with how
 // often it would have denied them while they were in shadow. That shows what shadow
-// cannot: how clients take its denials.
+// cannot: how clients react to its denials.
 type Prediction struct {
 	// Seen and Predicted are shares of requests, Margin what they may differ by.
 	Seen      float64 `json:"seen"`
@@ -19,12 +19,13 @@ type Prediction struct {
 	Margin    float64 `json:"margin"`
 }
 
-// Off reports whether they differ by more than the margin.
+// Off reports whether they differ by more than the margin; false for nil.
 func (p *Prediction) Off() bool { return p != nil && math.Abs(p.Seen-p.Predicted) > p.Margin }
 
-// String says what was seen and predicted.
+// String returns what was seen and predicted, as a part of a sentence.
 func (p *Prediction) String() string {
-	return fmt.Sprintf("the candidate denies %s of the canary's requests, where shadow predicted %s, give or take %s", humanize.Percent(p.Seen), humanize.Percent(p.Predicted), humanize.Percent(p.Margin))
+	return fmt.Sprintf("the candidate denies %s of the canary's requests, where shadow predicted %s, plus or minus %s",
+		humanize.Percent(p.Seen), humanize.Percent(p.Predicted), humanize.Percent(p.Margin))
 }
 
 const (
@@ -34,11 +35,13 @@ const (
 	leastPredicted = 20
 )
 
-// sums are denials of decisions, by cell.
+// sums are denials and decisions of one side, by cell.
 type sums struct {
 	decided, denied [divergence.NumCells]float64
 }
 
+// add counts the decisions made while a role was enforced, of the hours and cells that
+// match.
 func (s *sums) add(hours []divergence.Hour, enforced int, match func(hour int64, cell int) bool) {
 	for _, h := range hours {
 		for i, c := range h.Cells[:min(len(h.Cells), len(s.decided))] {
@@ -58,17 +61,21 @@ func (s *sums) total() (decided, denied float64) {
 	return decided, denied
 }
 
-// Predict returns what came of the prediction for a canary at percent of the keys,
-// since an hour; nil if there is too little to tell. The other keys tell how traffic
-// has changed meanwhile: predicted is the canary's rate of before, times by how much
-// theirs has risen.
+// Predict returns what came of the prediction for a canary of percent of the keys, since
+// an hour; nil if there is too little to tell. The other keys show how traffic has changed
+// since: predicted is the canary's rate before, scaled by how much the others' rate rose.
 func Predict(hours []divergence.Hour, percent float64, since int64) *Prediction {
+	// An earlier canary step has already changed how some clients behave: what was before
+	// ends where the candidate was first enforced.
 	began := since
 	for _, h := range hours {
-		if h.Unix < began && slices.ContainsFunc(h.Cells, func(c divergence.Cell) bool { return c.Decided[1] > 0 }) {
+		enforced := func(c divergence.Cell) bool { return c.Decided[1] > 0 }
+		if h.Unix < began && slices.ContainsFunc(h.Cells, enforced) {
 			began = h.Unix
 		}
 	}
+
+	// A cell that is only partly in the canary is in neither group.
 	inside := func(cell int) bool {
 		_, upper := divergence.CellRange(cell)
 		return upper <= percent
@@ -77,11 +84,13 @@ func Predict(hours []divergence.Hour, percent float64, since int64) *Prediction 
 		lower, _ := divergence.CellRange(cell)
 		return lower >= percent
 	}
+
 	var seen, before, others, othersBefore sums
 	seen.add(hours, 1, func(hour int64, cell int) bool { return hour >= since && inside(cell) })
 	before.add(hours, 0, func(hour int64, cell int) bool { return hour < began && inside(cell) })
 	others.add(hours, 0, func(hour int64, cell int) bool { return hour >= since && outside(cell) })
 	othersBefore.add(hours, 0, func(hour int64, cell int) bool { return hour < began && outside(cell) })
+
 	for _, s := range []*sums{&before, &others, &othersBefore} {
 		if _, denied := s.total(); denied < leastPredicted {
 			return nil
@@ -92,9 +101,12 @@ func Predict(hours []divergence.Hour, percent float64, since int64) *Prediction 
 	if decided*predicted < leastPredicted {
 		return nil
 	}
+
+	// With all requests in one cell it is unknown how far clients differ, and JSON has no
+	// infinity.
 	p := &Prediction{Seen: rate(&seen), Predicted: predicted}
 	deviation := predicted * math.Sqrt(variance(&seen, &before)+variance(&others, &othersBefore))
-	if math.IsInf(deviation, 1) { // all in one cell: nobody knows how far clients differ, and JSON knows no infinity
+	if math.IsInf(deviation, 1) {
 		return nil
 	}
 	p.Margin = math.Max(leastMargin*predicted, 2*deviation)
@@ -106,14 +118,15 @@ func rate(s *sums) float64 {
 	return denied / decided
 }
 
-// variance is that of the logarithm of the ratio of two rates of the same cells,
-// taking cells and not requests for independent: a client's requests are alike. It is
-// the delta method's, with the influence of each cell.
+// variance is that of the logarithm of the ratio of two rates of the same cells. It takes
+// cells and not requests for independent, because the requests of one client are alike
+// (delta method, with the influence of each cell).
 func variance(now, before *sums) float64 {
 	influence := func(s *sums, i int) float64 {
 		decided, denied := s.total()
 		return (s.denied[i] - denied/decided*s.decided[i]) / math.Max(denied, 1)
 	}
+
 	sum, n := 0.0, 0.0
 	for i := range now.decided {
 		if now.decided[i]+before.decided[i] > 0 {
@@ -122,6 +135,8 @@ func variance(now, before *sums) float64 {
 			n++
 		}
 	}
+
+	// One cell has no variance to measure.
 	if n < 2 {
 		return math.Inf(1)
 	}

@@ -8,19 +8,23 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// roundThresholds are those that are proposed, rising. The series 1-2-5, for a
-// threshold is a decision that somebody has to remember and to defend; a second
-// digit would change from log to log. Below 0.1 % the clocks and stores of a
-// fleet differ by themselves, which no replay shows.
+// roundThresholds are those that are proposed, rising. They are the series 1-2-5, because
+// an operator has to remember and to defend a threshold, and a second digit would change
+// from log to log. Below 0.1 % the clocks and stores of a fleet differ by themselves, which
+// no replay shows.
 var roundThresholds = [...]float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5}
 
-// mostProposed are the largest thresholds that make sense: at a quarter of what is
-// allowed being denied, or half of what is denied being allowed, the candidate is
-// another limit, and no threshold makes it the same.
-var mostProposed = [...]float64{divergence.OfComparisons: 0.25, divergence.OfAllows: 0.25, divergence.OfDenials: 0.5}
+// mostProposed are the largest thresholds that make sense: where the candidate denies a
+// quarter of what is allowed, or allows half of what is denied, it is another limit, and no
+// threshold makes it the same.
+var mostProposed = [...]float64{
+	divergence.OfComparisons: 0.25,
+	divergence.OfAllows:      0.25,
+	divergence.OfDenials:     0.5,
+}
 
 // A candidate that never differs needs 20 blocks, by thresholds up to a ninth; one
-// at half of its threshold 37. With less time only a large threshold would do, and
+// at half of its threshold needs 37. With less time only a large threshold would do, and
 // would say more of the log than of the candidate.
 const (
 	leastBlocks = 20
@@ -39,23 +43,32 @@ type Proposal struct {
 }
 
 // Propose returns thresholds for the candidate as it was seen, by a configuration
-// with its defaults filled in, whose own thresholds do not matter. By each the
+// with its defaults filled in, whose own thresholds do not matter. By each proposal the
 // raw ratio is at most half of it, no block is bad, and the score suffices at the
 // end of the soak (or of 40 blocks, if that is later) and of the evidence, which
 // has at least 20 blocks.
 func Propose(cfg Config, e Evidence) Proposal {
-	p := Proposal{seen: e.History.Total()}
-	s := survey{cfg: cfg, total: p.seen, since: (e.Since.Unix() + 59) / 60, now: e.Now.Unix() / 60}
+	s := survey{cfg: cfg, total: e.History.Total(), since: (e.Since.Unix() + 59) / 60, now: e.Now.Unix() / 60}
 	s.minutes, _ = validMinutes(between(e.History.Minutes, s.since, s.now))
+
+	var least [len(divergence.AllRatios)]*float64
+	p := Proposal{seen: s.total}
 	for _, r := range divergence.AllRatios {
-		*p.Threshold(r), p.missing[r] = s.least(r)
+		least[r], p.missing[r] = s.least(r)
 	}
+	p.Divergence = least[divergence.OfComparisons]
+	p.NewlyDenied = least[divergence.OfAllows]
+	p.NewlyAllowed = least[divergence.OfDenials]
 	return p
 }
 
-// Threshold returns the part of a ratio.
-func (p *Proposal) Threshold(r divergence.Ratio) **float64 {
-	return [...]**float64{divergence.OfComparisons: &p.Divergence, divergence.OfAllows: &p.NewlyDenied, divergence.OfDenials: &p.NewlyAllowed}[r]
+// Threshold returns the threshold that is proposed for a ratio; nil if there is none.
+func (p *Proposal) Threshold(r divergence.Ratio) *float64 {
+	return [...]*float64{
+		divergence.OfComparisons: p.Divergence,
+		divergence.OfAllows:      p.NewlyDenied,
+		divergence.OfDenials:     p.NewlyAllowed,
+	}[r]
 }
 
 // survey is what thresholds are tried on.
@@ -72,7 +85,9 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 	if ratio == nil {
 		return nil, "nothing to measure it against"
 	}
-	why := fmt.Sprintf("%s %s: a threshold of twice that would be over %s, and let another limit than today's pass", humanize.Percent(*ratio), of[r], humanize.Percent(mostProposed[r]))
+
+	why := fmt.Sprintf("%s %s: a threshold of twice that would be above %s, and let another limit than today's pass",
+		humanize.Percent(*ratio), of[r], humanize.Percent(mostProposed[r]))
 	for _, p0 := range roundThresholds {
 		if p0 > mostProposed[r] || 2**ratio > p0 {
 			continue
@@ -87,21 +102,27 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 // lacks says what keeps the history from being evidence by a threshold.
 func (s *survey) lacks(r divergence.Ratio, p0 float64) string {
 	blocks := blocksOf(s.minutes, r, p0, s.cfg.Block, s.since, s.now)
-	soaked, score := s.since+int64(s.cfg.Soak/time.Minute), staked()
-	atSoak := score
+	soaked := s.since + int64(s.cfg.Soak/time.Minute)
+	atEnd := staked()
+	atSoak := atEnd
 	for i, b := range blocks {
 		if b.strikes(p0) {
 			return fmt.Sprintf("bad hours, such as %s from %s", humanize.Percent(b.ratio), stamp(atMinute(b.From)))
 		}
-		if score.add(b.ratio, p0); b.To <= soaked || i < fewBlocks {
-			atSoak = score
+		if atEnd.add(b.ratio, p0); b.To <= soaked || i < fewBlocks {
+			atSoak = atEnd
 		}
 	}
+
+	// The score must suffice at both instants: a log's later part must not make up for an
+	// earlier one by which the gate would not have passed in time.
+	score := min(atEnd.score(), atSoak.score())
 	switch {
 	case len(blocks) < leastBlocks:
-		return fmt.Sprintf("the log is too short: %s by %s, %d are the least", humanize.Counted(int64(len(blocks)), "block"), humanize.Percent(p0), leastBlocks)
-	case min(score.score(), atSoak.score()) < enough:
-		return fmt.Sprintf("too uneven: a score of %s by %s", scoreText(min(score.score(), atSoak.score())), humanize.Percent(p0))
+		return fmt.Sprintf("the log is too short: %s by %s, %d are the least",
+			humanize.Counted(int64(len(blocks)), "block"), humanize.Percent(p0), leastBlocks)
+	case score < enough:
+		return fmt.Sprintf("too uneven: a score of %s by %s", scoreText(score), humanize.Percent(p0))
 	}
 	return ""
 }

@@ -35,7 +35,7 @@ func TestPropose(t *testing.T) {
 			p := gate.Propose(gate.Config{}.WithDefaults(), tt.e)
 			var got []string
 			for _, r := range divergence.AllRatios {
-				if v := *p.Threshold(r); v != nil {
+				if v := p.Threshold(r); v != nil {
 					got = append(got, fmt.Sprint(*v))
 				} else {
 					got = append(got, "-")
@@ -72,13 +72,13 @@ func TestProposedThresholdsPass(t *testing.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
 		p := gate.Propose(cfg, e)
 		for into, r := range map[*float64]divergence.Ratio{&cfg.Divergence: divergence.OfComparisons, &cfg.NewlyDenied: divergence.OfAllows, &cfg.NewlyAllowed: divergence.OfDenials} {
-			if v := *p.Threshold(r); v != nil {
+			if v := p.Threshold(r); v != nil {
 				*into = *v
 			}
 		}
 		g, c := gate.Assess(cfg, e), gate.Follow(cfg, e, nil)
 		for _, r := range divergence.AllRatios {
-			v := *p.Threshold(r)
+			v := p.Threshold(r)
 			if v == nil {
 				continue
 			}

@@ -10,8 +10,8 @@ import (
 type Point struct {
 	// At is when the hour ends, or the instant judged.
 	At time.Time `json:"at"`
-	// Ratios are those of the hour, nil without a denominator; Scores what the blocks
-	// that were closed by then came to. Both are in the order of divergence.AllRatios.
+	// Ratios are those of the hour, nil without a denominator; Scores are those of the
+	// blocks that were closed by then. Both are in the order of divergence.AllRatios.
 	Ratios [len(divergence.AllRatios)]*float64 `json:"ratios"`
 	Scores [len(divergence.AllRatios)]float64  `json:"scores"`
 }
@@ -22,12 +22,11 @@ func Series(cfg Config, e Evidence) []Point {
 	var points []Point
 	var closed [len(divergence.AllRatios)]int
 	scores := [len(divergence.AllRatios)]wealth{staked(), staked(), staked()}
-	minutes := e.History.Minutes
+
 	for from := e.Since.Unix() / divergence.SecondsPerHour; from*minutesAnHour < j.now; from++ {
 		to := min((from+1)*minutesAnHour, j.now)
-		hour := between(minutes, from*minutesAnHour, to)
-		p := Point{At: time.Unix(to*60, 0).UTC()}
-		tally := recent(hour, 0)
+		tally := recent(between(e.History.Minutes, from*minutesAnHour, to), 0)
+		p := Point{At: atMinute(to)}
 		for i, s := range j.streams {
 			for ; closed[i] < len(s.blocks) && s.blocks[closed[i]].To <= to; closed[i]++ {
 				scores[i].add(s.blocks[closed[i]].ratio, s.threshold)

@@ -11,23 +11,27 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// WriteText writes the verdict and what it rests on for people.
+// WriteText writes the verdict and its numbers for a terminal.
 func (g *Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "gate: %s\n  %s\n", g.Verdict, g.Reason)
 	if g.Warning != "" {
 		fmt.Fprintf(w, "  WARNING: %s\n", g.Warning)
 	}
 	fmt.Fprintf(w, "  %.4g h clean, %s within 7 days\n", g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
+
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "  \tratio\tthreshold\tscore (%d)\tsurely below\t\n", enough)
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n",
+			r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
 	}
 	if err := table.Flush(); err != nil || g.Noise == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "  noise floor: the authoritative differs from a copy of itself in %s of comparisons\n", humanize.Percent(*g.Noise))
+
+	_, err := fmt.Fprintf(w, "  noise floor: two copies of the authoritative disagree in %s of comparisons\n",
+		humanize.Percent(*g.Noise))
 	return err
 }
 
@@ -45,7 +49,7 @@ func optional(v *float64) string {
 	return humanize.Percent(*v)
 }
 
-// Bounds of a course as text: what does not fit is in its JSON form.
+// Bounds of a course as text: its JSON form has the rest.
 const (
 	strikesShown  = 5
 	verdictsShown = 6
@@ -53,19 +57,22 @@ const (
 
 func stamp(t time.Time) string { return t.Format("2006-01-02 15:04") }
 
-// WriteText writes the course for people.
+// WriteText writes the course for a terminal.
 func (c *Course) WriteText(w io.Writer) {
 	if len(c.Verdicts) == 0 {
 		return
 	}
+
 	fmt.Fprintf(w, "over the log, in UTC\n  %s\n", c.passedText())
 	if n := len(c.Strikes); n > 0 {
 		fmt.Fprintf(w, "  %s\n", humanize.Counted(int64(n), "strike"))
 		for _, s := range c.Strikes[:min(n, strikesShown)] {
-			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from at least 3 keys\n", stamp(s.From), stamp(s.To), s.Ratio, humanize.Percent(s.Value), humanize.Percent(s.Cap))
+			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from at least 3 keys\n",
+				stamp(s.From), stamp(s.To), s.Ratio, humanize.Percent(s.Value), humanize.Percent(s.Cap))
 		}
 		moreText(w, n-strikesShown)
 	}
+
 	fmt.Fprintln(w, "  verdicts")
 	for _, v := range c.Verdicts[:min(len(c.Verdicts), verdictsShown)] {
 		fmt.Fprintf(w, "    %s  %s: %s\n", stamp(v.At), v.Verdict, v.Reason)
@@ -79,27 +86,29 @@ func moreText(w io.Writer, n int) {
 	}
 }
 
-// passedText says when the gate would have passed, or what that would have taken.
+// passedText says when the gate would have passed, or what it lacked.
 func (c *Course) passedText() string {
 	switch {
 	case c.PassedAt != nil && c.FailedAt != nil:
-		return fmt.Sprintf("the gate would have passed first at %s and failed first at %s", stamp(*c.PassedAt), stamp(*c.FailedAt))
+		return fmt.Sprintf("the gate would have passed first at %s and failed first at %s",
+			stamp(*c.PassedAt), stamp(*c.FailedAt))
 	case c.PassedAt != nil:
 		return "the gate would have passed first at " + stamp(*c.PassedAt)
 	case c.FailedAt != nil:
 		return "the gate would never have passed, and failed first at " + stamp(*c.FailedAt)
 	case c.shorter > 0:
-		return fmt.Sprintf("the gate would not have passed yet; by --soak %s it would have at the end of the log%s", short(c.shorter), c.tooShort())
+		return fmt.Sprintf("the gate would not have passed yet; with --soak %s it would have passed at the end of the log%s",
+			short(c.shorter), c.tooShort())
 	}
 	return "the gate would not have passed yet" + c.tooShort()
 }
 
-// tooShort tells that no candidate at all could have passed.
+// tooShort says so if no candidate at all could have passed.
 func (c *Course) tooShort() string {
 	if c.length >= c.soak {
 		return ""
 	}
-	return fmt.Sprintf("; nothing passes a soak of %s on a log of %s", hours(c.soak), hours(c.length))
+	return fmt.Sprintf("; a log of %s is too short for a soak of %s", hours(c.length), hours(c.soak))
 }
 
 // short writes whole hours, or whole minutes, as flags take them.
@@ -110,15 +119,17 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dm", d/time.Minute)
 }
 
-// WriteText writes the thresholds for people, as a part of a policy file.
+// WriteText writes the thresholds for a terminal, as a part of a policy file.
 func (p *Proposal) WriteText(w io.Writer) {
 	fmt.Fprint(w, "proposed thresholds\n  promotion:\n")
 	for _, r := range divergence.AllRatios {
-		if v := *p.Threshold(r); v != nil {
-			fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, humanize.Percent(*r.Value(p.seen)))
-		} else {
+		v := p.Threshold(r)
+		if v == nil {
 			fmt.Fprintf(w, "    # %s: none, %s\n", r, p.missing[r])
+			continue
 		}
+		fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, humanize.Percent(*r.Value(p.seen)))
 	}
-	fmt.Fprint(w, "  The least round ones that this log is evidence for: they describe what the candidate does, and whether clients may be\n  hurt that much is for you to decide.\n")
+	fmt.Fprint(w, "  These are the smallest round thresholds that this log supports. They describe what the candidate does;\n"+
+		"  you decide whether clients may be affected that much.\n")
 }

@@ -9,29 +9,41 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// What the triggers look at, in ticks of ten seconds, and what they ask for at least.
+// Spans of the triggers, in ticks of ten seconds.
 const (
-	aMinute  = 60 / divergence.TickSeconds
-	aMoment  = 2
-	harmedBy = 12 // the score at which clients are harmed
-	// suddenTimes is how many times the threshold a sudden rise is, at most suddenMost
-	// of what the authoritative allows. Before it counts, suddenKeys keys must be newly
-	// denied within ten minutes.
+	aMinute = 60 / divergence.TickSeconds
+	aMoment = 2
+)
+
+// What the triggers ask for at least.
+const (
+	// harmedBy is the score at which clients are harmed.
+	harmedBy = 12
+
+	// A sudden rise is suddenTimes times the threshold, at most suddenMost of what the
+	// authoritative allows. It counts only with suddenKeys keys newly denied within ten
+	// minutes.
 	suddenTimes = 10
 	suddenMost  = 0.9
 	suddenKeys  = 10
-	// fewClients is how many clients are left out, those that differ most: a storm of
-	// theirs is not the candidate's harm to all.
+
+	// fewClients is how many clients are left out, those that differ most: a storm of one
+	// client is no harm to all.
 	fewClients = 3
-	// overloadFloor is the least excess, in requests a minute.
+
+	// overloadFloor is the least excess, in requests a minute; overloadShare is the excess
+	// as a fraction of what the authoritative allows.
 	overloadFloor = 60
 	overloadShare = 0.1
-	failedShare   = 0.01
-	leastFailed   = 5
-	slowTicks     = 3
-	leastSlow     = 3
 	// manyMinutes is how far back the overload trigger looks for 3 newly allowed keys.
 	manyMinutes = 15
+
+	// failedShare is the fraction of requests that may fail or be slow, leastFailed and
+	// leastSlow the number that must do so.
+	failedShare = 0.01
+	leastFailed = 5
+	leastSlow   = 3
+	slowTicks   = 3
 )
 
 // window is the last minutes of the keys for which a candidate is enforced.
@@ -46,7 +58,7 @@ type window struct {
 }
 
 // stageIsUsual is the age at which a stage itself shows what is usual: the ledger forgets
-// what was before it, and a candidate may stay promoted for months.
+// the minutes before it, and a candidate may stay promoted for months.
 const stageIsUsual = 7 * 24 * time.Hour
 
 func windowOf(cfg Config, r Recent) *window {
@@ -80,6 +92,8 @@ func harmScore(ticks []divergence.Tick, p0 float64, now int64) float64 {
 		if t.Unix >= now {
 			break
 		}
+
+		// Every instance lists a key once in ten minutes, so several list the same key.
 		harmed := 0
 		for _, key := range t.Harmed {
 			if last, known := listed[key]; !known || t.Unix-last >= divergence.FreshTicks {
@@ -116,7 +130,7 @@ func (w *window) harmed() string {
 	if harmScore(w.ticks, w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, 0, usualMargin) {
 		return ""
 	}
-	return fmt.Sprintf("harmed clients: %s within ten minutes, while newly denied may be %s of what the authoritative allows",
+	return fmt.Sprintf("harmed clients: %s within ten minutes; newly denied may be at most %s of what the authoritative allows",
 		humanize.Counted(int64(w.harmedKeys()), "newly denied key"), humanize.Percent(w.cfg.NewlyDenied))
 }
 
@@ -126,17 +140,23 @@ func (w *window) sudden() string {
 	if w.harmedKeys() < suddenKeys {
 		return ""
 	}
+
 	p0 := w.cfg.NewlyDenied
 	for _, ticks := range [...]int64{aMoment, aMinute} {
 		all := w.sum(ticks)
 		sum := without(all.Denied, divergence.NewlyDenied, all.Tally)
-		part, whole := newlyDenied(sum)
-		if whole < leastDenominator(p0)/2 || float64(part) < math.Min(suddenTimes*p0, suddenMost)*float64(whole) {
+		numerator, denominator := newlyDenied(sum)
+		least := math.Min(suddenTimes*p0, suddenMost) * float64(denominator)
+		if denominator < leastDenominator(p0)/2 || float64(numerator) < least {
 			continue
 		}
+
 		// A minute's burst may fall into a third of it.
 		if w.unusual(sum, newlyDenied, 0, usualMargin*float64(aMinute)/float64(ticks)) {
-			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s without the %d clients that it hits most, threshold %s", humanize.Percent(float64(part)/float64(whole)), of[divergence.OfAllows], ticks*divergence.TickSeconds, fewClients, humanize.Percent(p0))
+			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, threshold %s; "+
+				"the %d most affected clients are left out",
+				humanize.Percent(float64(numerator)/float64(denominator)), of[divergence.OfAllows],
+				ticks*divergence.TickSeconds, humanize.Percent(p0), fewClients)
 		}
 	}
 	return ""
@@ -149,13 +169,16 @@ func (w *window) overload() string {
 	if excess < overloadFloor || !w.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !w.manyNewlyAllowed() {
 		return ""
 	}
-	return fmt.Sprintf("overload: over a minute the candidate has let through %s where the authoritative would %s, without the %d clients that gain most", humanize.Counted(allowed+excess, "request"), humanize.Grouped(allowed), fewClients)
+	return fmt.Sprintf("overload: within a minute the candidate allowed %s where the authoritative would have allowed %s; "+
+		"the %d clients that gain most are left out",
+		humanize.Counted(allowed+excess, "request"), humanize.Grouped(allowed), fewClients)
 }
 
-// manyNewlyAllowed reports whether at least 3 keys were newly allowed of late.
+// manyNewlyAllowed reports whether at least 3 keys were newly allowed recently.
 func (w *window) manyNewlyAllowed() bool {
 	var sum divergence.KeySample
-	for i := len(w.minutes) - 1; i >= 0 && w.minutes[i].Unix > w.now*divergence.TickSeconds/60-manyMinutes; i-- {
+	from := w.now*divergence.TickSeconds/60 - manyMinutes
+	for i := len(w.minutes) - 1; i >= 0 && w.minutes[i].Unix > from; i-- {
 		sum.Join(w.minutes[i].Keys[divergence.OfDenials])
 	}
 	return sum.AtLeastThree()
@@ -167,17 +190,20 @@ func (w *window) failing() string {
 	if sum.Failed < leastFailed || float64(sum.Failed) <= failedShare*float64(n) {
 		return ""
 	}
-	return fmt.Sprintf("the candidate fails: over a minute it had no answer to %s of %s, and the authoritative stood in", humanize.Grouped(sum.Failed), humanize.Counted(n, "request"))
+	return fmt.Sprintf("the candidate fails: within a minute it did not answer %s of %s; "+
+		"the authoritative answered instead", humanize.Grouped(sum.Failed), humanize.Counted(n, "request"))
 }
 
 func (w *window) slow() string {
 	for tick := w.now - slowTicks; tick < w.now; tick++ {
 		one := window{ticks: w.ticks, now: tick + 1}
-		if sum := one.sum(1); sum.Slow < leastSlow || float64(sum.Slow) <= failedShare*float64(total(sum.Tally)) {
+		sum := one.sum(1)
+		if sum.Slow < leastSlow || float64(sum.Slow) <= failedShare*float64(total(sum.Tally)) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("the candidate is slow: for %d s more than one request in a hundred waited 100 ms longer than for the authoritative", slowTicks*divergence.TickSeconds)
+	return fmt.Sprintf("the candidate is slow: for %d s it took at least 100 ms longer than the authoritative "+
+		"for more than %g %% of the requests", slowTicks*divergence.TickSeconds, 100*failedShare)
 }
 
 func total(t divergence.Tally) (n int64) {
@@ -187,16 +213,17 @@ func total(t divergence.Tally) (n int64) {
 	return n
 }
 
-// without leaves out what the few clients that differ most made of an outcome.
+// without leaves the share of the few clients that differ most out of an outcome.
 func without(clients divergence.Weights, of divergence.Outcome, t divergence.Tally) divergence.Tally {
 	t[of] -= clients.Top(fewClients).Total()
 	return t
 }
 
-// newlyDenied and newlyAdmitted are a part of what the authoritative allows; the
-// latter may be negative.
-func newlyDenied(t divergence.Tally) (part, whole int64) { return divergence.OfAllows.Of(t) }
+// newlyDenied is the ratio of that name.
+func newlyDenied(t divergence.Tally) (numerator, denominator int64) { return divergence.OfAllows.Of(t) }
 
-func newlyAdmitted(t divergence.Tally) (part, whole int64) {
+// newlyAdmitted is the load that the candidate adds, as a part of what the authoritative
+// allows. The numerator may be negative.
+func newlyAdmitted(t divergence.Tally) (numerator, denominator int64) {
 	return t[divergence.NewlyAllowed] - t[divergence.NewlyDenied], t.AuthoritativeAllows()
 }

@@ -2,37 +2,40 @@ package gate
 
 import "github.com/shadowlimit/shadowlimit/shadow/divergence"
 
-// usualMargin is how many times the usual a moment may be: a burst that lies
-// across two minutes has shown but half of itself in each, and no two are alike.
+// usualMargin is how many times the usual a moment may be: a burst split across two
+// minutes looks half as large in each, and no two bursts are alike.
 const usualMargin = 3
 
-// unusual reports whether a share in the last moment is over what the evidence has
-// shown before this stage, or a week ago: by more than so much, and over times the
-// usual. A burst that comes every day was in the evidence that the gate has accepted,
-// and is no reason to roll back.
-func (w *window) unusual(t divergence.Tally, of func(divergence.Tally) (part, whole int64), by, times float64) bool {
-	part, whole := of(t)
-	return float64(part) > (times*w.usual(of)+by)*float64(whole)
+// unusual reports whether a share in the last moment is above what the evidence has
+// shown before this stage, or a week ago: by more than by, and more than times the usual.
+// A burst that comes every day was in the evidence that the gate has accepted, and is no
+// reason to roll back.
+func (w *window) unusual(
+	t divergence.Tally, share func(divergence.Tally) (numerator, denominator int64), by, times float64,
+) bool {
+	numerator, denominator := share(t)
+	return float64(numerator) > (times*w.usual(share)+by)*float64(denominator)
 }
 
 // usual is the share in as bad a minute as there was on two days of the evidence: the
-// second of the days' worst. Minutes with few requests are left out, for in them a
-// share is mostly chance.
-func (w *window) usual(of func(divergence.Tally) (part, whole int64)) float64 {
+// second of the days' worst. The worst alone may have happened once. Minutes with few
+// requests are left out, because in them a share is mostly chance.
+func (w *window) usual(share func(divergence.Tally) (numerator, denominator int64)) float64 {
 	worst := map[int64]float64{}
 	for i := range w.minutes {
 		m := &w.minutes[i]
 		if m.Unix >= w.usualUntil {
 			break
 		}
-		if part, whole := of(m.Tally); whole >= leastDenominator(w.cfg.NewlyDenied)/5 {
+		if numerator, denominator := share(m.Tally); denominator >= leastDenominator(w.cfg.NewlyDenied)/5 {
 			day := m.Unix / minutesADay
-			worst[day] = max(worst[day], float64(part)/float64(whole))
+			worst[day] = max(worst[day], float64(numerator)/float64(denominator))
 		}
 	}
+
 	first, second := 0.0, 0.0
-	for _, share := range worst {
-		first, second = max(first, share), max(second, min(first, share))
+	for _, v := range worst {
+		first, second = max(first, v), max(second, min(first, v))
 	}
 	return second
 }

@@ -144,7 +144,7 @@ func TestVerdicts(t *testing.T) {
 		{"no history at all", gate.Evidence{Since: monday, Now: monday.Add(72 * h)}, insufficient, 0, "nothing has been compared"},
 		{"noise", with(over(72*h), func(e *gate.Evidence) {
 			e.Noise = divergence.Tally{divergence.AgreeAllow: 990, divergence.NewlyDenied: 10}
-		}), insufficient, 0, "differs from a copy of itself in 1 %"},
+		}), insufficient, 0, "disagree in 1 % of comparisons"},
 		{"little noise", with(over(72*h), func(e *gate.Evidence) {
 			e.Noise = divergence.Tally{divergence.AgreeAllow: 999, divergence.NewlyDenied: 1}
 		}), pass, 0, "clean"},
@@ -157,12 +157,12 @@ func TestVerdicts(t *testing.T) {
 		{"too few keys", with(over(72*h), func(e *gate.Evidence) { e.History.Distinct[divergence.KeysDenied] = 19 }), insufficient, 0, "19 of the 20 keys"},
 		{"just enough keys", with(over(72*h), func(e *gate.Evidence) { e.History.Distinct[divergence.KeysDenied] = 20 }), pass, 0, ""},
 		{"too little compared", each(over(72*h), degraded), insufficient, 0, "99.9 %"},
-		{"an hour of the day never seen", absent(over(24*h), 5*hour, 6*hour), insufficient, 0, "UTC) 05"},
-		{"29 minutes of an hour seen", absent(over(24*h), 5*hour+29, 6*hour), insufficient, 0, "UTC) 05"},
+		{"an hour of the day never seen", absent(over(24*h), 5*hour, 6*hour), insufficient, 0, "(UTC): 05"},
+		{"29 minutes of an hour seen", absent(over(24*h), 5*hour+29, 6*hour), insufficient, 0, "(UTC): 05"},
 		{"30 minutes of an hour seen", absent(over(24*h), 5*hour+30, 6*hour), wait, 0, "23.5 h of 48 h"},
 		{"an hour seen on one day only", absent(over(72*h), 29*hour, 30*hour), pass, 0, ""},
 		{"too little of the second day left", absent(over(48*h), 29*hour, 30*hour), wait, 0, "47 h of 48 h"},
-		{"an hour of the day too little compared", uncompared(over(24*h), 1, 5*hour, 6*hour), insufficient, 0, "UTC) 05"},
+		{"an hour of the day too little compared", uncompared(over(24*h), 1, 5*hour, 6*hour), insufficient, 0, "(UTC): 05"},
 		{"too little compared within a day", uncompared(over(72*h), 150, 48*hour, 48*hour+1), insufficient, 0, "last day"},
 		{"too little compared a day ago", uncompared(over(72*h), 150, 48*hour-1, 48*hour), pass, 0, "71 h clean"},
 		{"other epoch", with(over(72*h), func(e *gate.Evidence) { e.OtherEpoch = []string{"web-7"} }), insufficient, 0, "web-7"},
