@@ -176,3 +176,90 @@ func TestDecisionsNameTestsThatExist(t *testing.T) {
 		t.Error("no test is named: the pattern of this test does not match any more")
 	}
 }
+
+// A file that the plan of the house or a decision names exists. A bare name belongs
+// to the directory that was named before it in the same paragraph or list item.
+func TestDocumentsNameFilesThatExist(t *testing.T) {
+	named := regexp.MustCompile("`([\\w./-]*\\w\\.(?:go|lua|md|yaml|json))`")
+	paragraphs := regexp.MustCompile(`\n(?:\n|\d+\. |\* )`)
+	somewhere := map[string]bool{}
+	for _, file := range filesOf(t, ".go", ".lua", ".md", ".yaml", ".json") {
+		somewhere[path.Base(file)] = true
+	}
+
+	count := 0
+	for _, file := range filesOf(t, ".md") {
+		if file != houseFile && !strings.HasPrefix(file, "docs/decisions/") {
+			continue
+		}
+		for _, paragraph := range paragraphs.Split(read(t, file), -1) {
+			directory := ""
+			for _, match := range named.FindAllStringSubmatch(paragraph, -1) {
+				count++
+				name := match[1]
+				switch {
+				case strings.Contains(name, "/"):
+					directory = path.Dir(name)
+				case directory != "":
+					name = path.Join(directory, name)
+				case somewhere[name]:
+					continue
+				}
+				if _, err := os.Stat(name); err != nil {
+					t.Errorf("%s names %s, which does not exist", file, name)
+				}
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no file is named: the pattern of this test does not match any more")
+	}
+}
+
+const houseFile = "docs/architecture.md"
+
+// The plan of the house has every package, and nothing that does not exist.
+func TestHouseHasEveryPackage(t *testing.T) {
+	_, plan, _ := strings.Cut(read(t, houseFile), "## The house\n\n")
+	plan, _, _ = strings.Cut(plan, "\n\n")
+
+	// A room stands two columns further right than the floor that it belongs to.
+	room := regexp.MustCompile(`^ {4}( *)([\w/]+)/(?: |$)`)
+	rooms := map[string]bool{}
+	var floors []string
+	for line := range strings.Lines(plan) {
+		match := room.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if match == nil {
+			t.Errorf("%s: the line %q of the plan names no directory", houseFile, line)
+			continue
+		}
+
+		floors = append(floors[:min(len(floors), len(match[1])/2)], match[2])
+		directory := strings.Join(floors, "/")
+		rooms[directory] = true
+		if info, err := os.Stat(directory); err != nil || !info.IsDir() {
+			t.Errorf("%s plans %s, which does not exist", houseFile, directory)
+		}
+	}
+
+	for directory := range arrows {
+		if !rooms[directory] {
+			t.Errorf("%s does not have the package %s", houseFile, directory)
+		}
+	}
+}
+
+// A module that go.mod asks for has a row with the reason.
+func TestDependenciesHaveReasons(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, houseFile), "## Dependencies\n")
+	required := regexp.MustCompile(`(?m)^\t(?:github\.com/|golang\.org/)?(\S+) v\S+$`)
+	modules := required.FindAllStringSubmatch(read(t, "go.mod"), -1)
+	for _, module := range modules {
+		if !strings.Contains(table, "| "+module[1]+" ") {
+			t.Errorf("%s does not say why %s is needed", houseFile, module[1])
+		}
+	}
+	if len(modules) < 5 {
+		t.Errorf("%d modules found in go.mod: the pattern of this test does not match any more", len(modules))
+	}
+}
