@@ -6,23 +6,22 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Cause is what made two sides differ, as far as their answers tell. It is a guess:
-// docs/causes.md says how good a one.
+// Cause is the probable reason why two sides differ. It is guessed from both sides' limits and shapes and from the
+// answer of the side that allows; docs/causes.md says how good the guess is.
 type Cause int
 
 const (
-	// WindowBoundary: a window of one side has ended, and the other still counts what
-	// was in it.
+	// WindowBoundary: a window of one side has ended, and the other side still counts the requests in it.
 	WindowBoundary Cause = iota
 	// BurstShape: a bucket allows less at once, or more over a window, than the other.
 	BurstShape
 	// LimitValue: one side's limit is lower, and is used up.
 	LimitValue
-	// StoreLag: the sides are alike, but in two stores.
+	// StoreLag: the sides are equal, but in two stores, and judged at slightly different instants.
 	StoreLag
-	// ColdState: the side that allows does not know of what the other has counted.
+	// ColdState: the side that allows lacks what the other side has counted.
 	ColdState
-	// OtherCause: a limiter of the user's own, or what no rule knows.
+	// OtherCause: a side is foreign and does not say how it forgets.
 	OtherCause
 	causes = iota
 )
@@ -35,7 +34,7 @@ var causeNames = [causes]string{"window_boundary", "burst_shape", "limit_value",
 // String returns the name as in metrics.
 func (c Cause) String() string { return causeNames[c] }
 
-// Setting is what is known of a comparison besides the answers.
+// Setting describes a comparison, besides the answers: limits and shapes by role, and the stage in which it was made.
 type Setting struct {
 	Expected algorithms.Expected
 	Cost     int64
@@ -43,25 +42,27 @@ type Setting struct {
 	Shapes   [2]algorithms.Shape
 	// SeparateStores reports that the sides keep their state in two stores.
 	SeparateStores bool
-	// Enforced is who was to be obeyed.
+	// Enforced is the side whose decision was to be returned.
 	Enforced algorithms.Role
-	// Cell is the part of the keys that the key belongs to.
+	// Cell is the CellOf the key's hash.
 	Cell int
 	// Completed reports that the migration is completed: only the candidate is judged, and there is nothing to compare.
 	Completed bool
-	// Warming reports that a side may not know yet what has been spent.
+	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.
 	Warming bool
 }
 
-// cause judges a difference: NewlyDenied or NewlyAllowed.
+// cause guesses the cause of a difference, NewlyDenied or NewlyAllowed. The first rule that fits decides.
 func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	denies, allows := algorithms.Candidate, algorithms.Authoritative
 	if outcome == NewlyAllowed {
 		denies, allows = allows, denies
 	}
+
 	if s.Shapes[denies] == algorithms.UnknownShape || s.Shapes[allows] == algorithms.UnknownShape {
 		return OtherCause
 	}
+
 	switch d := &o[allows].Decision; {
 	case s.cold(d, allows, denies):
 		return ColdState
@@ -72,22 +73,25 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	case s.SeparateStores && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
 	}
+
 	return WindowBoundary
 }
 
-// cold reports whether the side that allows was unused, although it remembers at
-// least as long as the other, which is not. Of two that are alike, one that knows of
-// less than half has lost the rest.
+// cold reports whether the side that allows was unused, although it remembers at least as long as the other side, which
+// denies and therefore was used. If both are equal, one that has counted less than half of its limit has lost the rest.
 func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) bool {
 	if s.Limits[0] == s.Limits[1] && s.Shapes[0] == s.Shapes[1] {
 		return 2*(d.Limit-d.Remaining) < d.Limit
 	}
+
 	if d.Remaining+s.Cost != d.Limit {
 		return false
 	}
-	forgets := s.Limits[denies].Window // the other's, at the latest
+
+	// The side that denies has forgotten everything after one window at the latest.
+	forgets := s.Limits[denies].Window
 	switch l := s.Limits[allows]; s.Shapes[allows] {
-	case algorithms.AlignedWindow: // it can know of what has happened since its window began
+	case algorithms.AlignedWindow: // it remembers since its window began
 		return l.Window-d.ResetAfter >= forgets
 	case algorithms.AnchoredWindow:
 		return false // its window may just have ended
@@ -98,23 +102,24 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 		return refill >= forgets
 	}
 
-	// How long a limiter of another shape remembers is not known: a test asks for a row
-	// of causeCases for each shape.
+	// How long a limiter of another shape remembers is not known: a test asks for a row of causeCases for each shape.
 	return false
 }
 
-// lower reports whether the other side's limit, taken over the same time, is lower
-// than what has been used.
+// lower reports whether the limit of the side that denies, converted to the window of the side that allows, is lower
+// than what the latter has counted.
 func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) bool {
 	a, b := s.Limits[allows], s.Limits[denies]
-	others := float64(b.Requests) * float64(a.Window) / float64(b.Window)
-	if others >= float64(a.Requests) {
+	converted := float64(b.Requests) * float64(a.Window) / float64(b.Window)
+	if converted >= float64(a.Requests) {
 		return false
 	}
-	return s.Shapes[allows] == algorithms.Bucket || float64(d.Limit-d.Remaining) > others
+
+	// A bucket drains all the time, so its count is less than what it has allowed within the window: the rates decide.
+	return s.Shapes[allows] == algorithms.Bucket || float64(d.Limit-d.Remaining) > converted
 }
 
-// bucketCause tells a bucket's burst from its memory of before a window's end.
+// bucketCause distinguishes, where a side is a bucket, its burst from its memory of the time before a window's end.
 func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	a, b := s.Limits[allows], s.Limits[denies]
 	switch {
@@ -125,7 +130,27 @@ func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	case s.Shapes[denies] == s.Shapes[allows]:
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket && b.Capacity() >= a.Requests:
-		return WindowBoundary // it allows as much at once, but still counts what was before
+		return WindowBoundary // it allows as much at once, but still counts earlier requests
 	}
+
 	return BurstShape
+}
+
+// Causes count differences by their cause.
+type Causes struct{ Denied, Allowed [causes]int64 }
+
+func (c *Causes) add(other *Causes) {
+	for i := range c.Denied {
+		c.Denied[i] += other.Denied[i]
+		c.Allowed[i] += other.Allowed[i]
+	}
+}
+
+func (c *Causes) count(outcome Outcome, cause Cause) {
+	switch outcome {
+	case NewlyDenied:
+		c.Denied[cause]++
+	case NewlyAllowed:
+		c.Allowed[cause]++
+	}
 }

@@ -2,11 +2,11 @@ package divergence
 
 import "github.com/shadowlimit/shadowlimit/algorithms"
 
-// mostCells bounds how finely keys are divided.
+// mostCells bounds the cells of an hour, also of one that a later release wrote with finer cells.
 const mostCells = 256
 
-// Cell is what the candidate said of a part of the keys, by who was enforced for
-// them: a prediction of its denials, and what came of it.
+// Cell counts how often the candidate decided for the keys of one cell, and how often it denied them. The counts while
+// the authoritative was enforced predict those while the candidate is.
 type Cell struct {
 	Decided, Denied [2]int64 // by enforced role
 }
@@ -18,26 +18,7 @@ func (c *Cell) add(other *Cell) {
 	}
 }
 
-// Causes count differences by what has probably made them.
-type Causes struct{ Denied, Allowed [causes]int64 }
-
-func (c *Causes) add(other *Causes) {
-	for i := range c.Denied {
-		c.Denied[i] += other.Denied[i]
-		c.Allowed[i] += other.Allowed[i]
-	}
-}
-
-func (c *Causes) count(outcome Outcome, cause Cause) {
-	switch outcome {
-	case NewlyDenied:
-		c.Denied[cause]++
-	case NewlyAllowed:
-		c.Allowed[cause]++
-	}
-}
-
-// countCell counts what the candidate decided for keys of a cell.
+// countCell counts what the candidate decided for a key of a cell.
 func (h *Hour) countCell(cell int, enforced algorithms.Role, outcome Outcome) {
 	denied := int64(0)
 	switch outcome {
@@ -47,12 +28,14 @@ func (h *Hour) countCell(cell int, enforced algorithms.Role, outcome Outcome) {
 	default:
 		return
 	}
+
 	c := h.cell(cell)
 	c.Decided[enforced]++
 	c.Denied[enforced] += denied
 }
 
-// cell returns a cell, which it makes room for.
+// cell returns a cell, for which it makes room. A number out of range is taken for the nearest in range, which keeps
+// the memory bound.
 func (h *Hour) cell(i int) *Cell {
 	i = min(max(i, 0), mostCells-1)
 	if i >= len(h.Cells) {

@@ -1,7 +1,19 @@
-// Package divergence says how two limiters differ: the outcome of one paired
-// evaluation, and what outcomes add up to.
+// Package divergence counts how two limiters differ, and keeps the counts of a fleet: the evidence for a promotion.
 //
-// There are two harms and they are never one number. A newly denied charge hurts
-// a client, and is measured against what the authoritative allows; a newly
-// allowed one takes protection away, and is measured against what it denies.
+// Compare turns the observations of one charge into an Outcome. A Recorder counts the outcomes that one instance sees
+// of one policy, in memory and on the path of a request. Every few seconds its Snapshot is written to a Ledger, in
+// Redis or in memory, and a Reader adds up what all instances wrote into a History, which the promotion gate assesses.
+//
+// There are two harms, and they are never one number. A newly denied charge hurts a client, and is measured against
+// what the authoritative allows. A newly allowed one loses protection, and is measured against what it denies. A Tally
+// counts both, and a Ratio divides each by its own denominator.
+//
+// # Caveats
+//
+// A ledger remembers 32 days. An instance that crashes loses what it has counted since its last snapshot.
+//
+// Keys leave a Recorder only as part of the lists of frequent keys, and as hashes; with a secret both are HMACs. Counts
+// of distinct keys are estimates (about 1 % in Redis), and counts of frequent keys have a stated error.
+//
+// The cause of a difference is a guess from the answers of both sides and their limits; docs/causes.md says how good.
 package divergence

@@ -7,17 +7,16 @@ import (
 	"sync"
 )
 
-// memoryKeys bounds the distinct keys that a MemoryLedger counts, per epoch and
-// kind.
+// memoryKeys bounds the distinct keys that a MemoryLedger counts, per epoch and kind.
 const memoryKeys = 10_000
 
-// MemoryLedger is the ledger of a single instance, in its memory. It keeps the
-// last 32 days, and counts at most 10,000 distinct keys of a kind.
+// MemoryLedger is the ledger of a single instance, in its memory. It keeps the last 32 days, and counts at most 10,000
+// distinct keys of a kind.
 type MemoryLedger struct {
 	mu   sync.Mutex
 	days map[ID]map[int64]*memoryDay
 	keys map[ID]*[keyKinds]map[uint64]struct{}
-	// ticks as written last, and so of this entry and the one before
+	// ticks of the last snapshot of each instance, which holds the current entry and the one before.
 	ticks map[ID]map[string][]Tick
 }
 
@@ -35,16 +34,22 @@ var _ Ledger = (*MemoryLedger)(nil)
 
 // NewMemoryLedger returns an empty ledger.
 func NewMemoryLedger() *MemoryLedger {
-	return &MemoryLedger{days: map[ID]map[int64]*memoryDay{}, keys: map[ID]*[keyKinds]map[uint64]struct{}{}, ticks: map[ID]map[string][]Tick{}}
+	return &MemoryLedger{
+		days:  map[ID]map[int64]*memoryDay{},
+		keys:  map[ID]*[keyKinds]map[uint64]struct{}{},
+		ticks: map[ID]map[string][]Tick{},
+	}
 }
 
-// day returns a day of a policy, new if need be. Requires l.mu.
+// day returns a day of a policy, which it creates if it is new. Requires l.mu.
 func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
 	days := l.days[id]
 	if days == nil {
 		days = map[int64]*memoryDay{}
 		l.days[id] = days
 	}
+
+	// A new day is the occasion to forget old ones, which bounds memory without a goroutine.
 	if days[day] == nil {
 		days[day] = &memoryDay{hours: map[instanceHour]Hour{}, tops: map[string][keyKinds][]KeyCount{}}
 		for old := range days {
@@ -53,6 +58,7 @@ func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
 			}
 		}
 	}
+
 	return days[day]
 }
 
@@ -60,14 +66,18 @@ func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
 func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
+	writer := s.writer(instance)
 	for _, h := range s.Hours {
-		l.day(id, h.Unix/HoursPerDay).hours[instanceHour{s.writer(instance), h.Unix}] = h
+		l.day(id, h.Unix/HoursPerDay).hours[instanceHour{writer, h.Unix}] = h
 	}
-	l.day(id, s.Day).tops[s.writer(instance)] = s.Tops
+	l.day(id, s.Day).tops[writer] = s.Tops
+
 	if l.ticks[id] == nil {
 		l.ticks[id] = map[string][]Tick{}
 	}
-	l.ticks[id][s.writer(instance)] = s.Ticks
+	l.ticks[id][writer] = s.Ticks
+
 	if l.keys[id] == nil {
 		l.keys[id] = &[keyKinds]map[uint64]struct{}{}
 	}
@@ -81,6 +91,7 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -88,6 +99,7 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) ([]Hour, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	var out []Hour
 	for _, d := range l.days[id] {
 		for k, h := range d.hours {
@@ -97,6 +109,7 @@ func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) ([]Hour, 
 		}
 	}
 	slices.SortFunc(out, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
+
 	return out, nil
 }
 
@@ -104,11 +117,13 @@ func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) ([]Hour, 
 func (l *MemoryLedger) Distinct(_ context.Context, id ID) (n [keyKinds]int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if keys := l.keys[id]; keys != nil {
 		for kind := range n {
 			n[kind] = int64(len(keys[kind]))
 		}
 	}
+
 	return n, nil
 }
 
@@ -116,6 +131,7 @@ func (l *MemoryLedger) Distinct(_ context.Context, id ID) (n [keyKinds]int64, er
 func (l *MemoryLedger) Ticks(_ context.Context, id ID, from, to int64) ([]Tick, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	var all []Tick
 	for _, ticks := range l.ticks[id] {
 		for _, t := range ticks {
@@ -124,6 +140,7 @@ func (l *MemoryLedger) Ticks(_ context.Context, id ID, from, to int64) ([]Tick, 
 			}
 		}
 	}
+
 	return JoinTicks(all), nil
 }
 
@@ -131,6 +148,7 @@ func (l *MemoryLedger) Ticks(_ context.Context, id ID, from, to int64) ([]Tick, 
 func (l *MemoryLedger) Top(_ context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	var lists [][]KeyCount
 	for day, d := range l.days[id] {
 		for _, tops := range d.tops {
@@ -139,5 +157,6 @@ func (l *MemoryLedger) Top(_ context.Context, id ID, kind KeyKind, from, to int6
 			}
 		}
 	}
+
 	return MergeTop(topWritten, lists...), nil
 }

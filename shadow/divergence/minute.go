@@ -2,41 +2,41 @@ package divergence
 
 import "slices"
 
-// sampledKeys is how many distinct keys a minute remembers for each ratio: enough to
-// tell one client's misfortune from harm to several.
+// sampledKeys is how many distinct keys a minute remembers for each ratio: enough to distinguish the misfortune of one
+// client from harm to several.
 const sampledKeys = 3
 
-// KeySample are up to 3 distinct hashes of keys. With fewer than 3 the set is whole,
-// so sets can be joined without losing the answer to "at least 3?".
+// KeySample is a set of up to 3 hashes of keys. A sample with fewer than 3 is complete, so samples can be joined
+// without losing the answer to "at least 3 keys?".
 type KeySample []uint64
 
-// Add puts a hash into the set if there is room.
+// Add puts a hash into the sample if there is room.
 func (s *KeySample) Add(hash uint64) {
 	if len(*s) < sampledKeys && !slices.Contains(*s, hash) {
 		*s = append(*s, hash)
 	}
 }
 
-// Join adds all of another set.
+// Join adds the hashes of another sample.
 func (s *KeySample) Join(other KeySample) {
 	for _, hash := range other {
 		s.Add(hash)
 	}
 }
 
-// AtLeastThree reports whether the set has at least 3 keys.
+// AtLeastThree reports whether at least 3 keys were seen.
 func (s KeySample) AtLeastThree() bool { return len(s) >= sampledKeys }
 
-// Minute is what was seen in one minute.
+// Minute is the outcomes of one minute.
 type Minute struct {
 	// Unix is the minute, counted from the Unix epoch.
 	Unix  int64
 	Tally Tally
-	// Keys are some of the keys in each ratio's numerator.
+	// Keys samples the keys in the numerator of each ratio.
 	Keys [ratios]KeySample
 }
 
-// Count adds one outcome of the key with that hash.
+// Count adds one outcome of the key with this hash.
 func (m *Minute) Count(o Outcome, hash uint64) {
 	m.Tally[o]++
 	for _, r := range AllRatios {
@@ -46,7 +46,7 @@ func (m *Minute) Count(o Outcome, hash uint64) {
 	}
 }
 
-// Join adds what was seen elsewhere in the same minute.
+// Join adds the outcomes that another observer saw in the same minute.
 func (m *Minute) Join(other *Minute) {
 	m.Tally.Add(other.Tally)
 	for r := range m.Keys {
@@ -54,22 +54,23 @@ func (m *Minute) Join(other *Minute) {
 	}
 }
 
-// Hour is what one instance saw in one hour so far: the ledger's unit. Writing a
-// later Hour over an earlier one of the same instance counts nothing twice.
+// Hour is what one instance saw in one hour so far, the unit of the ledger. Writing a later Hour over an earlier one of
+// the same instance counts nothing twice.
 type Hour struct {
 	// Unix is the hour, counted from the Unix epoch.
 	Unix int64
 	// Minutes with evaluations, in order.
 	Minutes []Minute
-	// Live has bit i set if the instance was there in the hour's minute i.
+	// Live has bit i set if the instance was running in the hour's minute i.
 	Live uint64
 	// Causes of the hour's differences.
 	Causes Causes
-	// Cells of the keys, by number; those that are not there are empty.
+	// Cells of the keys by number. Those beyond its length are empty.
 	Cells []Cell
 }
 
-// at returns the minute, which it inserts if it is new.
+// at returns the minute, which it inserts if it is new. It searches from the end: requests are nearly always of the
+// latest minute.
 func (h *Hour) at(minute int64) *Minute {
 	i := len(h.Minutes)
 	for i > 0 && h.Minutes[i-1].Unix > minute {
@@ -78,14 +79,16 @@ func (h *Hour) at(minute int64) *Minute {
 	if i > 0 && h.Minutes[i-1].Unix == minute {
 		return &h.Minutes[i-1]
 	}
+
 	h.Minutes = slices.Insert(h.Minutes, i, Minute{Unix: minute})
 	return &h.Minutes[i]
 }
 
-// join adds another part of the same hour.
+// join adds what another observer, or another stripe, saw of the same hour.
 func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
 	h.Causes.add(&other.Causes)
+
 	for i := range other.Cells {
 		h.cell(i).add(&other.Cells[i])
 	}

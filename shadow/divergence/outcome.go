@@ -2,7 +2,7 @@ package divergence
 
 import "github.com/shadowlimit/shadowlimit/algorithms"
 
-// Outcome is what one paired evaluation showed.
+// Outcome is the result of comparing both sides' answers to one charge.
 type Outcome int
 
 const (
@@ -10,11 +10,11 @@ const (
 	AgreeDeny
 	NewlyDenied        // the authoritative allows, the candidate denies
 	NewlyAllowed       // the authoritative denies, the candidate allows
-	CandidateError     // the candidate did not decide
-	AuthoritativeError // the authoritative did not decide
+	CandidateError     // the candidate failed
+	AuthoritativeError // the authoritative failed
 	Inconclusive       // a side was skipped or degraded
-	ExpectedDenied     // newly denied, as the policy has declared
-	ExpectedAllowed    // newly allowed, as the policy has declared
+	ExpectedDenied     // newly denied, as the policy declares
+	ExpectedAllowed    // newly allowed, as the policy declares
 	outcomes           = iota
 )
 
@@ -27,8 +27,8 @@ var outcomeNames = [outcomes]string{
 // String returns the name as in metrics and JSON.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Under returns the outcome of a charge with declared differences: a difference that
-// was declared is a comparison like any other, but no evidence against the candidate.
+// Under returns the outcome of a charge with declared differences. A declared difference is a comparison like any
+// other, but no evidence against the candidate.
 func (o Outcome) Under(e algorithms.Expected) Outcome {
 	switch {
 	case o == NewlyDenied && e.NewlyDenied:
@@ -36,12 +36,15 @@ func (o Outcome) Under(e algorithms.Expected) Outcome {
 	case o == NewlyAllowed && e.NewlyAllowed:
 		return ExpectedAllowed
 	}
+
 	return o
 }
 
-// Compare judges the observations of one charge, by role.
+// Compare returns the outcome of one charge's observations, by role.
 func Compare(o *[2]algorithms.Observation) Outcome {
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
+
+	// A side that was not judged comes first: where one was left out, the failure of the other is no evidence.
 	switch {
 	case skipped(authoritative) || skipped(candidate):
 		return Inconclusive
@@ -50,6 +53,7 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	case candidate.Status != algorithms.Judged:
 		return CandidateError
 	}
+
 	switch a, c := authoritative.Decision.Allowed, candidate.Decision.Allowed; {
 	case a && c:
 		return AgreeAllow
@@ -58,11 +62,11 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	case c:
 		return NewlyAllowed
 	}
+
 	return AgreeDeny
 }
 
-// skipped reports whether a side has no answer that a comparison could rest on, and
-// that is not its failure.
+// skipped reports whether a side has no answer to compare, although it did not fail.
 func skipped(o *algorithms.Observation) bool {
 	return o.Degraded || o.Status != algorithms.Judged && o.Status != algorithms.Failed
 }

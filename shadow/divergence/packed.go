@@ -13,7 +13,7 @@ type packedHour struct {
 	Cells   []packedCell   `json:"cells,omitempty"`
 }
 
-// packedCell is a cell's number and its Decided and Denied.
+// packedCell is a cell's number, then Decided and Denied with the authoritative enforced, then with the candidate.
 type packedCell [5]int64
 
 type packedMinute struct {
@@ -22,15 +22,20 @@ type packedMinute struct {
 	Keys   *[ratios]KeySample `json:"k,omitempty"`
 }
 
+// packed leaves out what is empty: most minutes have no differences, and most cells no keys.
 func packed(h *Hour) packedHour {
 	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
+
 	for i := range h.Minutes {
 		m := &h.Minutes[i]
 		p.Minutes[i] = packedMinute{Minute: m.Unix % MinutesPerHour, Tally: m.Tally}
+
+		// Every difference counts in OfComparisons, so without keys there the other ratios have none either.
 		if len(m.Keys[OfComparisons]) > 0 {
 			p.Minutes[i].Keys = &m.Keys
 		}
 	}
+
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
@@ -39,21 +44,26 @@ func packed(h *Hour) packedHour {
 			p.Cells = append(p.Cells, packedCell{int64(i), c.Decided[0], c.Denied[0], c.Decided[1], c.Denied[1]})
 		}
 	}
+
 	return p
 }
 
+// unpack checks the numbers that become indexes: other programs can write to the ledger.
 func (p *packedHour) unpack(hour int64) (Hour, error) {
 	h := Hour{Unix: hour, Live: p.Live & (1<<MinutesPerHour - 1)}
+
 	for _, m := range p.Minutes {
 		if m.Minute < 0 || m.Minute >= MinutesPerHour {
 			return h, fmt.Errorf("minute %d of an hour", m.Minute)
 		}
+
 		out := h.at(hour*MinutesPerHour + m.Minute)
 		out.Tally = m.Tally
 		if m.Keys != nil {
 			out.Keys = *m.Keys
 		}
 	}
+
 	if p.Causes != nil {
 		h.Causes = *p.Causes
 	}
@@ -63,6 +73,7 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 		}
 		h.cell(int(c[0])).add(&Cell{Decided: [2]int64{c[1], c[3]}, Denied: [2]int64{c[2], c[4]}})
 	}
+
 	return h, nil
 }
 
@@ -82,19 +93,37 @@ type packedTick struct {
 func bucketsOf(ticks []Tick) map[int64][]packedTick {
 	buckets := map[int64][]packedTick{}
 	for _, t := range ticks {
-		p := packedTick{Unix: t.Unix, Tally: t.Tally, Failed: t.Failed, Slow: t.Slow, Denied: t.Denied, Allowed: t.Allowed}
+		p := packedTick{
+			Unix:    t.Unix,
+			Tally:   t.Tally,
+			Failed:  t.Failed,
+			Slow:    t.Slow,
+			Denied:  t.Denied,
+			Allowed: t.Allowed,
+		}
 		for _, hash := range t.Harmed {
 			p.Harmed = binary.LittleEndian.AppendUint32(p.Harmed, hash)
 		}
-		buckets[bucketOf(t.Unix)] = append(buckets[bucketOf(t.Unix)], p)
+
+		bucket := bucketOf(t.Unix)
+		buckets[bucket] = append(buckets[bucket], p)
 	}
+
 	return buckets
 }
 
 func (p *packedTick) unpack() Tick {
-	t := Tick{Unix: p.Unix, Tally: p.Tally, Failed: p.Failed, Slow: p.Slow, Denied: p.Denied, Allowed: p.Allowed}
+	t := Tick{
+		Unix:    p.Unix,
+		Tally:   p.Tally,
+		Failed:  p.Failed,
+		Slow:    p.Slow,
+		Denied:  p.Denied,
+		Allowed: p.Allowed,
+	}
 	for h := p.Harmed; len(h) >= 4; h = h[4:] {
 		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))
 	}
+
 	return t
 }

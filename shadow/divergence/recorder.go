@@ -35,7 +35,7 @@ var kindsOf = [outcomes][]KeyKind{
 	ExpectedAllowed: {KeysDenied},
 }
 
-// Bounds of what a recorder keeps.
+// Bounds of a recorder's memory.
 const (
 	topSlots   = 64   // per kind and stripe
 	sentHashes = 256  // remembered as sent to the ledger, per kind and stripe
@@ -43,14 +43,15 @@ const (
 	openHours  = 4    // kept while the ledger cannot be written
 )
 
-// Recorder counts what one instance sees of one policy. Observe may be called
-// concurrently and by keys: keys are spread over stripes, each with a lock and
-// memory of its own, so requests of different keys rarely meet.
+// Recorder counts what one instance sees of one policy. All methods may be called concurrently.
+//
+// Observe is on the path of every request. It spreads keys over stripes, each with a lock and memory of its own, so
+// that requests of different keys rarely wait for each other.
 type Recorder struct {
 	stripes []stripe
 	secret  []byte
 
-	// of Snapshot and Commit alone
+	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
 	incarnation int64 // counted up when the clock goes back
 	closed      int64 // hours before this one are closed
@@ -72,8 +73,9 @@ type stripe struct {
 	_      [64]byte // keeps the neighbour's lock off this one's cache line
 }
 
-// NewRecorder returns an empty recorder. With a secret, keys leave it as HMACs.
+// NewRecorder returns an empty recorder. With a secret, keys leave it as HMACs only.
 func NewRecorder(secret []byte) *Recorder {
+	// Twice as many stripes as processors, rounded up to a power of two: then two requests rarely need the same lock.
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 	return &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
 }
@@ -83,50 +85,62 @@ func NewRecorder(secret []byte) *Recorder {
 func (r *Recorder) StartIncarnation(n int64) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
+
 	r.incarnation = n
 }
 
-// Observe counts one evaluation of a key, whose hash must spread well, judged at
-// an instant of the store's clock. Without a candidate there is no outcome to
-// count, only the decision.
-func (r *Recorder) Observe(key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting) Outcome {
+// Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash, at the instant of the store's
+// clock at which it was judged. Without a candidate, or after a completed migration, only the decisions are counted.
+func (r *Recorder) Observe(
+	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
+) Outcome {
 	outcome := Compare(o).Under(setting.Expected)
 	s := &r.stripes[hash%uint64(len(r.stripes))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
 	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed {
 		return outcome
 	}
+
 	var cause Cause
 	if outcome == NewlyDenied || outcome == NewlyAllowed {
 		cause = setting.cause(o, outcome)
 	}
 	s.total.count(o, outcome, cause)
+
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
 	minute.Count(outcome, hash)
 	hour.Causes.count(outcome, cause)
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
+
+	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
+	// or harmless by chance.
 	if setting.Enforced == algorithms.Candidate && !setting.Warming {
 		r.tick(s, at.Unix()/TickSeconds, hash, o, outcome)
 	}
+
 	s.queueHash(KeysSeen, hash)
 	for _, kind := range kindsOf[outcome] {
 		s.queueHash(kind, hash)
 		s.top(kind).add(key)
 	}
+
 	return outcome
 }
 
-// tick counts what is of interest for the next minutes only.
+// tick counts for the fast triggers, which look at the last minutes only.
 func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Observation, outcome Outcome) {
 	t := s.recent.at(unix)
 	if t == nil {
 		return
 	}
 	t.count(o, outcome)
+
+	// The low bits of the hash have chosen the stripe, so the high ones distinguish the keys of a stripe better.
 	switch key := uint32(hash >> 32); outcome {
 	case NewlyDenied:
 		t.Denied.count(key)
@@ -138,13 +152,14 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 	}
 }
 
-// minute returns the counts of a minute, and of its hour. What comes too late, its hour being
-// closed, counts in the oldest open one: a closed hour must not be written again
-// with less in it.
+// minute returns the counts of a minute and of its hour.
 func (s *stripe) minute(unix int64) (*Hour, *Minute) {
+	// A late observation of a closed hour counts in the oldest open one: the recorder has dropped the closed hour, and
+	// writing it again would replace it by one with less in it.
 	if unix/MinutesPerHour < s.closed {
 		unix = s.closed * MinutesPerHour
 	}
+
 	hour := unix / MinutesPerHour
 	i := len(s.hours)
 	for i > 0 && s.hours[i-1].Unix > hour {
@@ -153,9 +168,12 @@ func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 	if i > 0 && s.hours[i-1].Unix == hour {
 		return s.hours[i-1], s.hours[i-1].at(unix)
 	}
-	if n := len(s.hours); n >= openHours { // a store whose clock is mad
+
+	// More open hours than the clock can explain: keep the memory bound.
+	if n := len(s.hours); n >= openHours {
 		return s.hours[n-1], &s.hours[n-1].Minutes[0]
 	}
+
 	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
 	return s.hours[i], s.hours[i].at(unix)
 }
@@ -167,18 +185,19 @@ func (s *stripe) top(kind KeyKind) *top {
 	return s.tops[kind]
 }
 
-// queueHash queues a hash for the ledger's count of distinct keys unless it was sent
-// of late. Sending one twice does no harm there.
+// queueHash queues a hash for the ledger's count of distinct keys, unless it was sent recently. The ledger counts a
+// hash that is sent twice once.
 func (s *stripe) queueHash(kind KeyKind, hash uint64) {
 	slot := &s.sent[kind][hash>>8%sentHashes]
 	if *slot == hash || len(s.fresh[kind]) >= newHashes {
 		return
 	}
+
 	*slot = hash
 	s.fresh[kind] = append(s.fresh[kind], hash)
 }
 
-// Totals returns what was counted since NewRecorder.
+// Totals returns the counts since NewRecorder.
 func (r *Recorder) Totals() (sum Totals) {
 	for i := range r.stripes {
 		s := &r.stripes[i]

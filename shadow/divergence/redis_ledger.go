@@ -11,14 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keptDays is how long the ledger remembers.
+// keptDays is how many days a ledger remembers.
 const keptDays = 32
 
-// RedisLedger is the ledger of a fleet. Every policy's keys share a hash tag:
-// shadowlimit:{name:policy}:ledger:EPOCH:hour:N is a hash of instances to their
-// hours, :top:KIND:N one of instances to their day's frequent keys, :keys:KIND a
-// HyperLogLog; they expire 33 days after they were written last. :ticks:N is one of
-// instances to their ticks, and expires after two hours.
+// RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
+// shadowlimit:{name:policy}:ledger:EPOCH. They are
+//
+//   - :hour:N, a hash of instances to their hours,
+//   - :top:KIND:N, a hash of instances to the frequent keys of their day,
+//   - :keys:KIND, a HyperLogLog,
+//   - :ticks:N, a hash of instances to their ticks.
+//
+// They expire 33 days after the last write, ticks after two hours.
 type RedisLedger struct {
 	rdb  redis.UniversalClient
 	name string
@@ -26,7 +30,7 @@ type RedisLedger struct {
 
 var _ Ledger = (*RedisLedger)(nil)
 
-// NewRedisLedger returns the ledger of the services of that name.
+// NewRedisLedger returns the ledger of the services with this name.
 func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 	return &RedisLedger{rdb: rdb, name: name}
 }
@@ -56,16 +60,19 @@ func (l *RedisLedger) keysKey(id ID, kind KeyKind) string { return l.key(id, "ke
 
 // Write implements Ledger in one pipeline.
 func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snapshot) error {
+	writer := s.writer(instance)
 	pipe := l.rdb.Pipeline()
 	put := func(key string, value any, ttl time.Duration) error {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("divergence: write ledger: %w", err)
 		}
-		pipe.HSet(ctx, key, s.writer(instance), text)
+
+		pipe.HSet(ctx, key, writer, text)
 		pipe.Expire(ctx, key, ttl)
 		return nil
 	}
+
 	for i := range s.Hours {
 		if err := put(l.hourKey(id, s.Hours[i].Unix), packed(&s.Hours[i]), ledgerTTL); err != nil {
 			return err
@@ -76,6 +83,7 @@ func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snap
 			return err
 		}
 	}
+
 	for kind := range KeyKind(keyKinds) {
 		if len(s.Tops[kind]) > 0 {
 			if err := put(l.topKey(id, kind, s.Day), s.Tops[kind], ledgerTTL); err != nil {
@@ -88,12 +96,14 @@ func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snap
 			pipe.Expire(ctx, key, ledgerTTL)
 		}
 	}
+
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("divergence: write ledger: %w", err)
 	}
 	return nil
 }
 
+// elements writes hashes as the HyperLogLog has always had them: another text would count each key again.
 func elements(hashes []uint64) []any {
 	list := make([]any, len(hashes))
 	for i, hash := range hashes {
@@ -103,6 +113,9 @@ func elements(hashes []uint64) []any {
 }
 
 // Hours implements Ledger in one pipeline.
+//
+// One entry that cannot be read fails the whole read, so that the gate never judges evidence with a hole that it does
+// not know of. Until the entry expires or is deleted, the policy has no verdict; the error names the key.
 func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error) {
 	from = max(from, to-keptDays*HoursPerDay)
 	pipe := l.rdb.Pipeline()
@@ -113,47 +126,58 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour,
 	if err != nil {
 		return nil, fmt.Errorf("divergence: read ledger: %w", err)
 	}
+
 	var out []Hour
 	for i, cmd := range cmds {
+		hour := from + int64(i)
 		for _, text := range cmd.(*redis.MapStringStringCmd).Val() {
-			var p packedHour
-			err := json.Unmarshal([]byte(text), &p)
-			if err == nil {
-				var h Hour
-				if h, err = p.unpack(from + int64(i)); err == nil {
-					out = append(out, h)
-				}
-			}
+			h, err := parseHour(text, hour)
 			if err != nil {
-				return nil, fmt.Errorf("divergence: read ledger: %s: %w", l.hourKey(id, from+int64(i)), err)
+				return nil, fmt.Errorf("divergence: read ledger: %s: %w", l.hourKey(id, hour), err)
 			}
+			out = append(out, h)
 		}
 	}
+
 	return out, nil
 }
 
+func parseHour(text string, hour int64) (Hour, error) {
+	var p packedHour
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return Hour{}, err
+	}
+	return p.unpack(hour)
+}
+
 // Ticks implements Ledger in one pipeline.
+//
+// It skips an entry that cannot be read: the fast triggers must go on protecting clients with what the other instances
+// saw.
 func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick, error) {
+	from = max(from, to-int64(ticksTTL/time.Second)/BucketSeconds)
 	pipe := l.rdb.Pipeline()
-	for bucket := max(from, to-int64(ticksTTL/time.Second)/BucketSeconds); bucket <= to; bucket++ {
+	for bucket := from; bucket <= to; bucket++ {
 		pipe.HVals(ctx, l.ticksKey(id, bucket))
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("divergence: read ticks: %w", err)
 	}
+
 	var all []Tick
 	for _, cmd := range cmds {
 		for _, text := range cmd.(*redis.StringSliceCmd).Val() {
 			var ticks []packedTick
 			if json.Unmarshal([]byte(text), &ticks) != nil {
-				continue // what no instance of ours has written must not hide what others saw
+				continue
 			}
 			for i := range ticks {
 				all = append(all, ticks[i].unpack())
 			}
 		}
 	}
+
 	return JoinTicks(all), nil
 }
 
@@ -167,13 +191,18 @@ func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, e
 	if err != nil {
 		return n, fmt.Errorf("divergence: count keys: %w", err)
 	}
+
 	for kind, cmd := range cmds {
 		n[kind] = cmd.(*redis.IntCmd).Val()
 	}
+
 	return n, nil
 }
 
-// Top implements Ledger.
+// Top implements Ledger in one pipeline.
+//
+// One list that cannot be read fails the whole read: the counts of the others would look complete, and a key could be
+// missing without a trace.
 func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error) {
 	from = max(from, to-keptDays)
 	pipe := l.rdb.Pipeline()
@@ -184,6 +213,7 @@ func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int
 	if err != nil {
 		return nil, fmt.Errorf("divergence: top keys: %w", err)
 	}
+
 	var lists [][]KeyCount
 	for _, cmd := range cmds {
 		for _, text := range cmd.(*redis.StringSliceCmd).Val() {
@@ -197,5 +227,6 @@ func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int
 	if err != nil {
 		return nil, fmt.Errorf("divergence: top keys: %w", err)
 	}
+
 	return MergeTop(topWritten, lists...), nil
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Snapshot is what one instance has to tell the ledger: whole hours so far, the
-// day's most frequent keys so far, and hashes of keys that may be new. All of it
-// may be written any number of times.
+// Snapshot is what one instance writes to the ledger: its whole open hours so far, the day's most frequent keys so far,
+// and hashes of keys that may be new. It may be written any number of times.
 type Snapshot struct {
 	Hours []Hour
 	// Incarnation is part of the instance's name in the ledger, unless it is 0. When the clock goes back, the recorder
@@ -25,7 +24,7 @@ type Snapshot struct {
 	Day  int64
 	Tops [keyKinds][]KeyCount
 	Keys [keyKinds][]uint64
-	// Ticks of this ledger entry and the one before, in order.
+	// Ticks of the current entry of the ledger and of the one before, in order.
 	Ticks []Tick
 }
 
@@ -34,48 +33,56 @@ const (
 	unsentHashes = 64 * 1 << 10 // kept over failed writes
 )
 
-// Snapshot returns what is to be written at an instant of the store's clock. The
-// instance counts as present in every minute since the last Snapshot, if that is
-// no more than 10 minutes ago.
+// Snapshot returns what to write at an instant of the store's clock. The instance counts as present in every minute
+// since the last Snapshot, unless that is more than 10 minutes ago. Call Commit or Abandon after the write.
 func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	r.flush.Lock()
 	defer r.flush.Unlock()
+
 	if now.Unix()/SecondsPerHour < r.closed {
 		r.beginIncarnation()
 	}
+
 	r.notePresence(now.Unix() / SecondsPerMinute)
 	if r.day == 0 {
 		r.day = now.Unix() / SecondsPerDay
 	}
+
+	// An hour without requests is written too: the instance was present.
 	out := &Snapshot{Day: r.day, Incarnation: r.incarnation}
 	hours := map[int64]*Hour{}
 	for hour, live := range r.live {
 		hours[hour] = &Hour{Unix: hour, Live: live}
 	}
+
 	var tops [keyKinds][][]KeyCount
 	for i := range r.stripes {
 		r.stripes[i].collect(hours, &tops, &r.unsent)
 	}
+
 	for _, h := range hours {
 		out.Hours = append(out.Hours, *h)
 	}
-	out.Ticks = r.ticks(now)
 	slices.SortFunc(out.Hours, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
+	out.Ticks = r.ticks(now)
+
 	for kind := range out.Tops {
 		out.Tops[kind] = MergeTop(topWritten, tops[kind]...)
 		r.unsent[kind] = r.unsent[kind][:min(len(r.unsent[kind]), unsentHashes)]
 		out.Keys[kind] = slices.Clone(r.unsent[kind])
 	}
+
 	r.mask(out)
 	for _, list := range out.Tops {
 		for i := range list {
-			list[i].Key = written(list[i].Key)
+			list[i].Key = jsonSafe(list[i].Key)
 		}
 	}
+
 	return out
 }
 
-// ticks returns those of this ledger entry and the one before.
+// ticks returns the ticks of the current entry of the ledger and of the one before.
 func (r *Recorder) ticks(now time.Time) []Tick {
 	var all []Tick
 	for i := range r.stripes {
@@ -87,15 +94,18 @@ func (r *Recorder) ticks(now time.Time) []Tick {
 		}
 		s.mu.Unlock()
 	}
+
 	joined := JoinTicks(all)
 	for i := range joined {
 		t := &joined[i]
-		t.Denied, t.Allowed = r.heaviest(t.Denied), r.heaviest(t.Allowed)
+		t.Denied = r.heaviest(t.Denied)
+		t.Allowed = r.heaviest(t.Allowed)
 	}
+
 	return joined
 }
 
-// heaviest returns the few keys that are written.
+// heaviest returns the keys that a tick in the ledger names.
 func (r *Recorder) heaviest(all Weights) Weights {
 	top := all.Top(heaviest)
 	for i := range top {
@@ -104,28 +114,32 @@ func (r *Recorder) heaviest(all Weights) Weights {
 	return top
 }
 
-// written makes a key text that JSON keeps as it is.
-func written(key string) string {
+// jsonSafe quotes a key that is not UTF-8: JSON would replace its bytes, and different keys would become equal.
+func jsonSafe(key string) string {
 	if utf8.ValidString(key) {
 		return key
 	}
 	return strconv.QuoteToASCII(key)
 }
 
-// Restart forgets what is waiting for the ledger: the evidence begins anew. Totals
-// stay.
+// Restart forgets everything that waits for the ledger, so that the evidence begins again. Totals stay.
 func (r *Recorder) Restart() {
 	r.flush.Lock()
 	defer r.flush.Unlock()
+
 	r.beginIncarnation()
 	r.day = 0
 	for kind := range r.unsent {
 		r.unsent[kind] = nil
 	}
+
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.tops, s.fresh, s.sent, s.recent = [keyKinds]*top{}, [keyKinds][]uint64{}, [keyKinds][sentHashes]uint64{}, ticking{}
+		s.tops = [keyKinds]*top{}
+		s.fresh = [keyKinds][]uint64{}
+		s.sent = [keyKinds][sentHashes]uint64{}
+		s.recent = ticking{}
 		s.mu.Unlock()
 	}
 }
@@ -134,19 +148,23 @@ func (r *Recorder) Restart() {
 // Requires r.flush.
 func (r *Recorder) beginIncarnation() {
 	r.incarnation++
-	r.closed, r.liveTill = 0, 0
+	r.closed = 0
+	r.liveTill = 0
 	clear(r.live)
+
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.hours, s.closed, s.recent = nil, 0, ticking{}
+		s.hours = nil
+		s.closed = 0
+		s.recent = ticking{}
 		s.mu.Unlock()
 	}
 }
 
-// longestNap is the longest time between two snapshots in which the instance
-// counts as present. A longer one means that it slept, or that the clock jumped.
-const longestNap = 10 // minutes
+// longestNap is the longest time between two snapshots, in minutes, in which the instance counts as present. After a
+// longer one it was suspended, or the clock has jumped.
+const longestNap = 10
 
 // notePresence marks the minutes since the last call.
 func (r *Recorder) notePresence(minute int64) {
@@ -154,22 +172,25 @@ func (r *Recorder) notePresence(minute int64) {
 	if minute-r.liveTill > longestNap {
 		from = minute
 	}
+
 	for m := from; m <= minute; m++ {
 		r.live[m/MinutesPerHour] |= 1 << (m % MinutesPerHour)
 	}
 	r.liveTill = max(r.liveTill, minute)
 }
 
-// collect adds a stripe's part.
+// collect adds a stripe's hours and frequent keys, and moves its new hashes.
 func (s *stripe) collect(hours map[int64]*Hour, tops *[keyKinds][][]KeyCount, unsent *[keyKinds][]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	for _, h := range s.hours {
 		if hours[h.Unix] == nil {
 			hours[h.Unix] = &Hour{Unix: h.Unix}
 		}
 		hours[h.Unix].join(h)
 	}
+
 	for kind, t := range s.tops {
 		if t != nil {
 			tops[kind] = append(tops[kind], slices.Clone(t.slots))
@@ -179,30 +200,35 @@ func (s *stripe) collect(hours map[int64]*Hour, tops *[keyKinds][][]KeyCount, un
 	}
 }
 
-// Commit tells that a snapshot was written: hours before the last one are closed,
-// and with a new day the lists of frequent keys start anew.
+// Commit reports that a snapshot was written. It closes all hours but the current one and the one before, and on a new
+// day the lists of frequent keys start empty.
 func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
+
 	for kind := range r.unsent {
 		r.unsent[kind] = r.unsent[kind][:0]
 	}
+
 	day := now.Unix() / SecondsPerDay
-	r.drop(now.Unix()/SecondsPerHour-1, day != r.day)
+	r.closeHours(now.Unix()/SecondsPerHour - 1)
+	if day != r.day {
+		r.dropTops()
+	}
 	r.day = day
 }
 
-// Abandon tells that a snapshot could not be written: all is kept for the next
-// one, but for hours beyond the most that are kept.
+// Abandon reports that a snapshot could not be written. Everything is kept for the next one, except hours beyond the
+// memory bound.
 func (r *Recorder) Abandon(now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
-	r.drop(now.Unix()/SecondsPerHour-openHours+1, false)
+
+	r.closeHours(now.Unix()/SecondsPerHour - openHours + 1)
 }
 
-// drop forgets hours before one, and the lists of frequent keys if asked. With each
-// new hour keys are sent to the ledger again, which may have lost them.
-func (r *Recorder) drop(before int64, tops bool) {
+// closeHours forgets the hours before one. Requires r.flush.
+func (r *Recorder) closeHours(before int64) {
 	newHour := before > r.closed
 	r.closed = max(r.closed, before)
 	for hour := range r.live {
@@ -210,44 +236,56 @@ func (r *Recorder) drop(before int64, tops bool) {
 			delete(r.live, hour)
 		}
 	}
+
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
 		s.closed = r.closed
+		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
+
+		// Send all keys again once an hour: the ledger may have lost them.
 		if newHour {
 			s.sent = [keyKinds][sentHashes]uint64{}
-		}
-		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
-		if tops {
-			s.tops = [keyKinds]*top{}
 		}
 		s.mu.Unlock()
 	}
 }
 
-// mask replaces keys by HMACs if there is a secret: of a key what the Redis pair
-// stores, of a hash another one. What goes into a HyperLogLog cannot be had back.
+// dropTops forgets the lists of frequent keys.
+func (r *Recorder) dropTops() {
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		s.mu.Lock()
+		s.tops = [keyKinds]*top{}
+		s.mu.Unlock()
+	}
+}
+
+// mask replaces keys by HMACs if there is a secret: a key by the text that the Redis pair stores for it, a hash by
+// another hash. The hashes for a HyperLogLog stay: it cannot be read back.
 func (r *Recorder) mask(s *Snapshot) {
 	if len(r.secret) == 0 {
 		return
 	}
+
 	for _, list := range s.Tops {
 		for i := range list {
 			list[i].Key = algorithms.StoredKey(list[i].Key, r.secret)
 		}
 	}
+
 	for h := range s.Hours {
 		for m := range s.Hours[h].Minutes {
-			for _, few := range s.Hours[h].Minutes[m].Keys {
-				for i, hash := range few {
-					few[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
+			for _, sample := range s.Hours[h].Minutes[m].Keys {
+				for i, hash := range sample {
+					sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
 				}
 			}
 		}
 	}
 }
 
-// masked replaces the hash of a key, if there is a secret.
+// masked replaces the hash of a key by an HMAC, if there is a secret.
 func (r *Recorder) masked(hash uint32) uint32 {
 	if len(r.secret) == 0 {
 		return hash

@@ -3,19 +3,19 @@ package divergence
 // Tally counts outcomes. It is a value and not for concurrent use.
 type Tally [outcomes]int64
 
-// Comparisons returns how many evaluations say something about the candidate:
-// all but those that failed on the authoritative's side or were inconclusive.
+// Comparisons returns how many evaluations are evidence about the candidate: all except those in which the
+// authoritative failed and those that were inconclusive.
 func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }
 
-// Uncompared returns how many evaluations say nothing about the candidate.
+// Uncompared returns how many evaluations are no evidence about the candidate.
 func (t Tally) Uncompared() int64 { return t[AuthoritativeError] + t[Inconclusive] }
 
-// AuthoritativeAllows is the denominator of newly denied.
+// AuthoritativeAllows is the denominator of newly denied. It includes declared differences.
 func (t Tally) AuthoritativeAllows() int64 { return t[AgreeAllow] + t[NewlyDenied] + t[ExpectedDenied] }
 
-// AuthoritativeDenies is the denominator of newly allowed.
+// AuthoritativeDenies is the denominator of newly allowed. It includes declared differences.
 func (t Tally) AuthoritativeDenies() int64 {
 	return t[AgreeDeny] + t[NewlyAllowed] + t[ExpectedAllowed]
 }
@@ -53,15 +53,17 @@ func (r Ratio) Of(t Tally) (numerator, denominator int64) {
 	case OfDenials:
 		return t[NewlyAllowed], t.AuthoritativeDenies()
 	}
+
 	return t[NewlyDenied] + t[NewlyAllowed] + t[CandidateError], t.Comparisons()
 }
 
-// Value returns the ratio as a fraction, nil without a denominator.
+// Value returns the ratio as a fraction from 0 to 1, or nil if the denominator is 0.
 func (r Ratio) Value(t Tally) *float64 {
 	numerator, denominator := r.Of(t)
 	if denominator == 0 {
 		return nil
 	}
+
 	v := float64(numerator) / float64(denominator)
 	return &v
 }
@@ -76,11 +78,11 @@ func (r Ratio) counts(o Outcome) bool {
 	case CandidateError:
 		return r == OfComparisons
 	}
+
 	return false
 }
 
-// Ratios are the three ratios of a tally, fractions from 0 to 1. One without a
-// denominator is nil.
+// Ratios are the three ratios of a tally, fractions from 0 to 1. A ratio without a denominator is nil.
 type Ratios struct {
 	Divergence   *float64 `json:"divergence"`    // of all comparisons
 	NewlyDenied  *float64 `json:"newly_denied"`  // of what the authoritative allows

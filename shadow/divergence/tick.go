@@ -11,75 +11,85 @@ import (
 const (
 	// TickSeconds is the length of a Tick.
 	TickSeconds = 10
-	// BucketSeconds is how much time the ledger keeps together in one entry of Ticks.
+	// BucketSeconds is the time that one entry of Ticks in the ledger covers.
 	BucketSeconds = 600
-	// FreshTicks is for how many ticks a key that was newly denied is not listed again.
+	// FreshTicks is the number of ticks for which a newly denied key is not listed again.
 	FreshTicks = BucketSeconds / TickSeconds
 
 	keptTicks  = 2 * FreshTicks // per stripe
 	mostHarmed = 8192           // keys remembered as listed, per recorder
-	// slowBy is how much longer than the authoritative a candidate may take.
+
+	// slowBy is how much longer than the authoritative a candidate must take to count as slow.
 	slowBy = 100 * time.Millisecond
 )
 
-// Tick is what was seen within ten seconds of those keys for which the candidate is
-// enforced: what has to be noticed at once.
+// Tick is what was seen within ten seconds, of those keys for which the candidate is enforced: the triggers that act
+// within seconds read it.
 type Tick struct {
-	// Unix is the tick, counted in ten seconds from the Unix epoch.
+	// Unix is the tick, counted in units of ten seconds from the Unix epoch.
 	Unix  int64
 	Tally Tally
-	// Failed is how often the candidate was enforced and had no answer, although the
-	// authoritative had.
+	// Failed counts requests to which the enforced candidate had no answer, although the authoritative had one.
 	Failed int64
-	// Slow is how often it took longer than the authoritative, by 100 ms or more.
+	// Slow counts requests for which the candidate took longer than the authoritative by 100 ms or more.
 	Slow int64
-	// Harmed are hashes of keys that were newly denied, and had not been listed in the
-	// ten minutes before by the same instance.
+	// Harmed are hashes of newly denied keys. An instance lists a key at most once in ten minutes.
 	Harmed []uint32
-	// Denied and Allowed are the keys that were most often newly denied and newly
-	// allowed, a few of each instance.
+	// Denied and Allowed are the keys that were most often newly denied and newly allowed, a few of each instance.
 	Denied, Allowed Weights
 }
 
-// Join adds what was seen elsewhere in the same ten seconds.
+// Join adds what another observer saw in the same ten seconds.
 func (t *Tick) Join(other *Tick) {
 	t.Tally.Add(other.Tally)
 	t.Failed += other.Failed
 	t.Slow += other.Slow
+
 	t.Harmed = append(t.Harmed, other.Harmed...)
 	t.Denied = append(t.Denied, other.Denied...)
 	t.Allowed = append(t.Allowed, other.Allowed...)
 }
 
 func (t Tick) clone() Tick {
-	t.Harmed, t.Denied, t.Allowed = slices.Clone(t.Harmed), slices.Clone(t.Denied), slices.Clone(t.Allowed)
+	t.Harmed = slices.Clone(t.Harmed)
+	t.Denied = slices.Clone(t.Denied)
+	t.Allowed = slices.Clone(t.Allowed)
 	return t
 }
 
 func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome) {
 	t.Tally[outcome]++
+
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 	switch {
 	case authoritative.Status != algorithms.Judged:
+		// Both sides may have the same trouble: it says nothing of the candidate.
 	case candidate.Status == algorithms.Judged && candidate.Took-authoritative.Took >= slowBy:
 		t.Slow++
-	case candidate.Status == algorithms.Failed, candidate.Status == algorithms.Skipped && candidate.Reason != algorithms.OtherReason:
+	case candidate.Status == algorithms.Failed,
+		candidate.Status == algorithms.Skipped && candidate.Reason != algorithms.OtherReason:
+		// An open breaker or a full queue is the candidate's failure; another reason, such as a client that has
+		// disconnected, is not.
 		t.Failed++
 	}
 }
 
-// JoinTicks makes one list of several instances' ticks, in order.
+// JoinTicks makes one list of the ticks of several observers, in order. It changes none of them.
 func JoinTicks(ticks []Tick) []Tick {
 	ticks = slices.Clone(ticks)
 	slices.SortStableFunc(ticks, func(a, b Tick) int { return cmp.Compare(a.Unix, b.Unix) })
+
 	var joined []Tick
 	for i := range ticks {
 		if n := len(joined); n > 0 && joined[n-1].Unix == ticks[i].Unix {
 			joined[n-1].Join(&ticks[i])
 			continue
 		}
+
+		// Join appends to the lists of this tick, which the caller shares.
 		joined = append(joined, ticks[i].clone())
 	}
+
 	return joined
 }
 
@@ -90,7 +100,7 @@ type ticking struct {
 	pruned int64            // tick
 }
 
-// at returns a tick, nil if it is too long ago to be of interest.
+// at returns a tick, or nil if it is older than all ticks of a full list.
 func (s *ticking) at(unix int64) *Tick {
 	i := len(s.ticks)
 	for i > 0 && s.ticks[i-1].Unix > unix {
@@ -99,6 +109,8 @@ func (s *ticking) at(unix int64) *Tick {
 	if i > 0 && s.ticks[i-1].Unix == unix {
 		return &s.ticks[i-1]
 	}
+
+	// The oldest tick makes room, which bounds memory while the ledger cannot be written.
 	if len(s.ticks) >= keptTicks {
 		if i == 0 {
 			return nil
@@ -106,34 +118,40 @@ func (s *ticking) at(unix int64) *Tick {
 		s.ticks = slices.Delete(s.ticks, 0, 1)
 		i--
 	}
+
 	s.ticks = slices.Insert(s.ticks, i, Tick{Unix: unix})
 	return &s.ticks[i]
 }
 
-// lists reports whether a key that is newly denied is to be listed. It remembers no
-// more than so many.
+// lists reports whether to list a newly denied key, and remembers that. It remembers at most most keys: when it is full
+// it lists no new ones.
 func (s *ticking) lists(key uint32, unix int64, most int) bool {
 	if last, known := s.listed[key]; known && unix-last < FreshTicks {
 		return false
 	}
+
 	if len(s.listed) >= most {
 		s.prune(unix)
 		if len(s.listed) >= most {
 			return false
 		}
 	}
+
 	if s.listed == nil {
 		s.listed = map[uint32]int64{}
 	}
 	s.listed[key] = unix
+
 	return true
 }
 
-// prune forgets keys that may be listed again, at most once a tick.
+// prune forgets the keys that may be listed again. It works at most once a tick, so that a full list does not cost a
+// scan for each request.
 func (s *ticking) prune(unix int64) {
 	if s.pruned == unix {
 		return
 	}
+
 	s.pruned = unix
 	for key, last := range s.listed {
 		if unix-last >= FreshTicks {
@@ -142,7 +160,7 @@ func (s *ticking) prune(unix int64) {
 	}
 }
 
-// dropBefore forgets ticks before one.
+// dropBefore forgets the ticks before one.
 func (s *ticking) dropBefore(unix int64) {
 	s.ticks = slices.DeleteFunc(s.ticks, func(t Tick) bool { return t.Unix < unix })
 }

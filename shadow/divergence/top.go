@@ -6,18 +6,16 @@ import (
 	"strings"
 )
 
-// KeyCount is a key and how often something happened to it. The true count is at
-// most Count and at least Count-Error.
+// KeyCount is a key and how often something happened to it. The true count is at most Count and at least Count-Error.
 type KeyCount struct {
 	Key   string `json:"key"`
 	Count int64  `json:"count"`
 	Error int64  `json:"error"`
 }
 
-// top finds the most frequent keys in bounded memory by the space-saving
-// algorithm (Metwally, Agrawal, El Abbadi 2005): a key that finds no slot takes
-// over the smallest count, and with it the doubt. Any key counted more than
-// total/slots times is in it.
+// top finds the most frequent keys in bounded memory by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005):
+// a key that finds no slot takes over the smallest count, and has that count as its error. A key that was counted more
+// than total/slots times is in it.
 type top struct {
 	slots []KeyCount
 	index map[string]int
@@ -32,26 +30,29 @@ func (t *top) add(key string) {
 		t.slots[i].Count++
 		return
 	}
-	key = strings.Clone(key) // it may be part of a request's buffer
+
+	// The key may be part of a request's buffer, which it must not keep alive.
+	key = strings.Clone(key)
 	if len(t.slots) < t.most {
 		t.index[key] = len(t.slots)
 		t.slots = append(t.slots, KeyCount{Key: key, Count: 1})
 		return
 	}
+
 	least := 0
 	for i := range t.slots {
 		if t.slots[i].Count < t.slots[least].Count {
 			least = i
 		}
 	}
+
 	slot := &t.slots[least]
 	delete(t.index, slot.Key)
 	t.index[key] = least
 	*slot = KeyCount{Key: key, Count: slot.Count + 1, Error: slot.Count}
 }
 
-// MergeTop adds up lists of different observers and returns the most frequent,
-// ties by key. Errors add up too.
+// MergeTop adds up the lists of several observers and returns the most frequent keys, ties by key. Errors add up too.
 func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
 	sum := map[string]KeyCount{}
 	for _, list := range lists {
@@ -60,6 +61,7 @@ func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
 			sum[k.Key] = KeyCount{k.Key, s.Count + k.Count, s.Error + k.Error}
 		}
 	}
+
 	all := make([]KeyCount, 0, len(sum))
 	for _, k := range sum {
 		all = append(all, k)
@@ -67,5 +69,6 @@ func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
 	slices.SortFunc(all, func(a, b KeyCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
 	})
+
 	return all[:min(most, len(all))]
 }

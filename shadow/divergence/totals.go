@@ -6,19 +6,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Totals are what was counted since NewRecorder.
+// Totals are all counts of a recorder since NewRecorder.
 type Totals struct {
 	Outcomes  Tally
 	Decisions [2]Decisions // by role
 	Causes
 	// Skipped counts inconclusive comparisons by algorithms.SkipReason.
 	Skipped [len(algorithms.AllSkipReasons)]int64
-	// Remaining and RetryAfter are what the candidate said minus what the
-	// authoritative said: of remaining where both know, of seconds where both deny.
+	// Remaining and RetryAfter are the candidate's number minus the authoritative's: requests remaining where both are
+	// known, seconds to wait where both deny.
 	Remaining, RetryAfter Differences
 }
 
-// Decisions count one side's answers.
+// Decisions count the answers of one side.
 type Decisions struct{ Allowed, Denied, Failed int64 }
 
 func (d *Decisions) count(o *algorithms.Observation) {
@@ -40,10 +40,13 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 	if outcome == Inconclusive {
 		t.Skipped[reasonOf(o)]++
 	}
+
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged {
 		return
 	}
+
+	// Remaining is -1 where a side does not know it, and Never is no number of seconds.
 	a, c := &authoritative.Decision, &candidate.Decision
 	if a.Remaining >= 0 && c.Remaining >= 0 {
 		t.Remaining.add(float64(c.Remaining-a.Remaining), &RemainingBounds)
@@ -60,18 +63,20 @@ func (t *Totals) add(other *Totals) {
 		t.Decisions[role].Denied += d.Denied
 		t.Decisions[role].Failed += d.Failed
 	}
+
 	t.Causes.add(&other.Causes)
 	for r, n := range other.Skipped {
 		t.Skipped[r] += n
 	}
+
 	t.Remaining.join(&other.Remaining)
 	t.RetryAfter.join(&other.RetryAfter)
 }
 
-// differenceBounds are how many bounds a histogram of differences has.
+// differenceBounds is the number of bounds of a histogram of differences.
 const differenceBounds = 9
 
-// Upper bounds of the buckets of Differences, whose last has none.
+// Upper bounds of the buckets of Differences. The last bucket has none.
 var (
 	RemainingBounds  = [differenceBounds]float64{-1000, -100, -10, -1, 0, 1, 10, 100, 1000} // requests
 	RetryAfterBounds = [differenceBounds]float64{-3600, -60, -10, -1, 0, 1, 10, 60, 3600}   // seconds
@@ -79,7 +84,7 @@ var (
 
 // Differences is a histogram of numbers that may be negative.
 type Differences struct {
-	Buckets [differenceBounds + 1]int64 // how many are in each
+	Buckets [differenceBounds + 1]int64 // the count of each bucket, not cumulative
 	Sum     float64
 }
 
@@ -88,6 +93,7 @@ func (d *Differences) add(v float64, bounds *[differenceBounds]float64) {
 	if i < 0 {
 		i = differenceBounds
 	}
+
 	d.Buckets[i]++
 	d.Sum += v
 }
@@ -99,13 +105,15 @@ func (d *Differences) join(other *Differences) {
 	d.Sum += other.Sum
 }
 
-// Cumulative returns how many there are, and how many up to each bound.
+// Cumulative returns the count of all numbers, and the count up to each bound, as a Prometheus histogram wants them.
 func (d *Differences) Cumulative(bounds [differenceBounds]float64) (count uint64, upTo map[float64]uint64) {
 	upTo = make(map[float64]uint64, differenceBounds)
 	for i, n := range d.Buckets {
-		if count += uint64(n); i < differenceBounds {
+		count += uint64(n)
+		if i < differenceBounds {
 			upTo[bounds[i]] = count
 		}
 	}
+
 	return count, upTo
 }

@@ -8,21 +8,22 @@ import (
 const (
 	// heaviest is how many keys a tick names as those with the most differences.
 	heaviest = 4
-	// weighed is how many keys a stripe keeps for that.
+	// weighed is how many keys a stripe keeps to find the heaviest: more, so that the order of requests matters less.
 	weighed = 8
 )
 
 // Weight is how often a key differed in a tick.
 type Weight struct {
 	Key   uint32 `json:"k"` // its hash
-	Count int64  `json:"n"` // never more than it was
+	Count int64  `json:"n"` // at most the true count
 }
 
-// Weights are keys, not in order. Those that are not there differed seldom.
+// Weights are the keys that differed most, in no order. A key may occur several times, once for each observer; a key
+// that is missing differed seldom.
 type Weights []Weight
 
-// count counts one difference of a key. Of keys that have more than their share
-// of all it misses none, and undercounts by no more than a share (Misra and Gries 1982).
+// count counts one difference of a key, by the algorithm of Misra and Gries (1982): it finds each key with more than
+// 1/(weighed+1) of all differences, and undercounts it by no more than that share.
 func (w *Weights) count(key uint32) {
 	for i := range *w {
 		if (*w)[i].Key == key {
@@ -30,10 +31,13 @@ func (w *Weights) count(key uint32) {
 			return
 		}
 	}
+
 	if len(*w) < weighed {
 		*w = append(*w, Weight{key, 1})
 		return
 	}
+
+	// A key that finds no room takes one from each of the others, and is not kept itself.
 	for i := range *w {
 		(*w)[i].Count--
 	}
@@ -46,6 +50,7 @@ func (w Weights) Top(n int) Weights {
 	for _, one := range w {
 		sums[one.Key] += one.Count
 	}
+
 	var top Weights
 	for key, count := range sums {
 		top = append(top, Weight{key, count})
@@ -53,10 +58,11 @@ func (w Weights) Top(n int) Weights {
 	slices.SortFunc(top, func(a, b Weight) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
 	})
+
 	return top[:min(n, len(top))]
 }
 
-// Total returns the counts of all.
+// Total returns the sum of all counts.
 func (w Weights) Total() (n int64) {
 	for _, one := range w {
 		n += one.Count

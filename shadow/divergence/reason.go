@@ -9,8 +9,11 @@ func reasonOf(o *[2]algorithms.Observation) algorithms.SkipReason {
 			return o[role].Reason
 		}
 	}
+
+	// A degraded answer is of a key that shared a bucket with others, because memory was full.
 	if o[0].Degraded || o[1].Degraded {
 		return algorithms.MemoryFull
 	}
+
 	return algorithms.OtherReason
 }

@@ -1,0 +1,102 @@
+package divergence
+
+import "slices"
+
+// Span is a stretch of time in minutes since the Unix epoch. To is not included.
+type Span struct{ From, To int64 }
+
+// History is what the fleet saw of one policy in one epoch.
+type History struct {
+	// Minutes with evaluations, in order.
+	Minutes []Minute
+	// Live are the spans in which at least one instance was running, in order and with gaps between them.
+	Live []Span
+	// Hours that are not empty, in order, without their minutes.
+	Hours []Hour
+	// Distinct keys by kind.
+	Distinct [keyKinds]int64
+}
+
+// Causes returns the causes of all differences.
+func (h *History) Causes() (sum Causes) {
+	for i := range h.Hours {
+		sum.add(&h.Hours[i].Causes)
+	}
+	return sum
+}
+
+// Total returns the tally of the whole history.
+func (h History) Total() (t Tally) {
+	for i := range h.Minutes {
+		t.Add(h.Minutes[i].Tally)
+	}
+	return t
+}
+
+// Merge adds up the hours of several instances, which must be in order.
+func Merge(hours []Hour) History {
+	var h History
+	for _, fleet := range joinHours(hours) {
+		h.Minutes = append(h.Minutes, fleet.Minutes...)
+		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Cells: fleet.Cells})
+
+		for m := range int64(MinutesPerHour) {
+			if fleet.Live>>m&1 == 1 {
+				h.extend(fleet.Unix*MinutesPerHour + m)
+			}
+		}
+	}
+
+	return h
+}
+
+// joinHours returns one Hour for each hour of several instances, which must be in order.
+func joinHours(hours []Hour) (joined []Hour) {
+	for i := 0; i < len(hours); {
+		fleet := Hour{Unix: hours[i].Unix}
+		for ; i < len(hours) && hours[i].Unix == fleet.Unix; i++ {
+			fleet.join(&hours[i])
+		}
+		joined = append(joined, fleet)
+	}
+
+	return joined
+}
+
+// extend adds a minute to the live spans.
+func (h *History) extend(minute int64) {
+	if n := len(h.Live); n > 0 && h.Live[n-1].To == minute {
+		h.Live[n-1].To++
+		return
+	}
+	h.Live = append(h.Live, Span{minute, minute + 1})
+}
+
+// append adds a later part of the same history.
+func (h *History) append(later History) {
+	h.Minutes = append(h.Minutes, later.Minutes...)
+	h.Hours = append(h.Hours, later.Hours...)
+
+	// Spans that meet are one span.
+	if n := len(h.Live); n > 0 && len(later.Live) > 0 && h.Live[n-1].To == later.Live[0].From {
+		h.Live[n-1].To = later.Live[0].To
+		later.Live = later.Live[1:]
+	}
+	h.Live = append(h.Live, later.Live...)
+}
+
+// dropBefore leaves out everything before a minute. An hour that contains the minute stays.
+func (h *History) dropBefore(minute int64) {
+	first := slices.IndexFunc(h.Minutes, func(m Minute) bool { return m.Unix >= minute })
+	if first < 0 {
+		first = len(h.Minutes)
+	}
+	h.Minutes = h.Minutes[first:]
+
+	h.Hours = slices.DeleteFunc(h.Hours, func(hour Hour) bool { return (hour.Unix+1)*MinutesPerHour <= minute })
+
+	h.Live = slices.DeleteFunc(h.Live, func(s Span) bool { return s.To <= minute })
+	if len(h.Live) > 0 {
+		h.Live[0].From = max(h.Live[0].From, minute)
+	}
+}
