@@ -1,9 +1,9 @@
 GO          ?= go
-# Steps of the differential test: in `make test`, and in `make oracle`.
-STEPS       ?= 200000
+# Steps of the differential test, in `make test` and in `make oracle`.
+STEPS        ?= 200000
 ORACLE_STEPS ?= 10000000
-STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
-COMPONENTS  := .components.env
+STATICCHECK  ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+COMPONENTS   := .components.env
 
 .PHONY: help
 help: ## list the targets
@@ -14,14 +14,14 @@ build: ## build ./shadowlimit
 	$(GO) build -o shadowlimit ./cmd/shadowlimit
 
 .PHONY: test
-test: components ## run every test, on a real Redis too; gets what it needs and says what it does
+test: components ## run all tests, also on a real Redis; installs missing components and names them
 	$(GO) test ./...
 	cd examples && $(GO) test ./...
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -steps $(STEPS)
 
 .PHONY: check
-check: components ## gofmt, vet, staticcheck, and every test with the race detector
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these'; exit 1; }
+check: components ## run gofmt, vet, staticcheck, and all tests with the race detector
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these files'; exit 1; }
 	$(GO) mod tidy -diff && cd integration && $(GO) mod tidy -diff && cd ../examples && $(GO) mod tidy -diff
 	$(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	cd integration && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
@@ -30,7 +30,7 @@ check: components ## gofmt, vet, staticcheck, and every test with the race detec
 	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m
 
 .PHONY: oracle
-oracle: components ## hold Go, Redis and miniredis against the oracle for ORACLE_STEPS steps (10 million)
+oracle: components ## compare Go, Redis and miniredis with the oracle for ORACLE_STEPS steps (10 million)
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 0 -v -run TestDifferential -steps $(ORACLE_STEPS)
 
 .PHONY: bench

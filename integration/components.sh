@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Makes a real Redis available to the integration tests and says how: Docker if it
-# answers, else a redis-server on PATH, else Debian's package where it may. The tests
-# of alerts want promtool, of Debian's package prometheus, those of the status page
-# chromium, and those of completion zsh and fish; without them they are skipped.
-# With CI=true all of them must be there, and a Docker daemon is started if none
-# answers; its process id is left in the file named by SHADOWLIMIT_DOCKERD_PID.
+# Makes a real Redis available to the integration tests and reports which one: Docker if
+# a daemon answers, else a redis-server on PATH, else Debian's package if this user may
+# install it. Further components are promtool (Debian's package prometheus) for the
+# alerts, chromium for the status page, zsh and fish for completion. Tests whose
+# component is missing are skipped.
+#
+# With CI=true every component is required, and a Docker daemon is started if none
+# answers. Its process id is written to the file SHADOWLIMIT_DOCKERD_PID.
 #
 # Usage: integration/components.sh ENVFILE
 # Writes variables for the tests to ENVFILE, as lines of shell.
@@ -16,14 +18,15 @@ image=shadowlimit-test-redis:local
 
 say() { echo "components: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
-docker_info() { if have timeout; then timeout 20 docker info; else docker info; fi; } # macOS has no timeout
+docker_info() { if have timeout; then timeout 20 docker info; else docker info; fi; } # macOS does not have timeout
 docker_answers() { have docker && docker_info >/dev/null 2>&1; }
 may_install() { [ "$(id -u)" = 0 ] && have apt-get; }
 
 install_packages() {
   say "installing Debian packages: $*"
   local policy=/usr/sbin/policy-rc.d made=
-  if [ ! -e "$policy" ]; then # packages must not start services of their own
+  # A policy that forbids it keeps packages from starting their services.
+  if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod +x "$policy"
     made=1
@@ -37,36 +40,42 @@ install_packages() {
 start_docker() {
   local log pid
   log=$(mktemp)
+
   say "starting a Docker daemon"
   dockerd >"$log" 2>&1 &
   pid=$!
   [ -z "${SHADOWLIMIT_DOCKERD_PID:-}" ] || echo "$pid" >"$SHADOWLIMIT_DOCKERD_PID"
+
   for _ in $(seq 60); do
     docker_answers && return 0
     kill -0 "$pid" 2>/dev/null || break
     sleep 1
   done
+
   say "the Docker daemon does not answer:"
   tail -20 "$log"
   return 1
 }
 
-# import_image makes an image of the installed redis-server, for no registry can
-# be asked: the program and the libraries that it names.
+# import_image makes an image of the installed redis-server and its libraries, because
+# CI may reach no registry.
 import_image() {
   local root
   root=$(mktemp -d)
   mkdir -p "$root/usr/bin" "$root/tmp"
   cp "$(command -v redis-server)" "$root/usr/bin/"
+
   ldd "$(command -v redis-server)" | grep -o '/[^ ]*' | sort -u | while read -r library; do
     mkdir -p "$root$(dirname "$library")"
     cp -L "$library" "$root$library"
   done
+
   tar -C "$root" -c . | docker import \
     --change 'CMD ["/usr/bin/redis-server","--save","","--protected-mode","no"]' \
     --change 'EXPOSE 6379' - "$image" >/dev/null
   rm -rf "$root"
-  say "image $image made of $(redis-server --version | cut -d' ' -f1-3)"
+  say "image $image contains $(redis-server --version | cut -d' ' -f1-3)"
+
   cat >>"$env_file" <<EOF
 export SHADOWLIMIT_TEST_REDIS_IMAGE=$image
 export TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
@@ -83,7 +92,7 @@ if [ "${CI:-}" = true ]; then
   have zsh || missing+=(zsh)
   have fish || missing+=(fish)
   if [ ${#missing[@]} -gt 0 ]; then
-    may_install || { say "CI needs ${missing[*]}, and this user may not install them"; exit 1; }
+    may_install || { say "CI needs ${missing[*]}, and only root may install them, with apt-get"; exit 1; }
     install_packages "${missing[@]}"
   fi
   docker_answers || start_docker
@@ -91,23 +100,23 @@ if [ "${CI:-}" = true ]; then
   say "tests run on a container and on $(command -v redis-server)"
 elif docker_answers; then
   say "Docker answers: tests run on a container"
-  if have redis-server; then say "and, if its image cannot be had, on $(command -v redis-server)"; fi
+  if have redis-server; then say "if its image cannot be pulled, they run on $(command -v redis-server)"; fi
 elif have redis-server; then
-  say "no Docker answers: tests run on $(command -v redis-server)"
+  say "Docker does not answer: tests run on $(command -v redis-server)"
 elif may_install && install_packages redis-server; then
   say "installed redis-server: tests run on it"
 else
-  say "the integration tests need Docker or a redis-server, and neither is here."
-  say "Install one, such as: apt-get install redis-server (Debian), brew install redis (macOS)"
+  say "the integration tests need Docker or a redis-server, and found neither."
+  say "Install one: apt-get install redis-server (Debian), brew install redis (macOS)"
   exit 1
 fi
 
 if have promtool; then
-  say "alerts are tested by $(command -v promtool)"
+  say "alerts are tested with $(command -v promtool)"
 elif may_install && install_packages prometheus; then
-  say "installed prometheus: alerts are tested by its promtool"
+  say "installed prometheus: alerts are tested with its promtool"
 else
-  say "no promtool is here: the tests of alerts are skipped. It comes with Prometheus"
+  say "promtool is missing: the tests of alerts are skipped. It comes with Prometheus"
 fi
 
 if have chromium; then
@@ -115,5 +124,5 @@ if have chromium; then
 elif may_install && install_packages chromium; then
   say "installed chromium: the status page is tested in it"
 else
-  say "no chromium is here: the tests of the status page in a browser are skipped"
+  say "chromium is missing: the tests of the status page in a browser are skipped"
 fi

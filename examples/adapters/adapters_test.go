@@ -20,10 +20,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// 10 a minute and 3 at once: a token each 6 s.
+// limit is 10 a minute and 3 at once: a token every 6 s.
 var limit = algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 3}
 
-// ask lets a limiter judge a key that is new to it.
+// ask sends charges of a new key to a limiter and compares its decisions.
 func ask(t *testing.T, l shadow.Limiter) {
 	t.Helper()
 
@@ -32,12 +32,17 @@ func ask(t *testing.T, l shadow.Limiter) {
 		allowed         bool
 		retry           time.Duration // 0: none
 	}{
-		{1, 2, true, 0}, {2, 0, true, 0}, {1, 0, false, 6 * time.Second}, {3, 0, false, 18 * time.Second}, {4, 0, false, algorithms.Never},
+		{1, 2, true, 0},
+		{2, 0, true, 0},
+		{1, 0, false, 6 * time.Second},
+		{3, 0, false, 18 * time.Second},
+		{4, 0, false, algorithms.Never}, // above the burst
 	}
 
 	for i, tt := range tests {
 		d, err := l.Allow(context.Background(), "key", limit, tt.cost)
-		// Time goes on between two calls: a wait may be shorter by that.
+
+		// Redis has a real clock, which advances between two calls: a wait may be shorter.
 		waits := d.RetryAfter <= tt.retry && d.RetryAfter > tt.retry-5*time.Second || d.RetryAfter == tt.retry
 		if err != nil || d.Allowed != tt.allowed || d.Remaining != tt.remaining || !waits || d.Limit != 3 {
 			t.Errorf("charge %d: %+v, %v, want %+v", i, d, err, tt)
@@ -49,6 +54,7 @@ func TestXTimeRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &adapters.XTimeRate{}
 		ask(t, l)
+
 		time.Sleep(6 * time.Second)
 		if d, err := l.Allow(t.Context(), "key", limit, 1); err != nil || !d.Allowed {
 			t.Errorf("after the wait: %+v, %v", d, err)
@@ -59,10 +65,11 @@ func TestXTimeRate(t *testing.T) {
 func TestRedisRate(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: startRedis(t)})
 	defer client.Close()
+
 	ask(t, adapters.RedisRate{Limiter: redis_rate.NewLimiter(client)})
 }
 
-// The two libraries keep the same limit: a migration from one to the other.
+// A migration from one library to the other, with the same limit.
 func Example() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	pair, err := shadow.NewPair(shadow.PairConfig{
@@ -79,7 +86,7 @@ func Example() {
 	// Output: true
 }
 
-// startRedis starts a redis-server of the test's own.
+// startRedis starts a redis-server for one test and returns its address.
 func startRedis(t *testing.T) string {
 	t.Helper()
 
@@ -88,16 +95,16 @@ func startRedis(t *testing.T) string {
 		t.Skip("no redis-server on PATH")
 	}
 
+	// The system chooses a free port, which redis-server cannot.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	addr := listener.Addr().String()
 	listener.Close()
+
 	_, port, _ := net.SplitHostPort(addr)
 	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -111,7 +118,7 @@ func startRedis(t *testing.T) string {
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
 		if strings.Contains(scanner.Text(), "Ready to accept") {
-			go func() { // until the process ends, lest it block
+			go func() { // reads on, because a full pipe would block the server
 				for scanner.Scan() {
 				}
 			}()

@@ -1,3 +1,3 @@
-// Package adapters shows how limiters of other libraries become a side of a
-// shadow.Pair or of a policy: copy the one you need.
+// Package adapters turns limiters of other libraries into sides of a shadow.Pair or of
+// a policy. Copy the adapter that you need.
 package adapters

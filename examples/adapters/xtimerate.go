@@ -12,8 +12,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// XTimeRate is golang.org/x/time/rate with a limiter per key, as services keep
-// them. The zero value is ready to use.
+// XTimeRate adapts golang.org/x/time/rate: a map with a limiter per key, as services
+// have it, with a bound. The zero value is ready to use.
 type XTimeRate struct {
 	mu   sync.Mutex
 	keys map[string]*rate.Limiter
@@ -21,14 +21,17 @@ type XTimeRate struct {
 
 var _ shadow.Limiter = (*XTimeRate)(nil)
 
-// maxKeys bounds the limiters held. Full ones are forgotten when it is reached.
+// maxKeys bounds the limiters in memory. When it is reached, limiters with a full bucket
+// are dropped: they would decide the same if they were created again.
 const maxKeys = 100_000
 
 var errFull = errors.New("adapters: too many keys are limited at once")
 
-// Allow implements shadow.Limiter by limit.Requests per limit.Window and
-// limit.Burst.
-func (x *XTimeRate) Allow(_ context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error) {
+// Allow implements shadow.Limiter: limit.Requests per limit.Window, and limit.Burst at
+// once.
+func (x *XTimeRate) Allow(
+	_ context.Context, key string, limit algorithms.Limit, cost int64,
+) (algorithms.Decision, error) {
 	now := time.Now()
 	limiter, err := x.limiter(key, limit, now)
 	if err != nil {
@@ -41,7 +44,7 @@ func (x *XTimeRate) Allow(_ context.Context, key string, limit algorithms.Limit,
 	d.ResetAfter = refill(limiter, float64(limiter.Burst())-tokens)
 
 	switch {
-	case d.Allowed:
+	case d.Allowed: // nothing to wait for
 	case cost > limit.Capacity():
 		d.RetryAfter = algorithms.Never
 	default:
@@ -51,11 +54,13 @@ func (x *XTimeRate) Allow(_ context.Context, key string, limit algorithms.Limit,
 	return d, nil
 }
 
-// refill returns how long a limiter takes for so many tokens.
+// refill returns the time in which a limiter gains a number of tokens.
 func refill(l *rate.Limiter, tokens float64) time.Duration {
 	return time.Duration(tokens / float64(l.Limit()) * float64(time.Second))
 }
 
+// limiter returns the limiter of a key. If all limiters are in use and none can be
+// dropped, a new key is an error: it must not get an unlimited budget.
 func (x *XTimeRate) limiter(key string, limit algorithms.Limit, now time.Time) (*rate.Limiter, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

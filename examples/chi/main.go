@@ -1,6 +1,7 @@
-// Chi is for a service with a chi router behind proxies of its own, whose gateway
-// says who the user is. Look at limits, which tells policies the route's template, the
-// client's address and the user, and at the problem details of a 429.
+// Chi is for a service with a chi router behind its own proxies, whose gateway
+// authenticates users. Read the function limits first: its three hooks give policies
+// the route's template, the client's address and the user. A denied request gets a 429
+// with problem details.
 //
 //	go run ./chi
 package main
@@ -32,11 +33,12 @@ import (
 //go:embed policies.yaml
 var file []byte
 
-// proxies are believed when they say whom they forward for: this machine's, for the
-// example.
+// proxies are the proxies whose X-Forwarded-For is trusted. In the example they run on
+// this machine. Without the list request.ip would be the address of the proxy, and all
+// clients would share one budget.
 var proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// limits is the middleware of a router.
+// limits returns the middleware for a router.
 func limits(harness *shadow.Harness, router chi.Routes) func(http.Handler) http.Handler {
 	return httplimit.New(harness, httplimit.Config{
 		Route:    chiroute.Of(router),
@@ -46,8 +48,8 @@ func limits(harness *shadow.Harness, router chi.Routes) func(http.Handler) http.
 	})
 }
 
-// identify takes the user from the field that the gateway sets, or removes, in every
-// request.
+// identify takes the user from a header field that the gateway sets or removes in
+// every request, so that clients cannot set it.
 func identify(r *http.Request, p *policies.Request) { p.User = r.Header.Get("X-User") }
 
 func newHarness() (*shadow.Harness, error) {
@@ -61,17 +63,22 @@ func newHarness() (*shadow.Harness, error) {
 func newHandler(harness *shadow.Harness) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(harness)
+
+	// The middleware covers all routes. No policy matches /metrics, so it is not limited.
 	router := chi.NewRouter()
 	router.Use(limits(harness, router))
-	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) // no policy matches this route
+	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	router.Route("/v1", func(v1 chi.Router) {
-		v1.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "item", chi.URLParam(r, "id")) })
-		v1.Post("/login", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "welcome") })
+		v1.Get("/items/{id}", item)
+		v1.Post("/login", login)
 	})
 
 	return router
 }
+
+func item(w http.ResponseWriter, r *http.Request)  { fmt.Fprintln(w, "item", chi.URLParam(r, "id")) }
+func login(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "welcome") }
 
 func run(ctx context.Context, addr string) error {
 	harness, err := newHarness()
@@ -83,7 +90,7 @@ func run(ctx context.Context, addr string) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 
-	fmt.Printf("Five items a minute for a user, three logins for an address. Try, and see how the limiters differ:\n"+
+	fmt.Printf("Five items a minute for a user, three logins a minute for an address. Try both, and compare the two limiters:\n"+
 		"  for n in $(seq 6); do curl -si -H 'X-User: alice' http://%[1]s/v1/items/$n; done\n"+
 		"  for n in $(seq 4); do curl -si -X POST -H 'X-Forwarded-For: 203.0.113.7' http://%[1]s/v1/login; done\n"+
 		"  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
@@ -93,17 +100,20 @@ func run(ctx context.Context, addr string) error {
 	case <-ctx.Done():
 	}
 
+	// First the requests end, then the harness: it writes the last seconds of evidence, and
+	// a request after that would not be counted.
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-
-	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
+	return errors.Join(err, server.Shutdown(last), harness.Close(last))
 }
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "where to listen")
 	flag.Parse()
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+
 	if err := run(ctx, *addr); err != nil {
 		log.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package exampletest is what the tests of the examples have in common: asking a
-// handler, reading what was counted, and moving a policy.
+// Package exampletest has the steps that the tests of the examples share: asking a
+// handler, reading the counted outcomes, and moving a policy.
 package exampletest
 
 import (
@@ -22,14 +22,15 @@ type Service interface {
 	Close(ctx context.Context) error
 }
 
-// Allowed sends n requests, made one by one by request, and returns how many were
-// not answered 429.
+// Allowed sends n requests, each made by request, and returns the number of those that
+// were answered 200. Any status besides 200 and 429 fails the test.
 func Allowed(t testing.TB, h http.Handler, n int, request func() *http.Request) (allowed int) {
 	t.Helper()
 
 	for range n {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, request())
+
 		switch w.Code {
 		case http.StatusOK:
 			allowed++
@@ -42,7 +43,7 @@ func Allowed(t testing.TB, h http.Handler, n int, request func() *http.Request) 
 	return allowed
 }
 
-// From returns requests of a client by its address.
+// From makes requests of a client with an address.
 func From(ip, method, path string) func() *http.Request {
 	return func() *http.Request {
 		r := httptest.NewRequest(method, path, http.NoBody)
@@ -51,8 +52,8 @@ func From(ip, method, path string) func() *http.Request {
 	}
 }
 
-// Outcomes returns how often the sides of a policy agreed and differed, as
-// Prometheus would scrape it. Outcomes that never were are not in it.
+// Outcomes returns the counted outcomes of a policy, as Prometheus would scrape them,
+// without outcomes that have not occurred.
 func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 	t.Helper()
 
@@ -88,22 +89,24 @@ func Outcomes(t testing.TB, s Service, policy string) map[string]int {
 func Promote(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
+	order := promotion.Order{Actor: "test", Reason: "a drill"}
 
-	_, err := promotion.Advance(ctx, s.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{Actor: "test", Reason: "a drill"})
+	_, err := promotion.Advance(ctx, s.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, order)
 	if err == nil {
-		err = s.Sync(ctx) // now, rather than within a second
+		err = s.Sync(ctx) // applies it now, which otherwise takes up to a second
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Rollback lets the authoritative decide again.
+// Rollback lets the authoritative decide for all keys, from the next request on.
 func Rollback(t testing.TB, s Service, policy string) {
 	t.Helper()
 	ctx := Context(t)
+	order := promotion.Order{Actor: "test", Reason: "the drill is over"}
 
-	_, err := promotion.Rollback(ctx, s.Stages(), policy, promotion.Order{Actor: "test", Reason: "the drill is over"})
+	_, err := promotion.Rollback(ctx, s.Stages(), policy, order)
 	if err == nil {
 		err = s.Sync(ctx)
 	}
@@ -112,7 +115,7 @@ func Rollback(t testing.TB, s Service, policy string) {
 	}
 }
 
-// Close ends a service and its goroutines.
+// Close ends a service and waits for its goroutines.
 func Close(t testing.TB, s Service) {
 	t.Helper()
 	if err := s.Close(Context(t)); err != nil {
@@ -120,7 +123,7 @@ func Close(t testing.TB, s Service) {
 	}
 }
 
-// Context returns a context that bounds a step of a test.
+// Context returns a context that bounds one step of a test.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)

@@ -17,6 +17,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
+// The tests run in a synctest bubble. Its clock starts at a full minute and advances
+// only in time.Sleep.
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const policy = "per-client"
@@ -40,10 +43,7 @@ func open(t *testing.T) (*shadow.Harness, http.Handler, string) {
 
 func order(ip string) func() *http.Request { return exampletest.From(ip, http.MethodPost, "/orders/7") }
 
-// In a synctest bubble the clock starts at a full minute, and goes on only where a
-// test lets it.
-
-func TestTwiceTheLimitAroundTheTurnOfAWindow(t *testing.T) {
+func TestTwiceTheLimitAroundTheEndOfAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h, _ := open(t)
 		defer exampletest.Close(t, harness)
@@ -51,7 +51,6 @@ func TestTwiceTheLimitAroundTheTurnOfAWindow(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		late := exampletest.Allowed(t, h, 6, order("192.0.2.1"))
 		time.Sleep(time.Second)
-
 		early := exampletest.Allowed(t, h, 6, order("192.0.2.1"))
 		if late != 5 || early != 5 {
 			t.Errorf("%d and %d allowed, want the authoritative's 5 in each window", late, early)
@@ -72,15 +71,17 @@ func TestCandidateDecidesWhilePromoted(t *testing.T) {
 		exampletest.Promote(t, harness, policy)
 		bob := order("192.0.2.2")
 		first := exampletest.Allowed(t, h, 6, bob)
-		time.Sleep(time.Minute - time.Second) // 4 tokens: the candidate does not wait for the window's end
 
+		// A bucket refills all the time: after 59 s it has 4 tokens, where a window would
+		// still be used up.
+		time.Sleep(time.Minute - time.Second)
 		if next := exampletest.Allowed(t, h, 6, bob); first != 5 || next != 4 {
 			t.Errorf("promoted: %d and %d allowed, want the candidate's 5 and 4", first, next)
 		}
 
 		exampletest.Rollback(t, harness, policy)
 		if got := exampletest.Allowed(t, h, 6, bob); got != 0 {
-			t.Errorf("rolled back: %d allowed, want none: the authoritative has counted on, and its window is used up", got)
+			t.Errorf("rolled back: %d allowed, want none: the authoritative has kept counting, and its window is used up", got)
 		}
 
 		time.Sleep(time.Second)
@@ -100,8 +101,10 @@ func TestEditedFileIsReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 
+		// The file is read every second and used once two readings are alike.
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
+
 		if got := exampletest.Allowed(t, h, 10, order("192.0.2.3")); got != 8 {
 			t.Errorf("%d allowed, want the 8 of the edited file", got)
 		}
@@ -111,7 +114,7 @@ func TestEditedFileIsReloaded(t *testing.T) {
 func TestRunEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := runOwn(ctx, "localhost:0"); err != nil {
+	if err := runCopy(ctx, "localhost:0"); err != nil {
 		t.Error(err)
 	}
 }

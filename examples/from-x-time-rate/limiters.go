@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limiters is what the service had: a limiter for each client, a token a second and
-// ten at once.
+// limiters is the old limiter of the service: one rate.Limiter for each client, with
+// one token a second and ten at once.
 type limiters struct {
 	mu       sync.Mutex
 	byClient map[string]*rate.Limiter

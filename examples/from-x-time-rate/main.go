@@ -1,7 +1,7 @@
 // From-x-time-rate is for a service that limits each client by a limiter of
-// golang.org/x/time/rate in a map, and wants fewer requests at once, but does not
-// know whom that would hurt. Look at before and after, which are all that changes in
-// the handlers, and at newPair.
+// golang.org/x/time/rate in a map, and wants to allow smaller bursts without denying
+// the wrong clients. Compare the functions before and after: nothing else changes in
+// the handlers. newPair has both limits.
 //
 //	go run ./from-x-time-rate
 package main
@@ -29,7 +29,7 @@ import (
 
 const policy = "per-client"
 
-// before is the middleware as it was.
+// before is the old middleware.
 func before(limiters *limiters, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !limiters.of(client(r)).Allow() {
@@ -40,8 +40,8 @@ func before(limiters *limiters, next http.Handler) http.Handler {
 	})
 }
 
-// after is the middleware as it is: it answers as before until the candidate is
-// promoted.
+// after is the new middleware. It gives the same answers as before until the candidate
+// is promoted.
 func after(pair *shadow.Pair, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !pair.Allow(r.Context(), client(r), 1).Allowed {
@@ -52,15 +52,17 @@ func after(pair *shadow.Pair, next http.Handler) http.Handler {
 	})
 }
 
-// newPair puts today's limit beside tomorrow's. The adapter is the service's own map
-// with a bound; shadow.AllowFunc would take the map as it is.
+// newPair compares today's limit with tomorrow's. The adapter is the service's map of
+// limiters with a bound. shadow.AllowFunc would wrap the map unchanged.
 func newPair() (*shadow.Pair, error) {
 	return shadow.NewPair(shadow.PairConfig{
 		Policy: policy,
+
 		Authoritative: shadow.Side{
 			Limiter: &adapters.XTimeRate{},
-			Limit:   algorithms.Limit{Requests: 60, Window: time.Minute, Burst: 10}, // rate.NewLimiter(1, 10)
+			Limit:   algorithms.Limit{Requests: 60, Window: time.Minute, Burst: 10}, // as rate.NewLimiter(1, 10)
 		},
+
 		Candidate: shadow.Side{
 			Algorithm: algorithms.GCRA{},
 			Limit:     algorithms.Limit{Requests: 60, Window: time.Minute, Burst: 5},
@@ -68,7 +70,7 @@ func newPair() (*shadow.Pair, error) {
 	})
 }
 
-// client returns who is limited: the address of the connection.
+// client returns the key of the limit: the address of the connection.
 func client(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -82,6 +84,7 @@ func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }
 func newHandler(pair *shadow.Pair) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(pair)
+
 	mux := http.NewServeMux()
 	mux.Handle("/", after(pair, http.HandlerFunc(hello)))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -98,25 +101,29 @@ func run(ctx context.Context, addr string) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 
-	fmt.Printf("Today 10 at once are allowed, the candidate allows 5. Try, and see what it would have denied:\n"+
-		"  for n in $(seq 12); do curl -s http://%[1]s/; done\n  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
+	fmt.Printf("Today's limiter allows 10 requests at once, the candidate 5. Send 12, and count the newly denied:\n"+
+		"  for n in $(seq 12); do curl -s http://%[1]s/; done\n"+
+		"  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
 
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
 
+	// First the requests end, then the pair: it writes the last seconds of evidence, and
+	// a request after that would not be counted.
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-
-	return errors.Join(err, server.Shutdown(last), pair.Close(last)) // requests end before what counts them
+	return errors.Join(err, server.Shutdown(last), pair.Close(last))
 }
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "where to listen")
 	flag.Parse()
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+
 	if err := run(ctx, *addr); err != nil {
 		log.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/examples/exampletest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The tests run in a synctest bubble. Its clock advances only in time.Sleep.
 
-// In a synctest bubble time goes on only where a test lets it.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAfterAnswersAsBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -25,13 +25,23 @@ func TestAfterAnswersAsBefore(t *testing.T) {
 		}
 		defer exampletest.Close(t, pair)
 
-		was, is := before(&limiters{}, http.HandlerFunc(hello)), newHandler(pair)
+		was := before(&limiters{}, http.HandlerFunc(hello))
+		is := newHandler(pair)
 		alice := exampletest.From("192.0.2.1", http.MethodGet, "/")
-		for i, want := range []int{10, 3, 10} {
-			if b, a := exampletest.Allowed(t, was, 12, alice), exampletest.Allowed(t, is, 12, alice); b != want || a != want {
-				t.Errorf("burst %d: %d allowed before, %d after, want %d", i, b, a, want)
+
+		bursts := []struct {
+			pause time.Duration // before the burst
+			want  int           // allowed of 12
+		}{
+			{0, 10}, {3 * time.Second, 3}, {time.Minute, 10},
+		}
+		for i, burst := range bursts {
+			time.Sleep(burst.pause)
+			old := exampletest.Allowed(t, was, 12, alice)
+			new := exampletest.Allowed(t, is, 12, alice)
+			if old != burst.want || new != burst.want {
+				t.Errorf("burst %d: %d allowed before, %d after, want %d", i, old, new, burst.want)
 			}
-			time.Sleep([]time.Duration{3 * time.Second, time.Minute, 0}[i])
 		}
 
 		want := map[string]int{"agree_allow": 5 + 3 + 5, "newly_denied": 5 + 5, "agree_deny": 2 + 9 + 2}

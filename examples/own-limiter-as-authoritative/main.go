@@ -1,7 +1,7 @@
-// Own-limiter-as-authoritative is for a service whose limiter is its own, with its
-// own 429 and X-RateLimit fields that clients rely on. Look at wrap, which is all that
-// the limiter needs, at policies.yaml, which names it, and at tooMany, which answers
-// as ever, whoever decides.
+// Own-limiter-as-authoritative is for a service that has written its own limiter, and
+// whose clients rely on its 429 and X-RateLimit fields. wrap turns the limiter into a
+// side, policies.yaml names it, and tooMany gives the same 429 as before, whichever
+// side decides.
 //
 //	go run ./own-limiter-as-authoritative
 package main
@@ -32,17 +32,19 @@ import (
 //go:embed policies.yaml
 var file []byte
 
-// wrap makes a side of the service's own limiter. It tells all that the limiter
-// knows, for the fields of the response are made of it.
+// wrap turns the service's limiter into a side. It fills in the whole decision, because
+// the fields of the response are made from it.
 func wrap(q quota) shadow.Limiter {
-	return shadow.LimiterFunc(func(_ context.Context, key string, _ algorithms.Limit, cost int64) (algorithms.Decision, error) {
+	allow := func(_ context.Context, key string, _ algorithms.Limit, cost int64) (algorithms.Decision, error) {
 		left, wait, ok := q.Take(key, cost)
+
 		d := algorithms.Decision{Allowed: ok, Limit: quotaRequests, Remaining: left, ResetAfter: wait}
 		if !ok {
 			d.RetryAfter = wait
 		}
 		return d, nil
-	})
+	}
+	return shadow.LimiterFunc(allow)
 }
 
 func newHarness(q quota) (*shadow.Harness, error) {
@@ -50,25 +52,35 @@ func newHarness(q quota) (*shadow.Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shadow.New(shadow.Config{Policies: set, Limiters: map[string]shadow.Limiter{"legacy": wrap(q)}})
+
+	return shadow.New(shadow.Config{
+		Policies: set,
+		Limiters: map[string]shadow.Limiter{"legacy": wrap(q)}, // the name in policies.yaml
+	})
 }
 
-// tooMany is the service's own answer.
+// tooMany is the service's answer to a denied request.
 func tooMany(w http.ResponseWriter, _ *http.Request, d shadow.Decision) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusTooManyRequests)
 	json.NewEncoder(w).Encode(map[string]any{"error": "quota_exceeded", "retry_in_ms": d.RetryAfter.Milliseconds()})
 }
 
-// identify says whose quota a request is of.
+// identify fills in the account, to which the quota belongs.
 func identify(r *http.Request, p *policies.Request) { p.User = r.Header.Get("X-Account") }
 
 func newHandler(harness *shadow.Harness) http.Handler {
-	limited := httplimit.New(harness, httplimit.Config{Identify: identify, OnDenied: tooMany, Fields: httplimit.FieldsLegacy})
+	limited := httplimit.New(harness, httplimit.Config{
+		Identify: identify,
+		OnDenied: tooMany,
+		Fields:   httplimit.FieldsLegacy, // X-RateLimit-*, as the clients know them
+	})
 	api := http.NewServeMux()
 	api.HandleFunc("GET /search", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"hits":[]}`) })
+
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(harness)
+
 	root := http.NewServeMux()
 	root.Handle("/", limited(api))
 	root.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -86,7 +98,7 @@ func run(ctx context.Context, addr string) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 
-	fmt.Printf("Five searches a minute by the service's own limiter, three at once by the candidate. Try, and see how they differ:\n"+
+	fmt.Printf("The service's limiter allows five searches a minute, the candidate three at once. Send six, and compare:\n"+
 		"  for n in $(seq 6); do curl -si -H 'X-Account: acme' http://%[1]s/search; done\n"+
 		"  curl -s http://%[1]s/metrics | grep comparisons_total\n", addr)
 
@@ -95,17 +107,20 @@ func run(ctx context.Context, addr string) error {
 	case <-ctx.Done():
 	}
 
+	// First the requests end, then the harness: it writes the last seconds of evidence, and
+	// a request after that would not be counted.
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-
-	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
+	return errors.Join(err, server.Shutdown(last), harness.Close(last))
 }
 
 func main() {
 	addr := flag.String("addr", "localhost:8080", "where to listen")
 	flag.Parse()
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+
 	if err := run(ctx, *addr); err != nil {
 		log.Fatal(err)
 	}

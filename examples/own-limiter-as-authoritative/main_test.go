@@ -15,6 +15,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
+// The tests run in a synctest bubble, whose clock stands still, so that no window ends
+// by chance.
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const policy = "per-account"
@@ -37,24 +40,26 @@ func search(account string) func() *http.Request {
 	}
 }
 
-// In a synctest bubble time stands still here.
-
-func TestOwnLimiterDecidesAndItsAnswerStays(t *testing.T) {
+func TestOldLimiterDecidesAndItsAnswerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		harness, h := open(t)
 		defer exampletest.Close(t, harness)
 
 		if got := exampletest.Allowed(t, h, 6, search("acme")); got != 5 {
-			t.Errorf("%d allowed, want the own limiter's 5", got)
+			t.Errorf("%d allowed, want the old limiter's 5", got)
+		}
+
+		const body = `{"error":"quota_exceeded","retry_in_ms":60000}`
+		fields := map[string]string{
+			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60", "Retry-After": "60",
 		}
 
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, search("acme")())
-		if got, want := strings.TrimSpace(w.Body.String()), `{"error":"quota_exceeded","retry_in_ms":60000}`; w.Code != http.StatusTooManyRequests || got != want {
-			t.Errorf("%d %s, want 429 %s", w.Code, got, want)
+		if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusTooManyRequests || got != body {
+			t.Errorf("%d %s, want 429 %s", w.Code, got, body)
 		}
-
-		for name, want := range map[string]string{"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60", "Retry-After": "60"} {
+		for name, want := range fields {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}
@@ -78,12 +83,12 @@ func TestCandidateDecidesWhilePromoted(t *testing.T) {
 		}
 
 		exampletest.Rollback(t, harness, policy)
-		synctest.Wait() // the own limiter follows behind requests while it is not enforced
+		synctest.Wait() // while the old limiter is not enforced, followers ask it behind the requests
 		if got := exampletest.Allowed(t, h, 6, search("globex")); got != 0 {
-			t.Errorf("rolled back: %d allowed, want none: the own limiter has counted on", got)
+			t.Errorf("rolled back: %d allowed, want none: the old limiter has kept counting", got)
 		}
 		if got := exampletest.Allowed(t, h, 6, search("initech")); got != 5 {
-			t.Errorf("rolled back: %d allowed, want the own limiter's 5", got)
+			t.Errorf("rolled back: %d allowed, want the old limiter's 5", got)
 		}
 	})
 }

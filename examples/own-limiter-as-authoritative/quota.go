@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// quota is what the service limits by today, as its handlers know it. No library has
-// heard of it.
+// quota is today's limiter of the service, as its handlers use it. It knows nothing of
+// this library.
 type quota interface {
-	// Take uses n of an account's requests up, and returns how many are left and how
-	// long it is until all are back; ok is false if there are fewer than n.
+	// Take takes n requests of an account's quota if that many are left; else ok is false
+	// and nothing is taken. left is the number of requests left, wait the time until the
+	// whole quota is back.
 	Take(account string, n int64) (left int64, wait time.Duration, ok bool)
 }
 
@@ -19,7 +20,7 @@ const (
 	quotaWindow   = time.Minute
 )
 
-// counters is the quota as the service wrote it years ago.
+// counters is the implementation that the service has had for years.
 type counters struct {
 	mu      sync.Mutex
 	windows map[string]window
@@ -38,7 +39,6 @@ func (c *counters) Take(account string, n int64) (left int64, wait time.Duration
 	defer c.mu.Unlock()
 
 	now := time.Now()
-
 	w := c.windows[account]
 	if !now.Before(w.ends) {
 		w = window{ends: now.Add(quotaWindow)}

@@ -1,8 +1,8 @@
-// Two-redis-servers is for a limiter that moves from today's Redis into another, such
-// as one of its own. The candidate is in the new server and judged behind the
-// requests: it delays none, and if the new server is down nobody notices but the
-// metrics. Look at "store: next" in policies.yaml and at newHarness. Stages and
-// evidence stay in today's server, where the command line finds them.
+// Two-redis-servers is for a limiter that moves to another Redis. The candidate is in
+// the new server and is judged behind the requests: it delays none of them, and if the
+// new server is down, only the metrics show it. See "store: next" in policies.yaml, and
+// newHarness. Stages and evidence stay in today's server, where the command line finds
+// them.
 //
 //	go run ./two-redis-servers
 //	go run ./two-redis-servers -redis localhost:6379 -next localhost:6380
@@ -35,8 +35,8 @@ import (
 //go:embed policies.yaml
 var file []byte
 
-// connect returns a client that is fit for a limiter: no retries, and deadlines that
-// hold. A limiter may spend the budget on it; 0 means the default.
+// connect returns a client with the options that a limiter needs: short timeouts and no
+// retries. budget is the time that a request may wait for Redis; 0 means the default.
 func connect(addr string, budget time.Duration) redis.UniversalClient {
 	return redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, budget))
 }
@@ -46,33 +46,41 @@ func newHarness(today, next redis.UniversalClient) (*shadow.Harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shadow.New(shadow.Config{Policies: set, Redis: today, Stores: map[string]redis.UniversalClient{"next": next}})
+
+	return shadow.New(shadow.Config{
+		Policies: set,
+		Redis:    today, // stages, evidence, and every side without a store of its own
+		Stores:   map[string]redis.UniversalClient{"next": next},
+	})
 }
 
 func newHandler(harness *shadow.Harness) http.Handler {
 	api := http.NewServeMux()
 	api.HandleFunc("POST /tickets", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "sold") })
+
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(harness)
+
 	root := http.NewServeMux()
 	root.Handle("/", httplimit.New(harness, httplimit.Config{})(api))
 	root.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	return root
 }
 
-const advice = `Today's Redis is %[2]s, the next %[3]s. Try, and see how the two limiters differ:
+const advice = `Today's Redis is %[2]s, the next one %[3]s. Send some requests, and compare the two limiters:
   for n in $(seq 6); do curl -s -X POST http://%[1]s/tickets; done
   curl -s http://%[1]s/metrics | grep comparisons_total
-Promote the candidate, and take it back:
+Promote the candidate, then roll it back:
   export SHADOWLIMIT_REDIS=redis://%[2]s SHADOWLIMIT_NAME=tickets
   shadowlimit promote per-client --to full --force --reason "a drill"
   shadowlimit rollback per-client --reason "the drill is over"
 `
 
 func run(ctx context.Context, addr, todayAddr, nextAddr string) error {
-	today, next := connect(todayAddr, 0), connect(nextAddr, 0)
-	defer next.Close()
+	today := connect(todayAddr, 0)
 	defer today.Close()
+	next := connect(nextAddr, 0)
+	defer next.Close()
 
 	harness, err := newHarness(today, next)
 	if err != nil {
@@ -89,13 +97,14 @@ func run(ctx context.Context, addr, todayAddr, nextAddr string) error {
 	case <-ctx.Done():
 	}
 
+	// First the requests end, then the harness: it writes the last seconds of evidence, and
+	// a request after that would not be counted.
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-
-	return errors.Join(err, server.Shutdown(last), harness.Close(last)) // requests end before what counts them
+	return errors.Join(err, server.Shutdown(last), harness.Close(last))
 }
 
-// runInProcess runs with two servers in this process, for who has none at hand.
+// runInProcess runs with two servers in this process, if no Redis is at hand.
 func runInProcess(ctx context.Context, addr string) error {
 	today, next := miniredis.NewMiniRedis(), miniredis.NewMiniRedis()
 	if err := errors.Join(today.Start(), next.Start()); err != nil {
@@ -103,7 +112,8 @@ func runInProcess(ctx context.Context, addr string) error {
 	}
 	defer today.Close()
 	defer next.Close()
-	fmt.Println("Without -redis and -next: both Redis servers are in this process, and end with it.")
+
+	fmt.Println("No -redis and -next: both Redis servers run in this process and end with it.")
 	return run(ctx, addr, today.Addr(), next.Addr())
 }
 

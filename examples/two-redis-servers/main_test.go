@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // a dead server is part of the tests
+	redis.SetLogger(silence{}) // a test stops a server, which go-redis would report
 	goleak.VerifyTestMain(m)
 }
 
@@ -27,15 +27,16 @@ func (silence) Printf(context.Context, string, ...any) {}
 
 const policy = "per-client"
 
-// open returns the service, and the Redis servers, whose clocks stand still.
+// open returns the service and its two Redis servers, whose clocks stand still.
 func open(t *testing.T) (harness *shadow.Harness, h http.Handler, today, next *miniredis.Miniredis) {
 	t.Helper()
 
 	today, next = miniredis.RunT(t), miniredis.RunT(t)
-	clients := [2]redis.UniversalClient{}
+
+	var clients [2]redis.UniversalClient
 	for i, server := range []*miniredis.Miniredis{today, next} {
 		server.SetTime(time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC))
-		clients[i] = connect(server.Addr(), 5*time.Second) // a busy machine is not what is tested
+		clients[i] = connect(server.Addr(), 5*time.Second) // long, so that a busy machine fails no test
 		t.Cleanup(func() { clients[i].Close() })
 	}
 
@@ -49,8 +50,9 @@ func open(t *testing.T) (harness *shadow.Harness, h http.Handler, today, next *m
 
 func buy(ip string) func() *http.Request { return exampletest.From(ip, http.MethodPost, "/tickets") }
 
-func TestStagesSayWhichServerDecides(t *testing.T) {
+func TestStageSelectsTheServer(t *testing.T) {
 	harness, h, today, next := open(t)
+
 	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.1")); got != 5 {
 		t.Errorf("in shadow %d allowed, want 5 by today's server", got)
 	}
@@ -65,8 +67,8 @@ func TestStagesSayWhichServerDecides(t *testing.T) {
 		t.Errorf("rolled back: %d allowed, want 5 by today's server", got)
 	}
 
-	exampletest.Close(t, harness) // what is judged behind the requests is judged now
-
+	// The followers judge behind the requests; Close waits for them.
+	exampletest.Close(t, harness)
 	want := map[string]int{"agree_allow": 9, "newly_denied": 6, "agree_deny": 3}
 	if got := exampletest.Outcomes(t, harness, policy); !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)
@@ -79,7 +81,7 @@ func TestStagesSayWhichServerDecides(t *testing.T) {
 	}
 }
 
-// records counts the clients that a server knows.
+// records returns the number of clients that have a record in a server.
 func records(server *miniredis.Miniredis) (n int) {
 	for _, key := range server.Keys() {
 		if strings.HasPrefix(key, "shadowlimit:{tickets:"+policy+":192.0.2.") {
@@ -92,6 +94,7 @@ func records(server *miniredis.Miniredis) (n int) {
 func TestNextServerMayBeDown(t *testing.T) {
 	harness, h, _, next := open(t)
 	next.Close()
+
 	if got := exampletest.Allowed(t, h, 6, buy("192.0.2.1")); got != 5 {
 		t.Errorf("%d allowed, want 5 by today's server", got)
 	}
