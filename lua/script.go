@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 //go:embed *.lua
@@ -29,6 +31,12 @@ var steps = map[string]step{
 	"token_bucket":           {files: []string{"bucket", "token_bucket"}},
 	"gcra":                   {files: []string{"bucket", "gcra"}},
 	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
+}
+
+// HasScript reports whether Redis can judge sides of the algorithm.
+func HasScript(a algorithms.Algorithm) bool {
+	_, termed := a.(algorithms.Termed)
+	return termed && steps[a.Name()].files != nil
 }
 
 type script struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -265,6 +266,9 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	st := h.engine.store(configured.Store)
 	if st == nil {
 		return side{}, fmt.Errorf("no store %q: put it into Config.Stores", configured.Store)
+	}
+	if st.remote() && !lua.HasScript(configured.Algorithm) {
+		return side{}, errNoScript(configured.Algorithm)
 	}
 	return algorithmSide(configured.Bare(), st), nil
 }

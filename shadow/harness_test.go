@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -277,6 +278,35 @@ func assess(t testing.TB, client redis.UniversalClient) promotion.Assessment {
 		t.Fatal(list, err)
 	}
 	return list[0]
+}
+
+// unscripted is an algorithm of the user's, which Redis does not know.
+type unscripted struct{ algorithms.GCRA }
+
+func (unscripted) Name() string { return "toy_window" }
+
+// Every request of such a service would be a fallback, so it does not start.
+func TestAlgorithmsWithoutAScriptAreRefused(t *testing.T) {
+	const want = "toy_window has no script for Redis"
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	set, err := policies.Load("test.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	toy := unscripted{}
+	set.Policies[0].Sides[algorithms.Candidate].Algorithm = toy
+
+	_, err = shadow.New(shadow.Config{Policies: set, Redis: client})
+	if err == nil || !strings.Contains(err.Error(), "policy per-user: "+want) {
+		t.Errorf("a policy file in Redis: %v", err)
+	}
+
+	side := shadow.Side{Algorithm: toy, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}}
+	other := shadow.Side{Algorithm: algorithms.GCRA{}, Limit: side.Limit}
+	_, err = shadow.NewPair(shadow.PairConfig{Authoritative: other, Candidate: side, Redis: client})
+	if err == nil || !strings.Contains(err.Error(), "the candidate: "+want) {
+		t.Errorf("a pair in Redis: %v", err)
+	}
 }
 
 func BenchmarkDecide(b *testing.B) {

@@ -1,9 +1,11 @@
 package shadow_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -78,4 +80,38 @@ shadowlimit_remaining_difference_count{name="test",policy="per-user"} 3
 	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_remaining_difference"); err != nil {
 		t.Error(err)
 	}
+}
+
+// An instance that has not heard of the fleet for a minute does not know its verdict any
+// more: it leaves those series out and keeps its own.
+func TestOldAssessmentsAreNoMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, file, shadow.Config{})
+		ask(t, h, "alice")
+		if err := errors.Join(h.Sync(ctx(t)), h.Close(ctx(t))); err != nil {
+			t.Fatal(err)
+		}
+
+		fleets := []string{"gate_score", "gate_verdict", "gate_strikes", "harm_score", "alarm", "instances", "keys"}
+		count := func() (n int) {
+			_, names := series(t, h)
+			for _, name := range fleets {
+				n += names["shadowlimit_"+name]
+			}
+			if names["shadowlimit_stage"] != 5 || names["shadowlimit_decisions_total"] != 6 {
+				t.Errorf("the instance's own series are %v", names)
+			}
+			return n
+		}
+
+		fresh := count()
+		time.Sleep(59 * time.Second)
+		if n := count(); n != fresh || n < len(fleets) {
+			t.Errorf("%d series of the fleet after 59 s, %d at once", n, fresh)
+		}
+		time.Sleep(time.Second)
+		if n := count(); n != 0 {
+			t.Errorf("%d series of the fleet after a minute, want none", n)
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -123,11 +124,11 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 	return spec, charge, errors.Join(err, charge.CheckSides())
 }
 
+// check returns why a side cannot be judged, if so.
 func (s *Side) check(role algorithms.Role, inRedis bool) error {
-	_, scripted := s.Algorithm.(algorithms.Termed)
 	switch {
-	case s.Algorithm != nil && inRedis && !scripted:
-		return fmt.Errorf("the %s: %s has no script for Redis: give it as a Limiter", role, s.Algorithm.Name())
+	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):
+		return fmt.Errorf("the %s: %w", role, errNoScript(s.Algorithm))
 	case (s.Limiter == nil) == (s.Algorithm == nil):
 		return fmt.Errorf("the %s: want either a Limiter or an Algorithm", role)
 	case s.Algorithm != nil:
@@ -138,18 +139,30 @@ func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	return nil
 }
 
-func (s *Side) describe() string {
+// errNoScript is the error of an algorithm in Redis that no script implements. Without it
+// a service would start, and fall back at every request.
+func errNoScript(a algorithms.Algorithm) error {
+	return fmt.Errorf("%s has no script for Redis: give it as a Limiter", a.Name())
+}
+
+// describe puts a side into the words of status.
+func (s *Side) describe() string { return s.text("foreign limiter") }
+
+// text is a side's configuration; a foreign limiter, which has no name, gets the given one.
+func (s *Side) text(foreign string) string {
 	if s.Algorithm != nil {
 		return s.Algorithm.Name() + ":" + s.Limit.String()
 	}
-	return fmt.Sprintf("own limiter:%s, revision %q", s.Limit, s.Revision)
+	return fmt.Sprintf("%s:%s, revision %q", foreign, s.Limit, s.Revision)
 }
 
-// epochOf is the fingerprint of what is compared.
+// epochOf is the fingerprint of what is compared. Its bytes are stored, so "own limiter"
+// stays here, although it is the foreign limiter everywhere else: another word would
+// begin every such pair's epoch again.
 func epochOf(sides [2]Side) string {
 	text := ""
 	for _, s := range sides {
-		text += s.ID + "\x00" + s.describe() + "\x01"
+		text += s.ID + "\x00" + s.text("own limiter") + "\x01"
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])

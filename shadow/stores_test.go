@@ -281,7 +281,6 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 	for range 3 {
 		ask(t, h, "alice")
 	}
-	time.Sleep(100 * time.Millisecond)
 	h.Sync(ctx(t))
 	a := assess(t, client)
 	if got := a.Evidence.History.Total(); got.Comparisons() != 3 {
