@@ -28,17 +28,17 @@ type part struct {
 func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observation) bool {
 	first, second := c.Enforced, c.Enforced.Other()
 	old := e.parts
-	settled := e.arrange(names[first], names[second])
+	inPlace := e.arrange(names[first], names[second])
 	when := time.UnixMicro(at)
 	changed := e.step(0, c, first, names[first], at, when, &into[first])
 	changed = e.step(1, c, second, names[second], at, when, &into[second]) || changed
 	switch {
 	case changed:
-		if !settled {
-			e.settle(old, names)
+		if !inPlace {
+			e.compact(old, names)
 		}
 		e.note(c, names, at, into)
-	case !settled:
+	case !inPlace:
 		e.parts = old
 	}
 	return changed
@@ -46,7 +46,7 @@ func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observati
 
 // arrange puts the charged parts where step finds them and reports whether that
 // is where the record has them anyway.
-func (e *entry) arrange(first, second partName) (settled bool) {
+func (e *entry) arrange(first, second partName) (inPlace bool) {
 	if e.parts[0].name == first && first != noPart && (second == noPart || e.parts[1].name == second) {
 		return true
 	}
@@ -87,9 +87,9 @@ func (e *entry) part(name partName) part {
 	return part{}
 }
 
-// settle closes the gaps that arrange left, and keeps of the old parts that were
+// compact closes the gaps that arrange left, and keeps of the old parts that were
 // not charged what there is room for.
-func (e *entry) settle(old [2]part, names [2]partName) {
+func (e *entry) compact(old [2]part, names [2]partName) {
 	charged := e.parts
 	e.parts = [2]part{}
 	n := 0
