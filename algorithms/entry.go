@@ -9,13 +9,13 @@ type recordKey struct{ policy, key string }
 // first, the enforced one before the other, and keeps others as far as two parts
 // leave room: a side left out of some charges is there when it comes back.
 type entry struct {
-	key    recordKey
-	index  int // in shard.entries
-	parts  [2]part
-	idleAt int64 // instant from which the record is as if it had never been used
-	calmAt int64 // the same of the enforced side alone
-	freeAt int64 // instant from which the enforced side admits a cost of 1
-	spent  int64 // units that the enforced side is short of its capacity
+	key            recordKey
+	index          int // in shard.entries
+	parts          [2]part
+	idleAt         int64 // instant from which the record is as if it had never been used
+	enforcedIdleAt int64 // the same of the enforced side alone
+	freeAt         int64 // instant from which the enforced side admits a cost of 1
+	spent          int64 // units that the enforced side is short of its capacity
 }
 
 type part struct {
@@ -133,7 +133,7 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 		return
 	}
 	d := &into[r].Decision
-	e.calmAt, e.freeAt, e.spent = at+micros(d.ResetAfter), at, d.Limit-d.Remaining
+	e.enforcedIdleAt, e.freeAt, e.spent = at+micros(d.ResetAfter), at, d.Limit-d.Remaining
 	if d.Remaining == 0 {
 		e.freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], at))
 	}
@@ -148,8 +148,8 @@ func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
 // lessIndebted reports whether e is nearer to idle than other; of two that are
 // as near, whether it has spent less.
 func (e *entry) lessIndebted(other *entry) bool {
-	if e.calmAt != other.calmAt {
-		return e.calmAt < other.calmAt
+	if e.enforcedIdleAt != other.enforcedIdleAt {
+		return e.enforcedIdleAt < other.enforcedIdleAt
 	}
 	return e.spent < other.spent
 }

@@ -12,7 +12,7 @@ import (
 // sides take turns: those charged last, and of others the one that was enforced.
 // A side whose state is gone starts afresh.
 func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
-	a, b, c := part("a"), part("b"), part("c")
+	a, b, c := side("a"), side("b"), side("c")
 	tests := []struct {
 		name  string
 		turns [][2]algorithms.Side
@@ -49,6 +49,6 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 	}
 }
 
-func part(id string) algorithms.Side {
+func side(id string) algorithms.Side {
 	return algorithms.Side{ID: id, Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 10, Window: time.Hour}}
 }
