@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// State is what one side remembers of one key. What the words mean is the
-// algorithm's business; the zero State is a key never used, and a State with
-// Used 0 is as good as that.
+// State is one side's memory of one key. Each algorithm documents the meaning of the
+// three numbers at its type. The zero State is a key never used, and a State whose Used
+// is 0 is judged as one.
 type State struct {
 	Last int64 // instant of the last admitted charge
 	Used int64 // units counted, or the debt of a bucket
@@ -15,8 +15,9 @@ type State struct {
 	Log  *Log  // admitted charges, for the sliding window log alone
 }
 
-// now returns the instant at which a charge given at is judged: never before
-// the state's own time.
+// now returns the instant at which a charge that arrives at is judged: the state's last
+// instant if that is later. A clock that goes back can then neither refill a bucket nor
+// reopen a window, and waits that count from at stay exact.
 func (s State) now(at int64) int64 {
 	if s.Used > 0 && s.Last > at {
 		return s.Last
@@ -24,10 +25,15 @@ func (s State) now(at int64) int64 {
 	return at
 }
 
-// Algorithm is a limiter as a pure step. Implementations are safe for
-// concurrent use on different states.
+// Algorithm is a limiter as a pure step. Implementations keep nothing between two calls
+// and are safe for concurrent use on different States.
+//
+// An algorithm of your own can be a side of any charge that is judged in memory. For
+// Redis it must be Termed and have a script in package lua; to have the differences
+// that it makes explained, it must be Described.
 type Algorithm interface {
-	// Name is the algorithm's name in files, metrics and Redis.
+	// Name returns the algorithm's name in files, metrics and Redis: lower case
+	// letters and underscores. Two algorithms of one name must judge alike.
 	Name() string
 	// Validate refuses, wrapping ErrLimit, a limit that Step could not compute
 	// exactly, and says which number to change.
@@ -40,16 +46,18 @@ type Algorithm interface {
 	Step(s State, l Limit, cost, at int64) (State, Decision, error)
 }
 
-// Terms are a limit in the units that a step computes in, all below 2^53: what
-// the Lua twin of the step is given. Windows: requests, window in ticks, tick in
-// microseconds; the log: requests, window, most entries; buckets: burst, debt
-// units to the token, debt units drained per microsecond.
+// Terms are a limit in the units that a step computes in, all below 2^53. The Lua twin
+// of the step is given them instead of the limit:
+//
+//	windows   requests, window in ticks, tick in microseconds
+//	log       requests, window in microseconds, most entries of a key
+//	buckets   burst, debt units to the token, debt units drained per microsecond
 type Terms [3]int64
 
 // Termed is an algorithm that has a Lua twin.
 type Termed interface {
 	Algorithm
-	// Terms returns the limit's terms, or the error of Validate.
+	// Terms returns the terms of a limit, or the error of Validate.
 	Terms(Limit) (Terms, error)
 }
 
@@ -57,7 +65,8 @@ type Termed interface {
 var (
 	ErrCost    = errors.New("algorithms: cost must not be negative")
 	ErrInstant = errors.New("algorithms: instant outside the years 1899 to 2112")
-	ErrLogFull = errors.New("algorithms: sliding_window_log: too many entries for one key; take sliding_window_counter or a shorter window")
+	ErrLogFull = errors.New("algorithms: sliding_window_log: too many entries for one key; " +
+		"take sliding_window_counter or a shorter window")
 )
 
 // All are the algorithms, in the order of the documentation. docs/new-algorithm.md says
@@ -74,6 +83,7 @@ func ByName(name string) (Algorithm, error) {
 			return a, nil
 		}
 	}
+
 	names := make([]string, len(All))
 	for i, a := range All {
 		names[i] = a.Name()
@@ -81,7 +91,7 @@ func ByName(name string) (Algorithm, error) {
 	return nil, fmt.Errorf("algorithms: no algorithm %q: want one of %v", name, names)
 }
 
-// checkCharge refuses what no algorithm can judge.
+// checkCharge refuses a cost or an instant that no algorithm can judge.
 func checkCharge(cost, at int64) error {
 	if cost < 0 {
 		return ErrCost
@@ -89,21 +99,26 @@ func checkCharge(cost, at int64) error {
 	return CheckInstant(at)
 }
 
-// admits reports whether cost fits into what is free; a peek always does.
+// admits reports whether cost fits into the free units. A peek always does, also where a
+// lowered limit has left less than nothing free.
 func admits(cost, free int64) bool { return cost == 0 || cost <= free }
 
-// floorDiv and floorMod round towards minus infinity, as Lua does.
+// floorDiv returns a/b rounded towards minus infinity, as Lua does, for b > 0. Go rounds
+// towards zero, which would put the instants around the epoch into one window of twice
+// the length.
 func floorDiv(a, b int64) int64 { return (a - floorMod(a, b)) / b }
 
+// floorMod returns the rest of floorDiv, from 0 to b-1.
 func floorMod(a, b int64) int64 {
-	if m := a % b; m < 0 {
-		return m + b
-	} else {
-		return m
+	m := a % b
+	if m < 0 {
+		m += b
 	}
+	return m
 }
 
-// ceilDiv rounds a/b up, for a >= 0 and b > 0.
+// ceilDiv returns a/b rounded up, for a >= 0 and b > 0. The usual (a+b-1)/b would
+// overflow for the largest debts.
 func ceilDiv(a, b int64) int64 {
 	q := a / b
 	if a%b > 0 {
@@ -112,8 +127,8 @@ func ceilDiv(a, b int64) int64 {
 	return q
 }
 
-// CheckInstant returns ErrInstant for microseconds since the epoch that no
-// algorithm computes with.
+// CheckInstant returns ErrInstant for an instant, in microseconds since the epoch, that
+// is outside the range in which every algorithm computes exactly.
 func CheckInstant(at int64) error {
 	if at < minMicros || at > maxMicros {
 		return ErrInstant

@@ -5,12 +5,17 @@ import (
 	"time"
 )
 
-// The token bucket, the GCRA and the leaky bucket keep one number: the debt D, in
-// units of which a token is w and of which l drain per microsecond, where l/w is
-// Requests/Window in lowest terms. A token bucket holds B - D/w tokens; a GCRA's
-// theoretical arrival time is t + D/l; a leaky bucket's backlog is D/w. So
+// bucket is a limit in the units of the debt D, the one number that the token bucket,
+// the GCRA and the leaky bucket keep. A token is w units, and l units drain per
+// microsecond, where l/w is Requests/Window in lowest terms. A token bucket holds
+// B - D/w tokens; a GCRA's theoretical arrival time is t + D/l; a leaky bucket's backlog
+// is D/w. So
 //
 //	D' = max(0, D - l*(t - t0)); allow iff D' + c*w <= B*w; then D = D' + c*w.
+//
+// A theoretical arrival time or a number of tokens would be no whole number; the debt
+// in these units always is. Lowest terms keep it small: a million a day needs w =
+// 86,400 instead of 8.64e10, so that nearly every limit in use fits below 2^53.
 //
 // State: Last is t0, Used is D, Aux is w.
 type bucket struct {
@@ -20,39 +25,56 @@ type bucket struct {
 	capacity int64 // B*w
 }
 
+// terms returns the bucket as its Lua twin takes it.
 func (b bucket) terms() Terms { return Terms{b.burst, b.token, b.drain} }
 
+// newBucket puts Requests/Window into lowest terms. The capacity may have overflowed:
+// validBucket checks.
 func newBucket(l Limit) bucket {
+	// Most limits divide their window, so most steps are spared the gcd.
 	b := bucket{drain: 1, token: l.micros() / l.Requests, burst: l.Capacity()}
-	if b.token*l.Requests != l.micros() { // most limits divide their window
+	if b.token*l.Requests != l.micros() {
 		g := gcd(l.Requests, l.micros())
-		b.drain, b.token = l.Requests/g, l.micros()/g
+		b.drain = l.Requests / g
+		b.token = l.micros() / g
 	}
+
 	b.capacity = b.burst * b.token
 	return b
 }
 
-// validBucket checks that B*w + l <= 2^53 and that a full bucket drains in
-// finite time. It is part of every step, hence products instead of quotients.
+// validBucket returns the bucket of a limit for which every intermediate value is exact
+// in Lua, too. Every step calls it, so it multiplies where it could divide: divisions
+// are the dearest part of a step.
 func validBucket(algorithm string, l Limit) (bucket, error) {
 	if err := l.validate(algorithm); err != nil {
 		return bucket{}, err
 	}
+
+	// B*w + l <= 2^53 bounds each value of a step: a debt is at most B*w, and what has
+	// drained of it is computed only where it is less than the debt and l.
 	b := newBucket(l)
 	if hi, lo := bits.Mul64(uint64(b.burst), uint64(b.token)); hi != 0 || lo > uint64(maxExact-b.drain) {
 		return b, b.refuse(algorithm, l)
 	}
+
+	// The time in which a full bucket drains is a wait, which must fit, too.
 	if b.drain < maxExact/maxTicks && b.capacity > maxTicks*b.drain {
-		return b, refuse(algorithm, l, "a full burst would drain for over 35 years: lower burst to at most %d", max(1, maxTicks/b.token*b.drain))
+		most := max(1, maxTicks/b.token*b.drain)
+		return b, refuse(algorithm, l, "a full burst would drain for over 35 years: lower burst to at most %d", most)
 	}
 	return b, nil
 }
 
+// refuse says which number of a limit that is not exact to change: the burst, if it was
+// given and a smaller one would do, else the ratio of requests and window.
 func (b bucket) refuse(algorithm string, l Limit) error {
 	most := (maxExact - b.drain) / b.token
 	if l.Burst == 0 || most == 0 {
-		return refuse(algorithm, l, "too fine to be exact: take requests and a window that share larger factors (%s does), or a shorter window", roundLimit(l))
+		return refuse(algorithm, l, "too fine to be exact: take requests and a window that share larger factors (%s does), "+
+			"or a shorter window", roundLimit(l))
 	}
+
 	return refuse(algorithm, l, "too large to be exact: lower burst to at most %d", most)
 }
 
@@ -63,6 +85,7 @@ func roundLimit(l Limit) Limit {
 	for l.Requests/digit >= 10 {
 		digit *= 10
 	}
+
 	l.Requests = (l.Requests + digit/2) / digit * digit
 	return l
 }
@@ -72,11 +95,16 @@ func (b bucket) debt(s State, now int64) int64 {
 	if s.Used == 0 {
 		return 0
 	}
+
+	// A debt of another unit is converted by whole tokens, rounded up: rounded down,
+	// changing a limit to and fro would mint tokens. It is capped in tokens before it is
+	// multiplied, since the product could overflow.
 	debt := s.Used
 	if s.Aux != b.token {
 		debt = min(ceilDiv(debt, s.Aux), b.burst) * b.token
 	}
 	debt = min(debt, b.capacity)
+
 	hi, drained := bits.Mul64(uint64(now-s.Last), uint64(b.drain))
 	if hi != 0 || drained >= uint64(debt) {
 		return 0
@@ -84,7 +112,7 @@ func (b bucket) debt(s State, now int64) int64 {
 	return debt - int64(drained)
 }
 
-// bucketStep is the step of the buckets without a delay.
+// bucketStep is the whole step of a bucket without a delay, its checks included.
 func bucketStep(algorithm string, s State, l Limit, cost, at int64) (State, Decision, error) {
 	b, err := validBucket(algorithm, l)
 	if err == nil {
@@ -93,25 +121,30 @@ func bucketStep(algorithm string, s State, l Limit, cost, at int64) (State, Deci
 	if err != nil {
 		return s, Decision{}, err
 	}
+
 	s, d := b.step(s, cost, at)
 	return s, d, nil
 }
 
-// step judges a charge as all buckets do.
+// step judges a charge that has been checked, as all buckets do.
 func (b bucket) step(s State, cost, at int64) (State, Decision) {
 	now := s.now(at)
 	debt := b.debt(s, now)
+
+	// A cost above the burst is compared first: its product could overflow.
 	d := Decision{Limit: b.burst, Allowed: cost == 0 || cost <= b.burst && cost*b.token <= b.capacity-debt}
 	switch {
 	case d.Allowed && cost > 0:
 		debt += cost * b.token
 		s = State{Last: now, Used: debt, Aux: b.token}
-	case d.Allowed:
+	case d.Allowed: // a peek leaves no trace
 	case cost > b.burst:
 		d.RetryAfter = Never
 	default:
+		// The wait until the debt has drained to the room that the cost needs.
 		d.RetryAfter = wait(ceilDiv(debt-(b.burst-cost)*b.token, b.drain) + now - at)
 	}
+
 	d.Remaining = (b.capacity - debt) / b.token
 	d.ResetAfter = b.drained(debt, now, at)
 	return s, d

@@ -19,7 +19,7 @@ type Decision struct {
 	// decision; -1 where a foreign limiter does not tell.
 	Remaining int64
 	// RetryAfter is 0 if allowed, else the exact wait after which the same cost
-	// is allowed if nobody spends in between, or Never.
+	// is allowed if nothing is spent in between, or Never.
 	RetryAfter time.Duration
 	// ResetAfter is the least wait until the key is as if it had never been
 	// used; 0 if it is so already.

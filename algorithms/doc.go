@@ -1,16 +1,16 @@
-// Package algorithms holds the rate limiters: each one a pure step over
-// integers, and the in-memory pair that judges two of them at one instant.
+// Package algorithms holds the rate limiters, each one a pure step over integers, and
+// the in-memory pair that judges two of them at one instant.
 //
-// A [Limit] is the budget, a [Charge] asks for a part of it on behalf of a key,
-// a [Decision] is one limiter's answer. A charge carries two [Side]s, the
-// authoritative and the candidate; a [Pair] judges both and reports an
-// [Observation] for each. The limit and the algorithm travel with the charge, so
-// one pair serves every policy, tier and migration.
+// A [Limit] is the budget, a [Charge] asks for units of it on behalf of a key, and a
+// [Decision] is one limiter's answer. A charge carries two [Side]s, the authoritative
+// and the candidate; a [Pair] judges both and reports an [Observation] for each. The
+// limit and the algorithm travel with the charge, so one pair serves every policy,
+// tier and migration.
 //
-// Time is data. An instant is a count of microseconds since the Unix epoch; a
-// wait is a duration, never an instant. All arithmetic is on whole numbers that
-// stay below 2^53, so that the Lua twins of these steps, which compute in
-// doubles, give the same answer digit for digit. What does not fit is refused by
+// Time is data. An instant is a count of microseconds since the Unix epoch; a wait is
+// a duration, never an instant. All arithmetic is on whole numbers that stay below
+// 2^53. The Lua twins of these steps compute in doubles, which are exact up to there,
+// so they give the same answer digit for digit. A limit that does not fit is refused by
 // [Algorithm.Validate], with the number to change.
 //
 // # Rules that hold for every algorithm
@@ -18,7 +18,7 @@
 //   - A denial leaves no trace. Neither does a charge of cost 0, which is a peek:
 //     allowed, changes nothing, reports the rest.
 //   - RetryAfter is exact: allowed then, denied one microsecond sooner, provided
-//     that nobody else spends in between.
+//     that nothing else is spent in between.
 //   - Time that goes backwards mints nothing: a key is judged at the later of the
 //     given instant and the instant of its last admitted charge, and the waits
 //     count from the given one.
@@ -28,8 +28,8 @@
 //
 // # Caveats
 //
-// A clock that was set far ahead and then back holds the keys it touched until
-// it has caught up: the alternative, to follow it backwards, would let two
-// skewed clocks refill a bucket on every swing. Fixed and sliding windows are
-// aligned to the Unix epoch, not to anybody's midnight.
+// A clock that was set far ahead and then back holds the keys it touched until it has
+// caught up. The alternative, to follow it backwards, would let two skewed clocks
+// refill a bucket on every swing. Fixed and sliding windows are aligned to the Unix
+// epoch, not to midnight in any time zone.
 package algorithms

@@ -7,27 +7,35 @@ package algorithms
 // State: Last is the last admitted instant, Used the count of its window.
 type FixedWindow struct{}
 
+// Name returns "fixed_window".
 func (FixedWindow) Name() string { return "fixed_window" }
 
 // Traits implements Described.
 func (FixedWindow) Traits() Traits { return Traits{Shape: AlignedWindow} }
 
+// Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
+// Terms returns the requests, the window in microseconds, and 1.
 func (a FixedWindow) Terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros(), 1}, a.Validate(l)
 }
 
+// Step implements Algorithm. RetryAfter and ResetAfter end with the window.
 func (a FixedWindow) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
+
+	// The count belongs to the window of the last admitted instant. Where the length has
+	// changed in the meantime, that instant says which of the new windows it is.
 	now := s.now(at)
 	start := now - floorMod(now, l.micros())
 	used := s.Used
 	if s.Last < start {
 		used = 0
 	}
+
 	used, d := countInWindow(used, l, cost, start+l.micros()-at)
 	if d.Allowed && cost > 0 {
 		s = State{Last: now, Used: used}
@@ -47,6 +55,8 @@ func countInWindow(used int64, l Limit, cost, toEnd int64) (int64, Decision) {
 	default:
 		d.RetryAfter = wait(toEnd)
 	}
+
+	// A limit that was lowered in mid-window may be below the count.
 	d.Remaining = max(0, l.Requests-used)
 	if used > 0 {
 		d.ResetAfter = wait(toEnd)

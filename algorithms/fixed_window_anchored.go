@@ -7,26 +7,34 @@ package algorithms
 // instant at which that window opened.
 type FixedWindowAnchored struct{}
 
+// Name returns "fixed_window_anchored".
 func (FixedWindowAnchored) Name() string { return "fixed_window_anchored" }
 
 // Traits implements Described.
 func (FixedWindowAnchored) Traits() Traits { return Traits{Shape: AnchoredWindow} }
 
+// Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
+// Terms returns the requests, the window in microseconds, and 1.
 func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros(), 1}, a.Validate(l)
 }
 
+// Step implements Algorithm. RetryAfter and ResetAfter end with the window that is open.
 func (a FixedWindowAnchored) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
+
+	// A charge that finds no window open would open one now. It is judged as if it had:
+	// whether the window is kept depends on its being admitted.
 	now := s.now(at)
 	start, used := s.Aux, s.Used
 	if used == 0 || now-start >= l.micros() {
 		start, used = now, 0
 	}
+
 	used, d := countInWindow(used, l, cost, start+l.micros()-at)
 	if d.Allowed && cost > 0 {
 		s = State{Last: now, Used: used, Aux: start}

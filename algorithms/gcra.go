@@ -8,21 +8,26 @@ package algorithms
 // State: see bucket; TAT is t0 + D/l, which as a whole number would not fit.
 type GCRA struct{}
 
+// Name returns "gcra".
 func (GCRA) Name() string { return "gcra" }
 
 // Traits implements Described.
 func (GCRA) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional} }
 
+// Validate implements Algorithm. It refuses the limits that TokenBucket refuses.
 func (a GCRA) Validate(l Limit) error {
 	_, err := validBucket(a.Name(), l)
 	return err
 }
 
+// Terms returns the burst in tokens, the debt units of a token, and those drained per
+// microsecond.
 func (a GCRA) Terms(l Limit) (Terms, error) {
 	b, err := validBucket(a.Name(), l)
 	return b.terms(), err
 }
 
+// Step implements Algorithm. ResetAfter ends at the theoretical arrival time.
 func (a GCRA) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	return bucketStep(a.Name(), s, l, cost, at)
 }

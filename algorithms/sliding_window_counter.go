@@ -1,22 +1,26 @@
 package algorithms
 
-// SlidingWindowCounter weights the count of the previous aligned window by the
-// share of it that a window of length W ending now still covers. With e = t mod W
-// it admits iff prev*(W-e) + (curr+c)*W <= L*W, on whole numbers. Denied cost is
-// not counted.
+// SlidingWindowCounter weights the count of the previous aligned window by the share of
+// it that a window of length W ending now still covers. With e = t mod W it admits iff
+// prev*(W-e) + (curr+c)*W <= L*W, on whole numbers. Denied cost is not counted. The two
+// counts approximate a log in constant space: the previous window's cost is taken as
+// spread evenly.
 //
-// Ticks are microseconds; where L*W reaches 2^53 they are milliseconds, instants
+// Ticks are microseconds. Where L*W reaches 2^53 they are milliseconds, instants are
 // floored to them, and waits stay in microseconds.
 //
 // State: Last is the last admitted instant, Used the count of its window, Aux
 // the count of the window before.
 type SlidingWindowCounter struct{}
 
+// Name returns "sliding_window_counter".
 func (SlidingWindowCounter) Name() string { return "sliding_window_counter" }
 
 // Traits implements Described.
 func (SlidingWindowCounter) Traits() Traits { return Traits{Shape: SlidingCounter} }
 
+// Validate implements Algorithm. It refuses a burst, and a limit whose Requests x Window is
+// 2^53 or more in ticks: the weighted count would be rounded.
 func (a SlidingWindowCounter) Validate(l Limit) error {
 	if err := l.validateWindow(a.Name()); err != nil {
 		return err
@@ -24,12 +28,16 @@ func (a SlidingWindowCounter) Validate(l Limit) error {
 	if counterTick(l) != 0 {
 		return nil
 	}
-	if w := l.micros(); w%1000 != 0 && w > 1000 {
-		return refuse(a.Name(), l, "requests x window is too large to be exact in microseconds: lower requests to at most %d, or make the window a whole number of milliseconds", (maxExact-1)/w)
-	} else {
-		tick := min(w, 1000)
-		return refuse(a.Name(), l, "requests x window is too large to be exact: lower requests to at most %d", (maxExact-1)/(w/tick))
+
+	// A window of whole milliseconds would be exact with up to a thousand times as many
+	// requests, so the remedy depends on the window.
+	w := l.micros()
+	if w%1000 != 0 && w > 1000 {
+		return refuse(a.Name(), l, "requests x window is too large to be exact in microseconds: lower requests to at most %d, "+
+			"or make the window a whole number of milliseconds", (maxExact-1)/w)
 	}
+	ticks := w / min(w, 1000)
+	return refuse(a.Name(), l, "requests x window is too large to be exact: lower requests to at most %d", (maxExact-1)/ticks)
 }
 
 // counterTick returns the microseconds of a tick for the limit, 0 if none fits.
@@ -44,14 +52,18 @@ func counterTick(l Limit) int64 {
 	return 0
 }
 
+// Terms returns the requests, the window in ticks, and the tick in microseconds, 1 or 1000.
 func (a SlidingWindowCounter) Terms(l Limit) (Terms, error) {
 	if err := a.Validate(l); err != nil {
 		return Terms{}, err
 	}
+
 	tick := counterTick(l)
 	return Terms{l.Requests, l.micros() / tick, tick}, nil
 }
 
+// Step implements Algorithm. An admitted charge stops counting at the end of the window
+// after its own, at which ResetAfter ends.
 func (a SlidingWindowCounter) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := a.Validate(l); err != nil {
 		return s, Decision{}, err
@@ -59,6 +71,7 @@ func (a SlidingWindowCounter) Step(s State, l Limit, cost, at int64) (State, Dec
 	if err := checkCharge(cost, at); err != nil {
 		return s, Decision{}, err
 	}
+
 	now := s.now(at)
 	c := counterAt(s, l, now)
 	d := Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
@@ -66,12 +79,13 @@ func (a SlidingWindowCounter) Step(s State, l Limit, cost, at int64) (State, Dec
 	case d.Allowed && cost > 0:
 		c.curr += cost
 		s = State{Last: now, Used: c.curr, Aux: c.prev}
-	case d.Allowed:
+	case d.Allowed: // a peek leaves no trace
 	case cost > l.Requests:
 		d.RetryAfter = Never
 	default:
 		d.RetryAfter = wait(c.admitsAt(cost)*c.tick - at)
 	}
+
 	d.Remaining = c.free()
 	d.ResetAfter = wait(c.unusedAt()*c.tick - at)
 	if c.curr == 0 && c.prev == 0 {
@@ -90,36 +104,52 @@ type counter struct {
 	prev, curr int64
 }
 
+// counterAt returns the state as it is seen at now under the limit.
 func counterAt(s State, l Limit, now int64) counter {
 	tick := counterTick(l)
 	c := counter{tick: tick, limit: l.Requests, window: l.micros() / tick}
 	t := floorDiv(now, tick)
 	c.elapsed = floorMod(t, c.window)
 	c.start = t - c.elapsed
+
+	// The window of the last admitted instant tells how far the counts have moved on: not
+	// at all, by one window, or out of sight.
 	switch last := floorDiv(s.Last, tick); {
 	case last >= c.start:
 		c.prev, c.curr = s.Aux, s.Used
 	case last >= c.start-c.window:
 		c.prev = s.Used
 	}
+
 	return c
 }
 
 // free returns the largest cost admitted now.
 func (c counter) free() int64 {
 	left := c.window - c.elapsed
+
+	// Only a count of a larger limit before this one can make the product overflow. It is
+	// then above L*W by far, so nothing is free.
 	if c.prev > c.limit && c.prev > maxExact/left {
-		return 0 // of a larger limit before: the product would not fit
+		return 0
 	}
+
 	return max(0, c.limit-c.curr-ceilDiv(c.prev*left, c.window))
 }
 
-// admitsAt returns the first tick that admits a cost denied now, cost <= limit.
+// admitsAt returns the first tick that admits a cost denied now, cost <= limit, if
+// nothing else is spent.
 func (c counter) admitsAt(cost int64) int64 {
 	next := c.start + c.window
-	if spare := c.limit - c.curr - cost; spare >= 0 { // then it is prev that denies, and not 0
+
+	// Within the current window: prev's share has to shrink to what is spare. Since the
+	// cost is denied, prev is not 0.
+	if spare := c.limit - c.curr - cost; spare >= 0 {
 		return next - spare*c.window/c.prev
 	}
+
+	// In the next window, where this one's count has become the previous one's. It is
+	// above limit-cost, so not 0 either.
 	return next + c.window - (c.limit-cost)*c.window/c.curr
 }
 

@@ -34,38 +34,49 @@ type Log struct{ entries []logEntry }
 
 type logEntry struct{ at, cost int64 }
 
+// Name returns "sliding_window_log".
 func (SlidingWindowLog) Name() string { return "sliding_window_log" }
 
 // Traits implements Described.
 func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
 
+// Validate implements Algorithm. A burst is refused: the limit may be spent at once.
 func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
+// Terms returns the requests, the window in microseconds, and the most entries of a key.
 func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
 	return Terms{l.Requests, l.micros(), int64(a.maxEntries())}, a.Validate(l)
 }
 
+// Step implements Algorithm. It takes time in proportion to the entries that have left the
+// window since the last admitted charge; a denied cost also walks those that must leave.
 func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
+
 	now := s.now(at)
 	live, used := s.Log.live(now-l.micros(), s.Used)
 	d := Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
+
 	last := s.Last
 	switch {
 	case d.Allowed && cost > 0:
+		// An error, not a denial: the limit has room, and the operator has to know that
+		// the algorithm does not fit this traffic.
 		if len(live) >= a.maxEntries() {
 			return s, Decision{}, ErrLogFull
 		}
-		used, last = used+cost, now
+		used += cost
+		last = now
 		s = State{Last: last, Used: used, Log: s.Log.append(live, logEntry{now, cost})}
-	case d.Allowed:
+	case d.Allowed: // a peek leaves no trace: dead entries stay until the next admitted charge
 	case cost > l.Requests:
 		d.RetryAfter = Never
 	default:
 		d.RetryAfter = wait(freedAt(live, used+cost-l.Requests) + l.micros() - at)
 	}
+
 	d.Remaining = max(0, l.Requests-used)
 	if used > 0 {
 		d.ResetAfter = wait(last + l.micros() - at)
@@ -73,6 +84,8 @@ func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decisio
 	return s, d, nil
 }
 
+// maxEntries returns the bound in force. "No bound" is still a number, which the Lua
+// twin is given as a term.
 func (a SlidingWindowLog) maxEntries() int {
 	switch {
 	case a.MaxEntries < 0:
@@ -89,19 +102,23 @@ func (g *Log) live(cutoff, used int64) ([]logEntry, int64) {
 	if g == nil {
 		return nil, 0
 	}
+
 	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].at > cutoff })
 	for _, e := range g.entries[:first] {
 		used -= e.cost
 	}
+
 	return g.entries[first:], used
 }
 
-// append forgets what is not live. It copies within the same array once half of
-// it is free, so a key takes room for what it holds, not for what it has seen.
+// append adds an entry behind the live ones and forgets the others. It copies within the
+// same array once half of that is free, so a key takes room for the entries it holds,
+// not for all it has ever had, at a constant cost per charge on average.
 func (g *Log) append(live []logEntry, e logEntry) *Log {
 	if g == nil {
 		g = &Log{}
 	}
+
 	if dead := len(g.entries) - len(live); dead > len(live) {
 		live = g.entries[:copy(g.entries, live)]
 	}
@@ -109,8 +126,8 @@ func (g *Log) append(live []logEntry, e logEntry) *Log {
 	return g
 }
 
-// freedAt returns the instant of the entry with which, oldest first, at least
-// need units have left.
+// freedAt returns the instant of the entry at whose leaving, oldest first, at least need
+// units have left the window.
 func freedAt(live []logEntry, need int64) int64 {
 	for _, e := range live {
 		if need -= e.cost; need <= 0 {

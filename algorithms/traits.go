@@ -21,21 +21,26 @@ const (
 	BurstRequired                  // Burst must be at least 1
 )
 
-// Traits are what other packages need to know of an algorithm besides its step, so
-// that no list of algorithms by name is needed for it.
+// Traits are the properties of an algorithm that other packages ask for, so that none of
+// them needs a list of algorithms by name. The zero Traits are those of a limiter that
+// is not known.
 type Traits struct {
+	// Shape is how the algorithm forgets; the likely cause of a difference follows
+	// from it.
 	Shape Shape
+	// Burst is what the algorithm's Validate makes of a burst.
 	Burst BurstRule
 	// Delays reports that an admitted charge has to wait for its turn:
 	// Decision.Delay.
 	Delays bool
 }
 
-// Described is an algorithm that tells its traits, which are the same for every
-// limit. An algorithm of your own may implement it; differences that it makes are
-// then put down to a cause.
+// Described is an algorithm that tells its traits, which are the same for every limit.
+// An algorithm of your own may implement it: the differences that it makes are then
+// explained by a cause, and not counted as "other".
 type Described interface {
 	Algorithm
+	// Traits returns the same value at every call.
 	Traits() Traits
 }
 
