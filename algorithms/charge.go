@@ -26,7 +26,8 @@ func (r Role) String() string {
 // Other returns the opposite role.
 func (r Role) Other() Role { return 1 - r }
 
-// Side is one of the two limiters of a charge. The zero Side is absent.
+// Side is one of the two limiters of a charge. The zero Side is absent. It is data: a
+// side that is added, changed, removed or swapped in mid-traffic is just the next charge.
 type Side struct {
 	// ID names the side's part of a key's record, so that it survives a change of
 	// role. "" means the algorithm's name. The sides of one charge must differ.
@@ -56,8 +57,8 @@ type Charge struct {
 	Cost int64
 	// Sides by Role. One may be absent.
 	Sides [2]Side
-	// Enforced is the side that is judged first and whose answer must survive
-	// whatever the other does.
+	// Enforced is the side that is judged first, and whose answer no failure of the
+	// other side may change.
 	Enforced Role
 	// At is the instant judged; zero means the store's own clock.
 	At time.Time
@@ -78,10 +79,10 @@ type Expected struct{ NewlyDenied, NewlyAllowed bool }
 
 // Pair judges charges on two limiters at one instant.
 type Pair interface {
-	// Evaluate judges charges in order and writes into[i][role] for charges[i].
-	// Each side of each charge fails alone, in its Observation; the error of
-	// Evaluate itself means that nothing was judged: ctx was over or into too
-	// short. What was charged before ctx ended stays charged. Evaluate may be called
-	// concurrently and keeps neither slice, nor the keys' memory.
+	// Evaluate judges charges in order and writes into[i][role] for charges[i]. Each
+	// side of each charge fails alone, in its Observation. The error of Evaluate itself
+	// means that nothing was judged: ctx had ended, or into is too short. Units that
+	// were charged before ctx ended stay charged. Evaluate may be called concurrently,
+	// and keeps neither the slices nor the memory of the keys.
 	Evaluate(ctx context.Context, charges []Charge, into [][2]Observation) error
 }

@@ -4,10 +4,14 @@ import "time"
 
 type recordKey struct{ policy, key string }
 
-// entry is one key's record. Parts go by name, not by role, so a side that
-// changes roles keeps its state. A record that changes puts the charged parts
-// first, the enforced one before the other, and keeps others as far as two parts
-// leave room: a side left out of some charges is there when it comes back.
+// entry is one key's record. Its parts go by name, not by role, so a side that changes
+// roles keeps its state.
+//
+// A record has room for two parts. When it changes, the charged parts come first, the
+// enforced one before the other, and a part that was not charged keeps the room that is
+// left: a side that is left out of some charges still has its state when it returns.
+// The Redis pair keeps records by the same rule, and limitertest.Model is their
+// specification.
 type entry struct {
 	key            recordKey
 	index          int // in shard.entries
@@ -18,6 +22,7 @@ type entry struct {
 	spent          int64 // units that the enforced side is short of its capacity
 }
 
+// part is one side's share of a record.
 type part struct {
 	name  partName
 	state State
@@ -29,9 +34,13 @@ func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observati
 	first, second := c.Enforced, c.Enforced.Other()
 	old := e.parts
 	inPlace := e.arrange(names[first], names[second])
+
 	when := time.UnixMicro(at)
 	changed := e.step(0, c, first, names[first], at, when, &into[first])
 	changed = e.step(1, c, second, names[second], at, when, &into[second]) || changed
+
+	// A charge that changed nothing must leave no trace, not even in the order of the
+	// parts: the order decides which part a third side displaces.
 	switch {
 	case changed:
 		if !inPlace {
@@ -44,8 +53,8 @@ func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observati
 	return changed
 }
 
-// arrange puts the charged parts where step finds them and reports whether that
-// is where the record has them anyway.
+// arrange puts the charged parts into their slots, with an empty part for a side that
+// has none, and reports whether the record had them there already, as it usually has.
 func (e *entry) arrange(first, second partName) (inPlace bool) {
 	if e.parts[0].name == first && first != noPart && (second == noPart || e.parts[1].name == second) {
 		return true
@@ -61,6 +70,7 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 		*o = Unjudged(Absent)
 		return false
 	}
+
 	var next State
 	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
 	o.Status, o.Reason = Judged, 0
@@ -72,8 +82,8 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	if !o.Decision.Allowed || c.Cost == 0 {
 		return false
 	}
-	p := &e.parts[slot]
-	p.name, p.state = name, next
+
+	e.parts[slot] = part{name, next}
 	return true
 }
 
@@ -87,8 +97,8 @@ func (e *entry) part(name partName) part {
 	return part{}
 }
 
-// compact closes the gaps that arrange left, and keeps of the old parts that were
-// not charged what there is room for.
+// compact closes the gaps that arrange left, and keeps those old parts that were not
+// charged as far as there is room.
 func (e *entry) compact(old [2]part, names [2]partName) {
 	charged := e.parts
 	e.parts = [2]part{}
@@ -99,6 +109,7 @@ func (e *entry) compact(old [2]part, names [2]partName) {
 			n++
 		}
 	}
+
 	keep(charged[0])
 	keep(charged[1])
 	for _, p := range old {
@@ -108,18 +119,20 @@ func (e *entry) compact(old [2]part, names [2]partName) {
 	}
 }
 
-// note works out when the record is idle, and when its enforced side is free: that
-// side alone decides who has to go when the store is full, or a strict candidate
-// would fill it with keys that the authoritative could do without. Instants of
-// before stand where a side was not judged now.
+// note works out when the record is idle, and when its enforced side is free: the
+// enforced side alone decides which key is displaced when the store is full. Otherwise a
+// strict candidate would fill the store with keys that the authoritative could do
+// without. Where a side was not judged now, the instants noted earlier stand.
 func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observation) {
-	idle, judged := at, 0
+	idle := at
+	judged := 0
 	for r := range into {
 		if into[r].Status == Judged {
 			judged++
 			idle = max(idle, at+micros(into[r].Decision.ResetAfter))
 		}
 	}
+
 	if judged < len(into) {
 		idle = max(idle, e.idleAt)
 	}
@@ -132,14 +145,19 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 	if into[r].Status != Judged {
 		return
 	}
+
 	d := &into[r].Decision
-	e.enforcedIdleAt, e.freeAt, e.spent = at+micros(d.ResetAfter), at, d.Limit-d.Remaining
+	e.enforcedIdleAt = at + micros(d.ResetAfter)
+	e.spent = d.Limit - d.Remaining
+	e.freeAt = at
 	if d.Remaining == 0 {
 		e.freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], at))
 	}
 }
 
-// retryOfOne returns the wait for a cost of 1 on a side that has nothing left.
+// retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
+// itself may have been larger or admitted, so its RetryAfter is not the answer. The step
+// is denied and so leaves the state alone.
 func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
 	_, d, _ := side.Algorithm.Step(e.part(name).state, side.Limit, 1, at)
 	return d.RetryAfter

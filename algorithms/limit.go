@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// Bounds within which every algorithm computes exactly, in Go and in Lua.
+// Bounds within which every algorithm computes exactly, in Go and in Lua. An instant
+// and a wait added to it, or a window subtracted, stay below maxExact.
 const (
-	maxExact  = 1 << 53 // doubles hold every whole number up to here
-	maxTicks  = 1 << 50 // longest window or drain, about 35 years of microseconds
-	minMicros = -1 << 51
-	maxMicros = 1 << 52
+	maxExact  = 1 << 53  // doubles hold every whole number up to here
+	maxTicks  = 1 << 50  // longest window or drain, about 35 years of microseconds
+	minMicros = -1 << 51 // in the year 1898
+	maxMicros = 1 << 52  // in the year 2112
 )
 
 // Limit is a budget: Requests units of cost per Window.
@@ -48,11 +49,12 @@ func (l Limit) String() string {
 // ErrLimit is wrapped by every refusal of a limit.
 var ErrLimit = errors.New("limit refused")
 
+// refuse returns an error that names the limit and, in its message, the number to change.
 func refuse(algorithm string, l Limit, format string, args ...any) error {
 	return fmt.Errorf("algorithms: %s:%s: %w: %s", algorithm, l, ErrLimit, fmt.Sprintf(format, args...))
 }
 
-// validate checks what all algorithms ask of a limit.
+// validate checks the conditions on a limit that all algorithms share.
 func (l Limit) validate(algorithm string) error {
 	switch {
 	case l.Requests < 1:
@@ -87,10 +89,14 @@ func (l Limit) checkWindow(algorithm string, cost, at int64) error {
 	return checkCharge(cost, at)
 }
 
+// micros returns the window in microseconds.
 func (l Limit) micros() int64 { return micros(l.Window) }
 
+// micros returns a duration in microseconds, rounded towards zero.
 func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
 
+// windowUnits are the units of a written window, the largest first: FormatWindow takes
+// the first that divides.
 var windowUnits = []struct {
 	name string
 	unit time.Duration
@@ -100,7 +106,7 @@ var windowUnits = []struct {
 }
 
 // ParseWindow reads a duration written as whole numbers with the units us, ms,
-// s, m, h and d: 1m, 250ms, 1h30m, 7d.
+// s, m, h and d: 1m, 250ms, 1h30m, 7d. It does not check the bounds of a limit's window.
 func ParseWindow(s string) (time.Duration, error) {
 	var total time.Duration
 	for rest := s; ; {
@@ -110,10 +116,12 @@ func ParseWindow(s string) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("algorithms: window %q: %w", s, err)
 		}
+
 		if d > math.MaxInt64-total {
 			return 0, fmt.Errorf("algorithms: window %q: %w", s, errSpanTooLong)
 		}
 		total += d
+
 		if rest = rest[digits+letters:]; rest == "" {
 			return total, nil
 		}
@@ -125,6 +133,7 @@ var (
 	errSpanTooLong = errors.New("longer than 292 years")
 )
 
+// parseSpan reads one number with its unit.
 func parseSpan(number, unit string) (time.Duration, error) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	if errors.Is(err, strconv.ErrRange) {
@@ -133,6 +142,7 @@ func parseSpan(number, unit string) (time.Duration, error) {
 	if err != nil {
 		return 0, errSpan
 	}
+
 	for _, u := range windowUnits {
 		if u.name != unit {
 			continue
@@ -142,11 +152,13 @@ func parseSpan(number, unit string) (time.Duration, error) {
 		}
 		return time.Duration(n) * u.unit, nil
 	}
+
 	return 0, errSpan
 }
 
-// FormatWindow writes d as ParseWindow reads it, with the largest unit that
-// divides it: 60s is 1m, 90s is 90s.
+// FormatWindow writes d as ParseWindow reads it, with the largest unit that divides it:
+// 60s is 1m, 90s is 90s. A duration that is no whole number of microseconds, which no
+// limit has, is written as time.Duration writes it.
 func FormatWindow(d time.Duration) string {
 	for _, u := range windowUnits {
 		if d != 0 && d%u.unit == 0 {

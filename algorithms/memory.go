@@ -12,23 +12,26 @@ import (
 type MemoryConfig struct {
 	// MaxKeys bounds the keys held, over all policies; a key with both sides takes
 	// about 300 bytes and its own length. 0 means DefaultMaxKeys. Negative means no
-	// bound, and that no key is ever dropped, as a replay wants it.
+	// bound: no key is ever dropped, not even an idle one, which a replay needs to be
+	// exact.
 	MaxKeys int
 }
 
-// DefaultMaxKeys keep a Memory under about 400 MB.
+// DefaultMaxKeys is the bound on keys that keeps a Memory under about 400 MB.
 const DefaultMaxKeys = 1 << 20
 
-// overflowBuckets share the keys that find no room, per policy.
+// overflowBuckets is how many buckets, per policy, the keys share that find no room.
 const overflowBuckets = 1024
 
-// Memory is the pair that keeps its state in this process: sharded, one entry a
-// key for both sides, judged under one lock at one instant. It is bounded: a new
-// key that finds no room displaces an idle one, else of some that would still
-// allow the one nearest to idle, for those lose least; a limited key is never
-// displaced, for that would pardon it. If there is none, the key shares one of
-// 1,024 overflow buckets of its policy with others, and says so. All this goes by
-// the enforced side alone; what the other side loses by it is told as degraded.
+// Memory is the pair that keeps its state in this process: sharded, one entry a key for
+// both sides, judged under one lock at one instant. It is safe for concurrent use.
+//
+// It is bounded. A new key that finds no room displaces an idle one. If a look around
+// finds none, it displaces, of the keys that would still be allowed, the one nearest to
+// idle, which loses least. A limited key is never displaced, for that would pardon it.
+// If all are limited, the new key shares one of 1,024 overflow buckets of its policy
+// with other keys, and the observations are degraded. All this goes by the enforced side
+// alone; where the other side loses state by it, its observation is degraded.
 //
 // A zero Charge.At means the monotonic clock, set by the wall clock at NewMemory.
 type Memory struct {
@@ -49,15 +52,20 @@ func NewMemory(cfg MemoryConfig) *Memory {
 	if cfg.MaxKeys == 0 {
 		cfg.MaxKeys = DefaultMaxKeys
 	}
+
 	now := time.Now()
 	shards := shardCount(cfg.MaxKeys)
 	m := &Memory{
-		seed: maphash.MakeSeed(), start: now, startUS: now.UnixMicro(),
-		shards: make([]shard, shards), maxKeys: cfg.MaxKeys,
+		seed:    maphash.MakeSeed(),
+		start:   now,
+		startUS: now.UnixMicro(),
+		shards:  make([]shard, shards),
+		maxKeys: cfg.MaxKeys,
 	}
 	if cfg.MaxKeys > 0 {
 		m.maxKeys = max(1, cfg.MaxKeys/shards)
 	}
+
 	return m
 }
 
@@ -71,14 +79,15 @@ func shardCount(maxKeys int) int {
 	return n
 }
 
-// Stats counts what a Memory did since NewMemory.
+// Stats are the counts of a Memory since NewMemory.
 type Stats struct {
 	Keys       int   // held now, without overflow buckets
-	Evicted    int64 // keys displaced or found idle and dropped
+	Evicted    int64 // keys displaced, or found idle and dropped
 	Overflowed int64 // charges judged on an overflow bucket
 }
 
-// Stats takes each shard's lock in turn.
+// Stats returns the counts. It takes each shard's lock in turn, so the keys are not
+// counted at one instant.
 func (m *Memory) Stats() Stats {
 	s := Stats{Evicted: m.evicted.Load(), Overflowed: m.overflow.Load()}
 	for i := range m.shards {
@@ -86,12 +95,14 @@ func (m *Memory) Stats() Stats {
 		s.Keys += len(m.shards[i].entries)
 		m.shards[i].mu.Unlock()
 	}
+
 	return s
 }
 
 var errInto = errors.New("algorithms: evaluate: into is shorter than charges")
 
-// Evaluate implements Pair.
+// Evaluate implements Pair. Each charge is judged under its own lock: charges of other
+// callers may come between two charges of one call.
 func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Observation) error {
 	if len(into) < len(charges) {
 		return errInto
@@ -99,6 +110,7 @@ func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Obser
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	for i := range charges {
 		m.evaluate(&charges[i], &into[i])
 	}
@@ -111,35 +123,48 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		into[0], into[1] = Failure(ErrSameID), Failure(ErrSameID)
 		return
 	}
+
 	key := recordKey{c.Policy, c.Key}
 	hash := maphash.Comparable(m.seed, key)
 	sh := &m.shards[hash%uint64(len(m.shards))]
 
+	// The clock is read under the lock, so a key's instants have the order of its
+	// charges. The lock is released by defer, since a user's algorithm may panic.
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	at := m.instant(c.At)
-	e, victim := sh.keys[key], (*entry)(nil)
-	isNew := e == nil
-	if isNew {
-		if victim = m.makeRoom(sh, at); victim == noRoom {
-			m.overflow.Add(1)
-			sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, names, at, into)
-			into[0].Degraded, into[1].Degraded = true, true
+
+	e := sh.keys[key]
+	if e != nil {
+		e.judge(c, names, at, into)
+		return
+	}
+
+	victim := m.makeRoom(sh, at)
+	if victim == noRoom {
+		m.overflow.Add(1)
+		sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, names, at, into)
+		into[0].Degraded, into[1].Degraded = true, true
+		return
+	}
+
+	// A key that is only looked at, or denied at once, needs no record.
+	e = &entry{}
+	if !e.judge(c, names, at, into) {
+		return
+	}
+
+	// A victim that is not idle has state to lose. The enforced side's charge is worth
+	// that; if only the other side has something to keep, its state is lost instead.
+	if victim != nil && victim.idleAt > at {
+		into[c.Enforced.Other()].Degraded = true
+		if !spent(c, &into[c.Enforced]) {
 			return
 		}
-		e = &entry{}
 	}
-	if e.judge(c, names, at, into) && isNew {
-		if victim != nil && victim.idleAt > at && !spent(c, &into[c.Enforced]) {
-			into[c.Enforced.Other()].Degraded = true // only the other side has something to keep
-			return
-		}
-		if victim != nil && victim.idleAt > at {
-			into[c.Enforced.Other()].Degraded = true
-		}
-		m.displace(sh, victim)
-		sh.insert(key, e)
-	}
+
+	m.displace(sh, victim)
+	sh.insert(key, e)
 }
 
 // spent reports whether a side has charged its part of the record.
@@ -147,7 +172,7 @@ func spent(c *Charge, o *Observation) bool {
 	return o.Status == Judged && o.Decision.Allowed && c.Cost > 0
 }
 
-// noRoom stands for the victim that could not be found.
+// noRoom is what makeRoom returns where no victim could be found.
 var noRoom = new(entry)
 
 // makeRoom drops a few idle keys and returns the key to displace, if it takes
@@ -157,16 +182,19 @@ func (m *Memory) makeRoom(sh *shard, at int64) *entry {
 	if m.maxKeys < 0 {
 		return nil
 	}
+
 	m.evicted.Add(int64(sh.sweep(at)))
 	if len(sh.entries) < m.maxKeys {
 		return nil
 	}
+
 	if victim := sh.victim(at); victim != nil {
 		return victim
 	}
 	return noRoom
 }
 
+// displace drops the victim, if there is one. Requires sh.mu.
 func (m *Memory) displace(sh *shard, victim *entry) {
 	if victim != nil {
 		m.evicted.Add(1)
@@ -174,14 +202,16 @@ func (m *Memory) displace(sh *shard, victim *entry) {
 	}
 }
 
-// overflowSlot spreads a policy's overflow buckets over the shards.
+// overflowSlot returns the overflow bucket, within its shard, of a key with that hash. A
+// policy's buckets are spread over the shards, so a flood of new keys has no lock in
+// common.
 func (m *Memory) overflowSlot(hash uint64) int {
 	shards := uint64(len(m.shards))
 	return int(hash / shards % (overflowBuckets / shards))
 }
 
-// instant returns the microseconds at which to judge. Reading the clock under
-// the shard's lock keeps a key's instants in the order of its charges.
+// instant returns the microseconds at which to judge a charge. The monotonic clock is
+// not set back when the wall clock is.
 func (m *Memory) instant(at time.Time) int64 {
 	if at.IsZero() {
 		return m.startUS + int64(time.Since(m.start)/time.Microsecond)

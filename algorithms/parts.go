@@ -5,14 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// partName stands for a side's id and algorithm: parts are compared for every
-// charge, and numbers compare faster than strings. 0 is no part.
+// partName stands for a side's id and algorithm. Parts are compared for every charge,
+// and numbers compare faster than strings.
 type partName struct{ id, algorithm uint32 }
 
+// noPart is the name of an absent side's part, and of an empty one.
 var noPart partName
 
-// partNames numbers the ids and algorithms seen. Sides come from configuration,
-// so there are few; the table only grows.
+// partNames numbers the ids and algorithms that charges have had. Sides come from
+// configuration, so there are few: the table only grows, is searched from its beginning,
+// and is replaced as a whole, so that readers take no lock.
 type partNames struct {
 	mu    sync.Mutex
 	known atomic.Pointer[[]namedPart]
@@ -23,17 +25,19 @@ type namedPart struct {
 	name          partName
 }
 
-// ofCharge returns the names of the charge's parts, by role, and whether they
-// can share a record.
+// ofCharge returns the names of the charge's parts, by role, and whether they can share
+// a record, which two sides of one id cannot.
 func (p *partNames) ofCharge(c *Charge) (names [2]partName, ok bool) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {
 			names[r] = p.of(c.Sides[r].ID, c.Sides[r].Algorithm.Name())
 		}
 	}
+
 	return names, names[0].id != names[1].id || names[0] == noPart
 }
 
+// of returns the name of a part, which is new at most once.
 func (p *partNames) of(id, algorithm string) partName {
 	if known := p.known.Load(); known != nil {
 		for i := range *known {
@@ -42,20 +46,27 @@ func (p *partNames) of(id, algorithm string) partName {
 			}
 		}
 	}
+
 	return p.add(id, algorithm)
 }
 
+// add numbers a part. Two callers may add the same one at once; the second finds the
+// numbers of the first and gets an equal name.
 func (p *partNames) add(id, algorithm string) partName {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	var list []namedPart
 	if known := p.known.Load(); known != nil {
 		list = append(list, *known...)
 	}
+
+	// An id that is left out and one that is written as the algorithm's name are the same.
 	full := id
 	if id == "" {
 		full = algorithm
 	}
+
 	next := uint32(len(list) + 1)
 	name := partName{next, next}
 	for _, k := range list {
@@ -66,6 +77,7 @@ func (p *partNames) add(id, algorithm string) partName {
 			name.algorithm = k.name.algorithm
 		}
 	}
+
 	list = append(list, namedPart{id, algorithm, name})
 	p.known.Store(&list)
 	return name

@@ -5,8 +5,10 @@ import (
 	"sync"
 )
 
-// shard holds a part of the keys. entries lists them for the hand, which walks
-// round them to find idle ones and victims without a lock or goroutine of its own.
+// shard holds those keys whose hash falls to it. entries lists them for the hand, which
+// walks round them to find idle keys and victims: a few at each insertion, so that no
+// goroutine and no pause is needed. Exact order, such as by idleness, would take a heap
+// that every charge keeps up.
 type shard struct {
 	mu       sync.Mutex
 	keys     map[recordKey]*entry
@@ -27,25 +29,29 @@ const (
 	victimEntries = 32 // looked at to find a key to displace
 )
 
-// insert adds a key that is not there. It copies the key, which may be cut from a
-// whole request; policies come from configuration. Requires mu.
+// insert adds a key that is not there. It copies the key, which may share the memory of a
+// whole request; a policy's name comes from configuration and lives as long. Requires mu.
 func (s *shard) insert(key recordKey, e *entry) {
 	if s.keys == nil {
 		s.keys = make(map[recordKey]*entry)
 	}
+
 	e.key = recordKey{key.policy, strings.Clone(key.key)}
 	e.index = len(s.entries)
 	s.entries = append(s.entries, e)
 	s.keys[e.key] = e
 }
 
-// remove drops a key. Requires mu.
+// remove drops a key, and moves the last entry into its place. Requires mu.
 func (s *shard) remove(e *entry) {
 	last := len(s.entries) - 1
 	moved := s.entries[last]
-	s.entries[e.index], moved.index = moved, e.index
-	s.entries[last] = nil
+	s.entries[e.index] = moved
+	moved.index = e.index
+
+	s.entries[last] = nil // an entry beyond the length would not be collected
 	s.entries = s.entries[:last]
+
 	delete(s.keys, e.key)
 }
 
@@ -58,12 +64,14 @@ func (s *shard) next() *entry {
 	return s.entries[s.hand]
 }
 
-// sweep drops idle keys among a few and returns their number. Requires mu.
+// sweep looks at a few keys, drops those that are idle, and returns their number. With two
+// looks for each new key, the hand goes round faster than the shard grows. Requires mu.
 func (s *shard) sweep(at int64) (dropped int) {
 	for range sweepEntries {
 		if len(s.entries) == 0 {
 			return dropped
 		}
+
 		if e := s.next(); e.idleAt <= at {
 			s.remove(e)
 			dropped++
@@ -81,6 +89,7 @@ func (s *shard) victim(at int64) *entry {
 		if e.idleAt <= at {
 			return e
 		}
+
 		if e.freeAt <= at && (best == nil || e.lessIndebted(best)) {
 			best = e
 		}
