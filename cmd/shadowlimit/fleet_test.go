@@ -146,7 +146,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
 		{"resume writes", 3, "not on hold"},
 		{"promote writes --reason x --force --full", 0, "canary 50 % -> promoted"},
-		{"promote writes --reason x --force", 3, "what comes after that is complete"},
+		{"promote writes --reason x --force", 3, "the next move is complete"},
 		{"complete writes", 2, "needs a reason"},
 		{"complete writes --reason x", 3, "a rollback has to stay warm for another 168h0m0s"},
 		{"complete writes --reason x --force --dry-run", 0, "would move writes from promoted to completed"},

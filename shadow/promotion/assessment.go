@@ -36,7 +36,7 @@ func (a *Assessment) NotYet() string {
 		return fmt.Sprintf("the canary at %g %% has to dwell for another %s", a.State.Percent, rest.Round(time.Second))
 	}
 	if a.Prediction.Off() {
-		return a.Prediction.String() + ": clients may take denials otherwise than they did"
+		return a.Prediction.String() + ": clients may react to denials in a way that shadow cannot show"
 	}
 	return ""
 }

@@ -52,16 +52,21 @@ const keptHistory = 1000
 func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	stored := m.states[policy]
 	if expect != nil && !expect.is(stored) || expect == nil && !next.Supersedes(stored) {
 		return fmt.Errorf("promotion: %s is at %s: %w", policy, stored.Version, ErrConflict)
 	}
 	m.states[policy] = next
+
+	// A version is on record once: a safer state of the same version replaces the stored
+	// state, and is no new entry.
 	list := m.history[policy]
-	if len(list) == 0 || list[len(list)-1].Before(next.Version) { // a version is on record once
+	if len(list) == 0 || list[len(list)-1].Before(next.Version) {
 		list = append(list, next)
 	}
 	m.history[policy] = list[max(0, len(list)-keptHistory):]
+
 	for w := range m.watchers {
 		notify(w)
 	}
@@ -71,7 +76,7 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *
 func notify(w chan struct{}) {
 	select {
 	case w <- struct{}{}:
-	default: // it has one to receive already
+	default: // the watcher has a message to receive already
 	}
 }
 
@@ -96,7 +101,8 @@ func (m *MemoryStore) Announce(_ context.Context, specs []Spec) error {
 func (m *MemoryStore) Specs(context.Context) ([]Spec, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.specs), func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) }), nil
+	byPolicy := func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) }
+	return slices.SortedFunc(maps.Values(m.specs), byPolicy), nil
 }
 
 // Beat implements Store.
@@ -122,7 +128,7 @@ func (m *MemoryStore) Instances(context.Context) ([]Instance, error) {
 	return heardOf(slices.Collect(maps.Values(m.instances)), time.Now()), nil
 }
 
-// heardOf returns the instances within SilentFor, by id.
+// heardOf returns the instances with a beat within SilentFor, in order of their ids.
 func heardOf(all []Instance, now time.Time) []Instance {
 	all = slices.DeleteFunc(all, func(i Instance) bool { return now.Sub(i.At) > SilentFor })
 	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
@@ -135,6 +141,7 @@ func (m *MemoryStore) Watch(ctx context.Context) <-chan struct{} {
 	m.mu.Lock()
 	m.watchers[w] = struct{}{}
 	m.mu.Unlock()
+
 	context.AfterFunc(ctx, func() {
 		m.mu.Lock()
 		delete(m.watchers, w)

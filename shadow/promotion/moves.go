@@ -11,26 +11,26 @@ import (
 var (
 	// ErrHold is wrapped when a policy is on hold.
 	ErrHold = errors.New("the policy is on hold")
-	// ErrSameEpoch is wrapped when what was rolled back would be tried again.
-	ErrSameEpoch = errors.New("what was rolled back has not changed")
-	// ErrNowhere is wrapped when there is no such step.
+	// ErrSameEpoch is wrapped when the epoch that was rolled back would be tried again.
+	ErrSameEpoch = errors.New("the epoch is the one that was rolled back")
+	// ErrNowhere is wrapped when a state has no such step.
 	ErrNowhere = errors.New("no such step")
 )
 
-// Order says who wants a policy moved, and why.
+// Order is a request to move a policy, with its actor and reason for the audit trail.
 type Order struct {
 	Actor, Reason string
-	// Expect, if set, is the version that the mover has seen: another one is a conflict.
+	// Expect, if set, is the version that the actor has seen; any other is a conflict.
 	Expect *Version
-	// Force resumes what was rolled back though it is the same.
+	// Force resumes an epoch that was rolled back.
 	Force bool
-	// Evidence is what the gate said, in short, for the audit trail.
+	// Evidence is the gate's verdict in short, for the audit trail.
 	Evidence string
-	// DryRun returns the state that would be, and stores nothing.
+	// DryRun returns the resulting state and stores nothing.
 	DryRun bool
 }
 
-// expects refuses a state that is not the one that was seen.
+// expects refuses a state that is not the expected one.
 func (o *Order) expects(policy string, s State) error {
 	if o.Expect != nil && *o.Expect != s.Version {
 		return fmt.Errorf("promotion: %s is at %s, not %s: %w", policy, s.Version, o.Expect, ErrConflict)
@@ -48,12 +48,13 @@ type Step struct {
 func (s State) Next(canary []float64) (Step, error) {
 	switch s.Stage {
 	case Promoted:
-		return Step{}, fmt.Errorf("promotion: the candidate is promoted; what comes after that is complete: %w", ErrNowhere)
+		return Step{}, fmt.Errorf("promotion: the candidate is promoted; the next move is complete: %w", ErrNowhere)
 	case Completed:
 		return Step{}, fmt.Errorf("promotion: the migration is completed: %w", ErrNowhere)
 	case RolledBack:
 		return Step{}, fmt.Errorf("promotion: the candidate is rolled back, resume first: %w", ErrNowhere)
 	}
+
 	for _, percent := range canary {
 		if percent > s.Percent {
 			return Step{Canary, percent}, nil
@@ -62,17 +63,19 @@ func (s State) Next(canary []float64) (Step, error) {
 	return Step{Stage: Promoted}, nil
 }
 
-// next returns the state after this one, not yet different.
+// next returns the state after this one, with the order on record and the same stage.
 func (s State) next(ctx context.Context, store Store, o Order) (State, error) {
 	now, err := store.Now(ctx)
 	next := s
 	next.Seq++
-	next.At, next.Actor, next.Reason, next.From, next.Evidence = now, o.Actor, o.Reason, s.Describe(), o.Evidence
+	next.At = now
+	next.Actor, next.Reason, next.Evidence = o.Actor, o.Reason, o.Evidence
+	next.From = s.Describe()
 	return next, err
 }
 
-// change reads a policy's state, lets edit make another of it, and stores that if
-// nobody else was faster.
+// change reads a policy's state, lets edit change it, and stores the result unless
+// another writer was faster.
 func change(ctx context.Context, store Store, policy string, o Order, edit func(*State) error) (State, error) {
 	s, err := current(ctx, store, policy)
 	if err != nil {
@@ -81,6 +84,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if err := o.expects(policy, s); err != nil {
 		return s, err
 	}
+
 	next, err := s.next(ctx, store, o)
 	if err != nil {
 		return s, err
@@ -91,6 +95,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if next.Stage != s.Stage || next.Percent != s.Percent {
 		next.StageAt = next.At
 	}
+
 	if o.DryRun {
 		return next, nil
 	}
@@ -115,7 +120,8 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 		switch {
 		case to.Stage != Promoted && !(to.Stage == Canary && to.Percent > 0 && to.Percent <= 100):
 			return fmt.Errorf("promotion: step to %s at %g %%: %w", to.Stage, to.Percent, ErrNowhere)
-		case to.Stage == s.Stage && (to.Stage == Promoted || to.Percent == s.Percent): // somebody else was faster
+		// A conflict and no error of its own: another writer took this step first.
+		case to.Stage == s.Stage && (to.Stage == Promoted || to.Percent == s.Percent):
 			return fmt.Errorf("promotion: %s is at %s already: %w", policy, s.Describe(), ErrConflict)
 		case s.Hold:
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
@@ -126,6 +132,7 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 		case to.Stage == Canary && to.Percent <= s.Percent:
 			return fmt.Errorf("promotion: %s is at %s, and there is no way back but a rollback: %w", policy, s.Describe(), ErrNowhere)
 		}
+
 		s.Stage, s.Percent = to.Stage, to.Percent
 		if to.Stage == Promoted {
 			s.Percent = 100
@@ -135,12 +142,12 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 }
 
 // RollbackWindow is how long the authoritative goes on counting after a promotion, so
-// that a rollback gives nobody a fresh budget.
+// that a rollback gives no client a fresh budget.
 const RollbackWindow = 7 * 24 * time.Hour
 
-// Complete ends a migration: the authoritative is not judged any more, and so a
-// rollback later on would find it cold. It asks for a promoted policy, and does not
-// ask for how long it is.
+// Complete ends a migration: the authoritative is not judged any more, so a rollback
+// later would find it cold, with full budgets. The policy must be promoted; callers check
+// RollbackWindow.
 func Complete(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	return change(ctx, store, policy, o, func(s *State) error {
 		switch {
@@ -165,8 +172,8 @@ func Pause(ctx context.Context, store Store, policy string, o Order) (State, err
 	})
 }
 
-// Resume ends a hold. What was rolled back returns to shadow, if something else is
-// compared now or by force, and its evidence starts anew.
+// Resume ends a hold. A policy that was rolled back returns to shadow with no evidence,
+// if another epoch is compared now or by force.
 func Resume(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	return change(ctx, store, policy, o, func(s *State) error {
 		if !s.Hold {
@@ -176,22 +183,24 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 		if s.Stage != RolledBack {
 			return nil
 		}
+
+		// By force the epoch gets another chance, and a restart does not roll it back again.
 		if s.Epoch == s.FailedEpoch && !o.Force {
-			return fmt.Errorf("promotion: %s: %w: change a side, or force it", policy, ErrSameEpoch)
+			return fmt.Errorf("promotion: %s: %w: change a side, or use --force", policy, ErrSameEpoch)
 		}
 		if s.Epoch == s.FailedEpoch {
-			s.FailedEpoch = "" // forced: it has another chance
+			s.FailedEpoch = ""
 		}
 		s.Stage, s.Percent, s.Since = Shadow, 0, s.At
 		return nil
 	})
 }
 
-// rollbackTries bounds the race of a move that must be made against others.
+// rollbackTries bounds the race of a move that must succeed against other writers.
 const rollbackTries = 10
 
 // Rollback returns a policy to its authoritative side, whatever its state, and
-// sets it on hold. It wins over every concurrent move, for it starts a new term.
+// sets it on hold. It wins over every concurrent move, because it starts a new term.
 // A policy that is rolled back already stays as it is.
 func Rollback(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	var err error
@@ -203,16 +212,19 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		if err = o.expects(policy, s); err != nil {
 			return s, err
 		}
+
 		if next, err = s.next(ctx, store, o); err != nil {
 			return s, err
 		}
 		next.Version = Version{s.Term + 1, 1}
-		next.Stage, next.Percent, next.Hold, next.StageAt, next.FailedEpoch = RolledBack, 0, true, next.At, s.Epoch
+		next.rollBack()
+		next.FailedEpoch = s.Epoch
 		if o.DryRun {
 			return next, nil
 		}
-		// Who writes at the same time is heard first, as long as that works at once: a
-		// new epoch, say, must not be lost.
+
+		// Prefer compare-and-set, so that a concurrent write (a new epoch, say) is kept;
+		// after five lost races overwrite unconditionally.
 		expect := &s
 		if try >= rollbackTries/2 {
 			expect = nil
@@ -224,9 +236,15 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	return State{}, err
 }
 
-// Begin tells the store what a policy compares. A new epoch starts in shadow with
-// no evidence, but stays rolled back if it was, and is so again if it is the one
-// that was rolled back last: only a person resumes that.
+// rollBack makes a stage of the state that only an operator ends.
+func (s *State) rollBack() {
+	s.Stage, s.Percent, s.Hold = RolledBack, 0, true
+	s.StageAt = s.At
+}
+
+// Begin tells the store which epoch a policy compares. A new epoch starts in shadow with
+// no evidence. A policy that is rolled back stays so, and the epoch that was rolled back
+// last is rolled back again: only an operator resumes it.
 func Begin(ctx context.Context, store Store, policy, epoch, actor string) error {
 	var err error
 	for range rollbackTries {
@@ -246,13 +264,14 @@ func begin(ctx context.Context, store Store, policy, epoch, actor string) error 
 	if s.Epoch == epoch {
 		return nil
 	}
+
 	next, err := s.next(ctx, store, Order{Actor: actor, Reason: "compares epoch " + epoch})
 	if err != nil {
 		return err
 	}
 	switch {
 	case epoch == s.FailedEpoch:
-		next.Stage, next.Percent, next.Hold, next.StageAt = RolledBack, 0, true, next.At
+		next.rollBack()
 	case s.Stage != RolledBack:
 		next.Stage, next.Percent, next.StageAt = Shadow, 0, next.At
 	}

@@ -55,6 +55,9 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 		cmds[i] = pipe.HMGet(ctx, s.policyKey(policy, "state"), "state", "term", "seq")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
+
+	// A key of another type is garbage like an unreadable state. Every other error means
+	// that the state is unknown, and an unknown state must not look rolled back already.
 	states := make([]State, len(policies))
 	for i, cmd := range cmds {
 		if err := cmd.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -65,9 +68,8 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 	return states, nil
 }
 
-// stateOf reads a stored state. One that makes no sense is as good as rolled back:
-// nobody knows whether the candidate may be enforced. A server that refuses to show
-// it is another matter: then a rollback would seem to be there already.
+// stateOf reads a stored state. A state that cannot be read counts as rolled back, because
+// it is unknown whether the candidate may be enforced.
 func stateOf(cmd *redis.SliceCmd) (s State) {
 	values, err := cmd.Result()
 	if err == nil && values[0] == nil && values[1] == nil {
@@ -80,18 +82,21 @@ func stateOf(cmd *redis.SliceCmd) (s State) {
 	if err == nil && slices.Contains(Stages[:], s.Stage) {
 		return s
 	}
+
+	// The version is stored beside the state, so that a step can still expect it; it is
+	// zero if that cannot be read either.
 	s = State{Stage: RolledBack, Hold: true, Reason: "the stored state cannot be read"}
 	if len(values) == 3 {
 		term, _ := values[1].(string)
 		seq, _ := values[2].(string)
-		s.Version, _ = ParseVersion(term + "." + seq) // the zero version if that cannot be read either
+		s.Version, _ = ParseVersion(term + "." + seq)
 	}
 	return s
 }
 
 func (s State) safetyText() string { return strconv.FormatFloat(s.safety(), 'f', 6, 64) }
 
-// putCmd is never sent twice: whether it was executed is asked, not guessed.
+// putCmd is never sent twice: after an error the caller reads whether it was executed.
 type putCmd struct{ *redis.Cmd }
 
 // NoRetry keeps go-redis from sending the command again.
@@ -103,6 +108,8 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect 
 	if err != nil {
 		return fmt.Errorf("promotion: put %s: %w", policy, err)
 	}
+
+	// An expected state without an epoch could not be read, and is known by its version only.
 	expected, safety := "", ""
 	if expect != nil {
 		expected = expect.Version.String()
@@ -110,6 +117,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect 
 	if expect != nil && expect.Epoch != "" {
 		safety = expect.safetyText()
 	}
+
 	cmd := putCmd{redis.NewCmd(ctx, "EVAL", putText, 2, s.policyKey(policy, "state"), s.policyKey(policy, "audit"),
 		expected, next.Term, next.Seq, next.safetyText(), text, s.channel(), policy, safety)}
 	_ = s.rdb.Process(ctx, cmd)
@@ -126,12 +134,13 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect 
 	return nil
 }
 
-// History implements Store.
+// History implements Store. An entry that cannot be read is an error.
 func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error) {
 	entries, err := s.rdb.XRevRangeN(ctx, s.policyKey(policy, "audit"), "+", "-", keptHistory).Result()
 	if err != nil {
 		return nil, fmt.Errorf("promotion: history of %s: %w", policy, err)
 	}
+
 	history := make([]State, len(entries))
 	for i, e := range entries {
 		text, _ := e.Values["state"].(string)
@@ -159,20 +168,21 @@ func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
 	return nil
 }
 
-// Specs implements Store.
+// Specs implements Store. It leaves out what cannot be read.
 func (s *RedisStore) Specs(ctx context.Context) ([]Spec, error) {
 	specs, err := all[Spec](ctx, s, "policies")
 	slices.SortFunc(specs, func(a, b Spec) int { return cmp.Compare(a.Policy, b.Policy) })
 	return specs, err
 }
 
-// all reads every field of one of the fleet's hashes, but for those that no
-// instance of ours has written: one of them must not blind us to the others.
+// all reads every field of one of the fleet's hashes. It skips fields that it cannot read:
+// one of them must not hide the others.
 func all[T any](ctx context.Context, s *RedisStore, what string) ([]T, error) {
 	fields, err := s.rdb.HGetAll(ctx, s.key(what)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("promotion: read %s: %w", what, err)
 	}
+
 	list := make([]T, 0, len(fields))
 	for _, text := range fields {
 		var v T
@@ -203,7 +213,8 @@ func (s *RedisStore) Leave(ctx context.Context, id string) error {
 	return nil
 }
 
-// Instances implements Store. It removes those that were not heard of for long.
+// Instances implements Store. It leaves out what cannot be read, and removes instances
+// without a beat for SilentFor, because a crashed instance does not leave by itself.
 func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -213,9 +224,11 @@ func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// An error does not matter here: the next read removes it, or one with write access.
 	for _, i := range known {
 		if now.Sub(i.At) > SilentFor {
-			_ = s.Leave(ctx, i.ID) // or the next time, or by somebody who may write
+			_ = s.Leave(ctx, i.ID)
 		}
 	}
 	return heardOf(known, now), nil
@@ -229,6 +242,7 @@ func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
 		subscription := s.rdb.Subscribe(ctx, s.channel())
 		defer subscription.Close()
 		messages := subscription.Channel()
+
 		for {
 			select {
 			case <-ctx.Done():

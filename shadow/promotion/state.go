@@ -63,24 +63,24 @@ type State struct {
 	Percent float64
 	// Hold stops automatic steps forward.
 	Hold bool
-	// Epoch is what is compared, Since when that began.
+	// Epoch names the pair of sides that is compared, Since is when its evidence began.
 	Epoch string
 	Since time.Time
 	// FailedEpoch is the epoch that was rolled back last.
 	FailedEpoch string `json:",omitempty"`
 	// StageAt is when the stage or its percentage began.
 	StageAt time.Time
-	// At is when this state was written, Actor by whom, Reason why.
+	// At, Actor and Reason say when, by which actor and why this state was written.
 	At            time.Time
 	Actor, Reason string
 	// From describes the stage before.
 	From string
-	// Evidence is what the gate said when this state was written, in short.
+	// Evidence is the gate's verdict when this state was written, in short.
 	Evidence string `json:",omitempty"`
 }
 
-// LedgerID names the evidence of a policy in this state: of its epoch, since that
-// began or was begun anew.
+// LedgerID names the evidence of a policy in this state. A resumption begins new
+// evidence of the same epoch, so the name has the beginning, too.
 func (s State) LedgerID(policy string) divergence.ID {
 	return divergence.ID{Policy: policy, Epoch: s.Epoch + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
 }
@@ -91,8 +91,8 @@ func NoiseID(id divergence.ID) divergence.ID {
 	return id
 }
 
-// Describe writes the stage as people say it: canary 10 %, shadow (hold), and new
-// for the zero State.
+// Describe writes the stage for operators: canary 10 %, shadow (hold), and new for the
+// zero State.
 func (s State) Describe() string {
 	text := string(cmp.Or(s.Stage, "new"))
 	if s.Stage == Canary {
@@ -107,7 +107,7 @@ func (s State) Describe() string {
 // String writes the version and the stage.
 func (s State) String() string { return s.Version.String() + " " + s.Describe() }
 
-// onHold is less than what any two percentages differ by.
+// onHold is less than the difference of any two percentages in safety.
 const onHold = 0.000005
 
 // safety ranks states of one version: the safer one wins, and of two stages that are
@@ -140,14 +140,15 @@ func (s State) Supersedes(other State) bool {
 	return s.safety() > other.safety()
 }
 
-// is reports whether a state that was read is the stored one, as far as two of one
-// version can be told apart. One that could not be read is known by its version only.
+// is reports whether a state that was read is the stored one. Two states of one version
+// differ in their safety, or are equally good. A state that could not be read has only its
+// version.
 func (s State) is(stored State) bool {
 	return s.Version == stored.Version && (s.Epoch == "" || s.safety() == stored.safety())
 }
 
 // Enforced returns the side whose decision is returned for a key with a hash of
-// Hash. Instances that compare something else than the state's epoch enforce the
+// divergence.Hash. Instances that compare another epoch than the state's enforce the
 // authoritative.
 func (s *State) Enforced(epoch string, hash uint64) algorithms.Role {
 	if s.Epoch != epoch {
@@ -159,7 +160,7 @@ func (s *State) Enforced(epoch string, hash uint64) algorithms.Role {
 	return algorithms.Authoritative
 }
 
-// Exposed reports whether the candidate is enforced for some while the authoritative
+// Exposed reports whether the candidate is enforced for some keys while the authoritative
 // is still judged beside it.
 func (s *State) Exposed() bool { return s.Stage.Exposed() }
 

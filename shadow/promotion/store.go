@@ -15,27 +15,26 @@ var (
 	ErrUnknownPolicy = errors.New("no such policy")
 )
 
-// Spec is what instances announce of a policy: enough for a controller or the
-// command line to judge it without its file.
+// Spec is what instances announce of a policy: enough for a controller or the command
+// line to judge it without the policy file.
 type Spec struct {
 	Policy        string `json:"policy"`
 	Epoch         string `json:"epoch"`
-	Authoritative string `json:"authoritative"` // as configured, for people
+	Authoritative string `json:"authoritative"` // as configured, for display
 	Candidate     string `json:"candidate"`
 	Config        Config `json:"config"`
 	// Noise says that instances measure the noise floor.
 	Noise bool `json:"noise,omitempty"`
 }
 
-// Instance is what an instance says of itself, again and again.
+// Instance is what an instance reports of itself with every beat.
 type Instance struct {
 	ID string `json:"id"`
-	// At is when it said so, by the store's clock.
+	// At is when it reported that, by the store's clock.
 	At time.Time `json:"at"`
 	// RedButton says that it enforces the authoritative, whatever the stage.
 	RedButton bool `json:"red_button,omitempty"`
-	// Client says what does not suit a limiter about the options of the Redis
-	// clients that it was given, a sentence each.
+	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
 	// Policies by name.
 	Policies map[string]Applied `json:"policies"`
@@ -49,17 +48,22 @@ type Applied struct {
 	Flushed time.Time `json:"flushed"`
 }
 
-// An instance is live if it was heard of within LiveFor, and remembered, as one
-// that fell silent, for SilentFor.
+// An instance is live if its last beat is at most LiveFor ago. After that it counts as
+// silent, and is forgotten after SilentFor.
 const (
 	LiveFor   = 15 * time.Second
 	SilentFor = 10 * time.Minute
 )
 
-// Store keeps the states of all policies of one name, and who is there. Methods
-// may be called concurrently.
+// Store keeps the states of all policies of one name, and the instances. Methods may be
+// called concurrently. Arguments belong to the caller again when a method returns.
+//
+// A store is shared with other releases and other programs, so it may hold entries that
+// this release cannot read. States must report such a state as rolled back. Specs and
+// Instances leave such entries out, so that one of them does not hide the others. History
+// fails as a whole: an audit trail with gaps must not look complete.
 type Store interface {
-	// Now returns the store's clock, which all times of states and instances are by.
+	// Now returns the store's clock. All times of states and instances are by it.
 	Now(ctx context.Context) (time.Time, error)
 	// States returns the states of policies, in their order; the zero State for
 	// one without.
@@ -72,23 +76,23 @@ type Store interface {
 	Put(ctx context.Context, policy string, next State, expect *State) error
 	// History returns the audit trail, oldest first.
 	History(ctx context.Context, policy string) ([]State, error)
-	// Announce makes policies known, in place of what was announced under their
-	// names before.
+	// Announce makes policies known. It replaces earlier announcements under the same
+	// names.
 	Announce(ctx context.Context, specs []Spec) error
 	// Specs returns the announced policies by name.
 	Specs(ctx context.Context) ([]Spec, error)
-	// Beat notes that an instance is there, Leave that it has gone.
+	// Beat notes that an instance is live, Leave that it has stopped.
 	Beat(ctx context.Context, i Instance) error
 	Leave(ctx context.Context, id string) error
-	// Instances returns who was heard of within SilentFor, by id.
+	// Instances returns the instances with a beat within SilentFor, in order of their ids.
 	Instances(ctx context.Context) ([]Instance, error)
-	// Watch returns a channel that receives after a state was put, as far as
-	// messages arrive, until ctx is over. Who needs to know must also ask.
+	// Watch returns a channel that receives after a state was put, until ctx is over.
+	// Messages may get lost, so watchers must also poll.
 	Watch(ctx context.Context) <-chan struct{}
 }
 
-// LiveAt splits instances that know a policy, all if it is "", into those that are
-// live at an instant and those that fell silent.
+// LiveAt splits the instances that know a policy, or all instances if it is "", into those
+// that are live at an instant and those that fell silent.
 func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
 	for _, i := range all {
 		if _, known := i.Policies[policy]; !known && policy != "" {
@@ -103,7 +107,7 @@ func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instan
 	return live, silent
 }
 
-// names of instances, those that match.
+// idsOf returns the sorted ids of the instances that match.
 func idsOf(instances []Instance, match func(Instance) bool) []string {
 	var ids []string
 	for _, i := range instances {
