@@ -15,11 +15,11 @@ type Assessment struct {
 	Evidence     gate.Evidence
 	Gate         gate.Result
 	Live, Silent []Instance
-	// Prediction is how a canary's denials compare with those that shadow predicted; nil
-	// if there is too little to tell.
+	// Prediction compares a canary's denials with the predicted ones; nil if there is too
+	// little to tell.
 	Prediction *gate.Prediction
-	// Alarm says what is wrong with a candidate that is enforced for some keys; the zero
-	// Alarm if nothing is. In automatic mode it has been acted on.
+	// Alarm names the harm of a candidate that is enforced for some keys; the zero Alarm if
+	// there is none. In automatic mode it has been acted on.
 	Alarm gate.Alarm
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Controller judges all policies of a store by a ledger, and moves those that are
-// automatic. Any number of controllers may run on one store: each step is a
-// compare-and-set, and a rollback is the same whichever controller orders it. Its
-// methods may be called concurrently; one call waits for the other.
+// Controller judges all policies of a store by a ledger, and moves the automatic ones. Any
+// number of controllers may run on one store: each step is a compare-and-set, and a
+// rollback is the same whichever controller orders it. Its methods may be called
+// concurrently; one call waits for the other.
 type Controller struct {
 	store  Store
 	ledger divergence.Ledger
@@ -91,7 +91,9 @@ func (c *Controller) statesNow(ctx context.Context, policies []string) ([]State,
 
 // assess judges one policy. An error becomes its verdict: evidence of one policy that
 // cannot be read must not keep the others from being judged. Requires c.mu.
-func (c *Controller) assess(ctx context.Context, spec Spec, state State, instances []Instance, now time.Time) Assessment {
+func (c *Controller) assess(
+	ctx context.Context, spec Spec, state State, instances []Instance, now time.Time,
+) Assessment {
 	a := Assessment{Spec: spec, State: state}
 	r := c.reader(spec.Policy, state)
 	history, err := r.History(ctx, now)
@@ -139,10 +141,11 @@ func (c *Controller) reader(policy string, s State) *reader {
 	return r
 }
 
-// alarm looks for what is wrong with an enforced candidate.
+// alarm looks for harm that an enforced candidate does.
 func (c *Controller) alarm(ctx context.Context, a *Assessment) {
 	if a.State.Stage == Canary {
-		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Percent, a.State.StageAt.Unix()/divergence.SecondsPerHour)
+		since := a.State.StageAt.Unix() / divergence.SecondsPerHour
+		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Percent, since)
 	}
 
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
@@ -170,8 +173,8 @@ type Move struct {
 	State  State
 }
 
-// Step judges all policies and moves those that are automatic. It returns what it
-// judged and what it did. A step that another controller took first is no error.
+// Step judges all policies and moves the automatic ones. It returns its judgements and its
+// moves. A step that another controller took first is no error.
 func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 	list, err := c.Assess(ctx)
 	if err != nil {

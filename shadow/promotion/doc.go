@@ -15,7 +15,7 @@
 //
 // # Caveats
 //
-// Moves change what is stored. Instances apply it within a second, or at once where a
+// Moves change the stored state. Instances apply it within a second, or at once where a
 // message reaches them; an instance that cannot reach the store keeps what it has applied.
 // A store may forget its last writes in a failover, so [EnsureRollback] exists.
 package promotion

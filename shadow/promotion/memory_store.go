@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// MemoryStore is the store of a single instance, in its memory, with the same
-// contract as that of a fleet.
+// MemoryStore is the store of a single instance, in its memory. Its contract is the same
+// as for a fleet, so a service and its tests need no Redis.
 type MemoryStore struct {
 	mu        sync.Mutex
 	states    map[string]State

@@ -128,9 +128,11 @@ func Advance(ctx context.Context, store Store, policy string, to Step, o Order) 
 		case s.Stage == RolledBack:
 			return fmt.Errorf("promotion: %s is rolled back, resume it first: %w", policy, ErrNowhere)
 		case s.Stage == Promoted || s.Stage == Completed:
-			return fmt.Errorf("promotion: %s is %s, and there is no step forward after that: %w", policy, s.Stage, ErrNowhere)
+			return fmt.Errorf("promotion: %s is %s, and there is no step forward after that: %w",
+				policy, s.Stage, ErrNowhere)
 		case to.Stage == Canary && to.Percent <= s.Percent:
-			return fmt.Errorf("promotion: %s is at %s, and there is no way back but a rollback: %w", policy, s.Describe(), ErrNowhere)
+			return fmt.Errorf("promotion: %s is at %s, and there is no way back but a rollback: %w",
+				policy, s.Describe(), ErrNowhere)
 		}
 
 		s.Stage, s.Percent = to.Stage, to.Percent
@@ -152,7 +154,8 @@ func Complete(ctx context.Context, store Store, policy string, o Order) (State, 
 	return change(ctx, store, policy, o, func(s *State) error {
 		switch {
 		case s.Stage != Promoted:
-			return fmt.Errorf("promotion: %s is %s, and only what is promoted can be completed: %w", policy, s.Describe(), ErrNowhere)
+			return fmt.Errorf("promotion: %s is %s, and only a promoted policy can be completed: %w",
+				policy, s.Describe(), ErrNowhere)
 		case s.Hold:
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
 		}

@@ -92,7 +92,7 @@ type Store interface {
 }
 
 // LiveAt splits the instances that know a policy, or all instances if it is "", into those
-// that are live at an instant and those that fell silent.
+// that are live at an instant and the silent ones.
 func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
 	for _, i := range all {
 		if _, known := i.Policies[policy]; !known && policy != "" {

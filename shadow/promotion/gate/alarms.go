@@ -33,7 +33,7 @@ const (
 	RollBack       // roll the candidate back
 )
 
-// Alarm says what is wrong with an enforced candidate.
+// Alarm names the harm that an enforced candidate does, and how much must be done.
 type Alarm struct {
 	Level  Level
 	Reason string // one sentence; "" if Calm

@@ -28,8 +28,8 @@ func (b block) strikes(p0 float64) bool { return b.ratio > capOf(p0)*(1+1e-12) &
 
 // blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A block
 // closes once it is at least least long and has leastDenominator in its denominator, which
-// idle time does not add to. What follows the last block is still open at now. An earlier
-// now yields the same blocks, up to those that have ended by then.
+// idle time does not add to. The time after the last block is still open at now. An earlier
+// now yields the first of the same blocks.
 func blocksOf(
 	minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64,
 ) (closed []block) {
@@ -80,8 +80,8 @@ type badBlock struct {
 	cap float64
 }
 
-// badOf returns the bad blocks of all ratios in the order of their ends. Of those that end
-// together, newly denied comes first: it hurts clients most.
+// badOf returns the bad blocks of all ratios in the order of their ends. Of several with the
+// same end, newly denied comes first: it hurts clients most.
 func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
 	for _, r := range [...]divergence.Ratio{divergence.OfAllows, divergence.OfDenials, divergence.OfComparisons} {
 		s := &streams[r]

@@ -136,8 +136,8 @@ func (j *judgement) shorterSoak() time.Duration {
 	return soak
 }
 
-// walk judges ever longer parts of a history. Each judgement is made from the one before
-// by what is new: judging every hour from the start would take quadratic time.
+// walk judges ever longer parts of a history. Each judgement adds the new minutes to the
+// one before: judging every hour from the start would take quadratic time.
 type walk struct {
 	at     *judgement
 	whole  *judgement

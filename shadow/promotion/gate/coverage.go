@@ -27,8 +27,8 @@ const (
 )
 
 // validMinutes leaves out the hours in which too much could not be compared: they are
-// neither good nor bad evidence, because what was not compared may have differed. It also
-// returns those hours.
+// neither good nor bad evidence, because the rest may have differed. It also returns those
+// hours.
 func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]bool) {
 	hours := map[int64]divergence.Tally{}
 	for i := range minutes {

@@ -42,7 +42,7 @@ type Evidence struct {
 // command line's contract.
 type Result struct {
 	Verdict string `json:"verdict"`
-	// Reason is one sentence: what is missing or wrong.
+	// Reason is one sentence: the evidence that is missing, or the fault.
 	Reason string `json:"reason"`
 	// WouldPassAt is when the gate could pass if all stays as it was; nil if that
 	// cannot be said.
@@ -55,7 +55,7 @@ type Result struct {
 	// Noise is how often the authoritative differs from a copy of itself; nil where
 	// that is not measured.
 	Noise *float64 `json:"noise"`
-	// Rule is the rule of the verdict. Warning says what is wrong with that rule.
+	// Rule is the rule of the verdict. Warning says why that rule is not safe.
 	Rule         Rule        `json:"rule"`
 	Warning      string      `json:"warning,omitempty"`
 	Divergence   RatioResult `json:"divergence"`

@@ -22,7 +22,7 @@ type Prediction struct {
 // Off reports whether they differ by more than the margin; false for nil.
 func (p *Prediction) Off() bool { return p != nil && math.Abs(p.Seen-p.Predicted) > p.Margin }
 
-// String returns what was seen and predicted, as a part of a sentence.
+// String compares the two shares in a part of a sentence.
 func (p *Prediction) String() string {
 	return fmt.Sprintf("the candidate denies %s of the canary's requests, where shadow predicted %s, plus or minus %s",
 		humanize.Percent(p.Seen), humanize.Percent(p.Predicted), humanize.Percent(p.Margin))
@@ -65,8 +65,8 @@ func (s *sums) total() (decided, denied float64) {
 // an hour; nil if there is too little to tell. The other keys show how traffic has changed
 // since: predicted is the canary's rate before, scaled by how much the others' rate rose.
 func Predict(hours []divergence.Hour, percent float64, since int64) *Prediction {
-	// An earlier canary step has already changed how some clients behave: what was before
-	// ends where the candidate was first enforced.
+	// An earlier canary step has already changed how some clients behave: the time before
+	// the canary ends where the candidate was first enforced.
 	began := since
 	for _, h := range hours {
 		enforced := func(c divergence.Cell) bool { return c.Decided[1] > 0 }
@@ -118,7 +118,7 @@ func rate(s *sums) float64 {
 	return denied / decided
 }
 
-// variance is that of the logarithm of the ratio of two rates of the same cells. It takes
+// variance is the variance of the logarithm of the ratio of two rates of the same cells. It takes
 // cells and not requests for independent, because the requests of one client are alike
 // (delta method, with the influence of each cell).
 func variance(now, before *sums) float64 {

@@ -8,14 +8,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// roundThresholds are those that are proposed, rising. They are the series 1-2-5, because
+// roundThresholds are the proposed ones, rising. They are the series 1-2-5, because
 // an operator has to remember and to defend a threshold, and a second digit would change
 // from log to log. Below 0.1 % the clocks and stores of a fleet differ by themselves, which
 // no replay shows.
 var roundThresholds = [...]float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5}
 
-// mostProposed are the largest thresholds that make sense: where the candidate denies a
-// quarter of what is allowed, or allows half of what is denied, it is another limit, and no
+// mostProposed are the largest thresholds that make sense: a candidate that denies a quarter
+// of the allowed requests, or allows half of the denied ones, is another limit, and no
 // threshold makes it the same.
 var mostProposed = [...]float64{
 	divergence.OfComparisons: 0.25,

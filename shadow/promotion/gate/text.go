@@ -97,7 +97,8 @@ func (c *Course) passedText() string {
 	case c.FailedAt != nil:
 		return "the gate would never have passed, and failed first at " + stamp(*c.FailedAt)
 	case c.shorter > 0:
-		return fmt.Sprintf("the gate would not have passed yet; with --soak %s it would have passed at the end of the log%s",
+		return fmt.Sprintf("the gate would not have passed yet; "+
+			"with --soak %s it would have passed at the end of the log%s",
 			short(c.shorter), c.tooShort())
 	}
 	return "the gate would not have passed yet" + c.tooShort()
@@ -130,6 +131,6 @@ func (p *Proposal) WriteText(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, humanize.Percent(*r.Value(p.seen)))
 	}
-	fmt.Fprint(w, "  These are the smallest round thresholds that this log supports. They describe what the candidate does;\n"+
+	fmt.Fprint(w, "  These are the smallest round thresholds that this log supports. They describe the candidate;\n"+
 		"  you decide whether clients may be affected that much.\n")
 }

@@ -52,12 +52,12 @@ type window struct {
 	ticks []divergence.Tick // in order
 	now   int64             // the tick in progress, which may still change
 	// minutes of all keys, those of the evidence too. The minutes before usualUntil show
-	// what is usual.
+	// which shares are usual.
 	minutes    []divergence.Minute
 	usualUntil int64
 }
 
-// stageIsUsual is the age at which a stage itself shows what is usual: the ledger forgets
+// stageIsUsual is the age at which a stage itself shows which shares are usual: the ledger forgets
 // the minutes before it, and a candidate may stay promoted for months.
 const stageIsUsual = 7 * 24 * time.Hour
 
@@ -69,7 +69,7 @@ func windowOf(cfg Config, r Recent) *window {
 	}
 }
 
-// triggers returns what is wrong with an enforced candidate, "" if nothing is. Each of
+// triggers returns the reason of the first trigger that fires, "" if none does. Each of
 // them asks for a rollback.
 func (w *window) triggers() string {
 	for _, trigger := range []func() string{w.harmed, w.sudden, w.overload, w.failing, w.slow} {
@@ -106,7 +106,7 @@ func harmScore(ticks []divergence.Tick, p0 float64, now int64) float64 {
 	return score
 }
 
-// sum returns what was seen in the last n complete ticks.
+// sum returns the last n complete ticks as one.
 func (w *window) sum(n int64) (sum divergence.Tick) {
 	for i := range w.ticks {
 		if t := &w.ticks[i]; t.Unix >= w.now-n && t.Unix < w.now {
@@ -130,8 +130,9 @@ func (w *window) harmed() string {
 	if harmScore(w.ticks, w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, 0, usualMargin) {
 		return ""
 	}
-	return fmt.Sprintf("harmed clients: %s within ten minutes; newly denied may be at most %s of what the authoritative allows",
-		humanize.Counted(int64(w.harmedKeys()), "newly denied key"), humanize.Percent(w.cfg.NewlyDenied))
+	return fmt.Sprintf("harmed clients: %s within ten minutes; newly denied may be at most %s %s",
+		humanize.Counted(int64(w.harmedKeys()), "newly denied key"),
+		humanize.Percent(w.cfg.NewlyDenied), of[divergence.OfAllows])
 }
 
 // sudden sees what the score of harmed clients does not where few clients make many
@@ -169,8 +170,8 @@ func (w *window) overload() string {
 	if excess < overloadFloor || !w.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !w.manyNewlyAllowed() {
 		return ""
 	}
-	return fmt.Sprintf("overload: within a minute the candidate allowed %s where the authoritative would have allowed %s; "+
-		"the %d clients that gain most are left out",
+	return fmt.Sprintf("overload: within a minute the candidate allowed %s "+
+		"where the authoritative would have allowed %s; the %d clients that gain most are left out",
 		humanize.Counted(allowed+excess, "request"), humanize.Grouped(allowed), fewClients)
 }
 

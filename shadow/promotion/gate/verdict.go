@@ -22,7 +22,7 @@ func (j *judgement) verdict() (string, string) {
 		return j.simple()
 	}
 
-	// The order is that of certainty: a candidate that is known to be bad fails even where
+	// Certainty decides the order: a candidate that is known to be bad fails even where
 	// evidence is missing.
 	if reason := j.failure(); reason != "" {
 		return Fail, reason
@@ -34,7 +34,8 @@ func (j *judgement) verdict() (string, string) {
 		return Wait, reason
 	}
 
-	return Pass, fmt.Sprintf("%s clean and %s compared: all three ratios are below their thresholds with scores of at least %d",
+	return Pass, fmt.Sprintf("%s clean and %s compared: "+
+		"all three ratios are below their thresholds with scores of at least %d",
 		hours(j.clean), humanize.Counted(j.total.Comparisons(), "request"), enough)
 }
 
@@ -90,7 +91,8 @@ func (j *judgement) unexercised() string {
 		return "nothing has been compared yet: send traffic that the policy matches; " +
 			"instances write what they saw every 5 s"
 	case denials < cfg.MinDenials:
-		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: its limit was not exercised enough%s",
+		return fmt.Sprintf("the authoritative has denied %d of the %d requests needed: "+
+			"its limit was not exercised enough%s",
 			denials, cfg.MinDenials, j.eta())
 	case keys < cfg.MinDeniedKeys:
 		return fmt.Sprintf("the authoritative has denied %d of the %d keys needed: too few clients to judge by%s",
@@ -150,7 +152,7 @@ func (j *judgement) unseen() string {
 	return strings.Join(list, " ")
 }
 
-// pending says what has to improve before the next step.
+// pending names the number that has to improve before the next step.
 func (j *judgement) pending() string {
 	for _, s := range j.streams {
 		if s.atOrAbove() {
