@@ -14,13 +14,13 @@ Examples:
   shadowlimit alerts export prometheus/rules
   promtool check rules prometheus/rules/shadowlimit.rules.yaml`
 
-func alertsCommand(io streams) *cli.Command {
+func alertsCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "alerts",
 		Usage:       "write rules and alerts for Prometheus",
 		ArgsUsage:   "export DIR",
 		Description: alertsDescription,
-		Subcommands: []*cli.Command{exportCommand("alerts", alerts.Rules, alertsDescription, io)},
+		Subcommands: []*cli.Command{exportCommand("alerts", alerts.Rules, alertsDescription, std)},
 		Action:      needsSubcommand,
 	}
 }

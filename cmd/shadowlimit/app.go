@@ -40,13 +40,13 @@ type statusError struct {
 func (e statusError) Unwrap() error { return e.error }
 
 // run is the whole program except for the process around it. It returns the exit status.
-func run(ctx context.Context, args []string, io streams) int {
+func run(ctx context.Context, args []string, std streams) int {
 	redis.SetLogger(silentLogger{})
-	return runApp(ctx, newApp(io), args, io)
+	return runApp(ctx, newApp(std), args, std)
 }
 
 // runApp runs an app of the program.
-func runApp(ctx context.Context, app *cli.App, args []string, io streams) int {
+func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
@@ -58,20 +58,20 @@ func runApp(ctx context.Context, app *cli.App, args []string, io streams) int {
 
 	// An interrupt that the user gave is the reason of whatever else has failed.
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		fmt.Fprintln(io.err, "shadowlimit: interrupted")
+		fmt.Fprintln(std.err, "shadowlimit: interrupted")
 		return exitInterrupt
 	}
 
-	fmt.Fprintf(io.err, "shadowlimit: %v\n", err)
-	return statusOf(err, io)
+	fmt.Fprintf(std.err, "shadowlimit: %v\n", err)
+	return statusOf(err, std)
 }
 
 // statusOf returns the exit status of an error. It prints the hint if there is one.
-func statusOf(err error, io streams) int {
+func statusOf(err error, std streams) int {
 	var usage usageError
 	if errors.As(err, &usage) {
 		if usage.hint != "" {
-			fmt.Fprintf(io.err, "hint: %s\n", usage.hint)
+			fmt.Fprintf(std.err, "hint: %s\n", usage.hint)
 		}
 		return exitUsage
 	}
@@ -83,14 +83,14 @@ func statusOf(err error, io streams) int {
 	return exitFailure
 }
 
-func newApp(io streams) *cli.App {
+func newApp(std streams) *cli.App {
 	app := &cli.App{
 		Name:            "shadowlimit",
 		Usage:           "replace a rate limiter in production without hurting anyone",
 		HideVersion:     true,
 		HideHelpCommand: true,
-		Reader:          io.in, Writer: io.out, ErrWriter: io.err,
-		Commands:       commands(io),
+		Reader:          std.in, Writer: std.out, ErrWriter: std.err,
+		Commands:       commands(std),
 		Suggest:        true,
 		ExitErrHandler: func(*cli.Context, error) {}, // run alone decides the status
 		OnUsageError:   onUsageError,
@@ -115,12 +115,12 @@ func unify(commands []*cli.Command) {
 	}
 }
 
-func commands(io streams) []*cli.Command {
+func commands(std streams) []*cli.Command {
 	return []*cli.Command{
-		demoCommand(io), replayCommand(io), validateCommand(io), testCommand(io), explainCommand(io),
-		statusCommand(io), watchCommand(io), topCommand(io), historyCommand(io), doctorCommand(io),
-		promoteCommand(io), rollbackCommand(io), pauseCommand(io), resumeCommand(io), completeCommand(io), controllerCommand(io),
-		alertsCommand(io), dashboardsCommand(io), completionCommand(io), policiesCommand(io),
+		demoCommand(std), replayCommand(std), validateCommand(std), testCommand(std), explainCommand(std),
+		statusCommand(std), watchCommand(std), topCommand(std), historyCommand(std), doctorCommand(std),
+		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std), controllerCommand(std),
+		alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std),
 	}
 }
 

@@ -27,7 +27,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a pro
   shadowlimit complete per-client --reason "a week without a complaint"   # refused (3) in the first week
   shadowlimit complete per-client --force --reason "drill in staging"`
 
-func completeCommand(io streams) *cli.Command {
+func completeCommand(std streams) *cli.Command {
 	m := move{needsReason: true, dangerous: true, check: completeCheck, do: completeDo}
 	return &cli.Command{
 		Name:        "complete",
@@ -35,7 +35,7 @@ func completeCommand(io streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: completeDescription,
 		Flags:       orderFlags(&cli.BoolFlag{Name: "force", Usage: "overrule the 7 days, and everything that is wrong"}),
-		Action:      m.action(io),
+		Action:      m.action(std),
 	}
 }
 

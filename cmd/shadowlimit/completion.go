@@ -22,7 +22,7 @@ Examples:
   shadowlimit completion zsh         # in ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
   shadowlimit completion fish        # in config.fish: shadowlimit completion fish | source`
 
-func completionCommand(io streams) *cli.Command {
+func completionCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "completion",
 		Usage:       "print a script that completes commands in a shell",
@@ -37,7 +37,7 @@ func completionCommand(io streams) *cli.Command {
 				return usagef("bash, zsh or fish", "no completion for %q", c.Args().First())
 			}
 
-			_, err := fmt.Fprint(io.out, script)
+			_, err := fmt.Fprint(std.out, script)
 			return err
 		},
 	}
@@ -49,7 +49,7 @@ const policiesTimeout = 500 * time.Millisecond
 // policiesCommand prints the announced policies for a completion. Its argument is the command
 // line so far, for --redis and --name. It is silent on any failure: a message would end up on
 // the command line that is being typed.
-func policiesCommand(io streams) *cli.Command {
+func policiesCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:   "__policies",
 		Hidden: true,
@@ -58,7 +58,7 @@ func policiesCommand(io streams) *cli.Command {
 			typed := strings.Fields(strings.Join(c.Args().Slice(), " "))
 			address := typedFlag(typed, "redis", c.String("redis"))
 			name := typedFlag(typed, "name", c.String("name"))
-			listPolicies(c.Context, address, name, io.out)
+			listPolicies(c.Context, address, name, std.out)
 			return nil
 		},
 	}

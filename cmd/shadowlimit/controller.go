@@ -17,7 +17,7 @@ run. It ends with an interrupt.
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit controller`
 
-func controllerCommand(io streams) *cli.Command {
+func controllerCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "controller",
 		Usage:       "judge policies and move the automatic ones, until interrupted",
@@ -30,7 +30,7 @@ func controllerCommand(io streams) *cli.Command {
 			if c.Duration("every") <= 0 {
 				return usagef("such as 15s", "--every %s: want a time above 0", c.Duration("every"))
 			}
-			return f.control(c, io)
+			return f.control(c, std)
 		}),
 	}
 }
@@ -40,9 +40,9 @@ func controllerCommand(io streams) *cli.Command {
 const triggersEvery = 5 * time.Second
 
 // control judges and moves policies until it is interrupted.
-func (f *fleet) control(c *cli.Context, io streams) error {
+func (f *fleet) control(c *cli.Context, std streams) error {
 	controller := promotion.NewController(f.store, f.ledger, "controller "+actor())
-	log := &controllerLog{format: f.format, verdicts: map[string]string{}, io: io}
+	log := &controllerLog{format: f.format, verdicts: map[string]string{}, std: std}
 	for next := time.Now(); ; {
 		var list []promotion.Assessment
 		var moves []promotion.Move
@@ -62,7 +62,7 @@ func (f *fleet) control(c *cli.Context, io streams) error {
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintf(io.err, "shadowlimit: %v; trying again\n", err)
+			fmt.Fprintf(std.err, "shadowlimit: %v; trying again\n", err)
 		}
 		if err := log.write(list, moves); err != nil {
 			return err
@@ -81,14 +81,14 @@ type controllerLog struct {
 	format   format
 	verdicts map[string]string // by policy, as printed last
 	empty    bool              // the missing policies were reported
-	io       streams
+	std       streams
 }
 
 // noPolicies reports once that there is nothing to judge.
 func (l *controllerLog) noPolicies(service string) {
 	if !l.empty {
 		l.empty = true
-		fmt.Fprintf(l.io.err, "no instance of %q has announced a policy yet\n", service)
+		fmt.Fprintf(l.std.err, "no instance of %q has announced a policy yet\n", service)
 	}
 }
 
@@ -118,22 +118,22 @@ func (l *controllerLog) write(list []promotion.Assessment, moves []promotion.Mov
 func (l *controllerLog) writeVerdict(a *promotion.Assessment) error {
 	if l.format == formatJSON {
 		verdict := map[string]any{"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason}
-		return writeJSON(l.io.out, verdict)
+		return writeJSON(l.std.out, verdict)
 	}
 
-	_, err := fmt.Fprintf(l.io.out, "%s  %s: %s, the gate says %s: %s\n",
+	_, err := fmt.Fprintf(l.std.out, "%s  %s: %s, the gate says %s: %s\n",
 		stamp(a.Evidence.Now), a.Spec.Policy, a.State.Describe(), a.Gate.Verdict, a.Gate.Reason)
 	if err == nil && a.Alarm.Reason != "" {
-		_, err = fmt.Fprintf(l.io.out, "%s  %s: ALARM: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.Alarm.Reason)
+		_, err = fmt.Fprintf(l.std.out, "%s  %s: ALARM: %s\n", stamp(a.Evidence.Now), a.Spec.Policy, a.Alarm.Reason)
 	}
 	return err
 }
 
 func (l *controllerLog) writeMove(m promotion.Move) error {
 	if l.format == formatJSON {
-		return writeJSON(l.io.out, map[string]any{"policy": m.Policy, "move": transitionOf(&m.State)})
+		return writeJSON(l.std.out, map[string]any{"policy": m.Policy, "move": transitionOf(&m.State)})
 	}
-	_, err := fmt.Fprintf(l.io.out, "%s  %s: %s -> %s: %s\n",
+	_, err := fmt.Fprintf(l.std.out, "%s  %s: %s -> %s: %s\n",
 		stamp(m.State.At), m.Policy, m.State.From, m.State.Describe(), m.State.Reason)
 	return err
 }

@@ -12,13 +12,13 @@ provisioned from: migration overview, divergence drill-down, runtime and Redis.
 Example:
   shadowlimit dashboards export grafana/dashboards`
 
-func dashboardsCommand(io streams) *cli.Command {
+func dashboardsCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "dashboards",
 		Usage:       "write dashboards for Grafana",
 		ArgsUsage:   "export DIR",
 		Description: dashboardsDescription,
-		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, dashboardsDescription, io)},
+		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, dashboardsDescription, std)},
 		Action:      needsSubcommand,
 	}
 }

@@ -23,7 +23,7 @@ Examples:
   shadowlimit demo --serve      # then use status, promote, ... in another terminal
   shadowlimit demo --serve --redis redis://localhost:6379 --listen 127.0.0.1:8080`
 
-func demoCommand(io streams) *cli.Command {
+func demoCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "demo",
 		Usage:       "a whole migration on real traffic, in less than a minute",
@@ -33,16 +33,16 @@ func demoCommand(io streams) *cli.Command {
 			&cli.StringFlag{Name: "listen", Usage: "address of the service", Value: "127.0.0.1:0"},
 			&cli.StringFlag{Name: "redis", Usage: "with --serve: `URL` of your Redis, for a service in real time"},
 		},
-		Action: func(c *cli.Context) error { return demoAction(c, io) },
+		Action: func(c *cli.Context) error { return demoAction(c, std) },
 	}
 }
 
-func demoAction(c *cli.Context, io streams) error {
+func demoAction(c *cli.Context, std streams) error {
 	if c.Args().Present() {
 		return usagef("see: shadowlimit demo --help", "demo takes no arguments")
 	}
 
-	cfg := demo.Config{Out: io.out, Listen: c.String("listen"), WriteHistory: writeHistory}
+	cfg := demo.Config{Out: std.out, Listen: c.String("listen"), WriteHistory: writeHistory}
 	if c.Bool("serve") {
 		cfg.Ending = demo.Serve
 	}

@@ -22,13 +22,13 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit doctor
   shadowlimit doctor -o json`
 
-func doctorCommand(io streams) *cli.Command {
+func doctorCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
 		Usage:       "check the Redis of a service and say what to change",
 		Description: doctorDescription,
 		Flags:       fleetFlags(),
-		Action:      func(c *cli.Context) error { return doctorAction(c, io.out) },
+		Action:      func(c *cli.Context) error { return doctorAction(c, std.out) },
 	}
 }
 

@@ -23,14 +23,14 @@ headers, ip, user, claims, size, time.
 Example:
   shadowlimit explain examples/policies/per-plan-tiers.yaml --request '{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
 
-func explainCommand(io streams) *cli.Command {
+func explainCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "explain",
 		Usage:       "show what one request would be charged",
 		ArgsUsage:   "FILE",
 		Description: explainDescription,
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "request", Usage: "the request, as `JSON`"}, outputFlag()},
-		Action:      func(c *cli.Context) error { return explainAction(c, io.out) },
+		Action:      func(c *cli.Context) error { return explainAction(c, std.out) },
 	}
 }
 

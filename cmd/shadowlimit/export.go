@@ -13,7 +13,7 @@ import (
 )
 
 // exportCommand is the command that writes the files of a kind, which the program carries.
-func exportCommand(kind string, files fs.FS, description string, io streams) *cli.Command {
+func exportCommand(kind string, files fs.FS, description string, std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "export",
 		Usage:       "write them into a folder, which is created if it is missing",
@@ -29,7 +29,7 @@ func exportCommand(kind string, files fs.FS, description string, io streams) *cl
 			}
 
 			e := export{files: files, dir: c.Args().First(), force: c.Bool("force")}
-			return e.write(io)
+			return e.write(std)
 		},
 	}
 }
@@ -52,7 +52,7 @@ type export struct {
 
 // write writes the files that are missing or differ, and prints their names. Without force it
 // refuses to overwrite a file that differs, and then writes none: half an update is worse.
-func (e export) write(io streams) error {
+func (e export) write(std streams) error {
 	stale, changed, err := e.compare()
 	if err != nil {
 		return err
@@ -66,12 +66,12 @@ func (e export) write(io streams) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(io.out, path); err != nil {
+		if _, err := fmt.Fprintln(std.out, path); err != nil {
 			return err
 		}
 	}
 	if len(stale) == 0 {
-		fmt.Fprintf(io.err, "nothing to write: every file in %s is up to date\n", e.dir)
+		fmt.Fprintf(std.err, "nothing to write: every file in %s is up to date\n", e.dir)
 	}
 	return nil
 }

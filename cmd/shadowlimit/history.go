@@ -17,14 +17,14 @@ const historyDescription = `Shows every change of a policy's stage, oldest first
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit history per-client`
 
-func historyCommand(io streams) *cli.Command {
+func historyCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "history",
 		Usage:       "show the audit trail of a policy",
 		ArgsUsage:   "POLICY",
 		Description: historyDescription,
 		Flags:       fleetFlags(),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return historyAction(c, f, io.out) }),
+		Action:      withFleet(func(c *cli.Context, f *fleet) error { return historyAction(c, f, std.out) }),
 	}
 }
 

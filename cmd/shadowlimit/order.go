@@ -40,7 +40,7 @@ type move struct {
 	do    func(context.Context, *fleet, *cli.Context, *promotion.Assessment, promotion.Order) (promotion.State, error)
 }
 
-func (m move) action(io streams) cli.ActionFunc {
+func (m move) action(std streams) cli.ActionFunc {
 	return withFleet(func(c *cli.Context, f *fleet) error {
 		policy, err := onePolicy(c)
 		if err != nil {
@@ -59,7 +59,7 @@ func (m move) action(io streams) cli.ActionFunc {
 			}
 			a = &list[0]
 		}
-		return m.carryOut(c, f, a, order, io)
+		return m.carryOut(c, f, a, order, std)
 	})
 }
 
@@ -88,7 +88,7 @@ func (m move) order(c *cli.Context) (promotion.Order, error) {
 	return o, nil
 }
 
-func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order promotion.Order, io streams) error {
+func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order promotion.Order, std streams) error {
 	// A dry run comes first: an impossible move is refused as such, before conditions that may
 	// still be met are looked at.
 	planned := order
@@ -105,16 +105,16 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 	}
 
 	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
-		fmt.Fprintln(io.err, "the authoritative is cold: no request has been charged to it since the migration was completed, so every client starts with a fresh budget")
+		fmt.Fprintln(std.err, "the authoritative is cold: no request has been charged to it since the migration was completed, so every client starts with a fresh budget")
 	}
 	if order.DryRun {
-		if noteEarlierMove(a.Spec.Policy, next, order, io) && f.format == formatText {
+		if noteEarlierMove(a.Spec.Policy, next, order, std) && f.format == formatText {
 			return nil
 		}
-		return f.showPlan(a.Spec.Policy, next, io.out)
+		return f.showPlan(a.Spec.Policy, next, std.out)
 	}
 	if (order.Force || m.dangerous) && !c.Bool("yes") {
-		if err := confirm(c.Context, a.Spec.Policy, next, io); err != nil {
+		if err := confirm(c.Context, a.Spec.Policy, next, std); err != nil {
 			return err
 		}
 	}
@@ -124,21 +124,21 @@ func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order 
 	if err != nil {
 		return refusedMove(err)
 	}
-	noteEarlierMove(a.Spec.Policy, state, order, io)
+	noteEarlierMove(a.Spec.Policy, state, order, std)
 
 	// The expected state has been replaced. A rollback that is stored again after a failover must
 	// not wait for it to come back.
 	order.Expect = nil
-	return f.awaitFleet(c, &outcome{Policy: a.Spec.Policy, state: state, order: order, start: start}, io)
+	return f.awaitFleet(c, &outcome{Policy: a.Spec.Policy, state: state, order: order, start: start}, std)
 }
 
 // noteEarlierMove says so, and returns true, if a state is not that of the order: an earlier
 // order had the same effect, and nothing was moved.
-func noteEarlierMove(policy string, s promotion.State, order promotion.Order, io streams) bool {
+func noteEarlierMove(policy string, s promotion.State, order promotion.Order, std streams) bool {
 	if s.Actor == order.Actor && s.Reason == order.Reason {
 		return false
 	}
-	fmt.Fprintf(io.err, "%s was %s already, by %s: %s\n", policy, s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
+	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n", policy, s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
 	return true
 }
 
@@ -156,13 +156,13 @@ func (f *fleet) showPlan(policy string, next promotion.State, out io.Writer) err
 
 // confirm asks a person at a terminal to type the policy's name. A script is not asked: it has
 // named the policy, and there is no one to answer.
-func confirm(ctx context.Context, policy string, next promotion.State, io streams) error {
-	in, ok := io.in.(*os.File)
+func confirm(ctx context.Context, policy string, next promotion.State, std streams) error {
+	in, ok := std.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
 
-	fmt.Fprintf(io.err, "This moves %s from %s to %s. Type its name, %s, to go on: ", policy, next.From, next.Describe(), policy)
+	fmt.Fprintf(std.err, "This moves %s from %s to %s. Type its name, %s, to go on: ", policy, next.From, next.Describe(), policy)
 	answer := bufio.NewScanner(interruptible(ctx, in))
 	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {
 		return nil

@@ -38,7 +38,7 @@ const pollEvery = 50 * time.Millisecond
 
 // awaitFleet waits until every live instance has applied a state, and reports those that have
 // not. A store that does not answer meanwhile may be failing over, so it is asked again.
-func (f *fleet) awaitFleet(c *cli.Context, o *outcome, io streams) error {
+func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
 
@@ -46,27 +46,27 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, io streams) error {
 	for {
 		complete, err := o.poll(c.Context, f)
 		if complete {
-			o.warnOfSilent(io)
-			return o.write(io.out, f.format)
+			o.warnOfSilent(std)
+			return o.write(std.out, f.format)
 		}
 
 		select {
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
 			if err := c.Context.Err(); err != nil {
-				fmt.Fprintf(io.err, "%s is stored, version %s, but the wait was interrupted: see status for the instances that have applied it\n",
+				fmt.Fprintf(std.err, "%s is stored, version %s, but the wait was interrupted: see status for the instances that have applied it\n",
 					o.state.Describe(), o.state.Version)
 				return err
 			}
-			return o.timedOut(err, f.format, io)
+			return o.timedOut(err, f.format, std)
 		}
 	}
 }
 
 // warnOfSilent names instances that may not know of a rollback.
-func (o *outcome) warnOfSilent(io streams) {
+func (o *outcome) warnOfSilent(std streams) {
 	if len(o.Silent) > 0 && o.state.Stage == promotion.RolledBack {
-		fmt.Fprintf(io.err, "no report for over %s from %s: if they still run, cut off from Redis, they may enforce the candidate; press their red button\n",
+		fmt.Fprintf(std.err, "no report for over %s from %s: if they still run, cut off from Redis, they may enforce the candidate; press their red button\n",
 			promotion.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
 	}
 }
@@ -93,9 +93,9 @@ func (o *outcome) poll(ctx context.Context, f *fleet) (complete bool, err error)
 
 // timedOut reports a move that some instances have not applied in time; err is the store's last
 // error.
-func (o *outcome) timedOut(err error, format format, io streams) error {
+func (o *outcome) timedOut(err error, format format, std streams) error {
 	o.Seconds = time.Since(o.start).Seconds()
-	if err := o.write(io.out, format); err != nil {
+	if err := o.write(std.out, format); err != nil {
 		return err
 	}
 

@@ -14,7 +14,7 @@ policy is still rolled back if its triggers demand it.
 Example, with the variables that "shadowlimit demo --serve" prints, after a resume:
   shadowlimit pause per-client --reason "incident elsewhere"`
 
-func pauseCommand(io streams) *cli.Command {
+func pauseCommand(std streams) *cli.Command {
 	m := move{
 		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
 			return promotion.Pause(ctx, f.store, a.Spec.Policy, o)
@@ -26,6 +26,6 @@ func pauseCommand(io streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: pauseDescription,
 		Flags:       orderFlags(),
-		Action:      m.action(io),
+		Action:      m.action(std),
 	}
 }

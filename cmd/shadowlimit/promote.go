@@ -18,7 +18,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a res
   shadowlimit promote per-client --to 50% --force --reason "start with half, as a drill"
   shadowlimit promote per-client --to full --force --reason "drill in staging"`
 
-func promoteCommand(io streams) *cli.Command {
+func promoteCommand(std streams) *cli.Command {
 	m := move{needsReason: true, check: promoteCheck, do: promoteDo}
 	return &cli.Command{
 		Name:        "promote",
@@ -30,7 +30,7 @@ func promoteCommand(io streams) *cli.Command {
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 			&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
 		),
-		Action: m.action(io),
+		Action: m.action(std),
 	}
 }
 

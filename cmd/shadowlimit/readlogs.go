@@ -16,17 +16,17 @@ const shownBadLines = 5
 
 // readLogs hands on the events of all logs, and counts the lines that it skips.
 func readLogs(
-	ctx context.Context, names []string, cfg accesslog.Config, emit func(accesslog.Event), io streams, bar *progress,
+	ctx context.Context, names []string, cfg accesslog.Config, emit func(accesslog.Event), std streams, bar *progress,
 ) (skipped int64, err error) {
 	var events, lines int64
 	for _, name := range names {
 		cfg.OnBadLine = func(bad accesslog.BadLine) {
 			if skipped++; skipped <= shownBadLines {
 				bar.clear()
-				fmt.Fprintf(io.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
+				fmt.Fprintf(std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
 			}
 		}
-		result, err := readLog(ctx, name, cfg, emit, io.in, bar)
+		result, err := readLog(ctx, name, cfg, emit, std.in, bar)
 		if err != nil {
 			return 0, err
 		}
@@ -36,7 +36,7 @@ func readLogs(
 
 	if skipped > shownBadLines {
 		bar.clear()
-		fmt.Fprintf(io.err, "and %d more skipped lines\n", skipped-shownBadLines)
+		fmt.Fprintf(std.err, "and %d more skipped lines\n", skipped-shownBadLines)
 	}
 	switch {
 	case events > 0:

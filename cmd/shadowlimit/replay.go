@@ -48,7 +48,7 @@ Examples:
   shadowlimit replay --config cmd/shadowlimit/internal/demo/demo.yaml internal/sample/elastic-2015.access.log.gz
   zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
-func replayCommand(io streams) *cli.Command {
+func replayCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "replay",
 		Usage:       "run both limiters over an access log and report how they differ",
@@ -75,25 +75,25 @@ func replayCommand(io streams) *cli.Command {
 			redisFlag(),
 			outputFlag(),
 		},
-		Action: func(c *cli.Context) error { return replayAction(c, io) },
+		Action: func(c *cli.Context) error { return replayAction(c, std) },
 	}
 }
 
-func replayAction(c *cli.Context, io streams) error {
+func replayAction(c *cli.Context, std streams) error {
 	options, err := replayOptionsOf(c)
 	if err != nil {
 		return err
 	}
 
-	bar := newProgress(io.err)
+	bar := newProgress(std.err)
 	defer bar.clear()
-	report, err := options.replay(c.Context, io, bar)
+	report, err := options.replay(c.Context, std, bar)
 	if err != nil {
 		return err
 	}
 
 	bar.clear()
-	if err := options.format.print(io.out, report, report.WriteText); err != nil {
+	if err := options.format.print(std.out, report, report.WriteText); err != nil {
 		return err
 	}
 	if options.requirePass {
@@ -115,7 +115,7 @@ func allPass(report *replay.Report) error {
 
 // replay reads the logs and replays every comparison of the subject. Policies charge
 // independently, so each is a replay of its own.
-func (o *replayOptions) replay(ctx context.Context, io streams, bar *progress) (*replay.Report, error) {
+func (o *replayOptions) replay(ctx context.Context, std streams, bar *progress) (*replay.Report, error) {
 	s, err := o.subject()
 	if err != nil {
 		return nil, err
@@ -128,14 +128,14 @@ func (o *replayOptions) replay(ctx context.Context, io streams, bar *progress) (
 	}
 	defer closeStore()
 
-	skipped, err := readLogs(ctx, o.logs, o.reader, func(e accesslog.Event) { s.add(ctx, e) }, io, bar)
+	skipped, err := readLogs(ctx, o.logs, o.reader, func(e accesslog.Event) { s.add(ctx, e) }, std, bar)
 	if err != nil {
 		return nil, err
 	}
 	in := s.intake()
 	if in.failed > 0 {
 		bar.clear()
-		fmt.Fprintf(io.err, "%s %s; the first: %v\n", humanize.Counted(in.failed, "request"), in.consequence, in.failure)
+		fmt.Fprintf(std.err, "%s %s; the first: %v\n", humanize.Counted(in.failed, "request"), in.consequence, in.failure)
 	}
 
 	report := in.report()

@@ -18,7 +18,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit resume per-client --force --reason "it was not the limiter"   # after a rollback
   shadowlimit resume per-client --reason "incident over"                    # after a pause`
 
-func resumeCommand(io streams) *cli.Command {
+func resumeCommand(std streams) *cli.Command {
 	m := move{
 		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
 			s, err := promotion.Resume(ctx, f.store, a.Spec.Policy, o)
@@ -36,6 +36,6 @@ func resumeCommand(io streams) *cli.Command {
 		Flags: orderFlags(
 			&cli.BoolFlag{Name: "force", Usage: "return to shadow although nothing has changed since the rollback"},
 		),
-		Action: m.action(io),
+		Action: m.action(std),
 	}
 }

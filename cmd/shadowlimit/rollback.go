@@ -22,7 +22,7 @@ migration was completed: then every client starts with a fresh budget.
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"`
 
-func rollbackCommand(io streams) *cli.Command {
+func rollbackCommand(std streams) *cli.Command {
 	m := move{needsReason: true, blind: true, do: rollbackDo}
 	return &cli.Command{
 		Name:        "rollback",
@@ -30,7 +30,7 @@ func rollbackCommand(io streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
 		Flags:       orderFlags(),
-		Action:      m.action(io),
+		Action:      m.action(std),
 	}
 }
 

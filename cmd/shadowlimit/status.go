@@ -17,14 +17,14 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit status
   shadowlimit status per-client -o json`
 
-func statusCommand(io streams) *cli.Command {
+func statusCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "status",
 		Usage:       "show stages, evidence and verdicts of a running service",
 		ArgsUsage:   "[POLICY]",
 		Description: statusDescription,
 		Flags:       fleetFlags(),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return statusAction(c, f, io.out) }),
+		Action:      withFleet(func(c *cli.Context, f *fleet) error { return statusAction(c, f, std.out) }),
 	}
 }
 

@@ -30,14 +30,14 @@ fails.
 Example:
   shadowlimit test examples/policies/per-plan-tiers.tests.yaml`
 
-func testCommand(io streams) *cli.Command {
+func testCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "test",
 		Usage:       "run the tests of a policy file",
 		ArgsUsage:   "FILE...",
 		Description: testDescription,
 		Flags:       []cli.Flag{outputFlag()},
-		Action:      func(c *cli.Context) error { return testAction(c, io.out) },
+		Action:      func(c *cli.Context) error { return testAction(c, std.out) },
 	}
 }
 

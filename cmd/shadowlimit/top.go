@@ -27,7 +27,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit top per-client --since 2d
   shadowlimit top per-client --denied -o csv`
 
-func topCommand(io streams) *cli.Command {
+func topCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "top",
 		Usage:       "show the keys that are hurt most",
@@ -39,7 +39,7 @@ func topCommand(io streams) *cli.Command {
 			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
 			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},
 		},
-		Action: func(c *cli.Context) error { return topAction(c, io.out) },
+		Action: func(c *cli.Context) error { return topAction(c, std.out) },
 	}
 }
 

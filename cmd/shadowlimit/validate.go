@@ -21,7 +21,7 @@ Examples:
   shadowlimit validate examples/policies/per-plan-tiers.yaml --against examples/policies/anonymous.yaml
   shadowlimit validate examples/policies/per-plan-tiers.yaml -o json`
 
-func validateCommand(io streams) *cli.Command {
+func validateCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "validate",
 		Usage:       "check a policy file",
@@ -31,7 +31,7 @@ func validateCommand(io streams) *cli.Command {
 			&cli.StringFlag{Name: "against", Usage: "show what changes from `FILE`, the deployed one"},
 			outputFlag(),
 		},
-		Action: func(c *cli.Context) error { return validateAction(c, io.out) },
+		Action: func(c *cli.Context) error { return validateAction(c, std.out) },
 	}
 }
 

@@ -26,7 +26,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit watch per-client --every 10s
   shadowlimit watch per-client -o json`
 
-func watchCommand(io streams) *cli.Command {
+func watchCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "watch",
 		Usage:       "show status live, until interrupted",
@@ -40,19 +40,19 @@ func watchCommand(io streams) *cli.Command {
 			case c.Duration("every") <= 0:
 				return usagef("such as 2s", "--every %s: want a time above 0", c.Duration("every"))
 			}
-			return f.watch(c.Context, c.Args().First(), c.Duration("every"), io)
+			return f.watch(c.Context, c.Args().First(), c.Duration("every"), std)
 		}),
 	}
 }
 
 // watch shows reports until ctx is over. Only the first has to succeed: later Redis may fail over.
-func (f *fleet) watch(ctx context.Context, policy string, every time.Duration, io streams) error {
+func (f *fleet) watch(ctx context.Context, policy string, every time.Duration, std streams) error {
 	show := showLines
 	if f.format == formatJSON {
 		show = showJSON
-	} else if file, ok := terminal(io.out); ok {
+	} else if file, ok := terminal(std.out); ok {
 		show = screenOn(file)
-		defer fmt.Fprint(io.out, showCursor)
+		defer fmt.Fprint(std.out, showCursor)
 	}
 
 	for first := true; ; first = false {
@@ -63,9 +63,9 @@ func (f *fleet) watch(ctx context.Context, policy string, every time.Duration, i
 		case err != nil && first:
 			return err
 		case err != nil:
-			fmt.Fprintf(io.err, "%s  shadowlimit: %v; trying again\n", time.Now().UTC().Format(time.TimeOnly), err)
+			fmt.Fprintf(std.err, "%s  shadowlimit: %v; trying again\n", time.Now().UTC().Format(time.TimeOnly), err)
 		default:
-			if err := show(io.out, &report); err != nil {
+			if err := show(std.out, &report); err != nil {
 				return err
 			}
 		}
