@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -20,101 +19,133 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// examplesOf returns the lines below "Example:" or "Examples:", whatever stands
-// between.
-func examplesOf(c *cli.Command) (lines []string) {
-	inside := false
+// example is a line of a help, to paste into a shell.
+type example struct {
+	line  string
+	after string // the situation that the help asks for; "" is any
+}
+
+// examplesOf returns the lines below "Example:" or "Examples:". The heading, or the comment of a
+// line, may end in "after a SITUATION": the line then needs that situation.
+func examplesOf(c *cli.Command) (list []example) {
+	inside, heading := false, ""
 	for line := range strings.Lines(c.Description) {
 		line = strings.TrimRight(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "Example"):
 			inside = true
+			heading = situationIn(strings.TrimSuffix(line, ":"))
 		case inside && strings.HasPrefix(line, "  "):
-			lines = append(lines, strings.TrimSpace(line))
+			list = append(list, example{strings.TrimSpace(line), situationIn(line)})
 		default:
 			inside = false
 		}
 	}
-	return lines
+
+	// The heading is about the state before the first line. Each line leaves the state of the next.
+	if len(list) > 0 && list[0].after == "" {
+		list[0].after = heading
+	}
+	return list
 }
 
-// order has the beginnings of examples that need each other; the rest comes after
-// them, as in the help. The service of the demo has been rolled back.
-var order = []string{
-	"shadowlimit status", "shadowlimit top", "shadowlimit history", "shadowlimit watch", "shadowlimit doctor", "shadowlimit controller",
-	"shadowlimit resume per-client --force", "shadowlimit promote", "shadowlimit complete", "shadowlimit pause", "shadowlimit resume", "shadowlimit rollback",
+func situationIn(text string) string {
+	_, situation, _ := strings.Cut(text, "after a ")
+	return situation
 }
 
-// endless are the beginnings of examples that run until they are interrupted, and
-// what they say once they do.
-var endless = []struct{ prefix, says string }{
-	{"shadowlimit demo --serve", "until interrupted"}, {"shadowlimit controller", "the gate says"}, {"shadowlimit watch", ""},
+// situations say how to get from any state of the demo's policy to one that a help names.
+var situations = map[string][]string{
+	"rollback":          {"rollback --reason x"},
+	"resume":            {"rollback --reason x", "resume --force --reason x"},
+	"pause":             {"rollback --reason x", "resume --force --reason x", "pause --reason x"},
+	"promote --to full": {"rollback --reason x", "resume --force --reason x", "promote --to full --force --reason x"},
 }
 
-// Every example of every command's help works, pasted into a shell in the root of a
-// clone.
-func TestExamples(t *testing.T) {
-	var lines []string
-	for _, l := range leaves(newApp(streams{}).Commands) {
-		examples := examplesOf(l.command)
-		if len(examples) == 0 && !l.command.Hidden {
-			t.Errorf("%s has no example", l)
-		}
-		for _, line := range examples {
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
-			}
+// prepare brings about a situation.
+func prepare(t *testing.T, situation string) {
+	t.Helper()
+	steps, known := situations[situation]
+	if !known {
+		t.Fatalf("the help asks for the situation %q: say in situations how to get there", situation)
+	}
+
+	for _, step := range steps {
+		if status, out, talk := shell(t, "", append(strings.Fields(step), "per-client")...); status != exitOK {
+			t.Fatalf("%s: status %d\n%s%s", step, status, out, talk)
 		}
 	}
-	slices.SortStableFunc(lines, func(a, b string) int { return cmp.Compare(turn(a), turn(b)) })
+}
+
+// Every example of every command's help works, pasted into a shell in the root of a clone. The
+// examples of a command run in their order, and need no other command's.
+func TestExamples(t *testing.T) {
 	root := clone(t)
 	t.Setenv("SHADOWLIMIT_REDIS", serveDemo(t))
 	t.Setenv("SHADOWLIMIT_NAME", "demo")
-	own := strings.NewReplacer("redis://localhost:6379", "redis://"+miniredis.RunT(t).Addr(), "127.0.0.1:8080", "127.0.0.1:0") // addresses that may be taken
-	for _, line := range lines {
-		if tool := strings.Fields(line)[0]; tool != "shadowlimit" {
-			if _, err := exec.LookPath(tool); err != nil {
-				t.Logf("not run, for there is no %s: %s", tool, line)
-				continue
+
+	// The addresses in the examples may be taken on this machine.
+	free := strings.NewReplacer("redis://localhost:6379", "redis://"+miniredis.RunT(t).Addr(), "127.0.0.1:8080", "127.0.0.1:0")
+	pasted := map[string]bool{}
+	for _, l := range leaves(newApp(streams{}).Commands) {
+		if l.command.Hidden {
+			continue
+		}
+
+		examples := examplesOf(l.command)
+		if len(examples) == 0 {
+			t.Errorf("%s has no example", l)
+		}
+		for _, e := range examples {
+			if pasted[e.line] {
+				continue // alerts and alerts export have the same help
 			}
-		}
-		status, out := paste(t, root, own.Replace(line))
-		if status != exitOK && !(status == exitNotMet && strings.Contains(line, "refused (3)")) {
-			t.Errorf("%s: status %d\n%s", line, status, out)
+			pasted[e.line] = true
+
+			if e.after != "" {
+				prepare(t, e.after)
+			}
+			tryExample(t, root, free.Replace(e.line))
 		}
 	}
 }
 
-// turn is when an example's turn is.
-func turn(line string) int {
-	turn, longest := len(order), 0
-	for i, prefix := range order {
-		if strings.HasPrefix(line, prefix) && len(prefix) > longest {
-			turn, longest = i, len(prefix)
+func tryExample(t *testing.T, root, line string) {
+	t.Helper()
+	if tool := strings.Fields(line)[0]; tool != "shadowlimit" {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Logf("not run, because there is no %s: %s", tool, line)
+			return
 		}
 	}
-	return turn
+
+	status, out := paste(t, root, line)
+	if status != exitOK && !(status == exitNotMet && strings.Contains(line, "refused (3)")) {
+		t.Errorf("%s: status %d\n%s", line, status, out)
+	}
 }
 
-// clone returns a folder that looks like the root of a clone, and puts the program
-// on the path.
+// clone returns a folder that looks like the root of a clone, and puts the program on the path.
 func clone(t *testing.T) string {
 	t.Helper()
 	repository, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, bin := t.TempDir(), t.TempDir()
 	entries, err := os.ReadDir(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
+
+	root, bin := t.TempDir(), t.TempDir()
 	for _, e := range entries {
 		if err := os.Symlink(filepath.Join(repository, e.Name()), filepath.Join(root, e.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "shadowlimit"), ".").CombinedOutput(); err != nil {
+
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "shadowlimit"), ".")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -126,7 +157,9 @@ func paste(t *testing.T, dir, line string) (status int, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT\n"+line) // the shell lives on, to tell the status
+
+	// The shell survives the interrupt of its group, so that it can return the command's status.
+	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT\n"+line)
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
 	read, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
@@ -138,15 +171,17 @@ func paste(t *testing.T, dir, line string) (status int, out string) {
 		ended <- cmd.Wait()
 		write.Close()
 	}()
-	says, forever := endlessly(line)
+
+	says, running := endless(line)
 	var all bytes.Buffer
-	for scanner := bufio.NewScanner(read); scanner.Scan(); { // of both streams, to their end
+	for scanner := bufio.NewScanner(read); scanner.Scan(); { // both streams, to their end
 		all.WriteString(scanner.Text() + "\n")
-		if forever && strings.Contains(scanner.Text(), says) {
-			forever = false
+		if running && strings.Contains(scanner.Text(), says) {
+			running = false
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 		}
 	}
+
 	var exit *exec.ExitError
 	if err := <-ended; err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%s: %v", line, err)
@@ -154,11 +189,25 @@ func paste(t *testing.T, dir, line string) (status int, out string) {
 	return cmd.ProcessState.ExitCode(), all.String()
 }
 
-// endlessly reports whether an example does not end, and what it says meanwhile.
-func endlessly(line string) (says string, forever bool) {
-	for _, e := range endless {
-		if strings.HasPrefix(line, e.prefix) {
-			return e.says, true
+// untilInterrupted stands in the usage of every command and flag that goes on and on.
+const untilInterrupted = "until interrupted"
+
+// endless reports whether an example does not end by itself, and what it says once it runs: a
+// command says anything, a flag says that it goes on.
+func endless(line string) (says string, is bool) {
+	words := strings.Fields(line)
+	command := find(newApp(streams{}).Commands, words[min(1, len(words)-1)])
+	if command == nil {
+		return "", false
+	}
+	if strings.Contains(command.Usage, untilInterrupted) {
+		return "", true
+	}
+
+	for _, flag := range command.Flags {
+		usage := flag.(cli.DocGenerationFlag).GetUsage()
+		if strings.Contains(usage, untilInterrupted) && slices.Contains(words, "--"+flag.Names()[0]) {
+			return untilInterrupted, true
 		}
 	}
 	return "", false
@@ -180,6 +229,7 @@ func serveDemo(t *testing.T) string {
 			t.Errorf("interrupted, the demo ends with status %d", status)
 		}
 	})
+
 	var url string
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
@@ -187,10 +237,11 @@ func serveDemo(t *testing.T) string {
 			url = strings.Fields(after)[0]
 		}
 		if url != "" && strings.Contains(scanner.Text(), "/metrics") {
-			go io.Copy(io.Discard, out)
+			go io.Copy(io.Discard, out) // else the demo would wait for its reader
 			return url
 		}
 	}
+
 	t.Fatal("the demo does not serve")
 	return ""
 }
