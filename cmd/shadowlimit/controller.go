@@ -81,7 +81,7 @@ type controllerLog struct {
 	format   format
 	verdicts map[string]string // by policy, as printed last
 	empty    bool              // the missing policies were reported
-	std       streams
+	std      streams
 }
 
 // noPolicies reports once that there is nothing to judge.
