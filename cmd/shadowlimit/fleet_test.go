@@ -114,7 +114,7 @@ func TestWholeWayByHand(t *testing.T) {
 		want       string // in output or talk
 	}{
 		{"validate nothing.yaml", 1, "no such file"},
-		{"status", 0, "next           wait, or look at: shadowlimit top writes"},
+		{"status", 0, "next           wait; to see which keys differ: shadowlimit top writes"},
 		{"status nothing", 1, `checkout has no policy "nothing": it has writes`},
 		{"status a b", 2, "one policy"},
 		{"status -o yaml", 2, "want text or json"},

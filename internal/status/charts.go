@@ -8,21 +8,22 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// chartHours is how many hours a line of WriteCharts shows.
+// chartHours is the number of hours that a line of WriteCharts shows.
 const chartHours = 48
 
 var levels = []rune("▁▂▃▄▅▆▇█")
 
-// WriteCharts draws the ratios of the last hours: a bar for each, as high as it is a
-// part of its threshold, '!' where it was over that, '.' where there was nothing to
-// measure.
+// WriteCharts draws the ratios of the last hours. Each hour is a bar whose height is the ratio as a share of its
+// threshold, or '!' at the threshold and above, or '.' without a ratio.
 func (p *Policy) WriteCharts(out io.Writer) error {
 	points := p.Series[max(0, len(p.Series)-chartHours):]
 	if len(points) == 0 {
 		return nil
 	}
+
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s: the last %d hours, a full bar is the threshold, ! is over it\n", p.Name, len(points))
+	fmt.Fprintf(&b, "\n%s: the last %d hours; a full bar is the threshold, ! is at or over it, . is no data\n",
+		p.Name, len(points))
 	for _, r := range divergence.AllRatios {
 		bars := make([]rune, len(points))
 		for i := range points {
@@ -30,6 +31,7 @@ func (p *Policy) WriteCharts(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "  %13s  %s\n", r, string(bars))
 	}
+
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -43,5 +45,6 @@ func bar(ratio *float64, threshold float64) rune {
 	case *ratio >= threshold:
 		return '!'
 	}
+
 	return levels[int(*ratio/threshold*float64(len(levels)))]
 }

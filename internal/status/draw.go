@@ -26,11 +26,10 @@ type chart struct {
 	Lines                []line
 	Ticks                []tick  // of time
 	Levels               []level // across
-	Moved                float64 // where the last move was, in percent of the width; negative if elsewhere
+	Moved                float64 // the last move, in percent of the width; negative if it is not on the chart
 }
 
-// line is the path of one ratio, its points without neighbours, and where it was cut
-// at the top.
+// line is the path of one ratio, its points without neighbours, and marks where it was cut at the top.
 type line struct {
 	Class, Path, Dots, Cut string
 }
@@ -41,14 +40,14 @@ type tick struct {
 	Label string
 }
 
-// level is a line across, in percent of the height from the top.
+// level is a horizontal line, in percent of the height from the top.
 type level struct {
 	Y           float64
 	Class, Name string
 }
 
-// scale turns a value into a height from 0, the bottom, to 1, the top, and reports
-// whether the page is to show that it was cut there.
+// scale turns a value into a height from 0, the bottom, to 1, the top, and reports whether the page should mark the
+// value as cut.
 type scale func(v float64) (float64, bool)
 
 // Bounds of the charts.
@@ -59,54 +58,72 @@ const (
 	enoughScore     = 20.0
 )
 
-// linear is for parts of a threshold.
+// linear is the scale of ratios as shares of their thresholds.
 func linear(v float64) (float64, bool) { return math.Min(v/mostOfThreshold, 1), v > mostOfThreshold }
 
-// logarithmic is for scores. There is nothing to see beyond its top, so that is no cut.
+// logarithmic is the scale of scores. A score beyond its top is not marked: it is as good as one at the top.
 func logarithmic(v float64) (float64, bool) {
 	height := math.Log(math.Max(v, leastScore)/leastScore) / math.Log(mostScore/leastScore)
 	return math.Min(height, 1), false
 }
 
-// charts draws the series; none without points.
+// charts draws the series, or nothing if it has no points.
 func (p *Policy) charts() []chart {
 	points, each := merged(p.Series, mostPoints)
 	if len(points) == 0 {
 		return nil
 	}
-	span := spanOf(p.Series)
-	ratios := chart{Caption: "Ratios of each hour, as parts of their thresholds", Desc: p.describeRatios(), Levels: []level{levelAt(linear, 1, "threshold", "threshold")}}
-	if each > 1 {
-		ratios.Caption = fmt.Sprintf("Ratios of the worst hour in each %d, as parts of their thresholds", each)
+
+	ratios := chart{
+		Caption: "Ratios of each hour, as shares of their thresholds",
+		Desc:    p.describeRatios(),
+		Levels:  []level{levelAt(linear, 1, "threshold", "threshold")},
 	}
-	scores := chart{Caption: "Scores, logarithmic: 20 is enough", Desc: p.describeScores(), Levels: []level{
-		levelAt(logarithmic, enoughScore, "enough", "20"), levelAt(logarithmic, 1, "faint", "1"), levelAt(logarithmic, mostScore, "faint", "1,000"),
-	}}
+	if each > 1 {
+		ratios.Caption = fmt.Sprintf("Ratios of the worst hour in each %d, as shares of their thresholds", each)
+	}
+	scores := chart{
+		Caption: "Scores, logarithmic: 20 is enough",
+		Desc:    p.describeScores(),
+		Levels: []level{
+			levelAt(logarithmic, enoughScore, "enough", "20"),
+			levelAt(logarithmic, 1, "faint", "1"),
+			levelAt(logarithmic, mostScore, "faint", "1,000"),
+		},
+	}
+
+	span := spanOf(p.Series)
 	for _, r := range divergence.AllRatios {
 		threshold := p.Gate.Ratio(r).Threshold
-		ratios.Lines = append(ratios.Lines, span.draw(r, points, linear, func(q *gate.Point) (float64, bool) {
+		ratio := func(q *gate.Point) (float64, bool) {
 			if q.Ratios[r] == nil || threshold <= 0 {
 				return 0, false
 			}
 			return *q.Ratios[r] / threshold, true
-		}))
-		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, func(q *gate.Point) (float64, bool) { return q.Scores[r], true }))
+		}
+		score := func(q *gate.Point) (float64, bool) { return q.Scores[r], true }
+
+		ratios.Lines = append(ratios.Lines, span.draw(r, points, linear, ratio))
+		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, score))
 	}
+
 	list := []chart{ratios, scores}
 	for i := range list {
 		list[i].Title = p.Name + ": " + list[i].Caption
-		list[i].Ticks, list[i].Moved = span.ticks(), span.percent(p.At)
+		list[i].Ticks = span.ticks()
+		list[i].Moved = span.percent(p.At)
 	}
+
 	return list
 }
 
-// Label returns where the level's name stands, in pixels: above the line, or below it
-// at the top.
+// Label returns the position of the level's name in pixels: above its line, or below it where there is no room above.
 func (l level) Label() float64 {
 	const top, above, below = 6, 3, 11
 	if l.Y < above+below {
 		return top + l.Y + below
 	}
+
 	return top + l.Y - above
 }
 
@@ -115,8 +132,8 @@ func levelAt(s scale, v float64, class, name string) level {
 	return level{100 * (1 - height), class, name}
 }
 
-// merged makes at most so many points of a series, each of as many neighbours: the
-// worst ratios among them, and the scores that they ended with.
+// merged reduces a series to at most most points, each of as many neighbours as the others: it has their worst ratios,
+// so that a bad hour stays visible, and their last scores.
 func merged(series []gate.Point, most int) (points []gate.Point, each int) {
 	each = max(1, (len(series)+most-1)/most)
 	for from := 0; from < len(series); from += each {
@@ -131,6 +148,7 @@ func merged(series []gate.Point, most int) (points []gate.Point, each int) {
 		}
 		points = append(points, p)
 	}
+
 	return points, each
 }
 
@@ -139,20 +157,24 @@ type span struct{ from, to time.Time }
 
 func spanOf(series []gate.Point) span {
 	first, last := series[0].At, series[len(series)-1].At
+
+	// A point stands at the end of its hour, so the first one began up to an hour earlier.
 	return span{first.Add(-time.Nanosecond).Truncate(time.Hour), last}
 }
 
-// percent returns where an instant is; -1 outside.
+// percent returns the position of an instant, or -1 if it is not on the chart.
 func (s span) percent(at time.Time) float64 {
 	if at.Before(s.from) || at.After(s.to) || !s.to.After(s.from) {
 		return -1
 	}
+
 	return 100 * float64(at.Sub(s.from)) / float64(s.to.Sub(s.from))
 }
 
-// draw makes the path of a line, which is interrupted where there is no value. A
-// point by itself is a dot.
-func (s span) draw(r divergence.Ratio, points []gate.Point, scale scale, value func(*gate.Point) (float64, bool)) line {
+// draw makes the path of a line, which is interrupted where there is no value. A point without neighbours is a dot.
+func (s span) draw(
+	r divergence.Ratio, points []gate.Point, scale scale, value func(*gate.Point) (float64, bool),
+) line {
 	var path, dots, cut strings.Builder
 	known := func(i int) bool {
 		if i < 0 || i >= len(points) {
@@ -161,17 +183,20 @@ func (s span) draw(r divergence.Ratio, points []gate.Point, scale scale, value f
 		_, ok := value(&points[i])
 		return ok
 	}
+
 	for i := range points {
 		v, ok := value(&points[i])
 		if !ok {
 			continue
 		}
+
 		x := s.percent(points[i].At) / 100 * chartWidth
-		height, over := scale(v)
+		height, cutOff := scale(v)
 		y := chartHeight * (1 - height)
-		if over {
+		if cutOff {
 			fmt.Fprintf(&cut, "M%.1f 0h0", x)
 		}
+
 		switch before, after := known(i-1), known(i+1); {
 		case before:
 			fmt.Fprintf(&path, "L%.1f %.1f", x, y)
@@ -181,13 +206,17 @@ func (s span) draw(r divergence.Ratio, points []gate.Point, scale scale, value f
 			fmt.Fprintf(&dots, "M%.1f %.1fh0", x, y)
 		}
 	}
+
 	return line{r.String(), path.String(), dots.String(), cut.String()}
 }
 
 // tickSteps are the distances that ticks may have.
-var tickSteps = []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 96 * time.Hour, 7 * 24 * time.Hour}
+var tickSteps = []time.Duration{
+	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+	24 * time.Hour, 48 * time.Hour, 96 * time.Hour, 7 * 24 * time.Hour,
+}
 
-// ticks are at round times, away from the edges, where their labels would be cut.
+// ticks returns ticks at round times.
 func (s span) ticks() (list []tick) {
 	step := tickSteps[len(tickSteps)-1]
 	for _, d := range tickSteps {
@@ -196,11 +225,14 @@ func (s span) ticks() (list []tick) {
 			break
 		}
 	}
+
+	// A label near the edge would be cut.
 	for at := s.from.UTC().Truncate(step); !at.After(s.to); at = at.Add(step) {
 		if x := s.percent(at); x >= 8 && x <= 92 {
 			list = append(list, tick{x, tickLabel(at)})
 		}
 	}
+
 	return list
 }
 
@@ -211,21 +243,25 @@ func tickLabel(at time.Time) string {
 	return at.Format("15:04")
 }
 
-// describeRatios is what the chart of ratios shows, for who does not see it.
+// describeRatios says in words what the chart of ratios shows, for screen readers.
 func (p *Policy) describeRatios() string {
 	var texts []string
 	for _, r := range divergence.AllRatios {
-		threshold, over, hours := p.Gate.Ratio(r).Threshold, 0, 0
+		threshold := p.Gate.Ratio(r).Threshold
+		bad, hours := 0, 0
 		for _, q := range p.Series {
 			if v := q.Ratios[r]; v != nil {
 				hours++
 				if *v >= threshold {
-					over++
+					bad++
 				}
 			}
 		}
-		texts = append(texts, fmt.Sprintf("%s: %d of %s at or over the threshold of %s", spaced(r.String()), over, humanize.Counted(int64(hours), "hour"), humanize.Percent(threshold)))
+
+		texts = append(texts, fmt.Sprintf("%s: %d of %s at or over the threshold of %s",
+			spaced(r.String()), bad, humanize.Counted(int64(hours), "hour"), humanize.Percent(threshold)))
 	}
+
 	return strings.Join(texts, "; ")
 }
 
@@ -233,14 +269,17 @@ func scoreText(score float64) string {
 	if score > mostScore {
 		return ">1,000"
 	}
+
 	return fmt.Sprintf("%.4g", score)
 }
 
+// describeScores says in words what the chart of scores shows, for screen readers.
 func (p *Policy) describeScores() string {
 	var texts []string
 	last := p.Series[len(p.Series)-1]
 	for _, r := range divergence.AllRatios {
 		texts = append(texts, fmt.Sprintf("%s: %s", spaced(r.String()), scoreText(last.Scores[r])))
 	}
+
 	return "at the end " + strings.Join(texts, "; ")
 }

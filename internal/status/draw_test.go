@@ -13,11 +13,12 @@ import (
 
 var began = time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
 
-// drawn are the charts of hours whose newly denied ratios are given as parts of the
-// threshold, negative where there is none; scores are ten times as much.
+// drawn returns the charts of hours whose newly denied ratios are given as shares of the threshold, negative for an
+// hour without a ratio. The scores are ten times as high.
 func drawn(parts ...float64) []chart {
 	p := Policy{Name: "writes", At: began.Add(90 * time.Minute)}
 	p.Gate.NewlyDenied.Threshold = 0.02
+
 	for i, part := range parts {
 		point := gate.Point{At: began.Add(time.Duration(i+1) * time.Hour)}
 		if part >= 0 {
@@ -27,6 +28,7 @@ func drawn(parts ...float64) []chart {
 		point.Scores[divergence.OfAllows] = 10 * part
 		p.Series = append(p.Series, point)
 	}
+
 	return p.charts()
 }
 
@@ -42,11 +44,14 @@ func TestLines(t *testing.T) {
 		{"cut", []float64{1.5, 3}, "M500.0 0.0L1000.0 0.0", "", "M1000.0 0h0"},
 		{"nothing", []float64{-1, -1}, "", "", ""},
 	}
+
 	for _, tt := range tests {
-		if got, want := drawn(tt.parts...)[0].Lines[divergence.OfAllows], (line{"newly_denied", tt.path, tt.dots, tt.cut}); got != want {
+		got := drawn(tt.parts...)[0].Lines[divergence.OfAllows]
+		if want := (line{"newly_denied", tt.path, tt.dots, tt.cut}); got != want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, want)
 		}
 	}
+
 	if drawn() != nil {
 		t.Error("charts of nothing")
 	}
@@ -66,6 +71,7 @@ func TestMonthIsMergedHonestly(t *testing.T) {
 	parts := make([]float64, 30*24)
 	parts[333] = 1.2
 	parts[334] = -1
+
 	charts := drawn(parts...)
 	path := charts[0].Lines[divergence.OfAllows].Path
 	if n := strings.Count(path, "L") + 1; n > mostPoints || n < mostPoints/2 {
@@ -74,8 +80,12 @@ func TestMonthIsMergedHonestly(t *testing.T) {
 	if !strings.Contains(path, fmt.Sprintf(" %.1f", 100*(1-1.2/1.5))) {
 		t.Error("the bad hour is gone")
 	}
-	if !strings.Contains(charts[0].Caption, "worst hour in each 4") || !strings.Contains(charts[0].Desc, "newly denied: 1 of 719 hours at or over the threshold of 2 %") {
-		t.Errorf("%q, %q", charts[0].Caption, charts[0].Desc)
+
+	if caption := charts[0].Caption; !strings.Contains(caption, "worst hour in each 4") {
+		t.Errorf("the caption is %q", caption)
+	}
+	if desc := charts[0].Desc; !strings.Contains(desc, "newly denied: 1 of 719 hours at or over the threshold of 2 %") {
+		t.Errorf("the description is %q", desc)
 	}
 	if n := len(charts[0].Ticks); n == 0 || n > mostTicks {
 		t.Errorf("%d ticks", n)
@@ -91,6 +101,7 @@ func TestTicks(t *testing.T) {
 	if got := strings.Join(labels, ", "); got != "Sun 8 Mar, Mon 9 Mar, Tue 10 Mar" {
 		t.Error(got)
 	}
+
 	if moved := charts[0].Moved; moved < 2 || moved > 2.2 { // 1.5 of 72 hours
 		t.Errorf("the last move is at %g %%", moved)
 	}
@@ -112,6 +123,7 @@ func TestTrack(t *testing.T) {
 		{promotion.Completed, 0, "shadow+ canary 1 %+ canary 10 %+ promoted+ [completed]"},
 		{promotion.RolledBack, 0, "shadow canary 1 % canary 10 % promoted completed [rolled back]"},
 	}
+
 	for _, tt := range tests {
 		p := Policy{Stage: tt.stage, Percent: tt.percent, Canary: []float64{1, 10}}
 		var texts []string
@@ -124,6 +136,7 @@ func TestTrack(t *testing.T) {
 			}
 			texts = append(texts, s.Name)
 		}
+
 		if got := strings.Join(texts, " "); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.stage, got, tt.want)
 		}
@@ -135,16 +148,21 @@ func TestCommandsAreFound(t *testing.T) {
 		{"shadowlimit promote writes --reason WHY", "<shadowlimit promote writes --reason WHY>"},
 		{"wait: it soaks", "wait: it soaks"},
 		{`shadowlimit rollback w --reason "a; b"`, `<shadowlimit rollback w --reason "a; b">`},
-		{"deploy, then: shadowlimit resume w; else: shadowlimit resume w --force", "deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --force>"},
+		{
+			"deploy, then: shadowlimit resume w; else: shadowlimit resume w --force",
+			"deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --force>",
+		},
 	}
+
 	for _, tt := range tests {
 		got := ""
-		for _, p := range partsOf(tt.next) {
+		for _, p := range fragmentsOf(tt.next) {
 			if p.Command {
 				p.Text = "<" + p.Text + ">"
 			}
 			got += p.Text
 		}
+
 		if got != tt.want {
 			t.Errorf("%s, want %s", got, tt.want)
 		}

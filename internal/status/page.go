@@ -24,36 +24,37 @@ var pageStyle string
 
 var pageTemplate = template.Must(template.New("page").Funcs(pageFuncs).Parse(pageText))
 
-// pagePolicy allows nothing but the page's own style, by its hash, and the icon that
-// keeps browsers from asking for one.
-var pagePolicy = "default-src 'none'; style-src 'sha256-" + hashOf(pageStyle) + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// pagePolicy allows nothing but the page's own style, by its hash, and the empty icon that keeps browsers from asking
+// for one. Links need no permission.
+var pagePolicy = "default-src 'none'; style-src 'sha256-" + hashOf(pageStyle) + "'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Page returns a page of a source's report: the content of the command line's status,
-// and charts of ratios and scores. It needs no script and nothing from elsewhere, and
-// refreshes itself every 15 s. With ?format=json, or to who accepts JSON and not HTML,
-// it answers as status -o json does. It changes nothing and answers GET and HEAD only.
+// Page returns a page of a source's report: the content of the command line's status, and charts of ratios and scores.
+// The page runs no script, loads nothing from another server, and refreshes itself every 15 s. With ?format=json, or
+// for a client that accepts JSON and not HTML, it answers as status -o json does. It is read-only: GET and HEAD.
 //
-// The source is asked at most once in 5 s, for at most 2 s, one at a time. While it
-// fails the page shows the last report with its age, or 503 if there was none; JSON,
-// which has no place for an age, is 503 at once. A source's errors are not shown, for
-// they may name servers; what kind they are is.
+// The source is asked at most once in 5 s, for at most 2 s, one call at a time. While it fails the page shows the last
+// report with its age, or status 503 if there was none. JSON has no field for the age and is 503 at once. The text of a
+// source's error is not shown, because it may name servers; its kind is.
 //
-// The page names clients' keys, as HMACs where a secret is set, and tells how the
-// service is protected: mount it where only operators come.
+// The page lists clients' keys, as HMACs where a secret is set, and shows how the service is protected: expose it to
+// operators only.
 func Page(source func(context.Context) (Report, error)) http.Handler {
 	c := &reportCache{source: source}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
+
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "this page is only to be read", http.StatusMethodNotAllowed)
+			http.Error(w, "this page is read-only: use GET or HEAD", http.StatusMethodNotAllowed)
 			return
 		}
+
 		now := c.look(r.Context())
 		if wantsJSON(r) {
 			answerJSON(w, r, now)
@@ -77,6 +78,7 @@ func wantsJSON(r *http.Request) bool {
 	if format := r.URL.Query().Get("format"); format != "" {
 		return format == "json"
 	}
+
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
@@ -85,6 +87,7 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
+
 	status := http.StatusOK
 	err := now.err
 	if err == nil {
@@ -93,8 +96,9 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	if err != nil {
 		body.Reset()
 		status = http.StatusServiceUnavailable
-		encoder.Encode(map[string]string{"error": why(err)}) // a buffer takes everything
+		encoder.Encode(map[string]string{"error": why(err)}) // a buffer never fails
 	}
+
 	send(w, r, status, "application/json", body.Bytes())
 }
 
@@ -103,11 +107,14 @@ func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
 	if now.at.IsZero() {
 		status = http.StatusServiceUnavailable
 	}
+
+	// The page is complete before the first byte is sent: a failure half-way could not change the status any more.
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, viewOf(now, time.Now())); err != nil {
-		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		http.Error(w, "the page could not be rendered", http.StatusInternalServerError)
 		return
 	}
+
 	send(w, r, status, "text/html; charset=utf-8", body.Bytes())
 }
 
@@ -116,21 +123,21 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, body 
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		w.Write(body) // to a client that may have gone
+		w.Write(body) // an error means that the client has disconnected
 	}
 }
 
-// why says what is wrong with a source, without the addresses, names and texts of
-// servers that errors may hold.
+// why describes a source's error without the addresses, names and texts of servers that the error may contain.
 func why(err error) string {
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, ErrOld):
 		return strings.TrimPrefix(ErrOld.Error(), "status: ")
 	case errors.Is(err, context.DeadlineExceeded):
-		return "it did not come within " + patience.String()
+		return "the store of the evidence did not answer within " + patience.String()
 	case errors.As(err, &errno):
 		return "the store of the evidence cannot be reached: " + errno.Error()
 	}
-	return "the store of the evidence fails; the service's log says more"
+
+	return "the store of the evidence fails; see the service's log for the error"
 }

@@ -1,5 +1,3 @@
-// Package status puts what is known of a service's policies into words: for the
-// command line, for machines, and as a page for people.
 package status
 
 import (
@@ -13,14 +11,13 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Report is what there is to say of a service. Its JSON form is the command line's
-// contract.
+// Report is the state of all policies of a service. Its JSON form is the command line's contract.
 type Report struct {
 	Name     string   `json:"name"`
 	Policies []Policy `json:"policies"`
 }
 
-// Policy is the part of one policy.
+// Policy is the state of one policy.
 type Policy struct {
 	Name          string          `json:"name"`
 	Stage         promotion.Stage `json:"stage"`
@@ -33,7 +30,7 @@ type Policy struct {
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
 	Mode          string          `json:"mode"`
-	// Actor moved the policy last, at At, for Reason.
+	// Actor made the last move of the policy, at At, for Reason.
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
@@ -42,7 +39,7 @@ type Policy struct {
 	CausesNewlyDenied  []Cause     `json:"causes_newly_denied"`
 	CausesNewlyAllowed []Cause     `json:"causes_newly_allowed"`
 	Gate               gate.Result `json:"gate"`
-	// HarmScore is that of harmed clients; at 12 an enforced candidate is rolled back.
+	// HarmScore is the score of harmed clients. At 12 an enforced candidate is rolled back.
 	HarmScore  float64          `json:"harm_score"`
 	Prediction *gate.Prediction `json:"prediction"`
 	Instances  []Instance       `json:"instances"`
@@ -50,11 +47,11 @@ type Policy struct {
 	NextStep   string           `json:"next_step"`
 	// Series are the hours of the evidence.
 	Series []gate.Point `json:"-"`
-	// Canary are the percentages on the way to promotion.
+	// Canary are the percentages of the steps to promotion.
 	Canary []float64 `json:"-"`
 }
 
-// Cause is how many differences probably have one cause.
+// Cause is a probable cause of differences, and how many have it.
 type Cause struct {
 	Cause string `json:"cause"`
 	Count int64  `json:"count"`
@@ -67,15 +64,19 @@ type Instance struct {
 	AgeSeconds float64 `json:"age_seconds"`
 	Epoch      string  `json:"epoch"`
 	Live       bool    `json:"live"`
-	RedButton  bool    `json:"red_button"` // it enforces the authoritative, whatever the stage
+	RedButton  bool    `json:"red_button"` // it enforces the authoritative in every stage
 }
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
 func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promotion.Assessment) (Report, error) {
-	report := Report{Name: name, Policies: []Policy{}}
+	report := Report{Name: name, Policies: []Policy{}} // not nil: an empty list is [] in JSON
+
 	for i := range list {
 		p := policyOf(&list[i])
-		for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{divergence.KeysNewlyDenied: &p.TopNewlyDenied, divergence.KeysNewlyAllowed: &p.TopNewlyAllowed} {
+		for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{
+			divergence.KeysNewlyDenied:  &p.TopNewlyDenied,
+			divergence.KeysNewlyAllowed: &p.TopNewlyAllowed,
+		} {
 			top, err := Top(ctx, ledger, &list[i], kind, list[i].State.Since)
 			if err != nil {
 				return report, err
@@ -84,41 +85,78 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 		}
 		report.Policies = append(report.Policies, p)
 	}
+
 	return report, nil
 }
 
-// Top returns the most frequent keys of a kind from the day of an instant on.
-func Top(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment, kind divergence.KeyKind, from time.Time) ([]divergence.KeyCount, error) {
-	return ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, from.Unix()/divergence.SecondsPerDay, a.Evidence.Now.Unix()/divergence.SecondsPerDay)
+// Top returns the most frequent keys of a kind since the day that contains an instant.
+func Top(
+	ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment, kind divergence.KeyKind, since time.Time,
+) ([]divergence.KeyCount, error) {
+	from := since.Unix() / divergence.SecondsPerDay
+	to := a.Evidence.Now.Unix() / divergence.SecondsPerDay
+	return ledger.Top(ctx, a.State.LedgerID(a.Spec.Policy), kind, from, to)
 }
 
 func policyOf(a *promotion.Assessment) Policy {
 	s := a.State
 	history := &a.Evidence.History
 	p := Policy{
-		Name: a.Spec.Policy, Stage: s.Stage, Percent: s.Percent, Hold: s.Hold, Term: s.Term, Seq: s.Seq, Epoch: s.Epoch,
-		Enforced: s.Name(), Authoritative: a.Spec.Authoritative, Candidate: a.Spec.Candidate, Mode: "manual",
-		Actor: s.Actor, Reason: s.Reason, At: s.At,
-		Summary: Summarize(history.Total()), Gate: a.Gate,
-		HarmScore: a.Alarm.Harm, Prediction: a.Prediction, Alarm: a.Alarm.Reason, NextStep: nextStep(a),
-		Instances: []Instance{}, Series: gate.Series(a.Spec.Config.Config, a.Evidence), Canary: a.Spec.Config.Canary,
+		Name:          a.Spec.Policy,
+		Stage:         s.Stage,
+		Percent:       s.Percent,
+		Hold:          s.Hold,
+		Term:          s.Term,
+		Seq:           s.Seq,
+		Epoch:         s.Epoch,
+		Enforced:      s.Name(),
+		Authoritative: a.Spec.Authoritative,
+		Candidate:     a.Spec.Candidate,
+		Mode:          "manual",
+		Actor:         s.Actor,
+		Reason:        s.Reason,
+		At:            s.At,
+
+		Summary:    Summarize(history.Total()),
+		Gate:       a.Gate,
+		HarmScore:  a.Alarm.Harm,
+		Prediction: a.Prediction,
+		Instances:  []Instance{},
+		Alarm:      a.Alarm.Reason,
+		NextStep:   nextStep(a),
+		Series:     gate.Series(a.Spec.Config.Config, a.Evidence),
+		Canary:     a.Spec.Config.Canary,
 	}
 	if a.Spec.Config.Automatic {
 		p.Mode = "automatic"
 	}
+
 	distinct := history.Distinct
-	p.Keys, p.KeysNewlyDenied, p.KeysNewlyAllowed = distinct[divergence.KeysSeen], distinct[divergence.KeysNewlyDenied], distinct[divergence.KeysNewlyAllowed]
+	p.Keys = distinct[divergence.KeysSeen]
+	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]
+	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
+
 	causes := history.Causes()
-	p.CausesNewlyDenied, p.CausesNewlyAllowed = causesOf(causes.Denied[:]), causesOf(causes.Allowed[:])
+	p.CausesNewlyDenied = causesOf(causes.Denied[:])
+	p.CausesNewlyAllowed = causesOf(causes.Allowed[:])
+
 	for _, i := range append(slices.Clone(a.Live), a.Silent...) {
 		age := a.Evidence.Now.Sub(i.At)
 		applied := i.Policies[a.Spec.Policy]
-		p.Instances = append(p.Instances, Instance{i.ID, applied.Version.String(), age.Seconds(), applied.Epoch, age <= promotion.LiveFor, i.RedButton})
+		p.Instances = append(p.Instances, Instance{
+			ID:         i.ID,
+			Applied:    applied.Version.String(),
+			AgeSeconds: age.Seconds(),
+			Epoch:      applied.Epoch,
+			Live:       age <= promotion.LiveFor,
+			RedButton:  i.RedButton,
+		})
 	}
+
 	return p
 }
 
-// causesOf are those that occur, the most frequent first.
+// causesOf returns the causes that occur, the most frequent first.
 func causesOf(counts []int64) []Cause {
 	list := []Cause{}
 	for i, n := range counts {
@@ -127,10 +165,11 @@ func causesOf(counts []int64) []Cause {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Cause) int { return cmp.Compare(b.Count, a.Count) })
+
 	return list
 }
 
-// Describe writes the stage as people say it: canary 10 % (hold).
+// Describe writes the stage for people: canary 10 % (hold).
 func (p *Policy) Describe() string {
 	return promotion.State{Stage: p.Stage, Percent: p.Percent, Hold: p.Hold}.Describe()
 }

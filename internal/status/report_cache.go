@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// askEvery bounds how often a source is asked, however many look.
+	// askEvery bounds how often a source is asked, however many clients have the page open.
 	askEvery = 5 * time.Second
 	// patience is how long a source may take.
 	patience = 2 * time.Second
 )
 
 // ErrOld is the error of a source that has nothing newer than a minute to report.
-var ErrOld = errors.New("status: nothing was judged for a minute: the store of the evidence does not answer this instance")
+var ErrOld = errors.New(
+	"status: no policy was assessed for a minute: the store of the evidence does not answer this instance")
 
 var errPanic = errors.New("status: the source panicked")
 
@@ -29,21 +30,22 @@ type reportCache struct {
 	latest  answer
 }
 
-// answer is the last good report, of an instant, and why there is no newer one. At is
-// zero if there was none.
+// answer is the last report, the instant at which it was read, and why there is no newer one. At is zero if there was
+// none.
 type answer struct {
 	report Report
 	at     time.Time
 	err    error
 }
 
-// look returns the latest answer, and waits for a new one if it is time for that. A
-// source that hangs is not waited for, nor asked again before it returns.
+// look returns the latest answer. It waits for a new one if the last is older than askEvery, but not for a source that
+// hangs.
 func (c *reportCache) look(ctx context.Context) answer {
 	running := c.ask()
 	if running != nil {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
+
 		select {
 		case <-running:
 			running = nil
@@ -51,48 +53,62 @@ func (c *reportCache) look(ctx context.Context) answer {
 		case <-ctx.Done():
 		}
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
+	// The source may have answered just now: then its answer counts and not the time.
 	now := c.latest
 	if running != nil && running == c.running {
 		now.err = context.DeadlineExceeded
 	}
+
 	return now
 }
 
-// ask asks the source if it is time for that, and returns what to wait for; nil if
-// there is nothing.
+// ask asks the source if it is time for that, and returns a channel that is closed when the source has answered; nil if
+// it is not asked. A source that has not returned is not asked again.
 func (c *reportCache) ask() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if c.running == nil && (c.asked.IsZero() || time.Since(c.asked) >= askEvery) {
-		c.asked, c.running = time.Now(), make(chan struct{})
+		c.asked = time.Now()
+		c.running = make(chan struct{})
 		go c.fetch(c.running)
 	}
+
 	return c.running
 }
 
-// fetch asks the source, for all who wait: the first of them may leave.
+// fetch asks the source. It does so for all clients that wait, so its context is not that of the first one, which may
+// disconnect.
 func (c *reportCache) fetch(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	report, err := guarded(ctx, c.source)
+	report, err := recoverPanics(ctx, c.source)
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.latest.err = err; err == nil {
+
+	// After a failure the last report stays, with its age.
+	c.latest.err = err
+	if err == nil {
 		c.latest = answer{report: report, at: time.Now()}
 	}
+
 	c.running = nil
 	close(done)
 }
 
-// guarded keeps a source that panics from ending the service: the goroutine is no
-// request's.
-func guarded(ctx context.Context, source func(context.Context) (Report, error)) (_ Report, err error) {
+// recoverPanics turns a panic of the source into an error. The source runs in a goroutine of its own, where no server
+// would recover it, and a panic would end the service.
+func recoverPanics(ctx context.Context, source func(context.Context) (Report, error)) (_ Report, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errPanic
 		}
 	}()
+
 	return source(ctx)
 }

@@ -55,35 +55,46 @@ func WriteSummary(w io.Writer, s *Summary) error {
 	row := func(name string, n int64, note string) {
 		fmt.Fprintf(table, "  %s\t%s\t  %s\n", name, humanize.Grouped(n), note)
 	}
+
 	row("both allow", s.AgreeAllow, "")
 	row("both deny", s.AgreeDeny, "")
 	row("newly denied", s.NewlyDenied, share(s.Ratios.NewlyDenied, "of what the authoritative allows", s.KeysNewlyDenied))
 	row("newly allowed", s.NewlyAllowed, share(s.Ratios.NewlyAllowed, "of what the authoritative denies", s.KeysNewlyAllowed))
+
 	for _, rare := range []struct {
 		name string
 		n    int64
-	}{{"newly denied, as expected", s.ExpectedDenied}, {"newly allowed, as expected", s.ExpectedAllowed}, {"candidate failed", s.CandidateError}} {
+	}{
+		{"newly denied, as expected", s.ExpectedDenied},
+		{"newly allowed, as expected", s.ExpectedAllowed},
+		{"candidate failed", s.CandidateError},
+	} {
 		if rare.n > 0 {
 			row(rare.name, rare.n, "")
 		}
 	}
-	row("divergence", s.NewlyDenied+s.NewlyAllowed+s.CandidateError, share(s.Ratios.Divergence, "of all comparisons", -1))
+
+	different := s.NewlyDenied + s.NewlyAllowed + s.CandidateError
+	row("divergence", different, share(s.Ratios.Divergence, "of all comparisons", -1))
+
 	return table.Flush()
 }
 
-// share words a ratio; keys below 0 are left out.
+// share writes a ratio with what it refers to. A number of keys below 0 is left out.
 func share(ratio *float64, of string, keys int64) string {
 	if ratio == nil {
 		return "no ratio: nothing to measure it against"
 	}
+
 	s := humanize.Percent(*ratio) + " " + of
 	if keys >= 0 {
 		s += ", " + humanize.Counted(keys, "key")
 	}
+
 	return s
 }
 
-// WriteHarmed writes the keys with most differences.
+// WriteHarmed writes the keys with the most differences.
 func WriteHarmed(w io.Writer, s *Summary) {
 	writeTop(w, "would be newly denied most", s.TopNewlyDenied, s.NewlyDenied)
 	writeTop(w, "would be newly allowed most", s.TopNewlyAllowed, s.NewlyAllowed)
@@ -93,8 +104,10 @@ func writeTop(w io.Writer, title string, top []divergence.KeyCount, total int64)
 	if len(top) == 0 {
 		return
 	}
+
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, k := range top {
-		fmt.Fprintf(w, "  %10s  %5.1f %%  %s\n", humanize.Grouped(k.Count), 100*float64(k.Count)/float64(max(total, 1)), humanize.Printable(k.Key))
+		percent := 100 * float64(k.Count) / float64(max(total, 1))
+		fmt.Fprintf(w, "  %10s  %5.1f %%  %s\n", humanize.Grouped(k.Count), percent, humanize.Printable(k.Key))
 	}
 }

@@ -18,6 +18,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	for i := range r.Policies {
 		r.Policies[i].write(&b)
 	}
+
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -27,88 +28,104 @@ func (p *Policy) write(b *strings.Builder) {
 	if p.Alarm != "" {
 		fmt.Fprintf(b, "  ALARM: %s\n", p.Alarm)
 	}
-	fmt.Fprintf(b, "  enforced       %s\n  authoritative  %s\n  candidate      %s\n", p.Enforced, p.Authoritative, p.Candidate)
+
+	fmt.Fprintf(b, "  enforced       %s\n", p.Enforced)
+	fmt.Fprintf(b, "  authoritative  %s\n", p.Authoritative)
+	fmt.Fprintf(b, "  candidate      %s\n", p.Candidate)
 	if p.Reason != "" {
-		fmt.Fprintf(b, "  moved          %s by %s: %s\n", p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
+		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
+			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
 	}
 	fmt.Fprintf(b, "  next           %s\n\n", p.NextStep)
-	p.Gate.WriteText(b) // a strings.Builder takes everything
+
+	p.Gate.WriteText(b) // a strings.Builder never fails
 	if p.Prediction != nil {
 		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
 	}
+
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
 	writeCauses(b, "newly denied", p.CausesNewlyDenied)
 	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
+
 	p.writeInstances(b)
 }
 
 // shownInLine is how many keys and instances fit on a screen.
 const shownInLine = 5
 
-func writeCauses(b *strings.Builder, what string, causes []Cause) {
+func writeCauses(b *strings.Builder, harm string, causes []Cause) {
 	if len(causes) == 0 {
 		return
 	}
+
 	var sum int64
 	for _, c := range causes {
 		sum += c.Count
 	}
+
 	texts := make([]string, len(causes))
 	for i, c := range causes {
 		texts[i] = c.Cause + " " + humanize.Percent(float64(c.Count)/float64(sum))
 	}
-	fmt.Fprintf(b, "  %s, probably by: %s\n", what, strings.Join(texts, ", "))
+	fmt.Fprintf(b, "  %s, probable causes: %s\n", harm, strings.Join(texts, ", "))
 }
 
-func writeKeys(b *strings.Builder, what string, keys []divergence.KeyCount, of int64) {
+func writeKeys(b *strings.Builder, title string, keys []divergence.KeyCount, total int64) {
 	if len(keys) == 0 {
 		return
 	}
+
 	texts := make([]string, min(len(keys), shownInLine))
 	for i := range texts {
-		texts[i] = fmt.Sprintf("%s %s (%s)", humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(float64(keys[i].Count)/float64(max(of, 1))))
+		share := float64(keys[i].Count) / float64(max(total, 1))
+		texts[i] = fmt.Sprintf("%s %s (%s)",
+			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share))
 	}
-	fmt.Fprintf(b, "  %s: %s\n", what, strings.Join(texts, ", "))
+	fmt.Fprintf(b, "  %s: %s\n", title, strings.Join(texts, ", "))
 }
 
-// writeInstances says how many are as they should be, and lists the others; a few it
-// lists all.
+// writeInstances counts the instances, and lists those with a note. If there are only a few it lists all.
 func (p *Policy) writeInstances(b *strings.Builder) {
+	if len(p.Instances) == 0 {
+		b.WriteString("\ninstances: none is live, and none was recently\n")
+		return
+	}
+
 	var fine int
 	for i := range p.Instances {
 		if p.Instances[i].Note(p) == "" {
 			fine++
 		}
 	}
-	if len(p.Instances) == 0 {
-		b.WriteString("\ninstances: none, neither live nor silent of late\n")
-		return
-	}
 	fmt.Fprintf(b, "\ninstances: %d of %d live and at %s\n", fine, len(p.Instances), p.Version())
+
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range p.Instances {
-		if in := &p.Instances[i]; len(p.Instances) <= shownInLine || in.Note(p) != "" {
-			fmt.Fprintf(table, "  %s\tapplied %s\theard of %s ago\t%s\n", humanize.Printable(in.ID), in.Applied, seconds(in.AgeSeconds), in.Note(p))
+		in := &p.Instances[i]
+		if len(p.Instances) <= shownInLine || in.Note(p) != "" {
+			fmt.Fprintf(table, "  %s\tapplied %s\tlast seen %s ago\t%s\n",
+				humanize.Printable(in.ID), in.Applied, seconds(in.AgeSeconds), in.Note(p))
 		}
 	}
 	table.Flush()
 }
 
-// Note says what is not as it should be; "" if all is.
+// Note says why the instance does not enforce what the policy's state says, or "" if it does.
 func (i *Instance) Note(p *Policy) string {
 	switch {
 	case !i.Live:
-		return "silent: gone, or cut off"
+		return "silent: it has stopped, or the store cannot be reached from there"
 	case i.RedButton:
 		return "red button pressed: enforces the authoritative"
 	case i.Epoch != p.Epoch:
-		return "compares something else: enforces the authoritative"
+		return "runs another epoch: does not follow this stage"
 	case i.Applied != p.Version():
-		return "behind"
+		return "has not applied this version yet"
 	}
+
 	return ""
 }
 

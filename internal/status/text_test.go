@@ -14,18 +14,24 @@ import (
 
 var now = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
-// assessed is a policy in a stage since three days, that all is well with but for what
-// edit makes of it.
+// assessed returns a policy that has been in a stage for three days, in which all is well except for the edits.
 func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion.Assessment {
-	cfg := promotion.Config{}.WithDefaults()
+	version := promotion.Version{Term: 1, Seq: 2}
 	began := now.Add(-72 * time.Hour)
 	a := promotion.Assessment{
-		Spec:     promotion.Spec{Policy: "writes", Epoch: "e", Config: cfg, Authoritative: "old", Candidate: "new"},
-		State:    promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Epoch: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because"},
+		Spec: promotion.Spec{
+			Policy: "writes", Epoch: "e", Config: promotion.Config{}.WithDefaults(), Authoritative: "old", Candidate: "new",
+		},
+		State: promotion.State{
+			Version: version, Stage: stage, Epoch: "e", Since: began, StageAt: began, Actor: "ann", Reason: "because",
+		},
 		Evidence: gate.Evidence{Since: began, Now: now, Live: 1},
 		Gate:     gate.Result{Verdict: gate.Pass, Reason: "all is well"},
-		Live:     []promotion.Instance{{ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Version: promotion.Version{Term: 1, Seq: 2}, Epoch: "e"}}}},
+		Live: []promotion.Instance{{
+			ID: "i", At: now, Policies: map[string]promotion.Applied{"writes": {Version: version, Epoch: "e"}},
+		}},
 	}
+
 	if edit != nil {
 		edit(&a)
 	}
@@ -42,6 +48,7 @@ func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
 }
 
 func TestNextStep(t *testing.T) {
+	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 	tests := []struct {
 		name  string
 		stage promotion.Stage
@@ -49,28 +56,53 @@ func TestNextStep(t *testing.T) {
 		want  string
 	}{
 		{"passed", promotion.Shadow, nil, "shadowlimit promote writes --reason WHY"},
-		{"passed, automatic", promotion.Shadow, func(a *promotion.Assessment) { a.Spec.Config.Automatic = true }, "a controller moves it on"},
-		{"waiting", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = gate.Wait }, "wait, or look at: shadowlimit top writes"},
-		{"failed", promotion.Shadow, func(a *promotion.Assessment) { a.Gate.Verdict = gate.Fail }, "change the candidate, or look at: shadowlimit top writes"},
-		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) { a.Gate.Verdict = gate.Fail }, "shadowlimit rollback writes --reason WHY, or look at"},
-		{"dwelling", promotion.Canary, func(a *promotion.Assessment) { a.State.StageAt = now }, "wait: the canary at 0 % has to dwell for another 1h"},
-		{"otherwise than predicted", promotion.Canary, func(a *promotion.Assessment) {
-			a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
+		{"passed, automatic", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Spec.Config.Automatic = true
+		}, "none: a controller takes the next step"},
+		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate.Verdict = gate.Wait
+		}, "wait; to see which keys differ: shadowlimit top writes"},
+		{"failed", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate.Verdict = gate.Fail
+		}, "change the candidate; to see which keys differ: shadowlimit top writes"},
+		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) {
+			a.Gate.Verdict = gate.Fail
+		}, "shadowlimit rollback writes --reason WHY; to see which keys differ: shadowlimit top writes"},
+		{"dwelling", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.StageAt = now
+		}, "wait: the canary at 0 % has to dwell for another 1h"},
+		{"not as predicted", promotion.Canary, func(a *promotion.Assessment) {
+			a.Prediction = off
 		}, "wait: the candidate denies 20 % of the canary's requests, where shadow predicted 10 %"},
-		{"an alarm", promotion.Canary, func(a *promotion.Assessment) { a.Alarm.Reason = "overload" }, `shadowlimit rollback writes --reason "overload"`},
-		{"otherwise than predicted, and on hold for that", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.Prediction = true, &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
-		}, "see whether clients can do with that"},
-		{"an alarm while another configuration is deployed", promotion.Canary, func(a *promotion.Assessment) {
+		{"not as predicted, and on hold for that", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold, a.Prediction = true, off
+		}, "check whether clients cope with the candidate's denials; if they do: shadowlimit resume writes; and then: " +
+			"shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback writes --reason WHY"},
+		{"an alarm", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm.Reason = "overload"
+		}, `shadowlimit rollback writes --reason "overload"`},
+		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm.Reason, a.Evidence.OtherEpoch = "overload", []string{"j"}
 		}, `shadowlimit rollback writes --reason "overload"`},
-		{"another configuration", promotion.Canary, func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} }, "finish the deployment: another configuration runs on j"},
-		{"on hold", promotion.Canary, func(a *promotion.Assessment) { a.State.Hold = true }, "shadowlimit resume writes"},
-		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) { a.State.Hold, a.State.FailedEpoch = true, "e" }, "change a side and deploy that"},
-		{"promoted", promotion.Promoted, nil, "nothing before Sat 2026-03-14 12:00 UTC, then: shadowlimit complete writes"},
-		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) { a.State.StageAt = now.Add(-promotion.RollbackWindow) }, "shadowlimit complete writes --reason WHY"},
+		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch = []string{"j"}
+		}, "finish the deployment: another configuration runs on j"},
+		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold = true
+		}, "when the reason for the hold is resolved: shadowlimit resume writes"},
+		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
+			a.State.Hold, a.State.FailedEpoch = true, "e"
+		}, "change a side and deploy the change, then: shadowlimit resume writes; " +
+			"if the candidate was not at fault: shadowlimit resume writes --force --reason WHY"},
+		{"promoted", promotion.Promoted, nil,
+			"wait until Sat 2026-03-14 12:00 UTC, then: shadowlimit complete writes --reason WHY; " +
+				"to go back: shadowlimit rollback writes --reason WHY"},
+		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) {
+			a.State.StageAt = now.Add(-promotion.RollbackWindow)
+		}, "shadowlimit complete writes --reason WHY; to go back: shadowlimit rollback writes --reason WHY"},
 		{"completed", promotion.Completed, nil, "make the candidate the authoritative"},
 	}
+
 	for _, tt := range tests {
 		if got := reportOf(t, assessed(tt.stage, tt.edit)).NextStep; !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -87,25 +119,29 @@ func TestTextFitsAScreen(t *testing.T) {
 			a.Live = append(a.Live, i)
 		}
 		a.Silent = []promotion.Instance{{ID: "gone", At: now.Add(-time.Minute), Policies: a.Live[0].Policies}}
+
 		var hour divergence.Hour
-		hour.Causes.Denied[divergence.BurstShape], hour.Causes.Denied[divergence.ColdState] = 3, 1
+		hour.Causes.Denied[divergence.BurstShape] = 3
+		hour.Causes.Denied[divergence.ColdState] = 1
 		a.Evidence.History.Hours = []divergence.Hour{hour}
 	})
+
 	r := status.Report{Name: "shop", Policies: []status.Policy{reportOf(t, a)}}
 	var b strings.Builder
 	if err := r.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, want := range []string{
-		"ALARM: overload", "by ann: because", "newly denied, probably by: burst_shape 75 %, cold_state 25 %",
-		"instances: 40 of 42 live and at 1.2", "instance-7", "red button pressed", "gone", "silent: gone, or cut off",
+		"ALARM: overload", "by ann: because", "newly denied, probable causes: burst_shape 75 %, cold_state 25 %",
+		"instances: 40 of 42 live and at 1.2", "instance-7", "red button pressed", "gone", "silent: it has stopped",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 	if n := strings.Count(b.String(), "\n"); n > 40 || strings.Contains(b.String(), "instance-8") {
-		t.Errorf("%d lines, want a screen of 40 with those instances only that are not as they should be:\n%s", n, b.String())
+		t.Errorf("%d lines, want a screen of 40 with the instances that have a note:\n%s", n, b.String())
 	}
 }
 
@@ -118,6 +154,7 @@ func TestCharts(t *testing.T) {
 		point.Ratios[divergence.OfAllows] = v
 		p.Series = append(p.Series, point)
 	}
+
 	var b strings.Builder
 	if err := p.WriteCharts(&b); err != nil {
 		t.Fatal(err)

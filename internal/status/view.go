@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,11 +16,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// view is what the page's template is given.
+// view is the data of the page's template.
 type view struct {
 	Name     string
 	Age      string // of the report
-	Failure  string // why there is no newer one; "" if there is
+	Failure  string // why there is no newer report; "" if there is one
 	Known    bool   // there is a report
 	Style    template.CSS
 	Policies []policyView
@@ -30,17 +29,17 @@ type view struct {
 // policyView is one policy on the page.
 type policyView struct {
 	*Policy
-	Track     []step
-	Charts    []chart
-	Ratios    []ratioView
-	Fine      int        // how many instances are as they should be
-	Listed    []Instance // those shown, the others first
-	NextParts []part
-	Harms     []harm
-	now       time.Time // that the evidence was judged at
+	Track  []step
+	Charts []chart
+	Ratios []ratioView
+	Fine   int        // the number of instances without a note
+	Listed []Instance // the instances shown, those with a note first
+	Next   []fragment // of the next step
+	Harms  []harm
+	now    time.Time // the instant at which the evidence was judged
 }
 
-// step is one stop on the way of a migration.
+// step is one stage or percentage of a migration.
 type step struct {
 	Name, Class string
 	Current     bool
@@ -50,43 +49,50 @@ type step struct {
 type ratioView struct {
 	Name, Class, Score string
 	*gate.RatioResult
-	Bar    float64 // percent of the threshold, at most 100
-	Over   bool
-	Enough bool
+	AtOrAbove bool // the ratio is at or above its threshold
+	Enough    bool // the score is
 }
 
-// part is a piece of the next step: a command to copy, or words between.
-type part struct {
+// fragment is a part of a sentence: a command to copy, or the words between commands.
+type fragment struct {
 	Text    string
 	Command bool
 }
 
-// harm is one of the two harms: who was hit, and why.
+// harm is one of the two harms: its probable causes, and the keys that have most of it.
 type harm struct {
 	Name   string
 	Of     int64
 	Causes []Cause
-	Sum    int64 // of the causes
+	Sum    int64 // of the causes' counts
 	Keys   []divergence.KeyCount
 }
 
 // listedInstances bounds the instances on the page.
 const listedInstances = 20
 
-// viewOf arranges an answer, policies that somebody has to look at first.
+// viewOf arranges an answer as it is shown at an instant, the most urgent policies first.
 func viewOf(now answer, at time.Time) view {
-	v := view{Name: now.report.Name, Known: !now.at.IsZero(), Age: age(at.Sub(now.at)), Style: template.CSS(pageStyle)}
+	v := view{
+		Name:  now.report.Name,
+		Known: !now.at.IsZero(),
+		Age:   age(at.Sub(now.at)),
+		Style: template.CSS(pageStyle),
+	}
 	if now.err != nil {
 		v.Failure = why(now.err)
 	}
+
 	for i := range now.report.Policies {
 		v.Policies = append(v.Policies, policyViewOf(&now.report.Policies[i]))
 	}
 	slices.SortStableFunc(v.Policies, func(a, b policyView) int { return cmp.Compare(b.urgency(), a.urgency()) })
+
 	return v
 }
 
-// urgency orders policies for who has little time.
+// urgency orders policies for an operator with little time: clients are being harmed, are probably being harmed, were
+// harmed.
 func (p *policyView) urgency() int {
 	switch {
 	case p.Alarm != "":
@@ -96,14 +102,16 @@ func (p *policyView) urgency() int {
 	case p.Stage == promotion.RolledBack:
 		return 1
 	}
+
 	return 0
 }
 
 func policyViewOf(p *Policy) policyView {
-	v := policyView{Policy: p, Track: p.track(), Charts: p.charts(), NextParts: partsOf(p.NextStep)}
+	v := policyView{Policy: p, Track: p.track(), Charts: p.charts(), Next: fragmentsOf(p.NextStep)}
 	if n := len(p.Series); n > 0 {
 		v.now = p.Series[n-1].At
 	}
+
 	for _, r := range divergence.AllRatios {
 		v.Ratios = append(v.Ratios, ratioViewOf(r, p.Gate.Ratio(r)))
 	}
@@ -112,15 +120,19 @@ func policyViewOf(p *Policy) policyView {
 		harmOf("newly allowed", p.NewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
 	}
 	v.Fine, v.Listed = p.listed()
+
 	return v
 }
 
 func ratioViewOf(r divergence.Ratio, g *gate.RatioResult) ratioView {
-	v := ratioView{Name: spaced(r.String()), Class: r.String(), Score: scoreText(g.Score), RatioResult: g, Enough: g.Score >= enoughScore}
-	if g.Ratio != nil && g.Threshold > 0 {
-		v.Bar, v.Over = 100*math.Min(*g.Ratio/g.Threshold, 1), *g.Ratio >= g.Threshold
+	return ratioView{
+		Name:        spaced(r.String()),
+		Class:       r.String(),
+		Score:       scoreText(g.Score),
+		RatioResult: g,
+		AtOrAbove:   g.Ratio != nil && g.Threshold > 0 && *g.Ratio >= g.Threshold,
+		Enough:      g.Score >= enoughScore,
 	}
-	return v
 }
 
 func harmOf(name string, of int64, causes []Cause, keys []divergence.KeyCount) harm {
@@ -128,10 +140,11 @@ func harmOf(name string, of int64, causes []Cause, keys []divergence.KeyCount) h
 	for _, c := range causes {
 		h.Sum += c.Count
 	}
+
 	return h
 }
 
-// listed returns how many instances are as they should be, and those to show.
+// listed returns the number of instances without a note, and the instances to show.
 func (p *Policy) listed() (fine int, list []Instance) {
 	list = slices.Clone(p.Instances)
 	noted := func(i Instance) int {
@@ -140,21 +153,25 @@ func (p *Policy) listed() (fine int, list []Instance) {
 		}
 		return 0
 	}
+
+	// The list is bounded, so instances that need attention come first.
 	slices.SortStableFunc(list, func(a, b Instance) int { return noted(b) - noted(a) })
 	for _, i := range list {
 		fine += 1 - noted(i)
 	}
+
 	return fine, list[:min(len(list), listedInstances)]
 }
 
-// track is the way of the policy, with the percentage at which it is even if that is
-// none of its steps.
+// track returns the steps of the migration with the current one marked. A percentage that is no step of the policy,
+// because an operator chose it or the file has changed, is inserted.
 func (p *Policy) track() []step {
 	steps := slices.Clone(p.Canary)
 	if p.Stage == promotion.Canary && !slices.Contains(steps, p.Percent) {
 		steps = append(steps, p.Percent)
 		slices.Sort(steps)
 	}
+
 	list := []step{{Name: "shadow"}}
 	current := 0
 	for _, percent := range steps {
@@ -164,6 +181,7 @@ func (p *Policy) track() []step {
 		list = append(list, step{Name: "canary " + strconv.FormatFloat(percent, 'g', -1, 64) + " %"})
 	}
 	list = append(list, step{Name: "promoted"}, step{Name: "completed"})
+
 	switch p.Stage {
 	case promotion.Promoted:
 		current = len(list) - 2
@@ -172,56 +190,69 @@ func (p *Policy) track() []step {
 	case promotion.RolledBack:
 		return append(list, step{Name: "rolled back", Class: "back", Current: true})
 	}
+
 	for i := range list[:current] {
 		list[i].Class = "done"
 	}
-	list[current].Class, list[current].Current = "here", true
+	list[current].Class = "here"
+	list[current].Current = true
+
 	return list
 }
 
-// commands finds what is to be copied in a next step; a reason in quotes may hold
-// whatever it likes.
+// commands matches the commands in a next step. A command ends at a semicolon, except within the quotes of a reason.
 var commands = regexp.MustCompile(`shadowlimit (?:[^";]|"[^"]*")+`)
 
-func partsOf(next string) (parts []part) {
+func fragmentsOf(next string) (list []fragment) {
 	from := 0
 	for _, at := range commands.FindAllStringIndex(next, -1) {
 		if at[0] > from {
-			parts = append(parts, part{Text: next[from:at[0]]})
+			list = append(list, fragment{Text: next[from:at[0]]})
 		}
-		parts = append(parts, part{next[at[0]:at[1]], true})
+		list = append(list, fragment{next[at[0]:at[1]], true})
 		from = at[1]
 	}
+
 	if from < len(next) {
-		parts = append(parts, part{Text: next[from:]})
+		list = append(list, fragment{Text: next[from:]})
 	}
-	return parts
+	return list
 }
 
-// ETA says when the gate could pass, "" if that cannot be said.
+// ETA returns when the gate could pass, or "" if that is not known.
 func (p policyView) ETA() string {
 	at := p.Gate.WouldPassAt
 	if at == nil {
 		return ""
 	}
+
 	text := instant(*at)
 	if rest := at.Sub(p.now); rest > 0 && !p.now.IsZero() {
 		text += ", in " + age(rest)
 	}
+
 	return text
 }
 
-// Counts are outcomes that the four fields do not show.
-func (p policyView) Counts() []Cause {
-	return slices.DeleteFunc([]Cause{
-		{"newly denied, as expected", p.ExpectedDenied}, {"newly allowed, as expected", p.ExpectedAllowed}, {"candidate failed", p.CandidateError},
-	}, func(c Cause) bool { return c.Count == 0 })
+// Rare returns the outcomes that are not in the table of four and that occurred.
+func (p policyView) Rare() []Cause {
+	list := []Cause{
+		{"newly denied, as expected", p.ExpectedDenied},
+		{"newly allowed, as expected", p.ExpectedAllowed},
+		{"candidate failed", p.CandidateError},
+	}
+
+	return slices.DeleteFunc(list, func(c Cause) bool { return c.Count == 0 })
 }
 
-// pageFuncs are the template's words. What people and clients have written passes
-// printable or visible, which show controls instead of sending them.
+// pageFuncs are the functions of the page's template. Texts that clients and operators wrote must pass printable or
+// visible, which show control characters instead of sending them.
 var pageFuncs = template.FuncMap{
-	"counted": humanize.Counted, "grouped": humanize.Grouped, "percent": humanize.Percent, "printable": humanize.Printable, "visible": visible,
+	"counted":   humanize.Counted,
+	"grouped":   humanize.Grouped,
+	"percent":   humanize.Percent,
+	"printable": humanize.Printable,
+	"visible":   visible,
 	"optional": func(v *float64) string {
 		if v == nil {
 			return "–"
@@ -237,9 +268,14 @@ var pageFuncs = template.FuncMap{
 	"instant": instant,
 	"spaced":  spaced,
 	"note":    func(i Instance, p *Policy) string { return i.Note(p) },
+	"word":    func(entry string) string { return glossary + "#" + strings.ReplaceAll(entry, " ", "-") },
+	"words":   func() string { return glossary },
 }
 
-// visible shows a sentence's controls; unlike a key, it may hold quotes.
+// glossary is the document that explains the words of the page.
+const glossary = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/glossary.md"
+
+// visible replaces the control characters of a sentence by escapes. Unlike a key, a sentence may contain quotes.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -249,6 +285,7 @@ func visible(text string) string {
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		}
 	}
+
 	return b.String()
 }
 
@@ -256,7 +293,7 @@ func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 func instant(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 MST") }
 
-// age writes a time as people say it: 4 s, 12 min, 31 h, 6 days.
+// age writes a duration with two digits or so: 4 s, 12 min, 31 h, 6 days.
 func age(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -266,5 +303,6 @@ func age(d time.Duration) string {
 	case d < 72*time.Hour:
 		return fmt.Sprintf("%d h", int(d.Hours()))
 	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
+
+	return fmt.Sprintf("%d days", int(d.Hours()/divergence.HoursPerDay))
 }
