@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 )
 
-// browser is a page in a headless Chromium, spoken to by the DevTools protocol over
-// a pair of pipes.
+// browser is a page in a headless Chromium, controlled by the DevTools protocol over a
+// pair of pipes.
 type browser struct {
 	out     *os.File
 	session string
@@ -21,7 +22,7 @@ type browser struct {
 	last     int
 	waiting  map[int]chan reply
 	loaded   chan struct{}
-	problems []string // what the console and the log have complained of
+	problems []string // messages of the console and of the log
 }
 
 // reply is an answer, or an event if it has no ID.
@@ -33,10 +34,10 @@ type reply struct {
 	Error  *struct{ Message string }
 }
 
-// browserBudget bounds each thing that a browser is asked for.
+// browserBudget bounds each call.
 const browserBudget = 30 * time.Second
 
-// openBrowser starts Chromium. In CI it has to be there.
+// openBrowser starts Chromium, or skips the test without one. In CI it is required.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 
@@ -45,52 +46,55 @@ func openBrowser(t *testing.T) *browser {
 	case err != nil && os.Getenv("CI") == "true":
 		t.Fatal("CI needs chromium: integration/components.sh installs it")
 	case err != nil:
-		t.Skip("chromium is not on PATH, so nobody has looked at the status page; it is in Debian's package chromium")
+		t.Skip("chromium is not on PATH, so the status page is not tested; install Debian's package chromium")
 	}
 
 	in, theirOut, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	theirIn, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 
+	// Pipes instead of a port: no other process can reach the browser.
 	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
 		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
-
-	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4, where Chromium expects them
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-
 	theirIn.Close()
 	theirOut.Close()
+
 	b := &browser{out: out, waiting: map[int]chan reply{}, loaded: make(chan struct{}, 1)}
 	go b.read(in)
 	t.Cleanup(func() { b.close(cmd) })
 	b.attach(t)
-
 	return b
 }
 
-// close ends the browser, by force if it does not go.
+// close ends the browser, and kills it if it has not ended after ten seconds.
 func (b *browser) close(cmd *exec.Cmd) {
 	b.session = ""
 	b.send("Browser.close", nil)
+
 	force := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
 	cmd.Wait() // its status says nothing about the page
 	force.Stop()
+
 	b.out.Close()
 }
 
+// attach opens a page and begins to listen to its events.
 func (b *browser) attach(t *testing.T) {
 	t.Helper()
+
 	var target struct{ TargetID string }
 	b.call(t, "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+
 	var attached struct{ SessionID string }
 	b.call(t, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	b.session = attached.SessionID
@@ -100,7 +104,7 @@ func (b *browser) attach(t *testing.T) {
 	}
 }
 
-// read takes what the browser says until it ends.
+// read takes the messages of the browser until it ends.
 func (b *browser) read(in *os.File) {
 	defer in.Close()
 
@@ -109,6 +113,7 @@ func (b *browser) read(in *os.File) {
 		if err != nil {
 			return
 		}
+
 		var said reply
 		if json.Unmarshal(text[:len(text)-1], &said) == nil {
 			b.take(said)
@@ -116,6 +121,7 @@ func (b *browser) read(in *os.File) {
 	}
 }
 
+// take gives an answer to its caller, and remembers the events that a test looks at.
 func (b *browser) take(said reply) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,11 +132,13 @@ func (b *browser) take(said reply) {
 			wait <- said
 			delete(b.waiting, said.ID)
 		}
+
 	case "Page.loadEventFired":
 		select {
 		case b.loaded <- struct{}{}:
 		default:
 		}
+
 	case "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Page.javascriptDialogOpening":
 		b.problems = append(b.problems, said.Method+" "+string(said.Params))
 	}
@@ -143,8 +151,8 @@ func (b *browser) send(method string, params any) chan reply {
 	b.last++
 	wait := make(chan reply, 1)
 	b.waiting[b.last] = wait
-	message := map[string]any{"id": b.last, "method": method}
 
+	message := map[string]any{"id": b.last, "method": method}
 	if params != nil {
 		message["params"] = params
 	}
@@ -154,13 +162,13 @@ func (b *browser) send(method string, params any) chan reply {
 
 	text, err := json.Marshal(message)
 	if err == nil {
-		b.out.Write(append(text, 0)) // a browser that has gone does not answer either
+		b.out.Write(append(text, 0)) // if this fails the browser is gone, and call times out
 	}
 
 	return wait
 }
 
-// call asks for something and waits for it.
+// call sends a command and waits for its answer.
 func (b *browser) call(t *testing.T, method string, params, result any) {
 	t.Helper()
 
@@ -183,9 +191,12 @@ func (b *browser) call(t *testing.T, method string, params, result any) {
 func (b *browser) open(t *testing.T, url string, width int, scheme string) {
 	t.Helper()
 
-	b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
-	b.call(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	select { // of a page before
+	metrics := map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+	b.call(t, "Emulation.setDeviceMetricsOverride", metrics, nil)
+	feature := map[string]string{"name": "prefers-color-scheme", "value": scheme}
+	b.call(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{feature}}, nil)
+
+	select { // forgets the event of the page before
 	case <-b.loaded:
 	default:
 	}
@@ -198,7 +209,7 @@ func (b *browser) open(t *testing.T, url string, width int, scheme string) {
 	}
 }
 
-// eval returns what an expression comes to in the page.
+// eval evaluates an expression in the page.
 func (b *browser) eval(t *testing.T, expression string, into any) {
 	t.Helper()
 
@@ -208,7 +219,6 @@ func (b *browser) eval(t *testing.T, expression string, into any) {
 		}
 		ExceptionDetails json.RawMessage
 	}
-
 	b.call(t, "Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &got)
 	if got.ExceptionDetails != nil {
 		t.Fatalf("%s: %s", expression, got.ExceptionDetails)
@@ -218,18 +228,27 @@ func (b *browser) eval(t *testing.T, expression string, into any) {
 	}
 }
 
-// screenshot returns the whole page as PNG.
-func (b *browser) screenshot(t *testing.T) []byte {
+// shoot writes a screenshot of the whole page into the folder pageShots, if it is set.
+func (b *browser) shoot(t *testing.T, name string) {
 	t.Helper()
+	dir := os.Getenv(pageShots)
+	if dir == "" {
+		return
+	}
+
 	var size [2]float64
 	b.eval(t, "[document.documentElement.clientWidth, document.documentElement.scrollHeight]", &size)
+
 	var got struct{ Data []byte }
 	clip := map[string]any{"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
 	b.call(t, "Page.captureScreenshot", map[string]any{"captureBeyondViewport": true, "clip": clip}, &got)
-	return got.Data
+
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), got.Data, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// complaints are what the console and the log had to say so far.
+// complaints returns the messages of the console and of the log so far.
 func (b *browser) complaints() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

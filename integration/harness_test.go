@@ -9,8 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,15 +25,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// scripts counts the scripts that a client sends, and in how many writes.
+// scripts counts the scripts that a client sends, and the writes that carry them.
 type scripts struct{ calls, writes atomic.Int64 }
 
-// counted returns a client that counts.
+// counted returns a client whose scripts are counted.
 func counted(t testing.TB, addr string, budget time.Duration) (*redis.Client, *scripts) {
 	t.Helper()
 
 	s := &scripts{}
-
 	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, budget)
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -60,7 +60,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// many is a file with so many policies, all of which match.
+// many returns a file with n policies, all of which match every request.
 func many(t testing.TB, name string, n int) *policies.Set {
 	t.Helper()
 
@@ -90,19 +90,19 @@ func harnessOf(t testing.TB, cfg shadow.Config) *shadow.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { h.Close(context.Background()) }) // a deaf server is told nothing
+	t.Cleanup(func() { h.Close(context.Background()) }) // fails where the server is deaf, which is no failure of the test
 	return h
 }
 
-// A charged policy costs one script for both its sides, and all policies of a
-// request travel in one write.
+// A charge costs one script for both sides of its policy, and all charges of a request
+// travel in one write.
 func TestOneCommandAPolicyAndOneWrite(t *testing.T) {
 	client, sent := counted(t, privateServer(t), time.Second)
 	for _, n := range []int{1, 2, 7} {
 		h := harnessOf(t, shadow.Config{Policies: many(t, namespace(), n), Redis: client})
 		r := &policies.Request{User: "alice"}
 		h.Decide(t.Context(), r) // the server learns the script
-		before := [2]int64{sent.calls.Load(), sent.writes.Load()}
+		calls, writes := sent.calls.Load(), sent.writes.Load()
 
 		const requests = 10
 		for range requests {
@@ -111,16 +111,19 @@ func TestOneCommandAPolicyAndOneWrite(t *testing.T) {
 			}
 		}
 
-		if calls, writes := sent.calls.Load()-before[0], sent.writes.Load()-before[1]; calls != int64(requests*n) || writes != requests {
+		calls, writes = sent.calls.Load()-calls, sent.writes.Load()-writes
+		if calls != int64(requests*n) || writes != requests {
 			t.Errorf("%d policies: %d scripts in %d writes for %d requests", n, calls, writes, requests)
 		}
 	}
 }
 
-// A store that is dead is asked five times, and then its rule answers by itself.
+// A dead store is asked five times. Then its breaker is open, and on_store_failure
+// decides without asking it.
 func TestDeadStoreIsAskedFiveTimes(t *testing.T) {
 	client, sent := counted(t, deafServer(t), 20*time.Millisecond)
 	h := harnessOf(t, shadow.Config{Policies: many(t, namespace(), 1), Redis: client})
+
 	for n := range 200 {
 		if d := h.Decide(t.Context(), &policies.Request{User: "alice"}); !d.Allowed || !d.Fallback {
 			t.Fatalf("request %d: %+v", n, d)
@@ -132,49 +135,91 @@ func TestDeadStoreIsAskedFiveTimes(t *testing.T) {
 	}
 }
 
-// A candidate whose store hangs takes a bounded part of the process.
+// A candidate whose store hangs takes a bounded number of goroutines, and none once the
+// harness is closed. The goroutines of the harness are counted by a label, which a
+// goroutine inherits from the one that starts it: those of other tests do not count.
 func TestHangingCandidateIsBounded(t *testing.T) {
-	h := harnessOf(t, shadow.Config{
-		Policies: watched(t, namespace(), "{ store: slow, algorithm: gcra, limit: 3, window: 1m }"),
-		Stores:   map[string]redis.UniversalClient{"slow": redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{deafServer(t)}}, 20*time.Millisecond))},
+	const most = 20 // the fleet's loops, four followers, and the connections that they open
+	deaf, set := deafServer(t), watched(t, namespace(), "{ store: slow, algorithm: gcra, limit: 3, window: 1m }")
+
+	pprof.Do(t.Context(), pprof.Labels("test", t.Name()), func(ctx context.Context) {
+		client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{deaf}}, 20*time.Millisecond))
+		h := harnessOf(t, shadow.Config{Policies: set, Stores: map[string]redis.UniversalClient{"slow": client}})
+
+		for n := range 20000 {
+			h.Decide(ctx, userRequest(fmt.Sprint("user-", n)))
+			if n%1000 > 0 {
+				continue
+			}
+			if started, profile := labelled(t); started > most {
+				t.Fatalf("request %d: %d goroutines of the harness, want %d at most:\n%s", n, started, most, profile)
+			}
+		}
+
+		h.Close(ctx)
+		client.Close()
+		awaitNone(t)
 	})
+}
 
-	before := runtime.NumGoroutine()
-	for n := range 20000 {
-		h.Decide(t.Context(), userRequest(fmt.Sprint("user-", n)))
-		if runtime.NumGoroutine() <= before+20 {
-			continue
+// awaitNone waits until every labelled goroutine has ended: a dial that has begun ends
+// with its timeout.
+func awaitNone(t *testing.T) {
+	t.Helper()
+
+	deadline := time.After(impatience)
+	for tick := time.Tick(10 * time.Millisecond); ; {
+		left, profile := labelled(t)
+		if left == 0 {
+			return
 		}
-		if ours, stacks := harnessGoroutines(); ours > 20 { // not what a test before has left behind
-			t.Fatalf("%d goroutines of the harness and of Redis clients:\n%s", ours, stacks)
+
+		select {
+		case <-tick:
+		case <-deadline:
+			t.Fatalf("%d goroutines outlive the harness:\n%s", left, profile)
 		}
 	}
 }
 
-// harnessGoroutines counts the goroutines that are somewhere in the harness or in a
-// Redis client.
-func harnessGoroutines() (n int, stacks string) {
-	all := make([]byte, 1<<20)
-	stacks = string(all[:runtime.Stack(all, true)])
-	for stack := range strings.SplitSeq(stacks, "\n\n") {
-		if strings.Contains(stack, "shadowlimit/shadow.") || strings.Contains(stack, "redis/go-redis") {
-			n++
+// labelled counts the goroutines with the label of a test, without the test itself. The
+// profile has a line with a count for each distinct stack, and a line with its labels
+// behind it.
+func labelled(t *testing.T) (n int, profile string) {
+	t.Helper()
+
+	var text bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		t.Fatal(err)
+	}
+
+	stacks, label := 0, fmt.Sprintf("%q:%q", "test", t.Name())
+	for line := range strings.Lines(text.String()) {
+		if count, _, found := strings.Cut(line, " @ "); found {
+			stacks, _ = strconv.Atoi(count)
+		}
+		if strings.HasPrefix(line, "# labels: ") && strings.Contains(line, label) {
+			n += stacks
 		}
 	}
-	return n, stacks
+
+	return n - 1, text.String()
 }
 
-// userRequest is one that the watched policy charges.
+// userRequest is a request that the policy of watched charges.
 func userRequest(user string) *policies.Request {
 	return &policies.Request{RawQuery: "cost=1", Headers: http.Header{"X-User": {user}}}
 }
 
-// BenchmarkLatency shows what a candidate costs a request, in the worst cases too.
+// BenchmarkLatency measures the latency that a candidate adds to a request, also in the
+// worst case, a store that does not answer.
 func BenchmarkLatency(b *testing.B) {
 	addr := privateServer(b)
 	for _, candidate := range []struct{ name, side string }{
-		{"none", ""}, {"fused", "{ algorithm: gcra, limit: 3, window: 1m }"},
-		{"other-store", "{ store: other, algorithm: gcra, limit: 3, window: 1m }"}, {"black-hole", "{ store: hole, algorithm: gcra, limit: 3, window: 1m }"},
+		{"none", ""},
+		{"fused", "{ algorithm: gcra, limit: 3, window: 1m }"},
+		{"other-store", "{ store: other, algorithm: gcra, limit: 3, window: 1m }"},
+		{"black-hole", "{ store: hole, algorithm: gcra, limit: 3, window: 1m }"},
 	} {
 		b.Run(candidate.name, func(b *testing.B) {
 			open := func(addr string) redis.UniversalClient {
@@ -188,11 +233,12 @@ func BenchmarkLatency(b *testing.B) {
 				Stores: map[string]redis.UniversalClient{"other": open(addr), "hole": open(deafServer(b))},
 			})
 
-			handler := httplimit.New(h, httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") }))
+			served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })
+			handler := httplimit.New(h, httplimit.Config{})(served)
 			q := httptest.NewRequest("GET", "/?cost=1", nil)
 			q.Header.Set("X-User", "alice")
-			took := make([]time.Duration, 0, b.N)
 
+			took := make([]time.Duration, 0, b.N)
 			for b.Loop() {
 				start := time.Now()
 				handler.ServeHTTP(httptest.NewRecorder(), q)
@@ -206,7 +252,7 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkDeadStore is a decision while the breaker is open.
+// BenchmarkDeadStore measures a decision while the breaker is open.
 func BenchmarkDeadStore(b *testing.B) {
 	client, _ := counted(b, deafServer(b), 20*time.Millisecond)
 	h := harnessOf(b, shadow.Config{Policies: many(b, namespace(), 1), Redis: client})
