@@ -15,20 +15,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// reloadEvery is how often a policy file is read again. What has changed is used when
-// it has been read twice.
+// reloadEvery is how often a policy file is read again. A change is used when two reads
+// in a row have seen it.
 const reloadEvery = time.Second
 
-// reloads is what became of the policy file, for metrics.
+// reloads are how reading the policy file has ended, for metrics.
 type reloads struct {
 	failed atomic.Bool
-	last   atomic.Int64 // success, unix seconds
+	last   atomic.Int64 // the last success, Unix seconds
 }
 
-// Reload puts a set of policies in the place of the one in use, at once and as a
-// whole: a request is judged by one of them. A policy that compares what it did
-// keeps its stage and evidence; one that does not begins a new epoch in shadow. On
-// an error all stays as it was.
+// Reload replaces the policies in use at once and as a whole: a request is judged by one
+// set or the other. A policy whose sides and key are unchanged keeps its stage and
+// evidence; another one begins a new epoch in shadow. On an error all stays as it was.
 func (h *Harness) Reload(set *policies.Set) error {
 	err := h.reload(set)
 	h.reloads.failed.Store(err != nil)
@@ -43,15 +42,19 @@ func (h *Harness) reload(set *policies.Set) error {
 	if set == nil {
 		return errors.New("policies are required")
 	}
+
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
 	if h.closed.Load() {
 		return errClosed
 	}
+
 	before := h.engine.plan.Load()
 	if set.Name != h.engine.name {
-		return fmt.Errorf("the name is %q, but this service keeps its state under %q; restart it to change the name", set.Name, h.engine.name)
+		return fmt.Errorf("the name is %q, but this service keeps its state under %q; restart it to change the name",
+			set.Name, h.engine.name)
 	}
+
 	next, err := h.planOf(set, before)
 	if err != nil {
 		return err
@@ -96,13 +99,14 @@ func droppedFrom(before, next *plan) (dropped []*migration) {
 	return dropped
 }
 
-// incarnationsPerReload is how many incarnations a recorder may begin by itself before the number of the next
-// reload's recorder is reached.
+// incarnationsPerReload is how many incarnations a recorder may begin by itself before the
+// number of the next reload's recorder is reached.
 const incarnationsPerReload = 1 << 20
 
-// changesLogged bounds the lines of a change in the log.
+// changesLogged bounds how many changes of one reload are logged.
 const changesLogged = 50
 
+// changesToLog returns the lines that a reload logs.
 func changesToLog(changes []policies.Change) (lines []string) {
 	for i, c := range changes {
 		if i == changesLogged {
@@ -113,71 +117,58 @@ func changesToLog(changes []policies.Change) (lines []string) {
 	return lines
 }
 
-// watch reads the policy file again and again and takes it when it has changed. A
-// file that cannot be read or is not valid is logged once, and the last good one
-// stays in use. So it does while the file is being written: the first half of one is
-// often valid, with half of the policies.
+// watch reads the policy file every reloadEvery, and takes it when it has changed. A file
+// that cannot be read or is not valid is logged once, and the last good one stays in use.
 func (h *Harness) watch(ctx context.Context, file string, text []byte) {
-	failed, seen := "", text
+	w := &watched{file: file, inUse: text, seen: text}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(reloadEvery):
 		}
-		now, err := os.ReadFile(file)
-		if err == nil && !bytes.Equal(now, seen) {
-			seen = now
-			continue
-		}
-		if err == nil && bytes.Equal(now, text) {
-			h.reloads.failed.Store(false)
-			failed = ""
-			continue
-		}
-		if err == nil {
-			var set *policies.Set
-			if set, err = policies.Load(file, now); err == nil {
-				err = h.Reload(set)
-			}
-		}
-		h.reloads.failed.Store(err != nil)
-		switch {
-		case err == nil:
-			text, failed = now, ""
-		case err.Error() != failed:
-			failed = err.Error()
-			h.fleet.log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use", "file", file, "error", err)
-		}
+		h.look(w)
 	}
 }
 
-// replan puts a plan in the place of the one in use, and writes what those saw that
-// are no longer in it.
-func (f *fleet) replan(next *plan, dropped []*migration) {
-	f.polling.Lock()
-	f.writing.Lock()
-	f.plan.Store(next)
-	f.writing.Unlock()
-	f.polling.Unlock()
-	select {
-	case f.replanned <- struct{}{}:
-	default:
+// watched is a policy file that is read again and again.
+type watched struct {
+	file   string
+	inUse  []byte
+	seen   []byte // when it was last read
+	failed string // the error that was logged, "" if the file in use is the file
+}
+
+// look reads the file, and takes it if it has changed.
+func (h *Harness) look(w *watched) {
+	text, err := os.ReadFile(w.file)
+
+	// While a file is being written its first half is often valid, with half of the
+	// policies. So a change must stay for a second reading.
+	if err == nil && !bytes.Equal(text, w.seen) {
+		w.seen = text
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	for i, err := range closeFollowers(ctx, dropped) {
-		m := dropped[i]
-		if err != nil {
-			f.log.Warn("shadowlimit: a limiter that is no longer used does not return", "policy", m.spec.Policy)
+	if err == nil && bytes.Equal(text, w.inUse) {
+		h.reloads.failed.Store(false)
+		w.failed = ""
+		return
+	}
+
+	if err == nil {
+		var set *policies.Set
+		if set, err = policies.Load(w.file, text); err == nil {
+			err = h.Reload(set)
 		}
-		if !m.hasCandidate() {
-			continue
-		}
-		f.writing.Lock()
-		if err := f.flushOne(ctx, m, f.view.now()); err != nil {
-			f.log.Warn("shadowlimit: the last seconds of evidence of what was compared before are lost", "policy", m.spec.Policy, "error", err)
-		}
-		f.writing.Unlock()
+	}
+	h.reloads.failed.Store(err != nil)
+
+	switch {
+	case err == nil:
+		w.inUse, w.failed = text, ""
+	case err.Error() != w.failed:
+		w.failed = err.Error()
+		h.fleet.log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use",
+			"file", w.file, "error", err)
 	}
 }

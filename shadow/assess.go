@@ -1,0 +1,92 @@
+package shadow
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// assess judges all policies, moves those that are automatic, and keeps the assessments
+// for metrics and the status page.
+func (f *fleet) assess(ctx context.Context) error {
+	list, moves, err := f.controller.Step(ctx)
+	f.logMoves(moves)
+	f.countLive(ctx)
+	f.holdOverloaded(ctx)
+
+	var forgotten []*migration
+	for _, m := range f.migrations() {
+		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
+		if i < 0 {
+			forgotten = append(forgotten, m)
+			continue
+		}
+		f.keep(m, &list[i])
+	}
+
+	// A store that has lost its data does not know the policies any more.
+	if err == nil && len(forgotten) > 0 {
+		err = f.announce(ctx, forgotten)
+	}
+	return err
+}
+
+// countLive notes how many instances share the limits where a store fails. If that is not
+// known, the last number stands.
+func (f *fleet) countLive(ctx context.Context) {
+	all, err := f.store.Instances(ctx)
+	if err != nil {
+		return
+	}
+	live, _ := promotion.LiveAt(f.view.now(), "", all)
+	f.view.live.Store(int64(max(1, len(live))))
+}
+
+// checkTriggers rolls back candidates that do harm.
+func (f *fleet) checkTriggers(ctx context.Context) error {
+	moves, err := f.controller.CheckTriggers(ctx)
+	f.logMoves(moves)
+	return err
+}
+
+// logMoves logs the steps of this instance's controller.
+func (f *fleet) logMoves(moves []promotion.Move) {
+	for _, move := range moves {
+		f.log.Info("shadowlimit: moved", "policy", move.Policy,
+			"to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
+	}
+}
+
+// holdOverloaded puts policies beyond shadow on hold whose two sides may be too much for
+// their store: each step forward would make it worse.
+func (f *fleet) holdOverloaded(ctx context.Context) {
+	for _, m := range f.migrations() {
+		s, store := m.stage.state.Load(), m.sides[algorithms.Candidate].store
+		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloaded() {
+			continue
+		}
+
+		order := promotion.Order{
+			Actor: "instance " + f.id, Expect: &s.Version,
+			Reason: "a script timed out, or the store was busy or out of memory: judging both sides may be too much for it",
+		}
+		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
+			f.log.Warn("shadowlimit: on hold", "policy", m.spec.Policy, "stage", held.Describe(), "reason", held.Reason)
+		}
+	}
+}
+
+// keep keeps the assessment of a policy, and logs an alarm that an operator has to act on.
+func (f *fleet) keep(m *migration, a *promotion.Assessment) {
+	before := m.assessment.Swap(&assessment{a, time.Now()})
+	known := before != nil && before.Alarm.Reason != ""
+	if a.Alarm.Reason == "" || known || a.Spec.Config.Automatic {
+		return
+	}
+	f.log.Warn("shadowlimit: the candidate does harm, and is not rolled back because the mode is manual; "+
+		"run shadowlimit rollback unless the alarm is expected",
+		"policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
+}

@@ -1,0 +1,86 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// flush writes what requests have recorded. It begins with another policy each time: if
+// there is no time for all, it does not always leave out the same ones.
+func (f *fleet) flush(ctx context.Context) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.rounds++
+
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		now = f.view.now()
+	}
+
+	failed := []error{err}
+	migrations := f.migrations()
+	for i := range migrations {
+		m := migrations[(f.rounds+i)%len(migrations)]
+		if err == nil {
+			failed = append(failed, f.flushOne(ctx, m, now))
+			continue
+		}
+
+		// Without the store's time there is nothing to write by, but the recorder
+		// notes that the instance was there.
+		m.recorder.Snapshot(now)
+		m.recorder.Abandon(now)
+	}
+	return errors.Join(failed...)
+}
+
+// flushOne writes what was recorded of one policy and of its noise floor. Requires
+// f.writing.
+func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
+	snapshot := m.recorder.Snapshot(now)
+	if err := f.ledger.Write(ctx, m.id(), f.id, snapshot); err != nil {
+		m.recorder.Abandon(now)
+		return err
+	}
+
+	m.recorder.Commit(snapshot, now)
+	m.flushed.Store(now.UnixMicro())
+	if m.noise == nil {
+		return nil
+	}
+	return f.flushOne(ctx, m.noise, now)
+}
+
+// replan replaces the plan in use, and writes what the dropped migrations have recorded.
+func (f *fleet) replan(next *plan, dropped []*migration) {
+	// No poll and no flush may work on the plan before once this one is in use.
+	f.polling.Lock()
+	f.writing.Lock()
+	f.plan.Store(next)
+	f.writing.Unlock()
+	f.polling.Unlock()
+
+	select {
+	case f.replanned <- struct{}{}:
+	default: // a poll is due already
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	for i, err := range closeFollowers(ctx, dropped) {
+		m := dropped[i]
+		if err != nil {
+			f.log.Warn("shadowlimit: a foreign limiter that is no longer used does not return; its calls are left behind", "policy", m.spec.Policy)
+		}
+		if !m.hasCandidate() {
+			continue
+		}
+
+		f.writing.Lock()
+		if err := f.flushOne(ctx, m, f.view.now()); err != nil {
+			f.log.Warn("shadowlimit: the last seconds of evidence before the reload are lost", "policy", m.spec.Policy, "error", err)
+		}
+		f.writing.Unlock()
+	}
+}
