@@ -132,6 +132,10 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		case <-time.After(jittered(pollEvery)):
 		}
 	}
+
+	// The store closes the channel once its subscription is gone: Close ends every goroutine.
+	for range changed {
+	}
 }
 
 // writeLoop flushes until ctx is over. After every third flush it assesses; after the

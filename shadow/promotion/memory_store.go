@@ -145,6 +145,7 @@ func (m *MemoryStore) Watch(ctx context.Context) <-chan struct{} {
 	context.AfterFunc(ctx, func() {
 		m.mu.Lock()
 		delete(m.watchers, w)
+		close(w)
 		m.mu.Unlock()
 	})
 	return w

@@ -234,11 +234,12 @@ func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
 	return heardOf(known, now), nil
 }
 
-// Watch implements Store by a subscription, which go-redis restores after a
-// broken connection. Its goroutine ends with ctx.
+// Watch implements Store by a subscription, which go-redis restores after a broken
+// connection. Its goroutine ends with ctx, and closes the channel as its last act.
 func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
 	w := make(chan struct{}, 1)
 	go func() {
+		defer close(w)
 		subscription := s.rdb.Subscribe(ctx, s.channel())
 		defer subscription.Close()
 		messages := subscription.Channel()
@@ -248,7 +249,10 @@ func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
 			case <-ctx.Done():
 				return
 			case _, open := <-messages:
+				// The client was closed before ctx was over. The watcher must not take a
+				// closed channel for one change after another.
 				if !open {
+					<-ctx.Done()
 					return
 				}
 				notify(w)

@@ -87,7 +87,8 @@ type Store interface {
 	// Instances returns the instances with a beat within SilentFor, in order of their ids.
 	Instances(ctx context.Context) ([]Instance, error)
 	// Watch returns a channel that receives after a state was put, until ctx is over.
-	// Messages may get lost, so watchers must also poll.
+	// Messages may get lost, so watchers must also poll. The store closes the channel
+	// after ctx is over, and not before, once it holds nothing for the watcher any more.
 	Watch(ctx context.Context) <-chan struct{}
 }
 

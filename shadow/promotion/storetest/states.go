@@ -1,0 +1,288 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+func zeroState(s subject) {
+	if got := s.state(); got != (promotion.State{}) {
+		s.Errorf("got %+v", got)
+	}
+	if _, err := promotion.Rollback(s.ctx(), s.Store, policy, order("")); !errors.Is(err, promotion.ErrUnknownPolicy) {
+		s.Errorf("rollback of nothing: %v, want ErrUnknownPolicy", err)
+	}
+}
+
+func roundTrip(s subject) {
+	s.begin("e1")
+
+	want, err := promotion.Advance(s.ctx(), s.Store, policy, canary(0.5), order(`why "so"`))
+	s.must(err)
+
+	if got := s.state(); got != want {
+		s.Errorf("read %+v, want %+v", got, want)
+	}
+	trail := s.trail()
+	if len(trail) != 2 || trail[1] != want || trail[0].Stage != promotion.Shadow {
+		s.Errorf("history %+v, want shadow and %+v", trail, want)
+	}
+}
+
+func compareAndSet(s subject) {
+	s.begin("e1")
+	stored := s.state()
+	next := stored
+	next.Seq++
+
+	wrong := stored
+	wrong.Seq += 7
+	if err := s.Put(s.ctx(), policy, next, &wrong); !errors.Is(err, promotion.ErrConflict) {
+		s.Errorf("put with a wrong version: %v, want ErrConflict", err)
+	}
+
+	// After a failover two instances may know different states of one version.
+	other := stored
+	other.Hold = true
+	if err := s.Put(s.ctx(), policy, next, &other); !errors.Is(err, promotion.ErrConflict) {
+		s.Errorf("put with another state of that version: %v, want ErrConflict", err)
+	}
+
+	if err := s.Put(s.ctx(), policy, next, &stored); err != nil {
+		s.Error(err)
+	}
+	if err := s.Put(s.ctx(), policy, next, &stored); !errors.Is(err, promotion.ErrConflict) {
+		s.Errorf("the same put again: %v, want ErrConflict", err)
+	}
+}
+
+// supersedes puts states in every order and looks at the one that stays.
+func supersedes(s subject) {
+	at := func(v promotion.Version, stage promotion.Stage, percent float64) promotion.State {
+		return promotion.State{Version: v, Stage: stage, Percent: percent}
+	}
+	onHold := func(s promotion.State) promotion.State {
+		s.Hold = true
+		return s
+	}
+	rising := []promotion.State{
+		at(version(1, 2), promotion.Completed, 100),
+		at(version(1, 2), promotion.Promoted, 100),
+		at(version(1, 2), promotion.Canary, 50),
+		onHold(at(version(1, 2), promotion.Canary, 50)),
+		at(version(1, 2), promotion.Canary, 49.99),
+		at(version(1, 2), promotion.Canary, 1),
+		at(version(1, 2), promotion.Shadow, 0),
+		at(version(1, 2), promotion.RolledBack, 0),
+		at(version(1, 10), promotion.Promoted, 100),
+		at(version(2, 1), promotion.Promoted, 100),
+	}
+
+	for i, higher := range rising {
+		if err := s.Put(s.ctx(), policy, higher, nil); err != nil {
+			s.Fatalf("put %+v: %v", higher, err)
+		}
+
+		for _, lower := range rising[:i+1] {
+			if err := s.Put(s.ctx(), policy, lower, nil); !errors.Is(err, promotion.ErrConflict) {
+				s.Fatalf("put %+v after %+v: %v, want ErrConflict", lower, higher, err)
+			}
+		}
+		if got := s.state(); got != higher {
+			s.Fatalf("stored %+v, want %+v", got, higher)
+		}
+	}
+
+	trail := s.trail()
+	if len(trail) != 3 || trail[0] != rising[0] || trail[2] != rising[len(rising)-1] {
+		s.Errorf("the trail is %v, want one entry of each of three versions", trail)
+	}
+}
+
+func oneWins(s subject) {
+	s.begin("e1")
+	expect := s.state().Version
+
+	var wins, conflicts int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := promotion.Advance(s.ctx(), s.Store, policy, canary(10), promotion.Order{Expect: &expect})
+
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				wins++
+			case errors.Is(err, promotion.ErrConflict):
+				conflicts++
+			default:
+				s.Error(err)
+			}
+		})
+	}
+	all.Wait()
+
+	if wins != 1 || conflicts != 7 {
+		s.Errorf("%d won and %d had a conflict, want 1 and 7", wins, conflicts)
+	}
+}
+
+func rollbackWins(s subject) {
+	s.begin("e1")
+
+	// A step forward may lose its race, or come after the rollback.
+	refused := func(err error) bool {
+		return errors.Is(err, promotion.ErrConflict) || errors.Is(err, promotion.ErrHold) ||
+			errors.Is(err, promotion.ErrNowhere)
+	}
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for n := range 5 {
+				if _, err := s.tryAdvance(canary(float64(10*n + i + 1))); err != nil && !refused(err) {
+					s.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		if _, err := promotion.Rollback(s.ctx(), s.Store, policy, order("down")); err != nil {
+			s.Error(err)
+		}
+	})
+	all.Wait()
+
+	if got := s.state(); got.Stage != promotion.RolledBack || !got.Hold || got.Term != 2 {
+		s.Errorf("after a rollback among promotions: %+v", got)
+	}
+	if again := s.rollback(); again != s.state() || again.Term != 2 {
+		s.Errorf("a second rollback made %+v", again)
+	}
+}
+
+// ensureRollback ensures a rollback on stores as failovers leave them.
+func ensureRollback(s subject) {
+	s.begin("e1")
+	shadow := s.state()
+	ordered := shadow.Since.Add(time.Minute)
+	rolledBack := promotion.State{Version: version(2, 1), Stage: promotion.RolledBack, Hold: true, Epoch: shadow.Epoch}
+
+	tests := []struct {
+		name        string
+		stored      promotion.Version
+		since       time.Time
+		wantVersion promotion.Version
+		wantStage   promotion.Stage
+	}{
+		{"forgotten", version(1, 9), shadow.Since, version(2, 1), promotion.RolledBack},
+		{"forgotten, and all evidence begun again", version(1, 10), ordered.Add(1), version(2, 1), promotion.RolledBack},
+		{"superseded by an earlier resumption", version(2, 3), shadow.Since, version(3, 1), promotion.RolledBack},
+		{"superseded by a resumption at that instant", version(3, 3), ordered, version(4, 1), promotion.RolledBack},
+		{"resumed afterwards", version(4, 3), ordered.Add(1), version(4, 3), promotion.Promoted},
+	}
+	for _, tt := range tests {
+		// The policy has moved since the order, which says nothing about a resumption.
+		stored := promotion.State{
+			Version: tt.stored, Stage: promotion.Promoted, Percent: 100, Epoch: shadow.Epoch,
+			Since: tt.since, At: ordered.Add(time.Hour),
+		}
+		before := s.state()
+		s.must(s.Put(s.ctx(), policy, stored, &before))
+
+		got, err := promotion.EnsureRollback(s.ctx(), s.Store, policy, rolledBack, ordered, order("bad"))
+		s.must(err)
+
+		now := s.state()
+		if now.Version != tt.wantVersion || now.Stage != tt.wantStage {
+			s.Errorf("%s: the store has %s, want %s %s", tt.name, now, tt.wantVersion, tt.wantStage)
+		}
+		if now.Stage == promotion.RolledBack && got.Version != now.Version {
+			s.Errorf("%s: %s stands for the rollback, and the store has %s", tt.name, got, now)
+		}
+	}
+}
+
+func hold(s subject) {
+	s.begin("e1")
+	pause := func() error {
+		_, err := promotion.Pause(s.ctx(), s.Store, policy, order("stop"))
+		return err
+	}
+	s.must(pause())
+
+	if _, err := s.tryAdvance(canary(10)); !errors.Is(err, promotion.ErrHold) {
+		s.Errorf("advance on hold: %v, want ErrHold", err)
+	}
+	if err := pause(); !errors.Is(err, promotion.ErrHold) {
+		s.Errorf("pause on hold: %v, want ErrHold", err)
+	}
+
+	s.resume(order("go on"))
+	s.advance(canary(10))
+	if _, err := s.tryAdvance(canary(10)); !errors.Is(err, promotion.ErrConflict) {
+		s.Errorf("advance to the present step: %v, want ErrConflict", err)
+	}
+
+	for _, step := range []promotion.Step{
+		canary(9), canary(101), canary(-5),
+		{}, {Stage: "x"}, {Stage: promotion.RolledBack}, {Stage: promotion.Shadow},
+	} {
+		if _, err := s.tryAdvance(step); !errors.Is(err, promotion.ErrNowhere) {
+			s.Errorf("advance to %v: %v, want ErrNowhere", step, err)
+		}
+	}
+}
+
+func resume(s subject) {
+	s.begin("e1")
+	s.rollback()
+
+	_, err := promotion.Resume(s.ctx(), s.Store, policy, order("again"))
+	if !errors.Is(err, promotion.ErrSameEpoch) {
+		s.Errorf("resume of the same: %v, want ErrSameEpoch", err)
+	}
+	forced := s.resume(promotion.Order{Force: true})
+	if forced.Stage != promotion.Shadow || forced.Hold || forced.Since.Before(forced.StageAt) {
+		s.Errorf("resumed by force: %+v, want shadow with evidence from now on", forced)
+	}
+
+	s.rollback()
+	s.begin("e2")
+	if got := s.resume(order("mended")); got.Stage != promotion.Shadow || got.Epoch != "e2" {
+		s.Errorf("resumed in a new epoch: %+v", got)
+	}
+
+	// The epoch that was rolled back is deployed again.
+	s.begin("e1")
+	if got := s.state(); got.Stage != promotion.RolledBack || !got.Hold || got.Epoch != "e1" {
+		s.Errorf("the epoch that was rolled back is there again, and the state is %+v", got)
+	}
+}
+
+func epochs(s subject) {
+	s.begin("e1")
+	s.advance(promotion.Step{Stage: promotion.Promoted})
+	before := s.state()
+	s.begin("e1")
+	if got := s.state(); got != before {
+		s.Errorf("the same epoch again made %+v of %+v", got, before)
+	}
+
+	s.begin("e2")
+	got := s.state()
+	if got.Stage != promotion.Shadow || got.Epoch != "e2" || got.Percent != 0 || !got.Since.Equal(got.At) {
+		s.Errorf("a new epoch: %+v", got)
+	}
+
+	s.rollback()
+	s.begin("e3")
+	got = s.state()
+	if got.Stage != promotion.RolledBack || !got.Hold || got.Epoch != "e3" || got.FailedEpoch != "e2" {
+		s.Errorf("a new epoch after a rollback: %+v", got)
+	}
+}
