@@ -121,7 +121,6 @@ func TestBadFiles(t *testing.T) {
 		{"a cost that is a list", onePolicy("cost: [1]\n    key: request.ip"), 5, 11, "cost: want a CEL expression"},
 		{"a rule that is none", onePolicy("key: request.ip\n    promotion: {rule: luck}"), 6, 23, "rule: want evidence or simple"},
 		{"a negative threshold", onePolicy("key: request.ip\n    promotion: {divergence: -2%}"), 6, 29, "want a percentage"},
-		{"a soak beyond what is kept", onePolicy("key: request.ip\n    promotion: {soak: 11d}"), 6, 23, "soak: want at most 10d"},
 		{"no canary step", onePolicy("key: request.ip\n    promotion: {canary: []}"), 6, 25, "canary: want at least one step"},
 		{"a canary step over all", onePolicy("key: request.ip\n    promotion: {canary: [10%, 110%]}"), 6, 31, "rising percentages"},
 		{"no denials needed", onePolicy("key: request.ip\n    promotion: {min_denials: 0}"), 6, 30, "min_denials: want a whole number, at least 1"},

@@ -25,6 +25,7 @@ type Set struct {
 	ReadsRoutes bool
 
 	fields   []textField
+	sections []*section
 	problems *Problems // that describe them
 }
 
@@ -32,24 +33,26 @@ type Set struct {
 func (s *Set) Describe(warning Problem) string { return s.problems.Describe(warning) }
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read.
-func LoadFile(name string) (*Set, error) {
+// Checks are those of Load.
+func LoadFile(name string, checks ...Check) (*Set, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("policies: load: %w", err)
 	}
-	return Load(name, text)
+	return Load(name, text, checks...)
 }
 
 // Load reads a policy file's text; name appears in messages. The error is a
-// *Problems.
-func Load(name string, text []byte) (*Set, error) {
+// *Problems. Checks look at its promotion sections: their errors are errors of the
+// file, their warnings are among the set's.
+func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	r := &reader{Problems{File: name}}
 	c, err := newCompiler(r)
 	if err != nil {
 		return nil, fmt.Errorf("policies: load %s: %w", name, err)
 	}
 
-	l := &loader{compiler: c, linter: newLinter(&r.Problems, text), set: &Set{}}
+	l := &loader{compiler: c, linter: newLinter(&r.Problems, text), checks: checks, set: &Set{}}
 	root := r.parse(text)
 	if root != nil {
 		l.root(root)
@@ -70,8 +73,10 @@ func Load(name string, text []byte) (*Set, error) {
 type loader struct {
 	*compiler
 	linter *linter
+	checks []Check
 	set    *Set
 	base   Promotion // of the file, from which each policy's starts
+	file   *section  // the one of base, nil if the file has none
 }
 
 // root reads the file's own fields. What expressions may refer to comes before the
@@ -95,7 +100,7 @@ func (l *loader) root(n *yaml.Node) {
 	l.variables(sections["variables"])
 	if n := sections["promotion"]; n != nil {
 		l.promotion(&l.base)(n)
-		l.linter.promotion(l.base, n)
+		l.file = l.section(l.base, n)
 	}
 	if n := sections["policies"]; n != nil {
 		l.policies(n)
@@ -136,8 +141,22 @@ func (l *loader) policy(n *yaml.Node) *Policy {
 	if !l.Failed() {
 		l.linter.policy(p, fields)
 	}
-	if section := fields["promotion"]; section != nil {
-		l.linter.promotion(p.Promotion, section)
+	if n := fields["promotion"]; n != nil {
+		l.section(p.Promotion, n)
 	}
 	return p
+}
+
+// section keeps a promotion section for later checks, and looks at it now.
+func (l *loader) section(p Promotion, n *yaml.Node) *section {
+	s := newSection(p, n, l.file)
+	l.set.sections = append(l.set.sections, s)
+
+	l.linter.expectEverything(p, n)
+	for _, check := range l.checks {
+		for _, problem := range s.check(check) {
+			l.addOnce(problem)
+		}
+	}
+	return s
 }

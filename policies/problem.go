@@ -61,6 +61,14 @@ func (p *Problems) warn(n *yaml.Node, format string, args ...any) {
 	})
 }
 
+// addOnce notes a problem unless it is there: a field that policies inherit is found in
+// each of them.
+func (p *Problems) addOnce(problem Problem) {
+	if !slices.Contains(p.List, problem) {
+		p.List = append(p.List, problem)
+	}
+}
+
 // Failed reports whether any problem is an error.
 func (p *Problems) Failed() bool {
 	return slices.ContainsFunc(p.List, func(p Problem) bool { return p.Severity == SeverityError })

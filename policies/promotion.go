@@ -29,12 +29,12 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		c.mapping(n, "promotion", map[string]field{
 			"mode":            {read: c.choice("mode", &into.Mode, "manual", "automatic")},
-			"rule":            {read: c.rule(&into.Rule)},
+			"rule":            {read: c.choice("rule", &into.Rule, "evidence", "simple")},
 			"divergence":      {read: c.fraction("divergence", &into.Divergence)},
 			"newly_denied":    {read: c.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: c.fraction("newly_allowed", &into.NewlyAllowed)},
 			"block":           {read: c.minutes("block", &into.Block)},
-			"soak":            {read: c.soak(&into.Soak)},
+			"soak":            {read: c.minutes("soak", &into.Soak)},
 			"dwell":           {read: c.minutes("dwell", &into.Dwell)},
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
@@ -43,27 +43,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"change_window":   {read: c.changeWindow(into)},
 			"expected":        {read: c.expected(&into.expected)},
 		})
-	}
-}
-
-// rule reads which rule promotes, and warns of the one that gives no guarantee.
-func (r *reader) rule(into *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if r.choice("rule", into, "evidence", "simple")(n); *into == "simple" {
-			r.warn(n, "rule: simple gives no guarantee: in simulations it promoted nearly every candidate whose divergence was just at the threshold (docs/statistics.md); rule: evidence is for automatic promotion")
-		}
-	}
-}
-
-// maxSoak is what the evidence that is kept, 32 days, suffices for: strikes ask for
-// up to three times the soak.
-const maxSoak = 10 * 24 * time.Hour
-
-func (r *reader) soak(into *time.Duration) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if r.minutes("soak", into)(n); *into > maxSoak {
-			r.fail(n, "soak: want at most 10d, for evidence is kept for 32 days and strikes ask for three times the soak")
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // Config configures a Harness.
@@ -122,7 +122,7 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := policies.Load(c.File, text)
+	set, err := policies.Load(c.File, text, CheckPromotion)
 	return set, text, err
 }
 
@@ -187,7 +187,7 @@ func (h *Harness) Policies() *policies.Set { return h.engine.plan.Load().set }
 
 // warn logs the warnings of the policy file, which are those of validate.
 func (h *Harness) warn(set *policies.Set) {
-	for _, w := range set.Warnings {
+	for _, w := range append(slices.Clone(set.Warnings), set.Check(CheckPromotion)...) {
 		h.fleet.log.Warn("shadowlimit: the policy file", "line", w.Line, "column", w.Column, "warning", w.Message)
 	}
 }
@@ -271,26 +271,6 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 		return side{}, errNoScript(configured.Algorithm)
 	}
 	return algorithmSide(configured.Bare(), st), nil
-}
-
-// PromotionOf turns what a policy file says into what the gate judges by, defaults
-// filled in.
-func PromotionOf(p policies.Promotion) promotion.Config {
-	c := promotion.Config{
-		Automatic: p.Mode == "automatic",
-		Config: gate.Config{
-			Rule: gate.Rule(p.Rule), Divergence: p.Divergence, NewlyDenied: p.NewlyDenied, NewlyAllowed: p.NewlyAllowed,
-			Block: p.Block, Soak: p.Soak, MinDenials: p.MinDenials, MinDeniedKeys: p.MinDeniedKeys, Sample: p.Sample,
-		},
-		Dwell:  p.Dwell,
-		Canary: p.Canary,
-		Change: promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
-	}
-
-	if p.ChangeZone != nil {
-		c.Change.Zone = p.ChangeZone.String()
-	}
-	return c.WithDefaults()
 }
 
 // Decide judges a request by every policy that matches it. It always decides: where a

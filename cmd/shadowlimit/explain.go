@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 const explainDescription = `Shows what a policy file would charge one request: which policies match, by which
@@ -50,7 +51,7 @@ func explainAction(c *cli.Context, out io.Writer) error {
 	if err != nil {
 		return usagef(seeHelp(c), "--request: %s", strings.TrimPrefix(err.Error(), "policies: request: "))
 	}
-	set, err := policies.LoadFile(c.Args().First())
+	set, err := policies.LoadFile(c.Args().First(), shadow.CheckPromotion)
 	if err != nil {
 		return placed(c.Args().First(), err)
 	}

@@ -172,7 +172,7 @@ func (o *replayOptions) replayInto(ctx context.Context, report *replay.Report, l
 // configOf is how a comparison is replayed: the same for the short forms and for policies, so
 // that no flag works for one of them only.
 func (o *replayOptions) configOf(c *comparison) replay.Config {
-	return replay.Config{Policy: c.name, Sides: c.sides, Texts: c.texts, Gate: o.gateOf(c.gate)}
+	return replay.Config{Policy: c.name, Sides: c.sides, Texts: c.texts, Gate: o.gate.Or(c.gate)}
 }
 
 // openPair makes a pair with an empty store.

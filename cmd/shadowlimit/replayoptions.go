@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -130,16 +129,6 @@ func (o *replayOptions) parseKey(c *cli.Context) (err error) {
 		return usagef(`such as 'request.headers[?"x-tenant"].orValue("none")'`, "%v", err)
 	}
 	return nil
-}
-
-// gateOf is the gate of a policy, with the flags in place of what the policy says.
-func (o *replayOptions) gateOf(policy gate.Config) gate.Config {
-	policy.Divergence = cmp.Or(o.gate.Divergence, policy.Divergence)
-	policy.NewlyDenied = cmp.Or(o.gate.NewlyDenied, policy.NewlyDenied)
-	policy.NewlyAllowed = cmp.Or(o.gate.NewlyAllowed, policy.NewlyAllowed)
-	policy.Soak = cmp.Or(o.gate.Soak, policy.Soak)
-	policy.Block = cmp.Or(o.gate.Block, policy.Block)
-	return policy
 }
 
 // parseGate reads the flags that the gate judges by.

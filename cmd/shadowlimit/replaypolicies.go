@@ -24,7 +24,7 @@ type policySubject struct {
 }
 
 func openPolicySubject(file string) (*policySubject, error) {
-	set, err := policies.LoadFile(file)
+	set, err := policies.LoadFile(file, shadow.CheckPromotion)
 	if err != nil {
 		return nil, placed(file, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 const validateDescription = `Reads a policy file as a service would, and shows every problem with its place. Exit
@@ -56,7 +57,7 @@ func validateAction(c *cli.Context, out io.Writer) error {
 	}
 
 	file := c.Args().First()
-	set, err := policies.LoadFile(file)
+	set, err := policies.LoadFile(file, shadow.CheckPromotion)
 	var problems *policies.Problems
 	if errors.As(err, &problems) {
 		return invalidFile(out, format, file, problems)
@@ -93,7 +94,7 @@ func changesFrom(deployed string, set *policies.Set) ([]policies.Change, error) 
 	if deployed == "" {
 		return nil, nil
 	}
-	before, err := policies.LoadFile(deployed)
+	before, err := policies.LoadFile(deployed, shadow.CheckPromotion)
 	if err != nil {
 		return nil, placed(deployed, err)
 	}

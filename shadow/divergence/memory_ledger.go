@@ -53,7 +53,7 @@ func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
 	if days[day] == nil {
 		days[day] = &memoryDay{hours: map[instanceHour]Hour{}, tops: map[string][keyKinds][]KeyCount{}}
 		for old := range days {
-			if old < day-keptDays {
+			if old < day-KeptDays {
 				delete(days, old)
 			}
 		}

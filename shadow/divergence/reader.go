@@ -31,7 +31,7 @@ const (
 // History returns the history up to an instant of the store's clock.
 func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	hour := now.Unix() / SecondsPerHour
-	oldest := hour - keptDays*HoursPerDay
+	oldest := hour - KeptDays*HoursPerDay
 
 	// When the clock has gone back, hours that were closed are open again.
 	if hour < r.next {

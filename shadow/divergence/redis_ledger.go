@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keptDays is how many days a ledger remembers.
-const keptDays = 32
+// KeptDays is how many days a ledger remembers.
+const KeptDays = 32
 
 // RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
 // shadowlimit:{name:policy}:ledger:EPOCH. They are
@@ -36,7 +36,7 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 }
 
 const (
-	ledgerTTL = (keptDays + 1) * HoursPerDay * time.Hour
+	ledgerTTL = (KeptDays + 1) * HoursPerDay * time.Hour
 	ticksTTL  = 2 * time.Hour
 )
 
@@ -117,7 +117,7 @@ func elements(hashes []uint64) []any {
 // One entry that cannot be read fails the whole read, so that the gate never judges evidence with a hole that it does
 // not know of. Until the entry expires or is deleted, the policy has no verdict; the error names the key.
 func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error) {
-	from = max(from, to-keptDays*HoursPerDay)
+	from = max(from, to-KeptDays*HoursPerDay)
 	pipe := l.rdb.Pipeline()
 	for hour := from; hour <= to; hour++ {
 		pipe.HGetAll(ctx, l.hourKey(id, hour))
@@ -204,7 +204,7 @@ func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, e
 // One list that cannot be read fails the whole read: the counts of the others would look complete, and a key could be
 // missing without a trace.
 func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error) {
-	from = max(from, to-keptDays)
+	from = max(from, to-KeptDays)
 	pipe := l.rdb.Pipeline()
 	for day := from; day <= to; day++ {
 		pipe.HVals(ctx, l.topKey(id, kind, day))

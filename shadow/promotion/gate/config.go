@@ -45,41 +45,57 @@ const (
 
 // WithDefaults returns the configuration with its zero fields filled in.
 func (c Config) WithDefaults() Config {
-	c.Rule = cmp.Or(c.Rule, ByEvidence)
-	c.Divergence = cmp.Or(c.Divergence, 0.02)
-	c.NewlyDenied = cmp.Or(c.NewlyDenied, 0.02)
-	c.NewlyAllowed = cmp.Or(c.NewlyAllowed, 0.5)
-	c.Block = cmp.Or(c.Block, time.Hour)
-	c.Soak = cmp.Or(c.Soak, 48*time.Hour)
-	c.MinDenials = cmp.Or(c.MinDenials, 200)
-	c.MinDeniedKeys = cmp.Or(c.MinDeniedKeys, 20)
-	return c
+	return c.Or(Config{
+		Rule:          ByEvidence,
+		Divergence:    0.02,
+		NewlyDenied:   0.02,
+		NewlyAllowed:  0.5,
+		Block:         time.Hour,
+		Soak:          48 * time.Hour,
+		MinDenials:    200,
+		MinDeniedKeys: 20,
+	})
+}
+
+// Or returns the configuration with its zero fields taken from another one.
+func (c Config) Or(other Config) Config {
+	return Config{
+		Rule:          cmp.Or(c.Rule, other.Rule),
+		Divergence:    cmp.Or(c.Divergence, other.Divergence),
+		NewlyDenied:   cmp.Or(c.NewlyDenied, other.NewlyDenied),
+		NewlyAllowed:  cmp.Or(c.NewlyAllowed, other.NewlyAllowed),
+		Block:         cmp.Or(c.Block, other.Block),
+		Soak:          cmp.Or(c.Soak, other.Soak),
+		MinDenials:    cmp.Or(c.MinDenials, other.MinDenials),
+		MinDeniedKeys: cmp.Or(c.MinDeniedKeys, other.MinDeniedKeys),
+		Sample:        cmp.Or(c.Sample, other.Sample),
+	}
 }
 
 // maxSoak keeps the clean time after two strikes within what the ledger keeps.
 const maxSoak = 10 * 24 * time.Hour
 
 // Validate refuses a configuration, defaults filled in, that the gate cannot
-// judge by.
+// judge by. The error is a *FieldError.
 func (c Config) Validate() error {
 	for _, r := range divergence.AllRatios {
 		if p := c.Threshold(r); !(p > 0 && p < 1) {
-			return fmt.Errorf("gate: threshold of %s is %g: want above 0 and below 1", r, p)
+			return &FieldError{r.String(), fmt.Sprintf("%g: want a threshold above 0 and below 1", p)}
 		}
 	}
 
 	switch {
 	case !(c.Sample >= 0 && c.Sample <= 1):
-		return fmt.Errorf("gate: sample %g: want a fraction up to 1", c.Sample)
+		return &FieldError{"sample", fmt.Sprintf("%g: want a fraction up to 1", c.Sample)}
 	case c.Rule != ByEvidence && c.Rule != Simple:
-		return fmt.Errorf("gate: rule %q: want %s or %s", c.Rule, ByEvidence, Simple)
+		return &FieldError{"rule", fmt.Sprintf("%q: want %s or %s", c.Rule, ByEvidence, Simple)}
 	case c.Block < time.Minute || c.Block%time.Minute != 0:
-		return fmt.Errorf("gate: block %s: want whole minutes", c.Block)
+		return &FieldError{"block", fmt.Sprintf("%s: want whole minutes", c.Block)}
 	case c.Soak <= 0:
-		return fmt.Errorf("gate: soak %s: want above 0", c.Soak)
+		return &FieldError{"soak", fmt.Sprintf("%s: want above 0", c.Soak)}
 	case c.Soak > maxSoak:
-		return fmt.Errorf("gate: soak %s: want at most %s, because the ledger keeps 32 days "+
-			"and two strikes triple the soak", c.Soak, maxSoak)
+		return &FieldError{"soak", fmt.Sprintf("want at most %s, for evidence is kept for %d days "+
+			"and two strikes triple the soak", asWritten(maxSoak), divergence.KeptDays)}
 	}
 	return nil
 }

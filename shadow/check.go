@@ -1,0 +1,57 @@
+package shadow
+
+import (
+	"errors"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// PromotionOf turns what a policy file says into what the gate judges by, defaults
+// filled in.
+func PromotionOf(p policies.Promotion) promotion.Config { return declared(p).WithDefaults() }
+
+// declared is PromotionOf without the defaults.
+func declared(p policies.Promotion) promotion.Config {
+	c := promotion.Config{
+		Automatic: p.Mode == "automatic",
+		Config: gate.Config{
+			Rule:          gate.Rule(p.Rule),
+			Divergence:    p.Divergence,
+			NewlyDenied:   p.NewlyDenied,
+			NewlyAllowed:  p.NewlyAllowed,
+			Block:         p.Block,
+			Soak:          p.Soak,
+			MinDenials:    p.MinDenials,
+			MinDeniedKeys: p.MinDeniedKeys,
+			Sample:        p.Sample,
+		},
+		Dwell:  p.Dwell,
+		Canary: p.Canary,
+		Change: promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
+	}
+	if p.ChangeZone != nil {
+		c.Change.Zone = p.ChangeZone.String()
+	}
+	return c
+}
+
+// CheckPromotion is the check to load a policy file with: policies knows the words of
+// a promotion section, and the gate knows what its numbers can reach.
+func CheckPromotion(p policies.Promotion) (list []policies.Finding) {
+	c := declared(p)
+	for _, w := range c.Warnings() {
+		list = append(list, policies.Finding{Severity: policies.SeverityWarning, Fields: w.Fields, Message: w.Message})
+	}
+
+	// A file that reads well has only errors of the gate. Others would have no field,
+	// and are found when the policy is taken.
+	var wrong *gate.FieldError
+	if errors.As(c.WithDefaults().Validate(), &wrong) {
+		list = append(list, policies.Finding{
+			Severity: policies.SeverityError, Fields: []string{wrong.Field}, Message: wrong.Message(),
+		})
+	}
+	return list
+}

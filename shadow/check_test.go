@@ -1,0 +1,169 @@
+package shadow
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// Every field of a file's section reaches the gate, and every field of the gate's
+// configuration can be set in a file: a field that is added to one type and forgotten
+// in the other, or in the conversion, fails here.
+func TestEveryPromotionFieldIsConverted(t *testing.T) {
+	whole := reflect.New(reflect.TypeFor[policies.Promotion]()).Elem()
+	for i := range whole.NumField() {
+		name := whole.Type().Field(i).Name
+		if !whole.Type().Field(i).IsExported() {
+			continue
+		}
+		set(t, whole.Field(i))
+
+		one := reflect.New(whole.Type()).Elem()
+		set(t, one.Field(i))
+		if got := declared(one.Interface().(policies.Promotion)); reflect.DeepEqual(got, promotion.Config{}) {
+			t.Errorf("policies.Promotion.%s is not converted", name)
+		}
+	}
+
+	for _, field := range unset(reflect.ValueOf(declared(whole.Interface().(policies.Promotion)))) {
+		t.Errorf("promotion.Config has %s, which no field of policies.Promotion sets", field)
+	}
+}
+
+// set gives a field a value that is not its zero value.
+func set(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch value := v.Addr().Interface().(type) {
+	case *string:
+		*value = "automatic" // the one word that a conversion looks at; the others take any
+	case *float64:
+		*value = 0.5
+	case *int64:
+		*value = 7
+	case *time.Duration:
+		*value = time.Hour
+	case *[]float64:
+		*value = []float64{5}
+	case *[]time.Weekday:
+		*value = []time.Weekday{time.Monday}
+	case **time.Location:
+		*value = time.UTC
+	default:
+		t.Fatalf("a field of type %s: teach this test a value of it", v.Type())
+	}
+}
+
+// unset names the fields of a configuration that have their zero value.
+func unset(v reflect.Value) (names []string) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		switch {
+		case field.Type.Kind() == reflect.Struct:
+			for _, name := range unset(v.Field(i)) {
+				names = append(names, field.Name+"."+name)
+			}
+		case v.Field(i).IsZero():
+			names = append(names, field.Name)
+		}
+	}
+	return names
+}
+
+// checkedFile is a file with one promotion section of its own and one of a policy.
+const checkedFile = `version: 1
+name: test
+promotion: { FILE }
+policies:
+  - name: p
+    key: request.user
+    authoritative: { algorithm: fixed_window, limit: 10, window: 1m }
+    candidate: { algorithm: gcra, limit: 10, window: 1m }
+    promotion: { POLICY }
+`
+
+// findings loads a file with the gate's check, and returns its problems.
+func findings(text string) (list []string) {
+	set, err := policies.Load("p.yaml", []byte(text), CheckPromotion)
+	var problems *policies.Problems
+	switch {
+	case errors.As(err, &problems):
+	case err != nil:
+		return []string{err.Error()}
+	default:
+		problems = &policies.Problems{List: set.Warnings}
+	}
+
+	for _, p := range problems.List {
+		list = append(list, fmt.Sprintf("%d:%d %s %s", p.Line, p.Column, p.Severity, p.Message))
+	}
+	return list
+}
+
+// A set that a program has loaded without the check has the same findings later.
+func TestASetIsCheckedLater(t *testing.T) {
+	text := strings.NewReplacer("FILE", "soak: 12h", "POLICY", "min_denied_keys: 300").Replace(checkedFile)
+	unchecked, err := policies.Load("p.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, err := policies.Load("p.yaml", []byte(text), CheckPromotion)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if got := unchecked.Check(CheckPromotion); len(got) != 2 || !reflect.DeepEqual(got, checked.Warnings) {
+		t.Errorf("got %v, want %v", got, checked.Warnings)
+	}
+	if got := checked.Check(CheckPromotion); len(got) != 0 {
+		t.Errorf("a set that was checked has the findings twice: %v", got)
+	}
+}
+
+// What the gate finds is said of the field that is to change, at its place: in the
+// policy's section if that names one of the fields, else in the file's.
+func TestFindingsOfTheGateHaveTheirPlace(t *testing.T) {
+	tests := []struct {
+		name, file, policy string
+		want               []string // line:column severity message
+	}{
+		{"nothing", "mode: manual", "soak: 48h", nil},
+		{"a short soak", "mode: manual", "mode: manual, soak: 12h",
+			[]string{"9:38 warning soak: nothing passes before every hour of the day was seen, so 12h has the same effect as 24h"}},
+		{"a short soak of the file, inherited", "soak: 12h", "mode: manual",
+			[]string{"3:20 warning soak: nothing passes before"}},
+		{"a long soak", "mode: manual", "soak: 11d",
+			[]string{"9:24 error soak: want at most 10d, for evidence is kept for 32 days"}},
+		{"blocks longer than the soak", "mode: manual", "soak: 1d, block: 30h",
+			[]string{"9:35 warning block: no block of 30h ends within a soak of 1d: use shorter blocks"}},
+		{"blocks of the file, a soak of the policy", "block: 30h", "soak: 1d",
+			[]string{"9:24 warning block: no block of 30h ends within a soak of 1d"}},
+		{"thresholds out of reach", "soak: 10d, block: 3d", "mode: manual",
+			[]string{"3:32 warning block: the thresholds cannot be reached: that takes at least 20 blocks of 3d, and evidence is kept for 32 days"}},
+		{"more keys than denials", "mode: manual", "min_denied_keys: 300",
+			[]string{"9:35 warning min_denied_keys: 300 keys take at least 300 denials, so min_denials 200 decides nothing"}},
+		{"few denials, and the default of keys", "mode: manual", "min_denials: 10", nil},
+		{"a rule without a guarantee", "rule: simple", "mode: manual",
+			[]string{"3:20 warning rule: simple gives no guarantee"}},
+		{"a sample that is to move by itself", "mode: automatic", "sample: 10%",
+			[]string{"9:26 warning sample: a sampled policy does not leave shadow"}},
+	}
+	for _, tt := range tests {
+		text := strings.NewReplacer("FILE", tt.file, "POLICY", tt.policy).Replace(checkedFile)
+		list := findings(text)
+		if len(list) != len(tt.want) {
+			t.Errorf("%s: got %q, want %d", tt.name, list, len(tt.want))
+			continue
+		}
+		for i, want := range tt.want {
+			if !strings.HasPrefix(list[i], want) {
+				t.Errorf("%s: got %q, want %q", tt.name, list[i], want)
+			}
+		}
+	}
+}

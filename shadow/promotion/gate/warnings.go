@@ -1,0 +1,80 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// FieldError is a field of a configuration that the gate cannot judge by.
+type FieldError struct {
+	Field   string // its name in a policy file, such as soak
+	Problem string
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return "gate: " + e.Message() }
+
+// Message is the error as a message about a policy file.
+func (e *FieldError) Message() string { return e.Field + ": " + e.Problem }
+
+// Warning is about fields that the gate can judge by, and that cannot have the effect
+// that their author wants.
+type Warning struct {
+	// Fields are their names in a policy file; the first is the one to change.
+	Fields  []string
+	Message string
+}
+
+// These decide what a policy can reach at all: every hour of the day must have been
+// seen before it passes, and the ledger forgets old evidence.
+const (
+	leastSoak = 24 * time.Hour
+	keptFor   = divergence.KeptDays * 24 * time.Hour
+)
+
+// Warnings returns what is wrong with a configuration as it was declared, with its
+// zero fields still zero. A default is nothing to warn of, for nobody has chosen it,
+// but it counts beside a field that was declared.
+func (c Config) Warnings() (list []Warning) {
+	warn := func(format string, args []any, fields ...string) {
+		list = append(list, Warning{fields, fields[0] + ": " + fmt.Sprintf(format, args...)})
+	}
+	declared, c := c, c.WithDefaults()
+
+	if c.Rule == Simple {
+		warn("simple gives no guarantee: in simulations it promoted nearly every candidate whose divergence was just "+
+			"at the threshold (docs/statistics.md); use rule: evidence where promotion is automatic", nil, "rule")
+	}
+
+	switch {
+	case c.Soak < leastSoak:
+		warn("nothing passes before every hour of the day was seen, so %s has the same effect as 24h",
+			[]any{asWritten(c.Soak)}, "soak")
+	case c.Block > c.Soak:
+		warn("no block of %s ends within a soak of %s: use shorter blocks",
+			[]any{asWritten(c.Block), asWritten(c.Soak)}, "block", "soak")
+	}
+
+	// Thresholds below 1/9 take that many blocks without any difference; those of
+	// divergence and newly denied are seldom larger.
+	if c.Block*leastBlocks > keptFor {
+		warn("the thresholds cannot be reached: that takes at least %d blocks of %s, and evidence is kept for %d days",
+			[]any{leastBlocks, asWritten(c.Block), divergence.KeptDays}, "block")
+	}
+
+	if keys := declared.MinDeniedKeys; keys > c.MinDenials {
+		warn("%d keys take at least %d denials, so min_denials %d decides nothing",
+			[]any{keys, keys, c.MinDenials}, "min_denied_keys", "min_denials")
+	}
+	return list
+}
+
+// asWritten writes a duration as a policy file has it.
+func asWritten(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	return short(d)
+}
