@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// DefaultBudget is the time that a limiter may spend on Redis where nobody says
-// otherwise.
+// DefaultBudget is the time that a limiter may spend on Redis unless it is told another.
+// A Redis nearby answers in well under a millisecond, and a request can bear 50 ms.
 const DefaultBudget = 50 * time.Millisecond
 
 // Tune sets the options of a client that suit a limiter and returns them: no
@@ -19,8 +19,12 @@ func Tune(o *redis.UniversalOptions, budget time.Duration) *redis.UniversalOptio
 	if budget == 0 {
 		budget = DefaultBudget
 	}
+
+	// A retry would multiply the time in which a failing Redis fails. Limiting falls back
+	// on another rule then, so it is better to fail at once.
 	o.MaxRetries = -1
 	o.DialerRetries = 1
+
 	o.DialTimeout = 5 * budget
 	o.ReadTimeout = budget
 	o.WriteTimeout = budget
@@ -41,32 +45,49 @@ func Warnings(rdb redis.UniversalClient) []string {
 	switch c := rdb.(type) {
 	case *redis.Client:
 		o := c.Options()
-		return warn(clientOptions{o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.ContextTimeoutEnabled})
+		return warningsOf(clientOptions{
+			o.MaxRetries, o.DialerRetries,
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout,
+			o.ContextTimeoutEnabled,
+		})
 	case *redis.ClusterClient:
 		o := c.Options()
-		return warn(clientOptions{o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.ContextTimeoutEnabled})
+		return warningsOf(clientOptions{
+			o.MaxRetries, o.DialerRetries,
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout,
+			o.ContextTimeoutEnabled,
+		})
 	}
 	return nil
 }
 
+// clientOptions are the options that Warnings looks at, whichever client has them.
 type clientOptions struct {
 	maxRetries, dialerRetries int
 	dial, read, write, pool   time.Duration
 	contextTimeout            bool
 }
 
-func warn(o clientOptions) (warnings []string) {
-	add := func(broken bool, format string, args ...any) {
+func warningsOf(o clientOptions) (warnings []string) {
+	warnIf := func(broken bool, format string, args ...any) {
 		if broken {
 			warnings = append(warnings, fmt.Sprintf(format, args...))
 		}
 	}
-	add(o.maxRetries > 0, "MaxRetries is %d: scripts of this package are never sent twice, but your own commands are, and a failing Redis takes that many times longer to fail; set -1", o.maxRetries)
-	add(!o.contextTimeout, "ContextTimeoutEnabled is off: a context's deadline does not end a call under way; set true")
-	add(o.read <= 0 || o.read > slowCommand, "ReadTimeout is %s: a Redis that hangs holds every request that long; set the limiter's budget, such as %s", o.read, DefaultBudget)
-	add(o.write <= 0 || o.write > slowCommand, "WriteTimeout is %s: a Redis that hangs holds every request that long; set the limiter's budget, such as %s", o.write, DefaultBudget)
-	add(o.pool <= 0 || o.pool > slowCommand, "PoolTimeout is %s (0: the default): requests queue that long for a connection; set the limiter's budget, such as %s", o.pool, DefaultBudget)
-	add(o.dial > slowDial, "DialTimeout is %s: an unreachable Redis holds a request that long; set %s or less", o.dial, 5*DefaultBudget)
-	add(o.dialerRetries > 1, "DialerRetries is %d: an unreachable Redis is dialled that often for one request; set 1", o.dialerRetries)
+
+	warnIf(o.maxRetries > 0, "MaxRetries is %d: scripts of this package are never sent twice, but your other commands are, "+
+		"and a failing Redis takes that many times longer to fail; set -1", o.maxRetries)
+	warnIf(!o.contextTimeout, "ContextTimeoutEnabled is off: a context's deadline does not end a call under way; set true")
+	warnIf(o.read <= 0 || o.read > slowCommand, "ReadTimeout is %s: a Redis that hangs holds every request that long; "+
+		"set the limiter's budget, such as %s", o.read, DefaultBudget)
+	warnIf(o.write <= 0 || o.write > slowCommand, "WriteTimeout is %s: a Redis that hangs holds every request that long; "+
+		"set the limiter's budget, such as %s", o.write, DefaultBudget)
+	warnIf(o.pool <= 0 || o.pool > slowCommand, "PoolTimeout is %s (0: the default): requests queue that long for a connection; "+
+		"set the limiter's budget, such as %s", o.pool, DefaultBudget)
+	warnIf(o.dial > slowDial, "DialTimeout is %s: an unreachable Redis holds a request that long; "+
+		"set %s or less", o.dial, 5*DefaultBudget)
+	warnIf(o.dialerRetries > 1, "DialerRetries is %d: an unreachable Redis is dialled that often for one request; "+
+		"set 1", o.dialerRetries)
+
 	return warnings
 }

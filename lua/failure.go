@@ -11,12 +11,13 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// StoreError is the error of a side of a charge that Redis did not judge: it could
-// not be reached, did not answer in time, or refused the script. The charge may
-// have been spent all the same. Errors of a side alone are not StoreErrors.
+// StoreError is the error of a side of a charge that Redis did not judge: it could not be
+// reached, did not answer in time, or refused the script. The charge may have been spent
+// all the same. An error of one side alone, such as a limit that is refused, is not a
+// StoreError: the store is well.
 type StoreError struct {
 	Side algorithms.Role
-	Err  error
+	Err  error // the client's
 }
 
 // Error implements error.
@@ -25,8 +26,9 @@ func (e *StoreError) Error() string { return fmt.Sprintf("lua: eval %s: %v", e.S
 // Unwrap returns the client's error.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// Overloaded reports that it may be the script's work which was too much: Redis did
-// not answer in time, is busy with a script, or has no memory left.
+// Overloaded reports whether the work of scripts may be what the store cannot bear: Redis
+// did not answer in time, is busy with a script, or has no memory left. Judging one side
+// fewer then helps.
 func (e *StoreError) Overloaded() bool {
 	var timeout net.Error
 	return errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() ||

@@ -7,29 +7,31 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// RecordKey returns the Redis key of the record of a policy's key. Braces in a key
-// do no harm: the hash tag is what stands between the first { and the first }
-// after it, and the keys of one record share that.
+// RecordKey returns the Redis key of the record of a policy's key. Braces in a key do no
+// harm: Redis takes the text between the first { and the first } after it as the hash
+// tag, and that is the same in all keys of one record.
 func (p *Pair) RecordKey(policy, key string) string {
 	return "shadowlimit:{" + p.name + ":" + policy + ":" + algorithms.StoredKey(key, p.secret) + "}"
 }
 
-// LogKey returns the Redis key of the sorted set that a side with a sliding window
-// log keeps beside the record.
+// LogKey returns the Redis key of the sorted set that a side of that id, with a sliding
+// window log, keeps beside the record.
 func (p *Pair) LogKey(policy, key, id string) string {
 	return logKey(p.RecordKey(policy, key), partName(id, algorithms.SlidingWindowLog{}.Name()))
 }
 
 func logKey(record, part string) string { return record + ":log:" + part }
 
-// revision is part of every part's name: raise it when the meaning of a stored
-// state changes, and states of before start afresh.
+// revision belongs to the name of every part. Raise it when the meaning of a stored state
+// changes: parts that earlier releases have stored are then not found, and every key
+// starts with a full budget.
 const revision = "1"
 
 var partEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// partName returns the 8 characters that name a side's part of the record: a
-// hash of its id, its algorithm and the revision. Scripts find parts by them.
+// partName returns the 8 characters that name a side's part of the record: a hash of its
+// id, its algorithm and the revision. Scripts find parts by it, so a state of another
+// algorithm or revision is never taken for one of this.
 func partName(id, algorithm string) string {
 	h := fnv.New64a()
 	h.Write([]byte(id + "\x00" + algorithm + "\x00" + revision))

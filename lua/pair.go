@@ -25,11 +25,12 @@ type Config struct {
 	Secret []byte
 }
 
-// Pair judges charges in Redis. It is safe for concurrent use and owns no
-// goroutine; the client stays the caller's.
+// Pair judges charges in Redis. It is safe for concurrent use, starts no goroutine, and
+// does not close the client.
 //
-// A charge is judged at its own instant or, if that is zero, at the server's
-// time. Charges of one Evaluate travel in one pipeline, in a cluster one per node.
+// A charge is judged at its At or, if that is zero, at the server's time, which all
+// instances share. Charges of one Evaluate travel in one pipeline, in a cluster in one
+// per node.
 type Pair struct {
 	rdb     redis.UniversalClient
 	name    string
@@ -59,7 +60,7 @@ var (
 	ErrAlgorithm = errors.New("lua: the algorithm has no script")
 	// ErrPolicy is returned for a policy name that cannot be part of a Redis key.
 	ErrPolicy = errors.New("lua: policy names must not have ':', '{' or '}'")
-	// ErrReply is wrapped where Redis answered what no script of ours answers.
+	// ErrReply is wrapped where the reply is none that a script of this package gives.
 	ErrReply = errors.New("lua: unexpected reply")
 )
 
@@ -73,15 +74,18 @@ func (p *Pair) Evaluate(ctx context.Context, charges []algorithms.Charge, into [
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	calls := make([]call, 0, len(charges))
 	for i := range charges {
 		if c, ok := p.prepare(&charges[i], &into[i]); ok {
 			calls = append(calls, c)
 		}
 	}
+
 	start := time.Now()
 	p.run(ctx, calls)
 	took := time.Since(start)
+
 	for i := range calls {
 		calls[i].observe(took)
 	}
@@ -99,8 +103,8 @@ type call struct {
 	cmd        onceCmd
 }
 
-// prepare writes the observations that need no Redis and reports whether a side
-// is left that does.
+// prepare writes the observations that need no Redis and reports whether a side is left
+// that does. Redis would find the same errors, but a round trip later.
 func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
 	out := call{into: into}
@@ -108,6 +112,9 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 	keys := []any{record}
 	var sides []any
 	var names [2]string
+
+	// The script judges sides in this order. The enforced one comes first, so that no
+	// memory or time that the other takes can make it fail.
 	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
 		side := &c.Sides[r]
 		if !side.Present() {
@@ -137,22 +144,28 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 	if len(out.roles) == 0 {
 		return call{}, false
 	}
+
 	at, leastTTL := "", int64(0)
 	if !c.At.IsZero() {
-		at, leastTTL = strconv.FormatInt(c.At.UnixMicro(), 10), injectedTTL
+		at = strconv.FormatInt(c.At.UnixMicro(), 10)
+		leastTTL = injectedTTL
 	}
+
 	out.script = p.scripts.of(names[0], names[1])
 	out.args = append(append(append([]any{len(keys)}, keys...), at, leastTTL, min(c.Cost, maxCost)), sides...)
 	return out, true
 }
 
-// injectedTTL in milliseconds keeps records judged at instants of a caller, which
-// may pass slower than the server's.
+// injectedTTL, in milliseconds, is the least time to live of a record that is judged at
+// instants of the caller. Redis counts it by the server's clock, which may run ahead of
+// the caller's: a record must not expire before its budget is full again.
 const injectedTTL = int64(time.Hour / time.Millisecond)
 
-// maxCost is above every capacity, and a double holds it.
+// maxCost stands for every larger cost. It is above every capacity, so the decision is the
+// same, and a double holds it exactly.
 const maxCost = 1 << 53
 
+// checkCharge refuses a charge of which no side can be judged.
 func checkCharge(c *algorithms.Charge) error {
 	if strings.ContainsAny(c.Policy, ":{}") {
 		return ErrPolicy
@@ -162,6 +175,7 @@ func checkCharge(c *algorithms.Charge) error {
 			return err
 		}
 	}
+
 	if c.Cost < 0 {
 		return algorithms.ErrCost
 	}
@@ -182,11 +196,14 @@ func termsOf(s *algorithms.Side) (step, algorithms.Terms, error) {
 
 type partID struct{ id, algorithm string }
 
+// partName returns the name of a part, from memory where it was asked for before: the
+// hash would take longer than the rest of prepare.
 func (p *Pair) partName(id, algorithm string) string {
 	key := partID{id, algorithm}
 	if name, ok := p.parts.Load(key); ok {
 		return name.(string)
 	}
+
 	name := partName(id, algorithm)
 	p.parts.Store(key, name)
 	return name

@@ -10,7 +10,7 @@
 --
 -- The record is a string of parts: a side's name and the four numbers of its
 -- state, in binary where there is struct, which is cheaper than text.
--- A part that is not sane is no part.
+-- A part that cannot be read counts as missing.
 
 local struct = rawget(_G, 'struct')
 local at, least_ttl, cost = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -46,7 +46,7 @@ local function encode(name, last, used, aux, seq)
   return name .. ' ' .. whole(last) .. ' ' .. whole(used) .. ' ' .. whole(aux) .. ' ' .. whole(seq) .. '\n'
 end
 
--- state_of returns the four numbers of a part, zeros where it is not sane.
+-- state_of returns the four numbers of a part, zeros where it cannot be read.
 local function state_of(part)
   local last, used, aux, seq
   if not struct then
@@ -82,7 +82,7 @@ local function judge(i)
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = allowed and 1 or 0, remaining, retry, reset, delay
 end
 
--- Whatever is wrong with a side stays with that side.
+-- An error of one side must not keep the other from being judged.
 for i = 1, #steps do
   local ok, e = pcall(judge, i)
   if not ok then

@@ -11,17 +11,17 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// onceCmd is a command that the client must not send twice: a script without an
-// answer may have run.
+// onceCmd is a command that the client must not send twice: a script without an answer may
+// have run, and a second run would charge the key again.
 type onceCmd struct{ *redis.Cmd }
 
 // NoRetry is what go-redis asks commands for, single and in pipelines.
 func (onceCmd) NoRetry() bool { return true }
 
-// run sends the calls by the hash of their script, or with its text if no server
-// is known to have it. Those whose script a server turns out not to know did not
-// run, and go once more with the text: after a SCRIPT FLUSH, a restart or on
-// another node of a cluster. Only then may charges of one key change order.
+// run sends the calls by the hash of their script, or with its text if no server is known
+// to have it. A server that does not know a script has not run it, so that call is sent
+// once more with the text: after a SCRIPT FLUSH, a restart, or on another node of a
+// cluster. Only then may charges of one key change their order.
 func (p *Pair) run(ctx context.Context, calls []call) {
 	all := make([]*call, len(calls))
 	for i := range calls {
@@ -34,6 +34,7 @@ func (p *Pair) run(ctx context.Context, calls []call) {
 		}
 	}
 	p.send(ctx, all)
+
 	var unknown []*call
 	for _, c := range all {
 		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
@@ -42,6 +43,9 @@ func (p *Pair) run(ctx context.Context, calls []call) {
 		}
 	}
 	p.send(ctx, unknown)
+
+	// It is read before it is written: an unconditional store would make all callers
+	// contend for one cache line.
 	for _, c := range all {
 		if c.cmd.Err() == nil && !c.script.known.Load() {
 			c.script.known.Store(true)
@@ -53,7 +57,8 @@ func newOnce(ctx context.Context, name, script string, args []any) onceCmd {
 	return onceCmd{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
 }
 
-// send leaves every error in its command.
+// send processes the commands, in a pipeline if there are several. It leaves every error
+// in its command; the error of a pipeline is only the first of them.
 func (p *Pair) send(ctx context.Context, calls []*call) {
 	switch len(calls) {
 	case 0:
@@ -68,16 +73,19 @@ func (p *Pair) send(ctx context.Context, calls []*call) {
 	}
 }
 
-// observe turns the reply into observations.
+// observe turns the reply into observations. A reply that is an error, or not of the
+// script's form, fails every side of the call.
 func (c *call) observe(took time.Duration) {
 	reply, err := c.cmd.Slice()
 	if err == nil && len(reply) != 1+sideReply*len(c.roles) {
 		err = fmt.Errorf("%w: %d values", ErrReply, len(reply))
 	}
+
 	var at int64
 	if err == nil {
 		at, err = integer(reply[0])
 	}
+
 	for i, r := range c.roles {
 		o := &c.into[r]
 		if err != nil {
@@ -99,6 +107,8 @@ func (c *call) observe(took time.Duration) {
 // sideReply is how many values of the reply belong to a side.
 const sideReply = 5
 
+// decision reads one side's values: status, remaining, retry, reset, delay. A status of -1
+// is an error of this side alone, with its text in the place of remaining.
 func decision(reply []any) (algorithms.Decision, error) {
 	status, err := integer(reply[0])
 	if err != nil {
@@ -107,25 +117,32 @@ func decision(reply []any) (algorithms.Decision, error) {
 	if status == -1 {
 		return algorithms.Decision{}, sideError(fmt.Sprint(reply[1]))
 	}
+
 	var n [sideReply]int64
 	for i, v := range reply {
 		if n[i], err = integer(v); err != nil {
 			return algorithms.Decision{}, err
 		}
 	}
+
 	d := algorithms.Decision{
-		Allowed: n[0] == 1, Remaining: n[1],
-		RetryAfter: wait(n[2]), ResetAfter: wait(n[3]), Delay: wait(n[4]),
+		Allowed:    n[0] == 1,
+		Remaining:  n[1],
+		RetryAfter: wait(n[2]),
+		ResetAfter: wait(n[3]),
+		Delay:      wait(n[4]),
 	}
-	if n[2] == -1 {
+	if n[2] == -1 { // NEVER in prelude.lua
 		d.RetryAfter = algorithms.Never
 	}
+
 	return d, nil
 }
 
+// wait turns a count of microseconds into a duration.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
-// sideError is a failure of one side within the script.
+// sideError returns the error of one side within the script from its text.
 func sideError(message string) error {
 	if message == "LOGFULL" {
 		return algorithms.ErrLogFull
@@ -133,6 +150,7 @@ func sideError(message string) error {
 	return errors.New("lua: step: " + message)
 }
 
+// integer reads a value of a reply that must be one.
 func integer(v any) (int64, error) {
 	n, ok := v.(int64)
 	if !ok {

@@ -39,19 +39,25 @@ func HasScript(a algorithms.Algorithm) bool {
 	return termed && steps[a.Name()].files != nil
 }
 
+// script is what Redis runs for a charge.
 type script struct {
 	text, sha1 string
 	known      atomic.Bool // a server has run it once
 }
 
-// scripts makes and keeps the script of each sequence of one or two algorithms.
+// scripts makes and keeps the script of each sequence of one or two algorithms. There are
+// few sequences, so nothing is ever dropped.
 type scripts struct{ known sync.Map } // [2]string -> *script
 
+// of returns the script of one algorithm, or of two, "" meaning none.
 func (s *scripts) of(first, second string) *script {
 	key := [2]string{first, second}
 	if known, ok := s.known.Load(key); ok {
 		return known.(*script)
 	}
+
+	// Two callers may make the same script at once; all use the one that was stored first,
+	// so that they share its known.
 	source := text(first, second)
 	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
 	return known.(*script)

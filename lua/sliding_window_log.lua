@@ -1,8 +1,9 @@
 -- sliding_window_log keeps a sorted set of its admitted charges beside the
 -- record: score the instant, member instant:seq:cost, seq to keep members apart.
 -- State: last is the newest entry's instant, used the cost of all entries, aux
--- their number, seq the last one given. A set whose size is not aux has lost
--- entries or a reply: what it holds counts. Without a state the set is left over.
+-- their number, seq the last one given. A set whose size is not aux has lost entries,
+-- or holds one whose record was not written: then the entries in the set count. A set
+-- without a state is left over and does not count.
 
 local function entry_of(member)
   local at, cost = string.match(member, '^(%-?%d+):%d+:(%d+)$')
