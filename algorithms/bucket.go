@@ -51,8 +51,8 @@ func validBucket(algorithm string, l Limit) (bucket, error) {
 		return bucket{}, err
 	}
 
-	// B*w + l <= 2^53 bounds each value of a step: a debt is at most B*w, and what has
-	// drained of it is computed only where it is less than the debt and l.
+	// B*w + l <= 2^53 bounds each value of a step: a debt is at most B*w, and Lua computes
+	// the drained amount only where that is less than the debt and l.
 	b := newBucket(l)
 	if hi, lo := bits.Mul64(uint64(b.burst), uint64(b.token)); hi != 0 || lo > uint64(maxExact-b.drain) {
 		return b, b.refuse(algorithm, l)

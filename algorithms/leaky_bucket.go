@@ -40,8 +40,8 @@ func (a LeakyBucket) Terms(l Limit) (Terms, error) {
 	return b.terms(), err
 }
 
-// Step implements Algorithm. The Delay of a peek is that of a charge that would come now:
-// the length of the queue.
+// Step implements Algorithm. The Delay of a peek is the length of the queue, which a
+// charge would have to wait for now.
 func (a LeakyBucket) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	b, err := a.bucket(l)
 	if err == nil {

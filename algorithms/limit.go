@@ -61,15 +61,18 @@ func (l Limit) validate(algorithm string) error {
 		return refuse(algorithm, l, "requests must be at least 1")
 	case l.Requests >= maxExact:
 		return refuse(algorithm, l, "requests must be below 2^53 to be counted exactly")
+
 	case l.Window < time.Microsecond:
 		return refuse(algorithm, l, "the window must be at least 1us")
 	case l.Window%time.Microsecond != 0:
 		return refuse(algorithm, l, "the window must be a whole number of microseconds")
 	case l.micros() > maxTicks:
 		return refuse(algorithm, l, "the window must be at most %dd", maxTicks/micros(24*time.Hour))
+
 	case l.Burst < 0:
 		return refuse(algorithm, l, "burst must be at least 1")
 	}
+
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (s Status) String() string { return statusNames[s] }
 // SkipReason is why a side was not asked, so that a comparison is inconclusive.
 type SkipReason uint8
 
-// The reasons. MemoryFull is that of a degraded answer: the side was asked, but the
+// The reasons. MemoryFull is the reason of a degraded answer: the side was asked, but the
 // key shared a bucket with others.
 const (
 	OtherReason SkipReason = iota

@@ -80,8 +80,8 @@ func (s *shard) sweep(at int64) (dropped int) {
 	return dropped
 }
 
-// victim returns the key to displace: an idle one, else of those that would
-// allow the least indebted, else nil. Requires mu.
+// victim returns the key to displace: an idle one, else the least indebted of the
+// keys that would be allowed, else nil. Requires mu.
 func (s *shard) victim(at int64) *entry {
 	var best *entry
 	for range min(victimEntries, len(s.entries)) {
@@ -100,13 +100,14 @@ func (s *shard) victim(at int64) *entry {
 // overflowEntry returns a shared bucket, making it if need be. Requires mu.
 func (s *shard) overflowEntry(policy string, slot int) *entry {
 	key := overflowKey{policy, slot}
-	e := s.overflow[key]
-	if e == nil {
-		if s.overflow == nil {
-			s.overflow = make(map[overflowKey]*entry)
-		}
-		e = &entry{}
-		s.overflow[key] = e
+	if e := s.overflow[key]; e != nil {
+		return e
 	}
+
+	if s.overflow == nil {
+		s.overflow = make(map[overflowKey]*entry)
+	}
+	e := &entry{}
+	s.overflow[key] = e
 	return e
 }

@@ -142,7 +142,7 @@ func (c counter) free() int64 {
 func (c counter) admitsAt(cost int64) int64 {
 	next := c.start + c.window
 
-	// Within the current window: prev's share has to shrink to what is spare. Since the
+	// Within the current window: prev's share has to shrink to the spare units. Since the
 	// cost is denied, prev is not 0.
 	if spare := c.limit - c.curr - cost; spare >= 0 {
 		return next - spare*c.window/c.prev

@@ -49,7 +49,7 @@ func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
 }
 
 // Step implements Algorithm. It takes time in proportion to the entries that have left the
-// window since the last admitted charge; a denied cost also walks those that must leave.
+// window since the last admitted charge; a denied cost also walks the entries that must leave.
 func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err

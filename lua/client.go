@@ -50,6 +50,7 @@ func Warnings(rdb redis.UniversalClient) []string {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout,
 			o.ContextTimeoutEnabled,
 		})
+
 	case *redis.ClusterClient:
 		o := c.Options()
 		return warningsOf(clientOptions{
@@ -58,6 +59,7 @@ func Warnings(rdb redis.UniversalClient) []string {
 			o.ContextTimeoutEnabled,
 		})
 	}
+
 	return nil
 }
 

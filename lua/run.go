@@ -62,8 +62,9 @@ func newOnce(ctx context.Context, name, script string, args []any) onceCmd {
 func (p *Pair) send(ctx context.Context, calls []*call) {
 	switch len(calls) {
 	case 0:
-	case 1:
+	case 1: // a pipeline of one would cost more
 		_ = p.rdb.Process(ctx, calls[0].cmd)
+
 	default:
 		pipe := p.rdb.Pipeline()
 		for _, c := range calls {

@@ -33,6 +33,8 @@ type Backend struct {
 // The same seed makes the same traces.
 func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 	t.Helper()
+
+	// Traces have keys of their own, so workers can run them at once on the same backends.
 	traces := uint64((steps + traceSteps - 1) / traceSteps)
 	var next atomic.Uint64
 	var workers sync.WaitGroup
@@ -49,6 +51,7 @@ func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 	if t.Failed() {
 		return
 	}
+
 	t.Logf("%d steps from seed %d on %s: every decision, remaining, retry_after, reset_after and delay equals the oracle's",
 		traces*traceSteps, seed, backendNames(backends))
 }
@@ -61,6 +64,8 @@ func backendNames(backends []Backend) string {
 	return strings.Join(names, ", ")
 }
 
+// differTrace runs one trace through every backend, batch by batch, and returns the first
+// difference.
 func differTrace(seed uint64, backends []Backend) error {
 	trace := NewTrace(seed)
 	for done := 0; done < traceSteps; done += batchSteps {
@@ -68,8 +73,10 @@ func differTrace(seed uint64, backends []Backend) error {
 		var steps []Step
 		for range batchSteps {
 			s := trace.Next()
-			steps, charges = append(steps, s), append(charges, s.Charge)
+			steps = append(steps, s)
+			charges = append(charges, s.Charge)
 		}
+
 		for _, b := range backends {
 			if err := b.differ(charges, steps); err != nil {
 				return fmt.Errorf("seed %d, after step %d: %s: %w", seed, done, b.Name, err)
@@ -79,6 +86,7 @@ func differTrace(seed uint64, backends []Backend) error {
 	return nil
 }
 
+// differ judges the charges of a batch and returns the first difference from the model.
 func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 	got := make([][2]algorithms.Observation, len(charges))
 	each := cmp.Or(b.Batch, batchSteps)
@@ -88,6 +96,7 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 			return err
 		}
 	}
+
 	for i := range steps {
 		for r := range got[i] {
 			if err := got[i][r].Check(); err != nil {
@@ -102,7 +111,8 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 	return nil
 }
 
-// same compares what was decided; failures by their error.
+// same reports whether two observations say the same; failures are compared by their
+// error.
 func same(want, got algorithms.Observation) bool {
 	switch {
 	case want.Status != got.Status:
@@ -118,13 +128,15 @@ func same(want, got algorithms.Observation) bool {
 func describe(c algorithms.Charge) string {
 	var sides []string
 	for _, s := range c.Sides {
+		text := "absent"
 		if s.Present() {
-			sides = append(sides, fmt.Sprintf("%s=%s:%s", s.Name(), s.Algorithm.Name(), s.Limit))
-		} else {
-			sides = append(sides, "absent")
+			text = fmt.Sprintf("%s=%s:%s", s.Name(), s.Algorithm.Name(), s.Limit)
 		}
+		sides = append(sides, text)
 	}
-	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s %s", c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, strings.Join(sides, " | "))
+
+	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s %s",
+		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, strings.Join(sides, " | "))
 }
 
 func describeObservation(o algorithms.Observation) string {

@@ -36,9 +36,11 @@ var laws = []law{
 	{"over_capacity_is_never", "a cost above the capacity is denied with RetryAfter Never and leaves no trace", overCapacityNever},
 }
 
+// upperBound finds what a limiter must never do, whatever its details: let too much through.
 func upperBound(t *trial) {
 	events := t.drawEvents()
 	decisions := t.judge(events...)
+
 	var admitted []event
 	for i, d := range decisions {
 		if d.Allowed && events[i].cost > 0 {
@@ -46,6 +48,7 @@ func upperBound(t *trial) {
 		}
 	}
 
+	// Every interval from one admitted charge to another: a longer one adds only time.
 	definition := ruleOf(t.subject.Algorithm.Name())
 	for i := range admitted {
 		sum := int64(0)
@@ -59,9 +62,11 @@ func upperBound(t *trial) {
 	}
 }
 
+// equalsOracle finds every other mistake, in the words of the definition.
 func equalsOracle(t *trial) {
 	events := t.drawEvents()
 	oracle := NewOracle(t.subject.Algorithm.Name())
+
 	for i, d := range t.judge(events...) {
 		if want := oracle.Step(t.limit, events[i].cost, events[i].at); d != want {
 			t.Fatalf("event %d of %+v under %s\n  want %+v\n  got  %+v", i, events, t.limit, want, d)
@@ -69,11 +74,13 @@ func equalsOracle(t *trial) {
 	}
 }
 
+// cheaperAllowed finds a decision that depends on a cost in another way than by its room.
 func cheaperAllowed(t *trial) {
 	events := t.drawEvents()
 	if d := last(t.judge(events...)); !d.Allowed {
 		return
 	}
+
 	final := &events[len(events)-1]
 	final.cost = rapid.Int64Range(0, final.cost).Draw(t.T, "cheaper")
 	if d := last(t.judge(events...)); !d.Allowed {
@@ -81,10 +88,12 @@ func cheaperAllowed(t *trial) {
 	}
 }
 
+// denialLeavesNoTrace finds limiters in which a client that insists locks itself out.
 func denialLeavesNoTrace(t *trial) {
 	t.sameWithout(func(_ event, d algorithms.Decision) bool { return !d.Allowed })
 }
 
+// peekIsPure finds a look at a budget that opens a window or moves an instant.
 func peekIsPure(t *trial) {
 	t.sameWithout(func(e event, d algorithms.Decision) bool {
 		if e.cost == 0 && !d.Allowed {
@@ -94,23 +103,27 @@ func peekIsPure(t *trial) {
 	})
 }
 
-// sameWithout checks that the decisions of the other events stay when those that
-// drop chooses never happen.
+// sameWithout checks that the events that drop chooses have no influence: without them,
+// the decisions of all others stay the same.
 func (t *trial) sameWithout(drop func(event, algorithms.Decision) bool) {
 	events := t.drawEvents()
+
 	var kept []event
 	var want []algorithms.Decision
 	for i, d := range t.judge(events...) {
 		if !drop(events[i], d) {
-			kept, want = append(kept, events[i]), append(want, d)
+			kept = append(kept, events[i])
+			want = append(want, d)
 		}
 	}
+
 	if len(kept) == 0 {
 		return
 	}
 	t.equal(want, t.judge(kept...))
 }
 
+// equal fails the trial at the first decision that differs.
 func (t *trial) equal(want, got []algorithms.Decision) {
 	for i := range want {
 		if want[i] != got[i] {
@@ -119,9 +132,12 @@ func (t *trial) equal(want, got []algorithms.Decision) {
 	}
 }
 
+// retryAfterExact finds waits that are rounded: a client that heeds them must be allowed,
+// and must not wait in vain.
 func retryAfterExact(t *trial) {
 	events := t.drawEvents()
 	final := events[len(events)-1]
+
 	d := last(t.judge(events...))
 	if d.Allowed != (d.RetryAfter == 0) {
 		t.Fatalf("allowed=%t but RetryAfter=%s", d.Allowed, d.RetryAfter)
@@ -129,6 +145,7 @@ func retryAfterExact(t *trial) {
 	if d.Allowed || d.RetryAfter == algorithms.Never {
 		return
 	}
+
 	r := d.RetryAfter.Microseconds()
 	if again := last(t.judge(append(events, event{final.at + r, final.cost})...)); !again.Allowed {
 		t.Fatalf("denied again after RetryAfter %s: %+v", d.RetryAfter, again)
@@ -138,33 +155,45 @@ func retryAfterExact(t *trial) {
 	}
 }
 
-var oddKeys = []string{"", " ", ":", "{", "}", "{}", "a:b", "a}b{", "\x00", "\n", "é", "日本", "#", "#00", "key", "key ", strings.Repeat("k", 256), strings.Repeat("k", 257), strings.Repeat("k", 300)}
+// oddKeys are keys that a store could confuse: by its separators and hash tags, by cutting
+// or trimming them, or by the mark of a hashed key.
+var oddKeys = []string{
+	"", " ", ":", "{", "}", "{}", "a:b", "a}b{", "\x00", "\n", "é", "日本", "#", "#00", "key", "key ",
+	strings.Repeat("k", 256), strings.Repeat("k", 257), strings.Repeat("k", 300),
+}
 
-// keysApart uses its odd keys at an hour of their own in each trial, for other
-// trials use them too.
+// keysApart moves its events to an hour that no other trial has, since all trials share
+// the odd keys.
 func keysApart(t *trial) {
 	events := t.drawEvents()
 	want := t.judge(events...)
+
+	// By whole windows, after which decisions are the same (G10).
 	hour := base + int64(apartHours.Add(1))*48*3600e6
 	hour -= hour % t.limit.Window.Microseconds()
 	shift := hour - (base - base%t.limit.Window.Microseconds())
 	for i := range events {
 		events[i].at += shift
 	}
+
 	for _, key := range rapid.Permutation(oddKeys).Draw(t.T, "keys")[:4] {
 		t.equal(want, t.judgeKey(key, t.limit, events...))
 	}
 }
 
+// apartHours counts the hours that keysApart and concurrent have used.
 var apartHours atomic.Int64
 
+// remainingExact finds rests that are rounded up, or that ignore the instant.
 func remainingExact(t *trial) {
 	events := t.drawEvents()
 	final := events[len(events)-1]
+
 	d := last(t.judge(events...))
 	if d.Remaining < 0 || d.Remaining > t.limit.Capacity() {
 		t.Fatalf("Remaining %d is not within 0 to %d", d.Remaining, t.limit.Capacity())
 	}
+
 	if again := last(t.judge(append(events, event{final.at, d.Remaining})...)); !again.Allowed {
 		t.Fatalf("a cost of Remaining %d is denied", d.Remaining)
 	}
@@ -173,9 +202,11 @@ func remainingExact(t *trial) {
 	}
 }
 
+// resetAfterExact finds records that would expire too early, and so mint units, or too late.
 func resetAfterExact(t *trial) {
 	events := t.drawEvents()
 	final := events[len(events)-1]
+
 	d := last(t.judge(events...))
 	if d.ResetAfter == 0 {
 		if d.Remaining != t.limit.Capacity() {
@@ -183,6 +214,8 @@ func resetAfterExact(t *trial) {
 		}
 		return
 	}
+
+	// A charge of the whole capacity is decided as for a fresh key only if nothing is owed.
 	reset := final.at + d.ResetAfter.Microseconds()
 	probe := event{reset, t.limit.Capacity()}
 	if used, fresh := last(t.judge(append(events, probe)...)), last(t.judge(probe)); used != fresh {
@@ -193,29 +226,36 @@ func resetAfterExact(t *trial) {
 	}
 }
 
+// shiftInvariant finds instants that overflow, and windows that are not aligned.
 func shiftInvariant(t *trial) {
 	events := t.drawEvents()
 	shift := rapid.Int64Range(-1000, 1000).Draw(t.T, "windows") * t.limit.Window.Microseconds()
 	want := t.judge(events...)
+
 	for i := range events {
 		events[i].at += shift
 	}
 	t.equal(want, t.judge(events...))
 }
 
+// scales finds products that overflow or round.
 func scales(t *trial) {
 	events := t.drawEvents()
 	by := rapid.Int64Range(2, 9).Draw(t.T, "by")
+
 	scaled := t.limit
 	scaled.Requests *= by
 	scaled.Burst *= by
 	if t.subject.Algorithm.Validate(scaled) != nil {
-		return
+		return // too large to be exact
 	}
+
 	want := t.judge(events...)
 	for i := range events {
 		events[i].cost *= by
 	}
+
+	// Only the decisions stay: a rest that is rounded down to whole units does not scale.
 	for i, d := range t.judgeUnder(scaled, events...) {
 		if d.Allowed != want[i].Allowed {
 			t.Fatalf("event %d: allowed=%t, times %d allowed=%t", i, want[i].Allowed, by, d.Allowed)
@@ -223,20 +263,25 @@ func scales(t *trial) {
 	}
 }
 
+// deterministic finds decisions that depend on the clock, on chance or on another key.
 func deterministic(t *trial) {
 	events := t.drawEvents()
 	t.equal(t.judge(events...), t.judge(events...))
 }
 
+// concurrent finds a charge that reads a state before another one has written it.
 func concurrent(t *trial) {
-	t.drawLimit()
 	const callers = 4
+	t.drawLimit()
 	key := rapid.StringMatching(`[a-z]{20}`).Draw(t.T, "key")
 	at := time.UnixMicro(base + apartHours.Add(1)*48*3600e6)
+
+	// Together a little more than the capacity.
 	each := t.limit.Capacity()/callers + 2
 	if each > 50 {
 		return // the small limits show it as well
 	}
+
 	var admitted atomic.Int64
 	var group sync.WaitGroup
 	for range callers {
@@ -245,22 +290,30 @@ func concurrent(t *trial) {
 				Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: t.limit}}}
 			for range each {
 				var into [1][2]algorithms.Observation
-				if t.pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]) == nil && into[0][0].Decision.Allowed {
+				err := t.pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:])
+				if err == nil && into[0][0].Decision.Allowed {
 					admitted.Add(1)
 				}
 			}
 		})
 	}
 	group.Wait()
+
 	if admitted.Load() != t.limit.Capacity() {
 		t.Fatalf("%d callers of %d charges admit %d of %d", callers, each, admitted.Load(), t.limit.Capacity())
 	}
 }
 
+// backwardsMintsNothing compares two histories of the same costs: back, whose instants
+// jump back at times, and still, in which the clock stands at the last admitted charge
+// instead.
 func backwardsMintsNothing(t *trial) {
 	still := t.drawEvents()
 	back := append([]event(nil), still...)
 	d := t.judge(still...)
+
+	// The jumps are drawn one after the other, since each changes which later charges are
+	// admitted, and with that where the clock has to stand.
 	spent := int64(base) // the last instant at which something was admitted
 	for i := range still {
 		if i > 0 && rapid.Bool().Draw(t.T, "back") {
@@ -273,6 +326,7 @@ func backwardsMintsNothing(t *trial) {
 			spent = max(spent, still[i].at)
 		}
 	}
+
 	for i, b := range t.judge(back...) {
 		if b.Allowed != d[i].Allowed || b.Remaining != d[i].Remaining {
 			t.Fatalf("event %d at %d instead of %d\n  stood still %+v\n  went back   %+v", i, back[i].at, still[i].at, d[i], b)
@@ -280,6 +334,7 @@ func backwardsMintsNothing(t *trial) {
 	}
 }
 
+// overCapacityNever finds costs so large that their products overflow into an admission.
 func overCapacityNever(t *trial) {
 	events := t.drawEvents()
 	events[len(events)-1].cost = t.limit.Capacity() + rapid.Int64Range(1, 1<<52).Draw(t.T, "over")

@@ -24,6 +24,8 @@ func NewModel() *Model { return &Model{records: make(map[modelKey][]modelPart)} 
 func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 	key := modelKey{c.Policy, c.Key}
 	old := m.records[key]
+
+	// The charged parts come first, the enforced side's before the other's.
 	var record []modelPart
 	changed := false
 	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
@@ -37,15 +39,20 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 	if !changed {
 		return into
 	}
+
+	// Of the parts that were not charged, those stay for which there is room.
 	for _, p := range old {
 		if len(record) < 2 && !names(p, c.Sides[0]) && !names(p, c.Sides[1]) {
 			record = append(record, p)
 		}
 	}
+
 	m.records[key] = record
 	return into
 }
 
+// judge steps one side on its part of the record, or on a new one. The error of a side
+// that cannot be judged stays with that side.
 func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side) (modelPart, algorithms.Observation) {
 	if !s.Present() {
 		return modelPart{}, algorithms.Unjudged(algorithms.Absent)
@@ -59,6 +66,7 @@ func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side)
 	if part.oracle == nil {
 		part.oracle = NewOracle(part.algorithm)
 	}
+
 	o := algorithms.Observation{At: c.At}
 	switch {
 	case s.Algorithm.Validate(s.Limit) != nil:

@@ -48,6 +48,7 @@ func UpperBound(algorithm string, l algorithms.Limit, span time.Duration) int64 
 	return ruleOf(algorithm).most(l, span.Microseconds())
 }
 
+// ruleOf returns the definition of the algorithm of that name, for a key never used.
 func ruleOf(algorithm string) rule {
 	rules := map[string]rule{
 		"fixed_window":           &fixedWindow{},
@@ -58,6 +59,7 @@ func ruleOf(algorithm string) rule {
 		"gcra":                   &cellRate{},
 		"leaky_bucket":           &queue{},
 	}
+
 	r := rules[algorithm]
 	if r == nil {
 		panic(fmt.Sprintf("limitertest: no rule for %q: add its definition to ruleOf", algorithm))
@@ -71,28 +73,32 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	if o.used && o.last > at {
 		now = o.last
 	}
+
 	capacity := l.Capacity()
 	d := algorithms.Decision{Limit: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
 	if d.Allowed {
-		d.Delay = wait(o.rule.backlog(l, now), now, at)
+		d.Delay = wait(o.rule.backlog(l, now), now, at) // of the backlog before this charge
 	}
+
 	switch {
 	case d.Allowed && cost > 0:
 		o.rule.admit(l, cost, now)
 		o.used, o.last = true, now
-	case d.Allowed:
+	case d.Allowed: // a peek leaves no trace
 	case cost > capacity:
 		d.RetryAfter = algorithms.Never
 	default:
 		r := least(func(r int64) bool { return o.rule.allows(l, cost, now+r) })
 		d.RetryAfter = wait(r, now, at)
 	}
+
 	d.Remaining = least(func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
 	d.ResetAfter = wait(least(func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
 	return d
 }
 
-// wait counts from the given instant what the rule counts from the judged one.
+// wait returns a wait that the rule counts from the judged instant, counted from the
+// given one.
 func wait(us, now, at int64) time.Duration {
 	if us == 0 {
 		return 0
@@ -100,16 +106,18 @@ func wait(us, now, at int64) time.Duration {
 	return time.Duration(us+now-at) * time.Microsecond
 }
 
-// least returns the least n >= 0 for which ok holds; once it holds it goes on
-// holding.
+// least returns the least n >= 0 for which ok holds. It relies on ok holding for every
+// larger n as well: see rule.
 func least(ok func(int64) bool) int64 {
 	if ok(0) {
 		return 0
 	}
+
 	low, high := int64(0), int64(1) // not ok, perhaps ok
 	for !ok(high) {
 		low, high = high, 2*high
 	}
+
 	for high-low > 1 {
 		if mid := low + (high-low)/2; ok(mid) {
 			high = mid

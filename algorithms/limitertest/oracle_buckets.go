@@ -19,10 +19,12 @@ func (o owed) under(l algorithms.Limit) *big.Rat {
 	if o.tokens == nil {
 		return new(big.Rat)
 	}
+
 	debt := new(big.Rat).Set(o.tokens)
 	if o.unit.Cmp(refill(l).Denom()) != 0 {
 		debt = ceil(debt)
 	}
+
 	if most := whole(l.Capacity()); debt.Cmp(most) > 0 {
 		return most
 	}
@@ -50,7 +52,8 @@ func (o owed) most(l algorithms.Limit, span int64) int64 {
 }
 
 // refill is L/W in tokens per microsecond, interval its inverse, T.
-func refill(l algorithms.Limit) *big.Rat   { return big.NewRat(l.Requests, micros(l)) }
+func refill(l algorithms.Limit) *big.Rat { return big.NewRat(l.Requests, micros(l)) }
+
 func interval(l algorithms.Limit) *big.Rat { return big.NewRat(micros(l), l.Requests) }
 
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -78,21 +81,26 @@ func (r *tokens) level(l algorithms.Limit, t int64) *big.Rat {
 	full := whole(l.Capacity())
 	level := new(big.Rat).Sub(full, r.under(l))
 	level.Add(level, new(big.Rat).Mul(r.since(t), refill(l)))
+
 	if level.Cmp(full) > 0 {
 		return full
 	}
 	return level
 }
+
 func (r *tokens) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.level(l, t).Cmp(whole(cost)) >= 0
 }
+
 func (r *tokens) unused(l algorithms.Limit, t int64) bool {
 	return r.level(l, t).Cmp(whole(l.Capacity())) == 0
 }
+
 func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
 	left := new(big.Rat).Sub(r.level(l, t), whole(cost))
 	r.set(l, left.Sub(whole(l.Capacity()), left), t)
 }
+
 func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // cellRate: new = max(t, TAT) + c*T; allow iff new - t <= B*T; then TAT = new.
@@ -111,16 +119,20 @@ func (r *cellRate) ahead(l algorithms.Limit, cost, t int64) *big.Rat {
 	}
 	return ahead.Add(ahead, new(big.Rat).Mul(whole(cost), interval(l)))
 }
+
 func (r *cellRate) allows(l algorithms.Limit, cost, t int64) bool {
 	tolerance := new(big.Rat).Mul(whole(l.Capacity()), interval(l))
 	return r.ahead(l, cost, t).Cmp(tolerance) <= 0
 }
+
 func (r *cellRate) unused(l algorithms.Limit, t int64) bool {
 	return r.tokens == nil || r.tat(l).Cmp(whole(t)) <= 0
 }
+
 func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, new(big.Rat).Quo(r.ahead(l, cost, t), interval(l)), t)
 }
+
 func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // queue: a backlog that drains at L/W; allow iff backlog + c <= B; the turn of an
@@ -131,15 +143,19 @@ func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
 	drained := new(big.Rat).Mul(r.since(t), refill(l))
 	return floorAtZero(drained.Sub(r.under(l), drained))
 }
+
 func (r *queue) allows(l algorithms.Limit, cost, t int64) bool {
 	level := r.level(l, t)
 	return level.Add(level, whole(cost)).Cmp(whole(l.Capacity())) <= 0
 }
+
 func (r *queue) unused(l algorithms.Limit, t int64) bool { return r.level(l, t).Sign() == 0 }
+
 func (r *queue) admit(l algorithms.Limit, cost, t int64) {
 	level := r.level(l, t)
 	r.set(l, level.Add(level, whole(cost)), t)
 }
+
 func (r *queue) backlog(l algorithms.Limit, t int64) int64 {
 	level := r.level(l, t)
 	return ceil(level.Mul(level, interval(l))).Num().Int64()

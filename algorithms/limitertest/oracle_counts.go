@@ -23,14 +23,19 @@ func (r *fixedWindow) counted(l algorithms.Limit, t int64) int64 {
 	}
 	return 0
 }
+
 func (r *fixedWindow) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
+
 func (r *fixedWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
+
 func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
 	r.last, r.count = t, r.counted(l, t)+cost
 }
+
 func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+
 func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
@@ -45,17 +50,22 @@ func (r *anchoredWindow) counted(l algorithms.Limit, t int64) int64 {
 	}
 	return 0
 }
+
 func (r *anchoredWindow) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
+
 func (r *anchoredWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
+
 func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	if r.counted(l, t) == 0 {
 		r.start, r.count = t, 0
 	}
 	r.count += cost
 }
+
 func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+
 func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
@@ -71,25 +81,31 @@ func (r *windowLog) counted(l algorithms.Limit, t int64) (sum int64) {
 	}
 	return sum
 }
+
 func (r *windowLog) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
+
 func (r *windowLog) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
-// admit forgets what has left the window: a longer one later does not bring it back.
+// admit forgets the cost that has left the window: if the window becomes longer later,
+// that cost does not come back.
 func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
 	for len(r.admitted) > 0 && r.admitted[0].at <= t-micros(l) {
 		r.admitted = r.admitted[1:]
 	}
 	r.admitted = append(r.admitted, struct{ at, cost int64 }{t, cost})
 }
+
 func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
+
 func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 1)
 }
 
 // windowCounter: with e = t mod W, allow iff prev*(W-e)/W + curr + c <= L. Where
-// L*W reaches 2^53 us, time counts in whole milliseconds.
+// L*W reaches 2^53 us, time counts in whole milliseconds: that belongs to the definition,
+// since the Lua step computes in doubles.
 type windowCounter struct{ last, prev, curr int64 }
 
 func counterTick(l algorithms.Limit) int64 {
@@ -107,6 +123,7 @@ func (r *windowCounter) at(l algorithms.Limit, t int64) (prev, curr int64, share
 	now, _ := window(tick, t)
 	last, _ := window(tick, r.last)
 	now, last = now/tick, last/tick
+
 	start, end := window(w, now)
 	before, _ := window(w, start-1)
 	switch {
@@ -115,22 +132,27 @@ func (r *windowCounter) at(l algorithms.Limit, t int64) (prev, curr int64, share
 	case last >= before && last < start:
 		prev = r.curr
 	}
+
 	return prev, curr, big.NewRat(end-now, w)
 }
+
 func (r *windowCounter) allows(l algorithms.Limit, cost, t int64) bool {
 	prev, curr, share := r.at(l, t)
 	sum := share.Mul(share, new(big.Rat).SetInt64(prev))
 	sum.Add(sum, new(big.Rat).SetInt64(curr+cost))
 	return sum.Cmp(new(big.Rat).SetInt64(l.Requests)) <= 0
 }
+
 func (r *windowCounter) unused(l algorithms.Limit, t int64) bool {
 	prev, curr, _ := r.at(l, t)
 	return prev == 0 && curr == 0
 }
+
 func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
 	prev, curr, _ := r.at(l, t)
 	r.last, r.prev, r.curr = t, prev, curr+cost
 }
+
 func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // most: an aligned window admits L at most, and the interval touches that many.

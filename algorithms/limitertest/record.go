@@ -13,6 +13,7 @@ import (
 // A side whose state is gone starts afresh.
 func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 	a, b, c := side("a"), side("b"), side("c")
+
 	tests := []struct {
 		name  string
 		turns [][2]algorithms.Side
@@ -21,13 +22,14 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 		{"one alone keeps the other", [][2]algorithms.Side{{a, b}, {a}}, [3]bool{true, true, false}},
 		{"the other alone keeps the one", [][2]algorithms.Side{{a, b}, {{}, b}}, [3]bool{true, true, false}},
 		{"a third alone keeps the enforced", [][2]algorithms.Side{{a, b}, {c}}, [3]bool{true, false, true}},
-		{"two new ones keep nobody", [][2]algorithms.Side{{a}, {b, c}}, [3]bool{false, true, true}},
+		{"two new ones keep none", [][2]algorithms.Side{{a}, {b, c}}, [3]bool{false, true, true}},
 		{"one new beside one old", [][2]algorithms.Side{{a, b}, {c, b}}, [3]bool{false, true, true}},
 		{"roles change", [][2]algorithms.Side{{a, b}, {b, a}, {c}}, [3]bool{false, true, true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			at := time.UnixMicro(base)
+
 			evaluate := func(cost int64, sides [2]algorithms.Side) [2]algorithms.Observation {
 				charge := algorithms.Charge{Policy: "record", Key: tt.name, Cost: cost, At: at, Sides: sides}
 				var into [1][2]algorithms.Observation
@@ -36,9 +38,12 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 				}
 				return into[0]
 			}
+
 			for _, sides := range tt.turns {
 				evaluate(1, sides)
 			}
+
+			// A peek of each side alone shows whether it still owes what it has spent.
 			for i, side := range []algorithms.Side{a, b, c} {
 				o := evaluate(0, [2]algorithms.Side{side})[0]
 				if kept := o.Decision.Remaining < side.Limit.Requests; o.Err != nil || kept != tt.kept[i] {
@@ -49,6 +54,7 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 	}
 }
 
+// side returns a side of that id, whose state shows for an hour that it was charged.
 func side(id string) algorithms.Side {
 	return algorithms.Side{ID: id, Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 10, Window: time.Hour}}
 }

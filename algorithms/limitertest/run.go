@@ -14,9 +14,10 @@ import (
 
 // Subject is one algorithm in one pair.
 type Subject struct {
+	// Algorithm must have a rule in the Oracle: Run panics for one that has none.
 	Algorithm algorithms.Algorithm
-	// New returns the pair to test. It may be the same pair each time: the suite
-	// uses keys that nobody else has.
+	// New returns the pair to test. It may be the same pair each time: the suite uses
+	// keys that no other test has.
 	New func(testing.TB) algorithms.Pair
 }
 
@@ -66,10 +67,12 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 			Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: l}},
 		}
 	}
+
 	into := make([][2]algorithms.Observation, len(charges))
 	if err := t.pair.Evaluate(context.Background(), charges, into); err != nil {
 		t.Fatalf("evaluate: %v", err)
 	}
+
 	decisions := make([]algorithms.Decision, len(into))
 	for i := range into {
 		for r := range into[i] {
@@ -85,6 +88,7 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 		}
 		decisions[i] = into[i][0].Decision
 	}
+
 	return decisions
 }
 
@@ -96,18 +100,21 @@ const base = 1_700_000_000_123_456
 
 // drawLimit draws a limit that the algorithm takes.
 func (t *trial) drawLimit() {
-	bucket := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
+	// A subject of the user's may have no Traits: its Validate says whether it takes a burst.
+	takesBurst := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
+	valid := func(l algorithms.Limit) bool { return t.subject.Algorithm.Validate(l) == nil }
+
 	t.limit = rapid.Custom(func(rt *rapid.T) algorithms.Limit {
 		l := algorithms.Limit{
 			Requests: rapid.OneOf(rapid.Int64Range(1, 9), rapid.SampledFrom([]int64{60, 100, 9973})).Draw(rt, "requests"),
 			Window: time.Microsecond * time.Duration(rapid.OneOf(rapid.Int64Range(1, 100),
 				rapid.SampledFrom([]int64{250_000, 1e6, 60e6, 3600e6})).Draw(rt, "window_us")),
 		}
-		if bucket {
+		if takesBurst {
 			l.Burst = rapid.Int64Range(1, 12).Draw(rt, "burst")
 		}
 		return l
-	}).Filter(func(l algorithms.Limit) bool { return t.subject.Algorithm.Validate(l) == nil }).Draw(t.T, "limit")
+	}).Filter(valid).Draw(t.T, "limit")
 }
 
 // drawEvents draws 1 to 40 events whose instants never go back and crowd around
@@ -115,9 +122,13 @@ func (t *trial) drawLimit() {
 func (t *trial) drawEvents() []event {
 	t.drawLimit()
 	w := t.limit.Window.Microseconds()
+
+	// Mistakes show where a window ends or a token is there, so most pauses end there or
+	// one microsecond to either side.
 	pause := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*w),
 		rapid.SampledFrom([]int64{w - 1, w, w + 1, w / t.limit.Requests, w/t.limit.Requests + 1, w - base%w}))
 	cost := rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, t.limit.Capacity()+1))
+
 	now := int64(base)
 	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) event {
 		now += max(0, pause.Draw(rt, "pause"))

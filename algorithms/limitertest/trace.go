@@ -14,10 +14,10 @@ type Step struct {
 	Want   [2]algorithms.Observation
 }
 
-// Trace makes charges that crowd around boundaries: multiples of the window and
-// of the emission interval, the ends of waits just announced, one microsecond to
-// either side of them; time that stands still and goes back; costs of 0, of what
-// remains and one more; limits, sides and roles that change in mid-traffic.
+// Trace makes charges that crowd around boundaries: multiples of the window and of the
+// emission interval, the ends of waits just announced, one microsecond to either side of
+// them; time that stands still and goes back; costs of 0, of the rest and one more;
+// limits, sides and roles that change in mid-traffic. It is not for concurrent use.
 type Trace struct {
 	rng    *rand.Rand
 	model  *Model
@@ -26,21 +26,28 @@ type Trace struct {
 	keys   []traceKey
 }
 
+// traceKey is one key, as it is configured at the moment.
 type traceKey struct {
 	name  string
 	sides [2]algorithms.Side
 	gone  algorithms.Side // left out a while ago, perhaps to come back
 	waits []int64         // instants announced by the last decisions
-	left  int64
+	left  int64           // Remaining of one of the last decisions
 }
 
+// traceKeys is few, so that a trace visits each key often.
 const traceKeys = 6
 
-// NewTrace starts a trace on keys of its own.
+// NewTrace starts a trace on a policy that no other seed has, so that traces of
+// different seeds can share a pair.
 func NewTrace(seed uint64) *Trace {
 	t := &Trace{rng: rand.New(rand.NewPCG(seed, 0)), model: NewModel(), policy: fmt.Sprintf("trace-%d", seed)}
+
+	// Two recent instants, a leap day, and both sides of the epoch, where rounding towards
+	// zero would show.
 	bases := []int64{1_700_000_000_123_456, 1_763_700_000_000_000, 951_782_400_000_000, 0, -86_400_000_001}
 	t.now = bases[t.rng.IntN(len(bases))] + t.rng.Int64N(3_600_000_000)
+
 	for i := range traceKeys {
 		k := traceKey{name: fmt.Sprintf("key %d:{é\x00}", i)}
 		k.sides[0] = t.side()
@@ -48,14 +55,17 @@ func NewTrace(seed uint64) *Trace {
 		t.separate(&k)
 		t.keys = append(t.keys, k)
 	}
+
 	return t
 }
 
 // Next returns the next step.
 func (t *Trace) Next() Step {
+	// The first keys are busier than the last, as clients are.
 	k := &t.keys[min(t.rng.IntN(traceKeys), t.rng.IntN(traceKeys))]
 	t.change(k)
 	t.advance(k)
+
 	c := algorithms.Charge{
 		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
 		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
@@ -65,6 +75,7 @@ func (t *Trace) Next() Step {
 	return s
 }
 
+// chance is true in that many of a hundred calls.
 func (t *Trace) chance(percent int) bool { return t.rng.IntN(100) < percent }
 
 // change alters the key's configuration now and then.
@@ -72,12 +83,14 @@ func (t *Trace) change(k *traceKey) {
 	if !t.chance(4) {
 		return
 	}
+
 	r := t.rng.IntN(2)
 	if k.gone.Present() && t.chance(40) {
 		k.sides[r], k.gone = k.gone, k.sides[r]
 		t.separate(k)
 		return
 	}
+
 	switch t.rng.IntN(6) {
 	case 0:
 		k.sides[0], k.sides[1] = k.sides[1], k.sides[0]
@@ -96,6 +109,7 @@ func (t *Trace) change(k *traceKey) {
 	default:
 		k.sides[r] = t.side()
 	}
+
 	t.separate(k)
 }
 
@@ -104,6 +118,7 @@ func (t *Trace) separate(k *traceKey) {
 	for k.sides[0].Present() && k.sides[0].Name() == k.sides[1].Name() {
 		k.sides[1] = t.side()
 	}
+
 	if !k.sides[0].Present() && !k.sides[1].Present() {
 		k.sides[0] = t.side()
 	}
@@ -119,11 +134,13 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 	if t.chance(1) {
 		return algorithms.Limit{Requests: 1 << 52, Window: 999_999_999_989 * time.Microsecond, Burst: 1}
 	}
+
 	for {
 		l := algorithms.Limit{Requests: t.requests(), Window: t.window()}
 		if algorithms.TraitsOf(a).Burst != algorithms.BurstRefused {
 			l.Burst = 1 + t.requests()/int64(1+t.rng.IntN(4))
 		}
+
 		if a.Validate(l) == nil {
 			return l
 		}
@@ -149,14 +166,18 @@ func (t *Trace) window() time.Duration {
 	case 1:
 		return time.Duration(1+t.rng.IntN(50)) * time.Microsecond
 	}
-	return []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 250 * time.Millisecond, 1000 * time.Second}[t.rng.IntN(6)]
+
+	usual := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 250 * time.Millisecond, 1000 * time.Second}
+	return usual[t.rng.IntN(len(usual))]
 }
 
+// cost returns a cost, often one of those between which a decision changes.
 func (t *Trace) cost(k *traceKey) int64 {
 	side := k.sides[t.rng.IntN(2)]
 	if !side.Present() {
 		return 1
 	}
+
 	full := side.Limit.Capacity()
 	switch t.rng.IntN(12) {
 	case 0:
@@ -184,7 +205,8 @@ func (t *Trace) cost(k *traceKey) int64 {
 func (t *Trace) advance(k *traceKey) {
 	side := k.sides[t.rng.IntN(2)]
 	window := max(1, side.Limit.Window.Microseconds())
-	edge := t.rng.Int64N(3) - 1
+	edge := t.rng.Int64N(3) - 1 // a microsecond before, at, or after
+
 	switch t.rng.IntN(14) {
 	case 0:
 		t.now++
@@ -207,10 +229,13 @@ func (t *Trace) advance(k *traceKey) {
 	case 9:
 		t.now -= t.now % 1000 // a whole millisecond
 	}
+
+	// Well within the instants that algorithms compute with.
 	t.now = min(max(t.now, -1<<50), 1<<51)
 }
 
-// learn remembers the instants and rests that the decisions name.
+// learn remembers the instants and rests that the decisions announce, which the next
+// charges aim at.
 func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
 	k.waits = k.waits[:0]
 	for _, o := range want {
@@ -222,6 +247,7 @@ func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
 				k.waits = append(k.waits, t.now+w.Microseconds())
 			}
 		}
+
 		if t.chance(50) {
 			k.left = o.Decision.Remaining
 		}
