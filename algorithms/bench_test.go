@@ -14,11 +14,13 @@ func BenchmarkEvaluate(b *testing.B) {
 	limit := algorithms.Limit{Requests: 1_000_000_000, Window: time.Second}
 	window := algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: limit}
 	gcra := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: limit}
+
 	for _, sides := range [][2]algorithms.Side{{window}, {gcra}, {window, gcra}} {
 		b.Run(sides[0].Name()+" "+sides[1].Name(), func(b *testing.B) {
 			pair := algorithms.NewMemory(algorithms.MemoryConfig{})
 			charges := []algorithms.Charge{{Policy: "p", Key: "client", Cost: 1, Sides: sides}}
 			into := make([][2]algorithms.Observation, 1)
+
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = pair.Evaluate(context.Background(), charges, into)

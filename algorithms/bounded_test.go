@@ -16,6 +16,7 @@ func ask(t testing.TB, pair algorithms.Pair, key string, cost int64, at time.Tim
 	charge := algorithms.Charge{Policy: "p", Key: key, Cost: cost, At: at, Sides: [2]algorithms.Side{
 		{Algorithm: algorithms.FixedWindow{}, Limit: limit}, {Algorithm: algorithms.GCRA{}, Limit: limit},
 	}}
+
 	var into [1][2]algorithms.Observation
 	if err := pair.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]); err != nil {
 		t.Fatal(err)
@@ -35,6 +36,7 @@ func TestFullMemoryDropsIdleKeysFirst(t *testing.T) {
 	for i := range 4 {
 		ask(t, m, fmt.Sprint("idle ", i), 1, noon)
 	}
+
 	later := noon.Add(2 * time.Minute)
 	for i := range 4 {
 		ask(t, m, fmt.Sprint("busy ", i), 5, later)
@@ -42,6 +44,7 @@ func TestFullMemoryDropsIdleKeysFirst(t *testing.T) {
 	for i := range 4 {
 		ask(t, m, fmt.Sprint("new ", i), 1, later)
 	}
+
 	for i := range 4 {
 		if rest := ask(t, m, fmt.Sprint("busy ", i), 0, later)[0].Decision.Remaining; rest != 5 {
 			t.Errorf("busy %d was dropped while idle keys were there: %d remain, want 5", i, rest)
@@ -58,6 +61,7 @@ func TestFullMemoryDisplacesTheLeastIndebted(t *testing.T) {
 	ask(t, m, "deep", 8, noon)
 	ask(t, m, "shallow", 2, noon)
 	ask(t, m, "new", 5, noon)
+
 	for key, want := range map[string]int64{"limited": 0, "deep": 2} {
 		if rest := ask(t, m, key, 0, noon)[1].Decision.Remaining; rest != want {
 			t.Errorf("%s has %d remaining, want %d: it must not be displaced for a new key", key, rest, want)
@@ -70,13 +74,15 @@ func TestNewKeysShareOverflowBucketsWhenAllAreLimited(t *testing.T) {
 	for i := range 4 {
 		ask(t, m, fmt.Sprint("limited ", i), 10, noon)
 	}
-	allowed := 0
+
 	const flood = 100_000
+	allowed := 0
 	for i := range flood {
 		o := ask(t, m, fmt.Sprint("flood ", i), 1, noon)
 		if !o[0].Degraded || !o[1].Degraded {
 			t.Fatalf("key %d is judged alone though there is no room", i)
 		}
+
 		if o[0].Decision.Allowed {
 			allowed++
 		}
@@ -84,11 +90,13 @@ func TestNewKeysShareOverflowBucketsWhenAllAreLimited(t *testing.T) {
 	if allowed != 1024*10 {
 		t.Errorf("the flood was allowed %d times, want the budgets of 1024 buckets", allowed)
 	}
+
 	for i := range 4 {
 		if o := ask(t, m, fmt.Sprint("limited ", i), 1, noon); o[0].Decision.Allowed || o[0].Degraded {
 			t.Errorf("the flood pardoned limited key %d", i)
 		}
 	}
+
 	if s := m.Stats(); s.Keys != 4 || s.Overflowed != flood {
 		t.Errorf("stats %+v, want 4 keys and %d overflowed", s, flood)
 	}
@@ -106,13 +114,18 @@ func TestDefaultMemoryStaysBounded(t *testing.T) {
 
 func TestLogRefusesMoreEntriesThanItsBound(t *testing.T) {
 	m := algorithms.NewMemory(algorithms.MemoryConfig{})
-	side := algorithms.Side{Algorithm: algorithms.SlidingWindowLog{MaxEntries: 3}, Limit: algorithms.Limit{Requests: 100, Window: time.Minute}}
+	side := algorithms.Side{
+		Algorithm: algorithms.SlidingWindowLog{MaxEntries: 3},
+		Limit:     algorithms.Limit{Requests: 100, Window: time.Minute},
+	}
+
 	var into [1][2]algorithms.Observation
 	for i, wantErr := range []error{nil, nil, nil, algorithms.ErrLogFull, nil} {
 		at := noon.Add(time.Duration(i) * time.Second)
 		if i == 4 {
 			at = noon.Add(time.Minute) // the first entry has left
 		}
+
 		charge := algorithms.Charge{Key: "k", Cost: 20, At: at, Sides: [2]algorithms.Side{side}}
 		if err := m.Evaluate(context.Background(), []algorithms.Charge{charge}, into[:]); err != nil {
 			t.Fatal(err)
@@ -125,9 +138,11 @@ func TestLogRefusesMoreEntriesThanItsBound(t *testing.T) {
 
 func TestMemoryReadsTheMonotonicClock(t *testing.T) {
 	m := algorithms.NewMemory(algorithms.MemoryConfig{})
+
 	before := time.Now()
 	o := ask(t, m, "k", 1, time.Time{})
 	after := time.Now()
+
 	if at := o[0].At; at.Before(before.Truncate(time.Microsecond)) || at.After(after) {
 		t.Errorf("judged at %s, want between %s and %s", at, before, after)
 	}
@@ -139,14 +154,19 @@ func TestMemoryReadsTheMonotonicClock(t *testing.T) {
 func TestEvaluateRefuses(t *testing.T) {
 	m := algorithms.NewMemory(algorithms.MemoryConfig{})
 	limit := algorithms.Limit{Requests: 1, Window: time.Second}
-	same := algorithms.Charge{Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}, Limit: limit}, {Algorithm: algorithms.GCRA{}, Limit: limit}}}
+	same := algorithms.Charge{Sides: [2]algorithms.Side{
+		{Algorithm: algorithms.GCRA{}, Limit: limit}, {Algorithm: algorithms.GCRA{}, Limit: limit},
+	}}
+
 	var into [1][2]algorithms.Observation
-	if err := m.Evaluate(context.Background(), []algorithms.Charge{same}, into[:]); err != nil || into[0][0].Err != algorithms.ErrSameID {
+	err := m.Evaluate(context.Background(), []algorithms.Charge{same}, into[:])
+	if err != nil || into[0][0].Err != algorithms.ErrSameID {
 		t.Errorf("sides of one id: %v, %v, want ErrSameID in the observations", err, into[0][0].Err)
 	}
 	if err := m.Evaluate(context.Background(), []algorithms.Charge{same}, nil); err == nil {
 		t.Error("a short into is not refused")
 	}
+
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := m.Evaluate(ended, []algorithms.Charge{same}, into[:]); err != context.Canceled {
@@ -157,22 +177,35 @@ func TestEvaluateRefuses(t *testing.T) {
 // A candidate that denies for long must not take the authoritative's room: a full
 // store decides as if there were no candidate.
 func TestFullMemoryIsTheEnforcedSides(t *testing.T) {
-	alone, both := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 2000}), algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 2000})
+	alone := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 2000})
+	both := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 2000})
+
+	authoritative := algorithms.Side{
+		Algorithm: algorithms.FixedWindow{},
+		Limit:     algorithms.Limit{Requests: 50, Window: time.Hour},
+	}
+	candidate := algorithms.Side{
+		Algorithm: algorithms.GCRA{},
+		Limit:     algorithms.Limit{Requests: 1, Window: 24 * time.Hour},
+	}
 	charge := algorithms.Charge{Policy: "p", Cost: 1, At: noon}
-	charge.Sides[algorithms.Authoritative] = algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 50, Window: time.Hour}}
-	candidate := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: 24 * time.Hour}}
+	charge.Sides[algorithms.Authoritative] = authoritative
+
 	degraded := 0
 	for i := range 40_000 {
 		charge.Key = fmt.Sprint(i / 2)
 		var want, got [1][2]algorithms.Observation
+
 		charge.Sides[algorithms.Candidate] = algorithms.Side{}
 		if err := alone.Evaluate(context.Background(), []algorithms.Charge{charge}, want[:]); err != nil {
 			t.Fatal(err)
 		}
+
 		charge.Sides[algorithms.Candidate] = candidate
 		if err := both.Evaluate(context.Background(), []algorithms.Charge{charge}, got[:]); err != nil {
 			t.Fatal(err)
 		}
+
 		if got[0][0].Decision != want[0][0].Decision || got[0][0].Degraded {
 			t.Fatalf("charge %d: %+v, alone %+v", i, got[0][0], want[0][0])
 		}
@@ -180,6 +213,7 @@ func TestFullMemoryIsTheEnforcedSides(t *testing.T) {
 			degraded++
 		}
 	}
+
 	if degraded == 0 {
 		t.Error("the candidate's state was displaced, and nothing says so")
 	}

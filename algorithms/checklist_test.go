@@ -34,7 +34,8 @@ func TestEveryAlgorithmTellsItsTraits(t *testing.T) {
 			t.Errorf("%s has no Shape in its Traits: say how it forgets, by a new Shape if none fits", name)
 		}
 		if want := burstRuleOf(a); traits.Burst != want {
-			t.Errorf("%s tells burst rule %d in its Traits, but its Validate follows rule %d: make them agree", name, traits.Burst, want)
+			t.Errorf("%s tells burst rule %d in its Traits, but its Validate follows rule %d: make them agree",
+				name, traits.Burst, want)
 		}
 	}
 }

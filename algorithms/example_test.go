@@ -20,17 +20,23 @@ func Example() {
 		},
 		At: time.Date(2026, 1, 2, 12, 0, 59, 0, time.UTC),
 	}
+
 	pair := algorithms.NewMemory(algorithms.MemoryConfig{})
 	observed := make([][2]algorithms.Observation, 1)
 	for range 2 {
 		if err := pair.Evaluate(context.Background(), []algorithms.Charge{charge}, observed); err != nil {
 			fmt.Println(err)
 		}
+
+		at := charge.At.Format(time.TimeOnly)
 		for role, o := range observed[0] {
-			fmt.Printf("%s %s: allowed %t, retry after %s\n", charge.At.Format(time.TimeOnly), algorithms.Role(role), o.Decision.Allowed, o.Decision.RetryAfter)
+			d := o.Decision
+			fmt.Printf("%s %s: allowed %t, retry after %s\n", at, algorithms.Role(role), d.Allowed, d.RetryAfter)
 		}
+
 		charge.At = charge.At.Add(time.Second)
 	}
+
 	// Output:
 	// 12:00:59 authoritative: allowed true, retry after 0s
 	// 12:00:59 candidate: allowed true, retry after 0s

@@ -55,6 +55,7 @@ func TestKeysKeepTheirNames(t *testing.T) {
 			masked:  "#0db68258402c1a40a57946460711147c",
 		},
 	}
+
 	for _, tt := range tests {
 		bounded := algorithms.BoundedKey(tt.key)
 		if bounded != tt.bounded {

@@ -29,20 +29,26 @@ func TestPairIsTwoLimiters(t *testing.T) {
 			both := algorithms.Charge{Policy: "p", Sides: [2]algorithms.Side{
 				{ID: "from", Algorithm: from, Limit: limitOf(from)}, {ID: "to", Algorithm: to, Limit: limitOf(to)},
 			}}
-			pair, alone := algorithms.NewMemory(algorithms.MemoryConfig{}), [2]*algorithms.Memory{
+			pair := algorithms.NewMemory(algorithms.MemoryConfig{})
+			alone := [2]*algorithms.Memory{
 				algorithms.NewMemory(algorithms.MemoryConfig{}), algorithms.NewMemory(algorithms.MemoryConfig{}),
 			}
+
 			at := noon
 			for step := range 500 {
 				at = at.Add(time.Duration(rng.IntN(150)) * time.Millisecond)
-				both.At, both.Cost, both.Key = at, rng.Int64N(4), fmt.Sprint(rng.IntN(3))
+				both.At = at
+				both.Cost = rng.Int64N(4)
+				both.Key = fmt.Sprint(rng.IntN(3))
 				both.Enforced = algorithms.Role(rng.IntN(2))
+
 				o := one(t, pair, both)
 				for r := range alone {
 					single := both
 					single.Sides[1-r] = algorithms.Side{}
 					if want := one(t, alone[r], single)[r]; o[r] != want {
-						t.Fatalf("%s and %s, step %d: the %s has %+v, alone %+v", from.Name(), to.Name(), step, algorithms.Role(r), o[r], want)
+						t.Fatalf("%s and %s, step %d: the %s has %+v, alone %+v",
+							from.Name(), to.Name(), step, algorithms.Role(r), o[r], want)
 					}
 				}
 			}
@@ -72,9 +78,12 @@ type testimony struct {
 	decision algorithms.Decision
 }
 
-func (w *witness) Step(s algorithms.State, l algorithms.Limit, cost, at int64) (algorithms.State, algorithms.Decision, error) {
+func (w *witness) Step(
+	s algorithms.State, l algorithms.Limit, cost, at int64,
+) (algorithms.State, algorithms.Decision, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	next, d, err := w.Algorithm.Step(s, l, cost, at)
 	if cost > 1 { // 1 is Memory's own question when nothing remains
 		w.history = append(w.history, testimony{cost, at, d})
@@ -89,11 +98,13 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 		t.Run(a.Name(), func(t *testing.T) {
 			const callers, charges = 8, 500
 			w := &witness{Algorithm: a}
+
 			limit := limitOf(a)
 			limit.Requests *= 10
 			if limit.Burst > 0 {
 				limit.Burst *= 10
 			}
+
 			m := algorithms.NewMemory(algorithms.MemoryConfig{})
 			told := make([]map[int64]algorithms.Decision, callers) // by instant, which no two charges share
 			var group sync.WaitGroup
@@ -102,6 +113,7 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 				group.Go(func() {
 					for i := range charges {
 						at := noon.UnixMicro() + int64(i)*callers*1000 + int64(caller)
+
 						o := one(t, m, algorithms.Charge{Key: "k", Cost: int64(2 + i%3), At: time.UnixMicro(at),
 							Sides: [2]algorithms.Side{{Algorithm: w, Limit: limit}}})
 						told[caller][at] = o[0].Decision
@@ -109,6 +121,7 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 				})
 			}
 			group.Wait()
+
 			oracle := limitertest.NewOracle(a.Name())
 			replayed, allowed := 0, 0
 			for i, h := range w.history {
@@ -117,11 +130,13 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 				if want != h.decision || want != got {
 					t.Fatalf("step %d, cost %d at %d: told %+v, stepped %+v, oracle %+v", i, h.cost, h.at, got, h.decision, want)
 				}
+
 				replayed++
 				if want.Allowed {
 					allowed++
 				}
 			}
+
 			if replayed != callers*charges || allowed == 0 || allowed == replayed {
 				t.Errorf("%d of %d charges replayed, %d allowed: want all, and some of each", replayed, callers*charges, allowed)
 			}

@@ -17,7 +17,9 @@ func TestRecordKeepsTwoParts(t *testing.T) {
 // TestCounterSurvivesAHugeLimitBefore counts under a limit that makes the next
 // one's products overflow.
 func TestCounterSurvivesAHugeLimitBefore(t *testing.T) {
-	m, oracle := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), limitertest.NewOracle("sliding_window_counter")
+	m := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
+	oracle := limitertest.NewOracle("sliding_window_counter")
+
 	at := time.UnixMicro(1 << 50)
 	for i, step := range []struct {
 		limit algorithms.Limit
@@ -29,8 +31,11 @@ func TestCounterSurvivesAHugeLimitBefore(t *testing.T) {
 		{algorithms.Limit{Requests: 3, Window: time.Duration(1<<49) * time.Microsecond}, 1, 1<<49 - 1},
 	} {
 		at = at.Add(time.Duration(step.after) * time.Microsecond)
-		c := algorithms.Charge{Key: "k", Cost: step.cost, At: at, Sides: [2]algorithms.Side{{Algorithm: algorithms.SlidingWindowCounter{}, Limit: step.limit}}}
-		if got, want := one(t, m, c)[0].Decision, oracle.Step(step.limit, step.cost, at.UnixMicro()); got != want {
+		side := algorithms.Side{Algorithm: algorithms.SlidingWindowCounter{}, Limit: step.limit}
+		c := algorithms.Charge{Key: "k", Cost: step.cost, At: at, Sides: [2]algorithms.Side{side}}
+
+		want := oracle.Step(step.limit, step.cost, at.UnixMicro())
+		if got := one(t, m, c)[0].Decision; got != want {
 			t.Errorf("step %d: %+v, want %+v", i, got, want)
 		}
 	}

@@ -32,7 +32,8 @@ func newPair(t testing.TB, addr string) *lua.Pair {
 // The real Redis is held against the oracle in the module integration; this is
 // for a quick answer while working on the scripts.
 func TestMiniredisAgreesWithOracle(t *testing.T) {
-	limitertest.Differential(t, 1, 4096, limitertest.Backend{Name: "lua on miniredis", Pair: newPair(t, miniredis.RunT(t).Addr())})
+	pair := newPair(t, miniredis.RunT(t).Addr())
+	limitertest.Differential(t, 1, 4096, limitertest.Backend{Name: "lua on miniredis", Pair: pair})
 }
 
 func evaluate(t testing.TB, pair algorithms.Pair, charges ...algorithms.Charge) [][2]algorithms.Observation {
@@ -55,25 +56,30 @@ func TestExpiryChangesNothing(t *testing.T) {
 		t.Run(a.Name(), func(t *testing.T) {
 			redis := miniredis.RunT(t)
 			pair := newPair(t, redis.Addr())
+
 			limit := algorithms.Limit{Requests: 3, Window: 2 * time.Second}
 			if a.Validate(limit) != nil {
 				limit.Burst = 3
 			}
+
 			oracle := limitertest.NewOracle(a.Name())
 			rng := rand.New(rand.NewPCG(7, 7))
 			now := time.UnixMicro(1_700_000_000_123_456)
 			expired := 0
+
 			for step := range 300 {
 				pause := time.Duration(rng.IntN(2_000_000)) * time.Microsecond
 				if step%10 == 0 {
-					pause += 4 * time.Second
+					pause += 4 * time.Second // longer than any of the limits remembers
 				}
+
 				now = now.Add(pause)
 				redis.FastForward(pause)
 				redis.SetTime(now)
 				if !redis.Exists(pair.RecordKey("p", "k")) {
 					expired++
 				}
+
 				c := charge(a, limit)
 				c.Cost = rng.Int64N(4)
 				o := evaluate(t, pair, c)[0][0]
@@ -81,6 +87,7 @@ func TestExpiryChangesNothing(t *testing.T) {
 					t.Fatalf("step %d, cost %d: %+v, want %+v", step, c.Cost, o, want)
 				}
 			}
+
 			if expired < 10 {
 				t.Errorf("the record had expired %d times, want often", expired)
 			}
@@ -92,11 +99,15 @@ func TestScriptsCompose(t *testing.T) {
 	pair := newPair(t, miniredis.RunT(t).Addr())
 	for _, a := range algorithms.All {
 		for _, b := range algorithms.All {
-			c := charge(a, algorithms.Limit{Requests: 9, Window: time.Second, Burst: burstOf(a)})
-			c.Sides[0].ID, c.Key = "a", a.Name()+b.Name()
-			c.Sides[1] = algorithms.Side{ID: "b", Algorithm: b, Limit: algorithms.Limit{Requests: 9, Window: time.Second, Burst: burstOf(b)}}
-			if o := evaluate(t, pair, c)[0]; o[0].Err != nil || o[1].Err != nil || !o[0].Decision.Allowed || !o[1].Decision.Allowed {
-				t.Errorf("%s with %s: %+v", a.Name(), b.Name(), o)
+			c := algorithms.Charge{Policy: "p", Key: a.Name() + b.Name(), Cost: 1, Sides: [2]algorithms.Side{
+				{ID: "a", Algorithm: a, Limit: algorithms.Limit{Requests: 9, Window: time.Second, Burst: burstOf(a)}},
+				{ID: "b", Algorithm: b, Limit: algorithms.Limit{Requests: 9, Window: time.Second, Burst: burstOf(b)}},
+			}}
+
+			for r, o := range evaluate(t, pair, c)[0] {
+				if o.Err != nil || !o.Decision.Allowed {
+					t.Errorf("%s with %s, %s side: %+v", a.Name(), b.Name(), algorithms.Role(r), o)
+				}
 			}
 		}
 	}
@@ -109,7 +120,7 @@ func burstOf(a algorithms.Algorithm) int64 {
 	return 0
 }
 
-// TestStrangeReplies answers scripts with what no script answers.
+// TestStrangeReplies answers scripts as no script does.
 func TestStrangeReplies(t *testing.T) {
 	replies := map[string]func(*server.Peer){
 		"text":        func(p *server.Peer) { p.WriteInline("OK") },
@@ -120,6 +131,7 @@ func TestStrangeReplies(t *testing.T) {
 		"text inside": func(p *server.Peer) { p.WriteStrings([]string{"1", "1", "1", "1", "1", "1"}) },
 		"an error":    func(p *server.Peer) { p.WriteError("OOM command not allowed") },
 	}
+
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
 			fake, err := server.NewServer("127.0.0.1:0")
@@ -127,13 +139,16 @@ func TestStrangeReplies(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer fake.Close()
+
 			for _, command := range []string{"EVAL", "EVALSHA"} {
 				if err := fake.Register(command, func(p *server.Peer, _ string, _ []string) { reply(p) }); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			pair := newPair(t, fake.Addr().String())
-			o := evaluate(t, pair, charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second}))[0][0]
+			c := charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})
+			o := evaluate(t, pair, c)[0][0]
 			if o.Err == nil || o.Decision.Allowed {
 				t.Errorf("%+v, want an error", o)
 			}
@@ -144,6 +159,7 @@ func TestStrangeReplies(t *testing.T) {
 func TestEvaluateRefuses(t *testing.T) {
 	pair := newPair(t, miniredis.RunT(t).Addr())
 	good := algorithms.Limit{Requests: 1, Window: time.Second}
+
 	tests := []struct {
 		name  string
 		alter func(*algorithms.Charge)
@@ -160,6 +176,7 @@ func TestEvaluateRefuses(t *testing.T) {
 	for _, tt := range tests {
 		c := charge(algorithms.GCRA{}, good)
 		tt.alter(&c)
+
 		if o := evaluate(t, pair, c)[0][0]; o.Status != algorithms.Failed || !errors.Is(o.Err, tt.want) {
 			t.Errorf("%s: %s: %v, want %v", tt.name, o.Status, o.Err, tt.want)
 		}
@@ -183,11 +200,13 @@ func (foreign) Name() string { return "foreign" }
 func TestNewRefuses(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
+
 	for _, name := range []string{"", "a b", "a:b", "a{b", "ä"} {
 		if _, err := lua.New(client, lua.Config{Name: name}); err == nil {
 			t.Errorf("name %q is not refused", name)
 		}
 	}
+
 	if _, err := lua.New(nil, lua.Config{Name: "a"}); err == nil {
 		t.Error("no client is not refused")
 	}
@@ -199,18 +218,22 @@ func TestWarnings(t *testing.T) {
 	if w := lua.Warnings(tuned); len(w) != 0 {
 		t.Errorf("warnings of a tuned client: %q", w)
 	}
+
 	plain := redis.NewClient(&redis.Options{Addr: "localhost:1"})
 	defer plain.Close()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"localhost:1"}})
 	defer cluster.Close()
+
+	options := []string{"ContextTimeoutEnabled", "ReadTimeout", "WriteTimeout", "PoolTimeout", "DialTimeout", "DialerRetries"}
 	for name, client := range map[string]redis.UniversalClient{"plain": plain, "cluster": cluster} {
 		all := strings.Join(lua.Warnings(client), "\n")
-		for _, option := range []string{"ContextTimeoutEnabled", "ReadTimeout", "WriteTimeout", "PoolTimeout", "DialTimeout", "DialerRetries"} {
+		for _, option := range options {
 			if !strings.Contains(all, option) {
 				t.Errorf("%s client: no warning of %s in\n%s", name, option, all)
 			}
 		}
 	}
+
 	if all := fmt.Sprint(lua.Warnings(plain)); !strings.Contains(all, "MaxRetries is 3") {
 		t.Errorf("no warning of MaxRetries in %s", all)
 	}
@@ -218,11 +241,13 @@ func TestWarnings(t *testing.T) {
 
 func TestLongAndHashLikeKeysStayApart(t *testing.T) {
 	pair := newPair(t, miniredis.RunT(t).Addr())
+
 	long := strings.Repeat("x", 257)
 	stored := pair.RecordKey("p", long)
 	if len(stored) > 128 {
 		t.Errorf("a key of 257 bytes is stored as %d bytes, want a hash", len(stored))
 	}
+
 	hash := strings.TrimSuffix(strings.TrimPrefix(stored, "shadowlimit:{test:p:"), "}")
 	if pair.RecordKey("p", hash) == stored {
 		t.Errorf("the key %q shares the record of the key that it is the hash of", hash)
