@@ -14,8 +14,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Limits that no benchmark exhausts, and under which a key stays in use for the
-// whole of it: an idle one would be dropped from memory and come back as new.
+// Limits that no benchmark exhausts, and under which a key stays in use for the whole
+// benchmark: an idle key would be dropped from memory and be created again.
 var (
 	bucketLimit = algorithms.Limit{Requests: 1000, Window: time.Hour, Burst: 300_000_000}
 	windowLimit = algorithms.Limit{Requests: 1_000_000_000, Window: time.Hour}
@@ -40,7 +40,7 @@ func keysOf(n int) []string {
 	return keys
 }
 
-// BenchmarkMemory charges in this process.
+// BenchmarkMemory measures charges in this process.
 func BenchmarkMemory(b *testing.B) {
 	for _, n := range keyCounts {
 		keys := keysOf(n)
@@ -67,7 +67,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkRedis charges on a server, a call a round trip.
+// BenchmarkRedis measures charges on a server, one round trip for each call.
 func BenchmarkRedis(b *testing.B) {
 	addr := privateServer(b)
 	for _, n := range keyCounts {
@@ -82,7 +82,6 @@ func BenchmarkRedis(b *testing.B) {
 		b.Run(fmt.Sprintf("redis_rate/keys=%d", n), func(b *testing.B) {
 			_, client := newPair(b, addr)
 			limiter := redis_rate.NewLimiter(client)
-
 			limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
 			parallelKeys(b, keys, func() func(string) error {
 				return func(key string) error {
@@ -97,7 +96,6 @@ func BenchmarkRedis(b *testing.B) {
 func benchPair(b *testing.B, pair algorithms.Pair, keys []string, sides [2]algorithms.Side) {
 	parallelKeys(b, keys, func() func(string) error {
 		charges := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: sides}}
-
 		into := make([][2]algorithms.Observation, 1)
 		return func(key string) error {
 			charges[0].Key = key
@@ -109,20 +107,20 @@ func benchPair(b *testing.B, pair algorithms.Pair, keys []string, sides [2]algor
 	})
 }
 
-// parallelKeys calls, for the keys, what each caller makes for itself; each
-// begins at a place of its own.
+// parallelKeys calls the keys in parallel. Each goroutine makes its own caller and
+// begins at another key, so that they do not follow each other from lock to lock.
 func parallelKeys(b *testing.B, keys []string, makeCaller func() func(string) error) {
 	b.ReportAllocs()
-	var place sync.Mutex
 
+	var place sync.Mutex
 	start := 0
 	b.RunParallel(func(pb *testing.PB) {
 		place.Lock()
 		i := start
 		start += 7919
 		place.Unlock()
-		do := makeCaller()
 
+		do := makeCaller()
 		for pb.Next() {
 			if err := do(keys[i%len(keys)]); err != nil {
 				b.Error(err)

@@ -27,8 +27,8 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 
 	ctx := context.Background()
 	slots := [][2]int{{0, 5460}, {5461, 10922}, {10923, 16383}}
-	var nodes []*redis.Client
 
+	var nodes []*redis.Client
 	var addrs, buses []string
 	for i := range slots {
 		bus, err := freePort()
@@ -44,8 +44,12 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 			t.Fatal(err)
 		}
 
-		nodes, addrs, buses = append(nodes, node), append(addrs, addr), append(buses, bus)
+		nodes = append(nodes, node)
+		addrs = append(addrs, addr)
+		buses = append(buses, bus)
 	}
+
+	// Distinct epochs spare the nodes the resolution of equal ones.
 
 	for i, node := range nodes {
 		if err := node.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
@@ -63,15 +67,16 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 		}
 	}
 
-	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: true}, longBudget)).(*redis.ClusterClient)
-	t.Cleanup(func() { client.Close() })
 	awaitCluster(t, nodes)
 
+	options := lua.Tune(&redis.UniversalOptions{Addrs: addrs, IsClusterMode: true}, longBudget)
+	client := redis.NewUniversalClient(options).(*redis.ClusterClient)
+	t.Cleanup(func() { client.Close() })
 	return client
 }
 
-// awaitCluster returns once every node knows that all slots are served: the
-// nodes gossip in their own time.
+// awaitCluster returns once every node knows that all slots are served, which the nodes
+// learn by gossip.
 func awaitCluster(t *testing.T, nodes []*redis.Client) {
 	t.Helper()
 
@@ -81,10 +86,11 @@ func awaitCluster(t *testing.T, nodes []*redis.Client) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 
+	known := fmt.Sprintf("cluster_known_nodes:%d", len(nodes))
 	for _, node := range nodes {
 		for {
 			state := node.ClusterInfo(ctx).Val()
-			if strings.Contains(state, "cluster_state:ok") && strings.Contains(state, fmt.Sprintf("cluster_known_nodes:%d", len(nodes))) {
+			if strings.Contains(state, "cluster_state:ok") && strings.Contains(state, known) {
 				break
 			}
 
@@ -105,6 +111,7 @@ func TestClusterAgreesWithOracle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	// A node that does not know a script yet makes the pair send it again, which
 	// would change the order of a batch that holds a key twice.
 	limitertest.Differential(t, 5_000, 10_000, limitertest.Backend{Name: "lua on a cluster", Pair: pair, Batch: 1})
@@ -122,7 +129,8 @@ func TestClusterPipelines(t *testing.T) {
 	for round := range 3 {
 		var charges []algorithms.Charge
 		for i := range 100 {
-			charges = append(charges, charge(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, algorithms.All[3+i%(len(algorithms.All)-3)]))
+			candidate := algorithms.All[3+i%(len(algorithms.All)-3)]
+			charges = append(charges, charge(fmt.Sprint(i), 0, algorithms.SlidingWindowLog{}, candidate))
 		}
 
 		for i, o := range evaluate(t, pair, charges...) {
@@ -132,9 +140,8 @@ func TestClusterPipelines(t *testing.T) {
 			}
 		}
 
-		if err := client.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
-			return node.ScriptFlush(ctx).Err()
-		}); err != nil {
+		flush := func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }
+		if err := client.ForEachMaster(context.Background(), flush); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// inLedger returns how many comparisons the fleet's ledger has.
+// inLedger returns the number of comparisons in the fleet's ledger.
 func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 	t.Helper()
 
@@ -34,12 +34,13 @@ func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 	return divergence.Merge(hours).Total().Comparisons()
 }
 
-// A process that is killed takes with it what it saw since it last wrote, and
-// nothing else; who comes after it writes over nothing.
+// A process that is killed loses the evidence since its last write, and no more. The
+// process that replaces it overwrites nothing.
 func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
 	addr := privateServer(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { client.Close() })
+
 	name := namespace()
 	first := startService(t, addr, name)
 
@@ -49,6 +50,7 @@ func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
 		}
 	}
 
+	// These 100 are written, by the loop that writes every few seconds.
 	ask(first, 100)
 	deadline := time.After(30 * time.Second)
 	for tick := time.Tick(100 * time.Millisecond); inLedger(t, client, name) < 100; {
@@ -59,6 +61,7 @@ func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
 		}
 	}
 
+	// These 30 may be lost, and the next 20 are written at the orderly end.
 	ask(first, 30)
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -69,6 +72,6 @@ func TestKilledProcessLosesAnIntervalAtMost(t *testing.T) {
 	second.stop(t)
 
 	if n := inLedger(t, client, name); n < 120 || n > 150 {
-		t.Errorf("the ledger has %d comparisons, want the 120 that were written or asked last, and at most 30 more", n)
+		t.Errorf("the ledger has %d comparisons, want 120, and at most the 30 that the killed process may have lost", n)
 	}
 }

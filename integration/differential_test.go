@@ -20,10 +20,10 @@ var (
 	seed  = flag.Uint64("seed", 1, "of the first trace of the differential test")
 )
 
-// longBudget is for tests of answers, not of time, on a busy machine.
+// longBudget lets no test of decisions fail because the machine is busy.
 const longBudget = 30 * time.Second
 
-// newPair returns a pair in a namespace that nobody else has, and its client.
+// newPair returns a pair in a namespace of its own, and its client.
 func newPair(t testing.TB, addr string) (*lua.Pair, redis.UniversalClient) {
 	t.Helper()
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, longBudget))
@@ -35,15 +35,16 @@ func newPair(t testing.TB, addr string) (*lua.Pair, redis.UniversalClient) {
 	return pair, client
 }
 
-// TestDifferential holds the Go pair, the Lua pair on real Redis and the Lua
-// pair on miniredis against the oracle, on the same traces.
+// TestDifferential compares the Go pair, the Lua pair on real Redis and the Lua pair on
+// miniredis with the oracle, on the same traces.
 func TestDifferential(t *testing.T) {
 	list, err := servers()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	backends := []limitertest.Backend{{Name: "memory", Pair: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}}
+	memory := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
+	backends := []limitertest.Backend{{Name: "memory", Pair: memory}}
 	for _, s := range list {
 		pair, _ := newPair(t, s.addr)
 		backends = append(backends, limitertest.Backend{Name: "lua on redis, " + s.way, Pair: pair})
@@ -51,8 +52,8 @@ func TestDifferential(t *testing.T) {
 
 	pair, _ := newPair(t, miniredis.RunT(t).Addr())
 	backends = append(backends, limitertest.Backend{Name: "lua on miniredis", Pair: pair})
-	limitertest.Differential(t, *seed, *steps, backends...)
 
+	limitertest.Differential(t, *seed, *steps, backends...)
 	if !t.Failed() {
 		fmt.Printf("integration: %d steps on the oracle and %d backends: no difference\n", *steps, len(backends))
 	}
@@ -63,7 +64,8 @@ func TestRedisKeepsTheLaws(t *testing.T) {
 		pair, _ := newPair(t, s.addr)
 		for _, a := range algorithms.All {
 			t.Run(a.Name(), func(t *testing.T) {
-				limitertest.Run(t, limitertest.Subject{Algorithm: a, New: func(testing.TB) algorithms.Pair { return pair }})
+				shared := func(testing.TB) algorithms.Pair { return pair }
+				limitertest.Run(t, limitertest.Subject{Algorithm: a, New: shared})
 			})
 		}
 	})

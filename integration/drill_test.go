@@ -12,27 +12,30 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// drill is a fleet of processes on a Redis with a replica, and the way to them.
+// drill is a fleet of processes on a Redis with a replica. Proxies stand in front of
+// Redis, so that a test can cut off the instances and itself separately.
 type drill struct {
 	name             string
 	fleet            []*service
 	primary, replica string
-	ours, theirs     *faultyProxy // the test's and the operators' way, and the instances'
-	entrance         string       // of ours
+	ours, theirs     *faultyProxy // of the test and the commands; of the instances
+	entrance         string       // address of ours
 	store            *promotion.RedisStore
 }
 
 const (
 	drilled    = 20               // processes
-	impatience = 10 * time.Second // after which something does not come about at all
+	impatience = 10 * time.Second // bounds each wait for an event
 )
 
 func newDrill(t *testing.T) *drill {
 	built(t)
 	d := &drill{name: namespace(), primary: privateServer(t, "--repl-diskless-sync-delay", "0")}
+
 	var instances string
 	d.ours, d.entrance = startProxy(t, d.primary)
 	d.theirs, instances = startProxy(t, d.primary)
+
 	client := redis.NewClient(&redis.Options{Addr: d.entrance, MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
 	d.store = promotion.NewRedisStore(client, d.name)
@@ -45,7 +48,7 @@ func newDrill(t *testing.T) *drill {
 	return d
 }
 
-// built has the program built before anything waits for it.
+// built builds the program now, so that no timeout of a test includes the build.
 func built(t *testing.T) {
 	t.Helper()
 	if _, err := command(); err != nil {
@@ -65,7 +68,7 @@ func ask(t *testing.T, addr string, args ...any) string {
 	return out
 }
 
-// addReplica starts one and waits until it has everything.
+// addReplica starts a replica and waits until it has all data.
 func (d *drill) addReplica(t *testing.T) {
 	t.Helper()
 	d.replica = privateServer(t)
@@ -76,7 +79,7 @@ func (d *drill) addReplica(t *testing.T) {
 	})
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func (d *drill) eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	late := time.After(impatience)
@@ -84,7 +87,7 @@ func (d *drill) eventually(t *testing.T, what string, so func() bool) {
 		select {
 		case <-tick:
 		case <-late:
-			t.Fatalf("it does not come about that %s: the store has %s", what, d.state(t))
+			t.Fatalf("waited in vain until %s: the store has %s", what, d.state(t))
 		}
 	}
 }
@@ -98,16 +101,18 @@ func (d *drill) state(t *testing.T) promotion.State {
 	return states[0]
 }
 
-// everybody waits until all instances say that they have applied a version.
+// everybody waits until all instances report that they have applied a version.
 func (d *drill) everybody(t *testing.T, v promotion.Version) {
 	t.Helper()
+	behind := func(i promotion.Instance) bool { return i.Policies["per-user"].Version != v }
+
 	d.eventually(t, "all have applied "+v.String(), func() bool {
 		all, err := d.store.Instances(t.Context())
-		return err == nil && len(all) == drilled && !slices.ContainsFunc(all, func(i promotion.Instance) bool { return i.Policies["per-user"].Version != v })
+		return err == nil && len(all) == drilled && !slices.ContainsFunc(all, behind)
 	})
 }
 
-// must returns the state that an order has led to.
+// must returns the state after an order, which must not fail.
 func must(t *testing.T) func(promotion.State, error) promotion.State {
 	return func(s promotion.State, err error) promotion.State {
 		t.Helper()
@@ -120,44 +125,50 @@ func must(t *testing.T) func(promotion.State, error) promotion.State {
 
 var drillOrder = promotion.Order{Actor: "test", Reason: "drill", Force: true}
 
-// expose takes the policy to a canary of all keys, on every instance.
+// expose moves the policy to a canary of all keys, on every instance.
 func (d *drill) expose(t *testing.T) promotion.State {
 	t.Helper()
 	if s := d.state(t); s.Stage == promotion.RolledBack {
 		must(t)(promotion.Resume(t.Context(), d.store, "per-user", drillOrder))
 	}
-	s := must(t)(promotion.Advance(t.Context(), d.store, "per-user", promotion.Step{Stage: promotion.Canary, Percent: 100}, drillOrder))
+
+	step := promotion.Step{Stage: promotion.Canary, Percent: 100}
+	s := must(t)(promotion.Advance(t.Context(), d.store, "per-user", step, drillOrder))
 	d.everybody(t, s.Version)
 	return s
 }
 
-// failOver kills the primary and makes the replica take its place for everybody.
+// failOver kills the primary and sends everyone to the replica.
 func (d *drill) failOver(t *testing.T) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: d.primary, MaxRetries: -1})
 	defer client.Close()
 
-	_ = client.ShutdownNoSave(t.Context()).Err() // a server that is gone cannot say that it has
+	_ = client.ShutdownNoSave(t.Context()).Err() // the connection ends instead of an answer
 	d.primary, d.replica = d.replica, ""
 	d.ours.point(d.primary)
 	d.theirs.point(d.primary)
 
-	d.eventually(t, "the new primary answers", func() bool { // the first to ask may get hold of a dead connection
+	// The first request may get a connection that is dead.
+	d.eventually(t, "the new primary answers", func() bool {
 		_, err := d.store.Now(t.Context())
 		return err == nil
 	})
 }
 
-// advances returns how often the instances have begun to enforce the candidate.
+// advances returns the number of times that instances have begun to enforce the
+// candidate.
 func (d *drill) advances(t *testing.T) (n int64) {
 	t.Helper()
 	for _, one := range d.fleet {
-		n += one.metric(t, "shadowlimit_transitions_total", `stage="canary"`) + one.metric(t, "shadowlimit_transitions_total", `stage="promoted"`)
+		n += one.metric(t, "shadowlimit_transitions_total", `stage="canary"`)
+		n += one.metric(t, "shadowlimit_transitions_total", `stage="promoted"`)
 	}
 	return n
 }
 
-// checkRolledBack checks that a rollback stands everywhere, and is on record once and last.
+// checkRolledBack holds that every instance has applied a rollback, and that the trail
+// has it once and last.
 func (d *drill) checkRolledBack(t *testing.T, v promotion.Version) {
 	t.Helper()
 
@@ -184,21 +195,23 @@ func (d *drill) checkRolledBack(t *testing.T, v promotion.Version) {
 	}
 }
 
-// A rollback is heard of at once by every process, and is not lost by a Redis that is
-// failed over to a replica which never got it.
+// Every process applies a rollback at once. A failover to a replica that has not
+// received it does not lose it.
 func TestRollbackDrill(t *testing.T) {
 	d := newDrill(t)
-	t.Run("reaches everybody", func(t *testing.T) { reaches(t, d) })
-	t.Run("is told to a replica that never heard of it", func(t *testing.T) { survives(t, d) })
+
+	t.Run("reaches every instance", func(t *testing.T) { reaches(t, d) })
+	t.Run("is restored by the instances", func(t *testing.T) { survives(t, d) })
 	d.addReplica(t)
-	t.Run("is told again by who ordered it", func(t *testing.T) { isInsistedOn(t, d) })
+	t.Run("is restored by the command", func(t *testing.T) { isRestored(t, d) })
 }
 
-// reaches logs how long that takes.
+// reaches logs the time until all instances have applied a rollback.
 func reaches(t *testing.T, d *drill) {
 	var took []time.Duration
 	for range 5 {
 		d.expose(t)
+
 		start := time.Now()
 		s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
 		d.everybody(t, s.Version)
@@ -206,31 +219,37 @@ func reaches(t *testing.T, d *drill) {
 	}
 
 	slices.Sort(took)
-	t.Logf("a rollback was applied and acknowledged by %d processes after %s, the median of %v", drilled, took[len(took)/2], took)
+	t.Logf("%d processes applied and acknowledged a rollback after %s, the median of %v", drilled, took[len(took)/2], took)
 }
 
-// survives kills the primary after everybody has applied a rollback that the replica
-// has not got.
+// survives kills the primary after all instances have applied a rollback that the
+// replica has not received.
 func survives(t *testing.T, d *drill) {
 	before := d.expose(t)
 	d.eventually(t, "the replica has the canary", func() bool { return d.has(t, d.replica, before) })
 	ask(t, d.replica, "REPLICAOF", "NO", "ONE")
+
 	s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
 	d.everybody(t, s.Version)
 	advances := d.advances(t)
-	d.theirs.set(refuse) // the instances come later than a controller that knows of nothing
+
+	// A controller that has not heard of the rollback reaches the new primary first, and
+	// promotes.
+	d.theirs.set(refuse)
 	d.failOver(t)
 	stale := promotion.Order{Actor: "stale controller", Expect: &before.Version}
-	undone := must(t)(promotion.Advance(t.Context(), d.store, "per-user", promotion.Step{Stage: promotion.Promoted}, stale))
+	full := promotion.Step{Stage: promotion.Promoted}
+	undone := must(t)(promotion.Advance(t.Context(), d.store, "per-user", full, stale))
+
 	d.theirs.set(passOn)
 	d.everybody(t, s.Version)
-	stale.Expect = &undone.Version
 
+	stale.Expect = &undone.Version
 	if _, err := promotion.Pause(t.Context(), d.store, "per-user", stale); !errors.Is(err, promotion.ErrConflict) {
-		t.Errorf("a controller that has promoted meanwhile goes on: %v", err)
+		t.Errorf("the stale controller may go on: %v", err)
 	}
 	if n := d.advances(t); n != advances {
-		t.Errorf("%d times an instance has enforced the candidate since the rollback", n-advances)
+		t.Errorf("instances began to enforce the candidate %d times since the rollback", n-advances)
 	}
 
 	d.checkRolledBack(t, s.Version)
@@ -245,33 +264,36 @@ func (d *drill) has(t *testing.T, addr string, s promotion.State) bool {
 	return err == nil && states[0] == s
 }
 
-// isInsistedOn kills the primary when only it and who ordered the rollback know of it.
-func isInsistedOn(t *testing.T, d *drill) {
+// isRestored kills the primary when only it and the command know of the rollback.
+func isRestored(t *testing.T, d *drill) {
 	before := d.expose(t)
 	d.eventually(t, "the replica has the canary", func() bool { return d.has(t, d.replica, before) })
 	ask(t, d.replica, "REPLICAOF", "NO", "ONE")
 	d.theirs.set(refuse)
+
 	var status int
 	var out string
-
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		status, out = shell(t, server{addr: d.entrance}, d.name, "rollback", "per-user", "--reason", "drill", "--timeout", "20s")
+		status, out = shell(t, server{addr: d.entrance}, d.name,
+			"rollback", "per-user", "--reason", "drill", "--timeout", "20s")
 	}()
-
 	d.eventually(t, "the rollback is stored", func() bool { return d.state(t).Stage == promotion.RolledBack })
 	s := d.state(t)
+
+	// The command must notice the outage, or it would not try again.
 	d.ours.set(refuse)
 	turned := d.ours.turned.Load()
 	d.eventually(t, "the command has found no Redis", func() bool { return d.ours.turned.Load() > turned })
+
 	d.ours.set(passOn)
 	d.failOver(t)
 	d.eventually(t, "the rollback is stored again", func() bool { return d.state(t) == s })
+
 	d.theirs.set(passOn)
 	d.everybody(t, s.Version)
 	<-done
-
 	if status != 0 || !strings.Contains(out, "20/20 applied") {
 		t.Errorf("status %d, want 0 with 20/20 applied:\n%s", status, out)
 	}
@@ -279,7 +301,7 @@ func isInsistedOn(t *testing.T, d *drill) {
 	d.checkRolledBack(t, s.Version)
 }
 
-// Of two promotions at once, by processes that have read the same state, one wins.
+// Of two simultaneous promotions, by processes that have read the same state, one wins.
 func TestTwoPromotionsAtOnce(t *testing.T) {
 	built(t)
 	addr := privateServer(t)
@@ -289,18 +311,25 @@ func TestTwoPromotionsAtOnce(t *testing.T) {
 	store := promotion.NewRedisStore(client, name)
 
 	spec := promotion.Spec{Policy: "per-user", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
-	if err := errors.Join(promotion.Begin(t.Context(), store, "per-user", "e", "test"), store.Announce(t.Context(), []promotion.Spec{spec})); err != nil {
+	err := errors.Join(
+		promotion.Begin(t.Context(), store, "per-user", "e", "test"),
+		store.Announce(t.Context(), []promotion.Spec{spec}),
+	)
+	if err != nil {
 		t.Fatal(err)
 	}
 
 	for n, step := range []string{"1%", "10%", "50%", "full"} {
 		expect := promotion.Version{Term: 1, Seq: int64(1 + n)}.String()
-		ask(t, addr, "CLIENT", "PAUSE", 60000, "WRITE") // until both have read the state
-		statuses := make(chan int)
 
+		// Writes are paused until both processes have read the state.
+		ask(t, addr, "CLIENT", "PAUSE", 60000, "WRITE")
+
+		statuses := make(chan int)
 		for range 2 {
 			go func() {
-				status, _ := shell(t, server{addr: addr}, name, "promote", "per-user", "--to", step, "--expect", expect, "--force", "--reason", "drill")
+				status, _ := shell(t, server{addr: addr}, name,
+					"promote", "per-user", "--to", step, "--expect", expect, "--force", "--reason", "drill")
 				statuses <- status
 			}()
 		}
@@ -310,10 +339,9 @@ func TestTwoPromotionsAtOnce(t *testing.T) {
 			select {
 			case <-tick:
 			case <-late:
-				t.Fatal("two promotions do not come to write")
+				t.Fatal("the two promotions have not reached their writes")
 			}
 		}
-
 		ask(t, addr, "CLIENT", "UNPAUSE")
 
 		got := []int{<-statuses, <-statuses}

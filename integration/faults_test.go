@@ -17,22 +17,22 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// manners of a proxy towards what the server answers.
+// manner is how a proxy treats the answers of the server.
 type manner int32
 
 const (
 	passOn   manner = iota
-	swallow         // and never answer
-	late            // by 300 ms
-	cutShort        // after three bytes
-	reset           // the connection at the first byte
-	refuse          // new connections, and close the others
+	swallow         // drops answers
+	late            // delays answers by 300 ms
+	cutShort        // ends the connection after three bytes
+	reset           // resets the connection instead of an answer
+	refuse          // refuses new connections and closes the others
 )
 
 // faultyProxy stands between a client and a server.
 type faultyProxy struct {
 	manner atomic.Int32
-	server atomic.Value // its address
+	server atomic.Value // string, the address of the server
 	turned atomic.Int64 // connections that were refused
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
@@ -48,9 +48,9 @@ func startProxy(t *testing.T, server string) (*faultyProxy, string) {
 
 	p := &faultyProxy{conns: map[net.Conn]bool{}}
 	p.server.Store(server)
+
 	var wg sync.WaitGroup
 	t.Cleanup(func() { listener.Close(); p.closeAll(); wg.Wait() })
-
 	wg.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -70,7 +70,6 @@ func startProxy(t *testing.T, server string) (*faultyProxy, string) {
 				pump(upstream, client, func([]byte) bool { return p.answer(client) })
 				client.Close()
 			})
-
 			wg.Go(func() {
 				pump(client, upstream, func([]byte) bool { return true })
 				upstream.Close()
@@ -100,7 +99,8 @@ func (p *faultyProxy) closeAll() {
 	clear(p.conns)
 }
 
-// answer reports whether the server's answer is to be passed on.
+// answer reports whether an answer of the server is passed on, and may end the
+// connection instead.
 func (p *faultyProxy) answer(client net.Conn) bool {
 	switch manner(p.manner.Load()) {
 	case swallow:
@@ -120,7 +120,7 @@ func (p *faultyProxy) answer(client net.Conn) bool {
 	return true
 }
 
-// set changes the manner. Who refuses closes what is open.
+// set changes the manner. refuse also closes the open connections.
 func (p *faultyProxy) set(m manner) {
 	p.manner.Store(int32(m))
 	if m == refuse {
@@ -128,19 +128,19 @@ func (p *faultyProxy) set(m manner) {
 	}
 }
 
-// point leads to another server from now on.
+// point connects clients to another server from now on.
 func (p *faultyProxy) point(server string) {
 	p.server.Store(server)
 	p.closeAll()
 }
 
-// fault is something that happens to a Redis, and its end.
+// fault is a failure of Redis: how it begins and how it ends.
 type fault struct {
 	name        string
 	begin, stop func(t *testing.T, p *faultyProxy, admin *redis.Client)
 }
 
-// do is a command that must work.
+// do returns a step that runs a command, which must succeed.
 func do(args ...any) func(*testing.T, *faultyProxy, *redis.Client) {
 	return func(t *testing.T, _ *faultyProxy, admin *redis.Client) {
 		t.Helper()
@@ -154,11 +154,12 @@ func behave(m manner) func(*testing.T, *faultyProxy, *redis.Client) {
 	return func(_ *testing.T, p *faultyProxy, _ *redis.Client) { p.set(m) }
 }
 
-// spin keeps the server busy with a script of somebody else's.
+// spin keeps the server busy with the script of another client.
 func spin(t *testing.T, _ *faultyProxy, admin *redis.Client) {
 	other := redis.NewClient(&redis.Options{Addr: admin.Options().Addr, ReadTimeout: time.Minute, MaxRetries: -1})
 	t.Cleanup(func() { other.Close() })
 	go other.Eval(context.Background(), "while true do end", nil)
+
 	for admin.Ping(context.Background()).Err() == nil { // until it is busy
 	}
 }
@@ -176,7 +177,7 @@ var faults = []fault{
 	{"paused", do("CLIENT", "PAUSE", 600000, "WRITE"), do("CLIENT", "UNPAUSE")},
 }
 
-// scriptCounter counts the scripts that a client is told to send.
+// scriptCounter counts the scripts that a client is asked to send.
 type scriptCounter struct{ atomic.Int64 }
 
 func (c *scriptCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -191,10 +192,10 @@ func (c *scriptCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (c *scriptCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next // nothing here sends scripts together
+	return next // the tests send each script alone
 }
 
-// patient is a service whose Redis has failed, and is well again.
+// patient is a service whose Redis has failed and works again.
 type patient struct {
 	fault
 	decide func() shadow.Decision
@@ -202,14 +203,17 @@ type patient struct {
 	sent   *scriptCounter
 }
 
-// fall has a Redis fail under a service.
+// fall lets the Redis of a service fail and recover. While it fails, every decision must
+// be a fallback.
 func (f fault) fall(t *testing.T) *patient {
 	addr := privateServer(t, "--busy-reply-threshold", "50")
 	admin := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	t.Cleanup(func() { admin.Close() })
+
 	proxy, behind := startProxy(t, addr)
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{behind}}, 100*time.Millisecond))
 	t.Cleanup(func() { client.Close() })
+
 	p := &patient{fault: f, admin: admin, sent: &scriptCounter{}}
 	client.AddHook(p.sent)
 	h := harnessOf(t, shadow.Config{Policies: denying(t, namespace()), Redis: client})
@@ -232,8 +236,8 @@ func (f fault) fall(t *testing.T) *patient {
 	return p
 }
 
-// While Redis fails every request is answered by the policy's rule, no script is
-// carried out twice, and when Redis is well again it decides again.
+// While Redis fails, on_store_failure decides every request and no script runs twice.
+// When Redis works again, it decides again.
 func TestFaults(t *testing.T) {
 	var patients []*patient
 	for _, f := range faults {
@@ -243,12 +247,13 @@ func TestFaults(t *testing.T) {
 	for _, p := range patients {
 		p.recover(t)
 		if ran := executions(t, p.admin); ran > int(p.sent.Load()) {
-			t.Errorf("%s: %d scripts were sent, %d carried out", p.name, p.sent.Load(), ran)
+			t.Errorf("%s: the client sent %d scripts, the server ran %d", p.name, p.sent.Load(), ran)
 		}
 	}
 }
 
-// recover waits until the store decides again, and then it must stay so.
+// recover waits until the store decides again, and holds that it then decides every
+// request.
 func (p *patient) recover(t *testing.T) {
 	t.Helper()
 
@@ -257,10 +262,11 @@ func (p *patient) recover(t *testing.T) {
 		if d := p.decide(); d.Allowed && !d.Fallback {
 			break
 		}
+
 		select {
 		case <-tick:
 		case <-deadline:
-			t.Fatalf("%s: the store is well again, and is not used", p.name)
+			t.Fatalf("%s: the store works again, and is not asked", p.name)
 		}
 	}
 
@@ -271,7 +277,8 @@ func (p *patient) recover(t *testing.T) {
 	}
 }
 
-// denying is a file whose rule for failures cannot be taken for a decision.
+// denying is a file in which a fallback differs from every decision: the store allows,
+// on_store_failure denies.
 func denying(t testing.TB, name string) *policies.Set {
 	t.Helper()
 

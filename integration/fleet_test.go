@@ -46,8 +46,8 @@ func shell(t *testing.T, s server, name string, args ...string) (status int, out
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// Several processes on one Redis: they count together, move together, and one
-// that does not is named.
+// Several processes on one Redis count together and move together. The commands name a
+// process that does not follow.
 func TestFleetOfProcesses(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		name := namespace()
@@ -78,17 +78,16 @@ func TestFleetOfProcesses(t *testing.T) {
 			}
 		}
 
-		// One process that hangs is named; it hears of the step when it goes on.
+		// A process that hangs is named, and follows when it continues.
 		if err := fleet[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-
 		expect(5, "not applied by", "pause", "per-user", "--timeout", "1s")
 		if err := fleet[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-
 		expect(0, "4/4 applied", "resume", "per-user", "--timeout", "10s")
+
 		expect(0, "4/4 applied", "rollback", "per-user", "--reason", "test", "--timeout", "2s")
 		for _, one := range fleet {
 			if n := one.metric(t, "shadowlimit_stage", `stage="rolled_back"`); n != 1 {
@@ -96,9 +95,9 @@ func TestFleetOfProcesses(t *testing.T) {
 			}
 		}
 
-		served = load(t, fleet, users, 1)
-		if served != 0 {
-			t.Errorf("%d more were served: rolled back, the authoritative has to know whom it served before", served)
+		// The authoritative has kept counting while the candidate was enforced.
+		if served = load(t, fleet, users, 1); served != 0 {
+			t.Errorf("%d more were served after the rollback, want none: all budgets are used up", served)
 		}
 
 		counted := map[string]int64{}
@@ -112,21 +111,20 @@ func TestFleetOfProcesses(t *testing.T) {
 		for _, one := range fleet {
 			one.stop(t)
 		}
-
 		checkLedger(t, s, name, counted)
 	})
 }
 
-// load lets every user ask at every instance in turn and returns how many
-// requests were served.
+// load lets every user ask the instances in turn and returns the number of requests that
+// were served.
 func load(t *testing.T, fleet []*service, users, asks int) (served int) {
 	var mu sync.Mutex
-
 	var all sync.WaitGroup
 	for user := range users {
 		all.Go(func() {
 			for n := range asks {
 				status, _ := fleet[(user+n)%len(fleet)].get(t, "/", fmt.Sprint("user-", user))
+
 				mu.Lock()
 				if status == 200 {
 					served++
@@ -140,7 +138,7 @@ func load(t *testing.T, fleet []*service, users, asks int) (served int) {
 	return served
 }
 
-// checkLedger compares the whole ledger with what the instances counted.
+// checkLedger compares the whole ledger with the counters of the instances.
 func checkLedger(t *testing.T, s server, name string, counted map[string]int64) {
 	t.Helper()
 
@@ -165,7 +163,8 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 
 	got := status.Summarize(divergence.Merge(hours).Total())
 	for outcome, n := range map[string]int64{
-		"agree_allow": got.AgreeAllow, "agree_deny": got.AgreeDeny, "newly_denied": got.NewlyDenied, "newly_allowed": got.NewlyAllowed, "candidate_error": got.CandidateError,
+		"agree_allow": got.AgreeAllow, "agree_deny": got.AgreeDeny,
+		"newly_denied": got.NewlyDenied, "newly_allowed": got.NewlyAllowed, "candidate_error": got.CandidateError,
 	} {
 		if n != counted[outcome] {
 			t.Errorf("%s: the ledger has %d, the instances counted %d", outcome, n, counted[outcome])
@@ -176,6 +175,6 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 		t.Error("the ledger is empty")
 	}
 	if left, err := store.Instances(t.Context()); err != nil || len(left) != 0 {
-		t.Errorf("%v are there after all have left, %v", left, err)
+		t.Errorf("instances %v are listed after all have ended, %v", left, err)
 	}
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 )
 
-// TestConcurrentHistoryIsLinear charges one key from several callers and replays
-// what they were told through the oracle, in the order in which the server says,
-// by MONITOR, that it ran the scripts.
+// TestConcurrentHistoryIsLinear charges one key from several callers. It replays the
+// charges through the oracle in the order in which the server ran the scripts, as
+// MONITOR reports it, and compares the decisions.
 func TestConcurrentHistoryIsLinear(t *testing.T) {
 	const callers, charges = 8, 100
+
 	for _, a := range algorithms.All {
 		t.Run(a.Name(), func(t *testing.T) {
 			addr := privateServer(t)
 			pair, client := newPair(t, addr)
+
 			limit := limitOf(a)
 			limit.Requests *= 20
 			limit.Burst *= 20
@@ -36,21 +38,22 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			defer monitor.Close()
 
 			fmt.Fprint(monitor, "MONITOR\r\n")
-
 			said := bufio.NewReader(monitor)
 			if line, err := said.ReadString('\n'); err != nil || line != "+OK\r\n" {
 				t.Fatalf("MONITOR: %q %v", line, err)
 			}
 
 			var mu sync.Mutex
-			told := map[string]algorithms.Decision{} // by instant, which no two charges share
-
+			told := map[string]algorithms.Decision{} // by instant, which is different for each charge
 			var group sync.WaitGroup
 			for caller := range callers {
 				group.Go(func() {
 					for i := range charges {
 						at := time.Date(2026, 1, 2, 12, 0, i, caller*1000, time.UTC)
-						o := evaluate(t, pair, algorithms.Charge{Policy: "p", Key: "k", Cost: int64(1 + i%4), At: at, Sides: [2]algorithms.Side{side}})
+						c := algorithms.Charge{Policy: "p", Key: "k", Cost: int64(1 + i%4), At: at}
+						c.Sides[0] = side
+						o := evaluate(t, pair, c)
+
 						mu.Lock()
 						told[strconv.FormatInt(at.UnixMicro(), 10)] = o[0][0].Decision
 						mu.Unlock()
@@ -59,15 +62,21 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			}
 
 			group.Wait()
+
+			// The echo marks the end of the history.
 			if err := client.Echo(context.Background(), "the end").Err(); err != nil {
 				t.Fatal(err)
 			}
 
 			oracle := limitertest.NewOracle(a.Name())
 			replayed, denied := 0, 0
-			for line, err := said.ReadString('\n'); !strings.Contains(line, `"the end"`); line, err = said.ReadString('\n') {
+			for {
+				line, err := said.ReadString('\n')
 				if err != nil {
 					t.Fatal(err)
+				}
+				if strings.Contains(line, `"the end"`) {
+					break
 				}
 
 				at, cost, ok := scriptCall(line)
@@ -78,7 +87,7 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 				us, _ := strconv.ParseInt(at, 10, 64)
 				want := oracle.Step(limit, cost, us)
 				if got, known := told[at]; !known || got != want {
-					t.Fatalf("call %d, cost %d at %s: told %+v, oracle %+v", replayed, cost, at, got, want)
+					t.Fatalf("call %d, cost %d at %s: the caller got %+v, the oracle %+v", replayed, cost, at, got, want)
 				}
 
 				replayed++
@@ -102,7 +111,7 @@ func scriptCall(line string) (at string, cost int64, ok bool) {
 		return "", 0, false
 	}
 
-	// No argument of this test holds a quote; the text of a script does, escaped.
+	// No argument of this test contains a quote. The text of a script does, escaped.
 	command = strings.ReplaceAll(command, `\"`, "")
 	args := strings.Split(strings.TrimSuffix(strings.TrimSpace(command), `"`), `" "`)
 

@@ -27,7 +27,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// watched is a policy file with a candidate, "" for none.
+// watched is a policy file with a candidate; "" means none.
 func watched(t testing.TB, name, candidate string) *policies.Set {
 	t.Helper()
 
@@ -38,7 +38,6 @@ policies:
     cost: int(request.query["cost"])
     authoritative: { algorithm: token_bucket, limit: 5, window: 1m, burst: 7 }
 `
-
 	if candidate != "" {
 		text += "    candidate: " + candidate + "\n"
 	}
@@ -51,22 +50,23 @@ policies:
 	return set
 }
 
-// world is a service with a candidate that may be anything, on a Redis that it
-// shares with others under a name of its own.
+// world is a service with any candidate, on a Redis that it shares with other worlds
+// under its own name.
 type world struct {
 	name    string
 	handler http.Handler
 	harness *shadow.Harness
-	pair    *lua.Pair // to look at records
-	between func(key string, n int)
+	pair    *lua.Pair               // names the records
+	between func(key string, n int) // disturbs the world before request n for a key
 }
 
-var errCandidate = errors.New("the candidate's own trouble")
+var errCandidate = errors.New("the candidate fails")
 
-// foreignCandidates misbehave; those that hang do so until released.
+// foreignCandidates misbehave in every way. The one that hangs does so until released.
 func foreignCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 	limiter := func(do func() (algorithms.Decision, error)) shadow.Limiter {
-		return shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { return do() })
+		allow := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) { return do() }
+		return shadow.LimiterFunc(allow)
 	}
 
 	return map[string]shadow.Limiter{
@@ -77,80 +77,108 @@ func foreignCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 			return algorithms.Decision{}, nil
 		}),
 		"garbage": limiter(func() (algorithms.Decision, error) {
-			return algorithms.Decision{Limit: -1, Remaining: -99, RetryAfter: -time.Hour, ResetAfter: -1, Delay: time.Hour}, nil
+			d := algorithms.Decision{Limit: -1, Remaining: -99, RetryAfter: -time.Hour, ResetAfter: -1, Delay: time.Hour}
+			return d, nil
 		}),
 	}
 }
 
-// worlds are one without a candidate, first, and others that must look the same.
+// worldCandidates are the candidates of the worlds: none, equal and different
+// algorithms, foreign limiters, stores that fail, a limit that fails, and two whose state
+// or configuration worlds disturbs.
+var worldCandidates = []string{
+	"",
+	"{ algorithm: gcra, limit: 3, window: 1m }",
+	"{ algorithm: sliding_window_log, limit: 3, window: 1m }",
+	"{ limiter: errs }",
+	"{ limiter: panics }",
+	"{ limiter: hangs }",
+	"{ limiter: garbage }",
+	"{ store: dead, algorithm: gcra, limit: 3, window: 1m }",
+	"{ store: slow, algorithm: gcra, limit: 3, window: 1m }",
+	"{ algorithm: gcra, limit: '1 / 0', window: 1m }",
+	"{ algorithm: fixed_window, limit: 4, window: 1m }",
+	"{ algorithm: gcra, id: broken, limit: 3, window: 1m }",
+}
+
+// worlds makes a world for each candidate. All of them must look like the first one,
+// which has none.
 func worlds(t *testing.T, client redis.UniversalClient, clock func() time.Time) []*world {
 	released := make(chan struct{})
-	limiters := foreignCandidates(released)
-	deaf, refusing := deafServer(t), refusingAddress(t)
-	stores := map[string]redis.UniversalClient{}
 
-	for name, addr := range map[string]string{"dead": refusing, "slow": deaf} {
+	stores := map[string]redis.UniversalClient{}
+	for name, addr := range map[string]string{"dead": refusingAddress(t), "slow": deafServer(t)} {
 		stores[name] = redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, 0))
 		t.Cleanup(func() { stores[name].Close() })
 	}
-
-	candidates := []string{
-		"", "{ algorithm: gcra, limit: 3, window: 1m }", "{ algorithm: sliding_window_log, limit: 3, window: 1m }",
-		"{ limiter: errs }", "{ limiter: panics }", "{ limiter: hangs }", "{ limiter: garbage }",
-		"{ store: dead, algorithm: gcra, limit: 3, window: 1m }", "{ store: slow, algorithm: gcra, limit: 3, window: 1m }",
-		"{ algorithm: gcra, limit: '1 / 0', window: 1m }", "{ algorithm: fixed_window, limit: 4, window: 1m }",
-		"{ algorithm: gcra, id: broken, limit: 3, window: 1m }",
+	cfg := shadow.Config{
+		Redis: client, Stores: stores, Limiters: foreignCandidates(released),
+		Clock: clock, Logger: slog.New(slog.DiscardHandler),
 	}
 
 	var list []*world
-	for _, candidate := range candidates {
-		w := &world{name: namespace(), between: func(string, int) {}}
-		h, err := shadow.New(shadow.Config{
-			Policies: watched(t, w.name, candidate), Redis: client, Stores: stores, Limiters: limiters, Clock: clock, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		t.Cleanup(func() { h.Close(context.Background()) }) // a limiter that hangs is told of, until it is released
-
-		pair, err := lua.New(client, lua.Config{Name: w.name})
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		w.harness, w.pair = h, pair
-		w.handler = httplimit.New(h, httplimit.Config{OnDenied: httplimit.Problem})(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "served") }))
-		list = append(list, w)
+	for _, candidate := range worldCandidates {
+		list = append(list, worldOf(t, cfg, candidate))
 	}
 
-	broken, changed, full := list[2], list[10], list[5]
-	broken.between = func(key string, n int) { // the candidate's part of the state is no longer one
+	disturb(t, client, list)
+	t.Cleanup(func() { close(released) }) // before the harnesses are closed, which wait for hanging limiters
+	return list
+}
+
+func worldOf(t *testing.T, cfg shadow.Config, candidate string) *world {
+	t.Helper()
+
+	w := &world{name: namespace(), between: func(string, int) {}}
+	cfg.Policies = watched(t, w.name, candidate)
+	h, err := shadow.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close(context.Background()) })
+
+	pair, err := lua.New(cfg.Redis, lua.Config{Name: w.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	served := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "served") })
+	w.harness, w.pair = h, pair
+	w.handler = httplimit.New(h, httplimit.Config{OnDenied: httplimit.Problem})(served)
+	return w
+}
+
+// disturb gives some worlds a disturbance before each request, and fills the queue of
+// the candidate that hangs.
+func disturb(t *testing.T, client redis.UniversalClient, list []*world) {
+	full, broken, changed, overwritten := list[5], list[2], list[10], list[11]
+
+	// The log of the candidate becomes a string.
+	broken.between = func(key string, n int) {
 		if n%3 == 1 {
 			client.Set(context.Background(), pairLogKey(broken.pair, key), "garbage", time.Hour)
 		}
 	}
 
-	list[11].between = func(key string, _ int) { list[11].breakParts(t, client, key) }
+	overwritten.between = func(key string, _ int) { overwritten.breakParts(t, client, key) }
+
 	changed.between = func(_ string, n int) {
-		if err := changed.harness.Reload(watched(t, changed.name, candidates[1+n%4])); err != nil {
+		if err := changed.harness.Reload(watched(t, changed.name, worldCandidates[1+n%4])); err != nil {
 			t.Error(err)
 		}
 	}
 
-	for n := range 3000 { // as many as all queues hold
+	const places = 3000 // more than all queues of a policy have
+	for n := range places {
 		full.ask(request{key: fmt.Sprint("filling-", n)})
 	}
-
-	t.Cleanup(func() { close(released) })
-	return list
 }
 
 func pairLogKey(p *lua.Pair, key string) string {
 	return p.LogKey("per-user", key, algorithms.SlidingWindowLog{}.Name())
 }
 
-// deafServer accepts and never answers.
+// deafServer accepts connections and never answers.
 func deafServer(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -186,7 +214,7 @@ type request struct {
 	wait time.Duration
 }
 
-// answer is all that a client sees.
+// answer is everything that a client can see of a response.
 type answer struct {
 	Status int
 	Header http.Header
@@ -196,6 +224,7 @@ type answer struct {
 func (w *world) ask(r request) answer {
 	q := httptest.NewRequest("GET", "/?cost="+strconv.FormatInt(r.cost, 10), nil)
 	q.Header.Set("X-User", r.key)
+
 	rec := httptest.NewRecorder()
 	w.handler.ServeHTTP(rec, q)
 	return answer{rec.Code, rec.Header(), rec.Body.String()}
@@ -205,25 +234,28 @@ func (w *world) record(t testing.TB, client redis.UniversalClient, key string) s
 	return get(t, client, w.pair.RecordKey("per-user", key))
 }
 
-// breakParts overwrites all parts of a record but the first, which is the enforced
-// side's, and keeps their names.
+// breakParts overwrites all parts of a record except the first, which belongs to the
+// enforced side. It keeps the names of the parts.
 func (w *world) breakParts(t testing.TB, client redis.UniversalClient, key string) {
-	const name, part = 8, 40
+	const name, part = 8, 40 // bytes
+
 	record := []byte(w.record(t, client, key))
 	for i := part; i+part <= len(record); i += part {
 		copy(record[i+name:i+part], strings.Repeat("\xff", part))
 	}
+
 	if len(record) > 0 {
 		client.Set(context.Background(), w.pair.RecordKey("per-user", key), record, redis.KeepTTL)
 	}
 }
 
-// Whatever the candidate is or does, clients see the same, byte by byte, and the
-// authoritative's state is the same, as if there were none.
+// Whatever the candidate is or does, clients see the same bytes, and the state of the
+// authoritative has the same bytes, as without a candidate.
 func TestCandidatesDoNotInterfere(t *testing.T) {
 	addr := privateServer(t)
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, time.Second))
 	t.Cleanup(func() { client.Close() })
+
 	var now atomic.Int64
 	now.Store(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixMicro())
 	list := worlds(t, client, func() time.Time { return time.UnixMicro(now.Load()) })
@@ -273,8 +305,7 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 	})
 
 	if parts == 0 {
-		t.Error("no part of the authoritative's was found")
+		t.Error("no record has a part of the authoritative")
 	}
-
 	t.Logf("%d traces, %d requests in each of %d worlds", traces, requests, len(list))
 }

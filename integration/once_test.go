@@ -17,8 +17,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// deafProxy forwards what clients say and, from their first script on, swallows
-// what the server answers.
+// deafProxy forwards requests, and drops the answers of the server from the first script
+// on.
 func deafProxy(t *testing.T, server string) (addr string) {
 	t.Helper()
 
@@ -29,6 +29,7 @@ func deafProxy(t *testing.T, server string) (addr string) {
 
 	var wg sync.WaitGroup
 	t.Cleanup(func() { listener.Close(); wg.Wait() })
+
 	wg.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -47,7 +48,6 @@ func deafProxy(t *testing.T, server string) (addr string) {
 				pump(upstream, client, func([]byte) bool { return !deaf.Load() })
 				client.Close()
 			})
-
 			wg.Go(func() {
 				pump(client, upstream, func(said []byte) bool {
 					if bytes.Contains(said, []byte("eval")) {
@@ -63,9 +63,10 @@ func deafProxy(t *testing.T, server string) (addr string) {
 	return listener.Addr().String()
 }
 
-// pump copies what pass lets through until either end closes.
+// pump copies the chunks that pass accepts until either end closes.
 func pump(from, to net.Conn, pass func([]byte) bool) {
 	buf := make([]byte, 1<<16)
+
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
@@ -80,7 +81,7 @@ func pump(from, to net.Conn, pass func([]byte) bool) {
 	}
 }
 
-// executions returns how many scripts the server has run.
+// executions returns the number of scripts that the server has run.
 func executions(t *testing.T, client redis.UniversalClient) (n int) {
 	t.Helper()
 
@@ -104,8 +105,8 @@ func executions(t *testing.T, client redis.UniversalClient) (n int) {
 	return n
 }
 
-// TestScriptWithoutAnswerIsNotSentAgain counts executions on the server for a
-// client that keeps go-redis's own retries and never gets an answer.
+// TestScriptWithoutAnswerIsNotSentAgain counts executions on the server for a client that
+// has go-redis's default retries and never gets an answer.
 func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 	addr := privateServer(t)
 	watch := redis.NewClient(&redis.Options{Addr: addr})
@@ -115,7 +116,6 @@ func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 		Addr: deafProxy(t, addr), MaxRetries: 3, MinRetryBackoff: time.Millisecond, MaxRetryBackoff: time.Millisecond,
 		ReadTimeout: 100 * time.Millisecond,
 	})
-
 	defer retrying.Close()
 
 	pair, err := lua.New(retrying, lua.Config{Name: "once"})
@@ -123,7 +123,8 @@ func TestScriptWithoutAnswerIsNotSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 10, Window: time.Hour}}
+	limit := algorithms.Limit{Requests: 10, Window: time.Hour}
+	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: limit}
 	for _, charges := range []int{1, 3} {
 		before := executions(t, watch)
 

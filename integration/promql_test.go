@@ -15,8 +15,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/dashboards"
 )
 
-// TestPromQLParses gives Prometheus's own parser every query of the dashboards and
-// every expression of the alerts.
+// TestPromQLParses parses every query of the dashboards and every expression of the
+// alerts with Prometheus's parser.
 func TestPromQLParses(t *testing.T) {
 	all := dashboardQueries(t)
 	if len(all) < 50 {
@@ -40,7 +40,7 @@ func TestPromQLParses(t *testing.T) {
 			if s, ok := node.(*parser.VectorSelector); ok && strings.HasSuffix(s.Name, "_total") {
 				counters++
 				if !increases(path) {
-					t.Errorf("%s: %s is a counter, and not in rate or increase: %s", where, s.Name, text)
+					t.Errorf("%s: the counter %s is used without rate or increase: %s", where, s.Name, text)
 				}
 			}
 			return nil
@@ -52,7 +52,7 @@ func TestPromQLParses(t *testing.T) {
 	}
 }
 
-// increases reports whether the innermost call around a counter takes its
+// increases reports whether the innermost call around a counter is rate, irate or
 // increase.
 func increases(path []parser.Node) bool {
 	for i := len(path) - 1; i >= 0; i-- {
@@ -63,12 +63,14 @@ func increases(path []parser.Node) bool {
 	return false
 }
 
-// dashboardQueries are the dashboards' expressions by where they are, with
-// Grafana's variables as it would fill them in.
+// dashboardQueries returns the expressions of the dashboards by their places, with
+// Grafana's variables filled in.
 func dashboardQueries(t *testing.T) map[string]string {
 	t.Helper()
 
-	fill := strings.NewReplacer("$job", "a|b", "$instance", ".+", "$name", "checkout", "$policy", ".+", "$__rate_interval", "1m")
+	fill := strings.NewReplacer(
+		"$job", "a|b", "$instance", ".+", "$name", "checkout", "$policy", ".+", "$__rate_interval", "1m",
+	)
 	queries := map[string]string{}
 
 	names, err := fs.Glob(dashboards.Files, "*.json")
@@ -93,7 +95,7 @@ func dashboardQueries(t *testing.T) map[string]string {
 	return queries
 }
 
-// ruleExpressions are those of the rule files.
+// ruleExpressions returns the expressions of the rule files by their places.
 func ruleExpressions(t *testing.T) map[string]string {
 	t.Helper()
 
@@ -125,8 +127,7 @@ func ruleExpressions(t *testing.T) map[string]string {
 	return rules
 }
 
-// collect calls back with every text that a document has under a key, at whatever
-// depth.
+// collect calls found with every text that a document has under a key, at any depth.
 func collect(document any, key, where string, found func(where, text string)) {
 	switch d := document.(type) {
 	case map[string]any:
@@ -136,6 +137,7 @@ func collect(document any, key, where string, found func(where, text string)) {
 			}
 			collect(v, key, where+"/"+k, found)
 		}
+
 	case []any:
 		for i, v := range d {
 			collect(v, key, fmt.Sprintf("%s/%d", where, i), found)

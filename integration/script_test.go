@@ -17,8 +17,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
-// eachStore runs a test on every real server and on miniredis, whose records are
-// text where Redis has struct.
+// eachStore runs a test on every real server and on miniredis, whose records are text
+// because its Lua has no struct.
 func eachStore(t *testing.T, test func(t *testing.T, addr string)) {
 	eachServer(t, func(t *testing.T, s server) { test(t, s.addr) })
 	t.Run("miniredis", func(t *testing.T) { test(t, miniredis.RunT(t).Addr()) })
@@ -32,8 +32,8 @@ func limitOf(a algorithms.Algorithm) algorithms.Limit {
 	return l
 }
 
-// charge makes a charge of 1 at whole seconds after noon; at below 0 is the
-// server's time.
+// charge makes a charge of cost 1, at seconds after noon. at below 0 means the server's
+// time.
 func charge(key string, at int, sides ...algorithms.Algorithm) algorithms.Charge {
 	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1}
 	if at >= 0 {
@@ -63,17 +63,18 @@ func get(t testing.TB, client redis.UniversalClient, key string) string {
 	return value
 }
 
-// TestCandidateChangesNothingOfTheAuthoritative compares, byte by byte, the part
-// of an authoritative that is alone with that of one beside every candidate,
-// which comes, changes and goes in mid-traffic.
+// TestCandidateChangesNothingOfTheAuthoritative compares the bytes of an authoritative's
+// part of a record, alone and beside candidates that come, change and go in mid-traffic.
 func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		for _, a := range algorithms.All {
 			for step := range 5 * len(algorithms.All) {
-				alone, beside := charge("alone "+a.Name(), step*3, a), charge("beside "+a.Name(), step*3, a)
+				alone := charge("alone "+a.Name(), step*3, a)
+				beside := charge("beside "+a.Name(), step*3, a)
 				if candidate := algorithms.All[step/5%len(algorithms.All)]; step%10 < 7 {
-					beside.Sides[1] = algorithms.Side{ID: fmt.Sprint("c", step/5), Algorithm: candidate, Limit: limitOf(candidate)}
+					id := fmt.Sprint("c", step/5)
+					beside.Sides[1] = algorithms.Side{ID: id, Algorithm: candidate, Limit: limitOf(candidate)}
 					beside.Enforced = algorithms.Role(step % 2)
 				}
 
@@ -83,20 +84,26 @@ func TestCandidateChangesNothingOfTheAuthoritative(t *testing.T) {
 				}
 
 				part := get(t, client, pair.RecordKey("p", alone.Key))
-				if record := get(t, client, pair.RecordKey("p", beside.Key)); part == "" || !strings.Contains(record, part) {
-					t.Fatalf("%s, step %d: record %q has not the bytes %q that the authoritative alone has", a.Name(), step, record, part)
+				record := get(t, client, pair.RecordKey("p", beside.Key))
+				if part == "" || !strings.Contains(record, part) {
+					t.Fatalf("%s, step %d: record %q, want the bytes %q of the authoritative alone", a.Name(), step, record, part)
 				}
 			}
 		}
 	})
 }
 
-// TestBrokenPartStartsAfresh breaks one side's part in every way that keeps its
-// name and looks at the other's answer and bytes.
+// TestBrokenPartStartsAfresh breaks the part of one side in every way that keeps its
+// name. That side starts afresh, and the other side does not notice.
 func TestBrokenPartStartsAfresh(t *testing.T) {
+	brokenParts := []string{
+		"", "x", strings.Repeat("\xff", 32), strings.Repeat("z", 32),
+		" 1 2\n", " -1 -1 -1 -1\n", " a b c d\n", " 1e999 1 1 1\n", " 1 9999999999999999999999 1 1\n",
+	}
+
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
-		for i, broken := range []string{"", "x", strings.Repeat("\xff", 32), strings.Repeat("z", 32), " 1 2\n", " -1 -1 -1 -1\n", " a b c d\n", " 1e999 1 1 1\n", " 1 9999999999999999999999 1 1\n"} {
+		for i, broken := range brokenParts {
 			key := fmt.Sprint("key ", i)
 			evaluate(t, pair, charge(key, 0, algorithms.GCRA{}))
 			kept := get(t, client, pair.RecordKey("p", key))
@@ -138,7 +145,8 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		for r, sides := range [][2]algorithms.Algorithm{
-			{algorithms.SlidingWindowLog{}, algorithms.GCRA{}}, {algorithms.GCRA{}, algorithms.SlidingWindowLog{}},
+			{algorithms.SlidingWindowLog{}, algorithms.GCRA{}},
+			{algorithms.GCRA{}, algorithms.SlidingWindowLog{}},
 		} {
 			key := fmt.Sprint("key ", r)
 			c := charge(key, 0, sides[0], sides[1])
@@ -155,8 +163,8 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 			}
 		}
 
+		// A record of another type belongs to someone else: both sides fail, and it stays.
 		c := charge("record", 0, algorithms.GCRA{}, algorithms.FixedWindow{})
-
 		record := pair.RecordKey("p", "record")
 		if err := client.RPush(context.Background(), record, "not ours").Err(); err != nil {
 			t.Fatal(err)
@@ -165,17 +173,18 @@ func TestWrongTypeHurtsOneSideAlone(t *testing.T) {
 			t.Errorf("a list for a record: %+v, want errors", o)
 		}
 		if n, err := client.LLen(context.Background(), record).Result(); n != 1 || err != nil {
-			t.Errorf("the list has %d entries (%v), want it left alone", n, err)
+			t.Errorf("the list has %d entries (%v), want it unchanged", n, err)
 		}
 	})
 }
 
-// TestRecordsLiveUntilUnused checks that a record and its log expire once they
-// are as if unused, and a second more, on the server's clock.
+// TestRecordsLiveUntilUnused holds that a record and its log expire one second after the
+// key is as if unused, by the server's clock.
 func TestRecordsLiveUntilUnused(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		ctx := context.Background()
+
 		for _, a := range algorithms.All {
 			c := charge(a.Name(), -1, a, algorithms.SlidingWindowLog{})
 			o := evaluate(t, pair, c)[0]
@@ -183,12 +192,12 @@ func TestRecordsLiveUntilUnused(t *testing.T) {
 
 			ttl := client.PTTL(ctx, pair.RecordKey("p", c.Key)).Val()
 			if ttl > reset+time.Second+time.Millisecond || ttl < reset {
-				t.Errorf("%s: the record lives %s, want a second more than %s at most", a.Name(), ttl, reset)
+				t.Errorf("%s: the record lives %s, want %s and at most a second more", a.Name(), ttl, reset)
 			}
 
 			logTTL := client.PTTL(ctx, pair.LogKey("p", c.Key, "tomorrow")).Val()
 			if want := o[1].Decision.ResetAfter; logTTL > want+time.Second+time.Millisecond || logTTL < want {
-				t.Errorf("%s: the log lives %s, want a second more than %s at most", a.Name(), logTTL, want)
+				t.Errorf("%s: the log lives %s, want %s and at most a second more", a.Name(), logTTL, want)
 			}
 
 			injected := charge("injected "+a.Name(), 0, a)
@@ -200,14 +209,15 @@ func TestRecordsLiveUntilUnused(t *testing.T) {
 	})
 }
 
-// TestSideLeftOutKeepsItsTime checks that a side that is not judged for a while
-// does not lose its part when the judged side needs the record for less long.
+// TestSideLeftOutKeepsItsTime holds that a side which is not judged for a while keeps its
+// part, even if the judged side needs the record for a shorter time.
 func TestSideLeftOutKeepsItsTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		both := charge("k", -1, algorithms.GCRA{}, algorithms.FixedWindowAnchored{})
 		both.Sides[1].Limit.Window = time.Hour
 		evaluate(t, pair, both)
+
 		alone := both
 		alone.Sides[1] = algorithms.Side{}
 		evaluate(t, pair, alone)
@@ -228,12 +238,13 @@ func TestRecordKeepsTwoParts(t *testing.T) {
 	})
 }
 
-// TestLogThatLostEntriesCountsWhatIsThere takes entries away from a log, and then
-// the record that tells of them.
-func TestLogThatLostEntriesCountsWhatIsThere(t *testing.T) {
+// TestLogThatLostEntries removes entries from a log, and then the record that counts
+// them. The remaining entries count.
+func TestLogThatLostEntries(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
 		ctx := context.Background()
+
 		for at := range 6 {
 			evaluate(t, pair, charge("k", at, algorithms.SlidingWindowLog{}))
 		}
@@ -241,15 +252,18 @@ func TestLogThatLostEntriesCountsWhatIsThere(t *testing.T) {
 		if err := client.ZPopMin(ctx, pair.LogKey("p", "k", "today"), 2).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if o := evaluate(t, pair, charge("k", 6, algorithms.SlidingWindowLog{}))[0][0]; o.Err != nil || o.Decision.Remaining != 5 {
-			t.Errorf("after 4 of 6 entries are left and one is added: %+v, want 5 remaining", o)
+		o := evaluate(t, pair, charge("k", 6, algorithms.SlidingWindowLog{}))[0][0]
+		if o.Err != nil || o.Decision.Remaining != 5 {
+			t.Errorf("4 of 6 entries are left and one is added: %+v, want 5 remaining", o)
 		}
+
 		if err := client.Del(ctx, pair.RecordKey("p", "k")).Err(); err != nil {
 			t.Fatal(err)
 		}
 
 		for at, want := range []int64{9, 8} {
-			if o := evaluate(t, pair, charge("k", 7+at, algorithms.SlidingWindowLog{}))[0][0]; o.Err != nil || o.Decision.Remaining != want {
+			o := evaluate(t, pair, charge("k", 7+at, algorithms.SlidingWindowLog{}))[0][0]
+			if o.Err != nil || o.Decision.Remaining != want {
 				t.Errorf("without its record: %+v, want %d remaining", o, want)
 			}
 		}
@@ -263,9 +277,11 @@ func TestLogThatLostEntriesCountsWhatIsThere(t *testing.T) {
 func TestServerTimeIsReadOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		pair, client := newPair(t, addr)
+
 		before := client.Time(context.Background()).Val()
 		o := evaluate(t, pair, charge("k", -1, algorithms.GCRA{}, algorithms.SlidingWindowLog{}))[0]
 		after := client.Time(context.Background()).Val()
+
 		if o[0].At != o[1].At || o[0].At.Before(before.Truncate(time.Microsecond)) || o[0].At.After(after) {
 			t.Errorf("judged at %s and %s, want one instant from %s to %s", o[0].At, o[1].At, before, after)
 		}
@@ -289,21 +305,7 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 		for caller := range 4 {
 			callers.Go(func() {
 				for i := range 100 {
-					list := make([]algorithms.Charge, 1+i%3)
-					for j := range list {
-						key := fmt.Sprintf("%d/%d/%d", caller, i, j)
-						list[j] = charge(key, 0, algorithms.All[i%len(algorithms.All)], algorithms.All[(i+j+1)%len(algorithms.All)])
-					}
-
-					for _, o := range evaluate(t, pair, list...) {
-						for _, side := range o {
-							if side.Err != nil {
-								t.Errorf("charge %d: %v", i, side.Err)
-							} else if want := side.Decision.Limit - 1; side.Decision.Remaining != want {
-								t.Errorf("charge %d: %d remaining, want %d: it ran twice or not at all", i, side.Decision.Remaining, want)
-							}
-						}
-					}
+					chargeNewKeys(t, pair, fmt.Sprintf("%d/%d", caller, i), i)
 				}
 			})
 		}
@@ -314,7 +316,27 @@ func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 	})
 }
 
-func TestOddAndSecretKeys(t *testing.T) {
+// chargeNewKeys charges one to three new keys in one call, by algorithms that depend on
+// i. A script that ran twice, or not at all, shows in what remains.
+func chargeNewKeys(t *testing.T, pair algorithms.Pair, prefix string, i int) {
+	all := algorithms.All
+	list := make([]algorithms.Charge, 1+i%3)
+	for j := range list {
+		list[j] = charge(fmt.Sprint(prefix, "/", j), 0, all[i%len(all)], all[(i+j+1)%len(all)])
+	}
+
+	for _, o := range evaluate(t, pair, list...) {
+		for _, side := range o {
+			if side.Err != nil {
+				t.Errorf("%s: %v", prefix, side.Err)
+			} else if want := side.Decision.Limit - 1; side.Decision.Remaining != want {
+				t.Errorf("%s: %d remaining, want %d: the script ran twice or not at all", prefix, side.Decision.Remaining, want)
+			}
+		}
+	}
+}
+
+func TestSecretKeys(t *testing.T) {
 	eachStore(t, func(t *testing.T, addr string) {
 		_, client := newPair(t, addr)
 		pair, err := lua.New(client, lua.Config{Name: "secret", Secret: []byte("hush")})
@@ -324,7 +346,7 @@ func TestOddAndSecretKeys(t *testing.T) {
 
 		record := pair.RecordKey("p", "alice@example.com")
 		if strings.Contains(record, "alice") {
-			t.Errorf("key %q shows what a secret should hide", record)
+			t.Errorf("key %q shows the client, which the secret should hide", record)
 		}
 
 		evaluate(t, pair, charge("alice@example.com", -1, algorithms.GCRA{}))

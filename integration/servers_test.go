@@ -25,23 +25,24 @@ const (
 	defaultImage  = "redis:7.2-alpine"
 )
 
-// server is a Redis for tests.
+// server is a Redis for the tests.
 type server struct {
 	way  string // container, local or given
 	addr string
 }
 
-// servers are the Redis servers that all tests share: keys are kept apart by
-// namespaces. They are started once and stopped by TestMain.
+// servers are the Redis servers that all tests share; each test has a namespace of its
+// own. They are started once, and TestMain stops them.
 var servers = sync.OnceValues(startServers)
 
 var stopServers []func()
 
-// buildDir is for what the tests build.
+// buildDir is the folder of the programs that the tests build.
 var buildDir string
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(serviceVariable); addr != "" { // one of the processes that a test has started
+	// A test starts this binary again as a service.
+	if addr := os.Getenv(serviceVariable); addr != "" {
 		if err := serve(addr, os.Getenv(nameVariable)); err != nil {
 			fmt.Fprintln(os.Stderr, "service:", err)
 			os.Exit(1)
@@ -57,17 +58,16 @@ func TestMain(m *testing.M) {
 
 	buildDir = dir
 	code := m.Run()
-	os.RemoveAll(dir)
 
+	os.RemoveAll(dir)
 	for _, stop := range stopServers {
 		stop()
 	}
-
 	os.Exit(code)
 }
 
-// eachServer runs a test on every way to have a Redis: a container where Docker
-// answers, a local redis-server where it does not. In CI it must be both.
+// eachServer runs a test on every Redis: in a container if Docker answers, else on a
+// local redis-server. CI requires both.
 func eachServer(t *testing.T, test func(*testing.T, server)) {
 	list, err := servers()
 	if err != nil {
@@ -143,13 +143,13 @@ func describe(addr string) (string, error) {
 		}
 	}
 
-	return "", fmt.Errorf("%s is no Redis", addr)
+	return "", fmt.Errorf("%s is not a Redis", addr)
 }
 
 // startContainer starts a Redis in a container; args go to its redis-server.
 func startContainer(args ...string) (addr string, stop func(), err error) {
 	defer func() {
-		if r := recover(); r != nil { // testcontainers panics where no Docker host can be found
+		if r := recover(); r != nil { // testcontainers panics if it finds no Docker host
 			err = fmt.Errorf("testcontainers: %v", r)
 		}
 	}()
@@ -174,7 +174,8 @@ func startContainer(args ...string) (addr string, stop func(), err error) {
 
 	var options []testcontainers.ContainerCustomizer
 	if len(args) > 0 {
-		options = append(options, testcontainers.WithCmd(append([]string{"redis-server", "--save", "", "--protected-mode", "no"}, args...)...))
+		command := append([]string{"redis-server", "--save", "", "--protected-mode", "no"}, args...)
+		options = append(options, testcontainers.WithCmd(command...))
 	}
 
 	container, err := tcredis.Run(ctx, image, options...)
@@ -182,7 +183,6 @@ func startContainer(args ...string) (addr string, stop func(), err error) {
 	if err == nil {
 		addr, err = container.PortEndpoint(ctx, "6379/tcp", "")
 	}
-
 	if err != nil {
 		stop()
 		return "", nil, fmt.Errorf("image %s: %w", image, err)
@@ -191,9 +191,8 @@ func startContainer(args ...string) (addr string, stop func(), err error) {
 	return addr, stop, nil
 }
 
-// privateServer starts a Redis for one test that harms it or counts on it: a
-// redis-server, or a container where that is not installed. It is stopped at the
-// test's end.
+// privateServer starts a Redis for one test, which may harm it: a redis-server, or a
+// container if that is not installed. The server stops at the end of the test.
 func privateServer(t testing.TB, args ...string) string {
 	t.Helper()
 
@@ -209,8 +208,8 @@ func privateServer(t testing.TB, args ...string) string {
 	return addr
 }
 
-// startRedis starts a redis-server on a free port of the loopback interface and
-// waits for its word that it is ready.
+// startRedis starts a redis-server on a free port of the loopback interface and waits
+// until its log says that it is ready.
 func startRedis(args ...string) (addr string, stop func(), err error) {
 	port, err := freePort()
 	if err != nil {
@@ -218,18 +217,17 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	}
 
 	addr = net.JoinHostPort("127.0.0.1", port)
-
 	dir, err := os.MkdirTemp("", "shadowlimit-redis")
 	if err != nil {
 		return "", nil, err
 	}
 
-	cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)...)
+	options := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+	cmd := exec.Command("redis-server", append(options, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-
 	if err != nil {
 		os.RemoveAll(dir)
 		return "", nil, err
@@ -241,15 +239,15 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 		os.RemoveAll(dir)
 	})
 
-	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() }) // ends the log, and so the loop
+	// The end of the process ends the log, and with it the loop below.
+	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 
 	var log strings.Builder
-
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
 		if strings.Contains(scanner.Text(), "Ready to accept connections") {
-			go func() { // drains the log until the process ends, lest it block
+			go func() { // reads on, because a full pipe would block the server
 				for scanner.Scan() {
 				}
 			}()
@@ -262,7 +260,7 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	return "", nil, fmt.Errorf("redis-server does not start:\n%s", log.String())
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns a port that was free when it was called.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

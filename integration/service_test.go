@@ -32,8 +32,8 @@ const (
 	nameVariable    = "SHADOWLIMIT_TEST_NAME"
 )
 
-// serve is the service: what the README shows, and the metrics. It says its URL on
-// standard output and ends with SIGTERM.
+// serve is the service of the README, with metrics. It prints its URL and ends with
+// SIGTERM.
 func serve(redisAddr, name string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -56,9 +56,10 @@ func serve(redisAddr, name string) error {
 		return err
 	}
 
-	limited := httplimit.New(h, httplimit.Config{Identify: func(r *http.Request, p *policies.Request) { p.User = r.Header.Get("X-User") }})
+	identify := func(r *http.Request, p *policies.Request) { p.User = r.Header.Get("X-User") }
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })
 	mux := http.NewServeMux()
-	mux.Handle("/", limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })))
+	mux.Handle("/", httplimit.New(h, httplimit.Config{Identify: identify})(served))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,16 +68,15 @@ func serve(redisAddr, name string) error {
 	}
 
 	fmt.Println("http://" + listener.Addr().String())
+
 	server := &http.Server{Handler: mux}
 	context.AfterFunc(ctx, func() { server.Close() })
-
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
 
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-
 	return h.Close(last)
 }
 
@@ -121,7 +121,7 @@ func startService(t *testing.T, redisAddr, name string) *service {
 	return &service{strings.TrimSpace(line), cmd}
 }
 
-// stop ends the process as an operator does.
+// stop ends the process as a deployment does, by SIGTERM.
 func (s *service) stop(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -143,7 +143,6 @@ func (s *service) get(t *testing.T, path, user string) (int, string) {
 	}
 
 	r.Header.Set("X-User", user)
-
 	response, err := httpClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +157,7 @@ func (s *service) get(t *testing.T, path, user string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// metric returns the value of a metric with a label.
+// metric returns the value of the first series of a metric that has a label.
 func (s *service) metric(t *testing.T, name, label string) (v int64) {
 	t.Helper()
 

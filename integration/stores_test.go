@@ -16,7 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/storetest"
 )
 
-// namespace is one that nobody else uses.
+// namespace returns a name of a service that no other test uses.
 func namespace() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
 
 func clientOf(t *testing.T, s server) *redis.Client {
@@ -27,23 +27,28 @@ func clientOf(t *testing.T, s server) *redis.Client {
 
 func TestRedisStore(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
-		storetest.Run(t, func(t *testing.T) promotion.Store { return promotion.NewRedisStore(clientOf(t, s), namespace()) })
+		storetest.Run(t, func(t *testing.T) promotion.Store {
+			return promotion.NewRedisStore(clientOf(t, s), namespace())
+		})
 	})
 }
 
 func TestRedisLedger(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
-		ledgertest.Run(t, func(t *testing.T) divergence.Ledger { return divergence.NewRedisLedger(clientOf(t, s), namespace()) })
+		ledgertest.Run(t, func(t *testing.T) divergence.Ledger {
+			return divergence.NewRedisLedger(clientOf(t, s), namespace())
+		})
 	})
 }
 
-// A user who may not publish can still roll back: instances ask every second.
+// A user without the right to publish can roll back: instances also poll every second.
 func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	addr := privateServer(t)
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
 
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err(); err != nil {
+	err := admin.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err()
+	if err != nil {
 		t.Fatal(err)
 	}
 
@@ -54,13 +59,14 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	if err := promotion.Begin(t.Context(), store, "p", "e", "test"); err != nil {
 		t.Fatal(err)
 	}
+
 	if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
 		t.Errorf("%v, %v", s, err)
 	}
 }
 
-// A Redis that is out of memory still takes a rollback, and no candidate makes it
-// take what it refuses the authoritative.
+// A Redis that is out of memory still takes a rollback. It refuses a script with a
+// candidate just as it refuses the authoritative alone.
 func TestRedisOutOfMemory(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t, "--maxmemory-policy", "noeviction")})
 	defer client.Close()
@@ -94,8 +100,10 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(o)
 	}
 
-	// A set that an expired record has left behind is what the script removes.
-	if err := client.ZAdd(t.Context(), pair.LogKey("p", "left over", "sliding_window_log"), redis.Z{Score: 1, Member: "1:1:1"}).Err(); err != nil {
+	// The script removes the set that an expired record has left behind, which needs no
+	// memory and so would make Redis accept the writes after it.
+	leftOver := pair.LogKey("p", "left over", "sliding_window_log")
+	if err := client.ZAdd(t.Context(), leftOver, redis.Z{Score: 1, Member: "1:1:1"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
@@ -108,7 +116,8 @@ func TestRedisOutOfMemory(t *testing.T) {
 		}
 	}
 
-	if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Reason: "out of memory"}); err != nil || s.Stage != promotion.RolledBack {
+	s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{Reason: "out of memory"})
+	if err != nil || s.Stage != promotion.RolledBack {
 		t.Errorf("rollback: %v, %v", s, err)
 	}
 
