@@ -157,7 +157,7 @@ func (h *Harness) look(w *watched) {
 
 	if err == nil {
 		var set *policies.Set
-		if set, err = policies.Load(w.file, text); err == nil {
+		if set, err = policies.Load(w.file, text, CheckPromotion); err == nil {
 			err = h.Reload(set)
 		}
 	}
