@@ -58,6 +58,7 @@ func (s *section) check(check Check) (list []Problem) {
 	return list
 }
 
+// positionOf returns where a finding about fields is shown.
 func (s *section) positionOf(fields []string) position {
 	for _, known := range []map[string]position{s.fields, s.inherited} {
 		for _, name := range fields {
@@ -73,6 +74,7 @@ func (s *section) positionOf(fields []string) position {
 // finds beyond the set's warnings, in the order of the places.
 func (s *Set) Check(check Check) []Problem {
 	found := &Problems{}
+
 	for _, section := range s.sections {
 		for _, p := range section.check(check) {
 			if !slices.Contains(s.Warnings, p) {

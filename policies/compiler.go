@@ -38,18 +38,23 @@ func (c *compiler) extend(n *yaml.Node, option cel.EnvOption) {
 }
 
 // compile compiles the expression of a scalar node, which must be of one of the
-// types, of any if none is given. It returns nil after noting what is wrong.
+// types, of any if none is given. It returns nil after noting the problems.
 func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expression {
 	a := c.check(n, what, types)
 	if a == nil {
 		return nil
 	}
 
+	// The cost comes before the program: a regular expression that is refused for its
+	// size must not be compiled first.
 	options, err := boundCost(c.env, a)
 	if err != nil {
 		c.fail(n, "%s: %v", what, err)
 		return nil
 	}
+
+	// Optimized, a program folds constants and compiles regular expressions once, here
+	// instead of in each request.
 	program, err := c.env.Program(a, append(options, cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		c.fail(n, "%s: %v", what, err)
@@ -67,14 +72,15 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 	for name := range x.inputs.headers() {
 		c.scope.headers[name] = canonicalName(name)
 	}
+
 	if x.result.IsExactType(cel.BoolType) {
 		x.filters, x.onlyFilters = filtersOf(a)
 	}
 	return x
 }
 
-// check parses an expression and checks its types. It returns nil after noting what
-// is wrong.
+// check parses an expression and checks its types. It returns nil after noting the
+// problems.
 func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast {
 	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
 		c.fail(n, "%s: want a CEL expression", what)
@@ -94,12 +100,15 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 		c.fail(n, "%s: the expression is of type %s: want %s", what, a.OutputType(), typeNames(types))
 		return nil
 	}
+
 	if c.refuseUpperCase(n, what, a) {
 		return nil
 	}
 	return a
 }
 
+// oneOf reports whether t is among the types. Any type is, if there are none. The dynamic
+// type is one of its own: a field that accepts it says so, and checks each value.
 func oneOf(t *cel.Type, types []*cel.Type) bool {
 	for _, want := range types {
 		if t.IsExactType(want) {
@@ -109,6 +118,7 @@ func oneOf(t *cel.Type, types []*cel.Type) bool {
 	return len(types) == 0
 }
 
+// typeNames lists the types for a message: string or int.
 func typeNames(types []*cel.Type) string {
 	list := make([]string, len(types))
 	for i, t := range types {
@@ -133,7 +143,8 @@ func (c *compiler) refuseUpperCase(n *yaml.Node, what string, a *cel.Ast) (found
 		}
 		at := a.NativeRep().SourceInfo().GetStartLocation(name.ID())
 		line, column := c.place(n, at.Line(), at.Column())
-		c.failAt(line, column, "%s: expressions see header names in lower case: write %q, for %q is always absent", what, lower, text)
+		c.failAt(line, column, "%s: expressions see header names in lower case: write %q, for %q is always absent",
+			what, lower, text)
 		found = true
 	})
 	return found

@@ -20,8 +20,8 @@ const maxCost = 10_000
 // checkEvery is how many steps a loop over claims takes between looks at the clock.
 const checkEvery = 100
 
-// endlessCost is more than any expression costs whose sizes are known. An estimate
-// above it says that CEL knows no bound.
+// endlessCost is more than any expression costs whose sizes are known. CEL's estimates
+// without a bound end at the largest number, or not far below it after a factor.
 const endlessCost = math.MaxUint64 >> 20
 
 // Sizes that a request has at most, as far as costs are estimated. They are the
@@ -91,7 +91,10 @@ func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 // EstimateCallCost implements checker.CostEstimator, for regular expressions. CEL
 // estimates their cost by their length, and so takes (a{1,100}){1,10} for nothing: its
 // program has a thousand steps, and each may be taken for each byte of the text.
-func (s sizes) EstimateCallCost(_, overload string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+func (s sizes) EstimateCallCost(
+	_, overload string, target *checker.AstNode, args []checker.AstNode,
+) *checker.CallEstimate {
+	// text.matches(pattern) and matches(text, pattern) are the same, in two forms.
 	switch {
 	case overload == overloads.MatchesString && target != nil && len(args) == 1:
 		args = []checker.AstNode{*target, args[0]}
@@ -100,6 +103,8 @@ func (s sizes) EstimateCallCost(_, overload string, target *checker.AstNode, arg
 		return nil
 	}
 
+	// CEL knows the size of a text that is written out or put together; that of a field
+	// is ours to say.
 	text := args[0].ComputedSize()
 	if text == nil {
 		text = s.EstimateSize(args[0])
@@ -134,6 +139,7 @@ func steps(pattern string) int {
 	if err != nil {
 		return 0
 	}
+
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return 0

@@ -14,15 +14,16 @@ type Change struct {
 	// Before and After are the field's text, "" in the file that does not have it.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// NewEpoch reports that the change starts evidence over: that of one policy if the
-	// field is a policy's name, because the policy compares something else now; that of
-	// all policies if the field is the file's name.
+	// NewEpoch reports that the change starts evidence over. If Path is a policy's name,
+	// the policy compares something else now, and Before and After are its epochs. If
+	// Path is the file's name, all policies start over.
 	NewEpoch bool `json:"new_epoch"`
 }
 
 // String writes the change as a line.
 func (c Change) String() string {
 	change := c.Path + ": " + c.Before + " -> " + c.After
+
 	switch {
 	case c.NewEpoch && c.Path == "name":
 		return "! " + change + ": another namespace: all counts, stages and evidence start over"
@@ -40,11 +41,13 @@ func (c Change) String() string {
 // their names, then the policies that both sets have and whose epoch changes.
 func Difference(before, after *Set) []Change {
 	list := changedFields(before.fields, after.fields)
+
 	for _, p := range after.Policies {
 		i := slices.IndexFunc(before.Policies, func(q *Policy) bool { return q.Name == p.Name })
 		if i < 0 {
-			continue
+			continue // all of its fields are new, and listed
 		}
+
 		if old := before.Policies[i].Epoch(); old != p.Epoch() {
 			list = append(list, Change{Path: "policies." + p.Name, Before: old, After: p.Epoch(), NewEpoch: true})
 		}
@@ -52,7 +55,9 @@ func Difference(before, after *Set) []Change {
 	return list
 }
 
-// changedFields merges two lists that are in the order of their paths.
+// changedFields returns the differences of two lists in the order of their paths. It
+// walks both at once, as a merge does, and a path that only one of them has at its head
+// is missing from the other.
 func changedFields(before, after []textField) (list []Change) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
@@ -100,6 +105,7 @@ func fieldsOf(root *yaml.Node) (list []textField) {
 	return list
 }
 
+// nameOf returns the name of a policy, "" if it has none.
 func nameOf(policy *yaml.Node) string {
 	if name := placesOf(policy)["name"]; name != nil {
 		return name.Value

@@ -35,9 +35,9 @@ func variableNamed(name string, variables []*variable) *variable {
 	return nil
 }
 
-// evaluation is the working memory of a request: what expressions see of it, and
-// what was worked out on the way. It belongs to its Request, so a pooled Request
-// brings memory that has its size already.
+// evaluation is the working memory of a request. It is what CEL asks for the values of
+// names, and it keeps the values that took work. It belongs to its Request, so a pooled
+// Request brings memory that has its size already.
 type evaluation struct {
 	request *Request
 	scope   *scope
@@ -47,7 +47,8 @@ type evaluation struct {
 	headers map[string]string // all of them by lower-case names; nil: not asked for yet
 }
 
-// evaluation returns the working memory, ready for the expressions of a scope.
+// evaluation returns the working memory, ready for the expressions of a scope. It
+// allocates nothing for a request that was used before.
 func (r *Request) evaluation(ctx context.Context, s *scope) *evaluation {
 	w := &r.work
 	if w.request != nil && w.request != r {
@@ -100,11 +101,15 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 	return w.variable(name)
 }
 
+// variable returns a variable's value, evaluated when it is first asked for: a policy
+// whose condition needs none of them pays for none. The search is linear: a file has a
+// handful of variables, and a Go map would cost more than it saves.
 func (w *evaluation) variable(name string) (any, bool) {
 	for i, v := range w.scope.variables {
 		if v.name != name {
 			continue
 		}
+
 		if w.values[i] == nil {
 			w.values[i] = v.value(w)
 		}
@@ -131,6 +136,7 @@ func (v *variable) value(w *evaluation) ref.Val {
 	return value
 }
 
+// firstOfQuery returns the first value of each name of the query, parsed once a request.
 func (w *evaluation) firstOfQuery() map[string]string {
 	if w.query == nil {
 		values, _ := url.ParseQuery(w.request.RawQuery) // an error leaves out what cannot be read

@@ -32,8 +32,9 @@ const (
 // for every request that the policy charges.
 const maxExpected = 20
 
-// Expected returns what is declared for a request at its time. A condition that
-// fails declares nothing: the difference then counts, which is the safe side.
+// Expected returns the differences that are declared for a request at its time. A
+// condition that fails declares nothing: the difference then counts against the
+// candidate, which is the safe side.
 func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expected) {
 	for _, x := range p.Promotion.expected {
 		if !r.Time.Before(x.until) {
@@ -55,7 +56,8 @@ func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expecte
 func (p *Policy) Declarations() []string {
 	list := make([]string, len(p.Promotion.expected))
 	for i, x := range p.Promotion.expected {
-		list[i] = fmt.Sprintf("%s until %s, owner %s, when %s", x.direction, day(x.until), x.owner, strings.TrimSpace(x.when.source))
+		condition := strings.TrimSpace(x.when.source)
+		list[i] = fmt.Sprintf("%s until %s, owner %s, when %s", x.direction, day(x.until), x.owner, condition)
 	}
 	return list
 }
@@ -84,6 +86,8 @@ func (c *compiler) expected(into *[]*expectation) func(*yaml.Node) {
 	}
 }
 
+// expectation reads one declared difference, and warns if it has ended: the file then
+// says that a difference is wanted which counts against the candidate.
 func (c *compiler) expectation(n *yaml.Node) *expectation {
 	x := &expectation{}
 	untilAt := n
@@ -107,12 +111,14 @@ func (c *compiler) expectation(n *yaml.Node) *expectation {
 // until returns a reader of the day, or the instant, at which a declaration ends.
 func (r *reader) until(into *time.Time) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// A day begins at midnight UTC, as in the change window without a zone.
 		for _, layout := range []string{time.DateOnly, time.RFC3339} {
 			if t, err := time.Parse(layout, n.Value); err == nil {
 				*into = t
 				return
 			}
 		}
+
 		r.fail(n, "until: want the first day on which the difference counts again, such as 2027-03-31, "+
 			"or an instant such as 2027-03-31T12:00:00Z")
 	}

@@ -33,15 +33,18 @@ type ExplainedSide struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Skipped is a policy that does not charge the request.
+// Skipped is a policy that does not charge the request, because its condition is false
+// or an expression fails.
 type Skipped struct {
 	Policy string `json:"policy"`
 	Reason string `json:"reason"`
 }
 
-// Explain says what the set charges a request.
+// Explain says what the set charges a request. No deadline ends it: an expression has a
+// bound of its own, and a person waits for the answer.
 func (s *Set) Explain(r *Request) Explanation {
-	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}}
+	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}} // no null in JSON
+
 	for _, p := range s.Policies {
 		c, matches, err := p.Charge(context.Background(), r)
 		switch {

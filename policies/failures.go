@@ -99,9 +99,13 @@ func (in inputs) anyFromClient() bool {
 func (x *expression) unguarded() (list []string) {
 	for _, name := range x.inputs.sorted() {
 		_, key, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+
+		// A search in the text: it misses an entry that is asked for under a computed
+		// name, and a warning too many is better than a silent one too few.
 		asked := strings.Contains(x.source, "[?"+key) ||
 			strings.Contains(x.source, key+" in ") ||
 			strings.Contains(x.source, "has(")
+
 		if x.inputs[required+name] && !asked {
 			list = append(list, name)
 		}

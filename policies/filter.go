@@ -45,6 +45,8 @@ func (p pattern) compatible(q pattern) bool {
 	return p.matches(q.text)
 }
 
+// filterable are the fields that filters know: texts that a request always has, so that
+// a filter cannot fail.
 var filterable = []string{"request.method", "request.route", "request.path", "request.host"}
 
 // holds reports whether a request passes the filter. It is called for each policy
@@ -59,6 +61,7 @@ func (f *filter) holds(r *Request) bool {
 	return false
 }
 
+// valueIn returns the field's value in a request.
 func (f *filter) valueIn(r *Request) string {
 	switch f.field {
 	case "request.method":
@@ -113,6 +116,7 @@ func filterOf(e ast.Expr) (filter, bool) {
 		}
 		return filterBy(args[0], false, args[1])
 	case operators.In:
+		// field in data.list needs CEL: the list is a value of the environment.
 		if args[1].Kind() != ast.ListKind {
 			return filter{}, false
 		}

@@ -95,6 +95,7 @@ func keyText(v ref.Val) (string, error) {
 	case types.Bool:
 		return strconv.FormatBool(bool(v)), nil
 	}
+
 	return "", fmt.Errorf("got a %s: want a string, a whole number or a bool", v.Type().TypeName())
 }
 

@@ -16,6 +16,7 @@ func (l *linter) hostileRequest(p *Policy, at places) {
 		return
 	}
 
+	// In the order of the evaluation. A candidate whose limit fails harms itself alone.
 	authoritative := p.Sides[algorithms.Authoritative]
 	switch {
 	case l.canFail("when", p.when, at), l.canFail("cost", p.cost.expression, at):
@@ -37,6 +38,7 @@ func (l *linter) canFail(field string, x *expression, at places) bool {
 	return true
 }
 
+// keyCanFail is canFail of a key's expressions.
 func (l *linter) keyCanFail(k key, at places) bool {
 	for _, x := range k {
 		if l.canFail("key", x, at) {
@@ -57,12 +59,13 @@ func (l *linter) negatesAbsent(p *Policy, at *yaml.Node) bool {
 		return false
 	}
 
-	l.warn(at, "when: for a request without %s the condition fails instead of being true, and the request is not limited: "+
-		"give it a default with [?...].orValue(...), or set on_error: deny", absent[0])
+	l.warn(at, "when: for a request without %s the condition fails instead of being true, "+
+		"and the request is not limited: give it a default with [?...].orValue(...), or set on_error: deny", absent[0])
 	return true
 }
 
-// unknownSize warns of a cost that is the size of a body as such.
+// unknownSize warns of a cost that is the size of a body as such: a client chooses not
+// to say the size, and pays nothing.
 func (l *linter) unknownSize(p *Policy, at places) {
 	x := p.cost.expression
 	if x == nil || at["on_error"] != nil || !x.inputs["request.size"] {
@@ -72,6 +75,7 @@ func (l *linter) unknownSize(p *Policy, at places) {
 		return // the author has thought of it
 	}
 
-	l.warn(at["cost"], "cost: request.size is -1 if the client does not send the size, as with Transfer-Encoding: chunked; "+
-		"a cost below 0 fails, and the client is not limited: use math.greatest(request.size, 1), and bound the body")
+	l.warn(at["cost"], "cost: request.size is -1 if the client does not send the size, as with "+
+		"Transfer-Encoding: chunked; a cost below 0 fails, and the client is not limited: "+
+		"use math.greatest(request.size, 1), and bound the body")
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,12 +26,16 @@ var endlessHeaders = []string{
 	"user-agent", "date", "referer", "cookie",
 }
 
+// endlessKey warns of a key that hardly repeats.
 func (l *linter) endlessKey(p *Policy, at *yaml.Node) {
 	for _, name := range p.key.inputs().sorted() {
 		remedy, bad := endless[name]
-		if slices.ContainsFunc(endlessHeaders, func(header string) bool { return name == `request.headers["`+header+`"]` }) {
-			remedy, bad = "use what identifies the client", true
+		for _, header := range endlessHeaders {
+			if name == `request.headers["`+header+`"]` {
+				remedy, bad = "use what identifies the client", true
+			}
 		}
+
 		if bad {
 			l.warn(at, "key: %s has a new value in nearly every request, and each value has its own budget: "+
 				"no client is limited, and memory fills up; %s", name, remedy)
@@ -49,6 +54,7 @@ func (l *linter) absentKey(p *Policy, at *yaml.Node) {
 	if p.when != nil {
 		asked = p.when.inputs
 	}
+
 	for _, x := range p.key {
 		for _, entry := range x.inputs.sorted() {
 			if !x.inputs[required+entry] || asked[entry] {
@@ -56,9 +62,9 @@ func (l *linter) absentKey(p *Policy, at *yaml.Node) {
 			}
 
 			base, key, _ := strings.Cut(strings.TrimSuffix(entry, "]"), "[")
-			l.warn(at, "key: a request without %s is not charged, for its key fails: give it a default, such as %s[?%s].orValue(\"none\")",
-				entry, base, key)
-			return
+			l.warn(at, "key: a request without %s is not charged, for its key fails: "+
+				"give it a default, such as %s[?%s].orValue(\"none\")", entry, base, key)
+			return // the next one would have the same remedy
 		}
 	}
 }
@@ -96,20 +102,29 @@ func (l *linter) addressOnlyKeys(list []*Policy, items []*yaml.Node) {
 // own, and the state of the key is the same.
 func (l *linter) limitBesideKey(p *Policy, at places) {
 	key := p.key.inputs()
+
 	for role, side := range p.Sides {
-		if side == nil {
-			continue
-		}
-		for _, x := range []*expression{side.limit.expression, side.burst.expression} {
-			if x == nil {
-				continue
-			}
-			missing := slices.DeleteFunc(x.inputs.sorted(), func(name string) bool { return key[name] })
-			if len(missing) > 0 {
-				l.warn(at[algorithms.Role(role).String()], "the limit depends on %s, which is not part of the key: "+
-					"requests of one key share a budget and bring different limits; add it to the key", strings.Join(missing, " and "))
-				return
-			}
+		missing := slices.DeleteFunc(side.limitInputs().sorted(), func(name string) bool { return key[name] })
+		if len(missing) > 0 {
+			l.warn(at[algorithms.Role(role).String()], "the limit depends on %s, which is not part of the key: "+
+				"requests of one key share a budget and bring different limits; add it to the key",
+				strings.Join(missing, " and "))
+			return // the other side mostly has the same expression
 		}
 	}
+}
+
+// limitInputs returns what the side's limit depends on.
+func (s *Side) limitInputs() inputs {
+	all := inputs{}
+	if s == nil {
+		return all
+	}
+
+	for _, x := range []*expression{s.limit.expression, s.burst.expression} {
+		if x != nil {
+			maps.Copy(all, x.inputs)
+		}
+	}
+	return all
 }

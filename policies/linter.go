@@ -44,6 +44,7 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 		return
 	}
 
+	// Windows up to a minute are the usual ones, and their stampede is as short.
 	aligned := algorithms.TraitsOf(candidate.Algorithm).Shape == algorithms.AlignedWindow
 	if aligned && candidate.window > time.Minute {
 		l.warn(at, "windows of %s are aligned: all keys reset at the same instant, and clients return at once; "+
@@ -55,13 +56,16 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 	}
 }
 
-// decidesLike reports whether two sides decide alike whatever their ids.
+// decidesLike reports whether two sides decide alike whatever their ids, which name
+// state and are no part of a decision.
 func (s *Side) decidesLike(other *Side) bool {
 	a, b := *s, *other
 	a.ID, b.ID = "", ""
 	return a.identity() == b.identity()
 }
 
+// condition warns of a condition that is never true. It sees contradictions between
+// filters only: CEL offers no proof of others.
 func (l *linter) condition(p *Policy, at *yaml.Node) {
 	if p.when == nil {
 		return
@@ -111,6 +115,8 @@ func (l *linter) shadowed(list []*Policy, items []*yaml.Node) {
 	}
 }
 
+// shadowedBy reports whether q denies whatever p denies. It compares conditions, keys
+// and costs as they are written: a miss is no harm, a false report would be.
 func (p *Policy) shadowedBy(q *Policy) bool {
 	sameRequests := q.when == nil || p.when != nil && p.when.source == q.when.source
 	if !sameRequests || p.key.text() != q.key.text() || p.cost.text() != q.cost.text() {
@@ -139,8 +145,9 @@ func (s *Side) looserThan(other *Side) bool {
 func (l *linter) expectEverything(p Promotion, at *yaml.Node) {
 	for _, x := range p.expected {
 		if x.when != nil && strings.TrimSpace(x.when.source) == "true" {
-			l.warn(at, "expected: when: true declares every difference in the direction %s, so none counts against the candidate: "+
-				"name the requests for which it is wanted, or ask its owner, %s", x.direction, x.owner)
+			l.warn(at, "expected: when: true declares every difference in the direction %s, "+
+				"so none counts against the candidate: name the requests for which it is wanted, or ask its owner, %s",
+				x.direction, x.owner)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 		return nil, fmt.Errorf("policies: load %s: %w", name, err)
 	}
 
+	// After an error reading goes on: an author wants all problems of a file at once.
 	l := &loader{compiler: c, linter: newLinter(&r.Problems, text), checks: checks, set: &Set{}}
 	root := r.parse(text)
 	if root != nil {
@@ -82,7 +83,7 @@ type loader struct {
 // root reads the file's own fields. What expressions may refer to comes before the
 // policies, wherever it stands in the file.
 func (l *loader) root(n *yaml.Node) {
-	var version string
+	var version string // needed by the reader of the field alone: there is one version
 	sections := map[string]*yaml.Node{}
 	later := func(name string) field {
 		return field{read: func(n *yaml.Node) { sections[name] = n }, required: name == "policies"}
@@ -107,8 +108,10 @@ func (l *loader) root(n *yaml.Node) {
 	}
 }
 
+// policies reads the list of policies. Two of one name would share state and metrics.
 func (l *loader) policies(n *yaml.Node) {
 	items := l.items(n, "policies")
+
 	if len(items) > maxPolicies {
 		l.fail(n, "policies: %d of them: at most %d", len(items), maxPolicies)
 		return
@@ -132,8 +135,8 @@ func (l *loader) policies(n *yaml.Node) {
 	}
 }
 
-// policy reads a policy, and looks for what it hardly means. What is said about half
-// a file would often be wrong, so the linter is silent once there is an error.
+// policy reads a policy, and lets the linter look at it. Warnings about half a file would
+// often be wrong, so the linter is silent once there is an error.
 func (l *loader) policy(n *yaml.Node) *Policy {
 	p := l.compiler.policy(n, l.base)
 

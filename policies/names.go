@@ -56,6 +56,7 @@ func (r *reader) constant(n *yaml.Node, what string) (any, *cel.Type) {
 	return r.scalar(n, what)
 }
 
+// constantList reads a list of scalars.
 func (r *reader) constantList(n *yaml.Node, what string) (any, *cel.Type) {
 	var list []any
 	elements := cel.DynType // of an empty list
@@ -64,11 +65,13 @@ func (r *reader) constantList(n *yaml.Node, what string) (any, *cel.Type) {
 		if t == nil || i > 0 && !r.sameType(item, what, t, elements) {
 			return nil, nil
 		}
+
 		elements, list = t, append(list, v)
 	}
 	return list, cel.ListType(elements)
 }
 
+// constantTable reads a table of scalars by text.
 func (r *reader) constantTable(n *yaml.Node, what string) (any, *cel.Type) {
 	table := map[string]any{}
 	values := cel.DynType // of an empty table
@@ -87,6 +90,8 @@ func (r *reader) constantTable(n *yaml.Node, what string) (any, *cel.Type) {
 	return table, cel.MapType(cel.StringType, values)
 }
 
+// sameType reports whether a value has the type of those before it: CEL's lists and maps
+// have one, and the checker finds more mistakes than with values of any type.
 func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
 	if t.IsExactType(want) {
 		return true
@@ -95,6 +100,7 @@ func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
 	return false
 }
 
+// scalar reads a constant with the type that YAML gives it: "7" is text, 7 a number.
 func (r *reader) scalar(n *yaml.Node, what string) (any, *cel.Type) {
 	var v any
 	if n.Kind == yaml.ScalarNode && n.Decode(&v) == nil {
@@ -132,6 +138,7 @@ func (c *compiler) variables(n *yaml.Node) {
 	}
 }
 
+// variable compiles a named expression, of any type.
 func (c *compiler) variable(name, value *yaml.Node) {
 	full := "variables." + name.Value
 	if variableNamed(full, c.scope.variables) != nil {

@@ -52,7 +52,7 @@ func (t *textOrList) UnmarshalJSON(data []byte) error {
 // size has the size -1, unknown.
 func ParseRequest(text []byte) (*Request, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
+	decoder.DisallowUnknownFields() // a misspelled field would be ignored in silence
 
 	t := requestText{Size: -1}
 	if err := decoder.Decode(&t); err != nil {
@@ -61,9 +61,12 @@ func ParseRequest(text []byte) (*Request, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("policies: request: more than one object")
 	}
+
 	return t.request(), nil
 }
 
+// request makes the request that policies see. Header names become canonical, as a server
+// makes them.
 func (t *requestText) request() *Request {
 	r := &Request{
 		Method:   t.Method,
@@ -78,6 +81,7 @@ func (t *requestText) request() *Request {
 		Size:     t.Size,
 		Time:     t.Time,
 	}
+
 	for name, values := range t.Headers {
 		for _, v := range values {
 			r.Headers.Add(name, v)
@@ -118,6 +122,7 @@ func explainJSON(err error) string {
 	return fmt.Sprintf("%s: want %s, got a %s", wrong.Field, jsonKinds[wrong.Type.Kind()], wrong.Value)
 }
 
+// encode writes a query as a URL has it, names in order.
 func encode(query map[string]textOrList) string {
 	values := url.Values{}
 	for name, list := range query {

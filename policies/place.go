@@ -34,7 +34,7 @@ func (r *reader) placeByStyle(n *yaml.Node, line, column int) (int, int) {
 		return n.Line, n.Column // YAML has joined the lines
 	case n.Style&yaml.DoubleQuotedStyle != 0 && r.hasEscape(n, `\`),
 		n.Style&yaml.SingleQuotedStyle != 0 && r.hasEscape(n, "''"):
-		return n.Line, n.Column // the text is shorter than what is written
+		return n.Line, n.Column // an escape takes more columns than its character
 	case n.Style&quoted != 0:
 		return n.Line, n.Column + 1 + column
 	}

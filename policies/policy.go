@@ -114,6 +114,8 @@ func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, m
 	return c, true, nil
 }
 
+// matches reports whether the request is charged. It is the most frequent question of
+// all: each policy of a file answers it for each request.
 func (p *Policy) matches(w *evaluation) (bool, error) {
 	if p.when == nil {
 		return true, nil
@@ -134,6 +136,8 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
+	// A condition of type dyn is checked when it is evaluated.
 	matches, ok := v.(types.Bool)
 	if !ok {
 		return false, fmt.Errorf("policies: when %s: got %v: want a bool", p.when.source, v)
@@ -141,6 +145,7 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 	return bool(matches), nil
 }
 
+// costOf returns the cost for a request, which only an expression can make negative.
 func (p *Policy) costOf(w *evaluation) (int64, error) {
 	cost, err := p.cost.value(w)
 	if err == nil && cost < 0 {

@@ -100,6 +100,8 @@ func (p *Problems) Describe(problem Problem) string {
 	return s + "\n | " + line + "\n | " + strings.Repeat(" ", max(0, problem.Column-1)) + "^"
 }
 
+// sort puts the problems into the order of their places. It keeps the order of those at
+// one place, in which they were found.
 func (p *Problems) sort() {
 	slices.SortStableFunc(p.List, func(a, b Problem) int {
 		return cmp.Or(a.Line-b.Line, a.Column-b.Column)

@@ -24,7 +24,9 @@ type Promotion struct {
 	expected []*expectation
 }
 
-// promotion returns a reader that overrides the fields that a section names.
+// promotion returns a reader that overrides the fields that a section names, so that a
+// policy's section starts from the file's. Whether the gate can judge by the numbers is
+// for a Check to say.
 func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		c.mapping(n, "promotion", map[string]field{
@@ -46,7 +48,8 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 	}
 }
 
-// canary returns a reader of the canary's percentages.
+// canary returns a reader of the canary's percentages. They rise: a step is a step
+// forward, and the way back is a rollback.
 func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's steps replace the file's
@@ -65,6 +68,8 @@ func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 	}
 }
 
+// changeWindow returns a reader of the part of the week in which stages may move
+// forward. A window over midnight is two windows, which the gate does not have.
 func (r *reader) changeWindow(into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		r.mapping(n, "change_window", map[string]field{
@@ -84,6 +89,7 @@ func (r *reader) changeWindow(into *Promotion) func(*yaml.Node) {
 // weekdays are the words of the file, by time.Weekday.
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
+// days returns a reader of a list of weekdays.
 func (r *reader) days(into *[]time.Weekday) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's days replace the file's
@@ -102,6 +108,7 @@ func (r *reader) days(into *[]time.Weekday) func(*yaml.Node) {
 	}
 }
 
+// timeOfDay returns a reader of a time, stored since midnight.
 func (r *reader) timeOfDay(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Value == "24:00" { // the end of a day, which package time does not know
@@ -118,6 +125,7 @@ func (r *reader) timeOfDay(what string, into *time.Duration) func(*yaml.Node) {
 	}
 }
 
+// zone returns a reader of the name of a time zone.
 func (r *reader) zone(into **time.Location) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		zone, err := time.LoadLocation(n.Value)

@@ -14,8 +14,8 @@ import (
 // maxFileBytes bounds a policy file.
 const maxFileBytes = 1 << 20
 
-// reader turns the YAML nodes of a file into values, and collects what is wrong with
-// them, each problem with its place. It knows no expressions and no policies.
+// reader turns the YAML nodes of a file into values, and collects the problems with
+// their places. It knows no expressions and no policies.
 //
 // Its methods that return a func(*yaml.Node) make the reader of one value: tables
 // of them, by the name of the field, describe the mappings of a file.
@@ -33,6 +33,7 @@ func (r *reader) parse(text []byte) *yaml.Node {
 		return nil
 	}
 
+	// Into nodes, not into structs: only nodes have places.
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	var root, second yaml.Node
 	if err := decoder.Decode(&root); err != nil {
@@ -57,6 +58,7 @@ func (r *reader) parse(text []byte) *yaml.Node {
 // has no other form for it.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
+// failYAML notes an error of the decoder. It names a line and no column.
 func (r *reader) failYAML(err error) {
 	if errors.Is(err, io.EOF) {
 		r.failAt(1, 1, "the file is empty: want version, name and policies")
@@ -124,7 +126,7 @@ func (r *reader) pairs(n *yaml.Node, what string) func(func(k, v *yaml.Node) boo
 	}
 }
 
-// items returns the elements of a list.
+// items returns the elements of a list, none for another node.
 func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
 	if n = target(n); n.Kind != yaml.SequenceNode {
 		r.fail(n, "%s: want a list", what)

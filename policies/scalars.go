@@ -12,7 +12,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// text returns a reader that stores a scalar's text.
+// text returns a reader that stores a scalar's text. A field without a value is none.
 func (r *reader) text(what string, into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -23,7 +23,7 @@ func (r *reader) text(what string, into *string) func(*yaml.Node) {
 	}
 }
 
-// choice returns a reader of one of a few words.
+// choice returns a reader of one of a few words, which it names where there is another.
 func (r *reader) choice(what string, into *string, words ...string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || !slices.Contains(words, n.Value) {
@@ -65,7 +65,7 @@ func (r *reader) count(what string, into *int64, least int64) func(*yaml.Node) {
 	}
 }
 
-// duration returns a reader of a duration above 0.
+// duration returns a reader of a duration above 0, in the units of a window.
 func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, err := algorithms.ParseWindow(n.Value)

@@ -40,7 +40,8 @@ func (s *Side) Name() string {
 	return s.Algorithm.Name()
 }
 
-// Bare is the side without its limit.
+// Bare is the side without its limit. Two sides in different stores may have one
+// algorithm: the store is part of the default id.
 func (s *Side) Bare() algorithms.Side {
 	id := s.ID
 	if id == "" && s.Store != "" {
@@ -52,8 +53,8 @@ func (s *Side) Bare() algorithms.Side {
 // constant reports whether the side has the same limit for every request.
 func (s *Side) constant() bool { return s.limit.expression == nil && s.burst.expression == nil }
 
-// limitOf returns the side's limit for a request. It is the zero limit on an error,
-// which may be that of the algorithm's Validate.
+// limitOf returns the side's limit for a request. On an error, which may be one of the
+// algorithm's Validate, it is the zero limit, which every algorithm refuses.
 func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 	requests, err := s.limit.value(w)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Side) LongestDelay() time.Duration {
 // they stand: token_bucket:data.overrides[...]/1m:burst=20.
 func (s *Side) String() string {
 	if s.Foreign() {
-		return fmt.Sprintf("%s (own limiter, revision %q)", s.Limiter, s.Revision)
+		return fmt.Sprintf("%s (foreign limiter, revision %q)", s.Limiter, s.Revision)
 	}
 
 	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + algorithms.FormatWindow(s.window)
@@ -168,7 +169,7 @@ func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
 	into.Algorithm = a
 }
 
-// checkLimit validates what is known of the limit before any request.
+// checkLimit validates the limit as far as it is known before any request.
 func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 	switch {
 	case s.Algorithm == nil:

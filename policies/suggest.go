@@ -15,8 +15,8 @@ var (
 	dottedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*`)
 )
 
-// explainIssue words an error of CEL for the author of a file, and names what was
-// probably meant: CEL itself knows only the part of a dotted name up to the first dot.
+// explainIssue words an error of CEL for the author of a file, and suggests a name. CEL
+// itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	m := undeclared.FindStringSubmatch(issue.Message)
 	if m == nil {
@@ -90,6 +90,7 @@ func functionsOf(env *cel.Env) (names []string) {
 // nearest returns the known name with the fewest edits, the first in order of several;
 // "" if even that takes more than a third of the name's last word, or more than three.
 func nearest(name string, known []string) (best string) {
+	// The parts before the last dot are mostly right, and must not buy more edits.
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	least := 1 + min(3, (len(last)+1)/3)
 	for _, k := range known {

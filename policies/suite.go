@@ -98,6 +98,7 @@ func keep(into **yaml.Node) func(*yaml.Node) {
 	return func(n *yaml.Node) { *into = n }
 }
 
+// run runs the tests. Its error is one of the tests file itself.
 func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 	s.report.Coverage = make([]Coverage, len(s.set.Policies))
 	for i, p := range s.set.Policies {
@@ -113,6 +114,7 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 		return nil, nil, &s.Problems
 	}
 
+	// A problem while a test runs is a failure of that test.
 	for _, n := range items {
 		before := len(s.List)
 		s.test(n)
@@ -196,12 +198,16 @@ func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algori
 	return charges
 }
 
+// checkCharges compares the charges of a request with those that a test wants, in the
+// order of the policies.
 func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	r := s.request(request)
 	if r == nil {
 		return
 	}
 
+	// Without the right number of charges, comparing one by one would blame the wrong
+	// policies.
 	got := s.charges(request, name, r)
 	items := s.items(want, "charges")
 	if len(items) != len(got) {
@@ -213,6 +219,7 @@ func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	}
 }
 
+// chargedBy names the policies of charges.
 func chargedBy(charges []algorithms.Charge) string {
 	if len(charges) == 0 {
 		return "no policy"
@@ -280,7 +287,7 @@ func (s *suite) play(name string, sequence *yaml.Node) {
 	}
 }
 
-// step reads a step, whose time is that of the one before unless it says another.
+// step reads a step. Without a time of its own it happens at the time of the one before.
 func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool) {
 	before := len(s.List)
 	st := step{node: n, at: last, repeat: 1}
@@ -344,7 +351,8 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 				continue
 			}
 			if got := s.answerOf(charges, observed, algorithms.Role(role)); got != want {
-				s.fail(st.node, "%s: request %d of the step: the %s says %s, want %s", name, i+1, algorithms.Role(role), got, want)
+				s.fail(st.node, "%s: request %d of the step: the %s says %s, want %s",
+					name, i+1, algorithms.Role(role), got, want)
 				return
 			}
 		}
@@ -353,7 +361,9 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 
 // answerOf returns the answer of one side's limiters to a request together. Where a
 // policy has no candidate, its one limiter answers for both sides.
-func (s *suite) answerOf(charges []algorithms.Charge, observed [][2]algorithms.Observation, role algorithms.Role) string {
+func (s *suite) answerOf(
+	charges []algorithms.Charge, observed [][2]algorithms.Observation, role algorithms.Role,
+) string {
 	answer := "allow"
 	for i, o := range observed {
 		p := s.policyNamed(charges[i].Policy)
@@ -374,6 +384,7 @@ func (s *suite) answerOf(charges []algorithms.Charge, observed [][2]algorithms.O
 	return answer
 }
 
+// policyNamed returns the policy of a charge.
 func (s *suite) policyNamed(name string) *Policy {
 	i := slices.IndexFunc(s.set.Policies, func(p *Policy) bool { return p.Name == name })
 	return s.set.Policies[i]

@@ -124,6 +124,12 @@ func fieldsOf(object map[string]any) string {
 	return strings.Join(slices.Sorted(maps.Keys(object)), " ")
 }
 
+// expectedSection declares a difference for all policies of a file.
+const expectedSection = `
+promotion:
+  expected: [{ when: request.user == "bulk", direction: newly_denied, until: 2999-01-02, owner: team-a }]
+`
+
 func TestValidateShowsEveryProblem(t *testing.T) {
 	tests := []struct {
 		content string
@@ -138,6 +144,9 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 			"FILE:5:10: warning: key: request.path has a new value in nearly every request", "\n |     key: request.path\n |          ^\n",
 			"FILE:8:10: warning: key: a request without request.headers[\"x-tenant\"]", "\n |     key: request.headers[\"x-tenant\"]\n |          ^\n",
 			"FILE: valid, 2 policies",
+		}, nil}},
+		{shopFile + expectedSection, invocation{"an expected difference, with its owner", []string{"validate", "FILE"}, 0, []string{
+			"    expected       newly_denied until 2999-01-02, owner team-a, when request.user == \"bulk\"\n",
 		}, nil}},
 		{shopFile, invocation{"no such file", []string{"validate", "FILE.not"}, 1, nil, []string{"shadowlimit: FILE.not: no such file or directory\n"}}},
 		{shopFile, invocation{"no such file, JSON", []string{"validate", "-o", "json", "FILE.not"}, 1, nil, []string{"FILE.not: no such file or directory\n"}}},

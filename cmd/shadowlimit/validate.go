@@ -119,6 +119,9 @@ func (r *validateReport) writeText(out io.Writer) error {
 				fmt.Fprintf(out, "    %-13s  delays admitted requests by up to %s\n", "", longest)
 			}
 		}
+		for _, declaration := range p.Declarations() {
+			fmt.Fprintf(out, "    %-13s  %s\n", "expected", declaration)
+		}
 	}
 
 	if r.deployed != "" {
