@@ -10,25 +10,25 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// When a breaker opens, and for how long. The rest is spread over a fifth, so that
-// instances do not all come back at once.
+// When a breaker opens, and for how long. The time is spread by a fifth to each side, so
+// that instances do not all come back at once.
 const (
-	breakAfter  = 5 // failures on end
+	breakAfter  = 5 // failures in a row
 	breakWithin = 10 * time.Second
 	breakStep   = time.Second
 	breakFor    = 30 * time.Second
 )
 
-// errNotAsked tells a breaker that what it keeps requests off was not asked, or not
-// given the time to answer.
+// errNotAsked tells a breaker that the request is no sign of health or failure: nothing was
+// asked, or it had no time to answer.
 var errNotAsked = errors.New("shadow: not asked")
 
-// breaker keeps requests off a store or a limiter that fails again and again: after
-// breakFor one request tries it anew.
+// breaker keeps requests off a store or a limiter that fails again and again. After
+// breakFor one request tries it again.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	changed func(open bool)
-	moved   atomic.Int32 // what changed is still to be told, movedNot if nothing
+	moved   atomic.Int32 // the change that changed has not been called for yet
 }
 
 const (
@@ -47,7 +47,8 @@ func newBreaker(changed func(open bool)) *breaker {
 		Timeout:      breakFor - breakFor/5 + rand.N(2*breakFor/5),
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
 		IsExcluded: func(err error) bool {
-			return err == errNotAsked || errors.Is(err, context.Canceled) // the caller has left
+			// A caller that leaves says nothing of what it has asked.
+			return errors.Is(err, errNotAsked) || errors.Is(err, context.Canceled)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) { // under the breaker's lock
 			switch to {
@@ -61,20 +62,22 @@ func newBreaker(changed func(open bool)) *breaker {
 	return b
 }
 
-// finish ends what Allow began, and tells of a change when requests need not wait for
-// whoever is told, such as a log that hangs.
+// finish ends what Allow began. It calls changed outside of the breaker's lock: no other
+// request may wait for a log that hangs.
 func (b *breaker) finish(done func(error), err error) {
 	done(err)
 	if b.moved.Load() == movedNot {
 		return
 	}
+
+	// Of several requests that end now, one reports the change.
 	if moved := b.moved.Swap(movedNot); moved != movedNot {
 		b.changed(moved == movedOpen)
 	}
 }
 
-// resting reports whether nothing is tried for a while.
+// resting reports whether nothing is asked for a while, not even to try.
 func (b *breaker) resting() bool { return b != nil && b.State() == gobreaker.StateOpen }
 
-// open reports whether requests are kept off.
+// open reports whether requests are kept off, except for one that tries.
 func (b *breaker) open() bool { return b != nil && b.State() != gobreaker.StateClosed }

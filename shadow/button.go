@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// RedButton says from outside the program that the authoritative is to be enforced
-// at once, whatever the fleet's stage and without Redis. See also
-// Harness.EnforceAuthoritative.
+// RedButton is how to enforce the authoritative at once from outside of the program,
+// whatever the fleet's stage and without Redis. See also Harness.EnforceAuthoritative.
 type RedButton struct {
-	// File presses the button while it exists. It is looked for once a second.
+	// File presses the button while it exists. It is checked once a second.
 	File string
-	// Signal presses the button for good.
+	// Signal presses the button until the process ends.
 	Signal os.Signal
 }
 
-// button is pressed as long as anybody presses it.
+// button is pressed as long as any of its sources presses it.
 type button struct {
-	cfg                      RedButton
-	log                      *slog.Logger
-	on                       atomic.Bool // what requests look at
+	cfg RedButton
+	log *slog.Logger
+	on  atomic.Bool // requests read it
+
 	mu                       sync.Mutex
 	byHand, byFile, bySignal bool // guarded by mu
 
@@ -37,17 +37,19 @@ func newButton(cfg RedButton, log *slog.Logger) *button {
 
 func (b *button) pressed() bool { return b.on.Load() }
 
-// set changes one of those who press.
-func (b *button) set(who *bool, on bool) {
+// set changes one of the sources.
+func (b *button) set(source *bool, on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	*who = on
+	*source = on
 	now := b.byHand || b.byFile || b.bySignal
 	if b.on.Swap(now) == now {
 		return
 	}
+
 	if now {
-		b.log.Warn("shadowlimit: the red button is pressed: this instance enforces the authoritative for all", "by_hand", b.byHand, "by_file", b.byFile, "by_signal", b.bySignal)
+		b.log.Warn("shadowlimit: the red button is pressed: this instance enforces the authoritative for every key",
+			"by_hand", b.byHand, "by_file", b.byFile, "by_signal", b.bySignal)
 	} else {
 		b.log.Info("shadowlimit: the red button is released: this instance follows the fleet's stages")
 	}
@@ -55,21 +57,23 @@ func (b *button) set(who *bool, on bool) {
 
 func (b *button) press(on bool) { b.set(&b.byHand, on) }
 
-// start watches the file and the signal until close. The file is looked for before
-// the first request.
+// start watches the file and the signal until close. The file is checked before the first
+// request.
 func (b *button) start() {
 	if b.cfg.File == "" && b.cfg.Signal == nil {
 		return
 	}
+
 	signals := make(chan os.Signal, 1)
 	if b.cfg.Signal != nil {
 		signal.Notify(signals, b.cfg.Signal)
 	}
-	b.look()
+	b.checkFile()
 	b.done.Go(func() {
 		defer signal.Stop(signals)
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
+
 		for {
 			select {
 			case <-b.stop:
@@ -77,15 +81,15 @@ func (b *button) start() {
 			case <-signals:
 				b.set(&b.bySignal, true)
 			case <-ticker.C:
-				b.look()
+				b.checkFile()
 			}
 		}
 	})
 }
 
-// look presses the button if the file is there. A file that cannot be looked for, as
-// on a disk that fails, leaves it as it is.
-func (b *button) look() {
+// checkFile presses the button while the file exists. If that is not known, as on a disk
+// that fails, the button stays as it is.
+func (b *button) checkFile() {
 	if b.cfg.File == "" {
 		return
 	}
@@ -94,6 +98,7 @@ func (b *button) look() {
 	}
 }
 
+// close ends the watch. It may be called more than once.
 func (b *button) close() {
 	b.mu.Lock()
 	select {

@@ -1,15 +1,17 @@
 package shadow
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// collector sums what was counted when it is scraped: requests touch no metric but
-// the duration of what is not in memory. All its metrics carry the name of the
-// service; what they are is in metrics.go.
+// collector sums the counts when it is scraped: requests touch no metric except the
+// duration of sides that are not in memory. All its metrics carry the name of the service.
+// metrics.go has the list.
 type collector struct {
 	engine      *engine
 	durations   *prometheus.HistogramVec
@@ -19,7 +21,7 @@ type collector struct {
 	differences [2]difference
 }
 
-// family is a metric and where its values come from.
+// family is a metric and the source of its values.
 type family[S any] struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -27,15 +29,16 @@ type family[S any] struct {
 	values     func(of S, send sender)
 }
 
-// sender takes one value and those of its labels.
+// sender takes one value and the values of its labels.
 type sender func(v float64, labels ...string)
 
+// described is a family under its full name.
 type described[S any] struct {
 	family[S]
 	desc *prometheus.Desc
 }
 
-// reading is a policy when it is scraped.
+// reading is the state of a policy at one scrape.
 type reading struct {
 	*migration
 	totals     divergence.Totals
@@ -53,10 +56,13 @@ func newCollector(i *instance, r *reloads) *collector {
 	}
 }
 
+// describe gives families their full names; the first labels are those of all of them.
 func describe[S any](name string, families []family[S], first ...string) []described[S] {
 	list := make([]described[S], len(families))
 	for i, f := range families {
-		list[i] = described[S]{f, prometheus.NewDesc("shadowlimit_"+f.name, f.help, append(first[:len(first):len(first)], f.labels...), prometheus.Labels{"name": name})}
+		labels := append(slices.Clip(first), f.labels...)
+		desc := prometheus.NewDesc("shadowlimit_"+f.name, f.help, labels, prometheus.Labels{"name": name})
+		list[i] = described[S]{f, desc}
 	}
 	return list
 }
@@ -76,7 +82,9 @@ func (c *collector) describe(out chan<- *prometheus.Desc) {
 
 func (c *collector) collect(out chan<- prometheus.Metric) {
 	for _, f := range c.services {
-		f.values(c, func(v float64, labels ...string) { out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...) })
+		f.values(c, func(v float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
+		})
 	}
 	for _, m := range c.engine.plan.Load().migrations {
 		c.collectPolicy(m, out)
@@ -85,18 +93,20 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 }
 
 func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
-	r := reading{m, m.recorder.Totals(), *m.stage.state.Load(), m.latest()}
+	r := reading{migration: m, totals: m.recorder.Totals(), applied: *m.stage.state.Load(), assessment: m.latest()}
 	policy := m.spec.Policy
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, append([]string{policy}, labels...)...)
 		})
 	}
+	if !m.hasCandidate() {
+		return
+	}
+
 	for _, h := range c.differences {
-		if m.hasCandidate() {
-			d := h.of(&r.totals)
-			count, upTo := d.Cumulative(h.bounds)
-			out <- prometheus.MustNewConstHistogram(h.desc, count, d.Sum, upTo, policy)
-		}
+		d := h.of(&r.totals)
+		count, upTo := d.Cumulative(h.bounds)
+		out <- prometheus.MustNewConstHistogram(h.desc, count, d.Sum, upTo, policy)
 	}
 }

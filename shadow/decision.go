@@ -8,9 +8,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Decision is the answer to a request: what all matching policies said, put
-// together. Any denial denies; among denials the longest RetryAfter supplies the
-// fields, else the least Remaining. The delay is the longest.
+// Decision is the answer to a request: the decisions of all matching policies, joined. Any
+// denial denies. Among denials the one with the longest RetryAfter supplies the fields;
+// without a denial the one with the least Remaining does. The delay is the longest.
 type Decision struct {
 	algorithms.Decision
 	// Policy supplies the fields; "" if none matched, and then the request is
@@ -21,8 +21,8 @@ type Decision struct {
 	Window time.Duration
 	// Enforced is the side that decided, unless Fallback is set.
 	Enforced algorithms.Role
-	// Unenforced is what the policy's other side said in the request; its Err is set if
-	// it failed, or was not judged there. Clients must not see it.
+	// Unenforced is what became of the policy's other side in the request. It has a
+	// decision only if its Status is Judged. Clients must not see it.
 	Unenforced algorithms.Observation
 	// Fallback reports that the enforced side did not answer, and that the
 	// authoritative or the rule for store failures decided.
@@ -34,7 +34,7 @@ func unlimited() Decision {
 	return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 }
 
-// join adds what another policy said.
+// join adds the decision of another policy.
 func (d *Decision) join(other Decision) {
 	delay := max(d.Delay, other.Delay)
 	if d.Policy == "" || other.tighter(d) {
@@ -43,6 +43,7 @@ func (d *Decision) join(other Decision) {
 	d.Delay = delay
 }
 
+// tighter reports whether d is the one whose fields a client needs.
 func (d *Decision) tighter(than *Decision) bool {
 	if d.Allowed != than.Allowed {
 		return !d.Allowed
@@ -50,6 +51,7 @@ func (d *Decision) tighter(than *Decision) bool {
 	if !d.Allowed {
 		return d.RetryAfter > than.RetryAfter
 	}
+
 	return cmp.Compare(known(d.Remaining), known(than.Remaining)) < 0
 }
 

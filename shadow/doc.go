@@ -1,24 +1,45 @@
-// Package shadow is the harness around two rate limiters: it judges every request
-// by both, enforces one, counts how they differ, and applies the stage that the
-// fleet is in.
+// Package shadow is the harness around two rate limiters: it judges every request by both,
+// enforces one, counts how they differ, and applies the stage that the fleet is in.
 //
-// [Harness] takes policies from a file, [Pair] two limiters and no file. Package
-// httplimit puts a harness in front of an HTTP handler. Both limiters keep
-// counting in every stage, so promotion and rollback only change who is obeyed.
+// Most users want a policy file and the middleware: set [Config].File, call [New], and pass
+// the harness to httplimit.New, which limits an http.Handler. [Harness.Decide] is for other
+// protocols. [Pair] compares two limiters without a policy file. [LimiterFunc] and
+// [AllowFunc] make a foreign limiter, which is one of yours, a side. The stages are moved by
+// the command shadowlimit, by the controller in automatic mode, or by the functions of
+// package promotion on [Harness.Stages].
+//
+// # The way of a request
+//
+// A Harness asks every policy for its charge, a Pair has just one. The engine decides which
+// side is enforced for the charge's key, by the stage that this instance has applied. One
+// store judges both sides at one instant if it has them both. Otherwise a request waits for
+// the enforced side alone, and the other side is judged after the answer. The charge is then
+// settled: a foreign limiter is called, an authoritative stands in for a candidate that has
+// failed, the decision is made, and both observations are recorded. The decisions of all
+// policies are joined into one.
+//
+// Beside the requests the fleet's goroutines apply stages every second, write evidence every
+// 5 s, and assess it every 15 s. No request waits for them.
+//
+// Both limiters keep counting in every stage but the last, so promotion and rollback only
+// change which side is enforced.
 //
 // # Caveats
 //
-// The candidate is judged as if it were alone: clients behave as the enforced side
-// tells them to, and how they would have behaved under the candidate shows only in
-// a canary.
+// The candidate is judged as if it were alone, but clients react to the enforced side. How
+// they react to the candidate shows only in a canary.
 //
-// Where both sides are algorithms of this module in one store, they are judged in
-// one record, one instant and, in Redis, one round trip. A side in another store, or
-// a limiter of the user's own, is asked in the request if it is enforced; else it
-// follows behind in a bounded queue, in the order of each key, at the instant of
-// the enforced side, and what finds no room counts as inconclusive.
+// A side in another store or a foreign limiter is asked in the request if it is enforced.
+// Otherwise it follows in a bounded queue, in the order of each key and at the instant of
+// the enforced side. A charge that finds no room counts as inconclusive.
 //
-// A store that fails five times on end is left alone for about half a minute, and
-// each policy's rule for failures decides. A script that was sent and not answered
-// is never sent again: it may have been carried out.
+// An enforced foreign candidate has 250 ms to answer, and the authoritative stands in for it
+// afterwards. A foreign authoritative is called as it always was, without a limit of time.
+//
+// A store that fails five times in a row is not asked for about half a minute, and each
+// policy's on_store_failure decides. A script that was sent and not answered is never sent
+// again: it may have been carried out.
+//
+// New and NewPair talk to Redis and take up to 2 s if it does not answer. They have no
+// context because they do not fail for that: the service starts with the authoritative.
 package shadow

@@ -23,34 +23,34 @@ import (
 
 // Config configures a Harness.
 type Config struct {
-	// File is the policy file. It is read again every second, and taken when it
-	// has changed and is valid; see Harness.Reload.
+	// File is the policy file. It is read again every second, and used when it has changed
+	// and is valid; see Harness.Reload. Either File or Policies is required.
 	File string
-	// Policies are given in the place of a File that is watched; see
-	// policies.LoadFile.
+	// Policies take the place of a File that is watched; see policies.LoadFile.
 	Policies *policies.Set
-	// Redis keeps limits, stages and evidence for all instances of the same name.
-	// Without it all are this process's own. Its options should be those of
-	// lua.Tune; the client stays the caller's.
+	// Redis keeps limits, stages and evidence for all instances of the same name. Without
+	// it each process has its own. Its options should be those of lua.Tune. The client
+	// stays the caller's.
 	Redis redis.UniversalClient
-	// Stores are other Redis servers, by the names that sides give in "store"; none is "".
+	// Stores are other Redis servers, by the names that sides give in "store". No name
+	// may be "".
 	Stores map[string]redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
-	// Limiters are the limiters of your own that sides name.
+	// Limiters are the foreign limiters, by the names that sides give in "limiter".
 	Limiters map[string]Limiter
-	// Instance names this process in the fleet; "" means its host and process id. A
-	// random number is added, for a name that comes back is another process.
+	// Instance names this process in the fleet; "" means its host and process id. A random
+	// number is added, because a process that starts again is another instance.
 	Instance string
-	// RedButton is how to enforce the authoritative at once from outside.
+	// RedButton is how to enforce the authoritative at once from outside of the program.
 	RedButton RedButton
-	// Observer is told of every comparison, in the request or behind it, and so must
-	// be quick. It may be called concurrently. See NewDecisionLog.
+	// Observer is called for every comparison, in the request or after it, and so must be
+	// quick. It may be called concurrently. See NewDecisionLog.
 	Observer func(Comparison)
-	// Clock gives the instants at which charges are judged, for tests and simulations;
-	// nil means each store's own clock.
+	// Clock gives the instants at which charges are judged, for tests and simulations; nil
+	// means each store's own clock. Evidence is not dated by it: see Comparison.At.
 	Clock func() time.Time
-	// Logger is told of moves and failures; nil means slog.Default().
+	// Logger receives moves and failures; nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -84,6 +84,7 @@ func newHarness(cfg Config) (*Harness, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h := &Harness{cfg: cfg}
 	h.instance, err = newInstance(instanceConfig{
 		name: set.Name, id: cfg.Instance, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
@@ -92,6 +93,7 @@ func newHarness(cfg Config) (*Harness, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	first, err := h.planOf(set, &plan{})
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func newHarness(cfg Config) (*Harness, error) {
 	return h, nil
 }
 
-// policies returns the set to begin with, and its text if it is watched.
+// policies returns the first set, and the text of the file if there is one.
 func (c *Config) policies() (*policies.Set, []byte, error) {
 	switch {
 	case (c.File == "") == (c.Policies == nil):
@@ -118,6 +120,7 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 	case c.Policies != nil:
 		return c.Policies, nil, nil
 	}
+
 	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return nil, nil, err

@@ -17,41 +17,60 @@ const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 
 // serviceMetrics are one series each for a service, or for each of its stores.
 var serviceMetrics = []family[*collector]{
-	{"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.", gauge, []string{"store"}, func(c *collector, send sender) {
-		for _, s := range c.engine.stores {
-			send(boolean(s.breaker.open()), s.name)
-		}
-	}},
-	{"store_errors_total", "Evaluations that a store has failed; store \"\" is the service's own.", counter, []string{"store"}, func(c *collector, send sender) {
-		for _, s := range c.engine.stores {
-			send(float64(s.errors.Load()), s.name)
-		}
-	}},
-	{"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.", gauge, nil, func(c *collector, send sender) {
-		send(boolean(c.engine.button.pressed()))
-	}},
-	{"config_last_reload_successful", "1 if the policy file could be used when it was last read; absent of a Pair, which has none.", gauge, nil, func(c *collector, send sender) {
-		if c.reloads != nil {
-			send(boolean(!c.reloads.failed.Load()))
-		}
-	}},
-	{"config_last_reload_success_timestamp_seconds", "When policies were last taken into use; absent of a Pair.", gauge, nil, func(c *collector, send sender) {
-		if c.reloads != nil {
-			send(float64(c.reloads.last.Load()))
-		}
-	}},
-	{"build_info", "1; the labels tell the version of this library and of Go.", gauge, []string{"version", "goversion"}, func(_ *collector, send sender) {
-		send(1, version, runtime.Version())
-	}},
+	{
+		"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.",
+		gauge, []string{"store"}, func(c *collector, send sender) {
+			for _, s := range c.engine.stores {
+				send(boolean(s.breaker.open()), s.name)
+			}
+		},
+	},
+	{
+		"store_errors_total", "Evaluations that a store has failed; store \"\" is the service's own.",
+		counter, []string{"store"}, func(c *collector, send sender) {
+			for _, s := range c.engine.stores {
+				send(float64(s.errors.Load()), s.name)
+			}
+		},
+	},
+	{
+		"red_button_pressed", "1 while this instance enforces the authoritative whatever the stage.",
+		gauge, nil, func(c *collector, send sender) {
+			send(boolean(c.engine.button.pressed()))
+		},
+	},
+	{
+		"config_last_reload_successful", "1 if the policy file was valid when it was last read; absent for a Pair, which has no file.",
+		gauge, nil, func(c *collector, send sender) {
+			if c.reloads != nil {
+				send(boolean(!c.reloads.failed.Load()))
+			}
+		},
+	},
+	{
+		"config_last_reload_success_timestamp_seconds", "When the policies in use were loaded; absent for a Pair.",
+		gauge, nil, func(c *collector, send sender) {
+			if c.reloads != nil {
+				send(float64(c.reloads.last.Load()))
+			}
+		},
+	},
+	{
+		"build_info", "1; the labels are the versions of this library and of Go.",
+		gauge, []string{"version", "goversion"}, func(_ *collector, send sender) {
+			send(1, version, runtime.Version())
+		},
+	},
 }
 
-// version is that of this module in the program.
+// version is this module's, as built into the program.
 var version = func() string {
 	const module = "github.com/shadowlimit/shadowlimit"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
+
 	for _, m := range append(info.Deps, &info.Main) {
 		if m.Path == module {
 			return m.Version
@@ -60,104 +79,174 @@ var version = func() string {
 	return "unknown"
 }()
 
-// policyMetrics are of each policy. Those from follower_queue_length on are only of
-// policies with a candidate; gate, noise, keys and instances are the fleet's, as every
+// policyMetrics are those of each policy. Metrics that are compared or assessed are absent
+// for a policy without a candidate. Those that are assessed are the fleet's, as every
 // instance sees it.
 var policyMetrics = []family[reading]{
-	{"decisions_total", "Charges judged, by side, and what the side decided: allow, deny or error.", counter, []string{"side", "decision"}, func(r reading, send sender) {
-		for role, d := range r.totals.Decisions {
-			if role == int(algorithms.Authoritative) || r.hasCandidate() {
-				side := algorithms.Role(role).String()
-				send(float64(d.Allowed), side, "allow")
-				send(float64(d.Denied), side, "deny")
-				send(float64(d.Failed), side, "error")
+	{
+		"decisions_total", "Charges judged, by side and by that side's decision: allow, deny or error.",
+		counter, []string{"side", "decision"}, func(r reading, send sender) {
+			for role, d := range r.totals.Decisions {
+				if role == int(algorithms.Authoritative) || r.hasCandidate() {
+					side := algorithms.Role(role).String()
+					send(float64(d.Allowed), side, "allow")
+					send(float64(d.Denied), side, "deny")
+					send(float64(d.Failed), side, "error")
+				}
 			}
-		}
-	}},
-	{"policy_errors_total", "Requests that a policy could not charge because an expression failed.", counter, nil, func(r reading, send sender) {
-		send(float64(r.counts.errors.Load()))
-	}},
-	{"fallback_decisions_total", "Charges whose enforced side did not answer, so that the authoritative or the rule for store failures decided.", counter, nil, func(r reading, send sender) {
-		send(float64(r.counts.fallbacks.Load()))
-	}},
-	{"follower_queue_length", "Charges that wait for a side which is judged behind the request.", gauge, nil, compared(func(r reading, send sender) {
-		send(float64(r.followers.waiting()))
-	})},
-	{"comparisons_total", "Charges judged by both sides, by outcome.", counter, []string{"outcome"}, compared(func(r reading, send sender) {
-		for outcome, n := range r.totals.Outcomes {
-			send(float64(n), divergence.Outcome(outcome).String())
-		}
-	})},
-	{"divergence_causes_total", "Differences by direction and by what has probably made them.", counter, []string{"direction", "cause"}, compared(func(r reading, send sender) {
-		for _, cause := range divergence.AllCauses {
-			send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
-			send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
-		}
-	})},
-	{"skipped_comparisons_total", "Comparisons that were inconclusive, by reason.", counter, []string{"reason"}, compared(func(r reading, send sender) {
-		for reason, n := range r.totals.Skipped {
-			send(float64(n), algorithms.SkipReason(reason).String())
-		}
-	})},
-	{"transitions_total", "Stages that this instance has begun to apply.", counter, []string{"stage"}, compared(func(r reading, send sender) {
-		for i, stage := range promotion.Stages {
-			send(float64(r.stage.applied[i].Load()), string(stage))
-		}
-	})},
-	{"stage", "1 for the stage that this instance applies, 0 for the others.", gauge, []string{"stage"}, compared(func(r reading, send sender) {
-		for _, stage := range promotion.Stages {
-			send(boolean(r.applied.Stage == stage), string(stage))
-		}
-	})},
-	{"canary_ratio", "Share of the keys for which the candidate is enforced.", gauge, nil, compared(func(r reading, send sender) { send(r.applied.Percent / 100) })},
-	{"hold", "1 while nothing moves the policy forward.", gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Hold)) })},
-	{"gate_score", "Evidence that a ratio stays below its threshold; 20 is enough.", gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
-		for _, ratio := range divergence.AllRatios {
-			send(a.Gate.Ratio(ratio).Score, ratio.String())
-		}
-	})},
-	{"gate_threshold", "What a ratio has to stay below.", gauge, []string{"ratio"}, compared(func(r reading, send sender) {
-		for _, ratio := range divergence.AllRatios {
-			send(r.spec.Config.Threshold(ratio), ratio.String())
-		}
-	})},
-	{"gate_ratio", "A ratio over all the evidence; absent while there is nothing to measure it against.", gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
-		for _, ratio := range divergence.AllRatios {
-			if v := a.Gate.Ratio(ratio).Ratio; v != nil {
-				send(*v, ratio.String())
+		},
+	},
+	{
+		"policy_errors_total", "Requests that a policy could not charge because an expression failed.",
+		counter, nil, func(r reading, send sender) {
+			send(float64(r.counts.errors.Load()))
+		},
+	},
+	{
+		"fallback_decisions_total",
+		"Charges whose enforced side did not answer, so that the authoritative or on_store_failure decided.",
+		counter, nil, func(r reading, send sender) {
+			send(float64(r.counts.fallbacks.Load()))
+		},
+	},
+	{
+		"follower_queue_length", "Charges that wait for the side that is judged after the answer to the request.",
+		gauge, nil, compared(func(r reading, send sender) {
+			send(float64(r.followers.waiting()))
+		}),
+	},
+	{
+		"comparisons_total", "Charges judged by both sides, by outcome.",
+		counter, []string{"outcome"}, compared(func(r reading, send sender) {
+			for outcome, n := range r.totals.Outcomes {
+				send(float64(n), divergence.Outcome(outcome).String())
 			}
-		}
-	})},
-	{"gate_verdict", "1 for the gate's verdict, 0 for the others.", gauge, []string{"verdict"}, assessed(func(a *promotion.Assessment, send sender) {
-		for _, verdict := range gate.Verdicts {
-			send(boolean(a.Gate.Verdict == verdict), verdict)
-		}
-	})},
-	{"gate_clean_seconds", "Time without strikes, as the gate counts it.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
-		send(a.Gate.CleanHours * time.Hour.Seconds())
-	})},
-	{"gate_strikes", "Bad blocks of evidence within 7 days.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(float64(a.Gate.Strikes)) })},
-	{"gate_coverage_ratio", "Share of the last day's evaluations that could be compared; absent without any.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
-		if a.Gate.Coverage != nil {
-			send(*a.Gate.Coverage)
-		}
-	})},
-	{"noise_ratio", "How often the authoritative differs from a copy of itself, on a sample of keys; absent where that is not measured.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
-		if a.Gate.Noise != nil {
-			send(*a.Gate.Noise)
-		}
-	})},
-	{"harm_score", "Score of clients that an enforced candidate newly denies; at 12 an automatic policy is rolled back.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Alarm.Harm) })},
-	{"alarm", "1 while an enforced candidate does harm, as status says.", gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(boolean(a.Alarm.Reason != "")) })},
-	{"instances", "Instances that are live, and those that fell silent of late.", gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
-		send(float64(len(a.Live)), "live")
-		send(float64(len(a.Silent)), "silent")
-	})},
-	{"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.", gauge, []string{"kind"}, assessed(func(a *promotion.Assessment, send sender) {
-		for kind, n := range a.Evidence.History.Distinct {
-			send(float64(n), divergence.KeyKind(kind).String())
-		}
-	})},
+		}),
+	},
+	{
+		"divergence_causes_total", "Differences by direction and probable cause.",
+		counter, []string{"direction", "cause"}, compared(func(r reading, send sender) {
+			for _, cause := range divergence.AllCauses {
+				send(float64(r.totals.Denied[cause]), "newly_denied", cause.String())
+				send(float64(r.totals.Allowed[cause]), "newly_allowed", cause.String())
+			}
+		}),
+	},
+	{
+		"skipped_comparisons_total", "Inconclusive comparisons, by reason.",
+		counter, []string{"reason"}, compared(func(r reading, send sender) {
+			for reason, n := range r.totals.Skipped {
+				send(float64(n), algorithms.SkipReason(reason).String())
+			}
+		}),
+	},
+	{
+		"transitions_total", "How often this instance has begun to apply a stage.",
+		counter, []string{"stage"}, compared(func(r reading, send sender) {
+			for i, stage := range promotion.Stages {
+				send(float64(r.stage.applied[i].Load()), string(stage))
+			}
+		}),
+	},
+	{
+		"stage", "1 for the stage that this instance applies, 0 for the others.",
+		gauge, []string{"stage"}, compared(func(r reading, send sender) {
+			for _, stage := range promotion.Stages {
+				send(boolean(r.applied.Stage == stage), string(stage))
+			}
+		}),
+	},
+	{
+		"canary_ratio", "Share of the keys for which the candidate is enforced.",
+		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Percent / 100) }),
+	},
+	{
+		"hold", "1 while automation is stopped for the policy.",
+		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.applied.Hold)) }),
+	},
+	{
+		"gate_score", "Evidence that a ratio stays below its threshold; the gate needs 20.",
+		gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
+			for _, ratio := range divergence.AllRatios {
+				send(a.Gate.Ratio(ratio).Score, ratio.String())
+			}
+		}),
+	},
+	{
+		"gate_threshold", "The value that a ratio has to stay below.",
+		gauge, []string{"ratio"}, compared(func(r reading, send sender) {
+			for _, ratio := range divergence.AllRatios {
+				send(r.spec.Config.Threshold(ratio), ratio.String())
+			}
+		}),
+	},
+	{
+		"gate_ratio", "A ratio over all the evidence; absent while its denominator is 0.",
+		gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
+			for _, ratio := range divergence.AllRatios {
+				if v := a.Gate.Ratio(ratio).Ratio; v != nil {
+					send(*v, ratio.String())
+				}
+			}
+		}),
+	},
+	{
+		"gate_verdict", "1 for the gate's verdict, 0 for the others.",
+		gauge, []string{"verdict"}, assessed(func(a *promotion.Assessment, send sender) {
+			for _, verdict := range gate.Verdicts {
+				send(boolean(a.Gate.Verdict == verdict), verdict)
+			}
+		}),
+	},
+	{
+		"gate_clean_seconds", "Time without strikes, as the gate counts it.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+			send(a.Gate.CleanHours * time.Hour.Seconds())
+		}),
+	},
+	{
+		"gate_strikes", "Bad blocks of evidence within 7 days.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(float64(a.Gate.Strikes)) }),
+	},
+	{
+		"gate_coverage_ratio", "Share of the last day's evaluations that could be compared; absent without evaluations.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+			if a.Gate.Coverage != nil {
+				send(*a.Gate.Coverage)
+			}
+		}),
+	},
+	{
+		"noise_ratio", "How often the authoritative differs from a copy of itself, on a sample of keys; absent where that is not measured.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+			if a.Gate.Noise != nil {
+				send(*a.Gate.Noise)
+			}
+		}),
+	},
+	{
+		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Alarm.Harm) }),
+	},
+	{
+		"alarm", "1 while an enforced candidate does harm; status says which.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(boolean(a.Alarm.Reason != "")) }),
+	},
+	{
+		"instances", "Instances that are live, and those that fell silent recently.",
+		gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
+			send(float64(len(a.Live)), "live")
+			send(float64(len(a.Silent)), "silent")
+		}),
+	},
+	{
+		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",
+		gauge, []string{"kind"}, assessed(func(a *promotion.Assessment, send sender) {
+			for kind, n := range a.Evidence.History.Distinct {
+				send(float64(n), divergence.KeyKind(kind).String())
+			}
+		}),
+	},
 }
 
 // compared leaves out policies without a candidate.
@@ -169,8 +258,8 @@ func compared(values func(reading, sender)) func(reading, sender) {
 	}
 }
 
-// assessed leaves out values that are old: an instance that is cut off from the store
-// does not know any more what the fleet has come to.
+// assessed leaves out values that are old. An instance that is cut off from the store does
+// not know the fleet's verdict any more.
 func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
 	return compared(func(r reading, send sender) {
 		if r.assessment != nil {
@@ -179,7 +268,8 @@ func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) 
 	})
 }
 
-// noAssessment is what there is to say before the first one.
+// noAssessment stands in before the first assessment, so that all series are there from
+// the start.
 var noAssessment = func() *promotion.Assessment {
 	a := &promotion.Assessment{}
 	for _, ratio := range divergence.AllRatios {
@@ -188,10 +278,10 @@ var noAssessment = func() *promotion.Assessment {
 	return a
 }()
 
-// oldAfter is how long an assessment is news.
+// oldAfter is the age at which an assessment is left out of metrics.
 const oldAfter = time.Minute
 
-// latest returns the last assessment, nil if that is old.
+// latest returns the last assessment, nil if it is old.
 func (p *progress) latest() *promotion.Assessment {
 	switch a := p.assessment.Load(); {
 	case a == nil:
@@ -209,19 +299,25 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// newDurations is how long sides took that are not in this process's memory, where
-// measuring would cost more than deciding.
+// newDurations is the histogram of how long sides took. Sides in this process's memory are
+// not in it: measuring them would cost more than deciding.
 func newDurations(name string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "shadowlimit_evaluation_duration_seconds", Help: durationHelp, ConstLabels: prometheus.Labels{"name": name},
-		Buckets:                     []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1},
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		Name:        "shadowlimit_evaluation_duration_seconds",
+		Help:        durationHelp,
+		ConstLabels: prometheus.Labels{"name": name},
+
+		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1},
+
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"policy", "side"})
 }
 
-const durationHelp = "How long a side took that is judged in Redis, or by a limiter of the user's own."
+const durationHelp = "How long a side took, in Redis or in a foreign limiter; absent for sides in memory."
 
-// difference is a histogram of how far the sides' numbers are apart.
+// difference is a histogram of the candidate's numbers minus the authoritative's.
 type difference struct {
 	name, help string
 	desc       *prometheus.Desc
@@ -231,11 +327,21 @@ type difference struct {
 
 func differences(service string) [2]difference {
 	list := [2]difference{
-		{name: "remaining_difference", help: "The candidate's remaining minus the authoritative's, where both know it.", bounds: divergence.RemainingBounds, of: func(t *divergence.Totals) *divergence.Differences { return &t.Remaining }},
-		{name: "retry_after_difference_seconds", help: "The candidate's wait minus the authoritative's, where both deny.", bounds: divergence.RetryAfterBounds, of: func(t *divergence.Totals) *divergence.Differences { return &t.RetryAfter }},
+		{
+			name: "remaining_difference", help: "The candidate's remaining minus the authoritative's, where both know it.",
+			bounds: divergence.RemainingBounds,
+			of:     func(t *divergence.Totals) *divergence.Differences { return &t.Remaining },
+		},
+		{
+			name: "retry_after_difference_seconds", help: "The candidate's wait minus the authoritative's, where both deny.",
+			bounds: divergence.RetryAfterBounds,
+			of:     func(t *divergence.Totals) *divergence.Differences { return &t.RetryAfter },
+		},
 	}
+
+	labels := prometheus.Labels{"name": service}
 	for i := range list {
-		list[i].desc = prometheus.NewDesc("shadowlimit_"+list[i].name, list[i].help, []string{"policy"}, prometheus.Labels{"name": service})
+		list[i].desc = prometheus.NewDesc("shadowlimit_"+list[i].name, list[i].help, []string{"policy"}, labels)
 	}
 	return list
 }

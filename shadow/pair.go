@@ -19,15 +19,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// Side is one of a Pair's two limiters: one of your own, or an algorithm with a
-// limit.
+// Side is one of a Pair's two limiters: a foreign limiter, or an algorithm with a limit.
 type Side struct {
-	// Limiter is a limiter of your own, Revision what you change when its
-	// behaviour changes.
+	// Limiter is a foreign limiter, which is one of yours. Change Revision when its
+	// behaviour changes: the evidence then begins again.
 	Limiter  Limiter
 	Revision string
 	// Algorithm judges by Limit. ID names its part of a key's record; "" means the
-	// algorithm's name.
+	// algorithm's name. Limit is also given to a Limiter, which may ignore it.
 	Algorithm algorithms.Algorithm
 	Limit     algorithms.Limit
 	ID        string
@@ -38,22 +37,22 @@ type PairConfig struct {
 	// Name is the namespace in Redis and for the command line; "" means "default".
 	Name string
 	// Policy names the pair in metrics and for the command line; "" means "default".
-	// Both names are of letters, digits, '.', '_' and '-'.
+	// Both names consist of letters, digits, '.', '_' and '-'.
 	Policy string
 	// Authoritative is today's limiter, Candidate tomorrow's. Required.
 	Authoritative, Candidate Side
-	// Redis keeps algorithms' limits, stages and evidence for all instances of the
-	// same name. Without it all are this process's own.
+	// Redis keeps algorithms' limits, stages and evidence for all instances of the same
+	// name. Without it each process has its own.
 	Redis redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
-	// RedButton is how to enforce the authoritative at once from outside.
+	// RedButton is how to enforce the authoritative at once from outside of the program.
 	RedButton RedButton
-	// Observer is told of every comparison; see Config.Observer.
+	// Observer is called for every comparison; see Config.Observer.
 	Observer func(Comparison)
 	// Promotion says when the candidate may be promoted.
 	Promotion promotion.Config
-	// Logger is told of moves and failures; nil means slog.Default().
+	// Logger receives moves and failures; nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -81,6 +80,7 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	i, err := newInstance(instanceConfig{
 		name: cmp.Or(cfg.Name, "default"), redis: cfg.Redis, secret: cfg.Secret,
 		button: cfg.RedButton, observer: cfg.Observer, log: cfg.Logger,

@@ -21,9 +21,9 @@ func (i *instance) statusPage() http.Handler {
 	})
 }
 
-// judged returns what the last round of judging came to, with the states and instances
-// of now. It does not judge anew: that would hold the controller's lock while it reads
-// a history, and a rollback that is due would wait for who looks at a page.
+// judged returns the assessments of the last round, with the current states and instances.
+// It does not assess again: that would hold the controller's lock while it reads a
+// history, and a rollback that is due would wait for the readers of a page.
 func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	now, err := f.store.Now(ctx)
 	if err != nil {
@@ -33,6 +33,7 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	list := []promotion.Assessment{}
 	for _, m := range f.migrations() {
 		a, err := m.judged(now)
@@ -45,7 +46,7 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	return list, nil
 }
 
-// judged returns the last assessment, brought up to the applied state.
+// judged returns the last assessment in the applied state.
 func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 	state := *m.stage.state.Load()
 	last := m.assessment.Load()
@@ -55,6 +56,8 @@ func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 	if time.Since(last.at) > oldAfter {
 		return promotion.Assessment{}, status.ErrOld
 	}
+
+	// A stage that was left has no alarm and no prediction any more.
 	a := *last.Assessment
 	a.Evidence.Now = now
 	if state.Supersedes(a.State) {
@@ -66,10 +69,13 @@ func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 	return a, nil
 }
 
-// unjudged is the assessment of a policy that has just begun.
+// unjudged is the assessment of a policy that this instance has not assessed yet.
 func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Assessment {
 	evidence := gate.Evidence{Since: now, Now: now}
-	a := promotion.Assessment{Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence)}
-	a.Gate.Reason, a.Gate.WouldPassAt = "this instance has not judged yet what is compared now: it does so every "+assessEvery.String(), nil
+	a := promotion.Assessment{
+		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
+	}
+	a.Gate.Reason = "this instance has not judged the current comparison yet: it judges every " + assessEvery.String()
+	a.Gate.WouldPassAt = nil
 	return a
 }

@@ -38,7 +38,7 @@ func look(t *testing.T, page http.Handler) (int, status.Report) {
 // The page of a service without Redis has what was judged last, in the stage of now.
 func TestStatusPageWithoutRedis(t *testing.T) {
 	h := open(t, file, shadow.Config{})
-	if _, r := look(t, h.StatusPage()); len(r.Policies) != 1 || !strings.Contains(r.Policies[0].Gate.Reason, "has not judged yet") || r.Policies[0].Gate.NewlyDenied.Threshold != 0.02 {
+	if _, r := look(t, h.StatusPage()); len(r.Policies) != 1 || !strings.Contains(r.Policies[0].Gate.Reason, "has not judged the current comparison yet") || r.Policies[0].Gate.NewlyDenied.Threshold != 0.02 {
 		t.Errorf("before anything was judged: %+v", r)
 	}
 	for range 3 {
