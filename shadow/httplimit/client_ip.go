@@ -8,50 +8,57 @@ import (
 	"strings"
 )
 
-// PeerIP returns the address of the connection: the client's, if no proxy is in
-// front of the service.
+// PeerIP returns the address of the connection, which is the client's if no proxy is in front of the service.
 func PeerIP(r *http.Request) string { return peer(r).text }
 
-// ForwardedFor returns a resolver for services behind proxies with known addresses,
-// which append to X-Forwarded-For: the last address there that is not a trusted
-// proxy's. The field is believed only from a trusted peer, and only as far as it
-// can be read: what stands before an entry that is no address was written by
-// anybody, so the client is then the last proxy that is known.
+// ForwardedFor returns a resolver for services behind proxies with known addresses, which append to X-Forwarded-For.
+// The client is the last address in the field that is not a trusted proxy's.
+//
+// The field is used only if the peer is trusted. Entries before one that is no address are not used, because anyone may
+// have written them: the client is then the last known proxy.
 func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
 	trusted = unmapped(trusted)
 	isTrusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
+
 	return func(r *http.Request) string {
 		client := peer(r)
 		if !client.addr.IsValid() || !isTrusted(client.addr) {
 			return client.text
 		}
+
 		for entry := range lastFirst(r.Header["X-Forwarded-For"]) {
 			addr, ok := parseAddr(entry)
 			if !ok {
 				break
 			}
-			if client = (address{addr, addr.String()}); !isTrusted(addr) {
+
+			client = address{addr, addr.String()}
+			if !isTrusted(addr) {
 				break
 			}
 		}
+
 		return client.text
 	}
 }
 
-// ForwardedForHops returns a resolver for services behind a known number of proxies,
-// each of which appends to X-Forwarded-For: the entry that the outermost of them has
-// written. With fewer entries, or one that is no address, it is the peer's. It
-// believes whoever connects: the service must not be reachable but through them.
+// ForwardedForHops returns a resolver for services behind a known number of proxies, each of which appends to
+// X-Forwarded-For. The client is the entry that the outermost proxy wrote. If there are fewer entries, or if that one
+// is no address, it is the peer.
+//
+// It trusts every peer: the service must not be reachable except through the proxies.
 func ForwardedForHops(proxies int) func(*http.Request) string {
 	return func(r *http.Request) string {
-		hop := 0
 		if proxies < 1 {
 			return PeerIP(r)
 		}
+
+		hop := 0
 		for entry := range lastFirst(r.Header["X-Forwarded-For"]) {
-			if hop++; hop < proxies {
+			hop++
+			if hop < proxies {
 				continue
 			}
 			if addr, ok := parseAddr(entry); ok {
@@ -59,32 +66,37 @@ func ForwardedForHops(proxies int) func(*http.Request) string {
 			}
 			break
 		}
+
 		return PeerIP(r)
 	}
 }
 
-// HeaderIP returns a resolver for services behind a proxy that writes the client's
-// address into a field of its own, such as CF-Connecting-IP. The field is believed
-// only from trusted peers; with several values the last is, which the proxy wrote.
+// HeaderIP returns a resolver for services behind a proxy that writes the client's address into a field of its own,
+// such as CF-Connecting-IP. The field is used only if the peer is trusted. If it has several values, the last one
+// counts, because the proxy wrote it.
 func HeaderIP(name string, trusted ...netip.Prefix) func(*http.Request) string {
-	name, trusted = http.CanonicalHeaderKey(name), unmapped(trusted)
+	name = http.CanonicalHeaderKey(name)
+	trusted = unmapped(trusted)
 	return func(r *http.Request) string {
 		client := peer(r)
-		if !slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return client.addr.IsValid() && p.Contains(client.addr) }) {
+		isPeer := func(p netip.Prefix) bool { return client.addr.IsValid() && p.Contains(client.addr) }
+		if !slices.ContainsFunc(trusted, isPeer) {
 			return client.text
 		}
+
 		for entry := range lastFirst(r.Header[name]) {
 			if addr, ok := parseAddr(entry); ok {
 				return addr.String()
 			}
 			break
 		}
+
 		return client.text
 	}
 }
 
-// unmapped writes prefixes of IPv4 addresses in IPv6 ones, ::ffff:10.0.0.0/104, as
-// what they are, for so are the addresses that are looked up in them.
+// unmapped replaces prefixes of IPv4 addresses in IPv6 form, such as ::ffff:10.0.0.0/104, by prefixes of IPv4: the
+// addresses that are compared with them are IPv4, too.
 func unmapped(prefixes []netip.Prefix) []netip.Prefix {
 	list := slices.Clone(prefixes)
 	for i, p := range list {
@@ -92,32 +104,36 @@ func unmapped(prefixes []netip.Prefix) []netip.Prefix {
 			list[i] = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
 	}
+
 	return list
 }
 
-// address is an address, or a text that should have been one.
+// address is an address and its text, or only the text if that is no address.
 type address struct {
 	addr netip.Addr
 	text string
 }
 
-// peer returns the address of the connection without its port, an IPv4 address in an
-// IPv6 one as such, without a zone.
+// peer returns the address of the connection, without port and zone. An IPv4 address in IPv6 form is returned as IPv4.
 func peer(r *http.Request) address {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	if addr, ok := parseAddr(host); ok {
-		if addr.Is4() && !strings.Contains(host, ":") {
-			return address{addr, host}
-		}
-		return address{addr, addr.String()}
+
+	addr, ok := parseAddr(host)
+	if !ok {
+		return address{text: host}
 	}
-	return address{text: host}
+
+	// The text of an IPv4 address is the host as it stands: no allocation for the usual case.
+	if addr.Is4() && !strings.Contains(host, ":") {
+		return address{addr, host}
+	}
+	return address{addr, addr.String()}
 }
 
-// parseAddr reads an address, which proxies may write with a port.
+// parseAddr reads an address, which proxies may write with a port or in brackets.
 func parseAddr(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
@@ -128,29 +144,31 @@ func parseAddr(text string) (netip.Addr, bool) {
 		}
 		addr = withPort.Addr()
 	}
+
 	return addr.Unmap().WithZone(""), true
 }
 
-// mostForwarded bounds the entries of a list that are looked at.
+// mostForwarded bounds the entries of a list that are read, so that a client cannot make a request expensive.
 const mostForwarded = 64
 
-// lastFirst yields the entries of a field that is a list, the last one first, over
-// all its lines.
+// lastFirst yields the entries of a field that is a list, over all its lines, the last one first.
 func lastFirst(lines []string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		seen := 0
 		for _, line := range slices.Backward(lines) {
 			for more := true; more; seen++ {
 				if seen == mostForwarded {
-					yield("") // no address: the rest is not believed
+					yield("") // no address, so the caller does not use the rest
 					return
 				}
+
 				entry := line
 				if i := strings.LastIndexByte(line, ','); i >= 0 {
 					line, entry = line[:i], line[i+1:]
 				} else {
 					more = false
 				}
+
 				if !yield(entry) {
 					return
 				}

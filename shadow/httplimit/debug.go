@@ -10,27 +10,30 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// debug words a decision for operators, as a dictionary of RFC 9651.
+// debug writes a decision for operators, as a Dictionary of RFC 9651.
 func debug(d shadow.Decision) string {
 	if d.Policy == "" {
 		return "policy=none"
 	}
+
 	var b strings.Builder
-	fmt.Fprintf(&b, "policy=%q, enforced=%s, allowed=%s", d.Policy, d.Enforced, boolean(d.Allowed))
+	fmt.Fprintf(&b, "policy=%q, enforced=%s, allowed=%s", d.Policy, d.Enforced, structuredBool(d.Allowed))
 	if d.Fallback {
 		b.WriteString(", fallback")
 	}
+
 	fmt.Fprintf(&b, ", %s=", d.Enforced.Other())
-	if o := d.Unenforced; o.Status != algorithms.Judged {
-		b.WriteString("none") // not judged, behind the request, or failed: that is in the metrics
+	if o := d.Unenforced; o.Status == algorithms.Judged {
+		fmt.Fprintf(&b, "%s;remaining=%d", structuredBool(o.Decision.Allowed), o.Decision.Remaining)
 	} else {
-		fmt.Fprintf(&b, "%s;remaining=%d", boolean(o.Decision.Allowed), o.Decision.Remaining)
+		b.WriteString("none") // skipped, deferred or failed: the metrics say which
 	}
+
 	return b.String()
 }
 
-// boolean writes a Boolean of RFC 9651.
-func boolean(v bool) string {
+// structuredBool writes a Boolean of RFC 9651.
+func structuredBool(v bool) string {
 	if v {
 		return "?1"
 	}

@@ -11,83 +11,89 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// Fields is a style of response fields that tell a client of its limit. A denial
-// that a wait can end has Retry-After in every style.
+// Fields is a style of response fields that tell a client its limit. In every style a denial has Retry-After, unless no
+// wait would help.
 type Fields int
 
 const (
-	// FieldsDraft08 are RateLimit-Policy and RateLimit as in the drafts 08 to 11 of
-	// RateLimit header fields for HTTP: "name";q=100;w=60 and "name";r=42;t=7.
+	// FieldsDraft08 are RateLimit-Policy and RateLimit as in the drafts 08 to 11 of RateLimit header fields for HTTP:
+	// "name";q=100;w=60 and "name";r=42;t=7.
 	FieldsDraft08 Fields = iota
-	// FieldsDraft06 are RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset in
-	// seconds from now, and RateLimit-Policy, as in the drafts up to 06.
+	// FieldsDraft06 are RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset in seconds from now, and
+	// RateLimit-Policy, as in the drafts up to 06.
 	FieldsDraft06
-	// FieldsLegacy are X-RateLimit-Limit, X-RateLimit-Remaining and
-	// X-RateLimit-Reset in seconds from now, as Envoy and Reddit send them.
+	// FieldsLegacy are X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset in seconds from now, as Envoy and
+	// Reddit send them.
 	FieldsLegacy
-	// FieldsLegacyEpoch is FieldsLegacy with the reset in seconds since 1970, as
-	// GitHub and chi send it.
+	// FieldsLegacyEpoch is FieldsLegacy with the reset in seconds since 1970, as GitHub and chi send it.
 	FieldsLegacyEpoch
-	// FieldsNone are none.
+	// FieldsNone writes no field but Retry-After.
 	FieldsNone
 )
 
-// Write writes the fields of a decision, for services that do without the
-// middleware: those of a shadow.Pair.
+// Write writes the fields of a decision, for services without the middleware, such as those that use a shadow.Pair.
 func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f}).write(h, d) }
 
-// fieldWriter writes response fields. Only it knows their names.
+// fieldWriter writes response fields. The names of all fields are in this file only.
 type fieldWriter struct {
 	style    Fields
 	policies atomic.Pointer[map[policyField]string]
 }
 
-// policyField is what RateLimit-Policy is made of.
+// policyField is the content of RateLimit-Policy. Its text is kept, because most requests have one of a few limits.
 type policyField struct {
 	name   string
 	quota  int64
 	window time.Duration
 }
 
-// mostPolicyFields bounds the values of RateLimit-Policy that are kept: there is one
-// for each limit, and limits may come from expressions.
+// mostPolicyFields bounds the texts of RateLimit-Policy that are kept: limits may come from expressions, and there may
+// be any number of them.
 const mostPolicyFields = 1024
 
-// largestInteger is the largest Integer of RFC 9651: a field with a larger one is no
-// field to a client, and the whole of it is ignored.
+// largestInteger is the largest Integer of RFC 9651. A client ignores a whole field with a larger one.
 const largestInteger = 999_999_999_999_999
 
-// write writes what is known of the enforced side.
+// write writes the fields of the enforced side's decision.
 func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
-	values := make([]string, 0, 4) // of all fields, in one allocation
+	// The values of all fields are in one allocation. Each field has a slice without spare capacity, so that a handler
+	// that appends to one does not write into the next.
+	values := make([]string, 0, 4)
 	set := func(name, value string) {
 		n := len(values)
 		values = append(values, value)
 		h[name] = values[n : n+1 : n+1]
 	}
+
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
 		set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
 	}
+
+	// No policy has matched, or the enforced limiter does not know what remains.
 	if d.Policy == "" || d.Remaining < 0 {
 		return
 	}
-	reset := seconds(more(d))
+
+	reset := seconds(untilMore(d))
 	switch f.style {
 	case FieldsDraft08:
 		if d.Window >= time.Second && d.Quota > 0 {
 			set("Ratelimit-Policy", f.policy(policyField{d.Policy, d.Quota, d.Window}))
 		}
+
 		b := append(appendName(make([]byte, 0, 160), d.Policy), ";r="...)
 		b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
-		if d.Allowed || d.RetryAfter != algorithms.Never { // else no wait brings what was asked for
+		if d.Allowed || d.RetryAfter != algorithms.Never {
 			b = strconv.AppendInt(append(b, ";t="...), reset, 10)
 		}
 		set("Ratelimit", string(b))
+
 	case FieldsDraft06:
 		if d.Window >= time.Second && d.Quota > 0 {
 			set("Ratelimit-Policy", f.policy(policyField{"", d.Quota, d.Window}))
 		}
 		f.three("Ratelimit-", d, reset, set)
+
 	case FieldsLegacy:
 		f.three("X-Ratelimit-", d, reset, set)
 	case FieldsLegacyEpoch:
@@ -102,8 +108,8 @@ func (f *fieldWriter) three(prefix string, d shadow.Decision, reset int64, set f
 	set(prefix+"Reset", strconv.FormatInt(reset, 10))
 }
 
-// policy returns the value of RateLimit-Policy: of the drafts from 08 on if it has a
-// name, else of those before.
+// policy returns the value of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier
+// ones.
 func (f *fieldWriter) policy(p policyField) string {
 	known := f.policies.Load()
 	if known != nil {
@@ -111,12 +117,14 @@ func (f *fieldWriter) policy(p policyField) string {
 			return text
 		}
 	}
+
 	var b []byte
 	if p.name != "" {
 		b = append(appendName(b, p.name), ";q="...)
 	}
 	b = append(strconv.AppendInt(b, min(p.quota, largestInteger), 10), ";w="...)
 	text := string(strconv.AppendInt(b, seconds(p.window), 10))
+
 	next := map[policyField]string{p: text}
 	if known != nil {
 		if len(*known) >= mostPolicyFields {
@@ -124,30 +132,33 @@ func (f *fieldWriter) policy(p policyField) string {
 		}
 		maps.Copy(next, *known)
 	}
-	f.policies.CompareAndSwap(known, &next) // who loses adds his the next time
+	// The loser of the race adds its entry on its next request.
+	f.policies.CompareAndSwap(known, &next)
+
 	return text
 }
 
-// appendName writes a policy's name as a String of RFC 9651; names have no
-// character that must be escaped.
+// appendName writes a policy's name as a String of RFC 9651. Names have no character that needs an escape.
 func appendName(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
 }
 
-// more returns how long until there is more quota.
-func more(d shadow.Decision) time.Duration {
+// untilMore returns the time until there is more quota.
+func untilMore(d shadow.Decision) time.Duration {
 	if !d.Allowed && d.RetryAfter != algorithms.Never {
 		return d.RetryAfter
 	}
+
 	return d.ResetAfter
 }
 
-// seconds rounds up, for a client that comes back too early is denied again. What
-// a limiter of the user's own says may be less than nothing.
+// seconds rounds up, because a client that returns too early is denied again. The time of a foreign limiter may be
+// negative, which counts as 0.
 func seconds(d time.Duration) int64 {
 	whole := int64(max(d, 0) / time.Second)
 	if d > 0 && d%time.Second > 0 {
 		whole++
 	}
+
 	return whole
 }

@@ -15,40 +15,38 @@ import (
 
 // Config configures the middleware. The zero value is ready to use.
 type Config struct {
-	// Route returns the template of the route that a request will take, such as
-	// /items/{id}, before it is routed. nil asks the next handler if that is an
-	// *http.ServeMux, and else takes the pattern of the one in front, "" if there is
-	// none: a mux that other middleware wraps is not found, and policies that ask for
-	// its routes never match. See MuxRoute, and package chiroute.
+	// Route returns the template of the route that a request will take, such as /items/{id}, before it is routed. nil
+	// asks the next handler if it is an *http.ServeMux, and else uses the pattern of a mux in front, or "" if there is
+	// none. A mux that is wrapped by other middleware is not found, and policies that use its routes never match: see
+	// MuxRoute, and package chiroute.
 	Route func(*http.Request) string
 	// ClientIP returns the client's address; nil means PeerIP. See ForwardedFor.
 	ClientIP func(*http.Request) string
-	// Identify fills in what only the service knows: User and Claims. nil leaves them.
-	// The policies.Request is used again for others: do not keep it.
+	// Identify sets what only the service knows: User and Claims. nil leaves them empty. Do not keep the
+	// policies.Request: it is reused for other requests.
 	Identify func(*http.Request, *policies.Request)
-	// OnDenied answers a denied request, whose response fields are set already. nil
-	// answers 429 with a line of text; see Problem. The decision's RetryAfter may be
-	// algorithms.Never, or 0 where a limiter of your own cannot tell.
+	// OnDenied answers a denied request, whose response fields are already set. nil answers 429 with a line of text;
+	// see Problem. The decision's RetryAfter may be algorithms.Never, or 0 where a foreign limiter does not know it.
 	OnDenied func(http.ResponseWriter, *http.Request, shadow.Decision)
-	// Fields is the style of the fields that tell a client of its limit.
+	// Fields is the style of the response fields that tell a client its limit.
 	Fields Fields
-	// RetryJitter spreads the Retry-After of denials: up to so much is added.
+	// RetryJitter spreads the Retry-After of denials, so that clients do not return all at once: a random time below it
+	// is added.
 	RetryJitter time.Duration
-	// Debug adds a field Shadowlimit-Debug to the responses of requests that it
-	// reports true for: what both sides said. It is for the service's operators: the
-	// candidate must not show otherwise. nil means none.
+	// Debug adds a field Shadowlimit-Debug with both sides' decisions to the response of each request for which it
+	// returns true. nil means none. Return true for operators only: clients must not see the candidate.
 	Debug func(*http.Request) bool
-	// Logger is told of routes that nobody knows; nil means slog.Default().
+	// Logger gets a warning if policies use routes that the middleware does not know. nil means slog.Default().
 	Logger *slog.Logger
-	// MaxWaiting bounds the requests that wait for their turn in a leaky bucket, of all
-	// keys together; one more is answered 503, and has been charged. 0 means 1,000. In
-	// HTTP/1 a client that leaves before it has sent its body is not noticed, and keeps
-	// its place: one key's burst should be a small part of this number.
+	// MaxWaiting bounds the requests that wait for their turn in a leaky bucket, of all keys together. A request beyond
+	// it is answered 503, although it was charged. 0 means 1,000. In HTTP/1 the server does not notice that a client
+	// disconnects before its body is read, so that its request keeps its place: one key's burst should be a small part
+	// of this number.
 	MaxWaiting int64
 }
 
-// New returns middleware that limits by the harness. It may wrap several handlers,
-// and passes the ResponseWriter on as it is.
+// New returns middleware that limits by the harness. It may wrap several handlers, and passes the ResponseWriter on
+// unchanged.
 func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
@@ -62,6 +60,7 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+
 	shared := &limits{harness: h, fields: fieldWriter{style: cfg.Fields}}
 	return func(next http.Handler) http.Handler {
 		m := &middleware{limits: shared, cfg: cfg, next: next}
@@ -72,12 +71,12 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	}
 }
 
-// limits is what the handlers that one New wraps have in common.
+// limits is the state that all handlers of one New share.
 type limits struct {
-	harness *shadow.Harness
-	fields  fieldWriter
-	waiting atomic.Int64
-	blind   atomic.Bool // it was said that routes are not known
+	harness      *shadow.Harness
+	fields       fieldWriter
+	waiting      atomic.Int64
+	warnedRoutes atomic.Bool // the warning about unknown routes was logged
 }
 
 type middleware struct {
@@ -91,13 +90,15 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := m.decide(r)
-	if later := m.cfg.RetryJitter; later > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
-		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(later)) // the sum may overflow
+	if jitter := m.cfg.RetryJitter; jitter > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
+		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(jitter)) // the sum may overflow
 	}
+
 	m.fields.write(w.Header(), d)
 	if m.cfg.Debug != nil && m.cfg.Debug(r) {
 		w.Header()["Shadowlimit-Debug"] = []string{debug(d)}
 	}
+
 	switch {
 	case !d.Allowed:
 		m.cfg.OnDenied(w, r, d)
@@ -113,32 +114,43 @@ func (m *middleware) decide(r *http.Request) shadow.Decision {
 		p.Reset()
 		requests.Put(p)
 	}()
-	p.Method, p.Path, p.Host, p.RawQuery = r.Method, r.URL.Path, r.Host, r.URL.RawQuery
-	p.Route, p.Headers, p.IP = m.cfg.Route(r), r.Header, m.cfg.ClientIP(r)
-	p.Size, p.Time = r.ContentLength, time.Now()
+
+	p.Method = r.Method
+	p.Path = r.URL.Path
+	p.Host = r.Host
+	p.RawQuery = r.URL.RawQuery
+	p.Route = m.cfg.Route(r)
+	p.Headers = r.Header
+	p.IP = m.cfg.ClientIP(r)
+	p.Size = r.ContentLength
+	p.Time = time.Now()
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(r, p)
 	}
+
 	return m.harness.Decide(r.Context(), p)
 }
 
-// wait holds an admitted request back until its turn in a leaky bucket. It reports
-// whether the request is to be served: its client may have left, and then there is
-// nobody to answer, or too many may be waiting already.
+// wait delays an admitted request until its turn in a leaky bucket. It returns false, after answering, if the client
+// has disconnected or too many requests are waiting already.
 func (m *middleware) wait(w http.ResponseWriter, r *http.Request, delay, reset time.Duration) bool {
 	defer m.waiting.Add(-1)
 	if m.waiting.Add(1) > m.cfg.MaxWaiting {
-		w.Header().Set("Retry-After", formatSeconds(max(delay, reset))) // not before RateLimit's t
+		// RateLimit is already written and says t = reset: a client must not be told to come back earlier than that.
+		w.Header().Set("Retry-After", formatSeconds(max(delay, reset)))
 		http.Error(w, "too many requests are waiting", http.StatusServiceUnavailable)
 		return false
 	}
+
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
+
 	select {
 	case <-timer.C:
 		return true
 	case <-r.Context().Done():
-		w.WriteHeader(http.StatusServiceUnavailable) // if anybody is still there
+		// The context may also end by a deadline of the service: then the client is still connected.
+		w.WriteHeader(http.StatusServiceUnavailable)
 		return false
 	}
 }

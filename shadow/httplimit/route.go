@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// MuxRoute returns a resolver for services whose requests an *http.ServeMux routes
-// somewhere behind the middleware: the pattern's path, without method and host.
+// MuxRoute returns a resolver for services in which an *http.ServeMux routes requests somewhere behind the middleware.
+// The route is the path of the mux's pattern, without method and host.
 func MuxRoute(mux *http.ServeMux) func(*http.Request) string {
 	return func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
@@ -14,25 +14,28 @@ func MuxRoute(mux *http.ServeMux) func(*http.Request) string {
 	}
 }
 
-// routeOf returns what knows the next handler's routes: the mux that it is, or else
-// the one that the request has come through. Where there is neither, and policies ask
-// for routes, it says so once: they would never match.
+// routeOf returns the resolver of Config.Route's zero value: it asks the next handler if that is a mux, and else uses
+// the pattern of the mux that the request has come through. If there is neither, and policies use routes, it logs one
+// warning, because these policies never match.
 func (m *middleware) routeOf(next http.Handler) func(*http.Request) string {
 	if mux, ok := next.(*http.ServeMux); ok {
 		return MuxRoute(mux)
 	}
+
 	return func(r *http.Request) string {
-		if r.Pattern == "" && !m.blind.Load() && m.harness.Policies().ReadsRoutes && !m.blind.Swap(true) {
-			m.cfg.Logger.Warn("shadowlimit: policies ask for request.route, and it is not known: set httplimit.Config.Route, such as httplimit.MuxRoute(mux)")
+		if r.Pattern == "" && !m.warnedRoutes.Load() && m.harness.Policies().ReadsRoutes && !m.warnedRoutes.Swap(true) {
+			m.cfg.Logger.Warn("shadowlimit: policies use request.route, but the middleware does not know the routes," +
+				" so these policies never match: set httplimit.Config.Route, for example to httplimit.MuxRoute(mux)")
 		}
 		return template(r.Pattern)
 	}
 }
 
-// template leaves the method and the host out of a pattern of http.ServeMux.
+// template returns the path of a pattern of http.ServeMux, without method and host.
 func template(pattern string) string {
 	if i := strings.IndexByte(pattern, '/'); i > 0 {
 		return pattern[i:]
 	}
+
 	return pattern
 }

@@ -1,4 +1,7 @@
-// Package chiroute tells httplimit the routes of a chi router.
+// Package chiroute tells httplimit the routes of a chi router: set httplimit.Config.Route to Of(router).
+//
+// It is a package of its own so that services without chi do not compile it. See Of for the order of middleware that it
+// needs.
 package chiroute
 
 import (
@@ -8,25 +11,21 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// Of returns a resolver for httplimit.Config.Route: the pattern that the router, or
-// one mounted in it, will match, such as /items/{id}, and "" if there is none. It
-// looks the route up before the request is routed, and writes it as chi's
-// RoutePattern does.
+// Of returns a resolver for httplimit.Config.Route. It returns the pattern that the router, or one mounted in it, will
+// match, such as /items/{id}, and "" if there is none. It looks the route up before the request is routed, and writes
+// it as chi's RoutePattern does.
 //
-// Middleware that changes what is routed, such as chi's StripSlashes, CleanPath and
-// GetHead, must come before: use httplimit's behind it, by router.Use. In front of
-// the router the route is that of the request as it came, and /items/1/ would be
-// served as /items/{id} without being charged as such.
+// Middleware that changes the routed path or method, such as chi's StripSlashes, CleanPath and GetHead, must come
+// first: add httplimit's middleware after it, with router.Use. In front of the router, httplimit sees the request as
+// the client sent it, and /items/1/ would be served as /items/{id} without being charged as such.
 func Of(router chi.Routes) func(*http.Request) string {
 	return func(r *http.Request) string {
 		method, path := asRouted(r)
-		return written(router.Find(chi.NewRouteContext(), method, path))
+		return normalized(router.Find(chi.NewRouteContext(), method, path))
 	}
 }
 
-// asRouted returns what chi will look up. Middleware in front may have said so;
-// within a mounted router it is only the rest of the path, which says nothing to the
-// router that all are mounted in.
+// asRouted returns the method and path that chi will look up.
 func asRouted(r *http.Request) (method, path string) {
 	method, path = r.Method, r.URL.RawPath
 	if path == "" {
@@ -35,25 +34,31 @@ func asRouted(r *http.Request) (method, path string) {
 	if path == "" {
 		path = "/" // GET http://host
 	}
+
 	c := chi.RouteContext(r.Context())
 	if c == nil {
 		return method, path
 	}
+
+	// Middleware in front may have set both. Within a mounted router the path is only the rest, which the outermost
+	// router does not know.
 	if c.RouteMethod != "" {
 		method = c.RouteMethod
 	}
 	if c.RoutePath != "" && len(c.RoutePatterns) == 0 {
 		path = c.RoutePath
 	}
+
 	return method, path
 }
 
-// written is the pattern as chi.Context.RoutePattern writes it. Else /v1 and /v1/,
-// which a mounted router takes for one, would be two routes.
-func written(pattern string) string {
+// normalized returns the pattern as chi.Context.RoutePattern writes it. Otherwise /v1 and /v1/, which are the same to a
+// mounted router, would be two routes.
+func normalized(pattern string) string {
 	for strings.Contains(pattern, "/*/") {
 		pattern = strings.ReplaceAll(pattern, "/*/", "/")
 	}
+
 	if pattern == "/" {
 		return pattern
 	}
