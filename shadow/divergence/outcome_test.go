@@ -30,6 +30,7 @@ func TestCompare(t *testing.T) {
 		{degraded, allow, divergence.Inconclusive},
 		{allow, degraded, divergence.Inconclusive},
 	}
+
 	for _, tt := range tests {
 		if got := divergence.Compare(&[2]algorithms.Observation{tt.authoritative, tt.candidate}); got != tt.want {
 			t.Errorf("Compare(%+v, %+v) = %s, want %s", tt.authoritative, tt.candidate, got, tt.want)
@@ -42,6 +43,7 @@ func TestRatiosHaveDenominatorsOfTheirOwn(t *testing.T) {
 	if r := tally.Ratios(); r.Divergence != nil || r.NewlyDenied != nil || r.NewlyAllowed != nil {
 		t.Errorf("ratios of nothing: %+v, want none", r)
 	}
+
 	tally[divergence.AgreeAllow] = 6
 	tally[divergence.NewlyDenied] = 2
 	tally[divergence.AgreeDeny] = 3

@@ -49,8 +49,10 @@ func TestInCanary(t *testing.T) {
 		{9999, 99.99, false},
 		{9999, 100, true},
 	}
+
+	// The last multiple is about the largest.
 	for _, tt := range tests {
-		for _, multiple := range []uint64{0, 1, 1_844_674_407_370_954} { // the last is about the largest
+		for _, multiple := range []uint64{0, 1, 1_844_674_407_370_954} {
 			if got := divergence.InCanary(multiple*10_000+tt.share, tt.percent); got != tt.want {
 				t.Errorf("InCanary(%d * 10000 + %d, %g) = %t, want %t", multiple, tt.share, tt.percent, got, tt.want)
 			}
@@ -78,7 +80,7 @@ func TestCellsAgreeWithCanaries(t *testing.T) {
 		if lower, upper := divergence.CellRange(cell); len(ends) == 0 || upper != ends[len(ends)-1] {
 			ends = append(ends, upper)
 			if len(ends) > 1 && lower != ends[len(ends)-2] || lower >= upper {
-				t.Errorf("cell %d lies between %g %% and %g %%, after one that ends at %g %%", cell, lower, upper, ends[max(len(ends)-2, 0)])
+				t.Errorf("cell %d lies between %g %% and %g %%; all ends are %v", cell, lower, upper, ends)
 			}
 		}
 	}
@@ -93,7 +95,8 @@ func TestCellsAgreeWithCanaries(t *testing.T) {
 		_, upper := divergence.CellRange(cell)
 		for _, percent := range ends {
 			if inside := upper <= percent; inside != divergence.InCanary(hash, percent) {
-				t.Fatalf("hash %d is in cell %d, which ends at %g %%, and InCanary(%g %%) is %t", hash, cell, upper, percent, !inside)
+				t.Fatalf("hash %d is in cell %d, which ends at %g %%, and InCanary(%g %%) is %t",
+					hash, cell, upper, percent, !inside)
 			}
 		}
 	}

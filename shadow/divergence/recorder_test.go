@@ -16,15 +16,20 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// observed are the observations of an outcome.
+// observed returns the observations of an outcome.
 func observed(o divergence.Outcome) *[2]algorithms.Observation {
-	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
+	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	deny := algorithms.Observation{}
 	failed := algorithms.Failure(errors.New("no answer"))
+
 	return map[divergence.Outcome]*[2]algorithms.Observation{
-		divergence.AgreeAllow: {allow, allow}, divergence.AgreeDeny: {deny, deny},
-		divergence.NewlyDenied: {allow, deny}, divergence.NewlyAllowed: {deny, allow},
-		divergence.CandidateError: {allow, failed}, divergence.AuthoritativeError: {failed, allow},
-		divergence.Inconclusive: {allow, algorithms.Skip(algorithms.QueueFull)},
+		divergence.AgreeAllow:         {allow, allow},
+		divergence.AgreeDeny:          {deny, deny},
+		divergence.NewlyDenied:        {allow, deny},
+		divergence.NewlyAllowed:       {deny, allow},
+		divergence.CandidateError:     {allow, failed},
+		divergence.AuthoritativeError: {failed, allow},
+		divergence.Inconclusive:       {allow, algorithms.Skip(algorithms.QueueFull)},
 	}[o]
 }
 
@@ -33,8 +38,8 @@ var allOutcomes = []divergence.Outcome{
 	divergence.CandidateError, divergence.AuthoritativeError, divergence.Inconclusive,
 }
 
-// A ledger of one instance, written after any mixture of observations, late ones
-// too, flushes and failed flushes, has counted everything once.
+// The ledger of one instance counts every observation once, after any mixture of observations (late ones too), flushes
+// and failed flushes.
 func TestNothingIsLostOrCountedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := divergence.NewRecorder(nil)
@@ -44,6 +49,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				hours[h.Unix] = h
 			}
 		}
+
 		var want divergence.Tally
 		now, written := noon, noon
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
@@ -52,7 +58,8 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "minutes")) * time.Minute)
 			case 1:
 				s := r.Snapshot(now)
-				if now.Sub(written) < 2*time.Hour && rapid.Bool().Draw(t, "lost") { // hours are given up after four
+				// A recorder gives up hours that it could not write for four hours.
+				if now.Sub(written) < 2*time.Hour && rapid.Bool().Draw(t, "lost") {
 					r.Abandon(now)
 					continue
 				}
@@ -67,6 +74,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				want[o]++
 			}
 		}
+
 		write(r.Snapshot(now))
 		var got divergence.Tally
 		for _, h := range hours {
@@ -74,6 +82,7 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 				got.Add(m.Tally)
 			}
 		}
+
 		if total := r.Totals().Outcomes; got != want || total != want {
 			t.Fatalf("the ledger has %v and the totals %v, want %v", got, total, want)
 		}
@@ -84,16 +93,19 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	var all sync.WaitGroup
 	const each = 2000
+
 	for g := range uint64(8) {
 		all.Go(func() {
 			for n := range uint64(each) {
-				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(allOutcomes[(g+n)%uint64(len(allOutcomes))]), &divergence.Setting{})
+				outcome := allOutcomes[(g+n)%uint64(len(allOutcomes))]
+				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(outcome), &divergence.Setting{})
 				if n%500 == 0 {
 					r.Commit(r.Snapshot(noon), noon)
 				}
 			}
 		})
 	}
+
 	all.Wait()
 	var sum int64
 	for _, h := range r.Snapshot(noon).Hours {
@@ -103,6 +115,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 			}
 		}
 	}
+
 	if sum != 8*each {
 		t.Errorf("counted %d, want %d", sum, 8*each)
 	}
@@ -110,7 +123,9 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 1, noon, &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, algorithms.Unjudged(algorithms.Absent)}, &divergence.Setting{})
+	o := &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, algorithms.Unjudged(algorithms.Absent)}
+	r.Observe("k", 1, noon, o, &divergence.Setting{})
+
 	totals := r.Totals()
 	tally, decisions := totals.Outcomes, totals.Decisions
 	if tally != (divergence.Tally{}) || decisions[0].Allowed != 1 || decisions[1] != (divergence.Decisions{}) {
@@ -118,8 +133,8 @@ func TestPlainLimitersAreNotCompared(t *testing.T) {
 	}
 }
 
-// A store whose clock is mad costs a bounded number of hours.
-func TestMadClocksAreBounded(t *testing.T) {
+// A store whose clock runs away costs a bounded number of hours.
+func TestClocksThatRunAwayAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for n := range 10_000 {
 		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{})
@@ -129,10 +144,11 @@ func TestMadClocksAreBounded(t *testing.T) {
 	}
 }
 
-// When the clock of the store jumps ahead and back, what was written stays, what
-// comes after is written beside it, and nobody was present in the time jumped.
+// When the clock of the store jumps ahead and back, earlier entries stay, later ones are written beside them, and the
+// instance does not count as present in the skipped time.
 func TestClocksThatJump(t *testing.T) {
-	r, l, id := divergence.NewRecorder(nil), divergence.NewMemoryLedger(), divergence.ID{Policy: "p", Epoch: "e"}
+	r, l := divergence.NewRecorder(nil), divergence.NewMemoryLedger()
+	id := divergence.ID{Policy: "p", Epoch: "e"}
 	reader := divergence.NewReader(l, id, noon)
 	for i, jump := range []time.Duration{0, time.Minute, 24 * time.Hour, 2 * time.Minute, 3 * time.Minute} {
 		now := noon.Add(jump)
@@ -141,11 +157,13 @@ func TestClocksThatJump(t *testing.T) {
 		if err := l.Write(t.Context(), id, "a", s); err != nil {
 			t.Fatal(err)
 		}
+
 		r.Commit(s, now)
 		h, err := reader.History(t.Context(), now)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if i == 2 {
 			if n := len(h.Live); n != 2 {
 				t.Errorf("after a jump of a day there are %v, want two spans", h.Live)
@@ -161,6 +179,7 @@ func TestSecretsHideKeys(t *testing.T) {
 	for _, r := range []*divergence.Recorder{plain, secret} {
 		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
 	}
+
 	p, s := plain.Snapshot(noon), secret.Snapshot(noon)
 	if got := p.Tops[divergence.KeysNewlyDenied][0].Key; got != "alice@example.com" {
 		t.Errorf("without a secret the key is %q", got)
@@ -168,18 +187,20 @@ func TestSecretsHideKeys(t *testing.T) {
 	if got := s.Tops[divergence.KeysNewlyDenied][0].Key; len(got) != 33 || strings.Contains(got, "alice") {
 		t.Errorf("with a secret the key is %q", got)
 	}
-	if few := s.Hours[0].Minutes[0].Keys[divergence.OfAllows]; len(few) != 1 || few[0] == 99 {
-		t.Errorf("with a secret the hash is %v", few)
+	if sample := s.Hours[0].Minutes[0].Keys[divergence.OfAllows]; len(sample) != 1 || sample[0] == 99 {
+		t.Errorf("with a secret the hash is %v", sample)
 	}
 }
 
 func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	const rounds = 3000
+	const hash = 1 // all keys are in one stripe, whose list is too short for them
 	for n := range uint64(rounds) {
-		r.Observe("often", 1, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
-		r.Observe(fmt.Sprint("rare-", n), 1, noon, observed(divergence.NewlyDenied), &divergence.Setting{}) // one stripe has them all
+		r.Observe("often", hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe(fmt.Sprint("rare-", n), hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
 	}
+
 	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
 	if top[0].Key != "often" || top[0].Count < rounds || top[0].Count-top[0].Error > rounds {
 		t.Errorf("top %+v, want often with %d", top[0], rounds)

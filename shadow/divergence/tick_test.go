@@ -8,10 +8,12 @@ import (
 )
 
 func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
-	allow, failed := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Failure(algorithms.ErrLimit)
+	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	failed := algorithms.Failure(algorithms.ErrLimit)
 	took := func(d time.Duration) algorithms.Observation {
 		return algorithms.Observation{Decision: algorithms.Decision{Allowed: true}, Took: d}
 	}
+
 	tests := []struct {
 		name       string
 		o          [2]algorithms.Observation
@@ -27,6 +29,7 @@ func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
 		{"just not slow", [2]algorithms.Observation{took(time.Millisecond), took(100 * time.Millisecond)}, 0, 0},
 		{"both slow", [2]algorithms.Observation{took(time.Second), took(time.Second)}, 0, 0},
 	}
+
 	for _, tt := range tests {
 		var tick Tick
 		tick.count(&tt.o, Compare(&tt.o))
@@ -36,25 +39,29 @@ func TestTicksCountWhatTheCandidateDoes(t *testing.T) {
 	}
 }
 
-// What a stripe remembers of ticks and keys is bounded, whatever the clock does.
+// The ticks and keys that a stripe remembers are bounded, also if the clock runs away or back.
 func TestTicksAreBounded(t *testing.T) {
 	var s ticking
 	for n := range int64(10_000) {
 		s.at(n * n % 7919)
 		s.lists(uint32(n), n/100, 50)
 	}
+
 	if len(s.ticks) > keptTicks || len(s.listed) > 50 {
 		t.Errorf("%d ticks and %d keys, want at most %d and 50", len(s.ticks), len(s.listed), keptTicks)
 	}
+
 	for i := 1; i < len(s.ticks); i++ {
 		if s.ticks[i].Unix <= s.ticks[i-1].Unix {
 			t.Fatalf("tick %d comes after %d", s.ticks[i].Unix, s.ticks[i-1].Unix)
 		}
 	}
+
 	if s.at(-1) != nil {
-		t.Error("a tick from long ago found room")
+		t.Error("a full list has made room for a tick that is older than all of it")
 	}
-	if s.lists(1, 1000, 50) != true || s.lists(1, 1000+FreshTicks-1, 50) || !s.lists(1, 1000+FreshTicks, 50) {
-		t.Error("a key is to be listed once in ten minutes, and again after them")
+
+	if !s.lists(1, 1000, 50) || s.lists(1, 1000+FreshTicks-1, 50) || !s.lists(1, 1000+FreshTicks, 50) {
+		t.Error("a key is not listed once in ten minutes, and again after them")
 	}
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
+// answer returns a decision of a side that was judged.
 func answer(allowed bool, remaining int64, retryAfter time.Duration) algorithms.Observation {
-	return algorithms.Observation{Decision: algorithms.Decision{Allowed: allowed, Remaining: remaining, RetryAfter: retryAfter}}
+	return algorithms.Observation{
+		Decision: algorithms.Decision{Allowed: allowed, Remaining: remaining, RetryAfter: retryAfter},
+	}
 }
 
-// totalsOf are the totals of comparisons of two keys, in stripes of their own.
+// totalsOf returns the totals of one comparison each of two keys, which are in different stripes.
 func totalsOf(o *[2]algorithms.Observation, s *divergence.Setting) divergence.Totals {
 	r := divergence.NewRecorder(nil)
 	r.Observe("a", 0, noon, o, s)
@@ -26,6 +29,7 @@ func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 	degraded := allow
 	degraded.Degraded = true
 	absent := algorithms.Unjudged(algorithms.Absent)
+
 	for reason, o := range map[algorithms.SkipReason]*[2]algorithms.Observation{
 		algorithms.QueueFull:   {allow, algorithms.Skip(algorithms.QueueFull)},
 		algorithms.BreakerOpen: {algorithms.Failure(errors.New("broken")), algorithms.Skip(algorithms.BreakerOpen)},
@@ -43,34 +47,40 @@ func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 }
 
 func TestDifferencesOfNumbers(t *testing.T) {
+	type pair [2]algorithms.Observation
 	const unknown = -1
+
 	for name, tt := range map[string]struct {
-		o                     [2]algorithms.Observation
+		o                     pair
 		remaining, retryAfter float64 // sums of two comparisons
 		remainings, waits     uint64
 	}{
-		"both allow":              {[2]algorithms.Observation{answer(true, 5, 0), answer(true, 3, 0)}, -4, 0, 2, 0},
-		"remaining not known":     {[2]algorithms.Observation{answer(true, 5, 0), answer(true, unknown, 0)}, 0, 0, 0, 0},
-		"nor the authoritative's": {[2]algorithms.Observation{answer(true, unknown, 0), answer(true, 5, 0)}, 0, 0, 0, 0},
-		"both deny":               {[2]algorithms.Observation{answer(false, 0, time.Second), answer(false, 0, 3*time.Second)}, 0, 4, 2, 2},
-		"one denies":              {[2]algorithms.Observation{answer(false, 0, time.Second), answer(true, 1, 0)}, 2, 0, 2, 0},
-		"the other denies":        {[2]algorithms.Observation{answer(true, 1, 0), answer(false, 0, time.Second)}, -2, 0, 2, 0},
-		"one never allows":        {[2]algorithms.Observation{answer(false, 0, time.Second), answer(false, 0, algorithms.Never)}, 0, 0, 2, 0},
-		"nor the other":           {[2]algorithms.Observation{answer(false, 0, algorithms.Never), answer(false, 0, time.Second)}, 0, 0, 2, 0},
-		"one fails":               {[2]algorithms.Observation{answer(true, 5, 0), algorithms.Failure(errors.New("no answer"))}, 0, 0, 0, 0},
+		"both allow":              {pair{answer(true, 5, 0), answer(true, 3, 0)}, -4, 0, 2, 0},
+		"remaining not known":     {pair{answer(true, 5, 0), answer(true, unknown, 0)}, 0, 0, 0, 0},
+		"nor the authoritative's": {pair{answer(true, unknown, 0), answer(true, 5, 0)}, 0, 0, 0, 0},
+		"both deny":               {pair{answer(false, 0, time.Second), answer(false, 0, 3*time.Second)}, 0, 4, 2, 2},
+		"one denies":              {pair{answer(false, 0, time.Second), answer(true, 1, 0)}, 2, 0, 2, 0},
+		"the other denies":        {pair{answer(true, 1, 0), answer(false, 0, time.Second)}, -2, 0, 2, 0},
+		"one never allows":        {pair{answer(false, 0, time.Second), answer(false, 0, algorithms.Never)}, 0, 0, 2, 0},
+		"nor the other":           {pair{answer(false, 0, algorithms.Never), answer(false, 0, time.Second)}, 0, 0, 2, 0},
+		"one fails":               {pair{answer(true, 5, 0), algorithms.Failure(errors.New("no answer"))}, 0, 0, 0, 0},
 	} {
-		got := totalsOf(&tt.o, &divergence.Setting{})
+		got := totalsOf((*[2]algorithms.Observation)(&tt.o), &divergence.Setting{})
 		remainings, _ := got.Remaining.Cumulative(divergence.RemainingBounds)
 		waits, _ := got.RetryAfter.Cumulative(divergence.RetryAfterBounds)
-		if got.Remaining.Sum != tt.remaining || got.RetryAfter.Sum != tt.retryAfter || remainings != tt.remainings || waits != tt.waits {
-			t.Errorf("%s: remaining %+v, waits %+v", name, got.Remaining, got.RetryAfter)
+		if got.Remaining.Sum != tt.remaining || remainings != tt.remainings {
+			t.Errorf("%s: remaining %+v, want %d with sum %g", name, got.Remaining, tt.remainings, tt.remaining)
+		}
+		if got.RetryAfter.Sum != tt.retryAfter || waits != tt.waits {
+			t.Errorf("%s: waits %+v, want %d with sum %g", name, got.RetryAfter, tt.waits, tt.retryAfter)
 		}
 	}
 }
 
-// A histogram's buckets hold what is no more than their bound.
+// A bucket of the histogram counts the numbers up to its bound.
 func TestDifferencesAreCumulative(t *testing.T) {
-	for by, want := range map[int64][2]uint64{-2: {2, 2}, -1: {2, 2}, 0: {0, 2}, 5000: {0, 0}} { // up to -1 and to 0
+	upToMinusOneAndZero := map[int64][2]uint64{-2: {2, 2}, -1: {2, 2}, 0: {0, 2}, 5000: {0, 0}}
+	for by, want := range upToMinusOneAndZero {
 		o := [2]algorithms.Observation{answer(true, 3, 0), answer(true, 3+by, 0)}
 		d := totalsOf(&o, &divergence.Setting{}).Remaining
 		count, upTo := d.Cumulative(divergence.RemainingBounds)
@@ -81,51 +91,119 @@ func TestDifferencesAreCumulative(t *testing.T) {
 }
 
 func TestDifferencesHaveCausesByDirection(t *testing.T) {
-	fixed, gcra := algorithms.Limit{Requests: 20, Window: time.Minute}, algorithms.Limit{Requests: 20, Window: time.Minute, Burst: 20}
-	small, hour := gcra, algorithms.Limit{Requests: 1200, Window: time.Hour}
-	small.Burst = 4
+	fixed := algorithms.Limit{Requests: 20, Window: time.Minute}
+	gcra := algorithms.Limit{Requests: 20, Window: time.Minute, Burst: 20}
+	small := algorithms.Limit{Requests: 20, Window: time.Minute, Burst: 4}
+	hour := algorithms.Limit{Requests: 1200, Window: time.Hour}
+	double := algorithms.Limit{Requests: 40, Window: time.Minute}
+	doubleRate := algorithms.Limit{Requests: 40, Window: time.Minute, Burst: 40}
+	more := algorithms.Limit{Requests: 30, Window: time.Minute}
+
+	type limits [2]algorithms.Limit
 	for name, tt := range map[string]struct {
 		allows, denies algorithms.Shape
-		limits         [2]algorithms.Limit // of the side that allows, of the other
+		limits         limits // of the side that allows, of the other
 		apart          bool
 		used           int64 // by the side that allows, this request included
 		elapsed        time.Duration
 		want           divergence.Cause
 	}{
-		"an own limiter that allows":            {algorithms.UnknownShape, algorithms.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 9, 0, divergence.OtherCause},
-		"an own limiter that denies":            {algorithms.Bucket, algorithms.UnknownShape, [2]algorithms.Limit{gcra, fixed}, false, 9, 0, divergence.OtherCause},
-		"a window that just began":              {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{fixed, fixed}, false, 1, time.Second, divergence.WindowBoundary},
-		"an hour's window unused for a minute":  {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.ColdState},
-		"one that began half a minute ago":      {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, 30 * time.Second, divergence.WindowBoundary},
-		"a key's window, which may have ended":  {algorithms.AnchoredWindow, algorithms.SlidingLog, [2]algorithms.Limit{hour, fixed}, false, 1, time.Minute, divergence.WindowBoundary},
-		"a log that knows of nothing":           {algorithms.SlidingLog, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, fixed}, false, 1, 0, divergence.ColdState},
-		"a log that knows of something":         {algorithms.SlidingLog, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, fixed}, false, 2, 0, divergence.WindowBoundary},
-		"a shorter log":                         {algorithms.SlidingLog, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, hour}, false, 1, 0, divergence.WindowBoundary},
-		"a bucket that knows of nothing":        {algorithms.Bucket, algorithms.AlignedWindow, [2]algorithms.Limit{gcra, fixed}, false, 1, 0, divergence.ColdState},
-		"a bucket that forgets sooner":          {algorithms.Bucket, algorithms.AlignedWindow, [2]algorithms.Limit{small, fixed}, false, 1, 0, divergence.BurstShape},
-		"a window after one that was full":      {algorithms.AlignedWindow, algorithms.Bucket, [2]algorithms.Limit{fixed, gcra}, false, 2, time.Second, divergence.WindowBoundary},
-		"a window with more than the burst":     {algorithms.AlignedWindow, algorithms.Bucket, [2]algorithms.Limit{fixed, small}, false, 5, time.Second, divergence.BurstShape},
-		"a limit that is not used up":           {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 20, time.Second, divergence.WindowBoundary},
-		"a limit that is used up":               {algorithms.AlignedWindow, algorithms.SlidingLog, [2]algorithms.Limit{{Requests: 40, Window: time.Minute}, fixed}, false, 21, time.Second, divergence.LimitValue},
-		"a bucket of twice the rate":            {algorithms.Bucket, algorithms.AlignedWindow, [2]algorithms.Limit{{Requests: 40, Window: time.Minute, Burst: 40}, fixed}, false, 2, 0, divergence.LimitValue},
-		"a rate that is the same over an hour":  {algorithms.AlignedWindow, algorithms.AnchoredWindow, [2]algorithms.Limit{hour, fixed}, true, 900, time.Second, divergence.WindowBoundary},
-		"windows of one store, a limit below":   {algorithms.AlignedWindow, algorithms.AlignedWindow, [2]algorithms.Limit{fixed, {Requests: 30, Window: time.Minute}}, false, 5, time.Second, divergence.WindowBoundary},
-		"logs that are alike, in two stores":    {algorithms.SlidingLog, algorithms.SlidingLog, [2]algorithms.Limit{fixed, fixed}, true, 20, 0, divergence.StoreLag},
-		"buckets that are alike, in two stores": {algorithms.Bucket, algorithms.Bucket, [2]algorithms.Limit{gcra, gcra}, true, 20, 0, divergence.StoreLag},
+		"a foreign limiter that allows": {
+			algorithms.UnknownShape, algorithms.Bucket, limits{fixed, gcra}, false, 9, 0, divergence.OtherCause,
+		},
+		"a foreign limiter that denies": {
+			algorithms.Bucket, algorithms.UnknownShape, limits{gcra, fixed}, false, 9, 0, divergence.OtherCause,
+		},
+		"a window that just began": {
+			algorithms.AlignedWindow, algorithms.SlidingLog,
+			limits{fixed, fixed}, false, 1, time.Second, divergence.WindowBoundary,
+		},
+		"an hour's window unused for a minute": {
+			algorithms.AlignedWindow, algorithms.SlidingLog,
+			limits{hour, fixed}, false, 1, time.Minute, divergence.ColdState,
+		},
+		"one that began half a minute ago": {
+			algorithms.AlignedWindow, algorithms.SlidingLog,
+			limits{hour, fixed}, false, 1, 30 * time.Second, divergence.WindowBoundary,
+		},
+		"a key's window, which may have ended": {
+			algorithms.AnchoredWindow, algorithms.SlidingLog,
+			limits{hour, fixed}, false, 1, time.Minute, divergence.WindowBoundary,
+		},
+		"a log that knows of nothing": {
+			algorithms.SlidingLog, algorithms.AlignedWindow, limits{fixed, fixed}, false, 1, 0, divergence.ColdState,
+		},
+		"a log that knows of something": {
+			algorithms.SlidingLog, algorithms.AlignedWindow,
+			limits{fixed, fixed}, false, 2, 0, divergence.WindowBoundary,
+		},
+		"a shorter log": {
+			algorithms.SlidingLog, algorithms.AlignedWindow,
+			limits{fixed, hour}, false, 1, 0, divergence.WindowBoundary,
+		},
+		"a bucket that knows of nothing": {
+			algorithms.Bucket, algorithms.AlignedWindow, limits{gcra, fixed}, false, 1, 0, divergence.ColdState,
+		},
+		"a bucket that forgets sooner": {
+			algorithms.Bucket, algorithms.AlignedWindow, limits{small, fixed}, false, 1, 0, divergence.BurstShape,
+		},
+		"a window after one that was full": {
+			algorithms.AlignedWindow, algorithms.Bucket,
+			limits{fixed, gcra}, false, 2, time.Second, divergence.WindowBoundary,
+		},
+		"a window with more than the burst": {
+			algorithms.AlignedWindow, algorithms.Bucket,
+			limits{fixed, small}, false, 5, time.Second, divergence.BurstShape,
+		},
+		"a limit that is not used up": {
+			algorithms.AlignedWindow, algorithms.SlidingLog,
+			limits{double, fixed}, false, 20, time.Second, divergence.WindowBoundary,
+		},
+		"a limit that is used up": {
+			algorithms.AlignedWindow, algorithms.SlidingLog,
+			limits{double, fixed}, false, 21, time.Second, divergence.LimitValue,
+		},
+		"a bucket of twice the rate": {
+			algorithms.Bucket, algorithms.AlignedWindow, limits{doubleRate, fixed}, false, 2, 0, divergence.LimitValue,
+		},
+		"a rate that is the same over an hour": {
+			algorithms.AlignedWindow, algorithms.AnchoredWindow,
+			limits{hour, fixed}, true, 900, time.Second, divergence.WindowBoundary,
+		},
+		"windows of one store, a limit below": {
+			algorithms.AlignedWindow, algorithms.AlignedWindow,
+			limits{fixed, more}, false, 5, time.Second, divergence.WindowBoundary,
+		},
+		"logs that are alike, in two stores": {
+			algorithms.SlidingLog, algorithms.SlidingLog, limits{fixed, fixed}, true, 20, 0, divergence.StoreLag,
+		},
+		"buckets that are alike, in two stores": {
+			algorithms.Bucket, algorithms.Bucket, limits{gcra, gcra}, true, 20, 0, divergence.StoreLag,
+		},
 	} {
 		allows := answer(true, tt.limits[0].Capacity()-tt.used, 0)
-		allows.Decision.Limit, allows.Decision.ResetAfter = tt.limits[0].Capacity(), tt.limits[0].Window-tt.elapsed
+		allows.Decision.Limit = tt.limits[0].Capacity()
+		allows.Decision.ResetAfter = tt.limits[0].Window - tt.elapsed
 		denies := answer(false, 0, time.Second)
+
 		newlyDenied := totalsOf(&[2]algorithms.Observation{allows, denies}, &divergence.Setting{
-			Cost: 1, Limits: tt.limits, Shapes: [2]algorithms.Shape{tt.allows, tt.denies}, SeparateStores: tt.apart,
+			Cost:           1,
+			Limits:         tt.limits,
+			Shapes:         [2]algorithms.Shape{tt.allows, tt.denies},
+			SeparateStores: tt.apart,
 		})
 		newlyAllowed := totalsOf(&[2]algorithms.Observation{denies, allows}, &divergence.Setting{
-			Cost: 1, Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]}, Shapes: [2]algorithms.Shape{tt.denies, tt.allows}, SeparateStores: tt.apart,
+			Cost:           1,
+			Limits:         [2]algorithms.Limit{tt.limits[1], tt.limits[0]},
+			Shapes:         [2]algorithms.Shape{tt.denies, tt.allows},
+			SeparateStores: tt.apart,
 		})
+
 		want := divergence.Totals{}.Denied
 		want[tt.want] = 2
 		if newlyDenied.Denied != want || newlyAllowed.Allowed != want || newlyDenied.Allowed != newlyAllowed.Denied {
-			t.Errorf("%s: newly denied by %v, newly allowed by %v, want %s", name, newlyDenied.Denied, newlyAllowed.Allowed, tt.want)
+			t.Errorf("%s: newly denied by %v, newly allowed by %v, want %s",
+				name, newlyDenied.Denied, newlyAllowed.Allowed, tt.want)
 		}
 	}
 }

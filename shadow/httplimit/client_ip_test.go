@@ -13,29 +13,83 @@ import (
 func TestClientIP(t *testing.T) {
 	ours := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:a::/48")}
 	many := strings.Repeat("10.0.0.3, ", 100)
+	type lines = []string
 	tests := []struct {
-		name, peer          string
-		forwarded           []string
-		byTrust, byTwo, own string
+		name, peer string
+		forwarded  []string // lines of X-Forwarded-For
+
+		byTrust, byTwo, peerIP string // the client by ForwardedFor, ForwardedForHops(2) and PeerIP
 	}{
-		{"no proxy", "192.0.2.1:1", nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"},
-		{"IPv6 peer with a zone", "[fe80::1%eth0]:1", nil, "fe80::1", "fe80::1", "fe80::1"},
-		{"IPv4 in IPv6", "[::ffff:192.0.2.1]:1", nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"},
-		{"a peer without a port", "192.0.2.1", nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"},
-		{"a peer that is no address", "@", nil, "@", "@", "@"},
-		{"two proxies", "10.0.0.2:1", []string{"192.0.2.1, 10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
-		{"over two lines", "10.0.0.2:1", []string{"192.0.2.1", "10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
-		{"a client that lies", "10.0.0.2:1", []string{"1.1.1.1, 192.0.2.1, 10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
-		{"a client that lies to us directly", "192.0.2.9:1", []string{"1.1.1.1, 10.0.0.1"}, "192.0.2.9", "1.1.1.1", "192.0.2.9"},
-		{"a client that pretends to be a proxy", "10.0.0.2:1", []string{"1.1.1.1, 10.9.9.9, 192.0.2.1, 10.0.0.1"}, "192.0.2.1", "192.0.2.1", "10.0.0.2"},
-		{"garbage of a client", "10.0.0.2:1", []string{"unknown, 10.0.0.1"}, "10.0.0.1", "10.0.0.2", "10.0.0.2"},
-		{"nothing but proxies", "10.0.0.2:1", []string{"10.0.0.3, 10.0.0.1"}, "10.0.0.3", "10.0.0.3", "10.0.0.2"},
-		{"an empty entry", "10.0.0.2:1", []string{"192.0.2.1,,10.0.0.1"}, "10.0.0.1", "10.0.0.2", "10.0.0.2"},
-		{"with ports and brackets", "10.0.0.2:1", []string{"[2001:db8::1]:80, 10.0.0.1:1234"}, "2001:db8::1", "2001:db8::1", "10.0.0.2"},
-		{"one address of IPv6 in brackets", "[2001:db8:a::2]:1", []string{"[2001:db8::1], 10.0.0.1"}, "2001:db8::1", "2001:db8::1", "2001:db8:a::2"},
-		{"more than anybody reads", "10.0.0.2:1", []string{"1.1.1.1, " + many + "10.0.0.1"}, "10.0.0.3", "10.0.0.3", "10.0.0.2"},
-		{"too few for two proxies", "10.0.0.2:1", []string{"192.0.2.1"}, "192.0.2.1", "10.0.0.2", "10.0.0.2"},
+		{
+			"no proxy", "192.0.2.1:1", nil,
+			"192.0.2.1", "192.0.2.1", "192.0.2.1",
+		},
+		{
+			"IPv6 peer with a zone", "[fe80::1%eth0]:1", nil,
+			"fe80::1", "fe80::1", "fe80::1",
+		},
+		{
+			"IPv4 in IPv6", "[::ffff:192.0.2.1]:1", nil,
+			"192.0.2.1", "192.0.2.1", "192.0.2.1",
+		},
+		{
+			"a peer without a port", "192.0.2.1", nil,
+			"192.0.2.1", "192.0.2.1", "192.0.2.1",
+		},
+		{
+			"a peer that is no address", "@", nil,
+			"@", "@", "@",
+		},
+		{
+			"two proxies", "10.0.0.2:1", lines{"192.0.2.1, 10.0.0.1"},
+			"192.0.2.1", "192.0.2.1", "10.0.0.2",
+		},
+		{
+			"over two lines", "10.0.0.2:1", lines{"192.0.2.1", "10.0.0.1"},
+			"192.0.2.1", "192.0.2.1", "10.0.0.2",
+		},
+		{
+			"a client that lies", "10.0.0.2:1", lines{"1.1.1.1, 192.0.2.1, 10.0.0.1"},
+			"192.0.2.1", "192.0.2.1", "10.0.0.2",
+		},
+		{
+			"a client that lies to us directly", "192.0.2.9:1", lines{"1.1.1.1, 10.0.0.1"},
+			"192.0.2.9", "1.1.1.1", "192.0.2.9",
+		},
+		{
+			"a client that pretends to be a proxy", "10.0.0.2:1", lines{"1.1.1.1, 10.9.9.9, 192.0.2.1, 10.0.0.1"},
+			"192.0.2.1", "192.0.2.1", "10.0.0.2",
+		},
+		{
+			"garbage of a client", "10.0.0.2:1", lines{"unknown, 10.0.0.1"},
+			"10.0.0.1", "10.0.0.2", "10.0.0.2",
+		},
+		{
+			"nothing but proxies", "10.0.0.2:1", lines{"10.0.0.3, 10.0.0.1"},
+			"10.0.0.3", "10.0.0.3", "10.0.0.2",
+		},
+		{
+			"an empty entry", "10.0.0.2:1", lines{"192.0.2.1,,10.0.0.1"},
+			"10.0.0.1", "10.0.0.2", "10.0.0.2",
+		},
+		{
+			"with ports and brackets", "10.0.0.2:1", lines{"[2001:db8::1]:80, 10.0.0.1:1234"},
+			"2001:db8::1", "2001:db8::1", "10.0.0.2",
+		},
+		{
+			"one address of IPv6 in brackets", "[2001:db8:a::2]:1", lines{"[2001:db8::1], 10.0.0.1"},
+			"2001:db8::1", "2001:db8::1", "2001:db8:a::2",
+		},
+		{
+			"more entries than are read", "10.0.0.2:1", lines{"1.1.1.1, " + many + "10.0.0.1"},
+			"10.0.0.3", "10.0.0.3", "10.0.0.2",
+		},
+		{
+			"too few for two proxies", "10.0.0.2:1", lines{"192.0.2.1"},
+			"192.0.2.1", "10.0.0.2", "10.0.0.2",
+		},
 	}
+
 	byTrust, byTwo := httplimit.ForwardedFor(ours...), httplimit.ForwardedForHops(2)
 	for _, tt := range tests {
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": tt.forwarded}}
@@ -45,11 +99,13 @@ func TestClientIP(t *testing.T) {
 		if got := byTwo(r); got != tt.byTwo {
 			t.Errorf("%s: by two hops %s, want %s", tt.name, got, tt.byTwo)
 		}
-		if got := httplimit.PeerIP(r); got != tt.own {
-			t.Errorf("%s: the peer is %s, want %s", tt.name, got, tt.own)
+		if got := httplimit.PeerIP(r); got != tt.peerIP {
+			t.Errorf("%s: the peer is %s, want %s", tt.name, got, tt.peerIP)
 		}
 	}
-	if got := httplimit.ForwardedForHops(0)(&http.Request{RemoteAddr: "10.0.0.2:1", Header: http.Header{"X-Forwarded-For": {"1.1.1.1"}}}); got != "10.0.0.2" {
+
+	r := &http.Request{RemoteAddr: "10.0.0.2:1", Header: http.Header{"X-Forwarded-For": {"1.1.1.1"}}}
+	if got := httplimit.ForwardedForHops(0)(r); got != "10.0.0.2" {
 		t.Errorf("without proxies the client is %s", got)
 	}
 }
@@ -63,7 +119,7 @@ func TestHeaderIP(t *testing.T) {
 	}{
 		{"10.0.0.1:1", []string{"192.0.2.1"}, "192.0.2.1"},
 		{"10.0.0.1:1", []string{"1.1.1.1", "192.0.2.1"}, "192.0.2.1"},
-		{"10.0.0.1:1", []string{"nobody"}, "10.0.0.1"},
+		{"10.0.0.1:1", []string{"no address"}, "10.0.0.1"},
 		{"10.0.0.1:1", nil, "10.0.0.1"},
 		{"192.0.2.9:1", []string{"1.1.1.1"}, "192.0.2.9"},
 	} {
@@ -74,8 +130,7 @@ func TestHeaderIP(t *testing.T) {
 	}
 }
 
-// Whatever is sent, the client is an address that a trusted peer has vouched for, or
-// the peer.
+// For every field that a client sends, the result is the peer, or an address if the peer is trusted.
 func FuzzForwardedFor(f *testing.F) {
 	f.Add("10.0.0.1:1", "1.1.1.1, 10.0.0.2")
 	f.Add("192.0.2.1:1", ",,[::],%")
@@ -86,6 +141,7 @@ func FuzzForwardedFor(f *testing.F) {
 		if got == own {
 			return
 		}
+
 		if _, err := netip.ParseAddr(got); err != nil {
 			t.Errorf("the client is %q", got)
 		}

@@ -18,19 +18,27 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// fixed is a limiter that always says the same.
+// fixed is a limiter that always returns the same decision.
 type fixed struct{ algorithms.Decision }
 
 func (f fixed) Allow(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 	return f.Decision, nil
 }
 
-// Whatever a limiter says, the fields can be read, and Retry-After is not before t.
+const foreign = `
+version: 1
+name: test
+policies:
+  - { name: p, key: request.ip, authoritative: { limiter: mine, limit: 9007199254740991, window: 1m } }
+`
+
+// For every decision of a foreign limiter, clients can parse the fields, and Retry-After is at least t.
 func TestFieldsOfExtremeDecisions(t *testing.T) {
-	set, err := policies.Load("test.yaml", []byte("version: 1\nname: test\npolicies:\n  - { name: p, key: request.ip, authoritative: { limiter: mine, limit: 9007199254740991, window: 1m } }\n"))
+	set, err := policies.Load("test.yaml", []byte(foreign))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, d := range []algorithms.Decision{
 		{RetryAfter: math.MaxInt64 - 1},
 		{RetryAfter: algorithms.Never},
@@ -43,22 +51,26 @@ func TestFieldsOfExtremeDecisions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		w := httptest.NewRecorder()
-		httplimit.New(h, httplimit.Config{RetryJitter: time.Second})(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		limited := httplimit.New(h, httplimit.Config{RetryJitter: time.Second})(http.NotFoundHandler())
+		limited.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if _, err := httpsfv.UnmarshalList(w.Header()["Ratelimit-Policy"]); err != nil {
 			t.Errorf("%+v: %v: %v", d, w.Header(), err)
 		}
+
 		list, err := httpsfv.UnmarshalList(w.Header()["Ratelimit"])
 		if err != nil || len(list) != 1 {
 			t.Errorf("%+v: %v: %v", d, w.Header(), err)
 			continue
 		}
+
 		reset, found := list[0].(httpsfv.Item).Params.Get("t")
 		if never := !d.Allowed && d.RetryAfter == algorithms.Never; found == never {
-			t.Errorf("%+v: %v: t is there: %t", d, w.Header(), found)
+			t.Errorf("%+v: %v: has t: %t, want %t", d, w.Header(), found, !never)
 		}
 		if after := w.Header().Get("Retry-After"); after != "" {
 			if n, err := strconv.ParseInt(after, 10, 64); err != nil || n < reset.(int64) {

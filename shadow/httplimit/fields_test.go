@@ -13,10 +13,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// rateFields are all response fields that tell of a limit, as text.
+// rateFields returns all response fields that tell a client its limit, as text.
 func rateFields(h http.Header) string {
 	var list []string
-	for _, name := range []string{"Retry-After", "RateLimit-Policy", "RateLimit", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+	for _, name := range []string{
+		"Retry-After",
+		"RateLimit-Policy", "RateLimit",
+		"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+	} {
 		if v := h.Values(name); len(v) > 0 {
 			list = append(list, name+": "+strings.Join(v, " | "))
 		}
@@ -25,23 +30,45 @@ func rateFields(h http.Header) string {
 }
 
 func TestFieldStyles(t *testing.T) {
-	tests := map[httplimit.Fields][2]string{ // the first request, and the denied third
-		httplimit.FieldsDraft08: {"RateLimit-Policy: \"per-client\";q=2;w=60\nRateLimit: \"per-client\";r=1;t=60", "Retry-After: 60\nRateLimit-Policy: \"per-client\";q=2;w=60\nRateLimit: \"per-client\";r=0;t=60"},
-		httplimit.FieldsDraft06: {"RateLimit-Policy: 2;w=60\nRateLimit-Limit: 2\nRateLimit-Remaining: 1\nRateLimit-Reset: 60", "Retry-After: 60\nRateLimit-Policy: 2;w=60\nRateLimit-Limit: 2\nRateLimit-Remaining: 0\nRateLimit-Reset: 60"},
-		httplimit.FieldsLegacy:  {"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 60", "Retry-After: 60\nX-RateLimit-Limit: 2\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60"},
-		httplimit.FieldsNone:    {"", "Retry-After: 60"},
+	lines := func(list ...string) string { return strings.Join(list, "\n") }
+	tests := map[httplimit.Fields][2]string{ // the first request, and the third, which is denied
+		httplimit.FieldsDraft08: {
+			lines(`RateLimit-Policy: "per-client";q=2;w=60`, `RateLimit: "per-client";r=1;t=60`),
+			lines("Retry-After: 60", `RateLimit-Policy: "per-client";q=2;w=60`, `RateLimit: "per-client";r=0;t=60`),
+		},
+		httplimit.FieldsDraft06: {
+			lines("RateLimit-Policy: 2;w=60", "RateLimit-Limit: 2", "RateLimit-Remaining: 1", "RateLimit-Reset: 60"),
+			lines(
+				"Retry-After: 60",
+				"RateLimit-Policy: 2;w=60",
+				"RateLimit-Limit: 2",
+				"RateLimit-Remaining: 0",
+				"RateLimit-Reset: 60",
+			),
+		},
+		httplimit.FieldsLegacy: {
+			lines("X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: 60"),
+			lines("Retry-After: 60", "X-RateLimit-Limit: 2", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"),
+		},
+		httplimit.FieldsNone: {
+			"",
+			"Retry-After: 60",
+		},
 	}
+
 	for style, want := range tests {
 		h := httplimit.New(harness(t, file), httplimit.Config{Fields: style})(items())
 		first := get(h, "/items/1", "192.0.2.1")
 		get(h, "/items/1", "192.0.2.1")
 		third := get(h, "/items/1", "192.0.2.1")
+
 		for i, got := range []*http.Response{first, third} {
 			if text := rateFields(got.Header); text != want[i] {
 				t.Errorf("style %d, response %d:\n%s\nwant\n%s", style, i, text, want[i])
 			}
 		}
 	}
+
 	h := httplimit.New(harness(t, file), httplimit.Config{Fields: httplimit.FieldsLegacyEpoch})(items())
 	before := time.Now().Unix()
 	reset, err := strconv.ParseInt(get(h, "/items/1", "192.0.2.1").Header.Get("X-RateLimit-Reset"), 10, 64)
@@ -55,34 +82,42 @@ func TestRetryAfterIsSpread(t *testing.T) {
 	get(h, "/items/1", "192.0.2.1")
 	get(h, "/items/1", "192.0.2.1")
 	seen := map[string]bool{}
+
 	for range 20 {
 		retry := get(h, "/items/1", "192.0.2.1").Header.Get("Retry-After")
 		if n, err := strconv.Atoi(retry); err != nil || n < 59 || n > 3660 {
 			t.Errorf("Retry-After %s", retry)
 		}
+
 		seen[retry] = true
 	}
+
 	if len(seen) < 5 {
 		t.Errorf("20 clients are told to come back at %d times", len(seen))
 	}
 }
 
-// A handler that appends to a field, or changes its values, changes nobody else's.
+// A handler that appends to a field, or changes its values, does not change those of other responses.
 func TestFieldsAreTheResponsesOwn(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Add("RateLimit-Policy", "mine")
 		w.Header()["Ratelimit"][0] = "mine"
 	})
+
 	h := httplimit.New(harness(t, file), httplimit.Config{})(mux)
 	for range 2 {
-		if got := get(h, "/items/1", "192.0.2.1").Header; got.Get("RateLimit-Policy") != `"per-client";q=2;w=60` || len(got["Ratelimit-Policy"]) != 2 || got.Get("RateLimit") != "mine" {
-			t.Errorf("%v", got)
+		got := get(h, "/items/1", "192.0.2.1").Header
+		if got.Get("RateLimit-Policy") != `"per-client";q=2;w=60` || len(got["Ratelimit-Policy"]) != 2 {
+			t.Errorf("RateLimit-Policy: %v", got)
+		}
+		if got.Get("RateLimit") != "mine" {
+			t.Errorf("RateLimit: %v", got)
 		}
 	}
 }
 
-// Limits that expressions make up do not fill the memory, and are told as they are.
+// Limits from expressions do not fill the memory, and the fields have each of them.
 func TestManyLimits(t *testing.T) {
 	h := httplimit.New(harness(t, `
 version: 1
@@ -95,7 +130,9 @@ policies:
 		p.Size, _ = strconv.ParseInt(r.URL.Path[1:], 10, 64)
 	}})(http.NotFoundHandler())
 	for n := range 3000 {
-		if got, want := get(h, fmt.Sprint("/", n), "192.0.2.1").Header.Get("RateLimit-Policy"), fmt.Sprintf(`"sized";q=%d;w=3600`, n+1); got != want {
+		want := fmt.Sprintf(`"sized";q=%d;w=3600`, n+1)
+		got := get(h, fmt.Sprint("/", n), "192.0.2.1").Header.Get("RateLimit-Policy")
+		if got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
 	}
@@ -110,25 +147,35 @@ func TestProblem(t *testing.T) {
 	if err := json.NewDecoder(got.Body).Decode(&body); err != nil {
 		t.Fatal(err)
 	}
-	if got.StatusCode != 429 || got.Header.Get("Content-Type") != "application/problem+json" || body["status"] != 429.0 ||
-		body["type"] != "https://iana.org/assignments/http-problem-types#quota-exceeded" || fmt.Sprint(body["violated-policies"]) != "[per-client]" {
-		t.Errorf("%d %v %v", got.StatusCode, got.Header, body)
+
+	if got.StatusCode != 429 || got.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%d %v", got.StatusCode, got.Header)
+	}
+	if body["status"] != 429.0 || body["type"] != "https://iana.org/assignments/http-problem-types#quota-exceeded" {
+		t.Errorf("body %v", body)
+	}
+	if fmt.Sprint(body["violated-policies"]) != "[per-client]" {
+		t.Errorf("violated policies %v", body["violated-policies"])
 	}
 }
 
-// What the candidate says shows behind a switch, and nowhere else.
+// The candidate's decision is in a response only if Config.Debug says so.
 func TestDebugField(t *testing.T) {
-	h := httplimit.New(harness(t, file), httplimit.Config{Debug: func(r *http.Request) bool { return r.URL.Query().Has("debug") }})(items())
+	h := httplimit.New(harness(t, file), httplimit.Config{
+		Debug: func(r *http.Request) bool { return r.URL.Query().Has("debug") },
+	})(items())
 	want := []string{
 		`policy="per-client", enforced=authoritative, allowed=?1, candidate=?1;remaining=0`,
 		`policy="per-client", enforced=authoritative, allowed=?1, candidate=?0;remaining=0`,
 		`policy="per-client", enforced=authoritative, allowed=?0, candidate=?0;remaining=0`,
 	}
+
 	for i, text := range want {
 		if got := get(h, "/items/1?debug", "192.0.2.1").Header.Get("Shadowlimit-Debug"); got != text {
 			t.Errorf("request %d: %s, want %s", i, got, text)
 		}
 	}
+
 	for path, text := range map[string]string{"/items/1": "", "/free?debug": "policy=none"} {
 		if got := get(h, path, "192.0.2.1").Header.Get("Shadowlimit-Debug"); got != text {
 			t.Errorf("%s: %q, want %q", path, got, text)

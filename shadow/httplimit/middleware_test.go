@@ -33,6 +33,7 @@ func harness(t testing.TB, text string) *shadow.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	h, err := shadow.New(shadow.Config{Policies: set})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,7 @@ func harness(t testing.TB, text string) *shadow.Harness {
 			t.Error(err)
 		}
 	})
+
 	return h
 }
 
@@ -68,17 +70,23 @@ func TestEnforcedSideAnswers(t *testing.T) {
 		wantRetry, wantPolicy, wantR string
 	}{
 		{"/items/1", "192.0.2.1", 200, "", `"per-client";q=2;w=60`, `"per-client";r=1;t=60`},
-		{"/items/2", "192.0.2.1", 200, "", `"per-client";q=2;w=60`, `"per-client";r=0;t=60`}, // the candidate denies, and nobody sees it
+		// The candidate denies this one, which the response does not show.
+		{"/items/2", "192.0.2.1", 200, "", `"per-client";q=2;w=60`, `"per-client";r=0;t=60`},
 		{"/items/3", "192.0.2.1", 429, "60", `"per-client";q=2;w=60`, `"per-client";r=0;t=60`},
 		{"/items/3", "192.0.2.2", 200, "", `"per-client";q=2;w=60`, `"per-client";r=1;t=60`},
 		{"/free", "192.0.2.1", 200, "", "", ""},
 		{"/nothing", "192.0.2.1", 404, "", "", ""},
 	}
+
 	for _, tt := range tests {
 		got := get(h, tt.path, tt.client)
-		if got.StatusCode != tt.wantStatus || got.Header.Get("Retry-After") != tt.wantRetry || got.Header.Get("RateLimit-Policy") != tt.wantPolicy || got.Header.Get("RateLimit") != tt.wantR {
+		if got.StatusCode != tt.wantStatus || got.Header.Get("Retry-After") != tt.wantRetry {
 			t.Errorf("%s from %s: %d %v, want %+v", tt.path, tt.client, got.StatusCode, got.Header, tt)
 		}
+		if got.Header.Get("RateLimit-Policy") != tt.wantPolicy || got.Header.Get("RateLimit") != tt.wantR {
+			t.Errorf("%s from %s: %v, want %+v", tt.path, tt.client, got.Header, tt)
+		}
+
 		for _, field := range []string{"RateLimit", "RateLimit-Policy"} {
 			if _, err := httpsfv.UnmarshalList(got.Header.Values(field)); err != nil {
 				t.Errorf("%s: %s %q is no structured field: %v", tt.path, field, got.Header.Get(field), err)
@@ -87,16 +95,18 @@ func TestEnforcedSideAnswers(t *testing.T) {
 	}
 }
 
-// Policies that ask for a route which nobody knows would never match, silently.
-func TestUnknownRoutesAreToldOnce(t *testing.T) {
+// Policies that use a route which the middleware does not know never match: without a warning that would be silent.
+func TestUnknownRoutesAreLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { items().ServeHTTP(w, r) })
 	h := httplimit.New(harness(t, file), httplimit.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})(wrapped)
+
 	for range 3 {
 		get(h, "/items/1", "192.0.2.1")
 	}
+
 	if n := strings.Count(out.String(), "set httplimit.Config.Route"); n != 1 {
-		t.Errorf("told %d times: %s", n, out.String())
+		t.Errorf("logged %d times: %s", n, out.String())
 	}
 }
 
@@ -107,7 +117,7 @@ func TestOnDeniedAnswersForTheService(t *testing.T) {
 			denied = d
 			w.WriteHeader(http.StatusServiceUnavailable)
 		},
-		Identify: func(_ *http.Request, p *policies.Request) { p.IP = "everybody" },
+		Identify: func(_ *http.Request, p *policies.Request) { p.IP = "shared" },
 	})(items())
 	get(h, "/items/1", "192.0.2.1")
 	get(h, "/items/1", "192.0.2.2")
@@ -129,6 +139,7 @@ policies:
 	if got := get(h, "/items/1", "192.0.2.1"); got.StatusCode != 200 {
 		t.Fatalf("the first request has status %d", got.StatusCode)
 	}
+
 	ctx, leave := context.WithCancel(context.Background())
 	leave()
 	r := httptest.NewRequest("GET", "/items/2", nil).WithContext(ctx)
@@ -136,10 +147,10 @@ policies:
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Body.Len() != 0 {
-		t.Errorf("a client that left while it waited its hour was served %q", w.Body)
+		t.Errorf("a client that disconnected during its wait of an hour was served %q", w.Body)
 	}
 	if got := get(h, "/items/3", "192.0.2.1"); got.StatusCode != 429 {
-		t.Errorf("the queue is full, and the next has status %d: the one that left had its turn reserved", got.StatusCode)
+		t.Errorf("the next request has status %d, want 429: the disconnected client keeps its turn", got.StatusCode)
 	}
 }
 
@@ -156,11 +167,13 @@ policies:
 
 func BenchmarkMiddleware(b *testing.B) {
 	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	for name, h := range map[string]http.Handler{"bare": bare, "limited": httplimit.New(harness(b, benchFile), httplimit.Config{})(bare)} {
+	limited := httplimit.New(harness(b, benchFile), httplimit.Config{})(bare)
+	for name, h := range map[string]http.Handler{"bare": bare, "limited": limited} {
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequest("GET", "/items/1", nil)
 			w := httptest.NewRecorder()
 			b.ReportAllocs()
+
 			for b.Loop() {
 				h.ServeHTTP(w, r)
 			}
@@ -168,11 +181,12 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
-// Where each route has its own middleware, the mux in front has the template.
+// If each route has middleware of its own, the mux in front knows the template.
 func TestRouteOfTheMuxInFront(t *testing.T) {
 	limit := httplimit.New(harness(t, file), httplimit.Config{})
 	mux := http.NewServeMux()
 	mux.Handle("GET /items/{id}", limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+
 	for i, want := range []int{200, 200, 429} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", "/items/1", nil))

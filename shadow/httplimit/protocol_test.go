@@ -16,21 +16,23 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// What a handler can do with its ResponseWriter it can do behind the middleware, in
-// every version of HTTP.
+// A handler behind the middleware can use every optional interface of its ResponseWriter, in every version of HTTP.
 func TestResponseWriterIsPassedOn(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /flush", func(w http.ResponseWriter, _ *http.Request) {
 		if _, ok := w.(io.ReaderFrom); !ok {
 			t.Error("no ReaderFrom")
 		}
+
 		fmt.Fprint(w, "first,")
 		w.(http.Flusher).Flush()
 		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Error(err)
 		}
+
 		fmt.Fprint(w, "second")
 	})
+
 	mux.HandleFunc("GET /hijack", func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -40,9 +42,11 @@ func TestResponseWriterIsPassedOn(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprint(conn, "mine")
 	})
+
 	server := httptest.NewServer(httplimit.New(harness(t, file), httplimit.Config{})(mux))
 	defer server.Close()
-	if got := raw(t, server, "GET /flush HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.Contains(got, "first,") || !strings.Contains(got, "second") {
+	got := raw(t, server, "GET /flush HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	if !strings.Contains(got, "first,") || !strings.Contains(got, "second") {
 		t.Errorf("flushed: %s", got)
 	}
 	if got := raw(t, server, "GET /hijack HTTP/1.1\r\nHost: x\r\n\r\n"); got != "mine" {
@@ -50,7 +54,7 @@ func TestResponseWriterIsPassedOn(t *testing.T) {
 	}
 }
 
-// raw sends bytes and returns all that comes back.
+// raw sends bytes over a new connection and returns the whole answer.
 func raw(t *testing.T, server *httptest.Server, request string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -62,14 +66,16 @@ func raw(t *testing.T, server *httptest.Server, request string) string {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(got)
 }
 
-// byHeader charges what a header names.
+// byHeader charges the tenant that a header names.
 const byHeader = `
 version: 1
 name: test
@@ -80,11 +86,13 @@ policies:
 `
 
 func TestHostileRequests(t *testing.T) {
-	server := httptest.NewUnstartedServer(httplimit.New(harness(t, byHeader), httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })))
+	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })
+	server := httptest.NewUnstartedServer(httplimit.New(harness(t, byHeader), httplimit.Config{})(served))
 	server.Config.MaxHeaderBytes = 1 << 16
 	server.Start()
 	defer server.Close()
 	long := strings.Repeat("a", 30000)
+	tooLong := strings.Repeat("a", 1<<17)
 	tests := []struct{ name, request, want string }{
 		{"HTTP/1.0 without a host", "GET / HTTP/1.0\r\nX-Tenant: one\r\n\r\n", "HTTP/1.0 200"},
 		{"HTTP/1.0 again", "GET / HTTP/1.0\r\nX-Tenant: one\r\n\r\n", "r=0;"},
@@ -94,10 +102,11 @@ func TestHostileRequests(t *testing.T) {
 		{"bytes that are no text", "GET / HTTP/1.0\r\nX-Tenant: \xff\xfe{}:|#\x80\r\n\r\n", "r=1;"},
 		{"a long key", "GET / HTTP/1.0\r\nX-Tenant: " + long + "\r\n\r\n", "r=1;"},
 		{"the same long key", "GET / HTTP/1.0\r\nX-Tenant: " + long + "\r\n\r\n", "r=0;"},
-		{"headers beyond the server's bound", "GET / HTTP/1.0\r\nX-Tenant: " + strings.Repeat("a", 1<<17) + "\r\n\r\n", "431"},
+		{"headers beyond the server's bound", "GET / HTTP/1.0\r\nX-Tenant: " + tooLong + "\r\n\r\n", "431"},
 		{"a path that is not one", "GET //..//%00%ff?%zz HTTP/1.0\r\nX-Tenant: path\r\n\r\n", "r=1;"},
 		{"OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "200"},
 	}
+
 	for _, tt := range tests {
 		if got := raw(t, server, tt.request); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %.300s\nwant %s", tt.name, got, tt.want)
@@ -106,19 +115,23 @@ func TestHostileRequests(t *testing.T) {
 }
 
 func TestHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(httplimit.New(harness(t, byHeader), httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := w.(http.Flusher); !ok || r.ProtoMajor != 2 {
 			t.Errorf("%s, Flusher %t", r.Proto, ok)
 		}
-	})))
+	})
+	server := httptest.NewUnstartedServer(httplimit.New(harness(t, byHeader), httplimit.Config{})(handler))
+
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
+
 	for i, want := range []int{200, 200, 429} {
 		response, err := server.Client().Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		response.Body.Close()
 		if response.StatusCode != want || response.Header.Get("RateLimit") == "" {
 			t.Errorf("request %d: %s %v, want %d", i, response.Status, response.Header, want)
@@ -126,27 +139,30 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// A client that has left is charged as any other, and evidence goes on.
-func TestClientThatLeaves(t *testing.T) {
+// A client that disconnects is charged as any other, and later requests are decided.
+func TestClientThatDisconnects(t *testing.T) {
 	h := harness(t, byHeader)
 	served := make(chan bool, 1)
-	server := httptest.NewServer(httplimit.New(h, httplimit.Config{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		served <- true
-	})))
+	})
+	server := httptest.NewServer(httplimit.New(h, httplimit.Config{})(handler))
 	defer server.Close()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Tenant: gone\r\n\r\n")
 	conn.Close()
 	<-served
+
 	ctx, leave := context.WithCancel(context.Background())
 	leave()
 	request := &policies.Request{Host: "x", Headers: http.Header{"X-Tenant": {"gone"}}}
 	if d := h.Decide(ctx, request); !d.Allowed || d.Remaining != 0 {
-		t.Errorf("the second request of a tenant whose first client has left: %+v", d)
+		t.Errorf("the second request of a tenant whose first client has disconnected: %+v", d)
 	}
 }
 
@@ -159,21 +175,23 @@ policies:
     authoritative: { algorithm: leaky_bucket, limit: 60, window: 1h, burst: 10 }
 `
 
-// An admitted request is served when its turn comes, unless its client leaves; more
-// than may wait are sent away.
+// An admitted request is served at its turn, unless its client disconnects first. Requests beyond MaxWaiting are
+// refused.
 func TestTurnsOfALeakyBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		served := make(chan time.Duration, 10)
-		h := httplimit.New(harness(t, shaped), httplimit.Config{MaxWaiting: 2})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			served <- time.Since(began)
-		}))
+		handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served <- time.Since(began) })
+		h := httplimit.New(harness(t, shaped), httplimit.Config{MaxWaiting: 2})(handler)
+
 		send := func(ctx context.Context) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			return w
 		}
+
+		// The first is served at once, and two wait: the queue is full.
 		send(t.Context())
 		go send(t.Context())
 		synctest.Wait()
@@ -183,15 +201,20 @@ func TestTurnsOfALeakyBucket(t *testing.T) {
 		if w := send(t.Context()); w.Code != 503 || w.Header().Get("Retry-After") != "240" {
 			t.Errorf("with two waiting: %d %v", w.Code, w.Header())
 		}
+
+		// One of them disconnects and makes room.
 		leave()
 		synctest.Wait()
 		go send(t.Context())
 		time.Sleep(time.Hour)
 		close(served)
+
 		var at []time.Duration
+
 		for d := range served {
 			at = append(at, d)
 		}
+
 		if got := fmt.Sprint(at); got != "[0s 1m0s 4m0s]" {
 			t.Errorf("served at %s", got)
 		}

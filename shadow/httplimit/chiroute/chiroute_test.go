@@ -20,20 +20,25 @@ func TestRoutesAreKnownBeforehand(t *testing.T) {
 	router.Get("/items/{id}", served)
 	router.Mount("/orders", inner)
 	of := chiroute.Of(router)
+
 	for path, want := range map[string]string{
-		"/items/1": "/items/{id}", "/items/a%2Fb": "/items/{id}", "/orders/7": "/orders/{id}", "/nothing": "", "/items": "",
+		"/items/1":     "/items/{id}",
+		"/items/a%2Fb": "/items/{id}",
+		"/orders/7":    "/orders/{id}",
+		"/nothing":     "",
+		"/items":       "",
 	} {
 		if got := of(httptest.NewRequest("GET", path, nil)); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
+
 	if got := of(httptest.NewRequest("POST", "/items/1", nil)); got != "" {
 		t.Errorf("POST: %q", got)
 	}
 }
 
-// Whatever chi's own middleware makes of a request, the route is the one that serves
-// it.
+// After chi's own middleware has rewritten a request, the route is the one that serves it.
 func TestRoutesBehindMiddlewareThatRewrites(t *testing.T) {
 	var seen string
 	router := chi.NewRouter()
@@ -43,6 +48,7 @@ func TestRoutesBehindMiddlewareThatRewrites(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
+
 	router.Get("/v1/login", served)
 	for _, path := range []string{"/v1/login", "/v1/login/", "//v1//login", "/v1/x/../login"} {
 		for _, method := range []string{"GET", "HEAD"} {
