@@ -93,7 +93,7 @@ func difference(want, got []string) string {
 }
 
 // The golden page has everything that status says: an alarm, a hold, a gate with all its numbers, a prediction that is
-// off, causes, keys, and an instance with a note. The time is that of the bubble, so the report's age is exact.
+// off, causes, keys, and an instance with a note. The clock is the test bubble's, so the report's age is exact.
 func TestPageIsTheGoldenPage(t *testing.T) {
 	p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now

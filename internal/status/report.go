@@ -35,7 +35,7 @@ type Policy struct {
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"`
 	Summary
-	// Causes of what was newly denied and newly allowed, the most frequent first.
+	// Causes of the newly denied and the newly allowed, the most frequent first.
 	CausesNewlyDenied  []Cause     `json:"causes_newly_denied"`
 	CausesNewlyAllowed []Cause     `json:"causes_newly_allowed"`
 	Gate               gate.Result `json:"gate"`

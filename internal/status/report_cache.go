@@ -81,8 +81,8 @@ func (c *reportCache) ask() chan struct{} {
 	return c.running
 }
 
-// fetch asks the source. It does so for all clients that wait, so its context is not that of the first one, which may
-// disconnect.
+// fetch asks the source. It does so for all clients that wait, so its context does not end with the first one, which
+// may disconnect.
 func (c *reportCache) fetch(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -22,7 +22,7 @@ type packedMinute struct {
 	Keys   *[ratios]KeySample `json:"k,omitempty"`
 }
 
-// packed leaves out what is empty: most minutes have no differences, and most cells no keys.
+// packed leaves out empty parts: most minutes have no differences, and most cells no keys.
 func packed(h *Hour) packedHour {
 	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
 

@@ -4,7 +4,7 @@ package divergence
 type Tally [outcomes]int64
 
 // Comparisons returns how many evaluations are evidence about the candidate: all except those in which the
-// authoritative failed and those that were inconclusive.
+// authoritative failed, and inconclusive ones.
 func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }

@@ -23,7 +23,7 @@ const (
 	slowBy = 100 * time.Millisecond
 )
 
-// Tick is what was seen within ten seconds, of those keys for which the candidate is enforced: the triggers that act
+// Tick is what was seen within ten seconds, of the keys for which the candidate is enforced: the triggers that act
 // within seconds read it.
 type Tick struct {
 	// Unix is the tick, counted in units of ten seconds from the Unix epoch.
