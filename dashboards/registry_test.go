@@ -140,66 +140,16 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 	all := exported(t)
 
 	asked := map[string]bool{}
-	check := func(where, text string) {
-		for _, s := range selector.FindAllStringSubmatch(text, -1) {
-			metric := s[1]
-			asked[metric] = true
-			labels, found := all[metric]
-
-			if metric == "ALERTS" { // exported by Prometheus, not by the service
-				continue
-			}
-			if !found {
-				t.Errorf("%s: no service exports %s", where, metric)
-				continue
-			}
-
-			for _, m := range matching.FindAllStringSubmatch(s[2], -1) {
-				values, found := labels[m[1]]
-				if m[1] == "job" || m[1] == "instance" { // Prometheus adds them
-					continue
-				}
-				if !found {
-					t.Errorf("%s: %s has no label %s", where, metric, m[1])
-				}
-
-				for _, v := range strings.Split(m[3], "|") {
-					if values != nil && !strings.Contains(v, "$") && !slices.Contains(values, v) {
-						t.Errorf("%s: no %s has %s=%q, only %q", where, metric, m[1], v, values)
-					}
-				}
-			}
-
-			for _, by := range grouping.FindAllStringSubmatch(text, -1) {
-				for _, label := range strings.Split(by[1], ", ") {
-					if _, found := labels[label]; !found && label != "instance" {
-						t.Errorf("%s: %s is grouped by %s, a label that it does not have", where, metric, label)
-					}
-				}
-			}
-		}
-	}
-
 	for _, b := range boards(t) {
 		b.eachQuery(func(where string, q target) {
-			check(b.file+": "+where, q.Expr)
-
-			metrics, selectors := strings.Count(q.Expr, "shadowlimit_"), len(selector.FindAllString(q.Expr, -1))
-			if metrics != selectors && !strings.HasPrefix(q.Expr, "ALERTS") {
-				t.Errorf("%s: %s: a metric without matchers in %s", b.file, where, q.Expr)
-			}
-
-			groups := strings.Join(grouping.FindAllString(q.Expr, -1), " ")
-			for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
-				if !strings.Contains(groups, l[1]) {
-					t.Errorf("%s: %s: the legend's %s is not in the answer of %s", b.file, where, l[1], q.Expr)
-				}
-			}
+			where = b.file + ": " + where
+			all.check(t, asked, where, q.Expr)
+			checkLegend(t, where, q)
 		})
 
 		for _, v := range b.Templating.List {
 			query := strings.Replace(labelValues(v), "build_info,", "build_info{},", 1)
-			check(b.file+": variable "+v.Name, query)
+			all.check(t, asked, b.file+": variable "+v.Name, query)
 			if v.Type == "query" && !selector.MatchString(query) {
 				t.Errorf("%s: variable %s has an unknown form: %s", b.file, v.Name, query)
 			}
@@ -210,6 +160,75 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 		base := strings.TrimSuffix(strings.TrimSuffix(metric, "_count"), "_sum")
 		if !asked[metric] && !asked[base+"_bucket"] {
 			t.Errorf("no board shows %s", metric)
+		}
+	}
+}
+
+// check compares the selectors and groupings of a query with the exported metrics, and
+// notes the metrics that it asks for.
+func (k known) check(t *testing.T, asked map[string]bool, where, text string) {
+	t.Helper()
+
+	for _, s := range selector.FindAllStringSubmatch(text, -1) {
+		metric := s[1]
+		asked[metric] = true
+		if metric == "ALERTS" { // exported by Prometheus, not by the service
+			continue
+		}
+
+		labels, found := k[metric]
+		if !found {
+			t.Errorf("%s: no service exports %s", where, metric)
+			continue
+		}
+		checkMatchers(t, where+": "+metric, s[2], labels)
+
+		for _, by := range grouping.FindAllStringSubmatch(text, -1) {
+			for _, label := range strings.Split(by[1], ", ") {
+				if _, found := labels[label]; !found && label != "instance" {
+					t.Errorf("%s: %s is grouped by %s, a label that it does not have", where, metric, label)
+				}
+			}
+		}
+	}
+}
+
+// checkMatchers compares the matchers of a selector with the labels of its metric.
+func checkMatchers(t *testing.T, where, matchers string, labels map[string][]string) {
+	t.Helper()
+
+	for _, m := range matching.FindAllStringSubmatch(matchers, -1) {
+		name := m[1]
+		if name == "job" || name == "instance" { // Prometheus adds them
+			continue
+		}
+
+		values, found := labels[name]
+		if !found {
+			t.Errorf("%s has no label %s", where, name)
+		}
+		for _, v := range strings.Split(m[3], "|") {
+			if values != nil && !strings.Contains(v, "$") && !slices.Contains(values, v) {
+				t.Errorf("%s never has %s=%q, only %q", where, name, v, values)
+			}
+		}
+	}
+}
+
+// checkLegend holds that every metric of a query has matchers, and that the answer has
+// the labels of the legend.
+func checkLegend(t *testing.T, where string, q target) {
+	t.Helper()
+
+	metrics, selectors := strings.Count(q.Expr, "shadowlimit_"), len(selector.FindAllString(q.Expr, -1))
+	if metrics != selectors && !strings.HasPrefix(q.Expr, "ALERTS") {
+		t.Errorf("%s: a metric without matchers in %s", where, q.Expr)
+	}
+
+	groups := strings.Join(grouping.FindAllString(q.Expr, -1), " ")
+	for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
+		if !strings.Contains(groups, l[1]) {
+			t.Errorf("%s: the legend's %s is not in the answer of %s", where, l[1], q.Expr)
 		}
 	}
 }

@@ -97,6 +97,7 @@ func benchPair(b *testing.B, pair algorithms.Pair, keys []string, sides [2]algor
 	parallelKeys(b, keys, func() func(string) error {
 		charges := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: sides}}
 		into := make([][2]algorithms.Observation, 1)
+
 		return func(key string) error {
 			charges[0].Key = key
 			if err := pair.Evaluate(context.Background(), charges, into); err != nil {

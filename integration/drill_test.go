@@ -101,8 +101,8 @@ func (d *drill) state(t *testing.T) promotion.State {
 	return states[0]
 }
 
-// everybody waits until all instances report that they have applied a version.
-func (d *drill) everybody(t *testing.T, v promotion.Version) {
+// awaitAll waits until all instances report that they have applied a version.
+func (d *drill) awaitAll(t *testing.T, v promotion.Version) {
 	t.Helper()
 	behind := func(i promotion.Instance) bool { return i.Policies["per-user"].Version != v }
 
@@ -134,7 +134,7 @@ func (d *drill) expose(t *testing.T) promotion.State {
 
 	step := promotion.Step{Stage: promotion.Canary, Percent: 100}
 	s := must(t)(promotion.Advance(t.Context(), d.store, "per-user", step, drillOrder))
-	d.everybody(t, s.Version)
+	d.awaitAll(t, s.Version)
 	return s
 }
 
@@ -214,7 +214,7 @@ func reaches(t *testing.T, d *drill) {
 
 		start := time.Now()
 		s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
-		d.everybody(t, s.Version)
+		d.awaitAll(t, s.Version)
 		took = append(took, time.Since(start))
 	}
 
@@ -230,7 +230,7 @@ func survives(t *testing.T, d *drill) {
 	ask(t, d.replica, "REPLICAOF", "NO", "ONE")
 
 	s := must(t)(promotion.Rollback(t.Context(), d.store, "per-user", drillOrder))
-	d.everybody(t, s.Version)
+	d.awaitAll(t, s.Version)
 	advances := d.advances(t)
 
 	// A controller that has not heard of the rollback reaches the new primary first, and
@@ -242,7 +242,7 @@ func survives(t *testing.T, d *drill) {
 	undone := must(t)(promotion.Advance(t.Context(), d.store, "per-user", full, stale))
 
 	d.theirs.set(passOn)
-	d.everybody(t, s.Version)
+	d.awaitAll(t, s.Version)
 
 	stale.Expect = &undone.Version
 	if _, err := promotion.Pause(t.Context(), d.store, "per-user", stale); !errors.Is(err, promotion.ErrConflict) {
@@ -292,7 +292,7 @@ func isRestored(t *testing.T, d *drill) {
 	d.eventually(t, "the rollback is stored again", func() bool { return d.state(t) == s })
 
 	d.theirs.set(passOn)
-	d.everybody(t, s.Version)
+	d.awaitAll(t, s.Version)
 	<-done
 	if status != 0 || !strings.Contains(out, "20/20 applied") {
 		t.Errorf("status %d, want 0 with 20/20 applied:\n%s", status, out)

@@ -72,11 +72,7 @@ func TestFleetOfProcesses(t *testing.T) {
 
 		expect(3, "insufficient_evidence", "promote", "per-user", "--reason", "too early")
 		expect(0, "4/4 applied", "promote", "per-user", "--full", "--force", "--reason", "test", "--timeout", "2s")
-		for _, one := range fleet {
-			if n := one.metric(t, "shadowlimit_stage", `stage="promoted"`); n != 1 {
-				t.Error("an instance has not applied the promotion that it has acknowledged")
-			}
-		}
+		checkStage(t, fleet, "promoted")
 
 		// A process that hangs is named, and follows when it continues.
 		if err := fleet[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -89,30 +85,42 @@ func TestFleetOfProcesses(t *testing.T) {
 		expect(0, "4/4 applied", "resume", "per-user", "--timeout", "10s")
 
 		expect(0, "4/4 applied", "rollback", "per-user", "--reason", "test", "--timeout", "2s")
-		for _, one := range fleet {
-			if n := one.metric(t, "shadowlimit_stage", `stage="rolled_back"`); n != 1 {
-				t.Error("an instance has not applied the rollback that it has acknowledged")
-			}
-		}
+		checkStage(t, fleet, "rolled_back")
 
 		// The authoritative has kept counting while the candidate was enforced.
 		if served = load(t, fleet, users, 1); served != 0 {
 			t.Errorf("%d more were served after the rollback, want none: all budgets are used up", served)
 		}
 
-		counted := map[string]int64{}
-		outcomes := []string{"agree_allow", "agree_deny", "newly_denied", "newly_allowed", "candidate_error"}
-		for _, one := range fleet {
-			for _, outcome := range outcomes {
-				counted[outcome] += one.metric(t, "shadowlimit_comparisons_total", `outcome="`+outcome+`"`)
-			}
-		}
-
+		counted := comparisons(t, fleet)
 		for _, one := range fleet {
 			one.stop(t)
 		}
 		checkLedger(t, s, name, counted)
 	})
+}
+
+// checkStage holds that every instance has applied the stage that it has acknowledged.
+func checkStage(t *testing.T, fleet []*service, stage string) {
+	t.Helper()
+	for i, one := range fleet {
+		if n := one.metric(t, "shadowlimit_stage", `stage="`+stage+`"`); n != 1 {
+			t.Errorf("instance %d has acknowledged %s and has not applied it", i, stage)
+		}
+	}
+}
+
+// comparisons returns the counters of all instances together, by outcome.
+func comparisons(t *testing.T, fleet []*service) map[string]int64 {
+	t.Helper()
+
+	counted := map[string]int64{}
+	for _, one := range fleet {
+		for _, outcome := range []string{"agree_allow", "agree_deny", "newly_denied", "newly_allowed", "candidate_error"} {
+			counted[outcome] += one.metric(t, "shadowlimit_comparisons_total", `outcome="`+outcome+`"`)
+		}
+	}
+	return counted
 }
 
 // load lets every user ask the instances in turn and returns the number of requests that

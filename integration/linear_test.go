@@ -19,8 +19,6 @@ import (
 // charges through the oracle in the order in which the server ran the scripts, as
 // MONITOR reports it, and compares the decisions.
 func TestConcurrentHistoryIsLinear(t *testing.T) {
-	const callers, charges = 8, 100
-
 	for _, a := range algorithms.All {
 		t.Run(a.Name(), func(t *testing.T) {
 			addr := privateServer(t)
@@ -29,77 +27,98 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			limit := limitOf(a)
 			limit.Requests *= 20
 			limit.Burst *= 20
-			side := algorithms.Side{Algorithm: a, Limit: limit}
 
-			monitor, err := net.Dial("tcp", addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer monitor.Close()
-
-			fmt.Fprint(monitor, "MONITOR\r\n")
-			said := bufio.NewReader(monitor)
-			if line, err := said.ReadString('\n'); err != nil || line != "+OK\r\n" {
-				t.Fatalf("MONITOR: %q %v", line, err)
-			}
-
-			var mu sync.Mutex
-			told := map[string]algorithms.Decision{} // by instant, which is different for each charge
-			var group sync.WaitGroup
-			for caller := range callers {
-				group.Go(func() {
-					for i := range charges {
-						at := time.Date(2026, 1, 2, 12, 0, i, caller*1000, time.UTC)
-						c := algorithms.Charge{Policy: "p", Key: "k", Cost: int64(1 + i%4), At: at}
-						c.Sides[0] = side
-						o := evaluate(t, pair, c)
-
-						mu.Lock()
-						told[strconv.FormatInt(at.UnixMicro(), 10)] = o[0][0].Decision
-						mu.Unlock()
-					}
-				})
-			}
-
-			group.Wait()
+			history := monitor(t, addr)
+			told := chargeAtOnce(t, pair, algorithms.Side{Algorithm: a, Limit: limit})
 
 			// The echo marks the end of the history.
 			if err := client.Echo(context.Background(), "the end").Err(); err != nil {
 				t.Fatal(err)
 			}
+			checkHistory(t, history, limitertest.NewOracle(a.Name()), limit, told)
+		})
+	}
+}
 
-			oracle := limitertest.NewOracle(a.Name())
-			replayed, denied := 0, 0
-			for {
-				line, err := said.ReadString('\n')
-				if err != nil {
-					t.Fatal(err)
-				}
-				if strings.Contains(line, `"the end"`) {
-					break
-				}
+// monitor returns the commands of a server, from now on.
+func monitor(t *testing.T, addr string) *bufio.Reader {
+	t.Helper()
 
-				at, cost, ok := scriptCall(line)
-				if !ok {
-					continue
-				}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
 
-				us, _ := strconv.ParseInt(at, 10, 64)
-				want := oracle.Step(limit, cost, us)
-				if got, known := told[at]; !known || got != want {
-					t.Fatalf("call %d, cost %d at %s: the caller got %+v, the oracle %+v", replayed, cost, at, got, want)
-				}
+	fmt.Fprint(conn, "MONITOR\r\n")
+	history := bufio.NewReader(conn)
+	if line, err := history.ReadString('\n'); err != nil || line != "+OK\r\n" {
+		t.Fatalf("MONITOR: %q %v", line, err)
+	}
+	return history
+}
 
-				replayed++
-				if !want.Allowed {
-					denied++
-				}
-			}
+// chargeAtOnce charges one key from several callers and returns their decisions by
+// instant in microseconds, which is different for each charge.
+func chargeAtOnce(t *testing.T, pair algorithms.Pair, side algorithms.Side) map[string]algorithms.Decision {
+	t.Helper()
+	const callers, charges = 8, 100
 
-			if replayed != callers*charges || denied == 0 || denied == replayed {
-				t.Errorf("%d of %d calls replayed, %d denied: want all, and some of each", replayed, callers*charges, denied)
+	var mu sync.Mutex
+	told := map[string]algorithms.Decision{}
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() {
+			for i := range charges {
+				at := time.Date(2026, 1, 2, 12, 0, i, caller*1000, time.UTC)
+				c := algorithms.Charge{Policy: "p", Key: "k", Cost: int64(1 + i%4), At: at}
+				c.Sides[0] = side
+				o := evaluate(t, pair, c)
+
+				mu.Lock()
+				told[strconv.FormatInt(at.UnixMicro(), 10)] = o[0][0].Decision
+				mu.Unlock()
 			}
 		})
+	}
+
+	group.Wait()
+	return told
+}
+
+// checkHistory replays the history of a server and compares each decision.
+func checkHistory(
+	t *testing.T, history *bufio.Reader, oracle *limitertest.Oracle, limit algorithms.Limit, told map[string]algorithms.Decision,
+) {
+	t.Helper()
+
+	replayed, denied := 0, 0
+	for {
+		line, err := history.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"the end"`) {
+			break
+		}
+		at, cost, ok := scriptCall(line)
+		if !ok {
+			continue
+		}
+
+		us, _ := strconv.ParseInt(at, 10, 64)
+		want := oracle.Step(limit, cost, us)
+		if got, known := told[at]; !known || got != want {
+			t.Fatalf("call %d, cost %d at %s: the caller got %+v, the oracle %+v", replayed, cost, at, got, want)
+		}
+		replayed++
+		if !want.Allowed {
+			denied++
+		}
+	}
+
+	if replayed != len(told) || denied == 0 || denied == replayed {
+		t.Errorf("%d of %d calls replayed, %d denied: want all, and some of each", replayed, len(told), denied)
 	}
 }
 

@@ -11,6 +11,7 @@ func overview() board {
 		name: "migration-overview", uid: overviewUID, title: overviewTitle,
 		what: "Is it safe to promote the candidate? Shows the stage, the gate's verdict and its evidence, " +
 			"and the clients that the candidate would harm.",
+
 		rows: []row{
 			{"Now", 4, []panel{
 				stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton(),

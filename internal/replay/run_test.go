@@ -22,14 +22,15 @@ func sides(from, to algorithms.Algorithm, l algorithms.Limit) [2]algorithms.Side
 
 func memory() algorithms.Pair { return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}) }
 
+// sent is a charge of the traffic.
+type sent struct {
+	at, cost int64
+	key      string
+}
+
 // TestRunAgreesWithOracle replays shuffled traffic and compares each decision and the
 // counts with the oracle, which judges in the order of time.
 func TestRunAgreesWithOracle(t *testing.T) {
-	type sent struct {
-		at, cost int64
-		key      string
-	}
-
 	rng := rand.New(rand.NewPCG(1, 2))
 	limit := algorithms.Limit{Requests: 5, Window: 10 * time.Second}
 
@@ -66,29 +67,7 @@ func TestRunAgreesWithOracle(t *testing.T) {
 		a, c := oracles[s.key][0].Step(limit, s.cost, s.at), oracles[s.key][1].Step(limit, s.cost, s.at)
 		count(&want, a.Allowed, c.Allowed)
 
-		var line struct {
-			TUS                      int64 `json:"t_us"`
-			Key                      string
-			Cost                     int64
-			Authoritative, Candidate struct {
-				Allowed    bool
-				Remaining  int64
-				RetryAfter *int64 `json:"retry_after_us"`
-				ResetAfter int64  `json:"reset_after_us"`
-			}
-		}
-		if err := scanner.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
-		if line.TUS != s.at || line.Key != s.key || line.Cost != s.cost {
-			t.Fatalf("line %+v is not charge %+v", line, s)
-		}
-
-		got := line.Candidate
-		if got.Allowed != c.Allowed || got.Remaining != c.Remaining ||
-			*got.RetryAfter != c.RetryAfter.Microseconds() || got.ResetAfter != c.ResetAfter.Microseconds() {
-			t.Fatalf("candidate of %+v: %+v, want %+v", s, got, c)
-		}
+		checkLine(t, scanner, s, c)
 	}
 
 	got := report.Policies[0]
@@ -99,6 +78,35 @@ func TestRunAgreesWithOracle(t *testing.T) {
 
 	if want.NewlyDenied == 0 {
 		t.Error("the traffic has no divergence, so this test cannot fail")
+	}
+}
+
+// checkLine reads the line of a charge and compares the candidate's decision.
+func checkLine(t *testing.T, lines *json.Decoder, s sent, candidate algorithms.Decision) {
+	t.Helper()
+
+	var line struct {
+		TUS                      int64 `json:"t_us"`
+		Key                      string
+		Cost                     int64
+		Authoritative, Candidate struct {
+			Allowed    bool
+			Remaining  int64
+			RetryAfter *int64 `json:"retry_after_us"`
+			ResetAfter int64  `json:"reset_after_us"`
+		}
+	}
+	if err := lines.Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	if line.TUS != s.at || line.Key != s.key || line.Cost != s.cost {
+		t.Fatalf("line %+v is not charge %+v", line, s)
+	}
+
+	got := line.Candidate
+	if got.Allowed != candidate.Allowed || got.Remaining != candidate.Remaining ||
+		*got.RetryAfter != candidate.RetryAfter.Microseconds() || got.ResetAfter != candidate.ResetAfter.Microseconds() {
+		t.Fatalf("candidate of %+v: %+v, want %+v", s, got, candidate)
 	}
 }
 
