@@ -162,27 +162,17 @@ var oddKeys = []string{
 	strings.Repeat("k", 256), strings.Repeat("k", 257), strings.Repeat("k", 300),
 }
 
-// keysApart moves its events to an hour that no other trial has, since all trials share
-// the odd keys.
+// keysApart finds stores that confuse keys. All trials share the odd keys, so each trial
+// has a policy of its own.
 func keysApart(t *trial) {
 	events := t.drawEvents()
 	want := t.judge(events...)
 
-	// By whole windows, after which decisions are the same (G10).
-	hour := base + int64(apartHours.Add(1))*48*3600e6
-	hour -= hour % t.limit.Window.Microseconds()
-	shift := hour - (base - base%t.limit.Window.Microseconds())
-	for i := range events {
-		events[i].at += shift
-	}
-
+	t.policy = "laws-" + freshName()
 	for _, key := range rapid.Permutation(oddKeys).Draw(t.T, "keys")[:4] {
 		t.equal(want, t.judgeKey(key, t.limit, events...))
 	}
 }
-
-// apartHours counts the hours that keysApart and concurrent have used.
-var apartHours atomic.Int64
 
 // remainingExact finds rests that are rounded up, or that ignore the instant.
 func remainingExact(t *trial) {
@@ -273,8 +263,7 @@ func deterministic(t *trial) {
 func concurrent(t *trial) {
 	const callers = 4
 	t.drawLimit()
-	key := rapid.StringMatching(`[a-z]{20}`).Draw(t.T, "key")
-	at := time.UnixMicro(base + apartHours.Add(1)*48*3600e6)
+	key := freshName()
 
 	// Together a little more than the capacity.
 	each := t.limit.Capacity()/callers + 2
@@ -286,7 +275,7 @@ func concurrent(t *trial) {
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
-			charge := algorithms.Charge{Policy: "laws", Key: key, Cost: 1, At: at,
+			charge := algorithms.Charge{Policy: t.policy, Key: key, Cost: 1, At: time.UnixMicro(base),
 				Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: t.limit}}}
 			for range each {
 				var into [1][2]algorithms.Observation

@@ -33,7 +33,7 @@ func Run(t *testing.T, s Subject) {
 						rt.Logf("broken law of %s: %s", s.Algorithm.Name(), l.sentence)
 					}
 				}()
-				l.check(&trial{T: rt, subject: s, pair: pair})
+				l.check(&trial{T: rt, subject: s, pair: pair, policy: "laws"})
 			})
 		})
 	}
@@ -44,6 +44,7 @@ type trial struct {
 	*rapid.T
 	subject Subject
 	pair    algorithms.Pair
+	policy  string
 	limit   algorithms.Limit
 }
 
@@ -56,14 +57,18 @@ func (t *trial) judge(events ...event) []algorithms.Decision {
 }
 
 func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Decision {
-	return t.judgeKey(fmt.Sprintf("%016x", rand.Uint64()), l, events...)
+	return t.judgeKey(freshName(), l, events...)
 }
+
+// freshName returns a name that no other trial has: not drawn, since a trial that is
+// repeated must not find the records of the first time.
+func freshName() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
 func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algorithms.Decision {
 	charges := make([]algorithms.Charge, len(events))
 	for i, e := range events {
 		charges[i] = algorithms.Charge{
-			Policy: "laws", Key: key, Cost: e.cost, At: time.UnixMicro(e.at),
+			Policy: t.policy, Key: key, Cost: e.cost, At: time.UnixMicro(e.at),
 			Sides: [2]algorithms.Side{{Algorithm: t.subject.Algorithm, Limit: l}},
 		}
 	}
