@@ -41,6 +41,8 @@ type Pair struct {
 
 var _ algorithms.Pair = (*Pair)(nil)
 
+// validName excludes the characters that separate the fields of a Redis key, so that two
+// services cannot write each other's records.
 var validName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // New returns a pair on the client. It does not talk to Redis.
@@ -58,7 +60,8 @@ func New(rdb redis.UniversalClient, cfg Config) (*Pair, error) {
 var (
 	// ErrAlgorithm is returned for a side whose algorithm has no script.
 	ErrAlgorithm = errors.New("lua: the algorithm has no script")
-	// ErrPolicy is returned for a policy name that cannot be part of a Redis key.
+	// ErrPolicy is returned for a policy name that cannot stand in a Redis key: a colon
+	// would let two policies share records, a brace would move the hash tag.
 	ErrPolicy = errors.New("lua: policy names must not have ':', '{' or '}'")
 	// ErrReply is wrapped where the reply is none that a script of this package gives.
 	ErrReply = errors.New("lua: unexpected reply")
@@ -98,7 +101,7 @@ type call struct {
 	script     *script
 	args       []any // as EVALSHA takes them, from the number of keys on
 	roles      []algorithms.Role
-	capacities [2]int64 // by role
+	capacities [2]int64 // by role; the script does not send them back
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
 }
@@ -194,6 +197,7 @@ func termsOf(s *algorithms.Side) (step, algorithms.Terms, error) {
 	return known, terms, err
 }
 
+// partID is what a part's name is made of.
 type partID struct{ id, algorithm string }
 
 // partName returns the name of a part, from memory where it was asked for before: the

@@ -20,9 +20,10 @@ const (
 	batchSteps = 64
 )
 
-// Backend is a pair under differential test.
+// Backend is a pair under differential test. It may hold other records, but none of the
+// traces' policies: a trace expects that its keys have never been used.
 type Backend struct {
-	Name string
+	Name string // in failures
 	Pair algorithms.Pair
 	// Batch is how many charges one Evaluate carries; 0 means 64.
 	Batch int

@@ -12,12 +12,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// law is one sentence about every algorithm and a check of it.
+// law is one sentence about every algorithm and a check of it. The check draws a random
+// history and fails its trial where the sentence is broken; rapid then shrinks the history.
 type law struct {
 	name, sentence string
 	check          func(*trial)
 }
 
+// laws are checked for every algorithm and every pair. G1 to G13 are the laws of a single
+// limiter under a clock that does not go back.
 var laws = []law{
 	{"G1_upper_bound", "no interval admits more than the algorithm's bound", upperBound},
 	{"G2_no_false_denial", "every decision is the oracle's: nothing is denied that the definition admits", equalsOracle},

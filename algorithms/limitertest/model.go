@@ -12,6 +12,8 @@ type Model struct {
 
 type modelKey struct{ policy, key string }
 
+// modelPart is one side's share of a record. A side of the same id with another algorithm
+// does not find it.
 type modelPart struct {
 	id, algorithm string
 	oracle        *Oracle

@@ -39,6 +39,7 @@ func (o owed) since(t int64) *big.Rat {
 	return whole(t - o.last)
 }
 
+// set records the debt after an admitted charge, and the unit in which it is kept.
 func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
 }
@@ -56,8 +57,10 @@ func refill(l algorithms.Limit) *big.Rat { return big.NewRat(l.Requests, micros(
 
 func interval(l algorithms.Limit) *big.Rat { return big.NewRat(micros(l), l.Requests) }
 
+// whole returns n as a rational.
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
+// ceil returns the least whole number that is not below x.
 func ceil(x *big.Rat) *big.Rat {
 	q, m := new(big.Int).DivMod(x.Num(), x.Denom(), new(big.Int))
 	if m.Sign() > 0 {
@@ -77,6 +80,7 @@ func floorAtZero(x *big.Rat) *big.Rat {
 // to B; allow iff tokens >= c.
 type tokens struct{ owed }
 
+// level returns the tokens in the bucket at t.
 func (r *tokens) level(l algorithms.Limit, t int64) *big.Rat {
 	full := whole(l.Capacity())
 	level := new(big.Rat).Sub(full, r.under(l))
@@ -106,6 +110,7 @@ func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 // cellRate: new = max(t, TAT) + c*T; allow iff new - t <= B*T; then TAT = new.
 type cellRate struct{ owed }
 
+// tat returns the theoretical arrival time as this limit sees it.
 func (r *cellRate) tat(l algorithms.Limit) *big.Rat {
 	tat := new(big.Rat).Mul(r.under(l), interval(l))
 	return tat.Add(tat, whole(r.last))
@@ -139,6 +144,7 @@ func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
 // admitted charge comes after backlog*T.
 type queue struct{ owed }
 
+// level returns the backlog at t, in units.
 func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
 	drained := new(big.Rat).Mul(r.since(t), refill(l))
 	return floorAtZero(drained.Sub(r.under(l), drained))

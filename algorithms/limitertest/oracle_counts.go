@@ -6,7 +6,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// window returns the aligned window of t, [kW, (k+1)W).
+// window returns the aligned window of t, [kW, (k+1)W). Its division rounds down for
+// instants before the epoch, too.
 func window(w, t int64) (start, end int64) {
 	k := new(big.Int).Div(big.NewInt(t), big.NewInt(w)).Int64() // Euclidean
 	return k * w, (k + 1) * w
@@ -17,6 +18,7 @@ func micros(l algorithms.Limit) int64 { return l.Window.Microseconds() }
 // fixedWindow: allow iff the admitted cost in the window + c <= L.
 type fixedWindow struct{ last, count int64 }
 
+// counted returns the cost that was admitted in the window of t.
 func (r *fixedWindow) counted(l algorithms.Limit, t int64) int64 {
 	if start, end := window(micros(l), t); r.last >= start && r.last < end {
 		return r.count
@@ -44,6 +46,7 @@ func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 // open, and lasts W.
 type anchoredWindow struct{ start, count int64 }
 
+// counted returns the cost that was admitted in the window that is open at t, 0 if none is.
 func (r *anchoredWindow) counted(l algorithms.Limit, t int64) int64 {
 	if t < r.start+micros(l) {
 		return r.count
@@ -73,6 +76,7 @@ func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
 // windowLog: allow iff the cost admitted in (t-W, t] + c <= L.
 type windowLog struct{ admitted []struct{ at, cost int64 } }
 
+// counted returns the cost that was admitted in (t-W, t].
 func (r *windowLog) counted(l algorithms.Limit, t int64) (sum int64) {
 	for _, a := range r.admitted {
 		if a.at > t-micros(l) {
@@ -108,6 +112,8 @@ func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
 // since the Lua step computes in doubles.
 type windowCounter struct{ last, prev, curr int64 }
 
+// counterTick returns the microseconds of a tick, by the exact product, which the step
+// does not compute.
 func counterTick(l algorithms.Limit) int64 {
 	product := new(big.Int).Mul(big.NewInt(l.Requests), big.NewInt(micros(l)))
 	if product.BitLen() <= 53 {

@@ -27,6 +27,7 @@ func Run(t *testing.T, s Subject) {
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
 			pair := s.New(t)
+
 			rapid.Check(t, func(rt *rapid.T) {
 				defer func() {
 					if rt.Failed() {
@@ -56,6 +57,7 @@ func (t *trial) judge(events ...event) []algorithms.Decision {
 	return t.judgeUnder(t.limit, events...)
 }
 
+// judgeUnder is judge under another limit than the trial's.
 func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Decision {
 	return t.judgeKey(freshName(), l, events...)
 }
@@ -64,6 +66,8 @@ func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Dec
 // repeated must not find the records of the first time.
 func freshName() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
+// judgeKey charges that key of the trial's policy in one Evaluate, and fails the trial
+// unless every event has a decision.
 func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algorithms.Decision {
 	charges := make([]algorithms.Charge, len(events))
 	for i, e := range events {

@@ -124,6 +124,8 @@ func (t *Trace) separate(k *traceKey) {
 	}
 }
 
+// side returns a random side. Few ids, so that sides of one id come back with another
+// algorithm or limit.
 func (t *Trace) side() algorithms.Side {
 	a := algorithms.All[t.rng.IntN(len(algorithms.All))]
 	return algorithms.Side{ID: fmt.Sprintf("id%d", t.rng.IntN(3)), Algorithm: a, Limit: t.limit(a)}
@@ -147,6 +149,7 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 	}
 }
 
+// requests returns mostly small limits, whose boundaries a trace meets often.
 func (t *Trace) requests() int64 {
 	switch t.rng.IntN(8) {
 	case 0:
@@ -159,6 +162,7 @@ func (t *Trace) requests() int64 {
 	return 1 + t.rng.Int64N(9)
 }
 
+// window returns mostly the windows of real limits, and some odd ones.
 func (t *Trace) window() time.Duration {
 	switch t.rng.IntN(6) {
 	case 0:
