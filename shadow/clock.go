@@ -15,7 +15,8 @@ type clock struct {
 	offset atomic.Int64 // of the store's clock from this one, ns
 }
 
-// sync asks the store for its time, and takes it for that of half the round trip.
+// sync asks the store for its time, and assumes that the answer was made half-way through
+// the round trip.
 func (c *clock) sync(ctx context.Context) error {
 	before := time.Now()
 	now, err := c.ask(ctx)

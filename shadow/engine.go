@@ -23,7 +23,7 @@ type engine struct {
 	scratch sync.Pool
 }
 
-// plan is what is judged. A change of the policy file replaces it as a whole.
+// plan has the policies in use. A change of the policy file replaces it as a whole.
 type plan struct {
 	set        *policies.Set // nil for a Pair
 	migrations []*migration  // as in the set

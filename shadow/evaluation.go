@@ -7,8 +7,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// evaluation is one charge on its way through the engine: what is known of it besides
-// the charge itself.
+// evaluation is one charge on its way through the engine: all that the engine knows of it
+// besides the charge itself.
 type evaluation struct {
 	*migration
 	hash     uint64              // places the key; see divergence.Hash
@@ -76,12 +76,12 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	return alone
 }
 
-// longestWarming bounds how long a process may take to know what has been spent.
+// longestWarming bounds how long a process may take to know the budgets already spent.
 const longestWarming = 10 * time.Minute
 
 // warming reports whether one side may have begun with this process and the other not.
-// A deployment that forgets what a limiter in this process has counted is no harm of
-// the candidate's. After a window that limiter knows as much as the other side.
+// A deployment that forgets the counts of a limiter in this process is no harm of the
+// candidate's. After a window that limiter knows as much as the other side.
 func (ev *evaluation) warming() bool {
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	if a.foreign == nil && b.foreign == nil && a.store.remote() == b.store.remote() {

@@ -13,7 +13,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// How often an instance asks for states, writes its evidence, and judges that of the fleet.
+// How often an instance asks for states, writes its evidence, and judges the fleet's.
 const (
 	pollEvery   = time.Second
 	flushEvery  = 5 * time.Second
@@ -23,7 +23,7 @@ const (
 )
 
 // fleet is this instance's part in the fleet: it applies states, announces the instance,
-// writes what requests have recorded, and judges. Two goroutines do so from start to
+// writes the records of requests, and judges. Two goroutines do so from start to
 // close. Requests never wait for them.
 type fleet struct {
 	fleetConfig
@@ -102,7 +102,7 @@ func (f *fleet) start() {
 	}
 }
 
-// migrations returns those that have a candidate.
+// migrations returns the migrations with a candidate.
 func (f *fleet) migrations() (list []*migration) {
 	for _, m := range f.plan.Load().migrations {
 		if m.hasCandidate() {
@@ -189,7 +189,7 @@ func (f *fleet) sync(ctx context.Context) error {
 
 var errStore = errors.New("shadow: close: the store does not answer: the last seconds of evidence are lost")
 
-// close ends the loops, writes what is left, and takes the instance off the fleet's list.
+// close ends the loops, writes the last records, and takes the instance off the fleet's list.
 // It does not wait for a client that does not honour deadlines.
 func (f *fleet) close(ctx context.Context) error {
 	if f.stop == nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// flush writes what requests have recorded. It begins with another policy each time: if
+// flush writes the records of all policies. It begins with another policy each time: if
 // there is no time for all, it does not always leave out the same ones.
 func (f *fleet) flush(ctx context.Context) error {
 	f.writing.Lock()
@@ -35,8 +35,7 @@ func (f *fleet) flush(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// flushOne writes what was recorded of one policy and of its noise floor. Requires
-// f.writing.
+// flushOne writes the records of one policy and of its noise floor. Requires f.writing.
 func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
 	snapshot := m.recorder.Snapshot(now)
 	if err := f.ledger.Write(ctx, m.id(), f.id, snapshot); err != nil {
@@ -52,7 +51,7 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 	return f.flushOne(ctx, m.noise, now)
 }
 
-// replan replaces the plan in use, and writes what the dropped migrations have recorded.
+// replan replaces the plan in use, and writes the last records of the dropped migrations.
 func (f *fleet) replan(next *plan, dropped []*migration) {
 	// No poll and no flush may work on the plan before once this one is in use.
 	f.polling.Lock()

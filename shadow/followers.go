@@ -93,7 +93,7 @@ func (f *followers) waiting() (n int) {
 	return n
 }
 
-// work judges what is queued until the queue is closed.
+// work judges queued charges until the queue is closed.
 func (f *followers) work(queue <-chan *followed) {
 	taken := make([]followed, 0, followBatch)
 	for first := range queue {
@@ -111,8 +111,8 @@ func (f *followers) work(queue <-chan *followed) {
 	}
 }
 
-// takeBatch takes the first job and those that wait behind it, up to a mark, as many as
-// one round trip judges.
+// takeBatch takes the first job and the jobs that wait behind it: as many as one round trip
+// judges, and none behind a mark.
 func takeBatch(taken []followed, first *followed, queue <-chan *followed) []followed {
 	taken = takeJob(taken, first)
 	for len(taken) < followBatch && taken[len(taken)-1].done == nil {
@@ -137,7 +137,7 @@ func takeJob(taken []followed, job *followed) []followed {
 	return taken
 }
 
-// drain waits until all that is queued now has been judged, for 2 s at most.
+// drain waits until all charges that are queued now have been judged, for 2 s at most.
 func (f *followers) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*followTimeout)
 	defer cancel()
@@ -260,13 +260,13 @@ func askStore(ctx context.Context, role algorithms.Role, queued []followed) {
 
 var errFollowers = errors.New("shadow: close: a foreign limiter does not return")
 
-// closeFollowers closes those of migrations, all at the same time, and returns their
+// closeFollowers closes the followers of migrations, all at the same time, and returns their
 // errors in the migrations' order.
 func closeFollowers(ctx context.Context, migrations []*migration) []error {
 	return eachFollowers(migrations, func(f *followers) error { return f.close(ctx) })
 }
 
-// drainFollowers drains those of migrations, all at the same time.
+// drainFollowers drains the followers of migrations, all at the same time.
 func drainFollowers(ctx context.Context, migrations []*migration) []error {
 	return eachFollowers(migrations, func(f *followers) error { return f.drain(ctx) })
 }
@@ -283,7 +283,7 @@ func eachFollowers(migrations []*migration, do func(*followers) error) []error {
 	return failed
 }
 
-// close lets the workers judge what is queued for followTimeout. The rest is skipped.
+// close gives the workers followTimeout to judge the queued charges. The rest is skipped.
 func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	if !f.closed {

@@ -129,8 +129,8 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 	return set, text, err
 }
 
-// Close stops watching the policy file, writes what was recorded, tells the fleet that
-// this instance has gone, and ends every goroutine, except for foreign limiters that do
+// Close stops watching the policy file, writes the last records, tells the fleet that this
+// instance has gone, and ends every goroutine, except for foreign limiters that do
 // not return. It takes a few seconds at most where something hangs, and less if ctx is
 // over. Shut the server down first: decisions after Close are not recorded.
 func (h *Harness) Close(ctx context.Context) error {
@@ -155,8 +155,8 @@ func (h *Harness) Close(ctx context.Context) error {
 	}
 }
 
-// Sync waits for the sides that are judged behind requests so far, writes what was
-// recorded, and applies what the fleet has decided: now rather than within seconds.
+// Sync waits for the sides that are judged behind requests so far, writes all records, and
+// applies the fleet's newer states: now rather than within seconds.
 func (h *Harness) Sync(ctx context.Context) error { return h.sync(ctx) }
 
 // Assess judges all policies of the fleet by the evidence in the ledger, as the command

@@ -127,7 +127,7 @@ func (i *instance) start(p *plan) {
 	i.fleet.start()
 }
 
-// close writes what was recorded, tells the fleet that this instance has gone, and ends
+// close writes the last records, tells the fleet that this instance has gone, and ends
 // every goroutine, except for foreign limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
 	within(ctx, storeTimeout, i.engine.button.close) // its file may be on a disk that hangs
@@ -135,7 +135,7 @@ func (i *instance) close(ctx context.Context) error {
 	return errors.Join(append(failed, i.fleet.close(ctx))...)
 }
 
-// sync waits for the followers, writes what was recorded, and applies newer states.
+// sync waits for the followers, writes all records, and applies newer states.
 func (i *instance) sync(ctx context.Context) error {
 	failed := drainFollowers(ctx, i.engine.plan.Load().migrations)
 	return errors.Join(append(failed, i.fleet.sync(ctx))...)

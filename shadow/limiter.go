@@ -17,7 +17,7 @@ type Limiter interface {
 	// there is none; a limiter that has its own limit ignores it. Fields of the decision
 	// that the limiter does not know stay 0, Remaining -1. An error means that nothing
 	// was decided. Allow may be called concurrently, and must return soon after ctx is
-	// over. Where the limiter is enforced, ctx is that of the request.
+	// over. Where the limiter is enforced, ctx is the request's.
 	Allow(ctx context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error)
 }
 
@@ -70,7 +70,7 @@ func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms
 // must not hold a request up as today's never did.
 const (
 	callTimeout = 250 * time.Millisecond
-	mostCalls   = 1024 // at a time, per policy, including those that were left behind
+	mostCalls   = 1024 // at a time, per policy, including abandoned ones
 )
 
 var errCalls = errors.New("shadow: too many calls of the limiter have not returned")

@@ -40,9 +40,9 @@ type options struct {
 	before    *migration               // the policy as it was before a reload, nil if it is new
 }
 
-// newMigration returns a migration that is ready for requests. If the policy compares
-// what it did before a reload, the progress goes on. If not, its stage stays that of
-// before until the fleet has heard of the new epoch.
+// newMigration returns a migration that is ready for requests. If the policy has the
+// epoch that it had before a reload, its progress goes on. If not, its stage stays as it
+// was until the fleet has heard of the new epoch.
 func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,

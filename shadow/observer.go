@@ -12,8 +12,8 @@ import (
 type Comparison struct {
 	Policy, Key string
 	Cost        int64
-	// At is the instant by the clock that evidence is read by: that of the service's own
-	// Redis or, without one, of this process. Config.Clock does not change it.
+	// At is the instant by the clock that evidence is read by: the clock of the service's
+	// own Redis or, without one, of this process. Config.Clock does not change it.
 	At time.Time
 	// Enforced is the side whose decision was returned, unless it failed.
 	Enforced algorithms.Role

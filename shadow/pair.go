@@ -156,7 +156,7 @@ func (s *Side) text(foreign string) string {
 	return fmt.Sprintf("%s:%s, revision %q", foreign, s.Limit, s.Revision)
 }
 
-// epochOf is the fingerprint of what is compared. Its bytes are stored, so "own limiter"
+// epochOf is the fingerprint of the two sides. Its bytes are stored, so "own limiter"
 // stays here, although it is the foreign limiter everywhere else: another word would
 // begin every such pair's epoch again.
 func epochOf(sides [2]Side) string {
@@ -180,13 +180,13 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 	return p.engine.judge(ctx, s)
 }
 
-// Close writes what was recorded, tells the fleet that this instance has gone, and ends
+// Close writes the last records, tells the fleet that this instance has gone, and ends
 // every goroutine, except for foreign limiters that do not return. It takes a few seconds
 // at most where something hangs, and less if ctx is over.
 func (p *Pair) Close(ctx context.Context) error { return p.close(ctx) }
 
-// Sync waits for the side that is judged behind requests so far, writes what was
-// recorded, and applies what the fleet has decided: now rather than within seconds.
+// Sync waits for the side that is judged behind requests so far, writes all records, and
+// applies the fleet's newer state: now rather than within seconds.
 func (p *Pair) Sync(ctx context.Context) error { return p.sync(ctx) }
 
 // Assess judges the pair by the evidence in the ledger, as the command line's status does.

@@ -161,7 +161,7 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 }
 
 // evidenceTime is the instant of a comparison by the clock that evidence is read by,
-// which is that of the service's own store.
+// which is the clock of the service's own store.
 func (e *engine) evidenceTime(ev *evaluation, o *observations) time.Time {
 	at := o[algorithms.Authoritative].At
 	first := e.stores[0]
