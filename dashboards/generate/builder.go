@@ -86,7 +86,7 @@ func (p panel) model(id int, at gridPos) panelModel {
 	}
 
 	for i, q := range p.queries {
-		instant := p.kind == "table" || p.kind == "stat"
+		instant := p.kind == "table" || p.kind == "stat" // the others draw a range of time
 		m.Targets = append(m.Targets, target{
 			Datasource: prometheus, RefID: string(rune('A' + i)), Expr: q.expr, Legend: q.legend, Format: q.format,
 			Instant: instant, Range: !instant,

@@ -25,6 +25,7 @@ func jsonParser(fields Fields, requests bool) parser {
 			return Event{}, err
 		}
 
+		// With requests the key comes from a policy, so the line needs none.
 		k, ok := o.text(key)
 		if !ok && !requests {
 			return Event{}, fmt.Errorf("no field %q that is a string or a number", key)

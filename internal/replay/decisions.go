@@ -9,7 +9,7 @@ import (
 )
 
 // decisionLines writes charges and their decisions as lines of JSON. It appends bytes
-// instead of using encoding/json, which would take longer than judging.
+// instead of using encoding/json, because a replay may write millions of lines.
 type decisionLines struct {
 	keys [][]byte // as JSON
 	buf  []byte

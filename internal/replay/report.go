@@ -34,6 +34,7 @@ type PolicyReport struct {
 // Join adds the policies of another report on the same log.
 func (r *Report) Join(other *Report) {
 	r.Policies = append(r.Policies, other.Policies...)
+
 	if r.First == nil || other.First != nil && other.First.Before(*r.First) {
 		r.First = other.First
 	}

@@ -82,10 +82,12 @@ func newRun(events *Events, cfg Config) *run {
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
 	}
 
+	// The charges of a batch are used again for the next one; policy and sides stay.
 	for i := range r.charges {
 		r.charges[i] = algorithms.Charge{Policy: cfg.Policy, Sides: cfg.Sides}
 	}
 
+	// Without a writer for decisions no key is encoded, and count makes no line.
 	out := cfg.Decisions
 	if out == nil {
 		out = io.Discard
@@ -104,6 +106,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 		charges[i].Cost = e.cost
 		charges[i].At = time.UnixMicro(e.at)
 
+		// All events have terms or none has, so no limit of the batch before stays.
 		if e.terms > 0 {
 			for role, limit := range r.events.terms[e.terms-1].Limits {
 				charges[i].Sides[role].Limit = limit

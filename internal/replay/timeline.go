@@ -19,6 +19,8 @@ func newTimeline(sorted []event) timeline {
 	if len(sorted) == 0 {
 		return timeline{span: 1}
 	}
+
+	// Rounded up, so that the last event is within the last column.
 	first, last := sorted[0].at, sorted[len(sorted)-1].at
 	return timeline{first: first, span: max(1, (last-first)/columns+1)}
 }
