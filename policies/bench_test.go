@@ -3,6 +3,7 @@ package policies_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -19,9 +20,21 @@ const (
 	benchCost = `request.path.startsWith("/v1/bulk") ? 10 : 1`
 )
 
+const benchFile = `version: 1
+name: a
+policies:
+  - name: p
+    when: 'WHEN'
+    key: 'KEY'
+    cost: 'COST'
+    authoritative: {algorithm: gcra, limit: 1, window: 1m}
+`
+
 func BenchmarkPolicy(b *testing.B) {
-	p := load(b, "version: 1\nname: a\npolicies:\n  - name: p\n    when: '"+benchWhen+"'\n    key: '"+benchKey+"'\n    cost: '"+benchCost+"'\n    authoritative: {algorithm: gcra, limit: 1, window: 1m}\n").Policies[0]
+	text := strings.NewReplacer("WHEN", benchWhen, "KEY", benchKey, "COST", benchCost).Replace(benchFile)
+	p := loadPolicy(b, text)
 	h := http.Header{"X-Tenant": {"acme"}}
+
 	var r policies.Request
 	b.ReportAllocs()
 	for b.Loop() {
@@ -56,13 +69,31 @@ func (r *bare) ResolveName(name string) (any, bool) {
 }
 
 func BenchmarkBareCEL(b *testing.B) {
-	env, err := cel.NewEnv(cel.OptionalTypes(),
-		cel.Variable("request.method", cel.StringType), cel.Variable("request.route", cel.StringType), cel.Variable("request.path", cel.StringType),
-		cel.Variable("request.headers", cel.MapType(cel.StringType, cel.StringType)))
+	programs := barePrograms(b)
+	r := &bare{"POST", "/v1/orders", "/v1/orders", map[string]string{"x-tenant": "acme"}}
+
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, program := range programs {
+			if _, _, err := program.Eval(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func barePrograms(b *testing.B) (programs []cel.Program) {
+	env, err := cel.NewEnv(
+		cel.OptionalTypes(),
+		cel.Variable("request.method", cel.StringType),
+		cel.Variable("request.route", cel.StringType),
+		cel.Variable("request.path", cel.StringType),
+		cel.Variable("request.headers", cel.MapType(cel.StringType, cel.StringType)),
+	)
 	if err != nil {
 		b.Fatal(err)
 	}
-	var programs []cel.Program
+
 	for _, source := range []string{benchWhen, benchKey, benchCost} {
 		ast, issues := env.Compile(source)
 		if issues.Err() != nil {
@@ -74,24 +105,20 @@ func BenchmarkBareCEL(b *testing.B) {
 		}
 		programs = append(programs, program)
 	}
-	r := &bare{"POST", "/v1/orders", "/v1/orders", map[string]string{"x-tenant": "acme"}}
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, program := range programs {
-			if _, _, err := program.Eval(r); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
+	return programs
 }
 
 func BenchmarkManyPolicies(b *testing.B) {
+	const route = "  - name: pN\n    when: request.method == 'POST' && request.route == '/rN'\n    key: request.user\n" +
+		"    authoritative: {algorithm: gcra, limit: 1, window: 1m}\n"
+
 	for _, n := range []int{1, 100} {
 		text := "version: 1\nname: a\npolicies:\n"
 		for i := range n {
-			text += fmt.Sprintf("  - {name: p%d, when: \"request.method == 'POST' && request.route == '/r%d'\", key: request.user, authoritative: {algorithm: gcra, limit: 1, window: 1m}}\n", i, i)
+			text += strings.ReplaceAll(route, "N", fmt.Sprint(i))
 		}
 		set := load(b, text)
+
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := &policies.Request{Method: "POST", Route: "/r0", User: "alice"}
 			b.ReportAllocs()

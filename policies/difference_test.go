@@ -23,7 +23,12 @@ policies:
     key: request.user
     authoritative: { algorithm: gcra, limit: 1, window: 1m }
 `
-	after := strings.NewReplacer("zed: 20", "zed: 25, new: 1", "request.route]", "request.ip]", "limit: 1,", "limit: 2,", "name: gone", "on_error: deny\n    name: come").Replace(before)
+	after := strings.NewReplacer(
+		"zed: 20", "zed: 25, new: 1",
+		"request.route]", "request.ip]",
+		"limit: 1,", "limit: 2,",
+		"name: gone", "on_error: deny\n    name: come",
+	).Replace(before)
 	want := []string{
 		"+ data.limits.new: 1",
 		"~ data.limits.zed: 20 -> 25",
@@ -41,14 +46,17 @@ policies:
 		"- policies.gone.name: gone",
 		"! policies.a: epoch X -> Y: the evidence starts over",
 	}
+
 	a, b := load(t, before), load(t, after)
+	epochs := strings.NewReplacer(a.Policies[0].Epoch(), "X", b.Policies[0].Epoch(), "Y")
 	var got []string
 	for _, c := range policies.Difference(a, b) {
-		got = append(got, strings.NewReplacer(a.Policies[0].Epoch(), "X", b.Policies[0].Epoch(), "Y").Replace(c.String()))
+		got = append(got, epochs.Replace(c.String()))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+
 	if d := policies.Difference(a, load(t, "# moved\n"+before)); len(d) != 0 {
 		t.Errorf("a comment is a change: %v", d)
 	}
@@ -60,6 +68,7 @@ func TestExpectedDifferencesEnd(t *testing.T) {
       expected:
         - { when: request.user == "bulk", direction: newly_denied, until: 2999-01-02, owner: team-a }
         - { when: int(request.user) > 1, direction: newly_allowed, until: "2999-01-01T12:00:00Z", owner: team-b }`))
+
 	for _, tt := range []struct {
 		user, at string
 		want     algorithms.Expected
@@ -74,8 +83,18 @@ func TestExpectedDifferencesEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if got := set.Policies[0].Expected(t.Context(), &policies.Request{User: tt.user, Time: at}); got != tt.want {
 			t.Errorf("%s at %s: %+v, want %+v", tt.user, tt.at, got, tt.want)
 		}
+	}
+
+	// The owner is shown, so that a reader knows which team to ask.
+	want := []string{
+		`newly_denied until 2999-01-02, owner team-a, when request.user == "bulk"`,
+		`newly_allowed until 2999-01-01T12:00:00Z, owner team-b, when int(request.user) > 1`,
+	}
+	if got := set.Policies[0].Declarations(); !slices.Equal(got, want) {
+		t.Errorf("declarations %q, want %q", got, want)
 	}
 }

@@ -11,15 +11,17 @@ import (
 
 // What the documentation shows works as it stands.
 func TestDocumentation(t *testing.T) {
-	dir := t.TempDir()
+	dir := t.TempDir() // the tests of the document name the file that it shows
 	files, suites := 0, 0
 	for _, name := range []string{"../README.md", "../docs/policies.md"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, part := range strings.Split(string(text), "```yaml\n")[1:] {
 			block, _, _ := strings.Cut(part, "```")
+
 			switch {
 			case strings.HasPrefix(block, "version:"):
 				files++
@@ -37,6 +39,7 @@ func TestDocumentation(t *testing.T) {
 			}
 		}
 	}
+
 	if files != 2 || suites != 1 {
 		t.Errorf("%d policy files and %d tests were found", files, suites)
 	}

@@ -1,7 +1,6 @@
 package policies_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,12 +14,14 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(files) < 6 {
 		t.Fatal(files, err)
 	}
+
 	for _, file := range files {
 		report, set, err := policies.TestFile(file)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
+
 		if report.Failed > 0 || report.Passed == 0 {
 			t.Errorf("%s: %d passed, %d failed:\n%s", file, report.Passed, report.Failed, report.Error())
 		}
@@ -33,47 +34,58 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// suiteOf runs a tests file beside a policy file of two policies.
+// suiteOf runs tests of a policy file with one policy, which charges POST by the user.
 func suiteOf(t *testing.T, tests string) (*policies.SuiteReport, *policies.Set, error) {
 	t.Helper()
 	dir := t.TempDir()
-	text := onePolicy("key: request.user\n    when: request.method == 'POST'")
-	for name, content := range map[string]string{"p.yaml": text, "t.yaml": "policies: p.yaml\ntests:\n" + tests} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, filepath.Join(dir, "p.yaml"), onePolicy("key: request.user\n    when: request.method == 'POST'"))
+	write(t, filepath.Join(dir, "t.yaml"), "policies: p.yaml\ntests:\n"+tests)
 	return policies.TestFile(filepath.Join(dir, "t.yaml"))
 }
 
 func TestSuiteSaysWhatIsWrong(t *testing.T) {
 	tests := []struct{ name, test, want string }{
 		{"a wrong key", "- {name: n, request: {method: POST, user: a}, charges: [{key: b}]}", `key is "a", want "b"`},
-		{"a wrong limit", "- {name: n, request: {method: POST, user: a}, charges: [{authoritative: 'gcra:1/1m'}]}", `authoritative is "fixed_window:10/1m", want "gcra:1/1m"`},
+		{
+			"a wrong limit", "- {name: n, request: {method: POST, user: a}, charges: [{authoritative: 'gcra:1/1m'}]}",
+			`authoritative is "fixed_window:10/1m", want "gcra:1/1m"`,
+		},
 		{"too few charges", "- {name: n, request: {method: POST, user: a}, charges: []}", "charged by p, want 0"},
 		{"too many charges", "- {name: n, request: {user: a}, charges: [{key: a}]}", "charged by no policy, want 1"},
-		{"a wrong decision", "- {name: n, sequence: [{request: {method: POST}, repeat: 11, candidate: allow}]}", "request 11 of the step: the candidate says deny, want allow"},
+		{
+			"a wrong decision", "- {name: n, sequence: [{request: {method: POST}, repeat: 11, candidate: allow}]}",
+			"request 11 of the step: the candidate says deny, want allow",
+		},
 		{"back in time", "- {name: n, sequence: [{at: 1s, request: {}}, {at: 0s, request: {}}]}", "before the one above"},
-		{"a field that is none", "- {name: n, request: {methodd: POST}, charges: []}", "unknown field"},
+		{"an unknown field", "- {name: n, request: {methodd: POST}, charges: []}", "unknown field"},
 		{"neither", "- {name: n}", "either a request with charges, or a sequence"},
 		{"no name", "- {request: {}, charges: []}", `needs "name"`},
 		{"a step without a request", "- {name: n, sequence: [{at: 1s}]}", `needs "request"`},
 		{"a bad time", "- {name: n, sequence: [{at: soon, request: {}}]}", "want a time since the start"},
 	}
+
 	for _, tt := range tests {
 		report, _, err := suiteOf(t, "  "+tt.test+"\n")
-		if err != nil || report.Failed != 1 || !strings.Contains(report.Error(), tt.want) || !strings.Contains(report.Error(), "t.yaml:3:") {
+		if err != nil || report.Failed != 1 {
+			t.Errorf("%s: error %v, %+v", tt.name, err, report)
+			continue
+		}
+		if got := report.Error(); !strings.Contains(got, tt.want) || !strings.Contains(got, "t.yaml:3:") {
 			t.Errorf("%s: error %v, %+v", tt.name, err, report)
 		}
 	}
 }
 
 func TestSuiteCoversBothWays(t *testing.T) {
-	report, set, err := suiteOf(t, "  - {name: n, request: {method: POST, user: a}, charges: [{key: a}]}\n")
+	const matching = "  - {name: n, request: {method: POST, user: a}, charges: [{key: a}]}\n"
+	const passing = "  - {name: m, request: {user: a}, charges: []}\n"
+
+	report, set, err := suiteOf(t, matching)
 	if err != nil || report.Passed != 1 || len(report.Uncovered(set)) != 1 {
 		t.Errorf("error %v, %+v: want p not seen to pass", err, report)
 	}
-	report, set, err = suiteOf(t, "  - {name: n, request: {method: POST, user: a}, charges: [{key: a}]}\n  - {name: m, request: {user: a}, charges: []}\n")
+
+	report, set, err = suiteOf(t, matching+passing)
 	if err != nil || report.Passed != 2 || len(report.Uncovered(set)) != 0 {
 		t.Errorf("error %v, %+v: want both seen", err, report)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// A request that people have written is refused in their words, with a remedy.
+// A request that a person has written is refused in the words of JSON, with a remedy.
 func TestRequestsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
 		`{method: "GET"}`:       `write names and texts in double quotes, such as {"method": "GET"}`,
@@ -23,14 +23,16 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 
 // Another name is another namespace, which loses everything.
 func TestDifferenceOfNames(t *testing.T) {
-	before, after := load(t, onePolicy("key: request.ip")), load(t, strings.Replace(onePolicy("key: request.ip"), "name: test", "name: other", 1))
+	text := onePolicy("key: request.ip")
+	before, after := load(t, text), load(t, strings.Replace(text, "name: test", "name: other", 1))
+
 	list := policies.Difference(before, after)
 	if len(list) != 1 || !list[0].NewEpoch || !strings.Contains(list[0].String(), "test -> other: another namespace") {
 		t.Errorf("%v", list)
 	}
 }
 
-// What a file holds does not move the cursor of who reads the message.
+// A file cannot move the cursor of the terminal on which its problems are shown.
 func TestProblemsAreShownWithoutControlCharacters(t *testing.T) {
 	_, err := policies.Load("p.yaml", []byte("version: \"\\x1b[31m\" # \x1b[31m\u009b\nname: a\n"))
 	if err == nil || strings.ContainsAny(strings.ReplaceAll(err.Error(), "\n", ""), "\x1b\u009b") {

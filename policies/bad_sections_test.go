@@ -1,0 +1,124 @@
+package policies_test
+
+// badSides are mistakes in the fields of a side.
+var badSides = []badFile{
+	{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 32, `no algorithm "gcrra": did you mean gcra?`},
+	{
+		"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"),
+		5, 20, "too fine to be exact",
+	},
+	{
+		"burst of a window", side("algorithm: fixed_window, limit: 1, window: 1m, burst: 2"),
+		5, 20, "burst belongs to buckets",
+	},
+	{"no window", side("algorithm: gcra, limit: 1"), 5, 20, "gcra needs a window"},
+	{"no limit", side("algorithm: gcra, window: 1m"), 5, 20, "gcra needs a limit"},
+	{"neither", side("limit: 1, window: 1m"), 5, 20, "either an algorithm or a limiter"},
+	{"a typing error in a side", side("algorithms: gcra, limit: 1, window: 1m"), 5, 21, "did you mean algorithm?"},
+	{
+		"an algorithm and a limiter", side("algorithm: gcra, limiter: mine, limit: 1, window: 1m"),
+		5, 20, "either an algorithm or a limiter",
+	},
+	{"an algorithm without a name", side("algorithm: , limit: 1, window: 1m"), 5, 32, "algorithm: want text"},
+	{
+		"a limit of zero", side("algorithm: gcra, limit: 0, window: 1m"),
+		5, 45, "limit: want a whole number, at least 1",
+	},
+	{
+		"a limit that is negative", side("algorithm: gcra, limit: -5, window: 1m"),
+		5, 45, "limit: want a whole number, at least 1",
+	},
+	{
+		"a limit with a fraction", side("algorithm: gcra, limit: 1.5, window: 1m"),
+		5, 45, "of type double: want int",
+	},
+	{"a limit beyond counting", side("algorithm: gcra, limit: 99999999999999999999, window: 1m"), 5, 45, "limit: "},
+	{
+		"a limit of another type", side("algorithm: gcra, limit: request.path, window: 1m"),
+		5, 45, "of type string: want int",
+	},
+	{"a limit that is a list", side("algorithm: gcra, limit: [1], window: 1m"), 5, 45, "limit: want a CEL expression"},
+	{
+		"a window without a unit", side("algorithm: gcra, limit: 1, window: 60"),
+		5, 56, "window: want a duration above 0",
+	},
+	{
+		"a window of an unknown unit", side("algorithm: gcra, limit: 1, window: 1w"),
+		5, 56, "window: want a duration above 0",
+	},
+	{"a window of nothing", side("algorithm: gcra, limit: 1, window: 0s"), 5, 56, "window: want a duration above 0"},
+	{
+		"a window beyond computing", side("algorithm: fixed_window, limit: 1, window: 99999d"),
+		5, 20, "window must be at most",
+	},
+	{
+		"a burst of zero", side("algorithm: gcra, limit: 1, window: 1m, burst: 0"),
+		5, 67, "burst: want a whole number, at least 1",
+	},
+	{"a shaper without a burst", side("algorithm: leaky_bucket, limit: 1, window: 1m"), 5, 20, "burst is missing"},
+	{
+		"a store with a bad name", side("algorithm: gcra, limit: 1, window: 1m, store: 'a b'"),
+		5, 67, "store: want 1 to 100 letters",
+	},
+	{"a store of a foreign limiter", side("limiter: mine, store: other"), 5, 20, "leave out the store"},
+	{
+		"a field of a later version", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"),
+		5, 70, "not available in this version",
+	},
+}
+
+// badPromotion are mistakes in a promotion section.
+var badPromotion = []badFile{
+	{"threshold without a sign", promotion("divergence: 0.02"), 6, 29, "want a percentage"},
+	{"threshold of everything", promotion("newly_denied: 100%"), 6, 31, "below 100%"},
+	{"falling canary", promotion("canary: [10%, 5%]"), 6, 31, "rising percentages"},
+	{"seconds of soak", promotion("soak: 90s"), 6, 23, "whole minutes"},
+	{"mode", promotion("mode: auto"), 6, 23, "want manual or automatic"},
+	{
+		"zone", promotion("change_window: {days: [mon], from: '9:00', to: '10:00', zone: Mars}"),
+		6, 79, `no time zone "Mars"`,
+	},
+	{
+		"an expected difference without an end",
+		promotion("expected: [{when: 'true', direction: newly_denied, owner: a}]"),
+		6, 28, `an expected difference needs "until"`,
+	},
+	{
+		"an expected difference of an unknown direction",
+		promotion("expected: [{when: 'true', direction: worse, until: 2999-01-01, owner: a}]"),
+		6, 54, "want newly_denied or newly_allowed",
+	},
+	{
+		"a bad end", promotion("expected: [{when: 'true', direction: newly_denied, until: soon, owner: a}]"),
+		6, 75, "such as 2027-03-31",
+	},
+	{
+		"a typing error in an expected condition",
+		promotion("expected: [{when: request.usr == '', direction: newly_denied, until: 2999-01-01, owner: a}]"),
+		6, 35, "did you mean request.user?",
+	},
+	{"a typing error in promotion", promotion("soaks: 48h"), 6, 17, "did you mean soak?"},
+	{
+		"a typing error in a change window", promotion("change_window: {day: [mon], from: '9:00', to: '10:00'}"),
+		6, 33, "did you mean days?",
+	},
+	{"an unknown rule", promotion("rule: luck"), 6, 23, "rule: want evidence or simple"},
+	{"a negative threshold", promotion("divergence: -2%"), 6, 29, "want a percentage"},
+	{"no canary step", promotion("canary: []"), 6, 25, "canary: want at least one step"},
+	{"a canary step over all", promotion("canary: [10%, 110%]"), 6, 31, "rising percentages"},
+	{"no denials needed", promotion("min_denials: 0"), 6, 30, "min_denials: want a whole number, at least 1"},
+	{
+		"an unknown day", promotion("change_window: {days: [monday], from: '9:00', to: '10:00'}"),
+		6, 40, "days: want some of",
+	},
+	{"no day", promotion("change_window: {days: [], from: '9:00', to: '10:00'}"), 6, 39, "days: want at least one"},
+	{
+		"a time of day beyond 24:00", promotion("change_window: {days: [mon], from: '25:00', to: '10:00'}"),
+		6, 52, "from: want a time of day",
+	},
+	{
+		"a change window that ends before it begins", promotion("change_window: {days: [mon], from: '11:00', to: '10:00'}"),
+		6, 32, "must be later",
+	},
+	{"a change window without an end", promotion("change_window: {days: [mon], from: '11:00'}"), 6, 32, `needs "to"`},
+}

@@ -1,0 +1,205 @@
+package policies_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// warningTest is a file and the one warning that it gets.
+type warningTest struct {
+	name, text string
+	line       int
+	want       string // part of the message; "" if nothing is to be warned of
+}
+
+var keyWarnings = []warningTest{
+	{"nothing", onePolicy("key: request.user"), 0, ""},
+	{
+		"a raw path", onePolicy("key: [request.user, request.path]"),
+		5, "key: request.path has a new value in nearly every request",
+	},
+	{
+		"a request id through a variable",
+		"variables: {id: 'request.headers[?\"x-request-id\"].orValue(\"\")'}\n" + onePolicy("key: variables.id"),
+		6, `request.headers["x-request-id"] has a new value in nearly every request`,
+	},
+	{
+		"the time", onePolicy("key: string(request.time)"),
+		5, "request.time has a new value in nearly every request",
+	},
+	{
+		"a header that may be absent", onePolicy("key: request.headers['x-tenant']"),
+		5, `give it a default, such as request.headers[?"x-tenant"].orValue("none")`,
+	},
+	{
+		"a header that the condition asks for",
+		onePolicy("key: request.headers['x-tenant']\n    when: \"request.headers[?'x-tenant'].hasValue()\""),
+		0, "",
+	},
+	{
+		"a claim by its name that may be absent", onePolicy("key: request.claims.sub"),
+		5, `request.claims[?"sub"].orValue("none")`,
+	},
+	{
+		"a header that may be absent, and denial",
+		onePolicy("key: request.headers['x-tenant']\n    on_error: deny"),
+		0, "",
+	},
+	{
+		"the header that servers remove", onePolicy("key: 'request.headers[?\"host\"].orValue(\"\")'"),
+		4, "use request.host",
+	},
+	{
+		"an address where a user is known",
+		onePolicy("key: request.ip\n    when: request.path != '/' + request.user"),
+		0, "",
+	},
+	{
+		"an address beside claims in a cost", onePolicy("key: request.ip\n    cost: size(request.claims)"),
+		5, "the address alone",
+	},
+	{
+		"a limit that the key does not decide",
+		candidate("key: request.user", "algorithm: gcra, limit: 'size(request.host)'"),
+		7, "the limit depends on request.host, which is not part of the key",
+	},
+	{
+		"a limit by the key", candidate("key: request.user", "algorithm: gcra, limit: 'size(request.user)'"),
+		0, "",
+	},
+	{
+		"a limit by a header that the key asks for, and the limit requires",
+		candidate("key: request.headers[?'x-a'].orValue('')\n    on_error: deny",
+			"algorithm: gcra, limit: 'size(request.headers[\"x-a\"])'"),
+		0, "",
+	},
+}
+
+// fromQuery is a number that a client writes, and fails for a text that is none.
+const fromQuery = `'int(request.query[?"n"].orValue("1"))'`
+
+var errorWarnings = []warningTest{
+	{
+		"a number that a client writes", onePolicy("key: request.user\n    cost: " + fromQuery),
+		6, "a client that sends a text that int rejects makes this fail",
+	},
+	{
+		"the same through a variable",
+		"variables: {n: " + fromQuery + "}\n" + onePolicy("key: request.user\n    cost: variables.n"),
+		7, "on_error: deny",
+	},
+	{
+		"the same where the file says what happens",
+		onePolicy("key: request.user\n    on_error: allow\n    cost: " + fromQuery),
+		0, "",
+	},
+	{
+		"a part of a host", onePolicy("key: request.user\n    when: 'request.host.split(\".\")[1] == \"a\"'"),
+		6, "too few parts",
+	},
+	{
+		"a condition that negates an entry that may be absent",
+		onePolicy("key: request.user\n    when: request.headers['x-plan'] != 'internal'"),
+		6, "for a request without request.headers[\"x-plan\"] the condition fails",
+	},
+	{
+		"one that asks first",
+		onePolicy("key: request.user\n    when: '!(\"x-plan\" in request.headers) || request.headers[\"x-plan\"] != \"a\"'"),
+		0, "",
+	},
+	{
+		"a size that may be unknown", onePolicy("key: request.user\n    cost: request.size"),
+		6, "use math.greatest(request.size, 1)",
+	},
+	{
+		"a size that is at least 1", onePolicy("key: request.user\n    cost: 'math.greatest(request.size, 1)'"),
+		0, "",
+	},
+}
+
+var policyWarnings = []warningTest{
+	{
+		"a condition that contradicts itself",
+		onePolicy("key: request.user\n    when: request.method == 'GET' && request.method in ['PUT', 'POST']"),
+		6, "no request can match",
+	},
+	{
+		"prefixes that contradict",
+		onePolicy("key: request.user\n    when: request.route.startsWith('/a') && request.route == '/b'"),
+		6, "no request can match",
+	},
+	{
+		"prefixes that agree",
+		onePolicy("key: request.user\n    when: request.route.startsWith('/a') && '/ab' == request.route"),
+		0, "",
+	},
+	{
+		"two prefixes, one of which begins with the other",
+		onePolicy("key: request.user\n    when: request.route.startsWith('/ab') && request.route.startsWith('/a')"),
+		0, "",
+	},
+	{"false", onePolicy("key: request.user\n    when: 'false'"), 6, "no request can match"},
+	{
+		"the same limiter twice", candidate("key: request.user", "algorithm: fixed_window, id: b, limit: 10"),
+		7, "the candidate is the same limiter as the authoritative",
+	},
+	{
+		"long aligned windows",
+		strings.Replace(candidate("key: request.user", "algorithm: fixed_window, id: b, limit: 10"),
+			"id: b, limit: 10, window: 1m", "id: b, limit: 10, window: 1h", 1),
+		7, "windows of 1h are aligned",
+	},
+	{
+		"a cost that never fits", onePolicy("key: request.user\n    cost: 11"),
+		6, "cost: 11 is more than the authoritative ever allows at once, 10",
+	},
+	{
+		"a policy in the shadow of another",
+		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n    when: request.method == 'GET'\n" +
+			"    authoritative: {algorithm: fixed_window, limit: 20, window: 1m}\n",
+		8, "q: whatever it denies p denies, too",
+	},
+	{
+		"a policy beside another",
+		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n" +
+			"    authoritative: {algorithm: fixed_window, limit: 5, window: 1m}\n",
+		0, "",
+	},
+}
+
+var expectedWarnings = []warningTest{
+	{
+		"every difference",
+		promotion("expected: [{when: 'true', direction: newly_denied, until: 2999-01-01, owner: a}]"),
+		6, "declares every difference in the direction newly_denied",
+	},
+	{
+		"a declaration that has ended",
+		promotion("expected: [{when: request.user == 'b', direction: newly_denied, until: 2020-01-01, owner: team-a}]"),
+		6, "until: the declaration ended on 2020-01-01, and the difference counts against the candidate again; " +
+			"ask its owner, team-a,",
+	},
+}
+
+func TestWarnings(t *testing.T) {
+	for _, table := range [][]warningTest{keyWarnings, errorWarnings, policyWarnings, expectedWarnings} {
+		for _, tt := range table {
+			tt.check(t)
+		}
+	}
+}
+
+func (tt warningTest) check(t *testing.T) {
+	t.Helper()
+	warnings := load(t, tt.text).Warnings
+	if tt.want == "" {
+		if len(warnings) > 0 {
+			t.Errorf("%s: warned of %v", tt.name, warnings)
+		}
+		return
+	}
+
+	if len(warnings) != 1 || warnings[0].Line != tt.line || !strings.Contains(warnings[0].Message, tt.want) {
+		t.Errorf("%s: warnings %v, want line %d: %s", tt.name, warnings, tt.line, tt.want)
+	}
+}
