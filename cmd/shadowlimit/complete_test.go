@@ -14,20 +14,39 @@ func TestCompleteCheck(t *testing.T) {
 	tests := []struct {
 		name string
 		edit func(*promotion.Assessment)
-		want string // in what is against it; "" if nothing is
+		want string // in the refusal; "" if there is none
 	}{
 		{"a week after the promotion", func(*promotion.Assessment) {}, ""},
-		{"earlier", func(a *promotion.Assessment) { a.State.StageAt = now.Add(-promotion.RollbackWindow + time.Hour) }, "for another 1h0m0s"},
+		{
+			"earlier",
+			func(a *promotion.Assessment) { a.State.StageAt = now.Add(-promotion.RollbackWindow + time.Hour) },
+			"for another 1h0m0s",
+		},
 		{"an alarm", func(a *promotion.Assessment) { a.Alarm.Reason = "overload" }, "overload"},
-		{"a gate that fails", func(a *promotion.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "3 strikes"} }, "3 strikes"},
-		{"the red button", func(a *promotion.Assessment) { a.Live = []promotion.Instance{{ID: "i", RedButton: true}} }, "red button is pressed on i"},
-		{"another configuration", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} }, "another configuration"},
+		{
+			"a gate that fails",
+			func(a *promotion.Assessment) { a.Gate = gate.Result{Verdict: gate.Fail, Reason: "3 strikes"} },
+			"3 strikes",
+		},
+		{
+			"the red button",
+			func(a *promotion.Assessment) { a.Live = []promotion.Instance{{ID: "i", RedButton: true}} },
+			"red button is pressed on i",
+		},
+		{
+			"another configuration", func(a *promotion.Assessment) { a.Evidence.OtherEpoch = []string{"j"} },
+			"another configuration",
+		},
 	}
+
 	for _, tt := range tests {
-		a := promotion.Assessment{State: promotion.State{Stage: promotion.Promoted, StageAt: now.Add(-promotion.RollbackWindow)}}
+		a := promotion.Assessment{}
+		a.State = promotion.State{Stage: promotion.Promoted, StageAt: now.Add(-promotion.RollbackWindow)}
 		a.Evidence.Now = now
 		tt.edit(&a)
-		if err := completeCheck(&a); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+
+		err := completeCheck(&a)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}

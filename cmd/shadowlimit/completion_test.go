@@ -35,14 +35,25 @@ func lookUp(t *testing.T, name string) string {
 func TestCompletionInFish(t *testing.T) {
 	fish := lookUp(t, "fish")
 	file := write(t, "completion", []byte(script(t, "fish")))
+
 	for line, want := range map[string]string{
-		"shadowlimit pro": "promote", "shadowlimit promote --fo": "--force", "shadowlimit alerts e": "export", "shadowlimit status -o json --na": "--name",
+		"shadowlimit pro":                 "promote",
+		"shadowlimit promote --fo":        "--force",
+		"shadowlimit alerts e":            "export",
+		"shadowlimit status -o json --na": "--name",
 	} {
-		out, err := exec.Command(fish, "--no-config", "-c", "function shadowlimit; end; source $argv[1]; complete -C $argv[2]", file, line).CombinedOutput()
-		if fields := strings.Fields(string(out)); err != nil || len(fields) == 0 || fields[0] != want || strings.Count(string(out), "\n") != 1 {
+		const complete = "function shadowlimit; end; source $argv[1]; complete -C $argv[2]"
+		out, err := exec.Command(fish, "--no-config", "-c", complete, file, line).CombinedOutput()
+		text, rest, _ := strings.Cut(string(out), "\n")
+		if err != nil || rest != "" || firstField(text) != want {
 			t.Errorf("%s: %v, %q, want %s alone", line, err, out, want)
 		}
 	}
+}
+
+func firstField(s string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(s), "\t")
+	return first
 }
 
 func TestCompletionParses(t *testing.T) {
@@ -65,9 +76,11 @@ func TestCompletionIsComplete(t *testing.T) {
 			if l.command.Hidden {
 				continue
 			}
+
 			if !strings.Contains(text, "'"+l.String()+"'") {
 				t.Errorf("%s: no %s", name, l)
 			}
+
 			for _, flag := range l.command.Flags {
 				want := "--" + flag.Names()[0]
 				if name == "fish" {
@@ -98,15 +111,18 @@ func TestCompletionInBash(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	dir := clone(t)
 	file := write(t, "completion", []byte(script(t, "bash")))
 	t.Setenv("SHADOWLIMIT_REDIS", "")
 	known := "--redis redis://" + server.Addr() + " --name checkout "
+
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
+
 	tests := []struct{ line, want string }{
 		{"shadowlimit pro", "promote"},
 		{"shadowlimit re", "replay resume"},
@@ -127,10 +143,12 @@ func TestCompletionInBash(t *testing.T) {
 		{"shadowlimit promote --redis redis://127.0.0.1:1 w", ""},
 		{"shadowlimit promote --redis nonsense w", ""},
 	}
+
 	for _, tt := range tests {
 		cmd := exec.Command(bash, "--norc", "-c", driver, "bash", file, tt.line)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
+
 		got := strings.Fields(string(out))
 		slices.Sort(got)
 		if err != nil || strings.Join(got, " ") != tt.want {

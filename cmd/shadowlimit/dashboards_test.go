@@ -14,10 +14,12 @@ func TestDashboardsExport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	var out, errs bytes.Buffer
 	for range 2 { // the second writes over the first
-		if status := run(t.Context(), []string{"dashboards", "export", dir}, streams{out: &out, err: &errs}); status != exitOK {
+		args := []string{"dashboards", "export", dir}
+		if status := run(t.Context(), args, streams{out: &out, err: &errs}); status != exitOK {
 			t.Fatal(status, errs.String())
 		}
 	}
+
 	for _, name := range []string{"migration-overview.json", "divergence-drilldown.json", "runtime-and-redis.json"} {
 		want, err := dashboards.Files.ReadFile(name)
 		if err != nil {
@@ -31,7 +33,10 @@ func TestDashboardsExport(t *testing.T) {
 			t.Errorf("%s is not in %q", name, out.String())
 		}
 	}
-	for _, args := range [][]string{{"dashboards"}, {"dashboards", "import", dir}, {"dashboards", "export"}, {"dashboards", "export", dir, dir}} {
+
+	for _, args := range [][]string{
+		{"dashboards"}, {"dashboards", "import", dir}, {"dashboards", "export"}, {"dashboards", "export", dir, dir},
+	} {
 		if status := run(t.Context(), args, streams{out: &out, err: &errs}); status != exitUsage {
 			t.Errorf("%v: status %d", args, status)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -17,28 +16,36 @@ func TestDemoOnARedisServesInRealTime(t *testing.T) {
 	server := miniredis.RunT(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+
 	out, in := io.Pipe()
 	status := make(chan int, 1)
 	go func() {
-		status <- run(ctx, []string{"demo", "--serve", "--redis", "redis://" + server.Addr(), "--listen", "127.0.0.1:0"}, streams{out: in, err: io.Discard})
+		args := []string{"demo", "--serve", "--redis", "redis://" + server.Addr(), "--listen", "127.0.0.1:0"}
+		status <- run(ctx, args, streams{out: in, err: io.Discard})
 	}()
+
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(line, "Serving on ")
 	url, _, _ := strings.Cut(rest, " ")
+
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if metrics := fetch(t, url+"metrics"); strings.Contains(metrics, "shadowlimit_decisions_total") && !strings.Contains(metrics, `outcome="agree_allow",policy="per-client"} 0`) {
+		metrics := fetch(t, url+"metrics")
+		if strings.Contains(metrics, "shadowlimit_decisions_total") &&
+			!strings.Contains(metrics, `outcome="agree_allow",policy="per-client"} 0`) {
 			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("no traffic")
 		}
 	}
+
 	if page := fetch(t, url+"status"); !strings.Contains(page, "per-client") {
 		t.Errorf("the status page: %s", page)
 	}
+
 	stop()
 	if s := <-status; s != exitOK {
 		t.Error(s)
@@ -52,6 +59,7 @@ func fetch(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +68,23 @@ func fetch(t *testing.T, url string) string {
 }
 
 func TestDemoOnARedisHasNoStory(t *testing.T) {
-	var errs bytes.Buffer
-	if status := run(t.Context(), []string{"demo", "--redis", "redis://localhost:1"}, streams{out: io.Discard, err: &errs}); status != exitUsage || !strings.Contains(errs.String(), "--serve") {
-		t.Error(status, errs.String())
+	status, _, talk := shell(t, "", "demo", "--redis", "redis://localhost:1")
+	if status != exitUsage || !strings.Contains(talk, "--serve") {
+		t.Error(status, talk)
+	}
+}
+
+// The demo serves the commands of another process until it is interrupted.
+func TestDemoServes(t *testing.T) {
+	t.Setenv("SHADOWLIMIT_REDIS", serveDemo(t))
+	t.Setenv("SHADOWLIMIT_NAME", "demo")
+
+	for args, want := range map[string]string{
+		"status": "rolled_back", "history per-client": "canary 10 % -> canary 50 %", "top per-client": "count",
+	} {
+		status, out, talk := shell(t, "", strings.Fields(args)...)
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d\n%s%s", args, status, out, talk)
+		}
 	}
 }

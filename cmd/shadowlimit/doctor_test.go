@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -16,38 +15,53 @@ func TestDoctor(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server.HSet("shadowlimit:{checkout}:instances", "loose", `{"id":"loose","at":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","client":["MaxRetries is 3: set -1"],"policies":{"writes":{}}}`)
+
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	loose := `{"id":"loose","at":"` + now + `","client":["MaxRetries is 3: set -1"],"policies":{"writes":{}}}`
+	server.HSet("shadowlimit:{checkout}:instances", "loose", loose)
+
 	status, out, talk := shell(t, "", "doctor")
-	for _, want := range []string{"ok       connection: Redis answers", "version: miniredis", "persistence: could not be checked", "access: this user may do what the library does", "the limiters' scripts run", "loose: MaxRetries is 3: set -1"} {
+	for _, want := range []string{
+		"ok       connection: Redis answers", "version: miniredis", "persistence: could not be checked",
+		"access: this user may do what the library does", "the limiters' scripts run", "loose: MaxRetries is 3: set -1",
+	} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("status %d, no %q in\n%s%s", status, want, out, talk)
 		}
 	}
+
 	if after := server.Dump(); strings.Contains(after, "~doctor-") {
 		t.Errorf("it leaves something behind:\n%s", after)
 	}
+
 	status, out, _ = shell(t, "", "doctor", "-o", "json")
 	var r doctor.Report
-	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 0 || r.Name != "checkout" || r.Problems != 0 || r.Warnings == 0 {
-		t.Errorf("status %d, %v, %s", status, err, out)
+	decoded(t, out, &r)
+	if status != 0 || r.Name != "checkout" || r.Problems != 0 || r.Warnings == 0 {
+		t.Errorf("status %d, %s", status, out)
 	}
 }
 
-// Without a service there is nothing to be said of rights and instances.
+// Rights and instances belong to a service: without one they are not checked.
 func TestDoctorOfAServerOnly(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_NAME", "")
 	status, out, _ := shell(t, "", "doctor", "--redis", "redis://"+miniredis.RunT(t).Addr())
-	if status != 0 || !strings.Contains(out, "latency") || strings.Contains(out, "access") || strings.Contains(out, "instance") {
+	serviceChecks := strings.Contains(out, "access") || strings.Contains(out, "instance")
+	if status != 0 || !strings.Contains(out, "latency") || serviceChecks {
 		t.Errorf("status %d\n%s", status, out)
 	}
 }
 
 func TestDoctorRefuses(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_NAME", "")
+
 	for args, want := range map[string]string{
-		"doctor x --redis redis://127.0.0.1:1": "no arguments", "doctor --redis redis://127.0.0.1:1 --name a*": "--name", "doctor --redis redis://127.0.0.1:1 -o csv": "want text or json",
+		"doctor x --redis redis://127.0.0.1:1":         "no arguments",
+		"doctor --redis redis://127.0.0.1:1 --name a*": "--name",
+		"doctor --redis redis://127.0.0.1:1 -o csv":    "want text or json",
 	} {
-		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
+		status, _, talk := shell(t, "", strings.Fields(args)...)
+		if status != exitUsage || !strings.Contains(talk, want) {
 			t.Errorf("%s: status %d: %s", args, status, talk)
 		}
 	}
@@ -56,7 +70,12 @@ func TestDoctorRefuses(t *testing.T) {
 func TestDoctorKnowsThePassword(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.RequireAuth("secret")
-	for url, want := range map[string]string{"redis://": "does not let this user in", "redis://:wrong@": "does not let this user in", "redis://:secret@": "Redis answers"} {
+
+	for url, want := range map[string]string{
+		"redis://":         "does not let this user in",
+		"redis://:wrong@":  "does not let this user in",
+		"redis://:secret@": "Redis answers",
+	} {
 		if _, out, _ := shell(t, "", "doctor", "--redis", url+server.Addr()); !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in %s", url, want, out)
 		}

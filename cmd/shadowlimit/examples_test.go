@@ -29,6 +29,7 @@ type example struct {
 // line, may end in "after a SITUATION": the line then needs that situation.
 func examplesOf(c *cli.Command) (list []example) {
 	inside, heading := false, ""
+
 	for line := range strings.Lines(c.Description) {
 		line = strings.TrimRight(line, "\n")
 		switch {
@@ -85,7 +86,8 @@ func TestExamples(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_NAME", "demo")
 
 	// The addresses in the examples may be taken on this machine.
-	free := strings.NewReplacer("redis://localhost:6379", "redis://"+miniredis.RunT(t).Addr(), "127.0.0.1:8080", "127.0.0.1:0")
+	url := "redis://" + miniredis.RunT(t).Addr()
+	free := strings.NewReplacer("redis://localhost:6379", url, "127.0.0.1:8080", "127.0.0.1:0")
 	pasted := map[string]bool{}
 	for _, l := range leaves(newApp(streams{}).Commands) {
 		if l.command.Hidden {

@@ -19,6 +19,7 @@ func TestAlertsExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	file := filepath.Join(dir, name)
 	checkFile := func(want []byte) {
 		t.Helper()
@@ -26,16 +27,20 @@ func TestAlertsExport(t *testing.T) {
 			t.Errorf("%s has %d bytes, %v, want %d", file, len(got), err, len(want))
 		}
 	}
+
 	export := []string{"alerts", "export", dir}
 	invocation{"into a folder that is not there", export, 0, []string{file + "\n"}, nil}.check(t, file)
 	checkFile(rules)
-	invocation{"once more", export, 0, nil, []string{"nothing to write: every file in " + dir + " is up to date\n"}}.check(t, file)
+
+	upToDate := []string{"nothing to write: every file in " + dir + " is up to date\n"}
+	invocation{"once more", export, 0, nil, upToDate}.check(t, file)
 
 	changed := append([]byte("# ours\n"), rules...)
 	if err := os.WriteFile(file, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	invocation{"over a file that was changed", export, exitNotMet, nil, []string{"not written: it would overwrite FILE", "--force"}}.check(t, file)
+	refusal := []string{"not written: it would overwrite FILE", "--force"}
+	invocation{"over a file that was changed", export, exitNotMet, nil, refusal}.check(t, file)
 	checkFile(changed)
 	invocation{"by force", append(export, "--force"), 0, []string{file + "\n"}, nil}.check(t, file)
 	checkFile(rules)
@@ -52,23 +57,48 @@ func TestExportRefusals(t *testing.T) {
 	file := write(t, "file", nil)
 	tests := []invocation{
 		{"no command", []string{"alerts"}, exitUsage, nil, []string{"alerts needs a command: export", "alerts --help"}},
-		{"an unknown command", []string{"alerts", "import", "x"}, exitUsage, nil, []string{`alerts has no command "import"`, "there are: export"}},
-		{"no folder", []string{"alerts", "export"}, exitUsage, nil, []string{"alerts export needs one folder, got 0", "alerts export --help"}},
+		{
+			"an unknown command", []string{"alerts", "import", "x"}, exitUsage, nil,
+			[]string{`alerts has no command "import"`, "there are: export"},
+		},
+		{
+			"no folder", []string{"alerts", "export"}, exitUsage, nil,
+			[]string{"alerts export needs one folder, got 0", "alerts export --help"},
+		},
 		{"two folders", []string{"alerts", "export", "a", "b"}, exitUsage, nil, []string{"needs one folder, got 2"}},
-		{"a folder without a name", []string{"alerts", "export", ""}, exitUsage, nil, []string{`needs one folder, got ""`}},
-		{"an unknown flag after the folder", []string{"alerts", "export", "x", "--strict"}, exitUsage, nil, []string{"-strict", "alerts export --help"}},
-		{"a file that is no folder", []string{"alerts", "export", "FILE"}, exitFailure, nil, []string{"FILE", "not a directory"}},
-		{"help", []string{"alerts", "export", "x", "--help"}, 0, []string{"shadowlimit alerts export [command options] DIR", "shadowlimit alerts export prometheus/rules", "--force"}, nil},
+		{
+			"a folder without a name", []string{"alerts", "export", ""}, exitUsage, nil,
+			[]string{`needs one folder, got ""`},
+		},
+		{
+			"an unknown flag after the folder", []string{"alerts", "export", "x", "--strict"}, exitUsage, nil,
+			[]string{"-strict", "alerts export --help"},
+		},
+		{
+			"a file that is no folder", []string{"alerts", "export", "FILE"}, exitFailure, nil,
+			[]string{"FILE", "not a directory"},
+		},
+		{
+			"help", []string{"alerts", "export", "x", "--help"}, 0,
+			[]string{
+				"shadowlimit alerts export [command options] DIR", "shadowlimit alerts export prometheus/rules",
+				"--force",
+			},
+			nil,
+		},
 	}
+
 	for _, tt := range tests {
 		tt.check(t, file)
 	}
 }
 
-// TestExportFilesWritesAllOrNone holds that a file that was changed keeps all others
-// from being written.
+// A file that was changed keeps all others from being written.
 func TestExportFilesWritesAllOrNone(t *testing.T) {
-	files := fstest.MapFS{"a.json": {Data: []byte("a")}, "boards/b.json": {Data: []byte("b")}, "c.json": {Data: []byte("c")}}
+	files := fstest.MapFS{
+		"a.json": {Data: []byte("a")}, "boards/b.json": {Data: []byte("b")}, "c.json": {Data: []byte("c")},
+	}
+
 	dir := t.TempDir()
 	changed := filepath.Join(dir, "boards", "b.json")
 	if err := os.Mkdir(filepath.Dir(changed), 0o755); err != nil {
@@ -79,6 +109,7 @@ func TestExportFilesWritesAllOrNone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	var out, talk bytes.Buffer
 	err := export{files: files, dir: dir}.write(streams{out: &out, err: &talk})
 	if err == nil || !strings.Contains(err.Error(), changed) || out.Len() > 0 {
@@ -87,13 +118,15 @@ func TestExportFilesWritesAllOrNone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "a.json")); err == nil {
 		t.Error("a.json was written all the same")
 	}
+
 	forced := export{files: files, dir: dir, force: true}
 	if err := forced.write(streams{out: &out, err: &talk}); err != nil {
 		t.Fatal(err)
 	}
 	if want := filepath.Join(dir, "a.json") + "\n" + changed + "\n"; out.String() != want || talk.Len() > 0 {
-		t.Errorf("output %q and %q, want %q: what is as it should be is left alone", &out, &talk, want)
+		t.Errorf("output %q and %q, want %q: a file that is up to date is left alone", &out, &talk, want)
 	}
+
 	for name, file := range files {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, file.Data) {
 			t.Errorf("%s is %q, %v, want %q", name, got, err, file.Data)

@@ -32,27 +32,29 @@ func leaves(commands []*cli.Command, before ...string) (list []leaf) {
 	return list
 }
 
-// heard is what a command was told.
-type heard struct {
+// received are the arguments and flags that a command got.
+type received struct {
 	args  []string
-	flags map[string]string // those that were given
+	flags map[string]string // only the given ones
 }
 
-// tell runs a command whose action only listens.
-func tell(t *testing.T, words, args []string) (got heard, status int) {
+// tryFlags runs a command whose action only notes what it receives.
+func tryFlags(t *testing.T, words, args []string) (got received, status int) {
 	t.Helper()
 	var talk strings.Builder
 	app := newApp(streams{strings.NewReader(""), &talk, &talk})
 	for _, l := range leaves(app.Commands) {
 		l.command.Action = func(c *cli.Context) error {
-			got = heard{c.Args().Slice(), map[string]string{}}
+			got = received{c.Args().Slice(), map[string]string{}}
 			for _, name := range c.LocalFlagNames() {
 				got.flags[name] = fmt.Sprint(c.Value(name))
 			}
 			return nil
 		}
 	}
-	status = runApp(context.Background(), app, append(slices.Clone(words), args...), streams{strings.NewReader(""), &talk, &talk})
+
+	std := streams{strings.NewReader(""), &talk, &talk}
+	status = runApp(context.Background(), app, append(slices.Clone(words), args...), std)
 	return got, status
 }
 
@@ -67,6 +69,7 @@ func sampleOf(flag cli.Flag) (ways [][]string, value string) {
 	default:
 		value = "7"
 	}
+
 	for _, name := range flag.Names() {
 		dashes := "--"
 		if len(name) == 1 {
@@ -88,22 +91,26 @@ func TestFlagsAnywhere(t *testing.T) {
 		before []string
 		after  []string
 	}{{"first", nil, []string{"a", "b"}}, {"between", []string{"a"}, []string{"b"}}, {"last", []string{"a", "b"}, nil}}
+
 	for _, l := range leaves(newApp(streams{}).Commands) {
 		for _, flag := range l.command.Flags {
 			ways, want := sampleOf(flag)
 			for _, way := range ways {
 				for _, p := range places {
 					args := slices.Concat(p.before, way, p.after)
-					got, status := tell(t, l.words, args)
-					if status != exitOK || got.flags[flag.Names()[0]] != want || !slices.Equal(got.args, []string{"a", "b"}) {
+					got, status := tryFlags(t, l.words, args)
+					value := got.flags[flag.Names()[0]]
+					if status != exitOK || value != want || !slices.Equal(got.args, []string{"a", "b"}) {
 						t.Errorf("%s %v: the flag comes %s: status %d, %+v", l, args, p.where, status, got)
 					}
 				}
 			}
+
 			// After "--" it is an argument.
 			args := slices.Concat([]string{"a", "--"}, ways[0])
-			got, status := tell(t, l.words, args)
-			if _, given := got.flags[flag.Names()[0]]; status != exitOK || given || !slices.Equal(got.args, slices.Concat([]string{"a"}, ways[0])) {
+			got, status := tryFlags(t, l.words, args)
+			_, given := got.flags[flag.Names()[0]]
+			if status != exitOK || given || !slices.Equal(got.args, slices.Concat([]string{"a"}, ways[0])) {
 				t.Errorf("%s %v: status %d, %+v", l, args, status, got)
 			}
 		}
@@ -119,7 +126,8 @@ func TestFlagsTogether(t *testing.T) {
 			args = append(args, ways[0]...)
 			want[flag.Names()[0]] = value
 		}
-		got, status := tell(t, l.words, append(args, "b"))
+
+		got, status := tryFlags(t, l.words, append(args, "b"))
 		for name, value := range want {
 			if status != exitOK || got.flags[name] != value || !slices.Equal(got.args, []string{"a", "b"}) {
 				t.Errorf("%s: --%s: status %d, %+v", l, name, status, got)
@@ -128,7 +136,8 @@ func TestFlagsTogether(t *testing.T) {
 	}
 }
 
-// What no command knows, or where it knows it not, is refused by what is really run.
+// A flag that a command does not know, or that stands before the command, is refused by the real
+// actions, too.
 func TestFlagsThatAreRefused(t *testing.T) {
 	for _, l := range leaves(newApp(streams{}).Commands) {
 		for _, unknown := range []string{"--no-such-flag", "--no-such-flag=x", "-Z"} {
@@ -138,6 +147,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 				}
 			}
 		}
+
 		for _, flag := range l.command.Flags {
 			ways, value := sampleOf(flag)
 			for i := range l.words { // before the command, or between it and its subcommand
@@ -146,11 +156,13 @@ func TestFlagsThatAreRefused(t *testing.T) {
 					t.Errorf("%v: status %d", args, status)
 				}
 			}
+
 			if value == "true" {
 				continue
 			}
+
 			for _, args := range [][]string{{"a", ways[0][0]}, {ways[0][0], ways[0][0], value, "a"}} { // no value
-				if got, status := tell(t, l.words, args); status != exitUsage {
+				if got, status := tryFlags(t, l.words, args); status != exitUsage {
 					t.Errorf("%s %v: status %d, %+v", l, args, status, got)
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// effects give each flag of replay a value that changes what comes of effectLog. The other flags
-// choose what is replayed.
+// effects give each flag of replay a value that changes the result of replaying effectLog. The
+// remaining flags choose the limiters.
 var effects = map[string][]string{
 	"key":           {"--key", "request.user"},
 	"format":        {"--format", "common"},
@@ -44,7 +44,8 @@ func effectLog() []byte {
 // A flag that is added works for --from and --to as well as for --config, or is refused.
 func TestReplayFlagsWorkForBothForms(t *testing.T) {
 	log := write(t, "log.csv", effectLog())
-	file := strings.NewReplacer("limit: 2", "limit: 10", "limit: 1,", "limit: 10,").Replace(plain("true", "request.user"))
+	limits := strings.NewReplacer("limit: 2", "limit: 10", "limit: 1,", "limit: 10,")
+	file := limits.Replace(plain("true", "request.user"))
 	forms := map[string][]string{
 		"--from and --to": {"--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m"},
 		"--config":        {"--config", write(t, "p.yaml", []byte(file))},

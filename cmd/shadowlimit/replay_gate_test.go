@@ -34,8 +34,11 @@ type gateJSON struct {
 func replayGate(t *testing.T, args ...string) gateJSON {
 	t.Helper()
 	status, out, talk := shell(t, "", append([]string{"replay", "-o", "json"}, args...)...)
-	// The gate's names have underscores, which a struct tells by tags only.
-	out = strings.NewReplacer(`"newly_denied": {`, `"NewlyDenied": {`, `"newly_allowed": {`, `"NewlyAllowed": {`).Replace(out)
+
+	// The gate's names have underscores, which a struct matches only by tags.
+	out = strings.ReplaceAll(out, `"newly_denied": {`, `"NewlyDenied": {`)
+	out = strings.ReplaceAll(out, `"newly_allowed": {`, `"NewlyAllowed": {`)
+
 	var r struct{ Policies []gateJSON }
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != 0 || len(r.Policies) != 1 {
 		t.Fatalf("%q: status %d, %v, %s", args, status, err, talk)
@@ -46,13 +49,16 @@ func replayGate(t *testing.T, args ...string) gateJSON {
 func TestReplayProposesThresholdsThatPass(t *testing.T) {
 	log := write(t, "access.log.gz", sample.Log())
 	args := []string{"--from", "fixed_window:20/1m", "--to", "fixed_window:18/1m", log}
+
 	before := replayGate(t, args...)
 	if before.Gate.Verdict != "wait" || before.PassedAt != nil {
-		t.Fatalf("%s, passed at %v: want this test to begin with a candidate that has to wait", before.Gate.Verdict, before.PassedAt)
+		t.Fatalf("%s, passed at %v: this test needs a candidate that has to wait", before.Gate.Verdict, before.PassedAt)
 	}
+
 	for ratio, v := range before.Proposed {
 		args = append(args, fmt.Sprintf("--%s=%g%%", strings.ReplaceAll(ratio, "_", "-"), 100**v))
 	}
+
 	after := replayGate(t, args...)
 	if after.Gate.Verdict != "pass" || after.PassedAt == nil || len(after.Strikes) > 0 {
 		t.Errorf("by %q: %s, passed at %v, strikes %v", args, after.Gate.Verdict, after.PassedAt, after.Strikes)
@@ -68,25 +74,31 @@ func TestReplayProposesNothingForAnotherLimit(t *testing.T) {
 		{"fixed_window:1000000/1m", "newly_allowed"}, // always allow
 		{"fixed_window:1/365d", "newly_denied"},      // always deny
 	}
+
 	for _, tt := range tests {
 		p := replayGate(t, "--from", "fixed_window:20/1m", "--to", tt.to, log)
 		if v, ok := p.Proposed[tt.none]; !ok || v != nil || len(p.Proposed) != 3 {
 			t.Errorf("%s: proposed %v, want null for %s", tt.to, p.Proposed, tt.none)
 		}
+
 		if p.PassedAt != nil || p.FailedAt == nil || len(p.Strikes) < 3 || len(p.Strikes) != p.Gate.Strikes {
-			t.Errorf("%s: passed at %v, failed at %v, %d strikes of %d", tt.to, p.PassedAt, p.FailedAt, len(p.Strikes), p.Gate.Strikes)
+			t.Errorf("%s: passed at %v, failed at %v, %d strikes of %d",
+				tt.to, p.PassedAt, p.FailedAt, len(p.Strikes), p.Gate.Strikes)
 		}
-		if last := p.Verdicts[len(p.Verdicts)-1]; last.Verdict != p.Gate.Verdict || !last.At.Equal(*p.FailedAt) {
+
+		last := p.Verdicts[len(p.Verdicts)-1]
+		if last.Verdict != p.Gate.Verdict || !last.At.Equal(*p.FailedAt) {
 			t.Errorf("%s: the last verdict is %+v, the gate's %s", tt.to, last, p.Gate.Verdict)
 		}
+
 		if s := p.Strikes[0]; s.Value <= s.Cap || s.To.Sub(s.From) < time.Hour {
 			t.Errorf("%s: strike %+v", tt.to, s)
 		}
 	}
 }
 
-// A key counts as denied from the minute on in which it first is: every two hours
-// another one, so the 20th in the hour that ends 39 hours after the log's start.
+// A key counts as denied from the minute of its first denial. This log has a new key every two
+// hours, so the 20th key is denied in the hour that ends 39 hours after the log's start.
 func TestReplayKnowsDeniedKeysInTime(t *testing.T) {
 	const start = 1_700_006_400 // midnight
 	events := "t_s,key\n"
@@ -95,11 +107,48 @@ func TestReplayKnowsDeniedKeysInTime(t *testing.T) {
 			events += fmt.Sprintf("%d,k%d\n", start+3600*hour+60, hour/2)
 		}
 	}
-	p := replayGate(t, "--from", "fixed_window:10/1m", "--to", "fixed_window:10/1m", write(t, "events.csv", []byte(events)))
+
+	log := write(t, "events.csv", []byte(events))
+	p := replayGate(t, "--from", "fixed_window:10/1m", "--to", "fixed_window:10/1m", log)
 	if len(p.Verdicts) < 2 || p.Verdicts[0].Verdict != "insufficient_evidence" || p.Verdicts[1].Verdict != "wait" {
 		t.Fatalf("verdicts %+v: want keys to be missing, then time", p.Verdicts)
 	}
+
 	if got, want := p.Verdicts[1].At, time.Unix(start, 0).Add(39*time.Hour); !got.Equal(want) {
 		t.Errorf("20 keys denied at %s, want %s", got, want)
+	}
+}
+
+func TestReplayReportsTheGate(t *testing.T) {
+	const log = "../../internal/sample/elastic-2015.access.log.gz"
+
+	tests := []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"--from fixed_window:20/1m --to sliding_window_counter:20/1m --require-pass", 0, `"verdict": "pass"`},
+		{"--from fixed_window:20/1m --to sliding_window_counter:10/1m --require-pass", 3, `"verdict": "fail"`},
+		{"--from fixed_window:20/1m --to sliding_window_counter:10/1m", 0, `"verdict": "fail"`},
+		{"--from fixed_window:20/1m --to sliding_window_counter:20/1m --soak 96h", 0, `"verdict": "wait"`},
+		{
+			"--from fixed_window:2000/1m --to sliding_window_counter:2000/1m --require-pass", 3,
+			`"verdict": "insufficient_evidence"`,
+		},
+		{
+			"--from fixed_window:20/1m --to token_bucket:20/1m:burst=20 --block 2h " +
+				"--divergence 30% --newly-denied 9.5% --newly-allowed 99%",
+			0, `"threshold": 0.095`,
+		},
+		{"--from fixed_window:20/1m --to gcra:20/1m --divergence 2", 2, ""},
+		{"--from fixed_window:20/1m --to gcra:20/1m --soak 90s", 2, ""},
+		{"--from fixed_window:20/1m --to gcra:20/1m --soak 90d", 2, ""},
+	}
+
+	for _, tt := range tests {
+		status, out, talk := shell(t, "", append(strings.Fields("replay -o json "+tt.args), log)...)
+		if status != tt.status || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: status %d, want %d with %s:\n%s%s", tt.args, status, tt.status, tt.want, out, talk)
+		}
 	}
 }

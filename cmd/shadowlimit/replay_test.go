@@ -18,23 +18,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/sample"
 )
 
-// shell runs the program as a user does.
-func shell(t *testing.T, stdin string, args ...string) (status int, out, talk string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	status = run(context.Background(), args, streams{strings.NewReader(stdin), &stdout, &stderr})
-	return status, stdout.String(), stderr.String()
-}
-
-func write(t *testing.T, name string, content []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 type policyJSON struct {
 	Name         string
 	Comparisons  int
@@ -56,6 +39,7 @@ func report(t *testing.T, out string) (requests, skipped int, p policyJSON) {
 		SkippedLines int `json:"skipped_lines"`
 		Policies     []policyJSON
 	}
+
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Policies) != 1 {
 		t.Fatalf("report %s: %v", out, err)
 	}
@@ -64,17 +48,22 @@ func report(t *testing.T, out string) (requests, skipped int, p policyJSON) {
 
 func TestReplayOfTheBundledLog(t *testing.T) {
 	log := write(t, "access.log.gz", sample.Log())
-	status, out, talk := shell(t, "", "replay", "--from", "fixed_window:20/1m", "--to", "token_bucket:20/1m:burst=10", log, "-o", "json")
+	args := strings.Fields("replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -o json")
+	status, out, talk := shell(t, "", append(args, log)...)
 	if status != 0 || talk != "" {
 		t.Fatalf("status %d, %s", status, talk)
 	}
+
 	requests, skipped, p := report(t, out)
-	want := policyJSON{Name: "replay", Comparisons: 10000, AgreeAllow: 9016, AgreeDeny: 469, NewlyDenied: 53, NewlyAllowed: 462, Keys: 1753}
+	want := policyJSON{
+		Name: "replay", Comparisons: 10000, AgreeAllow: 9016, AgreeDeny: 469, NewlyDenied: 53, NewlyAllowed: 462, Keys: 1753,
+	}
 	top := p.Top
 	p.Top = nil
 	if requests != 10000 || skipped != 0 || fmt.Sprint(p) != fmt.Sprint(want) {
 		t.Errorf("%d requests, %d skipped, %+v, want %+v", requests, skipped, p, want)
 	}
+
 	if len(top) != 10 || top[0].Key != "10.0.4.138" || top[0].Count != 16 {
 		t.Errorf("top %+v", top)
 	}
@@ -86,16 +75,21 @@ func TestReplayInRedisIsTheSame(t *testing.T) {
 	for i := range 600 {
 		events += fmt.Sprintf("%d,k%d,%d\n", 1_700_000_000_000_000+i*7919, i%5, i%4)
 	}
+
 	log, dir := write(t, "events.csv", []byte(events)), t.TempDir()
-	args := []string{"replay", "--from", "sliding_window_log:5/100ms", "--to", "leaky_bucket:5/100ms:burst=3", "-o", "json", log, "--decisions"}
-	statusMemory, outMemory, _ := shell(t, "", append(args, filepath.Join(dir, "memory"))...)
-	statusRedis, outRedis, talk := shell(t, "", append(args, filepath.Join(dir, "redis"), "--store", "redis", "--redis", "redis://"+redis.Addr())...)
+	args := strings.Fields("replay --from sliding_window_log:5/100ms --to leaky_bucket:5/100ms:burst=3 -o json " + log)
+
+	memory := append(args, "--decisions", filepath.Join(dir, "memory"))
+	statusMemory, outMemory, _ := shell(t, "", memory...)
+	inRedis := append(args, "--decisions", filepath.Join(dir, "redis"), "--store", "redis", "--redis", "redis://"+redis.Addr())
+	statusRedis, outRedis, talk := shell(t, "", inRedis...)
 	if statusMemory != 0 || statusRedis != 0 || outMemory != outRedis {
 		t.Errorf("memory %d\n%s\nredis %d\n%s%s", statusMemory, outMemory, statusRedis, outRedis, talk)
 	}
-	inMemory, _ := os.ReadFile(filepath.Join(dir, "memory"))
-	inRedis, _ := os.ReadFile(filepath.Join(dir, "redis"))
-	if !bytes.Equal(inMemory, inRedis) || bytes.Count(inMemory, []byte("\n")) != 600 {
+
+	ofMemory, _ := os.ReadFile(filepath.Join(dir, "memory"))
+	ofRedis, _ := os.ReadFile(filepath.Join(dir, "redis"))
+	if !bytes.Equal(ofMemory, ofRedis) || bytes.Count(ofMemory, []byte("\n")) != 600 {
 		t.Error("the decisions of the two stores differ")
 	}
 }
@@ -103,7 +97,9 @@ func TestReplayInRedisIsTheSame(t *testing.T) {
 func TestReplayReadsStandardInputAndManyFiles(t *testing.T) {
 	line := func(second int) string { return fmt.Sprintf(`{"t_s":%d,"key":"a"}`, second) + "\n" }
 	later := write(t, "later.jsonl", []byte(line(10)+line(10)))
-	status, out, talk := shell(t, line(9)+"junk\n"+line(9), "replay", "--from=fixed_window:2/10s", "--to=fixed_window:1/10s", "-o=json", later, "-")
+
+	args := []string{"replay", "--from=fixed_window:2/10s", "--to=fixed_window:1/10s", "-o=json", later, "-"}
+	status, out, talk := shell(t, line(9)+"junk\n"+line(9), args...)
 	requests, skipped, p := report(t, out)
 	if status != 0 || requests != 4 || skipped != 1 || p.AgreeAllow != 2 || p.NewlyDenied != 2 {
 		t.Errorf("status %d, %d requests, %d skipped, %+v", status, requests, skipped, p)
@@ -120,11 +116,14 @@ func TestReplayRefuses(t *testing.T) {
 	fmt.Fprint(w, strings.Repeat("time,key\n1,a\n", 1000))
 	w.Close()
 	cut := write(t, "cut.csv.gz", packed.Bytes()[:packed.Len()-9])
+
 	junk := write(t, "junk", []byte("\x7fELF\x00\x01\x02\n\xff\xfe\n"))
 	empty := write(t, "empty", nil)
 	noField := write(t, "nofield.csv", []byte("a,b\n1,2\n"))
 	allBad := write(t, "bad.csv", []byte("time,key\nx,a\n"))
+
 	with := func(from string) []string { return []string{"--from", from, "--to", "gcra:60/1m", good} }
+
 	tests := []struct {
 		args   []string
 		status int
@@ -152,17 +151,31 @@ func TestReplayRefuses(t *testing.T) {
 		{append(with("gcra:60/1m"), "--store", "disk"), 2, "--store disk: want memory or redis"},
 		{append(with("gcra:60/1m"), "--store", "redis"), 2, "no Redis to talk to"},
 		{append(with("gcra:60/1m"), "--store", "redis", "--redis", "http://:secret@x"), 2, "--redis: "},
+		{append(with("gcra:60/1m"), "--store", "redis", "--redis", "redis+cluster://:secret@a b"), 2, "--redis: "},
 		{append(with("gcra:60/1m"), "--store", "redis", "--redis", "redis://127.0.0.1:1"), 1, "connection refused"},
 		{append(with("gcra:60/1m"), "--decisions", filepath.Join(good, "x")), 1, "not a directory"},
-		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "/nowhere/x.log"}, 1, "/nowhere/x.log: no such file or directory"},
-		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", t.TempDir()}, 1, "is a directory: name the files in it"},
+		{
+			[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "/nowhere/x.log"}, 1,
+			"/nowhere/x.log: no such file or directory",
+		},
+		{
+			[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", t.TempDir()}, 1,
+			"is a directory: name the files in it",
+		},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", cut}, 1, "the gzip stream ends early, after"},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", junk}, 1, "cannot tell the format"},
-		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "--format", "combined", junk}, 1, "none of 2 lines could be read"},
+		{
+			[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "--format", "combined", junk}, 1,
+			"none of 2 lines could be read",
+		},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", empty}, 1, "empty: there is nothing to replay"},
-		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", noField}, 1, `the CSV header has no field "time"; it has a, b: name one with --time-field`},
+		{
+			[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", noField}, 1,
+			`the CSV header has no field "time"; it has a, b: name one with --time-field`,
+		},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", allBad}, 1, "none of 2 lines could be read"},
 	}
+
 	for _, tt := range tests {
 		status, out, talk := shell(t, "", append([]string{"replay"}, tt.args...)...)
 		if status != tt.status || out != "" || !strings.Contains(talk, tt.want) {
@@ -182,7 +195,8 @@ func TestUnknownCommand(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"replay", "--help"}, {"replay", "x.log", "--help"}, {"demo", "-h"}} {
+	for _, line := range []string{"", "--help", "replay --help", "replay x.log --help", "demo -h"} {
+		args := strings.Fields(line)
 		if status, out, talk := shell(t, "", args...); status != 0 || !strings.Contains(out, "USAGE") {
 			t.Errorf("%q: status %d, %q %q", args, status, out, talk)
 		}
@@ -192,8 +206,10 @@ func TestHelp(t *testing.T) {
 func TestDemo(t *testing.T) {
 	status, out, talk := shell(t, "", "demo")
 	rest := out
+
 	for _, want := range []string{
-		"10,000 requests", "=> shadow", "=> canary 1 %", "score of at least 20", "=> canary 10 %", "=> canary 50 %", "=> promoted",
+		"10,000 requests", "=> shadow", "=> canary 1 %", "scores of at least 20", "=> canary 10 %", "=> canary 50 %",
+		"=> promoted",
 		"x-plan: trial", "=> rolled_back (hold)", "over 15 minutes", "audit trail", "promoted -> rolled_back (hold)",
 	} {
 		_, after, found := strings.Cut(rest, want)
@@ -202,6 +218,7 @@ func TestDemo(t *testing.T) {
 		}
 		rest = after
 	}
+
 	if status != 0 || talk != "" {
 		t.Errorf("status %d, %q", status, talk)
 	}
@@ -222,6 +239,7 @@ func TestFlagsFirst(t *testing.T) {
 		{"other a --b", "other a --b"},
 		{"", ""},
 	}
+
 	for _, tt := range tests {
 		if got := strings.Join(flagsFirst(commands, strings.Fields(tt.give)), " "); got != tt.want {
 			t.Errorf("%q becomes %q, want %q", tt.give, got, tt.want)
@@ -234,9 +252,12 @@ func TestInterruptEndsReplay(t *testing.T) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	silent, keepOpen := io.Pipe()
 	defer keepOpen.Close()
+
 	go interrupt()
 	var talk bytes.Buffer
-	status := run(ctx, []string{"replay", "--from", "gcra:1/1s", "--to", "gcra:2/1s", "-"}, streams{silent, io.Discard, &talk})
+	args := strings.Fields("replay --from gcra:1/1s --to gcra:2/1s -")
+	status := run(ctx, args, streams{silent, io.Discard, &talk})
+
 	if status != 130 || talk.String() != "shadowlimit: interrupted\n" {
 		t.Errorf("status %d, %q, want 130 and a word", status, talk.String())
 	}
@@ -252,18 +273,21 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	const copies = 20
 	path := filepath.Join(b.TempDir(), "access.log")
 	if err := os.WriteFile(path, bytes.Repeat(once, copies), 0o600); err != nil {
 		b.Fatal(err)
 	}
+
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	args := strings.Fields("replay --from fixed_window:60/1m --to sliding_window_counter:60/1m -o json " + path)
 	b.ReportAllocs()
 	for b.Loop() {
-		args := []string{"replay", "--from", "fixed_window:60/1m", "--to", "sliding_window_counter:60/1m", "-o", "json", path}
 		if status := run(context.Background(), args, streams{nil, io.Discard, os.Stderr}); status != 0 {
 			b.Fatalf("status %d", status)
 		}
 	}
+
 	b.ReportMetric(float64(copies*10_000*b.N)/b.Elapsed().Seconds(), "lines/s")
 }

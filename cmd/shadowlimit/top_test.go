@@ -17,21 +17,32 @@ func TestTop(t *testing.T) {
 	if err := h.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	tests := []struct {
 		args   []string
 		status int
 		want   []string // in this order
 	}{
 		{[]string{"top", "writes"}, 0, []string{"3 keys newly denied", "33.3 % of it", "alice"}},
-		{[]string{"top", "writes", "--denied"}, 0, []string{"2 keys denied by the authoritative", "75 % of it", "3", "carol", "1", `bob`}},
-		{[]string{"top", "writes", "--denied", "-o", "csv"}, 0, []string{"key,count,error\ncarol,3,0\n\"bob,\"\"x\"\"\",1,0\n"}},
-		{[]string{"top", "writes", "--since", "2d", "-o", "json"}, 0, []string{`"policy": "writes"`, `"key": "alice"`, `"distinct": 3`, `"share": null`}},
+		{
+			[]string{"top", "writes", "--denied"}, 0,
+			[]string{"2 keys denied by the authoritative", "75 % of it", "3", "carol", "1", `bob`},
+		},
+		{
+			[]string{"top", "writes", "--denied", "-o", "csv"}, 0,
+			[]string{"key,count,error\ncarol,3,0\n\"bob,\"\"x\"\"\",1,0\n"},
+		},
+		{
+			[]string{"top", "writes", "--since", "2d", "-o", "json"}, 0,
+			[]string{`"policy": "writes"`, `"key": "alice"`, `"distinct": 3`, `"share": null`},
+		},
 		{[]string{"top", "writes", "--since", "2999-01-01"}, 0, []string{"count  error"}},
 		{[]string{"top", "writes", "--since", "soon"}, 2, []string{"--since soon: want a duration or a day"}},
 		{[]string{"top", "writes", "-o", "xml"}, 2, []string{"want text, json or csv"}},
 		{[]string{"top", "nothing"}, 1, []string{"nothing"}},
 		{[]string{"status", "-o", "csv"}, 2, []string{"want text or json"}},
 	}
+
 	for _, tt := range tests {
 		status, out, talk := shell(t, "", tt.args...)
 		rest := out + talk
@@ -42,10 +53,12 @@ func TestTop(t *testing.T) {
 				break
 			}
 		}
+
 		if status != tt.status {
 			t.Errorf("%v: status %d", tt.args, status)
 		}
 	}
+
 	if _, out, _ := shell(t, "", "top", "writes", "--since", "2999-01-01"); strings.Contains(out, "alice") {
 		t.Errorf("keys of before: %s", out)
 	}

@@ -14,6 +14,7 @@ func TestCheckup(t *testing.T) {
 	noperm := errors.New("NOPERM this user has no permissions to run the 'info' command")
 	hello := func(s ...string) *node { return &node{hello: pairs(s)} }
 	info := func(s ...string) *node { return &node{info: pairs(s)} }
+
 	tests := []struct {
 		why   string
 		check func(*node) Finding
@@ -32,26 +33,54 @@ func TestCheckup(t *testing.T) {
 		{"a replica", (*node).role, hello("role", "replica"), problem, "replica"},
 		{"one server", (*node).mode, hello("mode", "standalone"), fine, "no"},
 		{"a node given as a server", (*node).mode, hello("mode", "cluster"), problem, "single server"},
-		{"a node of a cluster", (*node).mode, &node{cluster: true, hello: pairs([]string{"mode", "cluster"})}, fine, "node"},
+		{
+			"a node of a cluster", (*node).mode, &node{cluster: true, hello: pairs([]string{"mode", "cluster"})},
+			fine, "node",
+		},
 		{"a sentinel", (*node).mode, hello("mode", "sentinel"), problem, "sentinel"},
 		{"the best policy", (*node).eviction, info("maxmemory", "1", "maxmemory_policy", "noeviction"), fine, "right"},
-		{"drops nothing yet", (*node).eviction, info("maxmemory", "0", "maxmemory_policy", "allkeys-lru"), warning, "once that is set"},
-		{"drops everything", (*node).eviction, info("maxmemory", "1", "maxmemory_policy", "allkeys-random"), problem, "any key"},
-		{"drops records", (*node).eviction, info("maxmemory", "1", "maxmemory_policy", "volatile-ttl"), warning, "keeps stages"},
-		{"would drop records", (*node).eviction, info("maxmemory", "0", "maxmemory_policy", "volatile-ttl"), fine, "nothing"},
+		{
+			"drops nothing yet", (*node).eviction, info("maxmemory", "0", "maxmemory_policy", "allkeys-lru"), warning,
+			"once that is set",
+		},
+		{
+			"drops everything", (*node).eviction, info("maxmemory", "1", "maxmemory_policy", "allkeys-random"),
+			problem, "any key",
+		},
+		{
+			"drops records", (*node).eviction, info("maxmemory", "1", "maxmemory_policy", "volatile-ttl"), warning,
+			"keeps stages",
+		},
+		{
+			"would drop records", (*node).eviction, info("maxmemory", "0", "maxmemory_policy", "volatile-ttl"), fine,
+			"nothing",
+		},
 		{"not permitted", (*node).eviction, &node{infoErr: noperm}, warning, "'info'"},
 		{"no bound", (*node).memory, info("used_memory", "9", "maxmemory", "0"), fine, "not set"},
 		{"roomy", (*node).memory, info("used_memory", "8", "maxmemory", "10"), fine, ""},
 		{"nearly full", (*node).memory, info("used_memory", "9", "maxmemory", "10"), warning, "soon"},
 		{"full", (*node).memory, info("used_memory", "10", "maxmemory", "10"), problem, "refused"},
-		{"full of what it may drop", (*node).memory, info("used_memory", "10", "maxmemory", "10", "maxmemory_policy", "allkeys-lfu"), fine, ""},
+		{
+			"full of what it may drop", (*node).memory,
+			info("used_memory", "10", "maxmemory", "10", "maxmemory_policy", "allkeys-lfu"), fine, "",
+		},
 		{"not told", (*node).memory, info(), warning, "could not be checked"},
 		{"a file", (*node).persistence, info("aof_enabled", "1"), fine, "append-only"},
-		{"snapshots", (*node).persistence, &node{info: pairs([]string{"aof_enabled", "0"}), save: "3600 1"}, fine, "3600 1"},
+		{
+			"snapshots", (*node).persistence, &node{info: pairs([]string{"aof_enabled", "0"}), save: "3600 1"}, fine,
+			"3600 1",
+		},
 		{"neither", (*node).persistence, info("aof_enabled", "0"), warning, "neither"},
-		{"half told", (*node).persistence, &node{info: pairs([]string{"aof_enabled", "0"}), saveErr: noperm}, warning, "could not be checked"},
-		{"a disk that is full", (*node).persistence, info("aof_enabled", "1", "aof_last_write_status", "err"), problem, "disk"},
+		{
+			"half told", (*node).persistence, &node{info: pairs([]string{"aof_enabled", "0"}), saveErr: noperm},
+			warning, "could not be checked",
+		},
+		{
+			"a disk that is full", (*node).persistence, info("aof_enabled", "1", "aof_last_write_status", "err"),
+			problem, "disk",
+		},
 	}
+
 	for _, tt := range tests {
 		f := tt.check(tt.node)
 		if f.Level != tt.level || !strings.Contains(f.Message, tt.want) || f.Level == problem && f.Fix == "" {
@@ -68,19 +97,21 @@ func pairs(list []string) map[string]string {
 	return m
 }
 
-// A script that calls what doctor does not try would need a right that the minimal
-// ones lack.
+// A script that calls a command which doctor does not try would need a right that the minimal
+// rights lack.
 func TestRightsCoverTheScripts(t *testing.T) {
 	files, err := filepath.Glob("../../../../*/*.lua")
 	more, err2 := filepath.Glob("../../../../shadow/*/*.lua")
 	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(more) == 0 {
 		t.Fatal(files, more, err)
 	}
+
 	for _, file := range append(files, more...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, match := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(string(text), -1) {
 			command := strings.ToLower(match[1])
 			if !slices.ContainsFunc(rights, func(r right) bool { return r.command == command }) {

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// expectedSection declares a difference for all policies of a file.
+const expectedSection = `
+promotion:
+  expected: [{ when: request.user == "bulk", direction: newly_denied, until: 2999-01-02, owner: team-a }]
+`
+
+func TestValidateShowsEveryProblem(t *testing.T) {
+	tests := []struct {
+		content string
+		invocation
+	}{
+		{shopFile, invocation{"good", []string{"validate", "FILE"}, 0, []string{
+			"FILE: valid, 2 policies for shop\n  writes, epoch ", "\n    authoritative  fixed_window:4/1m\n",
+			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, epoch ",
+			"leaky_bucket:60/1m:burst=3", "by up to 2s",
+		}, nil}},
+		{brokenFile, invocation{
+			"all problems", []string{"validate", "FILE"}, 1, []string{brokenText},
+			[]string{"shadowlimit: FILE: 4 problems\n"},
+		}},
+		{shopFile + expectedSection, invocation{
+			"an expected difference, with its owner", []string{"validate", "FILE"}, 0, []string{
+				"    expected       newly_denied until 2999-01-02, owner team-a, when request.user == \"bulk\"\n",
+			}, nil,
+		}},
+		{doubtfulFile, invocation{"warnings", []string{"validate", "FILE"}, 0, []string{
+			"FILE:5:10: warning: key: request.path has a new value in nearly every request",
+			"\n |     key: request.path\n |          ^\n",
+			"FILE:8:10: warning: key: a request without request.headers[\"x-tenant\"]",
+			"\n |     key: request.headers[\"x-tenant\"]\n |          ^\n",
+			"FILE: valid, 2 policies",
+		}, nil}},
+		{shopFile, invocation{
+			"no such file", []string{"validate", "FILE.not"}, 1, nil,
+			[]string{"shadowlimit: FILE.not: no such file or directory\n"},
+		}},
+		{shopFile, invocation{
+			"no such file, JSON", []string{"validate", "-o", "json", "FILE.not"}, 1, nil,
+			[]string{"FILE.not: no such file or directory\n"},
+		}},
+		{"", invocation{
+			"empty file", []string{"validate", "FILE"}, 1, []string{"FILE:1:1: the file is empty"},
+			[]string{"FILE: 1 problem\n"},
+		}},
+		{shopFile, invocation{
+			"no file", []string{"validate"}, 2, nil, []string{"validate needs one file, got 0", "validate --help"},
+		}},
+		{shopFile, invocation{
+			"two files", []string{"validate", "FILE", "FILE"}, 2, nil, []string{"validate needs one file, got 2"},
+		}},
+		{shopFile, invocation{
+			"a bad output", []string{"validate", "FILE", "-o", "yaml"}, 2, nil,
+			[]string{"-o yaml: want text or json"},
+		}},
+		{shopFile, invocation{
+			"an unknown flag after the file", []string{"validate", "FILE", "--strict"}, 2, nil, []string{"-strict"},
+		}},
+	}
+
+	for _, tt := range tests {
+		tt.check(t, write(t, "p.yaml", []byte(tt.content)))
+	}
+}
+
+func TestValidateJSON(t *testing.T) {
+	tests := []struct {
+		name, content string
+		status        int
+		want          []string // problems
+	}{
+		{"good", shopFile, 0, nil},
+		{"broken", brokenFile, 1, []string{
+			`error 3:1 the file has no field "polcy": there are`,
+			"error 6:10 key: there is no request.pth: did you mean request.path?",
+			"error 7:11 cost: the expression is of type string: want int",
+			`error 8:33 authoritative: no algorithm "gcrra": did you mean gcra?`,
+		}},
+		{
+			"doubtful", doubtfulFile, 0,
+			[]string{
+				"warning 5:10 key: request.path has a new value in nearly every request",
+				"warning 8:10 key: a request without",
+			},
+		},
+	}
+
+	for _, tt := range tests {
+		file := write(t, "p.yaml", []byte(tt.content))
+		status, out, _ := shell(t, "", "validate", file, "-o", "json")
+		var report map[string]any
+		decoded(t, out, &report)
+		if status != tt.status || report["file"] != file || report["valid"] != (tt.status == 0) {
+			t.Errorf("%s: status %d, %v", tt.name, status, report)
+		}
+		if got := fieldsOf(report); got != "file problems valid" {
+			t.Errorf("%s: fields %s", tt.name, got)
+		}
+
+		problems, isList := report["problems"].([]any)
+		if !isList || len(problems) != len(tt.want) {
+			t.Errorf("%s: problems %v, want %d in a list", tt.name, report["problems"], len(tt.want))
+			continue
+		}
+
+		for i, p := range problems {
+			p := p.(map[string]any)
+			got := fmt.Sprintf("%v %v:%v %v", p["severity"], p["line"], p["column"], p["message"])
+			if !strings.HasPrefix(got, tt.want[i]) || fieldsOf(p) != "column line message severity" {
+				t.Errorf("%s: problem %s with %s, want %s", tt.name, got, fieldsOf(p), tt.want[i])
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := write(t, "good.yaml", []byte(fleetFile))
+	status, out, talk := shell(t, "", "validate", good)
+	if status != 0 || !strings.Contains(out, "valid, 1 policy for checkout") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+
+	const bucket = "leaky_bucket, limit: 60, window: 1m, burst: 31"
+	leaky := write(t, "leaky.yaml", []byte(strings.Replace(fleetFile, "gcra, limit: 1, window: 1h", bucket, 1)))
+	if _, out, _ := shell(t, "", "validate", leaky); !strings.Contains(out, "delays admitted requests by up to 30s") {
+		t.Errorf("leaky bucket: %s", out)
+	}
+
+	bad := write(t, "bad.yaml", []byte(strings.Replace(fleetFile, "limit: 1,", "limits: 1,", 1)))
+	status, out, talk = shell(t, "", "validate", bad)
+	problem := bad + `:8:35: candidate has no field "limits": did you mean limit?`
+	missing := firstMissing(out+talk, []string{problem, "1 problem"})
+	if status != 1 || missing != "" {
+		t.Errorf("status %d, no %q: %s%s", status, missing, out, talk)
+	}
+
+	status, out, _ = shell(t, "", "validate", bad, "-o", "json")
+	var report validateReport
+	decoded(t, out, &report)
+	if status != 1 || report.Valid || report.File != bad || len(report.Problems) != 1 || report.Problems[0].Line != 8 {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
