@@ -39,6 +39,10 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
+func statusf(status int, format string, args ...any) error {
+	return statusError{status, fmt.Errorf(format, args...)}
+}
+
 // run is the whole program except for the process around it. It returns the exit status.
 func run(ctx context.Context, args []string, std streams) int {
 	redis.SetLogger(silentLogger{})
@@ -119,7 +123,8 @@ func commands(std streams) []*cli.Command {
 	return []*cli.Command{
 		demoCommand(std), replayCommand(std), validateCommand(std), testCommand(std), explainCommand(std),
 		statusCommand(std), watchCommand(std), topCommand(std), historyCommand(std), doctorCommand(std),
-		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std), controllerCommand(std),
+		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
+		controllerCommand(std),
 		alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std),
 	}
 }

@@ -34,7 +34,7 @@ func completeCommand(std streams) *cli.Command {
 		Usage:       "end a migration: the authoritative is not judged any more",
 		ArgsUsage:   "POLICY",
 		Description: completeDescription,
-		Flags:       orderFlags(&cli.BoolFlag{Name: "force", Usage: "overrule the 7 days, and everything that is wrong"}),
+		Flags:       orderFlags(&cli.BoolFlag{Name: "force", Usage: "overrule the 7 days, and whatever is wrong"}),
 		Action:      m.action(std),
 	}
 }
@@ -50,6 +50,7 @@ func completeCheck(a *promotion.Assessment) error {
 // completeObstacle says what forbids the end of a migration, the most urgent first.
 func completeObstacle(a *promotion.Assessment) string {
 	rest := promotion.RollbackWindow - a.Evidence.Now.Sub(a.State.StageAt)
+
 	switch {
 	case a.Alarm.Reason != "":
 		return a.Alarm.Reason
@@ -60,16 +61,19 @@ func completeObstacle(a *promotion.Assessment) string {
 	case len(a.Evidence.OtherEpoch) > 0:
 		return "instances run another configuration"
 	case rest > 0:
-		return fmt.Sprintf("a rollback has to stay warm for another %s, until a week after the promotion", rest.Round(time.Minute))
+		rest = rest.Round(time.Minute)
+		return fmt.Sprintf("a rollback has to stay warm for another %s, until a week after the promotion", rest)
 	}
 	return ""
 }
 
-func completeDo(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
+func completeDo(ctx context.Context, t *task) (promotion.State, error) {
 	// The migration ends in the state that was judged: a rollback meanwhile must win.
+	o, a := t.order, t.assessment
 	if o.Expect == nil {
 		o.Expect = &a.State.Version
 	}
+
 	o.Evidence = a.Gate.Brief()
-	return promotion.Complete(ctx, f.store, a.Spec.Policy, o)
+	return promotion.Complete(ctx, t.fleet.store, t.policy(), o)
 }

@@ -43,7 +43,7 @@ func completionCommand(std streams) *cli.Command {
 	}
 }
 
-// policiesTimeout is how long a person who presses a key waits.
+// policiesTimeout is how long a key press may wait for Redis.
 const policiesTimeout = 500 * time.Millisecond
 
 // policiesCommand prints the announced policies for a completion. Its argument is the command
@@ -92,7 +92,8 @@ func listPolicies(ctx context.Context, address, name string, out io.Writer) {
 	}
 }
 
-// typedFlag returns the value that a command line gives a flag, else the known one.
+// typedFlag returns the value that a command line gives a flag, else the known one. The shell has
+// not parsed the line yet, so a value may still have its quotes.
 func typedFlag(typed []string, name, known string) string {
 	for i, text := range typed {
 		flag, value, found := strings.Cut(text, "=")
@@ -104,5 +105,6 @@ func typedFlag(typed []string, name, known string) string {
 			known = typed[i+1]
 		}
 	}
+
 	return strings.Trim(known, `'"`)
 }

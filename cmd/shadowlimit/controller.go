@@ -23,15 +23,7 @@ func controllerCommand(std streams) *cli.Command {
 		Usage:       "judge policies and move the automatic ones, until interrupted",
 		Description: controllerDescription,
 		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "how often to judge"}),
-		Action: withFleet(func(c *cli.Context, f *fleet) error {
-			if c.Args().Present() {
-				return usagef(seeHelp(c), "controller takes no arguments")
-			}
-			if c.Duration("every") <= 0 {
-				return usagef("such as 15s", "--every %s: want a time above 0", c.Duration("every"))
-			}
-			return f.control(c, std)
-		}),
+		Action:      withFleet(func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
 	}
 }
 
@@ -41,6 +33,14 @@ const triggersEvery = 5 * time.Second
 
 // control judges and moves policies until it is interrupted.
 func (f *fleet) control(c *cli.Context, std streams) error {
+	every := c.Duration("every")
+	if c.Args().Present() {
+		return usagef(seeHelp(c), "controller takes no arguments")
+	}
+	if every <= 0 {
+		return usagef("such as 15s", "--every %s: want a time above 0", every)
+	}
+
 	controller := promotion.NewController(f.store, f.ledger, "controller "+actor())
 	log := &controllerLog{format: f.format, verdicts: map[string]string{}, std: std}
 	for next := time.Now(); ; {
@@ -50,7 +50,7 @@ func (f *fleet) control(c *cli.Context, std streams) error {
 		if time.Now().Before(next) {
 			moves, err = controller.CheckTriggers(c.Context)
 		} else {
-			next = time.Now().Add(c.Duration("every"))
+			next = time.Now().Add(every)
 			list, moves, err = controller.Step(c.Context)
 			if err == nil && len(list) == 0 {
 				log.noPolicies(f.name)
@@ -117,8 +117,9 @@ func (l *controllerLog) write(list []promotion.Assessment, moves []promotion.Mov
 
 func (l *controllerLog) writeVerdict(a *promotion.Assessment) error {
 	if l.format == formatJSON {
-		verdict := map[string]any{"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason}
-		return writeJSON(l.std.out, verdict)
+		return writeJSON(l.std.out, map[string]any{
+			"policy": a.Spec.Policy, "stage": a.State.Stage, "gate": a.Gate, "alarm": a.Alarm.Reason,
+		})
 	}
 
 	_, err := fmt.Fprintf(l.std.out, "%s  %s: %s, the gate says %s: %s\n",

@@ -51,7 +51,7 @@ func demoAction(c *cli.Context, std streams) error {
 	}
 
 	if cfg.Ending != demo.Serve {
-		return usagef("add --serve", "without --serve the demo winds a clock forward, and that of --redis is real")
+		return usagef("add --serve", "without --serve the demo winds a clock forward, and the clock of --redis is real")
 	}
 	client, err := openRedis(c.String("redis"), demo.Budget)
 	if err != nil {

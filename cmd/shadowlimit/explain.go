@@ -22,7 +22,8 @@ The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time.
 
 Example:
-  shadowlimit explain examples/policies/per-plan-tiers.yaml --request '{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
+  shadowlimit explain examples/policies/per-plan-tiers.yaml --request ` +
+	`'{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
 
 func explainCommand(std streams) *cli.Command {
 	return &cli.Command{
@@ -83,16 +84,19 @@ func writeExplanation(out io.Writer, e *policies.Explanation) error {
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
+	// A foreign limiter decides by numbers that the file does not have.
 	limit := "no limit of its own"
 	if s.Limit > 0 {
 		limit = fmt.Sprintf("%d per %s", s.Limit, s.Window)
 	}
+
 	if s.Error != "" {
 		limit = "fails: " + s.Error
 	}
 	if s.Burst > 0 {
 		limit += fmt.Sprintf(", burst %d", s.Burst)
 	}
+
 	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, s.Algorithm, limit)
 }
 

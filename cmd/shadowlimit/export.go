@@ -24,6 +24,8 @@ func exportCommand(kind string, files fs.FS, description string, std streams) *c
 			if c.NArg() != 1 {
 				return usagef(seeHelp(c), "%s export needs one folder, got %d", kind, c.NArg())
 			}
+
+			// An unset variable of a script would otherwise write into the current folder.
 			if c.Args().First() == "" {
 				return usagef("the current folder is .", "%s export needs one folder, got \"\"", kind)
 			}
@@ -58,7 +60,7 @@ func (e export) write(std streams) error {
 		return err
 	}
 	if len(changed) > 0 && !e.force {
-		return statusError{exitNotMet, fmt.Errorf("not written: it would overwrite %s (--force overrules this)", strings.Join(changed, ", "))}
+		return statusf(exitNotMet, "not written: it would overwrite %s (--force overrules this)", strings.Join(changed, ", "))
 	}
 
 	for _, name := range stale {
@@ -91,8 +93,8 @@ func (e export) writeFile(name string) (path string, err error) {
 
 func (e export) path(name string) string { return filepath.Join(e.dir, filepath.FromSlash(name)) }
 
-// compare returns the names of files that are missing in the folder or differ there, and the
-// paths of those that differ.
+// compare returns the names of files that are missing in the folder or differ there, and of the
+// differing ones the paths.
 func (e export) compare() (stale, changed []string, err error) {
 	err = fs.WalkDir(e.files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -31,7 +31,9 @@ func fleetFlags(more ...cli.Flag) []cli.Flag {
 }
 
 func nameFlag() cli.Flag {
-	return &cli.StringFlag{Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file"}
+	return &cli.StringFlag{
+		Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file",
+	}
 }
 
 // openFleet reads the flags that all fleet commands have.
@@ -113,14 +115,15 @@ func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessme
 
 	switch {
 	case len(all) == 0:
-		return nil, fmt.Errorf("no instance of %q has announced a policy here: check that --name is the policy file's name, and that the service uses this Redis", f.name)
+		return nil, fmt.Errorf("no instance of %q has announced a policy here: "+
+			"check that --name is the policy file's name, and that the service uses this Redis", f.name)
 	case policy != "":
 		return nil, fmt.Errorf("%s has no policy %q: it has %s", f.name, policy, strings.Join(names, ", "))
 	}
 	return all, nil
 }
 
-// actor names the person who gives an order, for the audit trail: user@host.
+// actor is the origin of an order, for the audit trail: user@host.
 func actor() string {
 	name := os.Getenv("USER")
 	if u, err := user.Current(); err == nil {
@@ -134,9 +137,9 @@ func actor() string {
 func refusedMove(err error) error {
 	switch {
 	case errors.Is(err, promotion.ErrConflict):
-		return statusError{exitConflict, fmt.Errorf("%w: look at status and try again", err)}
+		return statusf(exitConflict, "%w: look at status and try again", err)
 	case errors.Is(err, promotion.ErrHold):
-		return statusError{exitNotMet, fmt.Errorf("%w: resume it first", err)}
+		return statusf(exitNotMet, "%w: resume it first", err)
 	case errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
 		return statusError{exitNotMet, err}
 	case errors.Is(err, promotion.ErrUnknownPolicy):

@@ -37,8 +37,18 @@ type move struct {
 	blind bool
 	// check says what forbids the move; force may overrule it.
 	check func(*promotion.Assessment) error
-	do    func(context.Context, *fleet, *cli.Context, *promotion.Assessment, promotion.Order) (promotion.State, error)
+	do    func(context.Context, *task) (promotion.State, error)
 }
+
+// task is an order with everything that it is carried out by.
+type task struct {
+	cli        *cli.Context // for the flags
+	fleet      *fleet
+	assessment *promotion.Assessment // of a blind move only the policy's name
+	order      promotion.Order
+}
+
+func (t *task) policy() string { return t.assessment.Spec.Policy }
 
 func (m move) action(std streams) cli.ActionFunc {
 	return withFleet(func(c *cli.Context, f *fleet) error {
@@ -51,6 +61,7 @@ func (m move) action(std streams) cli.ActionFunc {
 			return err
 		}
 
+		// A rollback has to work while the evidence cannot be read.
 		a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
 		if !m.blind {
 			list, err := f.assess(c.Context, policy)
@@ -59,7 +70,7 @@ func (m move) action(std streams) cli.ActionFunc {
 			}
 			a = &list[0]
 		}
-		return m.carryOut(c, f, a, order, std)
+		return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order}, std)
 	})
 }
 
@@ -73,7 +84,8 @@ func (m move) order(c *cli.Context) (promotion.Order, error) {
 	}
 	switch {
 	case o.Reason == "" && (m.needsReason || o.Force):
-		return o, usagef("say why, for the readers of the audit trail: --reason TEXT", "%s needs a reason", c.Command.Name)
+		const hint = "say why, for the readers of the audit trail: --reason TEXT"
+		return o, usagef(hint, "%s needs a reason", c.Command.Name)
 	case c.Duration("timeout") <= 0:
 		return o, usagef("such as 30s", "--timeout %s: want a time above 0", c.Duration("timeout"))
 	}
@@ -88,68 +100,86 @@ func (m move) order(c *cli.Context) (promotion.Order, error) {
 	return o, nil
 }
 
-func (m move) carryOut(c *cli.Context, f *fleet, a *promotion.Assessment, order promotion.Order, std streams) error {
-	// A dry run comes first: an impossible move is refused as such, before conditions that may
-	// still be met are looked at.
-	planned := order
-	planned.DryRun = true
-	next, err := m.do(c.Context, f, c, a, planned)
+func (m move) carryOut(t *task, std streams) error {
+	next, err := m.plan(t)
 	if err != nil {
-		return refusedMove(err)
+		return err
 	}
 
-	if m.check != nil && !order.Force {
-		if err := m.check(a); err != nil {
-			return statusError{exitNotMet, err}
-		}
-	}
-
+	// A warm rollback needs no warning. This one gives every client more than its limit for a while.
 	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
-		fmt.Fprintln(std.err, "the authoritative is cold: no request has been charged to it since the migration was completed, so every client starts with a fresh budget")
+		fmt.Fprintln(std.err, coldRollback)
 	}
-	if order.DryRun {
-		if noteEarlierMove(a.Spec.Policy, next, order, std) && f.format == formatText {
+	if t.order.DryRun {
+		if noteEarlierMove(t, next, std) && t.fleet.format == formatText {
 			return nil
 		}
-		return f.showPlan(a.Spec.Policy, next, std.out)
+		return showPlan(t, next, std.out)
 	}
-	if (order.Force || m.dangerous) && !c.Bool("yes") {
-		if err := confirm(c.Context, a.Spec.Policy, next, std); err != nil {
+
+	// A forced move has overruled the gate, so a typing error must not be enough for it.
+	if (t.order.Force || m.dangerous) && !t.cli.Bool("yes") {
+		if err := confirm(t.cli.Context, t.policy(), next, std); err != nil {
 			return err
 		}
 	}
 
 	start := time.Now()
-	state, err := m.do(c.Context, f, c, a, order)
+	state, err := m.do(t.cli.Context, t)
 	if err != nil {
 		return refusedMove(err)
 	}
-	noteEarlierMove(a.Spec.Policy, state, order, std)
+	noteEarlierMove(t, state, std)
 
 	// The expected state has been replaced. A rollback that is stored again after a failover must
 	// not wait for it to come back.
+	order := t.order
 	order.Expect = nil
-	return f.awaitFleet(c, &outcome{Policy: a.Spec.Policy, state: state, order: order, start: start}, std)
+	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: start}, std)
 }
 
-// noteEarlierMove says so, and returns true, if a state is not that of the order: an earlier
-// order had the same effect, and nothing was moved.
-func noteEarlierMove(policy string, s promotion.State, order promotion.Order, std streams) bool {
-	if s.Actor == order.Actor && s.Reason == order.Reason {
+// plan returns the state that a task would lead to, unless something forbids it. A dry run comes
+// before the conditions: an impossible move is refused as such, and not as one that may be
+// possible later.
+func (m move) plan(t *task) (promotion.State, error) {
+	dry := *t
+	dry.order.DryRun = true
+	next, err := m.do(t.cli.Context, &dry)
+	if err != nil {
+		return next, refusedMove(err)
+	}
+
+	if m.check != nil && !t.order.Force {
+		if err := m.check(t.assessment); err != nil {
+			return next, statusError{exitNotMet, err}
+		}
+	}
+	return next, nil
+}
+
+const coldRollback = "the authoritative is cold: no request has been charged to it since the migration was completed, " +
+	"so every client starts with a fresh budget"
+
+// noteEarlierMove says so, and returns true, if a state was reached by another order: an earlier one
+// had the same effect, and nothing was moved.
+func noteEarlierMove(t *task, s promotion.State, std streams) bool {
+	if s.Actor == t.order.Actor && s.Reason == t.order.Reason {
 		return false
 	}
-	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n", policy, s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
+	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n",
+		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
 	return true
 }
 
 // showPlan says what an order would do.
-func (f *fleet) showPlan(policy string, next promotion.State, out io.Writer) error {
+func showPlan(t *task, next promotion.State, out io.Writer) error {
 	plan := map[string]any{
-		"policy": policy, "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent,
+		"policy": t.policy(), "dry_run": true, "from": next.From, "stage": next.Stage, "percent": next.Percent,
 		"hold": next.Hold, "term": next.Term, "seq": next.Seq,
 	}
-	return f.format.print(out, plan, func(out io.Writer) error {
-		_, err := fmt.Fprintf(out, "would move %s from %s to %s, version %s\n", policy, next.From, next.Describe(), next.Version)
+	return t.fleet.format.print(out, plan, func(out io.Writer) error {
+		_, err := fmt.Fprintf(out, "would move %s from %s to %s, version %s\n",
+			t.policy(), next.From, next.Describe(), next.Version)
 		return err
 	})
 }
@@ -162,7 +192,8 @@ func confirm(ctx context.Context, policy string, next promotion.State, std strea
 		return nil
 	}
 
-	fmt.Fprintf(std.err, "This moves %s from %s to %s. Type its name, %s, to go on: ", policy, next.From, next.Describe(), policy)
+	fmt.Fprintf(std.err, "This moves %s from %s to %s. Type its name, %s, to go on: ",
+		policy, next.From, next.Describe(), policy)
 	answer := bufio.NewScanner(interruptible(ctx, in))
 	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {
 		return nil

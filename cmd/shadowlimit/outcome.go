@@ -36,7 +36,7 @@ type outcome struct {
 // pollEvery is how often instances are asked.
 const pollEvery = 50 * time.Millisecond
 
-// awaitFleet waits until every live instance has applied a state, and reports those that have
+// awaitFleet waits until every live instance has applied a state, and names the instances that have
 // not. A store that does not answer meanwhile may be failing over, so it is asked again.
 func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
@@ -54,8 +54,8 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
 			if err := c.Context.Err(); err != nil {
-				fmt.Fprintf(std.err, "%s is stored, version %s, but the wait was interrupted: see status for the instances that have applied it\n",
-					o.state.Describe(), o.state.Version)
+				fmt.Fprintf(std.err, "%s is stored, version %s, but the wait was interrupted: "+
+					"see status for the instances that have applied it\n", o.state.Describe(), o.state.Version)
 				return err
 			}
 			return o.timedOut(err, f.format, std)
@@ -66,7 +66,8 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 // warnOfSilent names instances that may not know of a rollback.
 func (o *outcome) warnOfSilent(std streams) {
 	if len(o.Silent) > 0 && o.state.Stage == promotion.RolledBack {
-		fmt.Fprintf(std.err, "no report for over %s from %s: if they still run, cut off from Redis, they may enforce the candidate; press their red button\n",
+		fmt.Fprintf(std.err, "no report for over %s from %s: if they still run, cut off from Redis, "+
+			"they may enforce the candidate; press their red button\n",
 			promotion.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
 	}
 }
@@ -100,11 +101,11 @@ func (o *outcome) timedOut(err error, format format, std streams) error {
 	}
 
 	if err != nil {
-		return statusError{exitTimeout, fmt.Errorf("%s was stored, but after %.1f s it is unknown which instances have applied it: %w",
-			o.state.Describe(), o.Seconds, err)}
+		return statusf(exitTimeout, "%s was stored, but after %.1f s it is unknown which instances have applied it: %w",
+			o.state.Describe(), o.Seconds, err)
 	}
-	return statusError{exitTimeout, fmt.Errorf("%s is stored, but after %.1f s not applied by %s; they apply it once they reach Redis",
-		o.state.Describe(), o.Seconds, strings.Join(o.Missing, ", "))}
+	return statusf(exitTimeout, "%s is stored, but after %.1f s not applied by %s; they apply it once they reach Redis",
+		o.state.Describe(), o.Seconds, strings.Join(o.Missing, ", "))
 }
 
 // ask finds out which instances have applied the state.

@@ -15,11 +15,10 @@ Example, with the variables that "shadowlimit demo --serve" prints, after a resu
   shadowlimit pause per-client --reason "incident elsewhere"`
 
 func pauseCommand(std streams) *cli.Command {
-	m := move{
-		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			return promotion.Pause(ctx, f.store, a.Spec.Policy, o)
-		},
-	}
+	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
+		return promotion.Pause(ctx, t.fleet.store, t.policy(), t.order)
+	}}
+
 	return &cli.Command{
 		Name:        "pause",
 		Usage:       "set a policy on hold",

@@ -63,13 +63,14 @@ func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error
 	return promotion.Step{Stage: promotion.Canary, Percent: percent}, nil
 }
 
-func promoteDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-	step, err := promoteStep(c, a)
+func promoteDo(ctx context.Context, t *task) (promotion.State, error) {
+	o, a := t.order, t.assessment
+	step, err := promoteStep(t.cli, a)
 	if err != nil {
 		return a.State, err
 	}
 	if a.Spec.Config.Sampled() {
-		return a.State, statusError{exitNotMet, fmt.Errorf("%s cannot leave shadow, not even by force: %s", a.Spec.Policy, a.Gate.Reason)}
+		return a.State, statusf(exitNotMet, "%s cannot leave shadow, not even by force: %s", t.policy(), a.Gate.Reason)
 	}
 
 	// The step is for the state that the gate has judged: a later one may need another step.
@@ -77,5 +78,5 @@ func promoteDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Asses
 		o.Expect = &a.State.Version
 	}
 	o.Evidence = a.Gate.Brief()
-	return promotion.Advance(ctx, f.store, a.Spec.Policy, step, o)
+	return promotion.Advance(ctx, t.fleet.store, t.policy(), step, o)
 }

@@ -15,18 +15,18 @@ import (
 const shownBadLines = 5
 
 // readLogs hands on the events of all logs, and counts the lines that it skips.
-func readLogs(
-	ctx context.Context, names []string, cfg accesslog.Config, emit func(accesslog.Event), std streams, bar *progress,
-) (skipped int64, err error) {
+func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (skipped int64, err error) {
 	var events, lines int64
-	for _, name := range names {
+	for _, name := range r.logs {
+		cfg := r.reader
 		cfg.OnBadLine = func(bad accesslog.BadLine) {
 			if skipped++; skipped <= shownBadLines {
-				bar.clear()
-				fmt.Fprintf(std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
+				r.bar.clear()
+				fmt.Fprintf(r.std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
 			}
 		}
-		result, err := readLog(ctx, name, cfg, emit, std.in, bar)
+
+		result, err := r.readLog(ctx, name, cfg, emit)
 		if err != nil {
 			return 0, err
 		}
@@ -35,23 +35,24 @@ func readLogs(
 	}
 
 	if skipped > shownBadLines {
-		bar.clear()
-		fmt.Fprintf(std.err, "and %d more skipped lines\n", skipped-shownBadLines)
+		r.bar.clear()
+		fmt.Fprintf(r.std.err, "and %d more skipped lines\n", skipped-shownBadLines)
 	}
 	switch {
 	case events > 0:
 		return skipped, nil
 	case lines == 0:
-		return 0, fmt.Errorf("%s: empty: there is nothing to replay", names[0])
+		return 0, fmt.Errorf("%s: empty: there is nothing to replay", r.logs[0])
 	}
-	return 0, fmt.Errorf("%s: none of %d lines could be read: give --format, --time-field and --key-field", names[0], lines)
+	return 0, fmt.Errorf("%s: none of %d lines could be read: give --format, --time-field and --key-field",
+		r.logs[0], lines)
 }
 
 // readLog reads one log. The name "-" is standard input.
-func readLog(
-	ctx context.Context, name string, cfg accesslog.Config, emit func(accesslog.Event), stdin io.Reader, bar *progress,
+func (r *replayer) readLog(
+	ctx context.Context, name string, cfg accesslog.Config, emit func(accesslog.Event),
 ) (accesslog.Result, error) {
-	in, size, err := openLog(ctx, name, stdin)
+	in, size, err := openLog(ctx, name, r.std.in)
 	if err != nil {
 		return accesslog.Result{}, err
 	}
@@ -66,7 +67,7 @@ func readLog(
 		if read++; read%every != 0 {
 			return nil
 		}
-		bar.show("reading "+name, counted.n, size)
+		r.bar.show("reading "+name, counted.n, size)
 		return ctx.Err()
 	})
 }

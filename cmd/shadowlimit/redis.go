@@ -15,7 +15,8 @@ import (
 )
 
 const redisHint = `give --redis redis://HOST:PORT/DB, or set SHADOWLIMIT_REDIS; ` +
-	`a cluster is redis+cluster://HOST:PORT?addr=HOST:PORT, a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS`
+	`a cluster is redis+cluster://HOST:PORT?addr=HOST:PORT, ` +
+	`a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS`
 
 // Timeouts of a command: of a dial, and of one script or command of Redis.
 const (
@@ -43,6 +44,7 @@ func openRedis(address string, budget time.Duration) (redis.UniversalClient, err
 		return nil, usagef(redisHint, "--redis: %s", strings.ReplaceAll(err.Error(), address, "the given value"))
 	}
 
+	// A service may wait longer for a connection than a person at a terminal.
 	options = lua.Tune(options, budget)
 	options.DialTimeout = min(options.DialTimeout, dialTimeout)
 	return redis.NewUniversalClient(options), nil

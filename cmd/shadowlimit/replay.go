@@ -59,18 +59,21 @@ func replayCommand(std streams) *cli.Command {
 			&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
 			&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
 			&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
+
 			&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
-			&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's ending " +
-				"_ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
+			&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
+				"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
 			&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
 			&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
 			&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
+
 			&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
 			&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h)"},
 			&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
 			&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
 			&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
 			&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
+
 			&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
 			redisFlag(),
 			outputFlag(),
@@ -85,18 +88,18 @@ func replayAction(c *cli.Context, std streams) error {
 		return err
 	}
 
-	bar := newProgress(std.err)
-	defer bar.clear()
-	report, err := options.replay(c.Context, std, bar)
+	r := &replayer{options, std, newProgress(std.err)}
+	defer r.bar.clear()
+	report, err := r.run(c.Context)
 	if err != nil {
 		return err
 	}
 
-	bar.clear()
-	if err := options.format.print(std.out, report, report.WriteText); err != nil {
+	r.bar.clear()
+	if err := r.format.print(std.out, report, report.WriteText); err != nil {
 		return err
 	}
-	if options.requirePass {
+	if r.requirePass {
 		return allPass(report)
 	}
 	return nil
@@ -107,45 +110,53 @@ func allPass(report *replay.Report) error {
 	for i := range report.Policies {
 		p := &report.Policies[i]
 		if p.Gate.Verdict != gate.Pass {
-			return statusError{exitNotMet, fmt.Errorf("the gate says %s of %s: %s", p.Gate.Verdict, p.Name, p.Gate.Reason)}
+			return statusf(exitNotMet, "the gate says %s of %s: %s", p.Gate.Verdict, p.Name, p.Gate.Reason)
 		}
 	}
 	return nil
 }
 
-// replay reads the logs and replays every comparison of the subject. Policies charge
-// independently, so each is a replay of its own.
-func (o *replayOptions) replay(ctx context.Context, std streams, bar *progress) (*replay.Report, error) {
-	s, err := o.subject()
+// replayer carries out a replay.
+type replayer struct {
+	*replayOptions
+	std streams
+	bar *progress
+}
+
+// run reads the logs and replays every comparison of the subject.
+func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
+	s, err := r.subject()
 	if err != nil {
 		return nil, err
 	}
 
 	// A store that cannot be used is reported before gigabytes of log are read.
-	open, closeStore, err := o.openStore()
+	open, closeStore, err := r.openStore()
 	if err != nil {
 		return nil, err
 	}
 	defer closeStore()
 
-	skipped, err := readLogs(ctx, o.logs, o.reader, func(e accesslog.Event) { s.add(ctx, e) }, std, bar)
+	skipped, err := r.readLogs(ctx, func(e accesslog.Event) { s.add(ctx, e) })
 	if err != nil {
 		return nil, err
 	}
 	in := s.intake()
 	if in.failed > 0 {
-		bar.clear()
-		fmt.Fprintf(std.err, "%s %s; the first: %v\n", humanize.Counted(in.failed, "request"), in.consequence, in.failure)
+		r.bar.clear()
+		requests := humanize.Counted(in.failed, "request")
+		fmt.Fprintf(r.std.err, "%s %s; the first: %v\n", requests, in.consequence, in.failure)
 	}
 
 	report := in.report()
 	report.SkippedLines = skipped
-	return report, o.replayInto(ctx, report, s.comparisons(), open, bar)
+	return report, r.compare(ctx, s.comparisons(), open, report)
 }
 
-// replayInto replays comparisons, each with a pair of its own, and adds them to a report.
-func (o *replayOptions) replayInto(ctx context.Context, report *replay.Report, list []comparison, open openPair, bar *progress) (err error) {
-	decisions, closeDecisions, err := createFile(o.decisionsFile)
+// compare replays comparisons and adds them to a report. Policies charge independently, so each is
+// a replay of its own, with a pair of its own.
+func (r *replayer) compare(ctx context.Context, list []comparison, open openPair, report *replay.Report) (err error) {
+	decisions, closeDecisions, err := createFile(r.decisionsFile)
 	if err != nil {
 		return err
 	}
@@ -153,13 +164,15 @@ func (o *replayOptions) replayInto(ctx context.Context, report *replay.Report, l
 
 	for i := range list {
 		c := &list[i]
-		cfg := o.configOf(c)
+		cfg := r.configOf(c)
 		cfg.Decisions = decisions
-		cfg.Progress = func(judged, total int) { bar.show("replaying policy "+c.name, int64(judged), int64(total)) }
+		cfg.Progress = func(judged, total int) {
+			r.bar.show("replaying policy "+c.name, int64(judged), int64(total))
+		}
+
 		if cfg.Pair, err = open(); err != nil {
 			return err
 		}
-
 		one, err := replay.Run(ctx, c.events, cfg)
 		if err != nil {
 			return fmt.Errorf("policy %s: %w", c.name, err)

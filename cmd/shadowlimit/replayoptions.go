@@ -76,6 +76,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		}
 	}
 
+	// Values are read in a fixed order, so that of several errors always the same is reported.
 	o := &replayOptions{
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"),
@@ -131,39 +132,64 @@ func (o *replayOptions) parseKey(c *cli.Context) (err error) {
 	return nil
 }
 
+const gateHint = "times are whole minutes such as 48h, percentages such as 2%"
+
 // parseGate reads the flags that the gate judges by.
 func (o *replayOptions) parseGate(c *cli.Context) (err error) {
-	const hint = "times are whole minutes such as 48h, percentages such as 2%"
-
-	cfg := &o.gate
-	for name, into := range map[string]*time.Duration{"soak": &cfg.Soak, "block": &cfg.Block} {
-		text := c.String(name)
-		if text == "" {
-			continue
-		}
-		if *into, err = algorithms.ParseWindow(text); err != nil || *into < time.Minute || *into%time.Minute != 0 {
-			return usagef(hint, "--%s %s: want whole minutes", name, text)
+	times := []struct {
+		flag string
+		into *time.Duration
+	}{{"soak", &o.gate.Soak}, {"block", &o.gate.Block}}
+	for _, t := range times {
+		if *t.into, err = minutesOf(c, t.flag); err != nil {
+			return err
 		}
 	}
 
-	for name, into := range map[string]*float64{
-		"divergence": &cfg.Divergence, "newly-denied": &cfg.NewlyDenied, "newly-allowed": &cfg.NewlyAllowed,
-	} {
-		text := c.String(name)
-		if text == "" {
-			continue
+	thresholds := []struct {
+		flag string
+		into *float64
+	}{
+		{"divergence", &o.gate.Divergence}, {"newly-denied", &o.gate.NewlyDenied}, {"newly-allowed", &o.gate.NewlyAllowed},
+	}
+	for _, t := range thresholds {
+		if *t.into, err = thresholdOf(c, t.flag); err != nil {
+			return err
 		}
-		percent, err := parsePercent(text)
-		if err != nil || percent >= 100 {
-			return usagef(hint, "--%s %s: want a percentage above 0%% and below 100%%", name, text)
-		}
-		*into = percent / 100
 	}
 
-	if err := cfg.WithDefaults().Validate(); err != nil {
-		return usagef(hint, "%s", strings.TrimPrefix(err.Error(), "gate: "))
+	if err := o.gate.WithDefaults().Validate(); err != nil {
+		return usagef(gateHint, "%s", strings.TrimPrefix(err.Error(), "gate: "))
 	}
 	return nil
+}
+
+// minutesOf reads a flag of whole minutes, because evidence is counted by the minute; 0 if it is
+// not given.
+func minutesOf(c *cli.Context, flag string) (time.Duration, error) {
+	text := c.String(flag)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := algorithms.ParseWindow(text)
+	if err != nil || d < time.Minute || d%time.Minute != 0 {
+		return 0, usagef(gateHint, "--%s %s: want whole minutes", flag, text)
+	}
+	return d, nil
+}
+
+// thresholdOf reads a flag of a percentage as a fraction; 0 if it is not given. At 100 % nothing
+// would ever be above the threshold.
+func thresholdOf(c *cli.Context, flag string) (float64, error) {
+	text := c.String(flag)
+	if text == "" {
+		return 0, nil
+	}
+	percent, err := parsePercent(text)
+	if err != nil || percent >= 100 {
+		return 0, usagef(gateHint, "--%s %s: want a percentage above 0%% and below 100%%", flag, text)
+	}
+	return percent / 100, nil
 }
 
 // parsePercent reads a number above 0 and up to 100 with a percent sign.

@@ -34,7 +34,8 @@ func openPolicySubject(file string) (*policySubject, error) {
 		// A foreign limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
 			if side != nil && side.Foreign() {
-				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: it cannot be replayed", file, p.Name, side.Limiter)
+				return nil, fmt.Errorf("%s: policy %s: the limiter %q is known to your program alone: it cannot be replayed",
+					file, p.Name, side.Limiter)
 			}
 		}
 

@@ -81,7 +81,8 @@ type sideSubject struct {
 }
 
 func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression) *sideSubject {
-	return &sideSubject{sides: sides, key: key, events: &replay.Events{}, in: intake{consequence: "without a key, left out"}}
+	in := intake{consequence: "without a key, left out"}
+	return &sideSubject{sides: sides, key: key, events: &replay.Events{}, in: in}
 }
 
 func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {

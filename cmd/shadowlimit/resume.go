@@ -19,15 +19,14 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit resume per-client --reason "incident over"                    # after a pause`
 
 func resumeCommand(std streams) *cli.Command {
-	m := move{
-		do: func(ctx context.Context, f *fleet, _ *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-			s, err := promotion.Resume(ctx, f.store, a.Spec.Policy, o)
-			if errors.Is(err, promotion.ErrSameEpoch) {
-				err = fmt.Errorf("%w (--force)", err)
-			}
-			return s, err
-		},
-	}
+	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
+		s, err := promotion.Resume(ctx, t.fleet.store, t.policy(), t.order)
+		if errors.Is(err, promotion.ErrSameEpoch) {
+			err = fmt.Errorf("%w (--force)", err)
+		}
+		return s, err
+	}}
+
 	return &cli.Command{
 		Name:        "resume",
 		Usage:       "end a policy's hold",

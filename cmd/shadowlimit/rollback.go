@@ -34,11 +34,13 @@ func rollbackCommand(std streams) *cli.Command {
 	}
 }
 
-func rollbackDo(ctx context.Context, f *fleet, c *cli.Context, a *promotion.Assessment, o promotion.Order) (promotion.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Duration("timeout"))
+func rollbackDo(ctx context.Context, t *task) (promotion.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.cli.Duration("timeout"))
 	defer cancel()
 
-	return retry(ctx, func() (promotion.State, error) { return promotion.Rollback(ctx, f.store, a.Spec.Policy, o) })
+	return retry(ctx, func() (promotion.State, error) {
+		return promotion.Rollback(ctx, t.fleet.store, t.policy(), t.order)
+	})
 }
 
 // retry repeats an order until Redis answers: one that fails over may answer soon. A rollback
@@ -58,8 +60,8 @@ func retry(ctx context.Context, do func() (promotion.State, error)) (promotion.S
 	}
 }
 
-// unanswered reports whether an error is that of a connection, or of a server that is not ready,
-// and not a refusal.
+// unanswered reports whether an error comes from a connection or from a server that is not ready,
+// and is no refusal.
 func unanswered(err error) bool {
 	var reply redis.Error
 	if errors.As(err, &reply) {

@@ -29,6 +29,7 @@ func parseSide(flag, s string) (algorithms.Side, error) {
 // algorithmNames lists every algorithm for the help, in lines of at most 80 columns.
 func algorithmNames() string {
 	text, line := "", "Limiters: "
+
 	for i, a := range algorithms.All {
 		if i > 0 {
 			line += ", "
@@ -39,6 +40,7 @@ func algorithmNames() string {
 		}
 		line += a.Name()
 	}
+
 	return text + line
 }
 
@@ -73,6 +75,7 @@ func splitSide(s string) (side algorithms.Side, err error) {
 }
 
 func parseCount(what, s string) (int64, error) {
+	// A number of digits alone that does not parse is too large; "9e9" is no number to this form.
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil && strings.Trim(s, "0123456789") == "" && s != "":

@@ -35,7 +35,10 @@ func topCommand(std streams) *cli.Command {
 		Description: topDescription,
 		Flags: []cli.Flag{
 			redisFlag(), nameFlag(),
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "text, json or csv"},
+
+			&cli.StringFlag{
+				Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "text, json or csv",
+			},
 			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
 			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},
 		},
@@ -96,6 +99,7 @@ func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time
 		kind, harm, all = divergence.KeysDenied, "denied by the authoritative", total.AuthoritativeDenies()
 	}
 
+	// Counts from before the evidence belong to another comparison.
 	from := a.State.Since
 	if since != nil && since(a.Evidence.Now).After(from) {
 		from = since(a.Evidence.Now)
@@ -105,7 +109,7 @@ func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time
 		return nil, err
 	}
 
-	// The total is that of all evidence, so it is no denominator for a part of it.
+	// The total is about all evidence, so it is no denominator for a part of it.
 	report := &topReport{Policy: a.Spec.Policy, Keys: keys, Distinct: a.Evidence.History.Distinct[kind], harm: harm}
 	if len(keys) > 0 && since == nil && all > 0 {
 		share := float64(keys[0].Count) / float64(all)
@@ -147,7 +151,8 @@ func writeTopText(out io.Writer, r *topReport) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "count\terror\t  key")
 	for _, k := range r.Keys {
-		fmt.Fprintf(table, "%s\t%s\t  %s\n", humanize.Grouped(k.Count), humanize.Grouped(k.Error), humanize.Printable(k.Key))
+		fmt.Fprintf(table, "%s\t%s\t  %s\n",
+			humanize.Grouped(k.Count), humanize.Grouped(k.Error), humanize.Printable(k.Key))
 	}
 	return table.Flush()
 }

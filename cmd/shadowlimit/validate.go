@@ -66,6 +66,7 @@ func validateAction(c *cli.Context, out io.Writer) error {
 		return fmt.Errorf("%s: %w", file, reason(err))
 	}
 
+	// JSON has a list of problems, never null.
 	r := &validateReport{
 		File: file, Valid: true, Problems: append([]policies.Problem{}, set.Warnings...),
 		deployed: c.String("against"), set: set,

@@ -17,7 +17,7 @@ func completes(w word) bool   { return isPlain(w) || w.value }
 func textOf(w word) string    { return w.text }
 
 // shLine is a line of a case statement of bash and zsh.
-func shLine(variable string) func(string, []string) string {
+func shLine(variable string) caseLine {
 	return func(after string, texts []string) string {
 		return fmt.Sprintf("    %s) %s=(%s) ;;\n", quoted(after), variable, strings.Join(texts, " "))
 	}

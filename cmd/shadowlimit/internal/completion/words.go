@@ -92,9 +92,12 @@ func quoted(s string) string {
 	return "'" + strings.NewReplacer("'", "’", `\`, "/").Replace(s) + "'"
 }
 
-// lookup writes the lines of a shell's case statement: for each beginning the words that may
-// follow, as spell writes them.
-func lookup(words []word, matches func(word) bool, line func(after string, texts []string) string, spell func(word) string) string {
+// caseLine writes a line of a shell's case statement: the words that may come after others.
+type caseLine func(after string, texts []string) string
+
+// lookup writes the lines of a case statement: for each beginning the words that may follow, as
+// spell writes them.
+func lookup(words []word, matches func(word) bool, line caseLine, spell func(word) string) string {
 	var b strings.Builder
 	var seen []string
 	for _, w := range words {

@@ -82,6 +82,7 @@ func (r refusals) String() string {
 func (d *doctor) rights(ctx context.Context, refused refusals) Finding {
 	f := Finding{Check: "access", Level: fine, Message: "this user may do what the library does"}
 	user := d.user(ctx)
+
 	switch {
 	case len(refused) > 0:
 		f.Level, f.Fix = problem, "in redis-cli, as an administrator: "+d.acl(user)
@@ -130,9 +131,9 @@ func (d *doctor) options() (o struct {
 // acl is the command that gives a user exactly what the library needs. It proposes a new user
 // in place of the default user, which other services may depend on.
 func (d *doctor) acl(user string) string {
-	who := user + " "
+	account := user + " "
 	if user == defaultUser || strings.Contains(user, " ") {
-		who = "shadowlimit on >PASSWORD "
+		account = "shadowlimit on >PASSWORD "
 	}
 
 	commands := make([]string, 0, len(rights)+2)
@@ -149,7 +150,7 @@ func (d *doctor) acl(user string) string {
 	}
 
 	patterns := fmt.Sprintf("~shadowlimit:{%s}:* ~shadowlimit:{%s:* &shadowlimit:{%s}:changed", d.name, d.name, d.name)
-	return "ACL SETUSER " + who + "resetkeys resetchannels -@all " + patterns + " " + strings.Join(commands, " ")
+	return "ACL SETUSER " + account + "resetkeys resetchannels -@all " + patterns + " " + strings.Join(commands, " ")
 }
 
 // right is a command that the library sends, by itself or in a script: both need the same right.
@@ -215,8 +216,8 @@ func (d *doctor) refused(ctx context.Context, policy string) (refusals, error) {
 	return refused, nil
 }
 
-// try sends one command. Those that would make a key are sent only if the scratch key is in
-// their way: a hash or a stream without a time to live would stay for good.
+// try sends one command. A command that would make a key is sent only if the scratch key is in its
+// way: a hash or a stream without a time to live would stay for good.
 func (d *doctor) try(ctx context.Context, r right, key string, made bool) error {
 	channel := "shadowlimit:{" + d.name + "}:changed"
 	switch {

@@ -15,9 +15,12 @@ func Diagnose(err error) (problem, fix string) {
 	case err == nil, redis.IsPermissionError(err):
 		return "", ""
 	case redis.IsAuthError(err):
-		return "Redis does not let this user in", "put user and password into the URL: redis://USER:PASSWORD@HOST:PORT"
+		return "Redis does not let this user in",
+			"put user and password into the URL: redis://USER:PASSWORD@HOST:PORT"
 	case errors.As(err, &reply):
-		return "Redis answers, but only with an error", "wait until it has loaded its data, or check its replication and cluster"
+		return "Redis answers, but only with an error",
+			"wait until it has loaded its data, or check its replication and cluster"
 	}
-	return "no answer from Redis", "check that --redis, or SHADOWLIMIT_REDIS, is its address, and says rediss only where the server speaks TLS"
+	return "no answer from Redis",
+		"check that --redis, or SHADOWLIMIT_REDIS, is its address, and says rediss only where the server speaks TLS"
 }

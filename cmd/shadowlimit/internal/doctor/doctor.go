@@ -24,7 +24,7 @@ type Finding struct {
 	Check   string `json:"check"`
 	Node    string `json:"node,omitempty"` // of a cluster
 	Level   string `json:"level"`          // ok, warning or problem
-	Message string `json:"message"`        // what was found, and why it matters
+	Message string `json:"message"`        // the fact, and why it matters
 	Fix     string `json:"fix,omitempty"`  // what to do
 }
 
@@ -111,8 +111,9 @@ func (d *doctor) instances(ctx context.Context) []Finding {
 	if len(all) == 0 {
 		return []Finding{{
 			Check: check, Level: warning,
-			Message: fmt.Sprintf("no instance of %q has reported within %s, so the options of its clients are unknown", d.name, promotion.SilentFor),
-			Fix:     "check that --name is the policy file's name, and that the service uses this Redis",
+			Message: fmt.Sprintf("no instance of %q has reported within %s, so the options of its clients are unknown",
+				d.name, promotion.SilentFor),
+			Fix: "check that --name is the policy file's name, and that the service uses this Redis",
 		}}
 	}
 
@@ -120,7 +121,8 @@ func (d *doctor) instances(ctx context.Context) []Finding {
 	for _, i := range all {
 		for _, w := range i.Client {
 			what, fix, _ := cutLast(humanize.Printable(w), "; ")
-			list = append(list, Finding{Check: check, Level: warning, Message: humanize.Printable(i.ID) + ": " + what, Fix: fix})
+			message := humanize.Printable(i.ID) + ": " + what
+			list = append(list, Finding{Check: check, Level: warning, Message: message, Fix: fix})
 		}
 	}
 	if len(list) == 0 {
@@ -168,6 +170,7 @@ func (r *Report) Text() string {
 		}
 	}
 
-	fmt.Fprintf(&b, "\n%s, %s\n", humanize.Counted(int64(r.Problems), "problem"), humanize.Counted(int64(r.Warnings), "warning"))
+	problems, warnings := humanize.Counted(int64(r.Problems), "problem"), humanize.Counted(int64(r.Warnings), "warning")
+	fmt.Fprintf(&b, "\n%s, %s\n", problems, warnings)
 	return b.String()
 }

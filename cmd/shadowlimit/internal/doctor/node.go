@@ -129,7 +129,8 @@ func (n *node) version() Finding {
 		f.Message += fmt.Sprintf(" is not supported: the scripts need %d.%d or later", leastVersion[0], leastVersion[1])
 	case v[0] < 7:
 		f.Level, f.Fix = warning, "update it when you can; until then create users with resetchannels"
-		f.Message += " works; before 7.0 a new user may use every channel, and no user can be limited to only reading or only writing keys"
+		f.Message += " works; before 7.0 a new user may use every channel, " +
+			"and no user can be limited to only reading or only writing keys"
 	}
 	return f
 }
@@ -176,7 +177,8 @@ func (n *node) eviction() Finding {
 	case policy == "":
 		return unpermitted(f.Check, n.infoErr)
 	case policy == "noeviction":
-		f.Message = "noeviction is right: nothing is dropped; without free memory Redis refuses writes, and each policy's on_store_failure decides"
+		f.Message = "noeviction is right: nothing is dropped; without free memory Redis refuses writes, " +
+			"and each policy's on_store_failure decides"
 	case most == "0" && strings.HasPrefix(policy, "volatile-"):
 		f.Message = policy + " drops nothing while maxmemory is 0"
 	case most == "0":
@@ -184,10 +186,12 @@ func (n *node) eviction() Finding {
 		f.Message = policy + " drops nothing while maxmemory is 0; once that is set, it drops limits, stages and evidence"
 	case strings.HasPrefix(policy, "volatile-"):
 		f.Level, f.Fix = warning, fix
-		f.Message = policy + " keeps stages, which have no time to live, but may drop limits and evidence, which have one: clients then get more than their limit"
+		f.Message = policy + " keeps stages, which have no time to live, " +
+			"but may drop limits and evidence, which have one: clients then get more than their limit"
 	default:
 		f.Level, f.Fix = problem, fix
-		f.Message = policy + " may drop any key: limits, so that clients get more than theirs, and the stages and evidence of a migration"
+		f.Message = policy + " may drop any key: limits, so that clients get more than theirs, " +
+			"and the stages and evidence of a migration"
 	}
 	return f
 }
@@ -225,6 +229,7 @@ func (n *node) memory() Finding {
 
 func (n *node) persistence() Finding {
 	f := Finding{Check: "persistence", Level: fine}
+
 	switch {
 	case n.info["aof_enabled"] == "":
 		return unpermitted(f.Check, n.infoErr)
@@ -237,7 +242,8 @@ func (n *node) persistence() Finding {
 		return unpermitted(f.Check, n.saveErr)
 	case n.save == "":
 		f.Level, f.Fix = warning, "CONFIG SET appendonly yes"
-		f.Message = "neither an append-only file nor snapshots: a restart loses stages and evidence, except what live instances publish again"
+		f.Message = "neither an append-only file nor snapshots: a restart loses stages and evidence, " +
+			"except what live instances publish again"
 	default:
 		f.Message = "snapshots (" + n.save + "): a restart loses everything after the last one"
 	}
@@ -306,7 +312,8 @@ func (n *node) latency(ctx context.Context) Finding {
 
 	f.Message = strings.TrimPrefix(f.Message, ", ")
 	if f.Level == warning {
-		f.Message += fmt.Sprintf(": a request that takes over %s, the budget of lua.Tune, is decided by the rule for failures", lua.DefaultBudget)
+		f.Message += fmt.Sprintf(": a request that takes over %s, the budget of lua.Tune, is decided by the rule for failures",
+			lua.DefaultBudget)
 	}
 	return f
 }
