@@ -35,7 +35,7 @@ func readmeBlock(t *testing.T, fence, contains string) string {
 // real output, after the lines before it. A line of dots stands for lines left out.
 func shownIn(shown, real string) (missing string, ok bool) {
 	for line := range strings.Lines(shown) {
-		line = strings.TrimRight(line, "\n")
+		line = strings.TrimRight(line, " \n")
 		if strings.TrimSpace(line) == "..." {
 			continue
 		}
