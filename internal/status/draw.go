@@ -197,6 +197,7 @@ func (s span) draw(
 			fmt.Fprintf(&cut, "M%.1f 0h0", x)
 		}
 
+		// A path of one point draws nothing, so such a point is a dot.
 		switch before, after := known(i-1), known(i+1); {
 		case before:
 			fmt.Fprintf(&path, "L%.1f %.1f", x, y)

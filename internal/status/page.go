@@ -88,6 +88,7 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
 
+	// A program must not take an old report for a new one: without a fresh report there is only the error.
 	status := http.StatusOK
 	err := now.err
 	if err == nil {
@@ -129,6 +130,7 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, body 
 
 // why describes a source's error without the addresses, names and texts of servers that the error may contain.
 func why(err error) string {
+	// The number of a system error names no server; every other text may.
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, ErrOld):

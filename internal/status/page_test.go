@@ -64,7 +64,8 @@ func checkGolden(t *testing.T, page string) {
 	}
 }
 
-// difference returns the lines that are only in want, with '-', and those that are only in got, with '+'.
+// difference returns the lines of want that are not in got, with '-', and the lines of got that are not in want, with
+// '+'.
 func difference(want, got []string) string {
 	for len(want) > 0 && len(got) > 0 && want[0] == got[0] {
 		want, got = want[1:], got[1:]

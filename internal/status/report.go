@@ -140,6 +140,7 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.CausesNewlyDenied = causesOf(causes.Denied[:])
 	p.CausesNewlyAllowed = causesOf(causes.Allowed[:])
 
+	// Silent instances are listed, too: one that is cut off may still enforce the candidate.
 	for _, i := range append(slices.Clone(a.Live), a.Silent...) {
 		age := a.Evidence.Now.Sub(i.At)
 		applied := i.Policies[a.Spec.Policy]

@@ -102,6 +102,7 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\ninstances: %d of %d live and at %s\n", fine, len(p.Instances), p.Version())
 
+	// A fleet of hundreds must not push the verdict off the screen.
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i := range p.Instances {
 		in := &p.Instances[i]

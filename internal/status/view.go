@@ -172,6 +172,7 @@ func (p *Policy) track() []step {
 		slices.Sort(steps)
 	}
 
+	// A policy that was rolled back has no current step among these: it gets one at the end.
 	list := []step{{Name: "shadow"}}
 	current := 0
 	for _, percent := range steps {

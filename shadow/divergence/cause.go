@@ -63,6 +63,8 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		return OtherCause
 	}
 
+	// Lost state and a lower limit explain a difference between any two shapes, so they come first. Whatever is left of
+	// two windows of different shapes differs at their ends.
 	switch d := &o[allows].Decision; {
 	case s.cold(d, allows, denies):
 		return ColdState
@@ -122,6 +124,8 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 // bucketCause distinguishes, where a side is a bucket, its burst from its memory of the time before a window's end.
 func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	a, b := s.Limits[allows], s.Limits[denies]
+	// Two buckets differ by their capacity, their store or their rate. A bucket and a window differ by the burst,
+	// unless the bucket would allow the window's whole limit at once.
 	switch {
 	case s.Shapes[denies] == s.Shapes[allows] && a.Capacity() != b.Capacity():
 		return BurstShape

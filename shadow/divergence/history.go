@@ -40,6 +40,7 @@ func Merge(hours []Hour) History {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
 		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Cells: fleet.Cells})
 
+		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
 		for m := range int64(MinutesPerHour) {
 			if fleet.Live>>m&1 == 1 {
 				h.extend(fleet.Unix*MinutesPerHour + m)

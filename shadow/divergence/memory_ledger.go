@@ -73,6 +73,7 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 	}
 	l.day(id, s.Day).tops[writer] = s.Tops
 
+	// A snapshot has all ticks that anyone may still ask for, so the last one replaces the earlier ones.
 	if l.ticks[id] == nil {
 		l.ticks[id] = map[string][]Tick{}
 	}

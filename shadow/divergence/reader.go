@@ -39,6 +39,8 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 		r.next = r.since.Unix() / SecondsPerHour
 	}
 
+	// Closed hours are read in small ranges, and each range that was read stays read: a reader that is behind by a
+	// month makes progress even if every call ends early.
 	r.next = max(r.next, oldest)
 	for end := hour - closedAfter; r.next <= end; {
 		to := min(r.next+readHours-1, end)

@@ -99,6 +99,7 @@ func (r *Recorder) Observe(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
+	// Decisions are counted for plain limiters, too. Everything below needs two sides.
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
@@ -106,6 +107,7 @@ func (r *Recorder) Observe(
 		return outcome
 	}
 
+	// Guessing the cause costs more than counting, and only these two outcomes have one.
 	var cause Cause
 	if outcome == NewlyDenied || outcome == NewlyAllowed {
 		cause = setting.cause(o, outcome)
@@ -160,6 +162,7 @@ func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 		unix = s.closed * MinutesPerHour
 	}
 
+	// Requests are nearly always of the latest hour, so the search starts there.
 	hour := unix / MinutesPerHour
 	i := len(s.hours)
 	for i > 0 && s.hours[i-1].Unix > hour {
@@ -193,6 +196,8 @@ func (s *stripe) queueHash(kind KeyKind, hash uint64) {
 		return
 	}
 
+	// Another hash with the same slot replaces this one, which is then sent again: the table is small, and that is
+	// cheap.
 	*slot = hash
 	s.fresh[kind] = append(s.fresh[kind], hash)
 }

@@ -84,6 +84,7 @@ func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snap
 		}
 	}
 
+	// Most kinds are empty most of the time: an empty list would be a key in Redis for each day.
 	for kind := range KeyKind(keyKinds) {
 		if len(s.Tops[kind]) > 0 {
 			if err := put(l.topKey(id, kind, s.Day), s.Tops[kind], ledgerTTL); err != nil {

@@ -39,6 +39,7 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	r.flush.Lock()
 	defer r.flush.Unlock()
 
+	// The clock has gone back to an hour that this instance has already written and dropped.
 	if now.Unix()/SecondsPerHour < r.closed {
 		r.beginIncarnation()
 	}
@@ -55,6 +56,7 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 		hours[hour] = &Hour{Unix: hour, Live: live}
 	}
 
+	// Open hours are copied whole each time. A snapshot that is lost or repeated then changes nothing.
 	var tops [keyKinds][][]KeyCount
 	for i := range r.stripes {
 		r.stripes[i].collect(hours, &tops, &r.unsent)
@@ -72,6 +74,7 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 		out.Keys[kind] = slices.Clone(r.unsent[kind])
 	}
 
+	// The texts that JSON cannot carry are quoted last: an HMAC is of the key itself.
 	r.mask(out)
 	for _, list := range out.Tops {
 		for i := range list {
@@ -95,6 +98,7 @@ func (r *Recorder) ticks(now time.Time) []Tick {
 		s.mu.Unlock()
 	}
 
+	// A key belongs to one stripe, so the heaviest of all stripes are the heaviest of this instance.
 	joined := JoinTicks(all)
 	for i := range joined {
 		t := &joined[i]
@@ -133,6 +137,7 @@ func (r *Recorder) Restart() {
 		r.unsent[kind] = nil
 	}
 
+	// Totals are metrics, which must not go down.
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
@@ -144,7 +149,7 @@ func (r *Recorder) Restart() {
 	}
 }
 
-// beginIncarnation makes later snapshots write beside the earlier ones. What was counted since the last write is lost.
+// beginIncarnation makes later snapshots write beside the earlier ones. Counts since the last write are lost.
 // Requires r.flush.
 func (r *Recorder) beginIncarnation() {
 	r.incarnation++
@@ -191,6 +196,7 @@ func (s *stripe) collect(hours map[int64]*Hour, tops *[keyKinds][][]KeyCount, un
 		hours[h.Unix].join(h)
 	}
 
+	// Hashes move to the recorder, which keeps them until a write succeeds, and the stripe has room for new ones.
 	for kind, t := range s.tops {
 		if t != nil {
 			tops[kind] = append(tops[kind], slices.Clone(t.slots))
@@ -210,6 +216,8 @@ func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 		r.unsent[kind] = r.unsent[kind][:0]
 	}
 
+	// The hour before the current one stays open for observations that arrive late. The frequent keys of an old day
+	// were just written for the last time.
 	day := now.Unix() / SecondsPerDay
 	r.closeHours(now.Unix()/SecondsPerHour - 1)
 	if day != r.day {

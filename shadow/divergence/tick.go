@@ -23,7 +23,7 @@ const (
 	slowBy = 100 * time.Millisecond
 )
 
-// Tick is what was seen within ten seconds, of the keys for which the candidate is enforced: the triggers that act
+// Tick counts ten seconds of the keys for which the candidate is enforced: the triggers that act
 // within seconds read it.
 type Tick struct {
 	// Unix is the tick, counted in units of ten seconds from the Unix epoch.
@@ -130,6 +130,8 @@ func (s *ticking) lists(key uint32, unix int64, most int) bool {
 		return false
 	}
 
+	// A full list makes room by forgetting old keys. If all are recent, thousands of keys are harmed, and one more does
+	// not change what the triggers do.
 	if len(s.listed) >= most {
 		s.prune(unix)
 		if len(s.listed) >= most {

@@ -39,6 +39,7 @@ func (t *top) add(key string) {
 		return
 	}
 
+	// A linear search: there are few slots, and this is the path of rare keys only.
 	least := 0
 	for i := range t.slots {
 		if t.slots[i].Count < t.slots[least].Count {

@@ -31,7 +31,7 @@ const (
 	FieldsNone
 )
 
-// Write writes the fields of a decision, for services without the middleware, such as those that use a shadow.Pair.
+// Write writes the fields of a decision, for services without the middleware, such as users of a shadow.Pair.
 func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f}).write(h, d) }
 
 // fieldWriter writes response fields. The names of all fields are in this file only.
