@@ -54,6 +54,11 @@ func openFleet(c *cli.Context, f format) (*fleet, error) {
 
 func (f *fleet) close() { f.client.Close() }
 
+// unreachableError says that Redis cannot be used.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
+
 // reach finds out whether Redis answers at all, so that the first failure says what to do.
 func (f *fleet) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout+commandBudget)
@@ -61,7 +66,7 @@ func (f *fleet) reach(ctx context.Context) error {
 
 	err := f.client.Ping(ctx).Err()
 	if problem, fix := doctor.Diagnose(err); problem != "" {
-		return fmt.Errorf("%s: %w: %s", problem, err, fix)
+		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
 	}
 	return nil
 }

@@ -324,6 +324,11 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		t.Errorf("no server there: status %d: %s", status, talk)
 	}
 
+	status, _, talk = shell(t, "", strings.Fields("rollback writes --reason x --name a --redis redis://127.0.0.1:1")...)
+	if status != 1 || !strings.Contains(talk, "nothing was stored") || !strings.Contains(talk, "red button") {
+		t.Errorf("a rollback without a server: status %d: %s", status, talk)
+	}
+
 	status, _, talk = shell(t, "", "nothing")
 	if status != 2 || strings.Contains(talk, "__") || !strings.Contains(talk, "completion") {
 		t.Errorf("no such command: status %d: %s", status, talk)

@@ -76,7 +76,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		}
 	}
 
-	// Values are read in a fixed order, so that of several errors always the same is reported.
+	// Values are read in a fixed order, so that the same command line always gets the same error.
 	o := &replayOptions{
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"),

@@ -30,7 +30,19 @@ func rollbackCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
 		Flags:       orderFlags(),
-		Action:      m.action(std),
+		Action:      orRedButton(m.action(std)),
+	}
+}
+
+// orRedButton names the way that is left if Redis cannot be reached: a rollback is urgent.
+func orRedButton(action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		err := action(c)
+		var unreachable unreachableError
+		if errors.As(err, &unreachable) {
+			err = fmt.Errorf("%w; nothing was stored: until Redis answers, press the red button of every instance", err)
+		}
+		return err
 	}
 }
 
