@@ -150,7 +150,7 @@ func (c canary) evidence(rng *rand.Rand, times float64) []divergence.Minute {
 	minutes := make([]divergence.Minute, evidenceDays*day)
 	for i := range minutes {
 		m := &minutes[i]
-		m.Unix = monday.Unix()/60 + int64(i-len(minutes))
+		m.Unix = mondayMinute + int64(i-len(minutes))
 		newly := poisson(rng, times*c.p0*volume)
 		for tick := range int64(burstTicks) {
 			if m.Unix%day == (firstBurst+tick)/ticksAMinute {

@@ -1,171 +1,186 @@
 package gate_test
 
 import (
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Random evidence: stretches of traffic of one kind each.
+// monday is the start of a day, so that hours of the day are easily told.
+var monday = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-type traffic struct {
-	every        int // minutes from one with requests to the next
-	volume       int // requests a minute at most
-	deniedShare  float64
-	newlyDenied  float64 // of the allowed
-	newlyAllowed float64 // of the denied
-	failed       float64 // of all
-	uncompared   float64 // of all
-	keys         int     // that diverge
+// mondayMinute is the same in minutes since the Unix epoch.
+var mondayMinute = monday.Unix() / 60
+
+// evidence describes what the gate judges in a row of a table: hours (and minutes) from
+// Monday's start on, with 90 allowed and 10 denied requests a minute, by which both sides
+// agree, from 500 keys of which 50 are denied. Its other fields change that.
+type evidence struct {
+	hours, minutes int
+
+	// In badHours, counted from Monday's start, half of the allowed requests are newly
+	// denied, of badKeys keys (9).
+	badHours []int64
+	badKeys  int
+	// minute changes every minute, after badHours.
+	minute func(m *divergence.Minute)
+	// uncompared adds inconclusive evaluations.
+	uncompared []uncompared
+
+	// away are the minutes from Monday's start in which no instance is live.
+	away divergence.Span
+	// deniedKeys is the number of keys that the authoritative has denied (50).
+	deniedKeys   int64
+	noDeniedKeys bool
+	noTraffic    bool
+
+	noise         divergence.Tally
+	silent, other string // an instance without evidence, one of another epoch
+	noInstance    bool
 }
 
-var kinds = map[string]traffic{
-	"idle":          {},
-	"sparse":        {every: 17, volume: 9, deniedShare: 0.3, newlyDenied: 0.01, keys: 5},
-	"lone denials":  {every: 61, volume: 3, deniedShare: 1, newlyAllowed: 0.1, keys: 2},
-	"dense":         {every: 1, volume: 900, deniedShare: 0.1, newlyDenied: 0.0002, newlyAllowed: 0.002, keys: 9},
-	"quiet":         {every: 1, volume: 300, deniedShare: 0.2},
-	"harmful":       {every: 1, volume: 100, deniedShare: 0.1, newlyDenied: 0.4, keys: 8},
-	"one client":    {every: 1, volume: 100, deniedShare: 0.1, newlyDenied: 0.4, keys: 1},
-	"lenient":       {every: 2, volume: 60, deniedShare: 0.2, newlyAllowed: 0.9, keys: 4},
-	"errors":        {every: 3, volume: 50, deniedShare: 0.1, failed: 0.2, keys: 4},
-	"uncovered":     {every: 1, volume: 200, deniedShare: 0.1, newlyDenied: 0.3, uncompared: 0.01, keys: 5},
-	"just covered":  {every: 20, volume: 3000, deniedShare: 0.1, uncompared: 0.001},
-	"only degraded": {every: 7, volume: 5, uncompared: 1},
+// uncompared is a number of inconclusive evaluations in each of the minutes of a span,
+// counted from Monday's start.
+type uncompared struct {
+	each int64
+	divergence.Span
 }
 
-// likely has the kinds more than once that let a gate pass at all.
-var likely = append(slices.Sorted(maps.Keys(kinds)),
-	"quiet", "quiet", "quiet", "quiet", "quiet", "quiet", "dense", "dense", "dense", "idle", "sparse")
+func within(s divergence.Span, minute int64) bool { return minute >= s.From && minute < s.To }
 
-// some rounds a share of n up or down by chance.
-func some(rng *rand.Rand, n int64, share float64) int64 {
-	return min(n, int64(float64(n)*share+rng.Float64()))
-}
-
-func (k traffic) minute(rng *rand.Rand, unix int64) divergence.Minute {
-	m := divergence.Minute{Unix: unix}
-	n := 1 + rng.Int64N(int64(k.volume))
-	uncompared := some(rng, n, k.uncompared)
-	if k.uncompared == 0.001 { // exactly the least coverage
-		n, uncompared = 3000, 3
+// build returns the evidence as the gate reads it.
+func (e evidence) build() gate.Evidence {
+	now := monday.Add(time.Duration(e.hours)*time.Hour + time.Duration(e.minutes)*time.Minute)
+	built := gate.Evidence{Since: monday, Now: now, Live: 2, Noise: e.noise}
+	if e.noInstance {
+		built.Live = 0
 	}
-	n -= uncompared
-	failed := some(rng, n, k.failed)
-	denied := some(rng, n-failed, k.deniedShare)
-	newlyDenied, newlyAllowed := some(rng, n-failed-denied, k.newlyDenied), some(rng, denied, k.newlyAllowed)
-	if k.keys == 0 {
-		failed, newlyDenied, newlyAllowed = 0, 0, 0
+	if e.silent != "" {
+		built.Silent = []string{e.silent}
 	}
-	m.Tally[divergence.AgreeAllow] = n - failed - denied - newlyDenied
-	m.Tally[divergence.AgreeDeny] = denied - newlyAllowed
-	m.Tally[divergence.Inconclusive] = uncompared / 2
-	m.Tally[divergence.AuthoritativeError] = uncompared - uncompared/2
-	harm(&m, divergence.NewlyDenied, newlyDenied, k.keys, rng)
-	harm(&m, divergence.NewlyAllowed, newlyAllowed, k.keys, rng)
-	harm(&m, divergence.CandidateError, failed, k.keys, rng)
-	return m
-}
+	if e.other != "" {
+		built.OtherEpoch = []string{e.other}
+	}
 
-// harm counts a divergence n times, for keys below so many.
-func harm(m *divergence.Minute, o divergence.Outcome, n int64, keys int, rng *rand.Rand) {
-	for i := range n {
-		if i >= 6 { // the keys of a minute are few
-			m.Tally[o] += n - i
-			return
+	h := &built.History
+	h.Distinct[divergence.KeysSeen], h.Distinct[divergence.KeysDenied] = 500, 50
+	if e.deniedKeys > 0 || e.noDeniedKeys {
+		h.Distinct[divergence.KeysDenied] = e.deniedKeys
+	}
+	if !e.noTraffic {
+		h.Minutes = e.traffic(now.Unix()/60 - mondayMinute)
+	}
+	for _, s := range []divergence.Span{{From: 0, To: e.away.From}, {From: e.away.To, To: now.Unix()/60 - mondayMinute}} {
+		if s.From < s.To {
+			h.Live = append(h.Live, divergence.Span{From: mondayMinute + s.From, To: mondayMinute + s.To})
 		}
-		m.Count(o, 1+rng.Uint64N(uint64(keys)))
 	}
+	return built
 }
 
-func drawConfig(t *rapid.T) gate.Config {
-	threshold := rapid.SampledFrom([]float64{0.001, 0.02, 0.05, 0.5})
-	return gate.Config{
-		Divergence:    threshold.Draw(t, "divergence"),
-		NewlyDenied:   threshold.Draw(t, "newly denied"),
-		NewlyAllowed:  threshold.Draw(t, "newly allowed"),
-		Block:         time.Minute * time.Duration(rapid.SampledFrom([]int{1, 2, 7, 30, 60, 90, 180}).Draw(t, "block")),
-		Soak:          time.Hour * time.Duration(rapid.SampledFrom([]int{1, 6, 48}).Draw(t, "soak")),
-		MinDenials:    rapid.SampledFrom([]int64{1, 20, 200}).Draw(t, "least denials"),
-		MinDeniedKeys: 20,
-	}.WithDefaults()
-}
+// traffic returns the minutes with requests.
+func (e evidence) traffic(length int64) (minutes []divergence.Minute) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	keys := e.badKeys
+	if keys == 0 {
+		keys = 9
+	}
 
-// drawMinutes draws traffic from one minute on, and returns the minute after it.
-func drawMinutes(t *rapid.T, since int64) (minutes []divergence.Minute, now int64) {
-	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-	now = since
-	for range rapid.IntRange(1, 14).Draw(t, "stretches") {
-		kind := kinds[rapid.SampledFrom(likely).Draw(t, "kind")]
-		length := rapid.SampledFrom([]int{3, 29, 60, 61, 240, 1000, 2000}).Draw(t, "length")
-		for range length {
-			if kind.every > 0 && rng.IntN(kind.every) == 0 {
-				minutes = append(minutes, kind.minute(rng, now))
+	for at := range length {
+		if within(e.away, at) {
+			continue
+		}
+		m := divergence.Minute{Unix: mondayMinute + at}
+		m.Tally = divergence.Tally{divergence.AgreeAllow: 90, divergence.AgreeDeny: 10}
+
+		if slices.Contains(e.badHours, at/hour) {
+			m.Tally[divergence.AgreeAllow] -= 45
+			harm(&m, divergence.NewlyDenied, 45, keys, rng)
+		}
+		if e.minute != nil {
+			e.minute(&m)
+		}
+		for _, u := range e.uncompared {
+			if within(u.Span, at) {
+				m.Tally[divergence.Inconclusive] += u.each
 			}
-			now++
 		}
+		minutes = append(minutes, m)
 	}
-	return minutes, now
+	return minutes
 }
 
-// drawLive draws the spans in which instances were there: all the time but for
-// some gaps.
-func drawLive(t *rapid.T, since, now int64) (live []divergence.Span) {
-	from := since
-	for range rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "gaps") {
-		gap := rapid.Int64Range(from, now).Draw(t, "gap")
-		if gap > from {
-			live = append(live, divergence.Span{From: from, To: gap})
-		}
-		from = min(now, gap+rapid.SampledFrom([]int64{1, 30, 31, 200}).Draw(t, "gap's length"))
-	}
-	if from < now {
-		live = append(live, divergence.Span{From: from, To: now})
-	}
-	return live
+// hoursFrom is a span of hours, counted from Monday's start.
+func hoursFrom(from, to int64) divergence.Span {
+	return divergence.Span{From: from * hour, To: to * hour}
 }
 
-// drawEvidence draws whole minutes only: TestMinuteInProgress is about the rest.
-func drawEvidence(t *rapid.T) gate.Evidence {
-	since := monday.Unix()/60 + rapid.Int64Range(0, 2*day).Draw(t, "since")
-	minutes, now := drawMinutes(t, since)
-	e := gate.Evidence{
-		Since: time.Unix(60*since+rapid.Int64Range(0, 59).Draw(t, "since's seconds"), 0),
-		Now:   time.Unix(60*now+rapid.Int64Range(0, 59).Draw(t, "now's seconds"), 0),
-		Live:  1,
+// differing is a noise of differences in comparisons.
+func differing(differences, comparisons int64) divergence.Tally {
+	return divergence.Tally{
+		divergence.AgreeAllow:  comparisons - differences,
+		divergence.NewlyDenied: differences,
 	}
-	e.History.Minutes, e.History.Live = minutes, drawLive(t, since, now)
-	e.History.Distinct[divergence.KeysDenied] = rapid.SampledFrom([]int64{20, 300, 20, 300, 19}).Draw(t, "keys")
-	switch rapid.IntRange(0, 15).Draw(t, "fleet") {
-	case 1:
-		e.Live = 0
-	case 2:
-		e.Silent = []string{"a"}
-	case 3:
-		e.OtherEpoch = []string{"b"}
-	}
-	return e
 }
 
-func TestGateAgreesWithOracle(t *testing.T) {
-	verdicts := map[string]int{} // how far the draw reaches
-	rapid.Check(t, func(t *rapid.T) {
-		cfg, e := drawConfig(t), drawEvidence(t)
-		g, o := gate.Assess(cfg, e), consult(cfg, e)
-		verdicts[o.verdict]++
-		for _, d := range o.compare(g) {
-			t.Error(d)
+// Candidates, by what they make of a minute.
+
+func alwaysAllow(m *divergence.Minute) {
+	m.Tally[divergence.AgreeDeny] -= 10
+	harm(m, divergence.NewlyAllowed, 10, 100, rand.New(rand.NewPCG(uint64(m.Unix), 1)))
+}
+
+func alwaysDeny(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] -= 90
+	harm(m, divergence.NewlyDenied, 90, 100, rand.New(rand.NewPCG(uint64(m.Unix), 1)))
+}
+
+// Differences that are declared as expected do not make such candidates limiters.
+
+func alwaysAllowDeclared(m *divergence.Minute) {
+	m.Tally = divergence.Tally{divergence.AgreeAllow: 90, divergence.ExpectedAllowed: 10}
+}
+
+func alwaysDenyDeclared(m *divergence.Minute) {
+	m.Tally = divergence.Tally{divergence.AgreeDeny: 10, divergence.ExpectedDenied: 90}
+}
+
+// twoInAHundred is exactly the default threshold of divergence.
+func twoInAHundred(m *divergence.Minute) {
+	m.Tally[divergence.AgreeDeny] -= 2
+	m.Tally[divergence.NewlyAllowed] = 2
+}
+
+func aFifthDenied(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] -= 18
+	m.Tally[divergence.NewlyDenied] = 18
+}
+
+func candidateFails(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] -= 10
+	m.Tally[divergence.CandidateError] = 10
+}
+
+// Traffic, by what it makes of a minute.
+
+func neverDenied(m *divergence.Minute) {
+	m.Tally = divergence.Tally{divergence.AgreeAllow: 100}
+}
+
+// deniedInOneMinute has all denials in one minute.
+func deniedInOneMinute(n int64) func(m *divergence.Minute) {
+	return func(m *divergence.Minute) {
+		if neverDenied(m); m.Unix == mondayMinute+7 {
+			m.Tally[divergence.AgreeDeny] = n
 		}
-		if !isSentence(g.Reason) {
-			t.Errorf("reason %q is no sentence", g.Reason)
-		}
-	})
-	t.Logf("verdicts %v", verdicts)
+	}
+}
+
+// degraded leaves 2 of 1000 evaluations uncompared, where 1 is allowed.
+func degraded(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] += 898 // makes 998 compared
+	m.Tally[divergence.Inconclusive] = 2
 }

@@ -13,26 +13,25 @@ import (
 )
 
 func TestPropose(t *testing.T) {
-	h := time.Hour
 	tests := []struct {
 		name string
-		e    gate.Evidence
+		e    evidence
 		want string // by ratio
 		why  string // in the text
 	}{
-		{"equivalent", over(72 * h), "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
-		{"always allow", each(over(72*h), alwaysAllow), "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies: a threshold"},
-		{"always deny", each(over(72*h), alwaysDeny), "- - 0.005", "newly_denied: none, 100 %"},
-		{"a fifth denied", each(over(72*h), aFifthDenied), "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows: a threshold of twice"},
-		{"never denied", each(over(72*h), neverDenied), "0.001 0.001 -", "newly_allowed: none, nothing to measure it against"},
-		{"2 in 100", each(over(72*h), twoInAHundred), "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
-		{"an hour in which half is denied", harmIn(over(72*h), 9, 10), "0.1 0.1 0.005", "newly_denied: 10%"},
-		{"three such hours of one client", harmIn(over(72*h), 1, 10, 20, 30), "0.1 0.2 0.005", "newly_denied: 20%"},
-		{"12 hours", over(12 * h), "- - -", "divergence: none, the log is too short: 12 blocks by 20 %, 20 are the least"},
+		{"equivalent", evidence{hours: 72}, "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
+		{"always allow", evidence{hours: 72, minute: alwaysAllow}, "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies: a threshold"},
+		{"always deny", evidence{hours: 72, minute: alwaysDeny}, "- - 0.005", "newly_denied: none, 100 %"},
+		{"a fifth denied", evidence{hours: 72, minute: aFifthDenied}, "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows: a threshold of twice"},
+		{"never denied", evidence{hours: 72, minute: neverDenied}, "0.001 0.001 -", "newly_allowed: none, nothing to measure it against"},
+		{"2 in 100", evidence{hours: 72, minute: twoInAHundred}, "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
+		{"an hour in which half is denied", evidence{hours: 72, badHours: []int64{10}}, "0.1 0.1 0.005", "newly_denied: 10%"},
+		{"three such hours of one client", evidence{hours: 72, badHours: []int64{10, 20, 30}, badKeys: 1}, "0.1 0.2 0.005", "newly_denied: 20%"},
+		{"12 hours", evidence{hours: 12}, "- - -", "divergence: none, the log is too short: 12 blocks by 20 %, 20 are the least"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := gate.Propose(gate.Config{}.WithDefaults(), tt.e)
+			p := gate.Propose(gate.Config{}.WithDefaults(), tt.e.build())
 			var got []string
 			for _, r := range divergence.AllRatios {
 				if v := p.Threshold(r); v != nil {
@@ -52,14 +51,9 @@ func TestPropose(t *testing.T) {
 	}
 }
 
-func aFifthDenied(m *divergence.Minute) {
-	m.Tally[divergence.AgreeAllow] -= 18
-	m.Tally[divergence.NewlyDenied] = 18
-}
-
 // A short soak asks for no larger thresholds: the gate just waits longer.
 func TestProposalsOfAShortSoak(t *testing.T) {
-	short := gate.Propose(gate.Config{Soak: time.Hour}.WithDefaults(), over(72*time.Hour))
+	short := gate.Propose(gate.Config{Soak: time.Hour}.WithDefaults(), evidence{hours: 72}.build())
 	if v := short.NewlyDenied; v == nil || *v != 0.001 {
 		t.Errorf("newly denied %v, want 0.001", v)
 	}

@@ -9,10 +9,25 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
+// drawRatios draws block ratios about a threshold.
+func drawRatios(t *rapid.T, p0 float64, most int) []float64 {
+	high := math.Min(1, 8*p0)
+	ratio := rapid.OneOf(rapid.Just(0.0), rapid.Just(p0), rapid.Float64Range(0, high), rapid.Just(high))
+	return rapid.SliceOfN(ratio, 0, most).Draw(t, "ratios")
+}
+
+func drawThreshold(t *rapid.T) float64 {
+	usual := rapid.SampledFrom([]float64{0.001, 0.02, 0.5, 0.9})
+	return rapid.OneOf(usual, rapid.Float64Range(1e-4, 0.99)).Draw(t, "p0")
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
+
 func TestScoreIsTheDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p0 := drawThreshold(t)
 		x := drawRatios(t, p0, 60)
+
 		want, _ := scoreOf(x, decimal(p0)).value.Float64()
 		if got := gate.Score(x, p0); !near(got, want) {
 			t.Errorf("score %g, want %g", got, want)
@@ -82,5 +97,3 @@ func TestUpperBoundAtTheEnds(t *testing.T) {
 		}
 	}
 }
-
-// The canary.

@@ -125,7 +125,7 @@ type migration struct {
 // simulate draws a fortnight of traffic that begins at any minute of a day.
 func (c candidate) simulate(run int) *migration {
 	rng := seeded(c.name(), run)
-	m := &migration{since: monday.Unix()/60 + rng.Int64N(day), minutes: make([]divergence.Minute, 0, simulatedDays*day)}
+	m := &migration{since: mondayMinute + rng.Int64N(day), minutes: make([]divergence.Minute, 0, simulatedDays*day)}
 	waiting, active := c.episodes(rng, m.since), []episode(nil)
 	keys := make([]uint64, 3*simulatedDays*day)
 	for t := m.since; t < m.since+simulatedDays*day; t++ {
