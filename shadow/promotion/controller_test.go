@@ -12,21 +12,23 @@ import (
 func TestTriggersMoveBetweenSteps(t *testing.T) {
 	store, ledger := NewMemoryStore(), divergence.NewMemoryLedger()
 	ctx := t.Context()
-	spec := Spec{Policy: "p", Epoch: "e", Config: Config{Automatic: true, Config: gate.Config{NewlyDenied: 0.001}}.WithDefaults()}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+
+	// An automatic policy with a canary, which a controller has assessed once.
+	cfg := Config{Automatic: true, Config: gate.Config{NewlyDenied: 0.001}}.WithDefaults()
 	must(Begin(ctx, store, "p", "e", "test"))
-	must(store.Announce(ctx, []Spec{spec}))
+	must(store.Announce(ctx, []Spec{{Policy: "p", Epoch: "e", Config: cfg}}))
 	state, err := Advance(ctx, store, "p", Step{Canary, 10}, Order{})
 	must(err)
 	c := NewController(store, ledger, "test")
-	if _, err := c.Assess(ctx); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Assess(ctx)
+	must(err)
+
 	check := func() []Move {
 		t.Helper()
 		moves, err := c.CheckTriggers(ctx)
@@ -36,21 +38,30 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 	if moves := check(); moves != nil {
 		t.Errorf("without any harm: %v", moves)
 	}
-	before := time.Now().Unix()/divergence.TickSeconds - 1
-	must(ledger.Write(ctx, state.LedgerID("p"), "a", &divergence.Snapshot{Ticks: []divergence.Tick{{Unix: before, Tally: divergence.Tally{divergence.NewlyDenied: 9}, Harmed: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}}}}))
-	if moves := check(); len(moves) != 1 || moves[0].State.Stage != RolledBack || !strings.Contains(moves[0].State.Reason, "harmed clients: 9 newly denied keys") {
+
+	harm := divergence.Tick{
+		Unix:   time.Now().Unix()/divergence.TickSeconds - 1,
+		Tally:  divergence.Tally{divergence.NewlyDenied: 9},
+		Harmed: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9},
+	}
+	must(ledger.Write(ctx, state.LedgerID("p"), "a", &divergence.Snapshot{Ticks: []divergence.Tick{harm}}))
+	const reason = "harmed clients: 9 newly denied keys"
+	moves := check()
+	if len(moves) != 1 || moves[0].State.Stage != RolledBack || !strings.Contains(moves[0].State.Reason, reason) {
 		t.Errorf("nine harmed clients: %v", moves)
 	}
+
 	if moves := check(); moves != nil {
 		t.Errorf("rolled back already: %v", moves)
 	}
 }
 
-// A prediction that is off stops an automatic canary once. Who resumes that can take the
-// next step, which no controller does.
+// A prediction that is off stops an automatic canary once. An operator who resumes it can
+// take the next step, and no controller does.
 func TestPredictionThatIsOffHoldsOnce(t *testing.T) {
 	store, ctx := NewMemoryStore(), t.Context()
 	c := NewController(store, divergence.NewMemoryLedger(), "controller")
+	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 	moved := func(s State, err error) State {
 		t.Helper()
 		if err != nil {
@@ -58,24 +69,29 @@ func TestPredictionThatIsOffHoldsOnce(t *testing.T) {
 		}
 		return s
 	}
-	moved(State{}, Begin(ctx, store, "p", "e", "test"))
-	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 	act := func(s State) (State, bool) {
 		t.Helper()
-		a := Assessment{Spec: Spec{Policy: "p", Config: Config{Automatic: true}.WithDefaults()}, State: s, Prediction: off, Gate: gate.Result{Verdict: gate.Pass}}
+		a := Assessment{
+			Spec:  Spec{Policy: "p", Config: Config{Automatic: true}.WithDefaults()},
+			State: s, Prediction: off, Gate: gate.Result{Verdict: gate.Pass},
+		}
 		a.Evidence.Now = s.StageAt.Add(2 * time.Hour)
 		next, changed, err := c.act(ctx, &a)
 		return moved(next, err), changed
 	}
+	moved(State{}, Begin(ctx, store, "p", "e", "test"))
+
 	held, changed := act(moved(Advance(ctx, store, "p", Step{Canary, 10}, Order{})))
 	if !changed || !held.Hold || held.Reason != off.String() {
 		t.Fatalf("not held: %+v", held)
 	}
-	resumed, err := Resume(ctx, store, "p", Order{Actor: "a person"})
+
+	resumed, err := Resume(ctx, store, "p", Order{Actor: "an operator"})
 	if s, changed := act(moved(resumed, err)); changed {
-		t.Errorf("moved again, to %s, after a person has resumed it", s)
+		t.Errorf("moved again, to %s, after an operator has resumed it", s)
 	}
-	if s, err := Advance(ctx, store, "p", Step{Canary, 50}, Order{Expect: &resumed.Version}); err != nil || s.Percent != 50 {
+	s, err := Advance(ctx, store, "p", Step{Canary, 50}, Order{Expect: &resumed.Version})
+	if err != nil || s.Percent != 50 {
 		t.Errorf("the next step by force: %s, %v", s, err)
 	}
 }

@@ -162,6 +162,7 @@ func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
 		}
 		pipe.HSet(ctx, s.key("policies"), spec.Policy, text)
 	}
+
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("promotion: announce policies: %w", err)
 	}

@@ -117,6 +117,7 @@ func (s State) safety() float64 {
 		s.Hold = false
 		return s.safety() + onHold
 	}
+
 	switch s.Stage {
 	case RolledBack:
 		return 5

@@ -27,6 +27,7 @@ func TestRefusedReadIsNoRollback(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
+
 	for _, refusal := range []string{
 		"NOPERM this user has no permissions to run the 'hmget' command", "CLUSTERDOWN Hash slot not served",
 		"MASTERDOWN Link with MASTER is down", "LOADING Redis is loading the dataset in memory",

@@ -7,7 +7,8 @@ import (
 
 func TestChangeWindow(t *testing.T) {
 	defaults := Config{}.WithDefaults().Change
-	weekend := Config{Change: ChangeWindow{Days: []time.Weekday{time.Saturday}, Zone: "America/New_York"}}.WithDefaults().Change
+	weekend := ChangeWindow{Days: []time.Weekday{time.Saturday}, Zone: "America/New_York"}.withDefaults()
+
 	tests := []struct {
 		name string
 		w    ChangeWindow
@@ -27,6 +28,7 @@ func TestChangeWindow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if got := tt.w.Open(at); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}

@@ -12,7 +12,7 @@ import (
 
 const tickNow = 100_000 // the tick in progress in these tests; minute 16666
 
-// quietTicks are n ticks up to the one in progress, each of so many allowed requests.
+// quietTicks are n ticks up to the one in progress, each with a number of allowed requests.
 func quietTicks(n int, allows int64) []divergence.Tick {
 	ticks := make([]divergence.Tick, n)
 	for i := range ticks {
@@ -22,13 +22,14 @@ func quietTicks(n int, allows int64) []divergence.Tick {
 	return ticks
 }
 
-// hurt makes the last n ticks deny so many of the allowed, of so many keys, which are
-// new in each if fresh.
+// hurt makes each of the last n ticks newly deny a number of the allowed requests, of a
+// number of keys, which are other keys in each tick if fresh.
 func hurt(ticks []divergence.Tick, n int, denied int64, keys uint32, fresh bool) []divergence.Tick {
 	for i := len(ticks) - n; i < len(ticks); i++ {
 		t := &ticks[i]
 		t.Tally[divergence.AgreeAllow] -= denied
 		t.Tally[divergence.NewlyDenied] += denied
+
 		for k := range keys {
 			if fresh || i == len(ticks)-n {
 				t.Harmed = append(t.Harmed, k+uint32(i)*1000)
@@ -53,16 +54,17 @@ func failed(ticks []divergence.Tick, n int, failed, slow int64) []divergence.Tic
 	return ticks
 }
 
-// byOne says of the last n ticks that one client was newly denied and newly allowed so
-// often in each.
+// byOne says of the last n ticks how often one client was newly denied and newly allowed
+// in each.
 func byOne(ticks []divergence.Tick, n int, denied, allowed int64) []divergence.Tick {
 	for i := len(ticks) - n; i < len(ticks); i++ {
-		ticks[i].Denied, ticks[i].Allowed = divergence.Weights{{Key: 1, Count: denied}}, divergence.Weights{{Key: 1, Count: allowed}}
+		ticks[i].Denied = divergence.Weights{{Key: 1, Count: denied}}
+		ticks[i].Allowed = divergence.Weights{{Key: 1, Count: allowed}}
 	}
 	return ticks
 }
 
-// lately are minutes of now, in which three keys were newly allowed.
+// lately are the minutes just passed, in which three keys were newly allowed.
 func lately() []divergence.Minute {
 	m := divergence.Minute{Unix: tickNow*divergence.TickSeconds/60 - 1}
 	for key := range uint64(3) {
@@ -74,6 +76,9 @@ func lately() []divergence.Minute {
 func TestTriggers(t *testing.T) {
 	fine := Config{NewlyDenied: 0.001}.WithDefaults()
 	wide := Config{}.WithDefaults() // 2 %
+	quiet := func(allows int64) []divergence.Tick { return quietTicks(90, allows) }
+	inProgress := hurt([]divergence.Tick{{Unix: tickNow}}, 1, 0, 50, true)
+
 	tests := []struct {
 		name  string
 		cfg   Config
@@ -81,32 +86,58 @@ func TestTriggers(t *testing.T) {
 		want  string // in the reason; "" for none
 	}{
 		{"nothing", fine, nil, ""},
-		{"all is well", fine, quietTicks(90, 1000), ""},
-		{"eight clients", fine, hurt(quietTicks(90, 100), 1, 8, 8, true), "harmed clients"},
-		{"seven clients", fine, hurt(quietTicks(90, 100), 1, 7, 7, true), ""},
-		{"a storm of three clients", fine, hurt(quietTicks(90, 1000), 30, 30, 3, false), ""},
-		{"in the tick in progress", fine, append(quietTicks(90, 100), hurt([]divergence.Tick{{Unix: tickNow}}, 1, 0, 50, true)...), ""},
-		{"at the threshold", wide, hurt(quietTicks(90, 1000), 90, 20, 20, true), ""},
-		{"few clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 12, false), "a sudden rise: newly denied is 40 %"},
-		{"one client with many requests among those that are denied now and then", wide, byOne(hurt(quietTicks(90, 1000), 2, 400, 12, false), 2, 380, 0), ""},
-		{"more than one client with many requests", wide, byOne(hurt(quietTicks(90, 1000), 2, 400, 12, false), 2, 180, 0), "newly denied is 26.8 %"},
-		{"fewer clients with many requests", wide, hurt(quietTicks(90, 1000), 2, 400, 9, false), ""},
-		{"nine times the threshold", wide, hurt(quietTicks(90, 1000), 6, 180, 12, false), ""},
-		{"ten times the threshold", wide, hurt(quietTicks(90, 1000), 6, 200, 12, false), "a sudden rise"},
-		{"a sudden rise of little traffic", wide, hurt(quietTicks(90, 20), 6, 10, 12, false), ""},
-		{"a sudden rise over a minute", wide, hurt(quietTicks(90, 40), 6, 10, 12, false), "over 60 s"},
-		{"a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 10), ""},
-		{"more than a tenth more", wide, with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 11), "allowed 666 requests where the authoritative would have allowed 600"},
-		{"more than a tenth more of little", wide, with(quietTicks(90, 50), 6, divergence.NewlyAllowed, 9), ""},
-		{"more than a tenth more of one client", wide, byOne(with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 50), 6, 0, 45), ""},
-		{"one client more, as much less of another", wide, byOne(hurt(with(quietTicks(90, 1000), 6, divergence.NewlyAllowed, 20), 6, 20, 3, false), 6, 20, 0), ""},
-		{"where the authoritative allows nothing", wide, with(quietTicks(6, 0), 6, divergence.NewlyAllowed, 11), "overload"},
-		{"one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 2, 0), ""},
-		{"more than one in a hundred fails", wide, failed(quietTicks(90, 200), 6, 3, 0), "did not answer 18 of 1,200 requests"},
-		{"four failures", wide, failed(quietTicks(90, 10), 2, 2, 0), ""},
-		{"slow for 30 s", wide, failed(quietTicks(90, 200), 3, 0, 3), "the candidate is slow"},
-		{"slow for 20 s", wide, failed(quietTicks(90, 200), 2, 0, 3), ""},
-		{"one in a hundred slow", wide, failed(quietTicks(90, 300), 3, 0, 3), ""},
+		{"all is well", fine, quiet(1000), ""},
+
+		{"eight clients", fine, hurt(quiet(100), 1, 8, 8, true), "harmed clients"},
+		{"seven clients", fine, hurt(quiet(100), 1, 7, 7, true), ""},
+		{"a storm of three clients", fine, hurt(quiet(1000), 30, 30, 3, false), ""},
+		{"in the tick in progress", fine, append(quiet(100), inProgress...), ""},
+		{"at the threshold", wide, hurt(quiet(1000), 90, 20, 20, true), ""},
+
+		{
+			"few clients with many requests",
+			wide, hurt(quiet(1000), 2, 400, 12, false), "a sudden rise: newly denied is 40 %",
+		},
+		{
+			"one client with many requests among others with few denials",
+			wide, byOne(hurt(quiet(1000), 2, 400, 12, false), 2, 380, 0), "",
+		},
+		{
+			"more than one client with many requests",
+			wide, byOne(hurt(quiet(1000), 2, 400, 12, false), 2, 180, 0), "newly denied is 26.8 %",
+		},
+		{"fewer clients with many requests", wide, hurt(quiet(1000), 2, 400, 9, false), ""},
+		{"nine times the threshold", wide, hurt(quiet(1000), 6, 180, 12, false), ""},
+		{"ten times the threshold", wide, hurt(quiet(1000), 6, 200, 12, false), "a sudden rise"},
+		{"a sudden rise of little traffic", wide, hurt(quiet(20), 6, 10, 12, false), ""},
+		{"a sudden rise over a minute", wide, hurt(quiet(40), 6, 10, 12, false), "over 60 s"},
+
+		{"a tenth more", wide, with(quiet(100), 6, divergence.NewlyAllowed, 10), ""},
+		{
+			"more than a tenth more", wide, with(quiet(100), 6, divergence.NewlyAllowed, 11),
+			"allowed 666 requests where the authoritative would have allowed 600",
+		},
+		{"more than a tenth more of little", wide, with(quiet(50), 6, divergence.NewlyAllowed, 9), ""},
+		{
+			"more than a tenth more of one client",
+			wide, byOne(with(quiet(100), 6, divergence.NewlyAllowed, 50), 6, 0, 45), "",
+		},
+		{
+			"one client more, as much less of another",
+			wide, byOne(hurt(with(quiet(1000), 6, divergence.NewlyAllowed, 20), 6, 20, 3, false), 6, 20, 0), "",
+		},
+		{
+			"where the authoritative allows nothing",
+			wide, with(quietTicks(6, 0), 6, divergence.NewlyAllowed, 11), "overload",
+		},
+
+		{"one in a hundred fails", wide, failed(quiet(200), 6, 2, 0), ""},
+		{"more than one in a hundred fails", wide, failed(quiet(200), 6, 3, 0), "did not answer 18 of 1,200 requests"},
+		{"four failures", wide, failed(quiet(10), 2, 2, 0), ""},
+
+		{"slow for 30 s", wide, failed(quiet(200), 3, 0, 3), "the candidate is slow"},
+		{"slow for 20 s", wide, failed(quiet(200), 2, 0, 3), ""},
+		{"one in a hundred slow", wide, failed(quiet(300), 3, 0, 3), ""},
 	}
 	for _, tt := range tests {
 		w := window{cfg: tt.cfg, ticks: tt.ticks, now: tickNow, minutes: lately(), usualUntil: 0}
@@ -119,21 +150,26 @@ func TestTriggers(t *testing.T) {
 // A client of the canary that storms is newly denied 1 % of its requests, ten times a
 // threshold of 0.1 %, while others are now and then.
 func TestStormOfOneClientIsNoTrigger(t *testing.T) {
+	cfg := Config{NewlyDenied: 0.001}.WithDefaults()
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		ticks := quietTicks(120, 990)
 		for i := range ticks {
 			tick := &ticks[i]
+
+			// 0.2 p0 and more, by new clients all the time.
 			for range 2 {
-				if key := rng.Uint32(); key%5 > 0 { // 0.2 p0 and more, by new clients all the time
-					tick.Harmed, tick.Denied = append(tick.Harmed, key), append(tick.Denied, divergence.Weight{Key: key, Count: 1})
+				if key := rng.Uint32(); key%5 > 0 {
+					tick.Harmed = append(tick.Harmed, key)
+					tick.Denied = append(tick.Denied, divergence.Weight{Key: key, Count: 1})
 				}
 			}
 			if i >= 90 {
 				tick.Denied = append(tick.Denied, divergence.Weight{Key: 1, Count: 10})
 			}
 			tick.Tally[divergence.NewlyDenied] = tick.Denied.Total()
-			w := window{cfg: Config{NewlyDenied: 0.001}.WithDefaults(), ticks: ticks[:i+1], now: tick.Unix + 1, minutes: lately()}
+
+			w := window{cfg: cfg, ticks: ticks[:i+1], now: tick.Unix + 1, minutes: lately()}
 			if reason := w.sudden(); reason != "" {
 				t.Fatalf("seed %d, tick %d: %s", seed, i, reason)
 			}
@@ -141,13 +177,15 @@ func TestStormOfOneClientIsNoTrigger(t *testing.T) {
 	}
 }
 
-// What came every day in the evidence is no reason to roll back.
+// A burst that came every day in the evidence is no reason to roll back.
 func TestUsualBurstsAreNoTrigger(t *testing.T) {
 	cfg := Config{}.WithDefaults()
 	now := int64(tickNow * divergence.TickSeconds / 60)
 	burst := func(denied, allowed int64) divergence.Minute {
 		var m divergence.Minute
-		m.Tally[divergence.NewlyDenied], m.Tally[divergence.NewlyAllowed], m.Tally[divergence.AgreeAllow] = denied, allowed, 1000-denied
+		m.Tally[divergence.NewlyDenied] = denied
+		m.Tally[divergence.NewlyAllowed] = allowed
+		m.Tally[divergence.AgreeAllow] = 1000 - denied
 		return m
 	}
 	days := func(n int64, m divergence.Minute) []divergence.Minute {
@@ -158,21 +196,27 @@ func TestUsualBurstsAreNoTrigger(t *testing.T) {
 		}
 		return append(list, lately()...)
 	}
+	many := func(denied int64) []divergence.Tick { return hurt(quietTicks(90, 1000), 2, denied, 100, true) }
+	few := hurt(quietTicks(90, 1000), 2, 450, 12, false)
+	load := func(more int64) []divergence.Tick {
+		return with(quietTicks(90, 100), 6, divergence.NewlyAllowed, more)
+	}
+
 	tests := []struct {
 		name    string
 		minutes []divergence.Minute
 		ticks   []divergence.Tick
 		want    string
 	}{
-		{"not in the evidence", lately(), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
-		{"once in the evidence", days(1, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), "harmed clients"},
-		{"on two days", days(2, burst(460, 0)), hurt(quietTicks(90, 1000), 2, 450, 100, true), ""},
-		{"on two days, but a third of it", days(2, burst(101, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), ""},
-		{"on two days, but less of it", days(2, burst(99, 0)), hurt(quietTicks(90, 1000), 2, 900, 100, true), "harmed clients"},
-		{"few clients, on two days", days(2, burst(51, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), ""},
-		{"few clients, on two days, but less of it", days(2, burst(49, 0)), hurt(quietTicks(90, 1000), 2, 450, 12, false), "a sudden rise"},
-		{"load on two days", days(2, burst(0, 200)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 70), ""},
-		{"more load than on two days", days(2, burst(0, 200)), with(quietTicks(90, 100), 6, divergence.NewlyAllowed, 71), "overload"},
+		{"not in the evidence", lately(), many(450), "harmed clients"},
+		{"once in the evidence", days(1, burst(460, 0)), many(450), "harmed clients"},
+		{"on two days", days(2, burst(460, 0)), many(450), ""},
+		{"on two days, but a third of it", days(2, burst(101, 0)), many(900), ""},
+		{"on two days, but less of it", days(2, burst(99, 0)), many(900), "harmed clients"},
+		{"few clients, on two days", days(2, burst(51, 0)), few, ""},
+		{"few clients, on two days, but less of it", days(2, burst(49, 0)), few, "a sudden rise"},
+		{"load on two days", days(2, burst(0, 200)), load(70), ""},
+		{"more load than on two days", days(2, burst(0, 200)), load(71), "overload"},
 	}
 	for _, tt := range tests {
 		w := window{cfg: cfg, ticks: tt.ticks, now: tickNow, minutes: tt.minutes, usualUntil: now - 60}
@@ -191,6 +235,7 @@ func TestHarmScoreCountsAKeyOnceInTenMinutes(t *testing.T) {
 	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5); math.Abs(got-want) > 1e-9 {
 		t.Errorf("%g after 130 ticks of one key, want %g for three times ten minutes", got, want)
 	}
+
 	ticks[129].Tally[divergence.AgreeAllow] = 500
 	if got, want := harmScore(ticks, 0.001, tickNow), 3*math.Log(5)-2; math.Abs(got-want) > 1e-9 {
 		t.Errorf("%g, want %g: requests take away 4 p0 each", got, want)
@@ -206,6 +251,7 @@ func TestUsualOfALongStage(t *testing.T) {
 		m.Tally[divergence.AgreeAllow], m.Tally[divergence.NewlyDenied] = 900, 100
 		minutes = append(minutes, m)
 	}
+
 	for _, tt := range []struct {
 		days int // for which the stage has lasted
 		want float64
