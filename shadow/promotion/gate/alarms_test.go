@@ -36,6 +36,7 @@ func TestRawRatioAlarm(t *testing.T) {
 		{"twenty times the threshold from two keys", minutesOf(15, 36, 24, 2), Calm},
 		{"long ago", minutesOf(40, 36, 24, 3)[:25], Calm},
 	}
+
 	for _, tt := range tests {
 		got := rawRatioAlarm(Config{}.WithDefaults(), tt.minutes, 1000)
 		if got.Level != tt.want || (got.Reason == "") != (tt.want == Calm) {

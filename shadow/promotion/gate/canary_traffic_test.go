@@ -65,20 +65,21 @@ func (c canary) traffic(rng *rand.Rand) *canaryTraffic {
 	}
 }
 
-// next draws a tick in which a request is newly denied so many times as often as
-// the threshold.
+// next draws a tick in which the rate of newly denied requests is times the threshold.
 func (t *canaryTraffic) next(times float64) divergence.Tick {
 	n := poisson(t.rng, serviceTick*t.percent/100)
 	t.denied = t.denied[:0]
 	for range min(n, poisson(t.rng, math.Min(1, times*t.p0)*float64(n))) {
 		t.denied = append(t.denied, uint32(t.zipf.Uint64()))
 	}
+
 	switch t.trouble {
 	case storms:
 		t.addStorm(n)
 	case bursts:
 		t.addBurst(n)
 	}
+
 	tick := divergence.Tick{Unix: t.unix, Harmed: t.list(), Denied: heaviest(t.denied)}
 	newly := min(n, int64(len(t.denied)))
 	tick.Tally[divergence.NewlyDenied], tick.Tally[divergence.AgreeAllow] = newly, n-newly
@@ -108,6 +109,7 @@ func (t *canaryTraffic) addStorm(n int64) {
 		}
 		return
 	}
+
 	for i := range t.stormy {
 		for range poisson(t.rng, float64(n)/100) {
 			t.denied = append(t.denied, t.nextKey-i)
@@ -126,8 +128,8 @@ func (t *canaryTraffic) addBurst(n int64) {
 	}
 }
 
-// list returns the keys newly denied that an instance lists: those that it has not
-// listed in ten minutes.
+// list returns the newly denied keys that an instance lists: the ones not listed within ten
+// minutes.
 func (t *canaryTraffic) list() (fresh []uint32) {
 	for _, key := range t.denied {
 		if at, known := t.listed[key]; !known || t.unix-at >= divergence.FreshTicks {
@@ -138,15 +140,16 @@ func (t *canaryTraffic) list() (fresh []uint32) {
 	return fresh
 }
 
-// evidence draws the minutes of two days before, of all the service's keys, at so
-// many times the threshold. A storm is left out: the requests of a few clients of
-// the canary are next to nothing among all.
+// evidence draws the minutes of two days before, of all the service's keys, at a rate in
+// times the threshold. A storm is left out: the requests of a few clients of the canary are
+// next to nothing among all.
 func (c canary) evidence(rng *rand.Rand, times float64) []divergence.Minute {
 	const volume = serviceTick * ticksAMinute
 	burst := 0.0 // the share of the requests that are the burst's clients'
 	if c.trouble == bursts {
 		burst = c.burstShare()
 	}
+
 	minutes := make([]divergence.Minute, evidenceDays*day)
 	for i := range minutes {
 		m := &minutes[i]
@@ -157,6 +160,7 @@ func (c canary) evidence(rng *rand.Rand, times float64) []divergence.Minute {
 				newly += poisson(rng, serviceTick*burst/2)
 			}
 		}
+
 		m.Tally[divergence.NewlyDenied] = newly
 		m.Tally[divergence.AgreeAllow] = poisson(rng, volume) - newly
 	}
@@ -196,8 +200,8 @@ func (s *referenceScore) add(unix, allowed int64, denied []uint32) float64 {
 	return s.value
 }
 
-// stillRead are the ticks that the controller reads: whole entries of the ledger, back
-// to that of half an hour ago.
+// stillRead are the ticks that the controller reads: whole entries of the ledger, back to
+// the entry of half an hour ago.
 func stillRead(ticks []divergence.Tick) []divergence.Tick {
 	const entry = divergence.BucketSeconds / divergence.TickSeconds
 	from := (ticks[len(ticks)-1].Unix + 1 - 3*divergence.FreshTicks) / entry * entry

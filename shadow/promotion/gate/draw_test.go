@@ -58,12 +58,14 @@ func (k traffic) minute(rng *rand.Rand, unix int64) divergence.Minute {
 		n, uncompared = 3000, 3
 	}
 	n -= uncompared
+
 	failed := some(rng, n, k.failed)
 	denied := some(rng, n-failed, k.deniedShare)
 	newlyDenied, newlyAllowed := some(rng, n-failed-denied, k.newlyDenied), some(rng, denied, k.newlyAllowed)
 	if k.keys == 0 {
 		failed, newlyDenied, newlyAllowed = 0, 0, 0
 	}
+
 	m.Tally[divergence.AgreeAllow] = n - failed - denied - newlyDenied
 	m.Tally[divergence.AgreeDeny] = denied - newlyAllowed
 	m.Tally[divergence.Inconclusive] = uncompared / 2
@@ -74,7 +76,7 @@ func (k traffic) minute(rng *rand.Rand, unix int64) divergence.Minute {
 	return m
 }
 
-// harm counts a divergence n times, for keys below so many.
+// harm counts a divergence n times, of a number of keys.
 func harm(m *divergence.Minute, o divergence.Outcome, n int64, keys int, rng *rand.Rand) {
 	for i := range n {
 		if i >= 6 { // the keys of a minute are few
@@ -101,6 +103,7 @@ func drawConfig(t *rapid.T) gate.Config {
 // drawMinutes draws traffic from one minute on, and returns the minute after it.
 func drawMinutes(t *rapid.T, since int64) (minutes []divergence.Minute, now int64) {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+
 	now = since
 	for range rapid.IntRange(1, 14).Draw(t, "stretches") {
 		kind := kinds[rapid.SampledFrom(likely).Draw(t, "kind")]
@@ -126,6 +129,7 @@ func drawLive(t *rapid.T, since, now int64) (live []divergence.Span) {
 		}
 		from = min(now, gap+rapid.SampledFrom([]int64{1, 30, 31, 200}).Draw(t, "gap's length"))
 	}
+
 	if from < now {
 		live = append(live, divergence.Span{From: from, To: now})
 	}
@@ -141,8 +145,10 @@ func drawEvidence(t *rapid.T) gate.Evidence {
 		Now:   time.Unix(60*now+rapid.Int64Range(0, 59).Draw(t, "now's seconds"), 0),
 		Live:  1,
 	}
+
 	e.History.Minutes, e.History.Live = minutes, drawLive(t, since, now)
 	e.History.Distinct[divergence.KeysDenied] = rapid.SampledFrom([]int64{20, 300, 20, 300, 19}).Draw(t, "keys")
+
 	switch rapid.IntRange(0, 15).Draw(t, "fleet") {
 	case 1:
 		e.Live = 0
@@ -158,6 +164,7 @@ func TestGateAgreesWithOracle(t *testing.T) {
 	verdicts := map[string]int{} // how far the draw reaches
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
+
 		g, o := gate.Assess(cfg, e), consult(cfg, e)
 		verdicts[o.verdict]++
 		for _, d := range o.compare(g) {

@@ -32,13 +32,15 @@ func TriggersInWords() []string {
 	const second = divergence.TickSeconds
 	return []string{
 		fmt.Sprintf("`S >= %d`", harmedBy),
-		fmt.Sprintf("newly denied is %d p0, at most %g %%, of %d or %d s", suddenTimes, 100*suddenMost, aMoment*second, aMinute*second),
+		fmt.Sprintf("newly denied is %d p0, at most %g %%, of %d or %d s",
+			suddenTimes, 100*suddenMost, aMoment*second, aMinute*second),
 		fmt.Sprintf("without the %d clients that it hits most", fewClients),
 		fmt.Sprintf("at least %d clients newly denied within ten minutes", suddenKeys),
 		fmt.Sprintf("by more than %g %% of `n`, at least %d", 100*overloadShare, overloadFloor),
 		fmt.Sprintf("of 3 keys newly allowed within %d minutes", manyMinutes),
 		fmt.Sprintf("to more than %g %% of the requests, at least %d", 100*failedShare, leastFailed),
-		fmt.Sprintf("in each of %d ticks more than %g %% of the requests, at least %d", slowTicks, 100*failedShare, leastSlow),
+		fmt.Sprintf("in each of %d ticks more than %g %% of the requests, at least %d",
+			slowTicks, 100*failedShare, leastSlow),
 		fmt.Sprintf("over %d times the usual (%d s:", usualMargin, aMoment*second),
 		fmt.Sprintf("over %d times, for a minute's burst", usualMargin*aMinute/aMoment),
 		fmt.Sprintf("off by %g %% of itself", 100*leastMargin),

@@ -8,8 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// fastRules are the triggers that are simulated: that of harmed clients alone, and
-// all together.
+// fastRules are the simulated triggers: the one of harmed clients alone, and all together.
 var fastRules = []string{"harmed", "all"}
 
 // alarms are the seconds of the first alarm by each of fastRules, never if there is
@@ -38,8 +37,8 @@ func (w *watch) see(t divergence.Tick) {
 	w.score.add(t.Unix, t.Tally.AuthoritativeAllows(), t.Harmed)
 }
 
-// mayAlarm knows without the triggers when none of those that look at newly denied
-// requests gives an alarm, which is nearly always; see TestFastShortcut.
+// mayAlarm knows without the triggers when no trigger of newly denied requests can give an
+// alarm, which is nearly always; see TestFastShortcut.
 func (w *watch) mayAlarm() bool {
 	return w.score.value > gate.HarmedBy-1e-6 || w.rises(2) || w.rises(ticksAMinute)
 }
@@ -59,7 +58,7 @@ func (w *watch) last() *gate.Window {
 	return gate.WindowOf(w.cfg, w.ticks, w.ticks[len(w.ticks)-1].Unix+1, w.minutes, w.from)
 }
 
-// alarms returns when the triggers find something in so many ticks at a rate.
+// alarms returns when the triggers fire within a number of ticks at a rate.
 func (w *watch) alarms(traffic *canaryTraffic, times float64, ticks int) alarms {
 	first := alarms{never, never}
 	for i := range ticks {
@@ -67,6 +66,7 @@ func (w *watch) alarms(traffic *canaryTraffic, times float64, ticks int) alarms 
 		if !w.mayAlarm() {
 			continue
 		}
+
 		l, second := w.last(), divergence.TickSeconds*(i+1)
 		if first[0] == never && l.Harmed() != "" {
 			first[0] = second
@@ -83,8 +83,7 @@ func (w *watch) alarms(traffic *canaryTraffic, times float64, ticks int) alarms 
 
 const goodRate = 0.2 // of the threshold: before a regression, and in the evidence
 
-// falseAlarms returns the seconds of a day's first alarms, at a rate of so many times
-// the threshold.
+// falseAlarms returns the seconds of a day's first alarms, at a rate in times the threshold.
 func (c canary) falseAlarms(times float64, name string, run int) alarms {
 	traffic := c.traffic(seeded(name, run))
 	return c.watch(traffic, goodRate).alarms(traffic, times, day*ticksAMinute)
@@ -98,7 +97,9 @@ func (c canary) delays(times float64, name string, run int) alarms {
 	for range 30 * ticksAMinute {
 		w.see(traffic.next(goodRate))
 	}
-	const longestReading = 10 // what instances see is written when a tick ends, and read up to 10 s later
+
+	// Instances write a tick when it ends, and the controller reads it up to 10 s later.
+	const longestReading = 10
 	found := w.alarms(traffic, times, hour*ticksAMinute)
 	for i, second := range found {
 		if second != never {
@@ -117,11 +118,13 @@ func TestHarmScoreIsTheReference(t *testing.T) {
 			traffic := c.traffic(seeded("score", int(times)))
 			reference := referenceScore{p0: p0, counted: map[uint32]int64{}}
 			var listed, denied []divergence.Tick
+
 			for range 3 * divergence.FreshTicks {
 				tick := traffic.next(times)
 				listed = append(listed, tick)
 				tick.Harmed = append([]uint32(nil), traffic.denied...)
 				denied = append(denied, tick)
+
 				want := reference.add(tick.Unix, tick.Tally.AuthoritativeAllows(), traffic.denied)
 				for _, ticks := range [][]divergence.Tick{listed, denied} {
 					if got := gate.HarmScore(ticks, p0, tick.Unix+1); math.Abs(got-want) > 1e-6 {
@@ -136,15 +139,19 @@ func TestHarmScoreIsTheReference(t *testing.T) {
 // Where the shortcut knows that no trigger gives an alarm, none does.
 func TestFastShortcut(t *testing.T) {
 	asked := 0
-	for _, c := range []canary{{0.001, 10, 30, storms}, {0.001, 1, 1000, storms}, {0.02, 10, 100, iid}, {0.02, 1, 1000, bursts}} {
+	for _, c := range []canary{
+		{0.001, 10, 30, storms}, {0.001, 1, 1000, storms}, {0.02, 10, 100, iid}, {0.02, 1, 1000, bursts},
+	} {
 		traffic := c.traffic(seeded("shortcut", 1))
 		w := c.watch(traffic, goodRate)
+
 		for i := range day * ticksAMinute / 8 {
 			times := 1.0
 			if i%500 > 450 { // now and then a regression
 				times = 8
 			}
 			w.see(traffic.next(times))
+
 			if reason := w.last().Triggers(); reason != "" {
 				if asked++; !w.mayAlarm() {
 					t.Fatalf("%+v, tick %d: %s", c, i, reason)
@@ -152,6 +159,7 @@ func TestFastShortcut(t *testing.T) {
 			}
 		}
 	}
+
 	if asked == 0 {
 		t.Error("no alarm at all")
 	}

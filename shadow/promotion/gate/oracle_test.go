@@ -83,8 +83,9 @@ func upTo(p0 *big.Rat) *big.Rat {
 
 // fraction spells the three ratios out.
 func fraction(i int, t divergence.Tally) (part, whole int64) {
-	// what is declared is in denominators as if the sides had agreed
-	agreeAllow, agreeDeny := t[divergence.AgreeAllow]+t[divergence.ExpectedDenied], t[divergence.AgreeDeny]+t[divergence.ExpectedAllowed]
+	// Declared differences are in denominators as if the sides had agreed.
+	agreeAllow := t[divergence.AgreeAllow] + t[divergence.ExpectedDenied]
+	agreeDeny := t[divergence.AgreeDeny] + t[divergence.ExpectedAllowed]
 	denied, allowed, failed := t[divergence.NewlyDenied], t[divergence.NewlyAllowed], t[divergence.CandidateError]
 	switch i {
 	case 0:
@@ -146,11 +147,13 @@ func (o *oracle) findInvalidHours() {
 // follow cuts one ratio's blocks: a block is over with the first minute after
 // which it is both long enough and full enough.
 func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
+	// Raw ratios are of all evidence, whole minutes or not.
 	r := oracleRatio{p0: p0}
-	for _, m := range o.e.History.Minutes { // raw ratios are of all there is, whole minutes or not
+	for _, m := range o.e.History.Minutes {
 		part, whole := fraction(i, m.Tally)
 		r.part, r.whole = r.part+part, r.whole+whole
 	}
+
 	least, length := needed(p0), int64(o.cfg.Block.Minutes())
 	b, keys := oracleBlock{from: o.since}, map[uint64]bool{}
 	for t := o.since; t < o.now; t++ {
@@ -165,10 +168,12 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 		if b.to = t + 1; b.to-b.from < length || b.whole < least {
 			continue
 		}
+
 		b.bad = big.NewRat(b.part, b.whole).Cmp(upTo(p0)) > 0 && len(keys) >= 3
 		r.blocks = append(r.blocks, b)
 		b, keys = oracleBlock{from: t + 1}, map[uint64]bool{}
 	}
+
 	r.score = scoreOf(r.values(), p0)
 	return r
 }
@@ -181,8 +186,8 @@ func (r *oracleRatio) values() []float64 {
 	return x
 }
 
-// over: the raw ratio is at or over the threshold.
-func (r *oracleRatio) over() bool {
+// atOrAbove: the raw ratio is at the threshold or above.
+func (r *oracleRatio) atOrAbove() bool {
 	return r.whole > 0 && big.NewRat(r.part, r.whole).Cmp(r.p0) >= 0
 }
 
@@ -196,6 +201,7 @@ type oracleScore struct {
 func scoreOf(x []float64, p0 *big.Rat) oracleScore {
 	precise := func(r *big.Rat) *big.Float { return new(big.Float).SetPrec(200).SetRat(r) }
 	b := upTo(p0)
+
 	sum, bounded := precise(new(big.Rat)), true
 	for _, g := range []*big.Rat{big.NewRat(2, 10), big.NewRat(5, 10), big.NewRat(9, 10)} {
 		product := precise(big.NewRat(1, 1))
@@ -226,6 +232,7 @@ func (o *oracle) countStrikes() {
 			}
 		}
 	}
+
 	free := o.since
 	for t := o.since; t < o.now; t++ {
 		struck := false
@@ -248,6 +255,7 @@ func (o *oracle) countClean() {
 			}
 		}
 	}
+
 	for t := from; t < o.now; t++ {
 		if o.live[t] && !o.invalid[t/hour] {
 			o.clean++
@@ -282,7 +290,7 @@ func (o *oracle) judge() string {
 
 func (o *oracle) failed() bool {
 	for _, r := range o.ratios {
-		if r.over() && r.whole >= 2*needed(r.p0) {
+		if r.atOrAbove() && r.whole >= 2*needed(r.p0) {
 			return true
 		}
 	}
@@ -297,11 +305,13 @@ func (o *oracle) sufficient() bool {
 			lastDay.Add(m.Tally)
 		}
 	}
+
 	_, denials := fraction(2, total)
 	noise, compared := fraction(0, o.e.Noise)
 	if float64(compared) >= 15/o.cfg.Divergence && 3*float64(noise) >= o.cfg.Divergence*float64(compared) {
 		return false
 	}
+
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
@@ -311,7 +321,7 @@ func (o *oracle) sufficient() bool {
 
 func (o *oracle) hasToWait() bool {
 	for _, r := range o.ratios {
-		if r.over() || r.score.value.Cmp(big.NewFloat(20)) < 0 {
+		if r.atOrAbove() || r.score.value.Cmp(big.NewFloat(20)) < 0 {
 			return true
 		}
 	}
@@ -331,12 +341,14 @@ func (o *oracle) compare(g gate.Result) (differences []string) {
 	if g.Verdict != o.verdict && !o.undecided() {
 		differ("verdict %s (%s), want %s", g.Verdict, g.Reason, o.verdict)
 	}
+
 	if g.Strikes != o.strikes {
 		differ("%d strikes, want %d", g.Strikes, o.strikes)
 	}
 	if want := float64(o.clean) / hour; math.Abs(g.CleanHours-want) > 1e-9 {
 		differ("%g clean hours, want %g", g.CleanHours, want)
 	}
+
 	for i, part := range []gate.RatioResult{g.Divergence, g.NewlyDenied, g.NewlyAllowed} {
 		for _, d := range o.ratios[i].compare(part) {
 			differ("%s: %s", divergence.AllRatios[i], d)
@@ -356,6 +368,7 @@ func (r *oracleRatio) compare(g gate.RatioResult) (differences []string) {
 	if (g.UpperBound != nil) != (len(r.blocks) > 0) {
 		differ("upper bound %v of %d blocks", g.UpperBound, len(r.blocks))
 	}
+
 	want, _ := r.score.value.Float64()
 	switch {
 	case r.score.bounded && math.Abs(g.Score-want) > 1e-9*want:

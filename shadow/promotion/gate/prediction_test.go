@@ -8,8 +8,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// binomial draws how many of n happen, each by its own chance: what lies between two
-// is geometric.
+// binomial draws how many of n happen, each by its own chance: the distance from one to the
+// next is geometric.
 func binomial(rng *rand.Rand, n int64, share float64) (happened int64) {
 	next := func() float64 { return 1 + math.Floor(rng.ExpFloat64()/-math.Log1p(-share)) }
 	for at := next(); at <= float64(n); at += next() {
@@ -18,9 +18,9 @@ func binomial(rng *rand.Rand, n int64, share float64) (happened int64) {
 	return happened
 }
 
-// clientHours simulates hours of clients, who each make so many requests of which the
-// candidate denies a share; from hour 48 on those in the canary are denied more by a
-// factor, and all of them more by another.
+// clientHours simulates 72 hours of clients with different numbers of requests, of which
+// the candidate denies a share. From hour 48 on the share of the clients in the canary is
+// larger by a factor, and that of all clients by another.
 func clientHours(seed uint64, percent, factor, all float64) []divergence.Hour {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	type client struct {
@@ -32,6 +32,7 @@ func clientHours(seed uint64, percent, factor, all float64) []divergence.Hour {
 	for i := range clients {
 		clients[i] = client{rng.Uint64(), rng.ExpFloat64() * 40, 0.05 * rng.Float64()}
 	}
+
 	hours := make([]divergence.Hour, 72)
 	for h := range hours {
 		hours[h] = divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, divergence.NumCells)}
@@ -43,6 +44,7 @@ func clientHours(seed uint64, percent, factor, all float64) []divergence.Hour {
 					role, share = 1, share*factor
 				}
 			}
+
 			cell := &hours[h].Cells[divergence.CellOf(c.hash)]
 			n := int64(c.volume)
 			cell.Decided[role] += n
@@ -65,6 +67,7 @@ func TestPrediction(t *testing.T) {
 		{"clients go away", 50, 0.5, 1, true},
 		{"as predicted in a small canary", 1, 1, 1, false},
 	}
+
 	for _, tt := range tests {
 		for seed := range uint64(5) {
 			p := Predict(clientHours(seed, tt.percent, tt.factor, tt.all), tt.percent, 48)
@@ -77,6 +80,7 @@ func TestPrediction(t *testing.T) {
 
 func TestPredictionsThatCannotBe(t *testing.T) {
 	hours := clientHours(1, 10, 1, 1)
+
 	for _, tt := range []struct {
 		name    string
 		hours   []divergence.Hour
@@ -93,6 +97,7 @@ func TestPredictionsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v, want none", tt.name, p)
 		}
 	}
+
 	var none *Prediction
 	if none.Off() {
 		t.Error("no prediction is off")
@@ -106,11 +111,13 @@ func TestMarginsHold(t *testing.T) {
 	outside := 0
 	for seed := range uint64(runs) {
 		p := Predict(clientHours(100+seed, 10, 1, 1), 10, 48)
-		// the margin is never under a fifth, so look at the deviation in it
+
+		// The margin is never below a fifth of the prediction.
 		if math.Abs(p.Seen-p.Predicted) > p.Margin {
 			outside++
 		}
 	}
+
 	if outside > 5 {
 		t.Errorf("%d of %d right predictions are off", outside, runs)
 	}
@@ -124,6 +131,7 @@ func TestNoPredictionFromOneCell(t *testing.T) {
 		hour := divergence.Hour{Unix: int64(h), Cells: make([]divergence.Cell, divergence.NumCells)}
 		role := h / 2 // in the canary from hour 2 on
 		hour.Cells[0].Decided[role], hour.Cells[0].Denied[role] = 1000, 100
+
 		for cell := range hour.Cells {
 			if _, upper := divergence.CellRange(cell); upper == 10 {
 				hour.Cells[cell].Decided[0], hour.Cells[cell].Denied[0] = 1000, 100
@@ -131,6 +139,7 @@ func TestNoPredictionFromOneCell(t *testing.T) {
 		}
 		hours = append(hours, hour)
 	}
+
 	if p := Predict(hours, 1, 2); p != nil {
 		t.Error(p)
 	}

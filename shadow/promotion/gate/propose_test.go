@@ -13,6 +13,7 @@ import (
 )
 
 func TestPropose(t *testing.T) {
+	threeBadHours := evidence{hours: 72, badHours: []int64{10, 20, 30}, badKeys: 1}
 	tests := []struct {
 		name string
 		e    evidence
@@ -20,18 +21,34 @@ func TestPropose(t *testing.T) {
 		why  string // in the text
 	}{
 		{"equivalent", evidence{hours: 72}, "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
-		{"always allow", evidence{hours: 72, minute: alwaysAllow}, "0.2 0.001 -", "newly_allowed: none, 100 % of what the authoritative denies: a threshold"},
+		{
+			"always allow", evidence{hours: 72, minute: alwaysAllow}, "0.2 0.001 -",
+			"newly_allowed: none, 100 % of what the authoritative denies: a threshold",
+		},
 		{"always deny", evidence{hours: 72, minute: alwaysDeny}, "- - 0.005", "newly_denied: none, 100 %"},
-		{"a fifth denied", evidence{hours: 72, minute: aFifthDenied}, "- - 0.005", "newly_denied: none, 20 % of what the authoritative allows: a threshold of twice"},
-		{"never denied", evidence{hours: 72, minute: neverDenied}, "0.001 0.001 -", "newly_allowed: none, nothing to measure it against"},
+		{
+			"a fifth denied", evidence{hours: 72, minute: aFifthDenied}, "- - 0.005",
+			"newly_denied: none, 20 % of what the authoritative allows: a threshold of twice",
+		},
+		{
+			"never denied", evidence{hours: 72, minute: neverDenied}, "0.001 0.001 -",
+			"newly_allowed: none, nothing to measure it against",
+		},
 		{"2 in 100", evidence{hours: 72, minute: twoInAHundred}, "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
-		{"an hour in which half is denied", evidence{hours: 72, badHours: []int64{10}}, "0.1 0.1 0.005", "newly_denied: 10%"},
-		{"three such hours of one client", evidence{hours: 72, badHours: []int64{10, 20, 30}, badKeys: 1}, "0.1 0.2 0.005", "newly_denied: 20%"},
-		{"12 hours", evidence{hours: 12}, "- - -", "divergence: none, the log is too short: 12 blocks by 20 %, 20 are the least"},
+		{
+			"an hour in which half is denied", evidence{hours: 72, badHours: []int64{10}}, "0.1 0.1 0.005",
+			"newly_denied: 10%",
+		},
+		{"three such hours of one client", threeBadHours, "0.1 0.2 0.005", "newly_denied: 20%"},
+		{
+			"12 hours", evidence{hours: 12}, "- - -",
+			"divergence: none, the log is too short: 12 blocks by 20 %, 20 are the least",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := gate.Propose(gate.Config{}.WithDefaults(), tt.e.build())
+
 			var got []string
 			for _, r := range divergence.AllRatios {
 				if v := p.Threshold(r); v != nil {
@@ -43,6 +60,7 @@ func TestPropose(t *testing.T) {
 			if strings.Join(got, " ") != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
+
 			var b strings.Builder
 			if p.WriteText(&b); !strings.Contains(b.String(), tt.why) {
 				t.Errorf("no %q in\n%s", tt.why, b.String())
@@ -59,23 +77,30 @@ func TestProposalsOfAShortSoak(t *testing.T) {
 	}
 }
 
-// By what is proposed the evidence is sound: score, raw ratio and no strike.
+// By proposed thresholds the evidence is sound: score, raw ratio and no strike.
 func TestProposedThresholdsPass(t *testing.T) {
 	proposed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
+
 		p := gate.Propose(cfg, e)
-		for into, r := range map[*float64]divergence.Ratio{&cfg.Divergence: divergence.OfComparisons, &cfg.NewlyDenied: divergence.OfAllows, &cfg.NewlyAllowed: divergence.OfDenials} {
+		for into, r := range map[*float64]divergence.Ratio{
+			&cfg.Divergence:   divergence.OfComparisons,
+			&cfg.NewlyDenied:  divergence.OfAllows,
+			&cfg.NewlyAllowed: divergence.OfDenials,
+		} {
 			if v := p.Threshold(r); v != nil {
 				*into = *v
 			}
 		}
+
 		g, c := gate.Assess(cfg, e), gate.Follow(cfg, e, nil)
 		for _, r := range divergence.AllRatios {
 			v := p.Threshold(r)
 			if v == nil {
 				continue
 			}
+
 			proposed++
 			if part := g.Ratio(r); part.Score < 20 || *part.Ratio > *v/2 {
 				t.Errorf("%s by %g: score %g, ratio %g", r, *v, part.Score, *part.Ratio)

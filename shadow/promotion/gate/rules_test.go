@@ -15,7 +15,7 @@ import (
 const never = -1
 
 // configured returns the gate's configuration for a threshold: the default one,
-// or that of a candidate that is meant to do the same.
+// or the same threshold for all ratios, for a candidate that is meant to be equal.
 func configured(p0 float64, soak time.Duration) gate.Config {
 	cfg := gate.Config{Soak: soak}.WithDefaults()
 	if p0 != cfg.NewlyDenied {
@@ -68,6 +68,7 @@ func (s *shortcut) mayPass() bool {
 			}
 		}
 	}
+
 	return strikes < 3 && time.Duration(clean)*time.Hour >= s.cfg.Soak*time.Duration(strikes+1) &&
 		float64(s.part) < s.cfg.NewlyDenied*float64(s.whole) && gate.Score(s.x, s.cfg.NewlyDenied) >= 20
 }
@@ -99,6 +100,7 @@ func byTrailingRatio(m *migration, p0 float64) int {
 func (m *migration) below(p0 float64, window int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		var part, whole int64
+
 		for i := range m.minutes {
 			p, w := divergence.OfAllows.Of(m.minutes[i].Tally)
 			part, whole = part+p, whole+w
@@ -106,6 +108,7 @@ func (m *migration) below(p0 float64, window int) iter.Seq[int] {
 				p, w = divergence.OfAllows.Of(m.minutes[i-window].Tally)
 				part, whole = part-p, whole-w
 			}
+
 			if i >= window-1 && float64(part) < p0*float64(whole) && !yield(i+1) {
 				return
 			}
@@ -123,6 +126,7 @@ func byQuietBuckets(m *migration, p0 float64) int {
 		for _, minute := range m.minutes[at-bucket : at] {
 			t.Add(minute.Tally)
 		}
+
 		if part, whole := divergence.OfAllows.Of(t); float64(part) > p0*float64(whole) {
 			loud = at
 		}

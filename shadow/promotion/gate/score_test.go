@@ -52,13 +52,16 @@ func TestScoreIsAtMostOneAtTheThreshold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p0 := drawThreshold(t)
 		x := drawRatios(t, p0, 200)
+
+		// As many bad blocks are added as it takes to bring the mean to the threshold.
 		b, sum := math.Min(5*p0, (1+p0)/2), 0.0
 		for _, v := range x {
 			sum += math.Min(v, b)
 		}
-		for ; sum < p0*float64(len(x)); sum += b { // as many bad blocks as it takes
+		for ; sum < p0*float64(len(x)); sum += b {
 			x = append(x, 1)
 		}
+
 		if score := gate.Score(x, p0); score > 1+1e-9 {
 			t.Errorf("score %g of %d blocks with a mean of %g, p0 %g", score, len(x), sum/float64(len(x)), p0)
 		}
@@ -69,6 +72,7 @@ func TestUpperBoundIsTheLeastThreshold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawRatios(t, drawThreshold(t), 120)
 		bound := gate.UpperBound(x)
+
 		if above := bound * (1 + 1e-6); above < 1 && gate.Score(x, above) < 20 {
 			t.Errorf("bound %g, score %g just above", bound, gate.Score(x, above))
 		}
@@ -91,6 +95,7 @@ func TestUpperBoundAtTheEnds(t *testing.T) {
 		{"quiet for long", make([]float64, 100), 0, 1e-9},
 		{"quiet for 19 blocks", make([]float64, 19), 1e-9, 0.2},
 	}
+
 	for _, tt := range tests {
 		if got := gate.UpperBound(tt.x); got < tt.low || got > tt.high {
 			t.Errorf("%s: %g, want %g to %g", tt.name, got, tt.low, tt.high)

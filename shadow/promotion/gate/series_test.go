@@ -12,6 +12,8 @@ import (
 func TestSeriesEndsWithTheGate(t *testing.T) {
 	since := time.Date(2026, 3, 1, 10, 20, 0, 0, time.UTC)
 	e := gate.Evidence{Since: since, Now: since.Add(50*time.Hour + 30*time.Minute), Live: 1}
+
+	// Hour 7 has 25 newly denied among 125, all others none.
 	first := since.Unix() / 60
 	for m := first; m < e.Now.Unix()/60; m++ {
 		minute := divergence.Minute{Unix: m}
@@ -22,11 +24,14 @@ func TestSeriesEndsWithTheGate(t *testing.T) {
 		e.History.Minutes = append(e.History.Minutes, minute)
 	}
 	e.History.Live = []divergence.Span{{From: first, To: e.Now.Unix() / 60}}
+
 	cfg := gate.Config{}.WithDefaults()
 	points, last := gate.Series(cfg, e), gate.Assess(cfg, e)
-	if len(points) != 51 || !points[0].At.Equal(since.Truncate(time.Hour).Add(time.Hour)) || !points[50].At.Equal(e.Now) {
+	firstEnd := since.Truncate(time.Hour).Add(time.Hour)
+	if len(points) != 51 || !points[0].At.Equal(firstEnd) || !points[50].At.Equal(e.Now) {
 		t.Fatalf("%d points from %s to %s", len(points), points[0].At, points[len(points)-1].At)
 	}
+
 	for _, r := range divergence.AllRatios {
 		if got, want := points[50].Scores[r], last.Ratio(r).Score; got != want {
 			t.Errorf("%s: the last score is %g, the gate's %g", r, got, want)
@@ -35,6 +40,7 @@ func TestSeriesEndsWithTheGate(t *testing.T) {
 			t.Errorf("%s: the first score is %g, before any block is closed", r, points[0].Scores[r])
 		}
 	}
+
 	for i, p := range points {
 		want := 0.0
 		if i == 7 {

@@ -11,8 +11,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// Simulated migrations: two weeks of traffic whose true rate of newly denied is
-// known, and comes in episodes or does not.
+// Simulated migrations: two weeks of traffic with a known true rate of newly denied
+// requests, which come in episodes or evenly.
 
 const (
 	simulatedDays = 14
@@ -40,8 +40,8 @@ var scenarios = []scenario{
 	{name: "batch", share: 0.9, at: 2 * hour, length: 1 * hour},
 }
 
-// candidate says what is simulated: a candidate that newly denies so many times
-// the threshold p0, in episodes of one client each or of many.
+// candidate is a simulated one: it newly denies at a rate in times the threshold p0, in
+// episodes of one client each or of many.
 type candidate struct {
 	scenario
 	p0     float64
@@ -86,7 +86,7 @@ func logNormal(rng *rand.Rand, sigma float64) float64 {
 type episode struct {
 	from            int64   // minute
 	aMinute, remain float64 // newly denied requests
-	client          uint64  // the only one; 0: everybody
+	client          uint64  // the only one; 0: each request has another
 }
 
 // episodes draws those of a migration that begins at a minute, in order.
@@ -99,6 +99,7 @@ func (c candidate) episodes(rng *rand.Rand, since int64) (list []episode) {
 		}
 		list = append(list, e)
 	}
+
 	switch {
 	case c.share == 0:
 	case c.aDay == 0:
@@ -128,6 +129,7 @@ func (c candidate) simulate(run int) *migration {
 	m := &migration{since: mondayMinute + rng.Int64N(day), minutes: make([]divergence.Minute, 0, simulatedDays*day)}
 	waiting, active := c.episodes(rng, m.since), []episode(nil)
 	keys := make([]uint64, 3*simulatedDays*day)
+
 	for t := m.since; t < m.since+simulatedDays*day; t++ {
 		requests := volume * (1 + 0.5*math.Sin(2*math.Pi*float64(t%day-8*hour)/day)) // most at 14:00
 		denied := int64(requests / deniedOne)
@@ -135,6 +137,7 @@ func (c candidate) simulate(run int) *migration {
 		for len(waiting) > 0 && waiting[0].from <= t {
 			waiting, active = waiting[1:], append(active, waiting[0])
 		}
+
 		clients := divergence.KeySample(keys[:0:3])
 		keys = keys[3:]
 		scattered := poisson(rng, (1-c.share)*c.times*c.p0*float64(allowed))
@@ -143,6 +146,7 @@ func (c candidate) simulate(run int) *migration {
 			clients.Add(rng.Uint64()) // each a client of its own
 		}
 		m.add(t, allowed, denied, min(newly, allowed), clients)
+
 		for len(active) > 0 && active[0].remain <= 0 {
 			active = active[1:]
 		}
@@ -158,6 +162,7 @@ func harmBy(rng *rand.Rand, active []episode, allowed int64, clients *divergence
 		if e.remain <= 0 {
 			continue
 		}
+
 		take := min(e.aMinute, e.remain, float64(allowed)/2)
 		e.remain -= take
 		n := poisson(rng, take)
@@ -182,7 +187,7 @@ func (m *migration) add(t, allowed, denied, newly int64, clients divergence.KeyS
 	m.minutes = append(m.minutes, minute)
 }
 
-// evidence is what the gate has after so many minutes.
+// evidence returns the evidence after a number of minutes.
 func (m *migration) evidence(minutes int) gate.Evidence {
 	e := gate.Evidence{Since: time.Unix(60*m.since, 0), Now: time.Unix(60*(m.since+int64(minutes)), 0), Live: 2}
 	e.History.Minutes = m.minutes[:minutes]

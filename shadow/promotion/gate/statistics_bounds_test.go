@@ -25,6 +25,7 @@ func TestStatisticsHoldOfDelays(t *testing.T) {
 			t.Errorf("%s: found after %d s, want %d at most", name, o.Median, most)
 		}
 	}
+
 	for p0, byClients := range slowest {
 		for clients, most := range byClients {
 			bounded(delays(p0, 10, 20, clients)+"/all", most)
@@ -49,11 +50,13 @@ func TestShortcut(t *testing.T) {
 	for _, c := range struck {
 		m, cfg := c.simulate(1), configured(c.p0, 48*time.Hour)
 		s := shortcut{cfg: cfg}
+
 		for at := hour; at <= len(m.minutes); at += hour {
 			s.add(m.minutes[at-hour : at])
 			g := gate.Assess(cfg, m.evidence(at))
 			if (g.Verdict == pass) != s.mayPass() {
-				t.Errorf("%s: after %d h the gate says %s (%s), the shortcut %t", c.name(), at/hour, g.Verdict, g.Reason, s.mayPass())
+				t.Errorf("%s: after %d h the gate says %s (%s), the shortcut %t",
+					c.name(), at/hour, g.Verdict, g.Reason, s.mayPass())
 				break
 			}
 			if at >= 48*hour && g.Verdict == pass {
@@ -69,11 +72,13 @@ func TestShortcutOfTheSimpleRule(t *testing.T) {
 	for _, c := range append(struck, candidate{scenarios[1], 0.02, 1.5, false}) {
 		m, cfg := c.simulate(1), configured(c.p0, 48*time.Hour)
 		cfg.Rule = gate.Simple
+
 		below := slices.Collect(m.below(c.p0, 48*hour))
 		for at := 46 * hour; at <= len(m.minutes)/2; at += hour {
 			_, want := slices.BinarySearch(below, at)
 			if g := gate.Assess(cfg, m.evidence(at)); (g.Verdict == pass) != want {
-				t.Errorf("%s: after %d h the rule says %s (%s), want it to pass: %t", c.name(), at/hour, g.Verdict, g.Reason, want)
+				t.Errorf("%s: after %d h the rule says %s (%s), want it to pass: %t",
+					c.name(), at/hour, g.Verdict, g.Reason, want)
 				break
 			}
 		}

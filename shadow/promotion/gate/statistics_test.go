@@ -19,7 +19,7 @@ import (
 
 // What simulations say of the gate and of the trigger. testdata/statistics.json has
 // the results of many runs, docs/statistics.md shows them, and every test repeats
-// the first runs and wants the same again. All of it is made anew by
+// the first runs and wants the same again. To make all of it again:
 //
 //	go test ./shadow/promotion/gate -run Statistics -runs 200 -update
 
@@ -62,8 +62,8 @@ func sumUp(values []int) outcomes {
 // share is how many runs reached it, in percent.
 func (o outcomes) share() float64 { return 100 * float64(o.Reached) / float64(o.Runs) }
 
-// atMost is the share, in percent, that a true share of so many percent exceeds in
-// one of 700 tries: by three standard errors.
+// atMost is the share, in percent, that a true share of percent exceeds in one of 700 tries:
+// by three standard errors.
 func (o outcomes) atMost(percent float64) float64 {
 	p := percent / 100
 	return 100 * (p + 3*math.Sqrt(p*(1-p)/float64(o.Runs)))
@@ -94,9 +94,12 @@ func simulations() (list []simulated) {
 	for _, p0 := range thresholds {
 		for _, times := range slices.Concat(falseRates, soundRates) {
 			for _, s := range scenarios {
-				list = append(list, candidate{s, p0, times, false}.simulated(), candidate{s, p0, times, true}.simulated())
+				list = append(list,
+					candidate{s, p0, times, false}.simulated(),
+					candidate{s, p0, times, true}.simulated())
 			}
 		}
+
 		for _, percent := range percents {
 			list = append(list, simulatedCanaries(p0, percent)...)
 		}
@@ -124,29 +127,39 @@ func delays(p0, percent, times float64, clients int) string {
 
 func simulatedCanaries(p0, percent float64) (list []simulated) {
 	add := func(name string, run func(name string, run int) alarms) {
-		list = append(list, simulated{name, fastRules, func(n int) []int { a := run(name, n); return a[:] }})
+		list = append(list, simulated{name, fastRules, func(n int) []int {
+			first := run(name, n)
+			return first[:]
+		}})
 	}
+
 	for _, times := range falseAlarmRates {
 		for _, trouble := range troubles {
 			c := canary{p0, percent, clientsOf(percent), trouble}
-			add(falseAlarms(p0, percent, times, trouble), func(name string, run int) alarms { return c.falseAlarms(times, name, run) })
+			add(falseAlarms(p0, percent, times, trouble), func(name string, run int) alarms {
+				return c.falseAlarms(times, name, run)
+			})
 		}
 	}
+
 	for _, times := range regressions {
 		for _, clients := range append(slices.Clone(fewClients), clientsOf(percent)) {
 			c := canary{p0, percent, clients, iid}
-			add(delays(p0, percent, times, clients), func(name string, run int) alarms { return c.delays(times, name, run) })
+			add(delays(p0, percent, times, clients), func(name string, run int) alarms {
+				return c.delays(times, name, run)
+			})
 		}
 	}
 	return list
 }
 
-// simulateAll makes so many runs of everything.
+// simulateAll makes a number of runs of every simulation.
 func simulateAll(runs int) map[string]outcomes {
-	results, list := map[string]outcomes{}, simulations()
+	results := map[string]outcomes{}
 	var mu sync.Mutex
 	var workers sync.WaitGroup
 	next := make(chan simulated)
+
 	for range 4 {
 		workers.Go(func() {
 			for s := range next {
@@ -156,6 +169,7 @@ func simulateAll(runs int) map[string]outcomes {
 						byRule[i] = append(byRule[i], v)
 					}
 				}
+
 				mu.Lock()
 				for i, rule := range s.rules {
 					results[s.name+"/"+rule] = sumUp(byRule[i])
@@ -164,7 +178,8 @@ func simulateAll(runs int) map[string]outcomes {
 			}
 		})
 	}
-	for _, s := range list {
+
+	for _, s := range simulations() {
 		next <- s
 	}
 	close(next)
@@ -197,6 +212,7 @@ func writeResults(t *testing.T, results map[string]outcomes) {
 		}
 		text = fmt.Appendf(text, "%q: %s", name, line)
 	}
+
 	if err := os.WriteFile(resultsFile, append(text, "\n}\n"...), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -207,6 +223,7 @@ func TestStatistics(t *testing.T) {
 	if *update && *runs < 60 {
 		t.Fatalf("-update with %d runs: want -runs 200 for tables that mean something", *runs)
 	}
+
 	got := simulateAll(*runs)
 	if *update {
 		writeResults(t, got)
@@ -215,11 +232,13 @@ func TestStatistics(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d results, want %d", len(want), len(got))
 	}
+
 	n := min(*runs, repeated)
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		g, w := got[name], want[name]
 		if g.Runs == w.Runs && g.Reached != w.Reached || w.Runs < n || !slices.Equal(g.First[:n], w.First[:n]) {
-			t.Errorf("%s: %d of %d, first %v, in the file %d of %d, first %v", name, g.Reached, g.Runs, g.First[:n], w.Reached, w.Runs, w.First)
+			t.Errorf("%s: %d of %d, first %v, in the file %d of %d, first %v",
+				name, g.Reached, g.Runs, g.First[:n], w.Reached, w.Runs, w.First)
 		}
 	}
 }
@@ -230,6 +249,7 @@ func TestStatisticsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	results, document := readResults(t), string(text)
 	for name, table := range map[string]string{
 		"false promotions at 0.1 %": falseTable(results, 0.001),
@@ -242,12 +262,14 @@ func TestStatisticsDocument(t *testing.T) {
 	} {
 		document = replaceTable(t, document, name, table)
 	}
+
 	if *update {
 		if err := os.WriteFile(statisticsFile, []byte(document), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if document != string(text) {
-		t.Errorf("the tables of %s are not those of %s: go test ./shadow/promotion/gate -run Statistics -runs 200 -update", statisticsFile, resultsFile)
+		t.Errorf("the tables of %s differ from %s: go test ./shadow/promotion/gate -run Statistics -runs 200 -update",
+			statisticsFile, resultsFile)
 	}
 }
 
@@ -264,9 +286,9 @@ func TestStatisticsDocumentNamesTheTriggers(t *testing.T) {
 	}
 }
 
-// mostPromoted are bounds in percent, by the true rate over the threshold: what the
-// score promises where differences come evenly, and for bursts what an earlier
-// simulation of the same rule has found.
+// mostPromoted are bounds in percent, by the true rate over the threshold: the promise of the
+// score where differences come evenly, and for bursts the result of an earlier simulation of
+// the same rule.
 var mostPromoted = map[float64]map[string]float64{
 	1:   {"iid": 5, "peak": 5, "batch": 5, "burst10": 2, "burst60": 14, "rare30": 18},
 	1.5: {"burst60": 2, "rare30": 14},
@@ -275,6 +297,7 @@ var mostPromoted = map[float64]map[string]float64{
 
 func TestStatisticsHoldOfFalsePromotions(t *testing.T) {
 	results := readResults(t)
+
 	for _, p0 := range thresholds {
 		for times, most := range mostPromoted {
 			for _, s := range scenarios {
@@ -289,11 +312,12 @@ func TestStatisticsHoldOfFalsePromotions(t *testing.T) {
 	}
 }
 
-// What is said with every verdict of the simple rule is what the tables say.
+// The warning of every verdict of the simple rule has the numbers of the tables.
 func TestStatisticsAreInTheSimpleWarning(t *testing.T) {
 	results := readResults(t)
 	least := 100.0 // promoted by the simple rule
 	most := map[bool]float64{}
+
 	for _, p0 := range thresholds {
 		for _, s := range scenarios {
 			for _, lonely := range []bool{false, true} {
@@ -304,7 +328,10 @@ func TestStatisticsAreInTheSimpleWarning(t *testing.T) {
 			}
 		}
 	}
-	want := fmt.Sprintf("it promoted %g %% of simulated candidates whose divergence was exactly at the threshold, where rule: evidence promoted %g %% of those with independent divergences and at most %g %% of those with rare long bursts (docs/statistics.md)", least, most[true], most[false])
+
+	want := fmt.Sprintf("it promoted %g %% of simulated candidates whose divergence was exactly at the threshold, "+
+		"where rule: evidence promoted %g %% of those with independent divergences "+
+		"and at most %g %% of those with rare long bursts (docs/statistics.md)", least, most[true], most[false])
 	if !strings.HasSuffix(gate.SimpleWarning, want) {
 		t.Errorf("the warning is %q, want it to say %q", gate.SimpleWarning, want)
 	}
@@ -325,6 +352,7 @@ func TestStatisticsHoldOfPower(t *testing.T) {
 // threshold.
 func TestStatisticsHoldOfFalseAlarms(t *testing.T) {
 	results := readResults(t)
+
 	for _, p0 := range thresholds {
 		for _, percent := range percents {
 			for _, times := range falseAlarmRates {

@@ -53,12 +53,14 @@ func ruleTable(results map[string]outcomes, p0 float64, rates []float64, word fu
 		head = append(head, s.name)
 	}
 	b.row(head...)
+
 	for _, times := range rates {
 		for _, r := range ruleRows {
 			cells := []string{fmt.Sprintf("%g x", times), r.name}
 			for _, s := range scenarios {
 				many := word(results[candidate{s, p0, times, false}.name()+"/"+r.rule])
 				one := word(results[candidate{s, p0, times, true}.name()+"/"+r.rule])
+
 				if r.clients && one != many {
 					many += " / " + one
 				}
@@ -91,6 +93,7 @@ func canaryName(p0, percent float64) string { return fmt.Sprintf("%g %%, %g %%",
 func canaryTable(head []string, cells func(p0, percent float64, rule string) []string) string {
 	var b table
 	b.row(append([]string{"threshold, canary", "triggers"}, head...)...)
+
 	for _, p0 := range thresholds {
 		for _, percent := range percents {
 			harmed, all := cells(p0, percent, "harmed"), cells(p0, percent, "all")
@@ -112,6 +115,7 @@ func alarmTable(results map[string]outcomes) string {
 			head = append(head, fmt.Sprintf("%g x, %s", times, trouble))
 		}
 	}
+
 	return canaryTable(head, func(p0, percent float64, rule string) (cells []string) {
 		for _, times := range falseAlarmRates {
 			for _, trouble := range troubles {
@@ -132,6 +136,7 @@ func (o outcomes) delay() string {
 		}
 		return fmt.Sprintf("%d", v)
 	}
+
 	if o.Reached == 0 {
 		return "never"
 	}

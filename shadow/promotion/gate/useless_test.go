@@ -49,7 +49,9 @@ func answered(e gate.Evidence, authoritative func(int64, int64) (int64, int64), 
 		for _, o := range []divergence.Outcome{divergence.AuthoritativeError, divergence.Inconclusive} {
 			minutes[i].Tally[o] = m.Tally[o]
 		}
-		allowed, denied := authoritative(m.Tally.AuthoritativeAllows()+m.Tally[divergence.CandidateError], m.Tally.AuthoritativeDenies())
+
+		answered := m.Tally.AuthoritativeAllows() + m.Tally[divergence.CandidateError]
+		allowed, denied := authoritative(answered, m.Tally.AuthoritativeDenies())
 		a(&minutes[i], allowed, denied, rng)
 	}
 	e.History.Minutes = minutes
@@ -68,6 +70,7 @@ func TestUselessCandidatesNeverPassInAnyTraffic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
+
 		for _, cfg := range byRule(cfg) {
 			for candidate, a := range map[string]answers{"allows all": allowsAll, "denies all": deniesAll} {
 				if g := gate.Assess(cfg, answered(e, authoritatives[name], a)); g.Verdict == pass {
@@ -93,13 +96,14 @@ func declared(a answers) answers {
 	}
 }
 
-// What is declared as expected is no evidence against a candidate, but none for it
-// either: one that agrees in nothing passes by no rule.
+// Declared differences are no evidence against a candidate, but none for it either: a
+// candidate that agrees in nothing passes by no rule.
 func TestDeclaringEverythingIsNotEnough(t *testing.T) {
 	passed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, e := drawConfig(t), drawEvidence(t)
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(authoritatives))).Draw(t, "authoritative")
+
 		for _, cfg := range byRule(cfg) {
 			if gate.Assess(cfg, answered(e, authoritatives[name], doesTheSame)).Verdict == pass {
 				passed++

@@ -31,8 +31,14 @@ func TestVerdicts(t *testing.T) {
 		{"too little to tell noise", evidence{hours: 72, noise: differing(10, 100)}, pass, 0, "clean"},
 
 		{"no denials", evidence{hours: 72, minute: neverDenied}, insufficient, 0, "denied 0 of the 200 requests"},
-		{"too few denials", evidence{hours: 72, minute: deniedInOneMinute(199)}, insufficient, 0, "denied 199 of the 200 requests"},
-		{"enough denials, in too few blocks", evidence{hours: 72, minute: deniedInOneMinute(200)}, wait, 0, "newly_allowed"},
+		{
+			"too few denials", evidence{hours: 72, minute: deniedInOneMinute(199)},
+			insufficient, 0, "denied 199 of the 200 requests",
+		},
+		{
+			"enough denials, in too few blocks", evidence{hours: 72, minute: deniedInOneMinute(200)},
+			wait, 0, "newly_allowed",
+		},
 		{"too few keys", evidence{hours: 72, deniedKeys: 19}, insufficient, 0, "19 of the 20 keys"},
 		{"just enough keys", evidence{hours: 72, deniedKeys: 20}, pass, 0, ""},
 
@@ -160,6 +166,7 @@ func TestUselessCandidatesNeverPassOnThinTraffic(t *testing.T) {
 		{"always allow", divergence.AgreeAllow, divergence.NewlyAllowed},
 		{"always deny", divergence.AgreeDeny, divergence.NewlyDenied},
 	}
+
 	for _, c := range candidates {
 		for _, every := range []int64{1, 7, 100, 1000} { // minutes from one difference to the next
 			e := evidence{hours: 240, minute: func(m *divergence.Minute) {
