@@ -91,7 +91,7 @@ func fieldsOf(root *yaml.Node) (list []textField) {
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				walk(strings.TrimPrefix(path+"."+n.Content[i].Value, "."), n.Content[i+1])
 			}
-		case path == "policies":
+		case path == "policies": // the one list whose elements have names
 			for _, item := range n.Content {
 				walk("policies."+nameOf(target(item)), item)
 			}

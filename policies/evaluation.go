@@ -21,7 +21,7 @@ type scope struct {
 
 // variable is a named expression that policies share.
 type variable struct {
-	name string // variables.x
+	name string // variables.x, as expressions have it
 	*expression
 }
 

@@ -10,25 +10,32 @@ import (
 // Explanation is what one request would be charged, and why not more. Its JSON
 // form is the command line's contract.
 type Explanation struct {
+	// Charges and Skipped have each policy once, in the order of the file.
 	Charges []ExplainedCharge `json:"charges"`
 	Skipped []Skipped         `json:"skipped"`
 }
 
 // ExplainedCharge is the charge of one policy.
 type ExplainedCharge struct {
-	Policy        string         `json:"policy"`
-	Key           string         `json:"key"`
-	Cost          int64          `json:"cost"`
+	Policy string `json:"policy"`
+	// Key is in clear, or a hash if it is too long to be stored as it is.
+	Key  string `json:"key"`
+	Cost int64  `json:"cost"`
+	// Candidate is nil where the policy has none.
 	Authoritative ExplainedSide  `json:"authoritative"`
 	Candidate     *ExplainedSide `json:"candidate"`
 }
 
 // ExplainedSide is a side with its limit for the request.
 type ExplainedSide struct {
-	Algorithm string `json:"algorithm"` // or the name of the foreign limiter
-	Limit     int64  `json:"limit"`
-	Window    string `json:"window"`
-	Burst     int64  `json:"burst"`
+	// Algorithm is the algorithm's name or that of the foreign limiter.
+	Algorithm string `json:"algorithm"`
+	// Limit is in units of cost, 0 for a foreign limiter without one.
+	Limit int64 `json:"limit"`
+	// Window is as in a policy file, such as "1m"; "" for a foreign limiter without one.
+	Window string `json:"window"`
+	// Burst is 0 unless the file names one.
+	Burst int64 `json:"burst"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
 }

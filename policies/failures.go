@@ -14,7 +14,8 @@ import (
 // clientInputs are what a client can write as it likes.
 var clientInputs = []string{"request.headers", "request.query", "request.path", "request.host"}
 
-// converting are functions of a text that fail for most texts.
+// converting are functions of a text that fail for most texts. Those that fail for a
+// position, such as charAt, are among them: a client can send a shorter text.
 var converting = []string{
 	"int", "uint", "double", "bool", "timestamp", "duration", "ip", "cidr", "charAt", "substring",
 }
@@ -50,6 +51,8 @@ func failureOf(call ast.CallExpr, a *cel.Ast, variables []*variable) string {
 		return ""
 	}
 
+	// int(1.5) does not fail, so the type of the argument decides. A claim or a variable
+	// of type dyn may be text.
 	of := a.NativeRep().GetType(args[0].ID()).Kind()
 	switch name := call.FunctionName(); {
 	case slices.Contains(converting, name) && (of == types.StringKind || of == types.DynKind):

@@ -25,6 +25,7 @@ type pattern struct {
 	prefix bool
 }
 
+// matches reports whether a value equals the text, or begins with it.
 func (p pattern) matches(value string) bool {
 	if p.prefix {
 		return strings.HasPrefix(value, p.text)
@@ -147,6 +148,7 @@ func filterBy(field ast.Expr, prefix bool, texts ...ast.Expr) (filter, bool) {
 	return f, true
 }
 
+// isField reports whether an expression is one of the filterable fields.
 func isField(e ast.Expr) bool {
 	return e.Kind() == ast.IdentKind && slices.Contains(filterable, e.AsIdent())
 }

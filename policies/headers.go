@@ -67,7 +67,8 @@ func (m headers) Contains(key ref.Val) ref.Val {
 	return types.Bool(ok)
 }
 
-// Size implements traits.Sizer.
+// Size implements traits.Sizer. A header without values counts here, as in http.Header,
+// and is absent from lower: no server makes one.
 func (m headers) Size() ref.Val { return types.Int(len(m.w.request.Headers)) }
 
 // Type implements ref.Val.

@@ -40,6 +40,8 @@ func inputsOf(a *cel.Ast, variables []*variable) inputs {
 	return in
 }
 
+// isRequestField reports whether an expression is a field of the request, such as
+// request.headers.
 func isRequestField(e ast.Expr) bool {
 	return e.Kind() == ast.IdentKind && strings.HasPrefix(e.AsIdent(), "request.")
 }

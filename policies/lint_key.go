@@ -90,6 +90,7 @@ func (l *linter) addressOnlyKeys(list []*Policy, items []*yaml.Node) {
 	}
 
 	for i, p := range list {
+		// The address may be wrapped, as in ipGroup(request.ip): what counts is the input.
 		addressOnly := len(p.key) == 1 && len(p.key[0].inputs) == 1 && p.key[0].inputs["request.ip"]
 		if addressOnly && (p.when == nil || !readsUsers(p.when.inputs)) {
 			l.warn(placesOf(items[i])["key"], "key: the address alone: all clients behind one address share a budget, "+

@@ -17,7 +17,8 @@ type linter struct {
 	knowsUsers bool // the file reads users somewhere
 }
 
-// usesUsers finds the files that know users. A remark that names them counts, too.
+// usesUsers finds the files that know users. It looks at the text: a remark that names
+// them counts, too, and shows that the author knows them.
 var usesUsers = regexp.MustCompile(`request\.(user|claims)\b`)
 
 func newLinter(problems *Problems, text []byte) *linter {

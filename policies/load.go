@@ -17,16 +17,18 @@ const maxPolicies = 1000
 // concurrent use.
 type Set struct {
 	// Name is the namespace in Redis and in metrics.
-	Name     string
+	Name string
+	// Policies are in the order of the file, which is the order of their charges.
 	Policies []*Policy
 	// Warnings are problems that did not keep the file from being loaded.
 	Warnings []Problem
-	// ReadsRoutes reports whether any policy asks for request.route.
+	// ReadsRoutes reports whether any policy reads request.route: a middleware without
+	// a router that knows routes can warn then.
 	ReadsRoutes bool
 
-	fields   []textField
-	sections []*section
-	problems *Problems // that describe them
+	fields   []textField // for Difference
+	sections []*section  // for Check
+	problems *Problems   // that describe the warnings
 }
 
 // Describe writes one of the warnings as Problems do.

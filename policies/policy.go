@@ -25,6 +25,7 @@ const (
 // Policy selects the requests to charge, by which key and at what cost, and names
 // the two limiters.
 type Policy struct {
+	// Name is a ValidName, unique in its file.
 	Name string
 	// Sides by role. The candidate is nil where a policy is a plain limiter.
 	Sides [2]*Side
@@ -32,13 +33,14 @@ type Policy struct {
 	OnStoreFailure string
 	// OnError is FailAllow, which charges nothing, or FailDeny. It decides for a
 	// request for which the policy's match, key, cost or authoritative limit fails.
-	OnError   string
+	OnError string
+	// Promotion is the policy's section over the file's.
 	Promotion Promotion
 
 	when  *expression // nil: always
 	key   key
 	cost  number
-	scope *scope
+	scope *scope // of the whole file
 }
 
 // policy reads one policy. Its promotion starts from the file's.

@@ -11,15 +11,24 @@ import (
 // Promotion is what the file says about promoting a policy. A field that the file
 // leaves out has its zero value: the gate knows the defaults.
 type Promotion struct {
-	Mode, Rule                            string
-	Divergence, NewlyDenied, NewlyAllowed float64 // fractions
-	Block, Soak, Dwell                    time.Duration
-	MinDenials, MinDeniedKeys             int64
-	Canary                                []float64 // percent
-	Sample                                float64   // fraction
-	ChangeDays                            []time.Weekday
-	ChangeFrom, ChangeTo                  time.Duration // since midnight
-	ChangeZone                            *time.Location
+	// Mode is "manual" or "automatic", Rule "evidence" or "simple".
+	Mode, Rule string
+	// Divergence, NewlyDenied and NewlyAllowed are thresholds, fractions above 0 and
+	// below 1.
+	Divergence, NewlyDenied, NewlyAllowed float64
+	// Block, Soak and Dwell are whole minutes.
+	Block, Soak, Dwell time.Duration
+	// MinDenials and MinDeniedKeys are at least 1.
+	MinDenials, MinDeniedKeys int64
+	// Canary are rising percentages of the keys, up to 100.
+	Canary []float64
+	// Sample is the share of the keys for which the candidate is judged, a fraction.
+	Sample float64
+	// ChangeDays, ChangeFrom and ChangeTo, since midnight, are the change window.
+	ChangeDays           []time.Weekday
+	ChangeFrom, ChangeTo time.Duration
+	// ChangeZone is nil for UTC.
+	ChangeZone *time.Location
 
 	expected []*expectation
 }

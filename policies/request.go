@@ -10,19 +10,24 @@ import (
 // work it out once. A Request may be used again after Reset, but not concurrently,
 // and its fields must not change between two charges without a Reset.
 type Request struct {
+	// Method, Path and Host are as received. Host is not among the headers: Go's server
+	// removes it there.
 	Method, Path, Host string
-	// Route is the template that the path matched, such as /items/{id}.
+	// Route is the template that the path matched, such as /items/{id}; "" if it is not
+	// known.
 	Route string
 	// RawQuery is the query without its question mark; expressions see the first
-	// value of each name.
+	// value of each name. It is parsed only if an expression reads it.
 	RawQuery string
 	// Headers are seen under lower-case names, several values joined by ", ".
 	Headers http.Header
-	// IP is the client's address, User and Claims its identity, if known.
+	// IP is the client's address, User and Claims its identity, if known. Claims may
+	// have any types: expressions that read them are checked when they are evaluated.
 	IP, User string
 	Claims   map[string]any
 	// Size is the length of the body in bytes, -1 if unknown.
 	Size int64
+	// Time is the instant of the request; expected differences end by it.
 	Time time.Time
 
 	work evaluation

@@ -25,7 +25,7 @@ type Side struct {
 	// counts Revision up when the limiter's behaviour changes.
 	Limiter, Revision string
 
-	limit, burst number
+	limit, burst number // burst 0: not given
 	window       time.Duration
 }
 
@@ -119,7 +119,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := len(c.List)
 		side, algorithm := &Side{Revision: "1"}, ""
-		algorithmAt := n
+		algorithmAt := n // for the message about an unknown name
 		c.mapping(n, role, map[string]field{
 			"id": {read: c.text("id", &side.ID)},
 			"algorithm": {read: func(n *yaml.Node) {
@@ -182,7 +182,8 @@ func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 		return
 	}
 
-	// For an expression stands the number that is accepted if any is.
+	// An expression is not known yet. In its place stands the number that Validate accepts
+	// if it accepts any, so that what fails here would fail for every request.
 	l := algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}
 	if s.limit.expression != nil {
 		l.Requests = max(1, l.Burst)

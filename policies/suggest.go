@@ -29,8 +29,8 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 		return unknownName(name, variables, variables)
 	}
 
-	// The field of a request without its request, or a text that lost its quotes to
-	// YAML: both are further from their correction than a few edits.
+	// The field of a request without "request.", or a text that lost its quotes to YAML:
+	// both are further from their correction than a few edits.
 	if slices.Contains(requestFields, name) {
 		return fmt.Sprintf("there is no %s: did you mean request.%s?", name, name)
 	}
@@ -52,6 +52,7 @@ func unknownName(name string, candidates, names []string) string {
 // nameAt returns the whole dotted name that stands at a place of an expression, of
 // which CEL has named the start.
 func nameAt(source string, at common.Location, start string) string {
+	// CEL counts lines of the expression from 1, and columns from 0 in characters.
 	lines := strings.Split(source, "\n")
 	if at.Line() < 1 || at.Line() > len(lines) {
 		return start
@@ -108,6 +109,7 @@ func edits(a, b string) int {
 		row[j] = j
 	}
 
+	// diagonal is the value of the row before that the new one has just replaced.
 	for i := range len(a) {
 		diagonal := row[0]
 		row[0] = i + 1

@@ -17,10 +17,14 @@ import (
 
 // SuiteReport is the result of a policy file's tests.
 type SuiteReport struct {
-	File     string    `json:"file"`
-	Policies string    `json:"policies"` // the policy file
-	Passed   int       `json:"passed"`
-	Failed   int       `json:"failed"`
+	// File is the tests file, Policies the policy file as found from it.
+	File     string `json:"file"`
+	Policies string `json:"policies"`
+	// Passed and Failed count tests.
+	Passed int `json:"passed"`
+	Failed int `json:"failed"`
+	// Failures are in the order of their places in the tests file. A test may have
+	// several.
 	Failures []Problem `json:"failures"`
 	// Coverage by policy, in the order of the policy file.
 	Coverage []Coverage `json:"coverage"`
@@ -57,7 +61,7 @@ type suite struct {
 	*reader
 	set    *Set
 	report *SuiteReport
-	cover  map[string]*Coverage
+	cover  map[string]*Coverage // by policy, of the report
 }
 
 // TestFile runs the tests of a policy file. The error is a *Problems if a file is
@@ -84,6 +88,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		return nil, nil, &s.Problems
 	}
 
+	// As seen from the tests file, so that the pair of files can be moved together.
 	if !filepath.IsAbs(s.report.Policies) {
 		s.report.Policies = filepath.Join(filepath.Dir(name), s.report.Policies)
 	}
@@ -231,7 +236,8 @@ func chargedBy(charges []algorithms.Charge) string {
 	return strings.Join(names, ", ")
 }
 
-// checkCharge compares the fields that are given.
+// checkCharge compares the fields that a test gives, as text: a key is text, and the
+// other fields are written as a person would.
 func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 	compare := func(what, got string) field {
 		return field{read: func(n *yaml.Node) {
@@ -340,6 +346,7 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 			charges[c].At = r.Time
 		}
 
+		// An error of the pair is one of the whole step; a side's own is in its observation.
 		observed := make([][2]algorithms.Observation, len(charges))
 		if err := pair.Evaluate(context.Background(), charges, observed); err != nil {
 			s.fail(st.node, "%s: %v", name, err)
