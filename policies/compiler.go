@@ -45,8 +45,7 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 		return nil
 	}
 
-	// The cost comes before the program: a regular expression that is refused for its
-	// size must not be compiled first.
+	// The bounds at run time depend on the estimated cost.
 	options, err := boundCost(c.env, a)
 	if err != nil {
 		c.fail(n, "%s: %v", what, err)
@@ -89,7 +88,7 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 
 	a, issues := c.env.Compile(n.Value)
 	if issues != nil && issues.Err() != nil {
-		for _, e := range issues.Errors() {
+		for _, e := range issues.Errors() { // all of them: an author corrects them at once
 			line, column := c.place(n, e.Location.Line(), e.Location.Column())
 			c.failAt(line, column, "%s: %s", what, explainIssue(c.env, n.Value, e))
 		}

@@ -103,8 +103,8 @@ func (s sizes) EstimateCallCost(
 		return nil
 	}
 
-	// CEL knows the size of a text that is written out or put together; that of a field
-	// is ours to say.
+	// CEL knows the size of a text that is written out or put together; the size of a
+	// field is ours to say.
 	text := args[0].ComputedSize()
 	if text == nil {
 		text = s.EstimateSize(args[0])

@@ -33,13 +33,18 @@ var requestVariables = []cel.EnvOption{
 // a mistake of this package.
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(append([]cel.EnvOption{
+		// A field of the request may be absent: headers[?"x"].orValue("none").
 		cel.OptionalTypes(),
+
 		ext.Strings(),
 		ext.Math(),
 		ext.Network(),
 		ipGroup,
+
 		cel.ParserExpressionSizeLimit(maxExpressionBytes),
 		cel.ParserRecursionLimit(maxExpressionDepth),
+		// What is written out can be checked now: a bad regular expression would otherwise
+		// fail in each request.
 		cel.ASTValidators(
 			cel.ValidateDurationLiterals(),
 			cel.ValidateTimestampLiterals(),

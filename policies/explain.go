@@ -28,7 +28,7 @@ type ExplainedCharge struct {
 
 // ExplainedSide is a side with its limit for the request.
 type ExplainedSide struct {
-	// Algorithm is the algorithm's name or that of the foreign limiter.
+	// Algorithm is the name of the algorithm or of the foreign limiter.
 	Algorithm string `json:"algorithm"`
 	// Limit is in units of cost, 0 for a foreign limiter without one.
 	Limit int64 `json:"limit"`

@@ -8,21 +8,25 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// expression is a compiled expression of a known type.
+// expression is a compiled expression of a known type. It does not change, and any number
+// of requests may evaluate it at once.
 type expression struct {
-	source  string
+	source  string // as in the file; epochs and messages are made of it
 	result  *cel.Type
 	program cel.Program
 	endless bool // its cost depends on claims, and is bounded at run time
 
+	// What the linter asks about the expression.
 	inputs   inputs
 	failures []string // inputs of a client that make it fail
 
-	filters     []filter // that it implies as a condition
-	onlyFilters bool     // the condition is the filters and nothing else
+	// What a condition implies, so that most evaluations can be left out.
+	filters     []filter
+	onlyFilters bool // the condition is the filters and nothing else
 }
 
-// eval returns the expression's value for a request.
+// eval returns the expression's value for a request. The error names the source: a file
+// has many expressions, and the log shows the error of one.
 func (x *expression) eval(w *evaluation) (ref.Val, error) {
 	v, err := x.evaluate(w)
 	if err != nil {
@@ -46,6 +50,7 @@ func (x *expression) evaluate(w *evaluation) (ref.Val, error) {
 		return v, err
 	}
 
+	// The context costs an allocation and a timer, which only these expressions pay.
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	v, _, err := x.program.ContextEval(ctx, w)

@@ -14,8 +14,8 @@ import (
 // clientInputs are what a client can write as it likes.
 var clientInputs = []string{"request.headers", "request.query", "request.path", "request.host"}
 
-// converting are functions of a text that fail for most texts. Those that fail for a
-// position, such as charAt, are among them: a client can send a shorter text.
+// converting are functions of a text that fail for most texts. Functions of a position,
+// such as charAt, are among them: a client can send a shorter text.
 var converting = []string{
 	"int", "uint", "double", "bool", "timestamp", "duration", "ip", "cidr", "charAt", "substring",
 }
@@ -78,6 +78,7 @@ func fromClient(e ast.Expr, variables []*variable) (found bool) {
 			return
 		}
 
+		// A variable hides the inputs that its own expression reads.
 		found = found || slices.Contains(clientInputs, e.AsIdent())
 		if v := variableNamed(e.AsIdent(), variables); v != nil {
 			found = found || v.inputs.anyFromClient()

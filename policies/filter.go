@@ -112,7 +112,7 @@ func filterOf(e ast.Expr) (filter, bool) {
 	args := call.Args()
 	switch call.FunctionName() {
 	case operators.Equals:
-		if isField(args[1]) {
+		if isField(args[1]) { // text == field
 			args = []ast.Expr{args[1], args[0]}
 		}
 		return filterBy(args[0], false, args[1])

@@ -9,7 +9,7 @@ import (
 )
 
 // Lengths, in bits, of the prefixes that one client is taken to have: one IPv4
-// address, and of IPv6 a /64, the smallest network that a site is given (RFC 6177).
+// address, and of IPv6 a /64, the size of one subnet (RFC 4291, 2.5.1).
 const (
 	clientBits4 = 32
 	clientBits6 = 64
@@ -38,17 +38,19 @@ func groupOf(ip ref.Val, bits4, bits6 int) ref.Val {
 		return ip
 	}
 
-	// A zone is chosen by the client's own host.
+	// A zone names an interface of this host, and not a client.
 	addr = addr.Unmap().WithZone("")
 	bits := bits6
 	if addr.Is4() {
 		bits = bits4
 	}
 
+	// The lengths may come from the request, so they are checked here.
 	prefix, err := addr.Prefix(bits)
 	if err != nil {
 		return types.NewErr("ipGroup: %d bits of %s", bits, addr)
 	}
+	// Without /32 the key of an IPv4 client is the same as with request.ip.
 	if prefix.IsSingleIP() {
 		return types.String(addr.String())
 	}

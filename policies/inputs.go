@@ -65,6 +65,7 @@ func (in inputs) addCall(call ast.CallExpr) {
 	}
 
 	of, key := call.Args()[0], call.Args()[1]
+	// Under a computed key any entry may be read: then the map itself is the input.
 	if isRequestField(of) && isText(key) {
 		in.addEntry(of.AsIdent(), literal(key), name == operators.Index)
 	}
@@ -79,7 +80,8 @@ func (in inputs) addEntry(of, key string, must bool) {
 	}
 }
 
-// narrow drops a map as a whole where single entries of it are read.
+// narrow drops a map as a whole where single entries of it are read: the visitor finds
+// the map inside of each entry.
 func (in inputs) narrow() {
 	for name := range in {
 		if base, _, entry := strings.Cut(name, "["); entry {
@@ -106,7 +108,8 @@ func (in inputs) sorted() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, required) })
 }
 
-// reads reports whether any expression of the set reads an input.
+// reads reports whether any expression that charges evaluate reads an input. Those of
+// expected differences decide no charge.
 func (s *Set) reads(input string) bool {
 	for _, p := range s.Policies {
 		for _, x := range p.expressions() {

@@ -24,7 +24,8 @@ type key []*expression
 // map has no order.
 var keyTypes = []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.BoolType, cel.DynType}
 
-// key returns a reader of an expression or a list of them.
+// key returns a reader of an expression or a list of them. An element with a problem is
+// left out, so that the others are checked, too.
 func (c *compiler) key(into *key) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		elements := []*yaml.Node{n}
@@ -32,6 +33,7 @@ func (c *compiler) key(into *key) func(*yaml.Node) {
 			elements = c.items(n, "key")
 		}
 
+		// Too many are not compiled: each would be one more problem.
 		if len(elements) > maxKeyElements {
 			c.fail(n, "key: %d expressions: at most %d", len(elements), maxKeyElements)
 			return
@@ -50,6 +52,7 @@ func (c *compiler) key(into *key) func(*yaml.Node) {
 // value returns the key for a request. Elements are joined by '|', with '|' and '\'
 // escaped by '\', so distinct lists make distinct keys.
 func (k key) value(w *evaluation) (string, error) {
+	// One element needs no separator, so it is not escaped: a user "a|b" has that key.
 	if len(k) == 1 {
 		element, err := k[0].keyElement(w)
 		return algorithms.BoundedKey(element), err

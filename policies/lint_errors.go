@@ -54,6 +54,7 @@ func (l *linter) negatesAbsent(p *Policy, at *yaml.Node) bool {
 	if p.when == nil || !strings.Contains(p.when.source, "!") {
 		return false
 	}
+	// The first is enough: all have the same remedy.
 	absent := p.when.unguarded()
 	if len(absent) == 0 {
 		return false

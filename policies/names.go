@@ -14,7 +14,8 @@ var validIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 // the variables one by one, and keeps a value for each.
 const maxVariables = 100
 
-// identifier reports whether a node is a name that expressions can have.
+// identifier reports whether a node is a name that expressions can have: with a hyphen it
+// would be read as a difference of two names.
 func (r *reader) identifier(n *yaml.Node, what string) bool {
 	if validIdentifier.MatchString(n.Value) {
 		return true
@@ -37,6 +38,7 @@ func (c *compiler) data(n *yaml.Node) {
 		if !c.identifier(name, "data") {
 			continue
 		}
+		// A constant without a type has its problem already.
 		full := "data." + name.Value
 		if constant, t := c.constant(value, full); t != nil {
 			c.extend(name, cel.Constant(full, t, types.DefaultTypeAdapter.NativeToValue(constant)))
@@ -81,6 +83,7 @@ func (r *reader) constantTable(n *yaml.Node, what string) (any, *cel.Type) {
 			return nil, nil
 		}
 
+		// YAML takes the last of two, and the author may mean the first.
 		if _, twice := table[key.Value]; twice {
 			r.fail(key, "%s has %q twice", what, key.Value)
 			return nil, nil
@@ -140,6 +143,7 @@ func (c *compiler) variables(n *yaml.Node) {
 
 // variable compiles a named expression, of any type.
 func (c *compiler) variable(name, value *yaml.Node) {
+	// Two of one name would have one value.
 	full := "variables." + name.Value
 	if variableNamed(full, c.scope.variables) != nil {
 		c.fail(name, "variables has %q twice", name.Value)

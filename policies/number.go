@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// number is a whole number, written as one or as an expression.
+// number is a whole number, written as one or as an expression. A limit or a burst that
+// was not given is the zero value.
 type number struct {
 	constant   int64
 	expression *expression // nil: constant
@@ -37,6 +38,8 @@ func (x number) value(w *evaluation) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+
+	// The checker has seen to the type: another value would be a mistake of CEL.
 	n, ok := v.(types.Int)
 	if !ok {
 		return 0, fmt.Errorf("policies: %s: got %v: want an int", x.expression.source, v)

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// requestText is a request as it is written in JSON.
+// requestText is a request as it is written in JSON. Its names are those of expressions,
+// so that a person needs to know one set of them.
 type requestText struct {
 	Method  string                `json:"method"`
 	Path    string                `json:"path"`
@@ -33,7 +34,8 @@ var requestFields = []string{
 	"method", "path", "route", "host", "query", "headers", "ip", "user", "claims", "size", "time",
 }
 
-// textOrList is one value or several.
+// textOrList is one value or several. Nearly every header has one, and a list of one is
+// tedious to write.
 type textOrList []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -58,6 +60,7 @@ func ParseRequest(text []byte) (*Request, error) {
 	if err := decoder.Decode(&t); err != nil {
 		return nil, fmt.Errorf("policies: request: %s", explainJSON(err))
 	}
+	// A second object would be ignored in silence.
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("policies: request: more than one object")
 	}
@@ -114,7 +117,7 @@ func explainJSON(err error) string {
 		return fmt.Sprintf("time: %s is no instant: want one such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
 	case unknown:
 		return "unknown field " + name + ": " + remedy(strings.Trim(name, `"`), requestFields)
-	case !errors.As(err, &wrong):
+	case !errors.As(err, &wrong): // an early end, say, which the text explains
 		return strings.TrimPrefix(err.Error(), "json: ")
 	case wrong.Field == "":
 		return "want an object, such as {\"method\": \"GET\"}, not " + wrong.Value

@@ -16,6 +16,8 @@ func (r *reader) place(n *yaml.Node, line, column int) (int, int) {
 		return n.Line, n.Column // CEL means the expression as a whole
 	}
 
+	// A place beyond the line's end shows that YAML has changed more than the style tells,
+	// such as a line separator within a plain text.
 	line, column = r.placeByStyle(n, line, column)
 	if line > len(r.lines) || column > 1+utf8.RuneCountInString(r.lines[line-1]) {
 		return n.Line, n.Column
@@ -42,7 +44,7 @@ func (r *reader) placeByStyle(n *yaml.Node, line, column int) (int, int) {
 }
 
 // indentation returns the spaces before a literal block that begins below a line:
-// those of its first line that is not blank (YAML 1.1, 9.2.1).
+// those of its first line that is not blank, as YAML detects them.
 func (r *reader) indentation(line int) int {
 	for _, text := range r.lines[min(line, len(r.lines)):] {
 		if content := strings.TrimLeft(text, " "); content != "" {

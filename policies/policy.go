@@ -139,7 +139,7 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 		return false, err
 	}
 
-	// A condition of type dyn is checked when it is evaluated.
+	// The checker has seen to the type: another value would be a mistake of CEL.
 	matches, ok := v.(types.Bool)
 	if !ok {
 		return false, fmt.Errorf("policies: when %s: got %v: want a bool", p.when.source, v)

@@ -21,8 +21,8 @@ const maxFileBytes = 1 << 20
 // of them, by the name of the field, describe the mappings of a file.
 type reader struct{ Problems }
 
-// lineBreak is what ends a line for YAML, whose line numbers are the problems' (YAML
-// 1.1, 4.2: a carriage return, a next line and a line separator end lines, too).
+// lineBreak is what ends a line for YAML, whose line numbers are the problems' (in
+// YAML 1.1 a carriage return, a next line and a line separator end lines, too).
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
 // parse returns the root of a file's one document, nil if there is none to read.

@@ -80,6 +80,7 @@ func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 // minutes returns a reader of a duration of whole minutes, the unit of the ledger.
 func (r *reader) minutes(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// One problem is enough: a bad duration has no minutes.
 		before := len(r.List)
 		r.duration(what, into)(n)
 		if len(r.List) == before && *into%time.Minute != 0 {

@@ -23,6 +23,7 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 		return strings.TrimSuffix(issue.Message, " (in container '')") + operatorMeant(issue.Message)
 	}
 
+	// A dotted name can only be one of the variables: functions have no dots.
 	name := nameAt(source, issue.Location, m[1])
 	variables := variablesOf(env)
 	if strings.Contains(name, ".") {
@@ -78,7 +79,8 @@ func variablesOf(env *cel.Env) (names []string) {
 	return names
 }
 
-// functionsOf lists the functions that have a name; the others are operators.
+// functionsOf lists the functions that have a name; the others are operators. A name
+// without a dot may be a misspelled one of them.
 func functionsOf(env *cel.Env) (names []string) {
 	for name := range env.Functions() {
 		if dottedName.FindString(name) == name {
@@ -91,7 +93,7 @@ func functionsOf(env *cel.Env) (names []string) {
 // nearest returns the known name with the fewest edits, the first in order of several;
 // "" if even that takes more than a third of the name's last word, or more than three.
 func nearest(name string, known []string) (best string) {
-	// The parts before the last dot are mostly right, and must not buy more edits.
+	// The words before the last dot are mostly right, and must not buy more edits.
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	least := 1 + min(3, (len(last)+1)/3)
 	for _, k := range known {

@@ -111,6 +111,7 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 		s.cover[p.Name] = &s.report.Coverage[i]
 	}
 
+	// A file without a test would pass, and look as if the policies were tested.
 	items := s.items(tests, "tests")
 	if len(items) == 0 && !s.Failed() {
 		s.fail(tests, "tests: want at least one")
@@ -147,6 +148,7 @@ func (s *suite) test(n *yaml.Node) {
 		"sequence": {read: keep(&sequence)},
 	})
 
+	// A test of both kinds would leave open whether the request counts in the sequence.
 	switch {
 	case request != nil && charges != nil && sequence == nil:
 		s.checkCharges(name, request, charges)
@@ -186,10 +188,12 @@ func requestOf(n *yaml.Node) (*Request, error) {
 	return ParseRequest(text)
 }
 
-// charges returns what the set charges a request, and notes which policies matched.
+// charges returns what the set charges a request, and notes which policies matched. An
+// expression that fails is a failure of the test: no charge could show it.
 func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algorithms.Charge) {
 	for _, p := range s.set.Policies {
 		c, matches, err := p.Charge(context.Background(), r)
+
 		switch {
 		case err != nil:
 			s.fail(n, "%s: policy %s: %s", name, p.Name, strings.TrimPrefix(err.Error(), "policies: "))
@@ -203,7 +207,7 @@ func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algori
 	return charges
 }
 
-// checkCharges compares the charges of a request with those that a test wants, in the
+// checkCharges compares the charges of a request with the wanted ones of a test, in the
 // order of the policies.
 func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	r := s.request(request)
@@ -280,6 +284,7 @@ type step struct {
 
 // play judges a sequence of requests on fresh limiters in virtual time.
 func (s *suite) play(name string, sequence *yaml.Node) {
+	// In memory, and fresh: what another sequence has spent must not count here.
 	pair := algorithms.NewMemory(algorithms.MemoryConfig{})
 	var last time.Duration
 	for _, n := range s.items(sequence, "sequence") {
@@ -306,6 +311,8 @@ func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool)
 		"candidate":     {read: s.choice("candidate", candidate, "allow", "deny")},
 	})
 
+	// Limiters treat a clock that goes back in a way of its own, which is no way to test a
+	// policy.
 	if st.at < last {
 		s.fail(n, "%s: a step before the one above it", name)
 	}
@@ -335,6 +342,8 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 		return
 	}
 
+	// The time of a step replaces one that its request names: request.time and the clock of
+	// the limiters agree in a service, too.
 	r.Time = suiteStart.Add(st.at)
 	before := len(s.List)
 	for i := range st.repeat {
@@ -379,6 +388,7 @@ func (s *suite) answerOf(
 			asked = algorithms.Authoritative
 		}
 
+		// One denial denies the request, and one side without an answer leaves it open.
 		switch {
 		case p.Sides[asked].Foreign():
 			return "nothing, for " + p.Sides[asked].Limiter + " is a foreign limiter that only your program has"
