@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -138,6 +139,78 @@ func TestTicksAreOfEnforcedCandidates(t *testing.T) {
 		r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &tt.setting)
 		if got := len(r.Snapshot(noon).Ticks); got != tt.want {
 			t.Errorf("%s: %d ticks, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Keys that are not UTF-8 stay different in the ledger, whose JSON has no place for their bytes.
+func TestKeysThatAreNotUTF8StayDifferent(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	for _, key := range []string{"\xff", "\xfe"} {
+		r.Observe(key, 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
+	}
+
+	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
+	if len(top) != 2 || top[0].Key == top[1].Key || !utf8.ValidString(top[0].Key) || !utf8.ValidString(top[1].Key) {
+		t.Errorf("the keys are %v, want two different texts in UTF-8", top)
+	}
+}
+
+// Restart begins the evidence again, under another incarnation. Totals are metrics and stay.
+func TestRestartForgetsTheEvidence(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	enforced := &divergence.Setting{Enforced: algorithms.Candidate}
+	for _, key := range []uint64{7, 8} {
+		r.Observe("k", key, noon, observed(divergence.NewlyDenied), enforced)
+		r.Snapshot(noon)
+		r.Abandon(noon)
+	}
+
+	before := r.Snapshot(noon)
+	r.Abandon(noon)
+	r.Restart()
+	after := r.Snapshot(noon)
+	if after.Incarnation == before.Incarnation {
+		t.Error("the new evidence would be written over the old")
+	}
+
+	if len(after.Hours) != 1 || len(after.Hours[0].Minutes) != 0 || len(after.Ticks) != 0 {
+		t.Errorf("hours %v, ticks %v, want a live minute and nothing else", after.Hours, after.Ticks)
+	}
+	for kind := range after.Keys {
+		if len(after.Keys[kind])+len(after.Tops[kind]) > 0 {
+			t.Errorf("%s keys: %v, most frequent %v, want none",
+				divergence.KeyKind(kind), after.Keys[kind], after.Tops[kind])
+		}
+	}
+	if n := r.Totals().Outcomes[divergence.NewlyDenied]; n != 2 {
+		t.Errorf("the totals have %d newly denied, want 2", n)
+	}
+}
+
+// While the ledger cannot be written, a recorder keeps the last four hours.
+func TestHoursThatWaitAreBounded(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	now := noon
+	for range 12 {
+		now = now.Add(time.Hour)
+		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+		r.Snapshot(now)
+		r.Abandon(now)
+	}
+
+	if n := len(r.Snapshot(now).Hours); n != 4 {
+		t.Errorf("%d hours wait for the ledger, want 4", n)
+	}
+}
+
+// A snapshot has the ticks of the current entry of the ledger and of the one before.
+func TestOldTicksAreDropped(t *testing.T) {
+	for after, want := range map[time.Duration]int{0: 1, 19 * time.Minute: 1, 20 * time.Minute: 0} {
+		r := divergence.NewRecorder(nil)
+		r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{Enforced: algorithms.Candidate})
+		if got := len(r.Snapshot(noon.Add(after)).Ticks); got != want {
+			t.Errorf("%s later: %d ticks, want %d", after, got, want)
 		}
 	}
 }
