@@ -98,9 +98,9 @@ func (in inputs) anyFromClient() bool {
 	return false
 }
 
-// unguarded returns the entries that an expression takes to be there without asking
+// assumed returns the entries that an expression takes to be there without asking
 // for them anywhere.
-func (x *expression) unguarded() (list []string) {
+func (x *expression) assumed() (list []string) {
 	for _, name := range x.inputs.sorted() {
 		_, key, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
 

@@ -39,7 +39,7 @@ func (p pattern) compatible(q pattern) bool {
 		return p.matches(q.text) || q.matches(p.text)
 	}
 
-	// At least one of them accepts its own text only.
+	// At least one of them accepts one text only.
 	if q.prefix {
 		return q.matches(p.text)
 	}

@@ -10,7 +10,7 @@ import (
 
 // hostileRequest warns of an expression that a client can make fail, where the file
 // does not say what happens then: by default the client is not limited. One warning
-// a policy is enough, for one on_error settles them all.
+// a policy is enough, for one on_error answers them all.
 func (l *linter) hostileRequest(p *Policy, at places) {
 	if at["on_error"] != nil {
 		return
@@ -55,7 +55,7 @@ func (l *linter) negatesAbsent(p *Policy, at *yaml.Node) bool {
 		return false
 	}
 	// The first is enough: all have the same remedy.
-	absent := p.when.unguarded()
+	absent := p.when.assumed()
 	if len(absent) == 0 {
 		return false
 	}

@@ -35,8 +35,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Warnings returns what is wrong with a configuration as it was declared, with its
-// zero fields still zero: the warnings of the gate, and those about moves.
+// Warnings returns the warnings about a configuration as it was declared, with its zero
+// fields still zero: the warnings of the gate, and one about moves.
 func (c Config) Warnings() []gate.Warning {
 	list := c.Config.Warnings()
 	if c.Automatic && c.Sampled() {

@@ -34,9 +34,9 @@ const (
 	keptFor   = divergence.KeptDays * 24 * time.Hour
 )
 
-// Warnings returns what is wrong with a configuration as it was declared, with its
-// zero fields still zero. A default is nothing to warn of, for nobody has chosen it,
-// but it counts beside a field that was declared.
+// Warnings returns the warnings about a configuration as it was declared, with its zero
+// fields still zero. A default alone is nothing to warn of, because the author has not
+// chosen it, but it counts beside a field that was declared.
 func (c Config) Warnings() (list []Warning) {
 	warn := func(format string, args []any, fields ...string) {
 		list = append(list, Warning{fields, fields[0] + ": " + fmt.Sprintf(format, args...)})
