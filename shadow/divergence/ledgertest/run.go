@@ -11,9 +11,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
+// id is the evidence that most laws write. The law about other policies and epochs varies each of its fields.
 var id = divergence.ID{Policy: "tenant-writes", Epoch: "e1"}
 
-// Run checks a ledger. Open must return a new and empty one for each subtest.
+// Run checks a ledger, each law as a subtest. Open must return a new and empty one for each subtest: the laws compare
+// totals, so entries of another test would count.
 func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("what instances saw adds up, written once or often", func(t *testing.T) { addsUp(t, open(t)) })
 	t.Run("other policies and epochs are kept apart", func(t *testing.T) { apart(t, open(t)) })
@@ -21,15 +23,18 @@ func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("a reader continues where it was", func(t *testing.T) { continues(t, open(t)) })
 }
 
+// start is ten minutes before the end of an hour and seventy before the end of a UTC day, so that the laws cross them:
+// entries are of hours, and frequent keys are of days.
 var start = time.Date(2026, 3, 1, 22, 50, 0, 0, time.UTC)
 
-// instance is one process with its recorder.
+// instance is one process with its recorder. The suite writes what real recorders make, because a ledger must store
+// those snapshots, and not a simpler form of them.
 type instance struct {
 	name string
 	*divergence.Recorder
 }
 
-// observe records both sides' answers for a key.
+// observe records both sides' answers for a key, as in the shadow stage: the authoritative is enforced.
 func (i *instance) observe(key string, at time.Time, authoritative, candidate bool) {
 	i.Observe(key, divergence.Hash("test", "p", key), at, &[2]algorithms.Observation{
 		{Decision: algorithms.Decision{Allowed: authoritative}, At: at},
@@ -37,7 +42,8 @@ func (i *instance) observe(key string, at time.Time, authoritative, candidate bo
 	}, &divergence.Setting{})
 }
 
-// flush writes a snapshot twice, as an instance does that has not received the answer to the first write.
+// flush writes a snapshot twice, as an instance does that has not received the answer to the first write. Each entry is
+// therefore written several times in all laws: a ledger that increments instead of replacing has too large counts.
 func (i *instance) flush(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) {
 	t.Helper()
 	s := i.Snapshot(now)
@@ -49,6 +55,9 @@ func (i *instance) flush(t *testing.T, l divergence.Ledger, id divergence.ID, no
 	i.Commit(s, now)
 }
 
+// addsUp finds a ledger that counts an entry twice, or loses one: when it is written again, when the hour or the day
+// changes, or when several instances write the same hour. The gate divides these counts, so a part that is missing or
+// doubled promotes or stops a candidate wrongly. An entry replaces the earlier one of its instance (decision 0301).
 func addsUp(t *testing.T, l divergence.Ledger) {
 	fleet := []*instance{
 		{"a", divergence.NewRecorder(nil)},
@@ -67,12 +76,14 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 				want[outcome(authoritative, candidate)]++
 			}
 
+			// One instance writes every minute, the others less often: a write may cover the end of an hour.
 			if m%(n+1) == 0 {
 				i.flush(t, l, id, now.Add(30*time.Second))
 			}
 		}
 	}
 
+	// At the end every instance writes what is left. By that it was present in the minute of the end, too.
 	end := start.Add(minutes * time.Minute)
 	for _, i := range fleet {
 		i.flush(t, l, id, end)
@@ -85,6 +96,7 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 	if len(h.Minutes) != minutes || len(h.Live) != 1 || h.Live[0].To-h.Live[0].From != minutes+1 {
 		t.Errorf("%d minutes, live %v", len(h.Minutes), h.Live)
 	}
+	// Each instance has 20 keys of its own. An estimate is allowed, so the law leaves about 3 %.
 	if n := h.Distinct[divergence.KeysSeen]; n < 58 || n > 62 {
 		t.Errorf("%d keys, want about 60", n)
 	}
@@ -92,6 +104,8 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 	checkTop(t, l, end, want)
 }
 
+// outcome returns the expected outcome by the function that production uses: the suite is about ledgers, and not about
+// comparisons.
 func outcome(authoritative, candidate bool) divergence.Outcome {
 	return divergence.Compare(&[2]algorithms.Observation{
 		{Decision: algorithms.Decision{Allowed: authoritative}},
@@ -102,6 +116,7 @@ func outcome(authoritative, candidate bool) divergence.Outcome {
 // days returns the day of an instant, as a ledger counts days.
 func days(at time.Time) int64 { return at.Unix() / divergence.SecondsPerDay }
 
+// history reads everything with a new reader, which has nothing from earlier reads.
 func history(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) divergence.History {
 	t.Helper()
 	h, err := divergence.NewReader(l, id, start).History(context.Background(), now)
@@ -111,6 +126,8 @@ func history(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time)
 	return h
 }
 
+// checkTop finds a ledger that loses the lists of one day or of one instance. There are fewer keys than a list has
+// slots, so the counts have no error and their sum is exact.
 func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.Tally) {
 	t.Helper()
 	top, err := l.Top(context.Background(), id, divergence.KeysNewlyDenied, days(start), days(end))
@@ -128,6 +145,8 @@ func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.
 	}
 }
 
+// apart finds a ledger whose entries are named by less than the policy and the epoch. Evidence of another pair of
+// sides, or from before a resumption, must not count for this one (decision 0408).
 func apart(t *testing.T, l divergence.Ledger) {
 	i := &instance{"a", divergence.NewRecorder(nil)}
 	i.observe("k", start, true, true)
@@ -139,7 +158,9 @@ func apart(t *testing.T, l divergence.Ledger) {
 	}
 }
 
-// details checks the parts of an entry besides its minutes: ticks, causes and cells.
+// details checks the parts of an entry besides its minutes: ticks, causes and cells. It finds a ledger whose encoding
+// drops one of them, confuses the enforced roles of a cell, or keeps the ticks of one instance only. Triggers roll back
+// by the ticks: one that sees half of the harm stays silent. A canary's denials are predicted from the cells.
 func details(t *testing.T, l divergence.Ledger) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	deny := algorithms.Observation{}
@@ -148,6 +169,8 @@ func details(t *testing.T, l divergence.Ledger) {
 	shadow := &divergence.Setting{Cell: 7}
 	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
 
+	// The second instance has a secret, so it lists the same keys by other hashes. In each minute a key is denied newly,
+	// agrees in the shadow stage, which is no tick, and fails.
 	for n, i := range fleet {
 		for m := range 25 {
 			at := start.Add(time.Duration(m) * time.Minute)
@@ -162,6 +185,7 @@ func details(t *testing.T, l divergence.Ledger) {
 		}
 	}
 
+	// A reader asks for the current entry of ticks and the one before: a ledger may forget older ones.
 	end := start.Add(24 * time.Minute)
 	bucket := end.Unix() / divergence.BucketSeconds
 	ticks, err := l.Ticks(context.Background(), id, bucket-1, bucket)
@@ -173,6 +197,7 @@ func details(t *testing.T, l divergence.Ledger) {
 	h := history(t, l, id, end)
 	var cell divergence.Cell
 
+	// The cell's counts are spread over the hours. A failure of the candidate decides nothing, so it is in no cell.
 	for _, hour := range h.Hours {
 		cell.Decided[0] += hour.Cells[7].Decided[0]
 		cell.Decided[1] += hour.Cells[7].Decided[1]
@@ -182,11 +207,14 @@ func details(t *testing.T, l divergence.Ledger) {
 	if want := (divergence.Cell{Decided: [2]int64{150, 150}, Denied: [2]int64{0, 150}}); cell != want {
 		t.Errorf("the cell has %+v, want %+v: 25 minutes, 3 keys, 2 instances", cell, want)
 	}
+	// The setting names no shapes, so the cause of every difference is OtherCause.
 	if causes := h.Causes(); causes.Denied[divergence.OtherCause] != 150 {
 		t.Errorf("causes %+v", causes)
 	}
 }
 
+// checkTicks finds a ledger that does not join the ticks of several instances, has them out of order, or ignores the
+// range. The triggers add neighbouring ticks up, so order and completeness decide whether one fires (decision 0308).
 func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
 	t.Helper()
 	harmed := map[uint32]int{}
@@ -211,6 +239,7 @@ func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
 		t.Errorf("harmed keys %v, want three, and three more by their HMACs", harmed)
 	}
 
+	// A key counts once in ten minutes for the triggers, however often it is denied and written.
 	for key, n := range harmed {
 		if n < 1 || n > 2 {
 			t.Errorf("key %d is listed %d times in 15 minutes, want once in ten", key, n)
@@ -218,10 +247,15 @@ func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
 	}
 }
 
+// continues finds a ledger whose answer depends on the range that is asked for: one that leaves out an end of the
+// range, returns hours out of order, or changes an hour that is over. A controller reads a closed hour once and keeps
+// it (decision 0409), so it would judge by other counts than a controller that has just started.
 func continues(t *testing.T, l divergence.Ledger) {
 	i := &instance{"a", divergence.NewRecorder(nil)}
 	r := divergence.NewReader(l, id, start)
-	for m := range 200 {
+
+	// A reader closes an hour five hours later, so a shorter run would read everything each time.
+	for m := range 500 {
 		now := start.Add(time.Duration(m) * time.Minute)
 		i.observe("k", now, true, m%3 == 0)
 		i.flush(t, l, id, now)
@@ -229,6 +263,7 @@ func continues(t *testing.T, l divergence.Ledger) {
 			continue
 		}
 
+		// The pauses do not divide an hour evenly, so reads end at many different minutes of it.
 		got, err := r.History(context.Background(), now)
 		if err != nil {
 			t.Fatal(err)

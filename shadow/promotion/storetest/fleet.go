@@ -8,13 +8,17 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
+// watch finds a store that never notifies, and one that leaks its watchers. Messages may get
+// lost, so one message suffices. A channel that closes early would make its watcher spin, and
+// one that is never closed would keep the watcher's goroutine for ever.
 func watch(s subject) {
 	c, cancel := context.WithCancel(s.ctx())
 	defer cancel()
 	changed := s.Watch(c)
 	s.begin("e1")
 
-	// A subscription takes a moment to stand, so the state changes until one is heard of.
+	// A subscription takes a moment to stand, so the state changes until one change is heard
+	// of. Pause fails while the policy is on hold; then resuming it is the change.
 	for heard := false; !heard; {
 		select {
 		case <-changed:
@@ -29,6 +33,8 @@ func watch(s subject) {
 		}
 	}
 
+	// Changes that were noted before the end may still be in the channel, so the law reads on
+	// until it is closed.
 	cancel()
 	end := time.After(10 * time.Second)
 	for {
@@ -43,10 +49,15 @@ func watch(s subject) {
 	}
 }
 
+// instances finds a store that forgets too early, too late, or not at all. Verdicts and
+// rollbacks depend on it: a rollback is confirmed when every live instance has applied it, so
+// an instance that has left must not be waited for, and one that fell silent must still be
+// named (LiveFor, SilentFor). All ages are by the store's own clock.
 func instances(s subject) {
 	now, err := s.Now(s.ctx())
 	s.must(err)
 	applied := map[string]promotion.Applied{policy: {Version: version(1, 2), Epoch: "e1"}}
+	// In the order of the ids: live, silent, silent for too long, and gone.
 	for id, age := range map[string]time.Duration{
 		"a": 0, "b": 2 * promotion.LiveFor, "c": 2 * promotion.SilentFor, "d": 0,
 	} {
@@ -54,12 +65,15 @@ func instances(s subject) {
 	}
 	s.must(s.Leave(s.ctx(), "d"))
 
+	// Two ids of four remain. LiveAt splits them as controllers do.
 	all, err := s.Instances(s.ctx())
 	s.must(err)
 	live, silent := promotion.LiveAt(now, policy, all)
 	if got := fmt.Sprint(ids(live), ids(silent)); got != "[a] [b]" {
 		s.Fatalf("live and silent are %s, want [a] [b]", got)
 	}
+	// The versions that instances report decide whether a rollback is confirmed, and an
+	// instance that does not have the policy has no part in it.
 	if live[0].Policies[policy] != applied[policy] {
 		s.Errorf("applied %+v", live[0].Policies)
 	}
@@ -68,6 +82,7 @@ func instances(s subject) {
 	}
 }
 
+// ids returns the ids in the order of the store, which must be theirs.
 func ids(list []promotion.Instance) (names []string) {
 	for _, i := range list {
 		names = append(names, i.ID)
@@ -75,6 +90,9 @@ func ids(list []promotion.Instance) (names []string) {
 	return names
 }
 
+// specs finds a store that keeps the first announcement of a policy, or only the last list: a
+// controller would judge by the configuration of an earlier deployment, or not at all. Several
+// services announce their own policies under one name, so a list replaces only its policies.
 func specs(s subject) {
 	want := promotion.Spec{
 		Policy: policy, Epoch: "e1", Authoritative: "a", Candidate: "b",
@@ -87,6 +105,8 @@ func specs(s subject) {
 		s.must(s.Announce(s.ctx(), list))
 	}
 
+	// Specs are printed to be compared, since a configuration has slices. Their order is that
+	// of the names, so that reports do not change from round to round.
 	got, err := s.Specs(s.ctx())
 	s.must(err)
 	if len(got) != 2 || got[0].Policy != "another" || fmt.Sprint(got[1]) != fmt.Sprint(want) {

@@ -1,5 +1,3 @@
-// Package storetest is the conformance suite of stores of stages: a store that passes it
-// may serve a fleet.
 package storetest
 
 import (
@@ -10,15 +8,21 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// Run checks a store, which open returns fresh and empty.
+// Run checks a store, each law as a subtest. Open must return a new and empty store for each
+// law, and closes it by t.Cleanup if it has to be closed.
 func Run(t *testing.T, open func(t *testing.T) promotion.Store) {
 	for _, law := range laws {
 		t.Run(law.name, func(t *testing.T) { law.check(subject{t, open(t)}) })
 	}
 }
 
+// policy is the only policy that most laws move. That policies do not share states is left
+// to the stores' names of keys.
 const policy = "tenant-writes"
 
+// laws are what instances, controllers and the command line rely on. Some of them go through
+// the moves of package promotion, because a store's mistake does harm there: a fleet that
+// promotes twice, or that forgets a rollback.
 var laws = []struct {
 	name  string
 	check func(subject)
@@ -38,18 +42,23 @@ var laws = []struct {
 	{"policies are announced", specs},
 }
 
-// subject is a store under test. Its moves fail the test if the store refuses them.
+// subject is a store under test. Its moves fail the test if the store refuses them, so that a
+// law states only the refusals that it is about.
 type subject struct {
 	*testing.T
 	promotion.Store
 }
 
+// ctx bounds one call of the store: a store that hangs fails its law, and the other laws
+// still run.
 func (s subject) ctx() context.Context {
 	c, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	s.Cleanup(cancel)
 	return c
 }
 
+// must ends the law at an error of its preparation: what comes after would fail for another
+// reason than the one that the law names.
 func (s subject) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -57,7 +66,8 @@ func (s subject) must(err error) {
 	}
 }
 
-// state reads the policy's state.
+// state reads the policy's state from the store, never from a move's return value: a store
+// that acknowledges a state and does not keep it is found here.
 func (s subject) state() promotion.State {
 	s.Helper()
 	states, err := s.States(s.ctx(), []string{policy})
@@ -65,7 +75,7 @@ func (s subject) state() promotion.State {
 	return states[0]
 }
 
-// trail reads the policy's audit trail.
+// trail reads the policy's audit trail, oldest first.
 func (s subject) trail() []promotion.State {
 	s.Helper()
 	history, err := s.History(s.ctx(), policy)
@@ -73,11 +83,14 @@ func (s subject) trail() []promotion.State {
 	return history
 }
 
+// begin announces the epoch that an instance compares. On an empty store that makes version
+// 1.1 in shadow, which is where most laws start.
 func (s subject) begin(epoch string) {
 	s.Helper()
 	s.must(promotion.Begin(s.ctx(), s.Store, policy, epoch, "test"))
 }
 
+// advance takes a step forward that the law needs to succeed.
 func (s subject) advance(to promotion.Step) promotion.State {
 	s.Helper()
 	state, err := s.tryAdvance(to)
@@ -85,10 +98,12 @@ func (s subject) advance(to promotion.Step) promotion.State {
 	return state
 }
 
+// tryAdvance takes a step forward that the law expects to be refused, or that may lose a race.
 func (s subject) tryAdvance(to promotion.Step) (promotion.State, error) {
 	return promotion.Advance(s.ctx(), s.Store, policy, to, order("go"))
 }
 
+// rollback rolls the policy back: a new term, on hold.
 func (s subject) rollback() promotion.State {
 	s.Helper()
 	state, err := promotion.Rollback(s.ctx(), s.Store, policy, order("bad"))
@@ -96,6 +111,7 @@ func (s subject) rollback() promotion.State {
 	return state
 }
 
+// resume ends a hold. The order is an argument, because some laws need its Force.
 func (s subject) resume(o promotion.Order) promotion.State {
 	s.Helper()
 	state, err := promotion.Resume(s.ctx(), s.Store, policy, o)
@@ -103,10 +119,14 @@ func (s subject) resume(o promotion.Order) promotion.State {
 	return state
 }
 
+// order returns an order with an actor and a reason, which the store has to keep for the
+// audit trail.
 func order(reason string) promotion.Order { return promotion.Order{Actor: "test", Reason: reason} }
 
+// canary returns the step to a canary of that percentage of the keys.
 func canary(percent float64) promotion.Step {
 	return promotion.Step{Stage: promotion.Canary, Percent: percent}
 }
 
+// version abbreviates the tables of laws.
 func version(term, seq int64) promotion.Version { return promotion.Version{Term: term, Seq: seq} }

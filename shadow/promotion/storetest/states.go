@@ -8,6 +8,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
+// zeroState finds a store that has an error or a stage for a policy that it does not know. An
+// error would keep a new policy from being announced. A stage would let a rollback of a
+// mistyped name report success.
 func zeroState(s subject) {
 	if got := s.state(); got != (promotion.State{}) {
 		s.Errorf("got %+v", got)
@@ -17,6 +20,9 @@ func zeroState(s subject) {
 	}
 }
 
+// roundTrip finds a field that a store drops, rounds or escapes wrongly. Instances enforce
+// what they read, and operators read the trail after an incident. The percentage is a
+// fraction and the reason has quotes, because an encoding made by hand fails at these.
 func roundTrip(s subject) {
 	s.begin("e1")
 
@@ -26,12 +32,17 @@ func roundTrip(s subject) {
 	if got := s.state(); got != want {
 		s.Errorf("read %+v, want %+v", got, want)
 	}
+	// The trail begins with the announcement: an operator must see since when the policy exists.
 	trail := s.trail()
 	if len(trail) != 2 || trail[1] != want || trail[0].Stage != promotion.Shadow {
 		s.Errorf("history %+v, want shadow and %+v", trail, want)
 	}
 }
 
+// compareAndSet finds a store that ignores expect, compares less than the whole state, or
+// checks and writes in two steps of which the second does not look again. Every move reads a
+// state, edits it and puts the result: without this law, one of two controllers overwrites the
+// other's step.
 func compareAndSet(s subject) {
 	s.begin("e1")
 	stored := s.state()
@@ -44,13 +55,16 @@ func compareAndSet(s subject) {
 		s.Errorf("put with a wrong version: %v, want ErrConflict", err)
 	}
 
-	// After a failover two instances may know different states of one version.
+	// After a failover two instances may know different states of one version. An order is for
+	// the state that it has read, so an equal version is not enough (decision 0402).
 	other := stored
 	other.Hold = true
 	if err := s.Put(s.ctx(), policy, next, &other); !errors.Is(err, promotion.ErrConflict) {
 		s.Errorf("put with another state of that version: %v, want ErrConflict", err)
 	}
 
+	// None of the refusals has changed the stored state. A put that is repeated because its
+	// answer was lost must not be carried out twice.
 	if err := s.Put(s.ctx(), policy, next, &stored); err != nil {
 		s.Error(err)
 	}
@@ -59,7 +73,10 @@ func compareAndSet(s subject) {
 	}
 }
 
-// supersedes puts states in every order and looks at the one that stays.
+// supersedes puts states in every order and looks at the one that stays. Instances assert the
+// last state that they have applied after a failover, in any order and more than once: if all
+// agree on the order of states, all end with the same one. Of one version the safer state
+// wins, and of equal stages the one on hold (decision 0402).
 func supersedes(s subject) {
 	at := func(v promotion.Version, stage promotion.Stage, percent float64) promotion.State {
 		return promotion.State{Version: v, Stage: stage, Percent: percent}
@@ -68,6 +85,8 @@ func supersedes(s subject) {
 		s.Hold = true
 		return s
 	}
+	// Neighbours that a store may confuse: percentages a hundredth apart, a hold alone, 1.2
+	// and 1.10 compared as text, and a new term with a lower sequence.
 	rising := []promotion.State{
 		at(version(1, 2), promotion.Completed, 100),
 		at(version(1, 2), promotion.Promoted, 100),
@@ -86,6 +105,7 @@ func supersedes(s subject) {
 			s.Fatalf("put %+v: %v", higher, err)
 		}
 
+		// The state itself is among them: asserted twice, it is no change and no message.
 		for _, lower := range rising[:i+1] {
 			if err := s.Put(s.ctx(), policy, lower, nil); !errors.Is(err, promotion.ErrConflict) {
 				s.Fatalf("put %+v after %+v: %v, want ErrConflict", lower, higher, err)
@@ -96,12 +116,17 @@ func supersedes(s subject) {
 		}
 	}
 
+	// A version is its audit entry's id (decision 0405): ten states of three versions make
+	// three entries, and each is the state that came first.
 	trail := s.trail()
 	if len(trail) != 3 || trail[0] != rising[0] || trail[2] != rising[len(rising)-1] {
 		s.Errorf("the trail is %v, want one entry of each of three versions", trail)
 	}
 }
 
+// oneWins finds a Put that is not atomic. Any number of controllers judges the same evidence
+// and orders the same step at the same time. If two of them win, one step has overwritten
+// another, and the trail lacks an order that was reported as done.
 func oneWins(s subject) {
 	s.begin("e1")
 	expect := s.state().Version
@@ -113,6 +138,8 @@ func oneWins(s subject) {
 		all.Go(func() {
 			_, err := promotion.Advance(s.ctx(), s.Store, policy, canary(10), promotion.Order{Expect: &expect})
 
+			// Losers must learn that they lost: another error would be reported as a failure of
+			// the store.
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -132,6 +159,9 @@ func oneWins(s subject) {
 	}
 }
 
+// rollbackWins finds a store in which a rollback can starve or be overwritten. A rollback
+// starts a new term, so it supersedes every step forward, and after some lost races it is put
+// without an expected state. Steps that come later meet the hold.
 func rollbackWins(s subject) {
 	s.begin("e1")
 
@@ -157,6 +187,7 @@ func rollbackWins(s subject) {
 	})
 	all.Wait()
 
+	// A second rollback is no third term: two operators may press the button at once.
 	if got := s.state(); got.Stage != promotion.RolledBack || !got.Hold || got.Term != 2 {
 		s.Errorf("after a rollback among promotions: %+v", got)
 	}
@@ -165,13 +196,18 @@ func rollbackWins(s subject) {
 	}
 }
 
-// ensureRollback ensures a rollback on stores as failovers leave them.
+// ensureRollback ensures a rollback on stores as failovers leave them (decision 0403). It finds
+// a store that loses the instants of a state: EnsureRollback tells a state that a failover
+// brought back from an operator's resumption by Since, to the nanosecond. A mistake
+// either enforces a harmful candidate again or takes back what the operator decided.
 func ensureRollback(s subject) {
 	s.begin("e1")
 	shadow := s.state()
 	ordered := shadow.Since.Add(time.Minute)
 	rolledBack := promotion.State{Version: version(2, 1), Stage: promotion.RolledBack, Hold: true, Epoch: shadow.Epoch}
 
+	// Each row continues with the state that the row before it has left in the store. Since is
+	// the beginning of the evidence in the state that the failover brought back.
 	tests := []struct {
 		name        string
 		stored      promotion.Version
@@ -197,6 +233,8 @@ func ensureRollback(s subject) {
 		got, err := promotion.EnsureRollback(s.ctx(), s.Store, policy, rolledBack, ordered, order("bad"))
 		s.must(err)
 
+		// The returned state is the one that the command waits for on every instance, so it must
+		// be the one that is stored.
 		now := s.state()
 		if now.Version != tt.wantVersion || now.Stage != tt.wantStage {
 			s.Errorf("%s: the store has %s, want %s %s", tt.name, now, tt.wantVersion, tt.wantStage)
@@ -207,6 +245,9 @@ func ensureRollback(s subject) {
 	}
 }
 
+// hold finds a store that loses Hold or Percent. A hold is how an operator stops automatic
+// steps, so no step forward may pass it, and steps only rise: the way back is a rollback,
+// which starts a new term that every instance accepts.
 func hold(s subject) {
 	s.begin("e1")
 	pause := func() error {
@@ -222,12 +263,14 @@ func hold(s subject) {
 		s.Errorf("pause on hold: %v, want ErrHold", err)
 	}
 
+	// A step that is already taken is a conflict and no refusal: another controller was faster.
 	s.resume(order("go on"))
 	s.advance(canary(10))
 	if _, err := s.tryAdvance(canary(10)); !errors.Is(err, promotion.ErrConflict) {
 		s.Errorf("advance to the present step: %v, want ErrConflict", err)
 	}
 
+	// Steps that are backwards, out of range, or no steps at all.
 	for _, step := range []promotion.Step{
 		canary(9), canary(101), canary(-5),
 		{}, {Stage: "x"}, {Stage: promotion.RolledBack}, {Stage: promotion.Shadow},
@@ -238,6 +281,10 @@ func hold(s subject) {
 	}
 }
 
+// resume finds a store that loses FailedEpoch or Since. Without FailedEpoch, a pair
+// of sides that was rolled back would start in shadow again when it is deployed again, and
+// could be promoted once more. Without Since, the evidence of
+// before the rollback would count for the next promotion (decision 0408).
 func resume(s subject) {
 	s.begin("e1")
 	s.rollback()
@@ -246,24 +293,30 @@ func resume(s subject) {
 	if !errors.Is(err, promotion.ErrSameEpoch) {
 		s.Errorf("resume of the same: %v, want ErrSameEpoch", err)
 	}
+	// By force the operator takes the same epoch again, and its evidence begins at that instant.
 	forced := s.resume(promotion.Order{Force: true})
 	if forced.Stage != promotion.Shadow || forced.Hold || forced.Since.Before(forced.StageAt) {
 		s.Errorf("resumed by force: %+v, want shadow with evidence from now on", forced)
 	}
 
+	// A changed side makes another epoch, which needs no force.
 	s.rollback()
 	s.begin("e2")
 	if got := s.resume(order("mended")); got.Stage != promotion.Shadow || got.Epoch != "e2" {
 		s.Errorf("resumed in a new epoch: %+v", got)
 	}
 
-	// The epoch that was rolled back is deployed again.
+	// The epoch that was rolled back is deployed again: it is rolled back at once (decision 0407).
 	s.begin("e1")
 	if got := s.state(); got.Stage != promotion.RolledBack || !got.Hold || got.Epoch != "e1" {
 		s.Errorf("the epoch that was rolled back is there again, and the state is %+v", got)
 	}
 }
 
+// epochs finds a store that mixes the state of one comparison with the next one. Evidence and
+// exposure belong to a pair of sides, so another pair starts in shadow with no evidence. Each
+// process announces its epoch when it starts, so the same epoch again must change nothing: a
+// restart would otherwise end a promotion (decision 0407).
 func epochs(s subject) {
 	s.begin("e1")
 	s.advance(promotion.Step{Stage: promotion.Promoted})
@@ -279,6 +332,7 @@ func epochs(s subject) {
 		s.Errorf("a new epoch: %+v", got)
 	}
 
+	// A deployment after a rollback is not the operator's word that all is well.
 	s.rollback()
 	s.begin("e3")
 	got = s.state()
