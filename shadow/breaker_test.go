@@ -33,6 +33,7 @@ func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into 
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -72,20 +73,25 @@ func TestBreakerSparesAStoreThatFails(t *testing.T) {
 		for range 100 {
 			s.ask(false)
 		}
+
 		if o := s.observe(false); pair.asked != breakAfter || !skippedByBreaker(&o) || !s.breaker.open() {
 			t.Errorf("a store that fails was asked %d times, want %d; the last time it was %s", pair.asked, breakAfter, o.Status)
 		}
+
 		time.Sleep(23 * time.Second)
 		if s.ask(false); pair.asked != breakAfter {
 			t.Errorf("it was asked again before 24 s")
 		}
+
 		time.Sleep(14 * time.Second)
 		for range 100 {
 			s.ask(false)
 		}
+
 		if pair.asked != breakAfter+1 {
 			t.Errorf("after 36 s it was asked %d times more, want once", pair.asked-breakAfter)
 		}
+
 		pair.err = nil
 		time.Sleep(37 * time.Second)
 		for range 10 {
@@ -108,11 +114,13 @@ func TestBreakerForgivesFailuresInBetween(t *testing.T) {
 			pair.err = nil
 			s.ask(false)
 		}
+
 		pair.err = errors.New("refused")
 		for range 3 * breakAfter {
 			time.Sleep(3 * time.Second)
 			s.ask(false)
 		}
+
 		if s.breaker.open() {
 			t.Error("the breaker is open")
 		}
@@ -129,14 +137,17 @@ func TestEnforcedSideIsJudgedAlone(t *testing.T) {
 			if s.ask(false); s.overloaded() {
 				t.Errorf("%v: a side alone was too much, and it is judged alone", err)
 			}
+
 			if s.ask(true); !s.overloaded() {
 				t.Errorf("%v: enforced sides are not judged alone", err)
 			}
+
 			time.Sleep(enforcedOnlyFor)
 			if s.overloaded() {
 				t.Errorf("%v: enforced sides are still judged alone", err)
 			}
 		}
+
 		if s := storeOn(&failing{err: proto("WRONGTYPE")}); s.ask(true) == nil || s.overloaded() {
 			t.Error("any error makes enforced sides be judged alone")
 		}
@@ -180,10 +191,12 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 				n++
 			}
 		}
+
 		if n != want {
 			t.Errorf("one of %d instances allows %d of 10, want %d", instances, n, want)
 		}
 	}
+
 	if m.onFailure = policies.FailAllow; true {
 		if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 1); local.ok {
 			t.Error("a policy that allows where its store fails keeps a local limiter")
@@ -215,7 +228,7 @@ func BenchmarkLocal(b *testing.B) {
 	}
 }
 
-// A panic in a client's hook, as the one request that tries a store anew, is a failure
+// A panic in a client's hook, in the one request that tries a store again, is a failure
 // like any other.
 func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -232,10 +245,12 @@ func TestPanicDoesNotKeepTheBreakerHalfOpen(t *testing.T) {
 			defer func() { recover() }()
 			return s.ask(false)
 		}
+
 		err = &lua.StoreError{Err: errors.New("refused")}
 		for range 5 {
 			try()
 		}
+
 		time.Sleep(40 * time.Second)
 		panics = true
 		try()
@@ -263,7 +278,8 @@ func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
 			return nil
 		}
 		asked++
-		into[0] = [2]algorithms.Observation{algorithms.Failure(&lua.StoreError{Err: errors.New("refused")}), algorithms.Unjudged(algorithms.Absent)}
+		refused := &lua.StoreError{Err: errors.New("refused")}
+		into[0] = observations{algorithms.Failure(refused), algorithms.Unjudged(algorithms.Absent)}
 		return nil
 	}))
 	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
@@ -274,6 +290,7 @@ func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
 		s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
 		s.evaluate(context.Background(), []algorithms.Charge{bad}, o[:])
 	}
+
 	if asked > breakAfter {
 		t.Errorf("a dead store was asked %d times, breaker open %t", asked, s.breaker.open())
 	}
@@ -285,6 +302,7 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+
 			select {
 			case <-time.After(3 * time.Millisecond): // a healthy store's answer
 			case <-ctx.Done():
@@ -292,6 +310,7 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 					into[0][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: ctx.Err()})
 				}
 			}
+
 			return nil
 		}))
 		side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
@@ -347,6 +366,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	mine := LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 		return algorithms.Decision{}, errors.New("mine is out of order")
 	})
+
 	sides := bothIn(newMemoryStore())
 	sides[algorithms.Candidate] = foreignSide(mine)
 	m := newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(stuckLog{slog.DiscardHandler, in, out})})
@@ -360,12 +380,14 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 			})
 		}
 	}()
+
 	<-in
 	asked := make(chan struct{})
 	go func() {
 		candidate.resting()
 		close(asked)
 	}()
+
 	select {
 	case <-asked:
 	case <-time.After(5 * time.Second):

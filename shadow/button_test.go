@@ -16,7 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// always allows whatever it is asked, never nothing.
+// always allows every charge, never allows none.
 var (
 	always = shadow.AllowFunc(func(string) bool { return true })
 	never  = shadow.AllowFunc(func(string) bool { return false })
@@ -32,15 +32,10 @@ func promoted(t testing.TB, button shadow.RedButton) *shadow.Pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pair.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := promotion.Advance(t.Context(), pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := pair.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+
+	syncNow(t, pair)
+	advance(t, pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, pair)
 	return pair
 }
 
@@ -68,6 +63,7 @@ func TestRedButtonFile(t *testing.T) {
 			} else {
 				os.Remove(path)
 			}
+
 			time.Sleep(1100 * time.Millisecond)
 			synctest.Wait()
 			if d := pair.Allow(t.Context(), "alice", 1); d.Allowed != there {
@@ -83,10 +79,12 @@ func TestRedButtonSignal(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
+
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		if pair.Allow(t.Context(), "alice", 1).Allowed {
 			return
 		}
 	}
-	t.Error("a signal has not pressed the button")
+
+	t.Error("the signal has not pressed the button within 10 s")
 }

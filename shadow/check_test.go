@@ -22,6 +22,7 @@ func TestEveryPromotionFieldIsConverted(t *testing.T) {
 		if !whole.Type().Field(i).IsExported() {
 			continue
 		}
+
 		set(t, whole.Field(i))
 
 		one := reflect.New(whole.Type()).Elem()
@@ -72,6 +73,7 @@ func unset(v reflect.Value) (names []string) {
 			names = append(names, field.Name)
 		}
 	}
+
 	return names
 }
 
@@ -102,6 +104,7 @@ func findings(text string) (list []string) {
 	for _, p := range problems.List {
 		list = append(list, fmt.Sprintf("%d:%d %s %s", p.Line, p.Column, p.Severity, p.Message))
 	}
+
 	return list
 }
 
@@ -112,6 +115,7 @@ func TestASetIsCheckedLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	checked, err := policies.Load("p.yaml", []byte(text), CheckPromotion)
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +124,7 @@ func TestASetIsCheckedLater(t *testing.T) {
 	if got := unchecked.Check(CheckPromotion); len(got) != 2 || !reflect.DeepEqual(got, checked.Warnings) {
 		t.Errorf("got %v, want %v", got, checked.Warnings)
 	}
+
 	if got := checked.Check(CheckPromotion); len(got) != 0 {
 		t.Errorf("a set that was checked has the findings twice: %v", got)
 	}
@@ -153,6 +158,7 @@ func TestFindingsOfTheGateHaveTheirPlace(t *testing.T) {
 		{"a sample that is to move by itself", "mode: automatic", "sample: 10%",
 			[]string{"9:26 warning sample: a sampled policy does not leave shadow"}},
 	}
+
 	for _, tt := range tests {
 		text := strings.NewReplacer("FILE", tt.file, "POLICY", tt.policy).Replace(checkedFile)
 		list := findings(text)
@@ -160,6 +166,7 @@ func TestFindingsOfTheGateHaveTheirPlace(t *testing.T) {
 			t.Errorf("%s: got %q, want %d", tt.name, list, len(tt.want))
 			continue
 		}
+
 		for i, want := range tt.want {
 			if !strings.HasPrefix(list[i], want) {
 				t.Errorf("%s: got %q, want %q", tt.name, list[i], want)

@@ -30,18 +30,19 @@ func TestInstancesTellOfTheirClients(t *testing.T) {
 		{"the service's own client", untuned, nil, "MaxRetries"},
 		{"that of a store", tuned, map[string]redis.UniversalClient{"other": untuned}, "store other: MaxRetries"},
 	}
+
 	for _, tt := range tests {
 		h := open(t, file, shadow.Config{Redis: tt.redis, Stores: tt.stores})
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 		all, err := promotion.NewRedisStore(tuned, name).Instances(ctx(t))
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%s: %v, %v", tt.why, all, err)
 		}
+
 		if got := strings.Join(all[0].Client, "\n"); (got == "") != (tt.want == "") || !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.why, got, tt.want)
 		}
+
 		h.Close(ctx(t))
 	}
 }

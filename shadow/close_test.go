@@ -11,13 +11,21 @@ import (
 )
 
 func TestReloadAfterCloseStartsNothing(t *testing.T) {
-	text := "version: 1\nname: test\npolicies:\n  - {name: p, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n"
-	h, err := New(Config{Policies: mustSet(t, text), Logger: slog.New(slog.DiscardHandler), Limiters: map[string]Limiter{"new": AllowFunc(func(string) bool { return true })}})
+	text := "version: 1\nname: test\npolicies:\n  - {name: p, key: request.user, " +
+		"authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n"
+	h, err := New(Config{
+		Policies: mustSet(t, text), Logger: slog.New(slog.DiscardHandler),
+		Limiters: map[string]Limiter{"new": AllowFunc(func(string) bool { return true })},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	h.Close(context.Background())
-	if err := h.Reload(mustSet(t, strings.Replace(text, "limit: 2", "limit: 3", 1))); !errors.Is(err, errClosed) { // and TestMain finds what it starts
+
+	// TestMain finds the goroutines that this reload starts.
+	other := mustSet(t, strings.Replace(text, "limit: 2", "limit: 3", 1))
+	if err := h.Reload(other); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
 }

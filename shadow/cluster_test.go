@@ -83,15 +83,18 @@ func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
 			c.t.Errorf("I4: %s was put in place of %s, expecting %v", next, before, expect)
 		}
 	}
+
 	if before.Stage == promotion.RolledBack && next.Stage != promotion.RolledBack {
 		c.resumed = append(c.resumed, next.Version)
 	}
+
 	c.accepted[identify(next)] = true
 }
 
-// link is somebody's way to a cluster. It implements promotion.Store.
+// link is the connection of one instance or operator to a cluster. It implements
+// promotion.Store.
 type link struct {
-	*promotion.MemoryStore // implements what is not used
+	*promotion.MemoryStore // for the methods that are not used
 	*cluster
 	cut   bool
 	heard func() // called when states were read

@@ -14,26 +14,31 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// Once a migration is completed nobody asks the authoritative any more, and nothing is
-// compared; a rollback brings it back.
+// Once a migration is completed the authoritative is not asked any more, and nothing is
+// compared. A rollback brings it back.
 func TestCompletedMigrationsAskOneSide(t *testing.T) {
 	algorithm := shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 3, Window: time.Hour}}
 	var asked int
-	own := shadow.Side{Limiter: shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+	allows := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 		asked++
 		return algorithms.Decision{Allowed: true, Remaining: -1}, nil
-	})}
-	failing := shadow.Side{Limiter: shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+	}
+
+	fails := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 		return algorithms.Decision{}, errMine
-	})}
+	}
+
+	foreign := shadow.Side{Limiter: shadow.LimiterFunc(allows)}
+	failing := shadow.Side{Limiter: shadow.LimiterFunc(fails)}
+
 	for name, tt := range map[string]struct {
 		cfg     shadow.PairConfig
 		allowed int // of 5, once completed
-		asked   int // of your limiters
+		asked   int // of the foreign limiters
 	}{
-		"own, to an algorithm": {shadow.PairConfig{Authoritative: own, Candidate: algorithm}, 3, 0},
-		"own, to one of yours": {shadow.PairConfig{Authoritative: own, Candidate: own}, 5, 5},
-		"to one that fails":    {shadow.PairConfig{Authoritative: own, Candidate: failing}, 5, 0}, // by the rule for failures
+		"foreign, to an algorithm": {shadow.PairConfig{Authoritative: foreign, Candidate: algorithm}, 3, 0},
+		"foreign, to foreign":      {shadow.PairConfig{Authoritative: foreign, Candidate: foreign}, 5, 5},
+		"to one that fails":        {shadow.PairConfig{Authoritative: foreign, Candidate: failing}, 5, 0}, // by the rule for failures
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := shadow.NewPair(tt.cfg)
@@ -50,6 +55,7 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 				synctest.Wait()
 				return n
 			}
+
 			moved := func(_ promotion.State, err error) {
 				t.Helper()
 				if err != nil {
@@ -57,27 +63,30 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 				}
 				synctest.Wait() // for the notification
 			}
+
 			stages, order := p.Stages(), promotion.Order{}
 			moved(promotion.Advance(t.Context(), stages, "default", promotion.Step{Stage: promotion.Promoted}, order))
 			moved(promotion.Complete(t.Context(), stages, "default", order))
 			asked = 0
 			if n := allow(); n != tt.allowed || asked != tt.asked {
-				t.Errorf("%s: %d of 5 allowed, and your limiter asked %d times, want %d and %d", name, n, asked, tt.allowed, tt.asked)
+				t.Errorf("%s: %d of 5 allowed, and the foreign limiter asked %d times, want %d and %d",
+					name, n, asked, tt.allowed, tt.asked)
 			}
+
 			if n := testutil.CollectAndCount(p, "shadowlimit_stage"); n != len(promotion.Stages) {
 				t.Errorf("%s: %d stages exported", name, n)
 			}
-			if err := p.Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+
+			syncNow(t, p)
 			list, err := p.Assess(t.Context())
 			if err != nil || list[0].Evidence.History.Total() != (divergence.Tally{}) {
 				t.Errorf("%s: %v was compared, %v", name, list[0].Evidence.History.Total(), err)
 			}
+
 			moved(promotion.Rollback(t.Context(), stages, "default", order))
 			asked = 0
 			if n := allow(); n != 5 || asked < 5 {
-				t.Errorf("%s: rolled back, %d of 5 allowed, and your limiter asked %d times", name, n, asked)
+				t.Errorf("%s: rolled back, %d of 5 allowed, and the foreign limiter asked %d times", name, n, asked)
 			}
 		})
 	}

@@ -18,21 +18,22 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// A process that begins anew has forgotten what its own limiter had counted, but not
-// what the candidate has. That makes differences, and no alarm, for a window.
+// A process that starts again has forgotten the counts of its foreign limiter, but not those
+// of the candidate. That makes differences, and no alarm, for a window.
 func TestDeploymentsAreNoAlarm(t *testing.T) {
 	harmed := func(after time.Duration) (n int) {
 		synctest.Test(t, func(t *testing.T) {
 			limit := algorithms.Limit{Requests: 1, Window: 5 * time.Minute}
-			own := shadow.AllowFunc(func(string) bool { return true }) // it has just begun
-			p, err := shadow.NewPair(shadow.PairConfig{Authoritative: shadow.Side{Limiter: own, Limit: limit}, Candidate: shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: limit}})
+			started := shadow.AllowFunc(func(string) bool { return true }) // it has just started
+			p, err := shadow.NewPair(shadow.PairConfig{
+				Authoritative: shadow.Side{Limiter: started, Limit: limit},
+				Candidate:     shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: limit},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer p.Close(t.Context())
-			if _, err := promotion.Advance(t.Context(), p.Stages(), "default", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-				t.Fatal(err)
-			}
+			advance(t, p.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
 			time.Sleep(after)
 			for i := range 100 {
 				p.Allow(t.Context(), fmt.Sprint("k", rand.IntN(10)), 1)
@@ -40,33 +41,37 @@ func TestDeploymentsAreNoAlarm(t *testing.T) {
 					synctest.Wait()
 				}
 			}
-			if err := p.Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+
+			syncNow(t, p)
 			list, err := p.Assess(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if got := list[0].Evidence.History.Total()[divergence.NewlyDenied]; got < 80 {
 				t.Errorf("%d newly denied in the evidence, want nearly all of 100", got)
 			}
+
 			time.Sleep(divergence.TickSeconds * time.Second)
 			if list, err = p.Assess(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+
 			if list[0].Alarm.Harm > 0 {
 				n++
 			}
 		})
+
 		return n
 	}
+
 	if harmed(4*time.Minute) != 0 || harmed(5*time.Minute) != 1 {
 		t.Error("want no harm of the first five minutes, and that of later ones")
 	}
 }
 
-// While the next migration is deployed, instances of the file before stay with what
-// that one has completed: their authoritative is cold.
+// While the next migration is deployed, instances with the file before stay with the
+// candidate that they have completed: their authoritative is cold.
 func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	instance := func(sides string) *shadow.Harness {
@@ -74,13 +79,16 @@ func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(func() { h.Close(context.Background()) })
 		return h
 	}
+
 	allowed := func(h *shadow.Harness) (n int) {
 		for range 5 {
 			if ask(t, h, "alice").Allowed {
@@ -89,25 +97,27 @@ func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 		}
 		return n
 	}
-	before := instance("    authoritative: { algorithm: fixed_window_anchored, limit: 100, window: 1h }\n    candidate: { algorithm: gcra, limit: 2, window: 1h }\n")
+
+	before := instance("    authoritative: { algorithm: fixed_window_anchored, limit: 100, window: 1h }\n" +
+		"    candidate: { algorithm: gcra, limit: 2, window: 1h }\n")
 	_, err := promotion.Advance(t.Context(), before.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
 	if err == nil {
 		_, err = promotion.Complete(t.Context(), before.Stages(), policy, promotion.Order{})
 	}
+
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := before.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+
+	syncNow(t, before)
 	if n := allowed(before); n != 2 {
 		t.Errorf("completed, %d of 5 allowed, want the candidate's 2", n)
 	}
-	next := instance("    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n    candidate: { algorithm: token_bucket, limit: 3, window: 1h }\n")
+
+	next := instance("    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n" +
+		"    candidate: { algorithm: token_bucket, limit: 3, window: 1h }\n")
 	for _, h := range []*shadow.Harness{next, before} {
-		if err := h.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 		if n := allowed(h); n != 0 {
 			t.Errorf("during the next deployment %d more of 5 allowed: the budget was spent", n)
 		}

@@ -23,8 +23,9 @@ func TestDeadRedisIsAnsweredByTheRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	addr := l.Addr().String()
-	l.Close() // nobody listens there now
+	l.Close() // the address refuses connections now
 	for rule, want := range map[string]int{"allow": 10, "deny": 0, "local": 2} {
 		h := open(t, file+"    on_store_failure: "+rule+"\n", shadow.Config{Redis: redisAt(t, addr)})
 		if n := allowed(t, h, "alice"); n != want {
@@ -36,8 +37,8 @@ func TestDeadRedisIsAnsweredByTheRule(t *testing.T) {
 	}
 }
 
-// A candidate whose limit cannot be had fails alone, and one that is enforced does
-// not fail at the client's cost.
+// A candidate whose limit cannot be computed fails alone, and an enforced one does not fail
+// at the client's cost.
 func TestCandidateWithoutALimitFailsAlone(t *testing.T) {
 	const broken = `
 version: 1
@@ -56,28 +57,27 @@ policies:
 			if limit != "" {
 				header.Set("X-Limit", limit)
 			}
+
 			for range 5 {
 				if h.Decide(ctx(t), &policies.Request{User: user, Headers: header}).Allowed {
 					n++
 				}
 			}
+
 			return n
 		}
+
 		if n := two("alice"); n != 2 {
 			t.Errorf("limit %q: %d of 5 allowed, want the authoritative's 2", limit, n)
 		}
-		if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+
+		advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+		syncNow(t, h)
 		if n := two("bob"); n != 2 {
 			t.Errorf("limit %q, promoted: %d of 5 allowed, want the authoritative's 2", limit, n)
 		}
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+
+		syncNow(t, h)
 		a := assess(t, client)
 		if got := a.Evidence.History.Total(); got[divergence.CandidateError] != 10 || got.Comparisons() != 10 {
 			t.Errorf("limit %q: counted %v, want 10 errors of the candidate", limit, got)
@@ -85,26 +85,31 @@ policies:
 	}
 }
 
-// Close ends though a limiter of the user's own does not, and says so.
+// Close ends although a foreign limiter does not return, and says so.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	released := make(chan struct{})
 	returned := make(chan struct{}, 10)
 	client := redisAt(t, miniredis.RunT(t).Addr())
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
-		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
-			<-released
-			returned <- struct{}{}
-			return algorithms.Decision{}, nil
-		})}})
+	hangs := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		<-released
+		returned <- struct{}{}
+		return algorithms.Decision{}, nil
+	})
+
+	h := open(t, withSides("{algorithm: gcra, limit: 2, window: 1h}", "{limiter: new}"),
+		shadow.Config{Redis: client, Limiters: tomorrows(hangs)})
 	ask(t, h, "alice")
+
 	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if err := h.Close(short); err == nil || !strings.Contains(err.Error(), "does not return") {
 		t.Errorf("close: %v", err)
 	}
+
 	if left, err := promotion.NewRedisStore(client, name).Instances(ctx(t)); err != nil || len(left) != 0 {
-		t.Errorf("the instance has not said goodbye: %v %v", left, err)
+		t.Errorf("the fleet still lists the instance: %v %v", left, err)
 	}
+
 	close(released)
 	<-returned
 }
@@ -117,39 +122,43 @@ func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
 	two := file + strings.Replace(file[strings.Index(file, "  - name"):], "per-user", "other", 1)
 	h := open(t, two, shadow.Config{Redis: client})
 	ask(t, h, "alice")
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
 	for _, key := range client.Keys(ctx(t), "shadowlimit:{test:other}:*").Val() {
 		server.Del(key)
 		server.Set(key, "garbage")
 	}
+
 	server.HSet("shadowlimit:{test}:instances", "x", "garbage")
 	server.HSet("shadowlimit:{test}:policies", "y", "garbage")
 	store := promotion.NewRedisStore(client, name)
 	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
 		t.Fatal(err)
 	}
+
 	ask(t, h, "alice")
 	h.Sync(ctx(t)) // fails for the other policy
 	list, err := promotion.NewController(store, ledgerOf(client), "test").Assess(ctx(t))
 	if err != nil || len(list) != 2 {
 		t.Fatal(list, err)
 	}
+
 	broken, good := list[0], list[1]
-	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || len(good.Live) != 1 || good.Live[0].Policies[policy].Version != good.State.Version {
+	applied := len(good.Live) == 1 && good.Live[0].Policies[policy].Version == good.State.Version
+	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || !applied {
 		t.Errorf("beside garbage: %+v with %v", good.State, good.Evidence.History.Total())
 	}
+
 	if broken.Gate.Verdict != gate.Insufficient || broken.State.Stage == promotion.Promoted {
 		t.Errorf("garbage: %+v %+v", broken.State, broken.Gate)
 	}
+
 	if s, err := promotion.Rollback(ctx(t), store, "other", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
 		t.Errorf("rollback of garbage: %+v %v", s, err)
 	}
 }
 
-// A Redis that lost everything hears of the policies again.
-func TestEmptiedRedisIsToldAgain(t *testing.T) {
+// The policies are announced again to a Redis that has lost everything.
+func TestEmptiedRedisHearsOfPoliciesAgain(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redisAt(t, server.Addr())
 	h := open(t, file, shadow.Config{Redis: client})
@@ -157,17 +166,15 @@ func TestEmptiedRedisIsToldAgain(t *testing.T) {
 		for range 3 {
 			ask(t, h, "alice")
 		}
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 		server.FlushAll()
 	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+
+	syncNow(t, h)
 	if n := assess(t, client).Evidence.History.Total().Comparisons(); n != 6 {
 		t.Errorf("of this hour's 6 comparisons %d are there again", n)
 	}
+
 	if a := assess(t, client); a.Spec.Policy != policy || a.State.Stage != promotion.Shadow || len(a.Live) != 1 {
 		t.Errorf("after the data was lost: %+v", a)
 	}
@@ -176,15 +183,20 @@ func TestEmptiedRedisIsToldAgain(t *testing.T) {
 func TestCloseDoesNotWaitForOnePolicyAfterAnother(t *testing.T) {
 	text := "version: 1\nname: test\npolicies:\n"
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		text += "  - {name: " + n + ", key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n"
+		text += "  - {name: " + n + ", key: request.user, " +
+			"authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n"
 	}
+
 	released := make(chan struct{})
-	h := open(t, text, shadow.Config{Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+	hangs := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
 		<-released
 		return algorithms.Decision{}, nil
-	})}})
+	})
+
+	h := open(t, text, shadow.Config{Limiters: tomorrows(hangs)})
 	defer close(released)
 	ask(t, h, "alice")
+
 	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()

@@ -71,12 +71,14 @@ func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 			}
 			synctest.Wait() // for the notification
 		}
+
 		check := func(when string, want algorithms.Role) {
 			t.Helper()
 			if got := m.enforced(0); got != want {
 				t.Errorf("%s: the %s is enforced", when, got)
 			}
 		}
+
 		step(promotion.Step{Stage: promotion.Canary, Percent: 100})
 		check("in a canary of all", algorithms.Candidate)
 		store.cut.Store(true)
@@ -105,15 +107,18 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		if _, err := promotion.Rollback(ctx, remembered, "p", promotion.Order{Reason: "bad"}); err != nil {
 			t.Fatal(err)
 		}
+
 		synctest.Wait()
 		f.polling.Lock()
 		forgetful := promotion.NewMemoryStore() // the replica that took over
 		if err := promotion.Begin(ctx, forgetful, "p", "e", "test"); err != nil {
 			t.Fatal(err)
 		}
+
 		if _, err := promotion.Advance(ctx, forgetful, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
 			t.Fatal(err)
 		}
+
 		f.store = forgetful
 		f.polling.Unlock()
 		time.Sleep(3 * time.Second)
@@ -121,6 +126,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		if err != nil || states[0].Stage != promotion.RolledBack || !states[0].Hold {
 			t.Errorf("the store has %+v, %v, want the rollback again", states, err)
 		}
+
 		if got := m.enforced(0); got != algorithms.Authoritative {
 			t.Errorf("the %s is enforced", got)
 		}
@@ -137,6 +143,7 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 		if got := m.enforced(0); got != algorithms.Authoritative {
 			t.Errorf("the %s is enforced", got)
 		}
+
 		store.cut.Store(false)
 		time.Sleep(3 * time.Second)
 		if s := m.stage.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
@@ -149,9 +156,11 @@ func TestJoinedDecisions(t *testing.T) {
 	allow := func(policy string, remaining int64, delay time.Duration) Decision {
 		return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: remaining, Delay: delay}, Policy: policy}
 	}
+
 	deny := func(policy string, retry time.Duration) Decision {
 		return Decision{Decision: algorithms.Decision{RetryAfter: retry}, Policy: policy}
 	}
+
 	tests := []struct {
 		name       string
 		give       []Decision
@@ -165,6 +174,7 @@ func TestJoinedDecisions(t *testing.T) {
 		{"the longest wait", []Decision{deny("a", 1), deny("b", algorithms.Never), deny("c", 2)}, "b", 0},
 		{"the longest delay, whoever has it", []Decision{allow("a", 9, 7), allow("b", 3, 5)}, "b", 7},
 	}
+
 	for _, tt := range tests {
 		d := unlimited()
 		for _, other := range tt.give {

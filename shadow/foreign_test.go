@@ -17,8 +17,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// A limiter of the user's own that fails where it is enforced is stood in for by
-// the authoritative, wherever that is, and it is not forgotten that it failed.
+// The authoritative, wherever it is, stands in for an enforced foreign candidate that
+// fails, and the failure is counted.
 func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 	failing := map[string]shadow.LimiterFunc{
 		"errs": func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
@@ -30,27 +30,34 @@ func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 			return algorithms.Decision{}, ctx.Err()
 		},
 	}
+
+	authoritatives := map[string]string{
+		"an algorithm": "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }",
+		"foreign":      "{ limiter: old }",
+	}
+
 	count := map[string]int{}
 	old := shadow.LimiterFunc(func(_ context.Context, key string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
 		count[key]++
 		return algorithms.Decision{Allowed: count[key] <= 2, Remaining: -1}, nil
 	})
+
 	for what, candidate := range failing {
-		for side, authoritative := range map[string]string{"ours": "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "foreign": "{ limiter: old }"} {
+		for side, authoritative := range authoritatives {
 			clear(count)
 			client := redisAt(t, miniredis.RunT(t).Addr())
-			h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: "+authoritative+", candidate: {limiter: new}}\n",
-				shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": candidate, "old": old}})
-			if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := h.Sync(ctx(t)); err != nil {
-				t.Fatal(err)
-			}
-			n, patience := 0, 20*time.Second // the client's own
+			h := open(t, withSides(authoritative, "{limiter: new}"), shadow.Config{
+				Redis: client, Limiters: map[string]shadow.Limiter{"new": candidate, "old": old},
+			})
+
+			advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+			syncNow(t, h)
+
+			n, patience := 0, 20*time.Second // the client's
 			if what == "hangs" {
 				patience = 50 * time.Millisecond
 			}
+
 			for range 4 {
 				short, cancel := context.WithTimeout(ctx(t), patience)
 				if h.Decide(short, &policies.Request{User: "alice"}).Allowed {
@@ -58,14 +65,14 @@ func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 				}
 				cancel()
 			}
-			if err := h.Sync(ctx(t)); err != nil {
-				t.Fatal(err)
-			}
+
+			syncNow(t, h)
 			a := assess(t, client)
 			got := a.Evidence.History.Total()
 			if what != "hangs" && (n != 2 || got[divergence.CandidateError] != 4) {
 				t.Errorf("%s, %s authoritative: %d of 4 allowed, counted %v, want the authoritative's 2 and 4 errors", what, side, n, got)
 			}
+
 			if got.Comparisons()+got.Uncompared() != 4 {
 				t.Errorf("%s, %s authoritative: counted %v: a candidate that fails leaves no trace", what, side, got)
 			}
@@ -74,10 +81,12 @@ func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 }
 
 func TestUnknownLimitersAreRefused(t *testing.T) {
-	set, err := policies.Load("p.yaml", []byte(`{version: 1, name: a, policies: [{name: p, key: request.ip, authoritative: {limiter: mine}}]}`))
+	const text = `{version: 1, name: a, policies: [{name: p, key: request.ip, authoritative: {limiter: mine}}]}`
+	set, err := policies.Load("p.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if _, err := shadow.New(shadow.Config{Policies: set}); err == nil || !strings.Contains(err.Error(), `no limiter "mine"`) {
 		t.Errorf("error %v", err)
 	}
@@ -93,6 +102,7 @@ func TestForeignLimiterInAFile(t *testing.T) {
 		}
 		return algorithms.Decision{Allowed: key == "alice" && l.Requests == 7 && cost == 3, Remaining: -1}, nil
 	})
+
 	h := open(t, `
 version: 1
 name: test
@@ -113,6 +123,7 @@ policies:
 			t.Errorf("request %d: %+v, want %+v", i, d, tt)
 		}
 	}
+
 	const want = `
 # HELP shadowlimit_comparisons_total Charges judged by both sides, by outcome.
 # TYPE shadowlimit_comparisons_total counter
@@ -131,43 +142,56 @@ shadowlimit_comparisons_total{name="test",outcome="newly_denied",policy="per-use
 	}
 }
 
+// slow is a limiter that heeds its context and needs some time.
+func slow(d time.Duration) shadow.Limiter {
+	return shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+		select {
+		case <-ctx.Done():
+			return algorithms.Decision{}, ctx.Err()
+		case <-time.After(d):
+			return algorithms.Decision{Allowed: true}, nil
+		}
+	})
+}
+
 func TestClientThatLeavesIsNoErrorOfTheCandidate(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 100, window: 1h}, candidate: {limiter: new}}\n",
-		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
-			select {
-			case <-ctx.Done():
-				return algorithms.Decision{}, ctx.Err()
-			case <-time.After(5 * time.Millisecond):
-				return algorithms.Decision{Allowed: true}, nil
-			}
-		})}})
+	h := open(t, withSides("{algorithm: gcra, limit: 100, window: 1h}", "{limiter: new}"),
+		shadow.Config{Redis: client, Limiters: tomorrows(slow(5 * time.Millisecond))})
 	promote(t, h, client)
+
 	for range 10 {
 		c, cancel := context.WithCancel(ctx(t))
 		cancel()
 		h.Decide(c, &policies.Request{User: "alice"})
 	}
-	if errors, fallbacks := comparisons(t, h, "candidate_error"), metric(t, h, "shadowlimit_fallback_decisions_total"); errors != 0 || fallbacks != 0 {
+
+	errors, fallbacks := comparisons(t, h, "candidate_error"), metric(t, h, "shadowlimit_fallback_decisions_total")
+	if errors != 0 || fallbacks != 0 {
 		t.Errorf("%g candidate errors and %g fallbacks because clients left", errors, fallbacks)
 	}
 }
 
-// A client that leaves while the authoritative of the user's own decides is told
-// nothing, so no rule has decided in its place.
+// A client that leaves while a foreign authoritative decides gets no answer, so no rule
+// has decided in its place.
 func TestClientThatLeavesIsNoFallback(t *testing.T) {
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {limiter: old}, candidate: {algorithm: gcra, limit: 100, window: 1h}}\n",
-		shadow.Config{Limiters: map[string]shadow.Limiter{"old": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
-			return algorithms.Decision{Allowed: true}, ctx.Err()
-		})}})
+	old := shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
+		return algorithms.Decision{Allowed: true}, ctx.Err()
+	})
+
+	h := open(t, withSides("{limiter: new}", "{algorithm: gcra, limit: 100, window: 1h}"), shadow.Config{Limiters: tomorrows(old)})
+
 	gone, cancel := context.WithCancel(ctx(t))
 	cancel()
 	for range 10 {
 		h.Decide(gone, &policies.Request{User: "alice"})
 	}
+
 	ask(t, h, "alice")
-	if fallbacks, decisions := metric(t, h, "shadowlimit_fallback_decisions_total"), metricOf(t, h, "shadowlimit_decisions_total", "error"); fallbacks != 0 || decisions != 0 {
-		t.Errorf("%g fallbacks and %g errors because clients left", fallbacks, decisions)
+
+	fallbacks, failed := metric(t, h, "shadowlimit_fallback_decisions_total"), metricOf(t, h, "shadowlimit_decisions_total", "error")
+	if fallbacks != 0 || failed != 0 {
+		t.Errorf("%g fallbacks and %g errors because clients left", fallbacks, failed)
 	}
 }
 
@@ -176,10 +200,16 @@ func TestFollowerIsJudgedByTheInjectedClock(t *testing.T) {
 	client := redisAt(t, server.Addr())
 	at := time.Unix(1_700_000_000, 0)
 	var seen []shadow.Comparison
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, candidate: {algorithm: gcra, limit: 2, window: 1h}, authoritative: {limiter: new}}\n",
-		shadow.Config{Redis: client, Clock: func() time.Time { return at }, Observer: func(c shadow.Comparison) { seen = append(seen, c) }, Limiters: map[string]shadow.Limiter{"new": shadow.AllowFunc(func(string) bool { return true })}})
+	h := open(t, withSides("{limiter: new}", "{algorithm: gcra, limit: 2, window: 1h}"), shadow.Config{
+		Redis:    client,
+		Clock:    func() time.Time { return at },
+		Observer: func(c shadow.Comparison) { seen = append(seen, c) },
+		Limiters: tomorrows(shadow.AllowFunc(func(string) bool { return true })),
+	})
+
 	ask(t, h, "alice")
 	h.Close(ctx(t))
+
 	if len(seen) != 1 || !seen[0].Observed[1].At.Equal(at) {
 		t.Errorf("candidate judged at %v, want the clock's %v", seen[0].Observed[1].At, at)
 	}
@@ -187,33 +217,32 @@ func TestFollowerIsJudgedByTheInjectedClock(t *testing.T) {
 
 func TestSkippedIsNoErrorOfASide(t *testing.T) {
 	released := make(chan struct{})
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
-		shadow.Config{Limiters: map[string]shadow.Limiter{"new": shadow.AllowFunc(func(string) bool { <-released; return true })}})
+	hangs := shadow.AllowFunc(func(string) bool { <-released; return true })
+	h := open(t, withSides("{algorithm: gcra, limit: 2, window: 1h}", "{limiter: new}"), shadow.Config{Limiters: tomorrows(hangs)})
+
 	for range 1000 {
 		ask(t, h, "alice")
 	}
+
 	if e := metricOf(t, h, "shadowlimit_decisions_total", "error"); e != 0 {
 		t.Errorf("%g errors, inconclusive %g", e, comparisons(t, h, "inconclusive"))
 	}
+
 	close(released)
 }
 
 func TestCallCutShortByCloseIsNoErrorOfTheCandidate(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
-		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
-			select {
-			case <-ctx.Done():
-				return algorithms.Decision{}, ctx.Err()
-			case <-time.After(700 * time.Millisecond):
-				return algorithms.Decision{Allowed: true}, nil
-			}
-		})}})
+	h := open(t, withSides("{algorithm: gcra, limit: 2, window: 1h}", "{limiter: new}"),
+		shadow.Config{Redis: client, Limiters: tomorrows(slow(700 * time.Millisecond))})
+
 	h.Sync(ctx(t))
 	for range 3 {
 		ask(t, h, "alice")
 	}
+
 	h.Close(ctx(t))
+
 	got := assess(t, client).Evidence.History.Total()
 	if got[divergence.CandidateError] != 0 {
 		t.Errorf("%v: a call that close cut short is an error of the candidate", got)
@@ -223,11 +252,14 @@ func TestCallCutShortByCloseIsNoErrorOfTheCandidate(t *testing.T) {
 func TestAuthoritativesLocalLimiterStandsInForAForeignCandidate(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redisAt(t, server.Addr())
-	h := open(t, "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, authoritative: {algorithm: gcra, limit: 2, window: 1h}, candidate: {limiter: new}}\n",
-		shadow.Config{Redis: client, Limiters: map[string]shadow.Limiter{"new": shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
-			return algorithms.Decision{}, errors.New("its redis is dead")
-		})}})
+	dead := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		return algorithms.Decision{}, errors.New("its redis is dead")
+	})
+
+	h := open(t, withSides("{algorithm: gcra, limit: 2, window: 1h}", "{limiter: new}"),
+		shadow.Config{Redis: client, Limiters: tomorrows(dead)})
 	promote(t, h, client)
+
 	server.Close()
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Errorf("%d of 10 allowed, want the local stand-in's 2", n)

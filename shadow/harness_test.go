@@ -49,13 +49,47 @@ func open(t testing.TB, text string, cfg shadow.Config) *shadow.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cfg.Policies, cfg.Logger = set, slog.New(slog.DiscardHandler)
 	h, err := shadow.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { h.Close(ctx(t)) })
 	return h
+}
+
+// withSides is a policy file of one policy with these sides.
+func withSides(authoritative, candidate string) string {
+	return "version: 1\nname: test\npolicies:\n  - {name: per-user, key: request.user, " +
+		"authoritative: " + authoritative + ", candidate: " + candidate + "}\n"
+}
+
+// tomorrows are the limiters of a policy file whose candidate is "{limiter: new}".
+func tomorrows(l shadow.Limiter) map[string]shadow.Limiter {
+	return map[string]shadow.Limiter{"new": l}
+}
+
+// elsewhere is a store by the name that sides give it.
+func elsewhere(client redis.UniversalClient) map[string]redis.UniversalClient {
+	return map[string]redis.UniversalClient{"next": client}
+}
+
+// syncNow has an instance do at once what it does within seconds.
+func syncNow(t testing.TB, instance interface{ Sync(context.Context) error }) {
+	t.Helper()
+	if err := instance.Sync(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// advance moves a policy to a step.
+func advance(t testing.TB, store promotion.Store, policy string, step promotion.Step) {
+	t.Helper()
+	if _, err := promotion.Advance(ctx(t), store, policy, step, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func ctx(t testing.TB) context.Context {
@@ -105,6 +139,7 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 			outside = user
 		}
 	}
+
 	move := func(s promotion.State, err error) {
 		t.Helper()
 		if err == nil {
@@ -114,13 +149,15 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fresh := func() { // new windows for everybody
+
+	fresh := func() { // new windows for every key
 		t.Helper()
 		keys := client.Keys(ctx(t), "shadowlimit:{test:per-user:*").Val()
 		if err := client.Del(ctx(t), append(keys, "none")...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	order := promotion.Order{Actor: "test", Reason: "test"}
 	steps := []struct {
 		name                    string
@@ -136,6 +173,7 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 		}, 1, 1},
 		{"rolled back", func() { move(promotion.Rollback(ctx(t), store, policy, order)) }, 2, 2},
 	}
+
 	for _, step := range steps {
 		step.move()
 		fresh()
@@ -145,7 +183,7 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 	}
 }
 
-// A promotion in mid-window gives nobody a second budget: both sides have counted
+// A promotion in mid-window gives no key a second budget: both sides have counted
 // all along.
 func TestPromotionIsWarm(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
@@ -154,21 +192,18 @@ func TestPromotionIsWarm(t *testing.T) {
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Fatalf("the authoritative allows %d", n)
 	}
-	if _, err := promotion.Advance(ctx(t), store, policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+
+	advance(t, store, policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, h)
 	if n := allowed(t, h, "alice"); n != 0 {
 		t.Errorf("just promoted, the candidate allows %d more", n)
 	}
+
 	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+
+	syncNow(t, h)
 	if n := allowed(t, h, "alice"); n != 0 {
 		t.Errorf("just rolled back, the authoritative allows %d more", n)
 	}
@@ -180,14 +215,11 @@ func TestInstancesOfAnotherEpochEnforceTheAuthoritative(t *testing.T) {
 	client := redisAt(t, server.Addr())
 	newer := open(t, file, shadow.Config{Redis: client, Instance: "newer"})
 	store := promotion.NewRedisStore(client, name)
-	if _, err := promotion.Advance(ctx(t), store, policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
+	advance(t, store, policy, promotion.Step{Stage: promotion.Promoted})
 	for _, h := range []*shadow.Harness{older, newer} {
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 	}
+
 	if o, n := allowed(t, older, "alice"), allowed(t, newer, "bob"); o != 2 || n != 1 {
 		t.Errorf("the older instance allows %d and the newer %d, want 2 by the authoritative and 1 by the candidate", o, n)
 	}
@@ -199,7 +231,10 @@ version: 1
 name: test
 policies:
   - { name: wide, key: request.user, authoritative: { algorithm: fixed_window_anchored, limit: 9, window: 1h } }
-  - { name: tight, key: request.user, when: "request.method == 'POST'", authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1m } }
+  - name: tight
+    key: request.user
+    when: "request.method == 'POST'"
+    authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1m }
   - { name: broken, key: "request.headers['nothing']", authoritative: { algorithm: gcra, limit: 1, window: 1m } }
 `, shadow.Config{})
 	post := &policies.Request{User: "alice", Method: "POST"}
@@ -212,11 +247,13 @@ policies:
 		{post, true, "tight", 1}, {post, true, "tight", 0}, {post, false, "tight", 0},
 		{&policies.Request{User: "alice", Method: "GET"}, true, "wide", 5}, // the denied one was charged there, too
 	}
+
 	for i, tt := range tests {
 		if d := h.Decide(ctx(t), tt.request); d.Allowed != tt.allowed || d.Policy != tt.policy || d.Remaining != tt.left {
 			t.Errorf("request %d: %+v, want %+v", i, d, tt)
 		}
 	}
+
 	const want = `
 # HELP shadowlimit_policy_errors_total Requests that a policy could not charge because an expression failed.
 # TYPE shadowlimit_policy_errors_total counter
@@ -227,6 +264,7 @@ shadowlimit_policy_errors_total{name="test",policy="wide"} 0
 	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_policy_errors_total"); err != nil {
 		t.Error(err)
 	}
+
 	if problems, err := testutil.CollectAndLint(h); err != nil || len(problems) > 0 {
 		t.Errorf("metrics: %v %v", problems, err)
 	}
@@ -243,11 +281,10 @@ func TestInstancesOnOneRedisAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	client := redisAt(t, server.Addr())
 	h := open(t, file, shadow.Config{Redis: client})
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
 	a := assess(t, client)
 	got := a.Evidence.History.Total()
 	if got.Comparisons() != 3+4+5 || got.AuthoritativeAllows() != 6 {
@@ -265,6 +302,7 @@ func TestRestartsUnderOneNameAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	a := assess(t, client)
 	if n := a.Evidence.History.Total().Comparisons(); n != 3 {
 		t.Errorf("%d comparisons, want 3", n)
@@ -293,6 +331,7 @@ func TestAlgorithmsWithoutAScriptAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	toy := unscripted{}
 	set.Policies[0].Sides[algorithms.Candidate].Algorithm = toy
 

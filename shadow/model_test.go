@@ -14,9 +14,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// fleetModel is a fleet, those who give it orders, and the network between them.
-// Messages carry nothing: one that is lost is a poll that comes late, one that comes
-// twice is two polls, and polls may come in any order.
+// fleetModel is a fleet, its operators and controller, and the network between them. Messages
+// carry nothing: a lost one is a poll that comes late, a repeated one is two polls, and polls
+// may come in any order.
 type fleetModel struct {
 	*cluster
 	nodes      []*node
@@ -35,15 +35,15 @@ type node struct {
 	heardAt time.Time       // of the store
 }
 
-// operator gives orders by what was read some time ago.
+// operator gives orders by a state that it read some time ago.
 type operator struct{ seen promotion.State }
 
-// rollback is one that was ordered, and answered.
+// rollback is a rollback that was ordered and answered.
 type rollback struct {
 	state   promotion.State
 	ordered time.Time
 	resumed int  // resumptions before the order
-	insists bool // who ordered it is still there
+	insists bool // its operator still ensures it
 }
 
 func newFleetModel(t *rapid.T) *fleetModel {
@@ -61,7 +61,7 @@ func newFleetModel(t *rapid.T) *fleetModel {
 	return m
 }
 
-// interfere has others act between two calls of somebody, now and then.
+// interfere sometimes has others act between two calls of an instance or an operator.
 func (m *fleetModel) interfere() {
 	if m.quiet || m.busy >= 3 || rapid.IntRange(0, 9).Draw(m.t, "others act at 9") != 9 {
 		return
@@ -70,7 +70,7 @@ func (m *fleetModel) interfere() {
 	others[rapid.IntRange(0, len(others)-1).Draw(m.t, "meanwhile")]()
 }
 
-// within counts what is under way, and looks at the instances after it.
+// within counts the actions under way, and checks the instances after each.
 func (m *fleetModel) within(do func(context.Context)) {
 	m.busy++
 	do(context.Background())
@@ -157,7 +157,7 @@ func (m *fleetModel) rollBack() {
 	})
 }
 
-// insist has somebody who ordered a rollback do what the command line does.
+// insist has the operators of rollbacks ensure them, as the command line does.
 func (m *fleetModel) insist() {
 	for _, r := range m.rollbacks {
 		if r.insists {
@@ -239,7 +239,7 @@ func (m *fleetModel) mustEnforce(n *node, when string) {
 	}
 }
 
-// checkMembership: who is in the canary of one instance is in every larger one.
+// checkMembership: a key in the canary of one instance is in every larger canary.
 func (m *fleetModel) checkMembership() {
 	for _, small := range m.nodes {
 		for _, large := range m.nodes {
@@ -255,8 +255,8 @@ func (m *fleetModel) checkMembership() {
 	}
 }
 
-// settle lets the network rest: every instance polls once, and again when it hears
-// of a change, and who insists on a rollback does so.
+// settle lets the network rest: every instance polls once, and again when it hears of a
+// change, and operators ensure their rollbacks.
 func (m *fleetModel) settle() {
 	held := m.appliedRollbacks()
 	m.quiet = true
@@ -280,7 +280,7 @@ func (m *fleetModel) settle() {
 	m.quiet = false
 }
 
-// appliedRollbacks returns those that some instance has applied.
+// appliedRollbacks returns the rollbacks that some instance has applied.
 func (m *fleetModel) appliedRollbacks() (list []*rollback) {
 	for _, r := range m.rollbacks {
 		if slices.ContainsFunc(m.nodes, func(n *node) bool { return !n.applied.Before(r.state.Version) }) {
@@ -302,18 +302,18 @@ func (m *fleetModel) checkRest(held []*rollback) {
 		resumed := slices.ContainsFunc(m.resumed, func(v promotion.Version) bool { return v.Term >= r.state.Term })
 		for _, n := range m.nodes {
 			if r.insists && len(m.resumed) == r.resumed {
-				m.mustEnforce(n, "I2: after a rollback that somebody insists on")
+				m.mustEnforce(n, "I2: after a rollback that its operator ensures")
 			}
 			if slices.Contains(held, r) && !resumed {
 				m.mustEnforce(n, "I2: after a rollback that an instance has applied")
 			}
 		}
-		r.insists = false // everybody has applied it, so who ordered it goes
+		r.insists = false // every instance has applied it, so its operator stops
 	}
 }
 
-// The fleet keeps its promises whatever becomes of messages, polls, connections and
-// the last writes of a Redis that is failed over.
+// The fleet keeps its promises while messages, polls, connections and the last writes of a
+// Redis that fails over are lost.
 func TestFleetKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// waits counts what requests wait for: what a client is asked with their context.
+// waits counts the commands that requests wait for: those with a context of theirs.
 type waits struct{ atomic.Int64 }
 
 type ofRequest struct{}
@@ -47,18 +47,17 @@ func (w *waits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// A request waits for the store of the side that is enforced and for no other, not
-// for the noise floor's sake either: after a promotion the store that was left may
-// be slow or gone.
+// A request waits for the store of the enforced side and for no other store, not even to
+// measure the noise floor: after a promotion the former store may be slow or gone.
 func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 	for name, text := range map[string]string{
-		"to another store":               moving,
-		"to a limiter of the user's own": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
+		"to another store":     moving,
+		"to a foreign limiter": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
 	} {
 		client, first := redisAt(t, miniredis.RunT(t).Addr()), new(waits)
 		client.AddHook(first)
 		h := open(t, text, shadow.Config{
-			Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, miniredis.RunT(t).Addr())},
+			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
 			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
 		})
 		marked := context.WithValue(ctx(t), ofRequest{}, true)
@@ -77,11 +76,11 @@ func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 	}
 }
 
-// A reload that ends or begins a sample keeps the policy's track, and with it the
-// noise floor's.
+// A reload that ends or begins a sample keeps the policy's progress, and with it the noise
+// floor's.
 func TestNoiseFloorFollowsTheSample(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
-	stores := map[string]redis.UniversalClient{"next": redisAt(t, miniredis.RunT(t).Addr())}
+	stores := elsewhere(redisAt(t, miniredis.RunT(t).Addr()))
 	h := open(t, moving+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client, Stores: stores})
 	for _, step := range []struct {
 		text string
@@ -100,9 +99,7 @@ func TestNoiseFloorFollowsTheSample(t *testing.T) {
 		for n := range 400 {
 			ask(t, h, fmt.Sprint("user-", n))
 		}
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 		after := noiseIn(t, client)
 		if got := after.Comparisons() > before.Comparisons(); got != step.want || after.Uncompared() > 0 {
 			t.Errorf("with %q: noise %v after %v, want it measured: %v", step.text, after, before, step.want)
@@ -110,7 +107,7 @@ func TestNoiseFloorFollowsTheSample(t *testing.T) {
 	}
 }
 
-// noiseIn returns what the ledger has of the policy's noise floor.
+// noiseIn returns the ledger's counts of the policy's noise floor.
 func noiseIn(t *testing.T, client redis.UniversalClient) divergence.Tally {
 	t.Helper()
 	states, err := promotion.NewRedisStore(client, name).States(ctx(t), []string{policy})
@@ -118,7 +115,8 @@ func noiseIn(t *testing.T, client redis.UniversalClient) divergence.Tally {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	h, err := divergence.NewReader(ledgerOf(client), promotion.NoiseID(states[0].LedgerID(policy)), now.Add(-time.Minute)).History(ctx(t), now)
+	id := promotion.NoiseID(states[0].LedgerID(policy))
+	h, err := divergence.NewReader(ledgerOf(client), id, now.Add(-time.Minute)).History(ctx(t), now)
 	if err != nil {
 		t.Fatal(err)
 	}

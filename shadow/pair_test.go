@@ -80,7 +80,9 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 		candidate := rapid.SampledFrom([]string{"healthy", "panics", "panics2", "fails", "garbage", "hangs"}).Draw(rt, "candidate")
 		synctest.Test(t, func(t *testing.T) {
 			hanging, release := context.WithCancel(context.Background())
-			pair, err := shadow.NewPair(shadow.PairConfig{Authoritative: authoritative, Candidate: candidates(hanging)[candidate], Logger: slog.New(slog.DiscardHandler)})
+			pair, err := shadow.NewPair(shadow.PairConfig{
+				Authoritative: authoritative, Candidate: candidates(hanging)[candidate], Logger: slog.New(slog.DiscardHandler),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +111,7 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 	})
 }
 
-// A queue that is full makes comparisons inconclusive, and holds nobody up.
+// A full queue makes comparisons inconclusive, and delays no request.
 func TestFullQueueIsInconclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging, release := context.WithCancel(context.Background())
@@ -162,7 +164,7 @@ func counter(t *testing.T, pair *shadow.Pair, label string) float64 {
 }
 
 // The old limiter wrapped in one line, and a candidate of ours beside it.
-func TestOwnLimiterInOneLine(t *testing.T) {
+func TestForeignLimiterInOneLine(t *testing.T) {
 	var calls atomic.Int64
 	old := func(string) bool { return calls.Add(1) <= 2 }
 	pair, err := shadow.NewPair(shadow.PairConfig{

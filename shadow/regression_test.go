@@ -44,9 +44,7 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 		}
 		defer h.Close(t.Context())
 		time.Sleep(time.Duration(rng.Int64N(int64(30 * time.Second))))
-		if _, err := promotion.Advance(t.Context(), h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 10}, promotion.Order{}); err != nil {
-			t.Fatal(err)
-		}
+		advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 10})
 		began := time.Now().Add(2 * time.Minute)
 		for time.Since(began) < 10*time.Minute {
 			time.Sleep(time.Millisecond) // 1,000 requests a second

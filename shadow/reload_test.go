@@ -38,14 +38,10 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	store := promotion.NewRedisStore(client, name)
 	sync := func() {
 		t.Helper()
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 	}
 	sync()
-	if _, err := promotion.Advance(ctx(t), store, policy, promotion.Step{Stage: promotion.Canary, Percent: 100}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
+	advance(t, store, policy, promotion.Step{Stage: promotion.Canary, Percent: 100})
 	sync()
 	ask(t, h, "alice")
 
@@ -56,8 +52,10 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	ask(t, h, "alice")
 	sync()
 	a := assess(t, client)
-	if got := a.Evidence.History.Total(); a.State.Stage != promotion.Canary || got[divergence.AgreeAllow] != 1 || got[divergence.NewlyDenied] != 1 {
-		t.Errorf("with another cost the policy is %s with %v, want the canary and both comparisons", a.State.Describe(), got)
+	got := a.Evidence.History.Total()
+	if a.State.Stage != promotion.Canary || got[divergence.AgreeAllow] != 1 || got[divergence.NewlyDenied] != 1 {
+		t.Errorf("with another cost the policy is %s with %v, want the canary and both comparisons",
+			a.State.Describe(), got)
 	}
 
 	if err := h.Reload(setOf(t, "limit: 1,", "limit: 3,")); err != nil {
@@ -69,11 +67,12 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	sync()
 	a = assess(t, client)
 	if a.State.Stage != promotion.Shadow || a.Evidence.History.Total().Comparisons() > 1 { // bob, if the fleet was quick
-		t.Errorf("with another candidate the policy is %s with %v, want shadow and no evidence", a.State.Describe(), a.Evidence.History.Total())
+		t.Errorf("with another candidate the policy is %s with %v, want shadow and no evidence",
+			a.State.Describe(), a.Evidence.History.Total())
 	}
 }
 
-// What a policy has measured goes with it.
+// The series of a policy go with it.
 func TestReloadForgetsPoliciesThatAreGone(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, miniredis.RunT(t).Addr())})
 	ask(t, h, "alice")
@@ -131,7 +130,8 @@ func metricOf(t testing.TB, h prometheus.Collector, name, value string) (sum flo
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			labelled := slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == value })
+			hasValue := func(l *dto.LabelPair) bool { return l.GetValue() == value }
+			labelled := slices.ContainsFunc(m.GetLabel(), hasValue)
 			if f.GetName() == name && (value == "" || labelled) {
 				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
@@ -180,7 +180,8 @@ func TestFileIsWatched(t *testing.T) {
 				t.Errorf("step %d: successful is %g, want %g", i, got, step.successful)
 			}
 		}
-		if got := metric(t, h, "shadowlimit_config_last_reload_success_timestamp_seconds"); got <= began || got > float64(time.Now().Unix()) {
+		got := metric(t, h, "shadowlimit_config_last_reload_success_timestamp_seconds")
+		if got <= began || got > float64(time.Now().Unix()) {
 			t.Errorf("last success at %g, began at %g", got, began)
 		}
 	})
@@ -218,11 +219,14 @@ func TestHalfAFileIsNotUsed(t *testing.T) {
 	})
 }
 
-// Whatever is reloaded meanwhile, every request is judged by one file or the other
-// as a whole, and every comparison is counted.
+// During reloads every request is judged by one file or the other as a whole, and every
+// comparison is counted.
 func TestReloadUnderLoad(t *testing.T) {
 	h := open(t, file, shadow.Config{})
-	sets := []*policies.Set{setOf(t, "limit: 2", "limit: 1000000"), setOf(t, "limit: 2", "limit: 2000000", "request.user", "request.user + 'x'")}
+	sets := []*policies.Set{
+		setOf(t, "limit: 2", "limit: 1000000"),
+		setOf(t, "limit: 2", "limit: 2000000", "request.user", "request.user + 'x'"),
+	}
 	if err := h.Reload(sets[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -249,34 +253,30 @@ func TestReloadUnderLoad(t *testing.T) {
 // promote has the candidate of a service enforced.
 func promote(t testing.TB, h *shadow.Harness, client redis.UniversalClient) {
 	t.Helper()
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
+	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, h)
 }
 
 func TestReloadTellsTheFleetOfNewThresholds(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file, shadow.Config{Redis: client})
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Reload(setOf(t, "candidate: { algorithm: gcra, limit: 1, window: 1h }", "candidate: { algorithm: gcra, limit: 1, window: 1h }\n    promotion: { mode: automatic, soak: 72h }")); err != nil {
+	syncNow(t, h)
+
+	const candidate = "candidate: { algorithm: gcra, limit: 1, window: 1h }"
+	automatic := setOf(t, candidate, candidate+"\n    promotion: { mode: automatic, soak: 72h }")
+	if err := h.Reload(automatic); err != nil {
 		t.Fatal(err)
 	}
 	h.Sync(ctx(t))
+
 	a := assess(t, client)
 	if !a.Spec.Config.Automatic || a.Spec.Config.Soak != 72*time.Hour {
 		t.Errorf("fleet judges by %+v", a.Spec.Config)
 	}
 }
 
-// What was counted before a policy went stays counted when it is back as it was.
+// The counts of a policy stay when the policy is removed and comes back unchanged.
 func TestPolicyThatComesBackKeepsItsEvidence(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	two := file + strings.Replace(file[strings.Index(file, "  - name"):], "per-user", "other", 1)

@@ -27,8 +27,10 @@ func TestCloseDoesNotWaitForAFileThatHangs(t *testing.T) {
 	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
+
+	// The pipe can be opened once the harness reads it. The harness then waits for text.
 	var writer *os.File
-	for tick := time.Tick(10 * time.Millisecond); writer == nil; <-tick { // until somebody reads, who then waits for text
+	for tick := time.Tick(10 * time.Millisecond); writer == nil; <-tick {
 		writer, _ = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	}
 	done := make(chan struct{})

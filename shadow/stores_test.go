@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -25,7 +24,7 @@ func TestSidesInTwoStores(t *testing.T) {
 	fused := open(t, file, shadow.Config{Redis: one})
 	first, second := miniredis.RunT(t), miniredis.RunT(t)
 	client := redisAt(t, first.Addr())
-	split := open(t, moving, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	split := open(t, moving, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, second.Addr()))})
 	for n := range 40 {
 		user := fmt.Sprint("user-", n%9)
 		if a, b := ask(t, fused, user), ask(t, split, user); a.Allowed != b.Allowed || a.Remaining != b.Remaining {
@@ -54,21 +53,17 @@ func TestSidesInTwoStores(t *testing.T) {
 	}
 }
 
-// A candidate's store that fails is the candidate's own trouble, whoever is enforced.
-func TestCandidatesDeadStoreHurtsNobody(t *testing.T) {
+// A candidate's store that fails harms no client, whichever side is enforced.
+func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 	first, second := miniredis.RunT(t), miniredis.RunT(t)
 	client := redisAt(t, first.Addr())
-	h := open(t, moving, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	h := open(t, moving, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, second.Addr()))})
 	second.Close()
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Errorf("in shadow %d allowed, want the authoritative's 2", n)
 	}
-	if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, h)
 	for n := range 12 { // more than open a breaker
 		d := ask(t, h, "bob")
 		if d.Allowed != (n < 2) || d.Enforced != algorithms.Authoritative || !d.Fallback {
@@ -82,13 +77,14 @@ func TestCandidatesDeadStoreHurtsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	total := assess(t, client).Evidence.History.Total()
-	if total[divergence.NewlyDenied]+total[divergence.NewlyAllowed]+total[divergence.AgreeAllow] != 0 || total[divergence.CandidateError] == 0 || total[divergence.Inconclusive] == 0 {
-		t.Errorf("counted %v, want errors first, and nothing to conclude once the breaker is open", total)
+	answered := total[divergence.NewlyDenied] + total[divergence.NewlyAllowed] + total[divergence.AgreeAllow]
+	if answered != 0 || total[divergence.CandidateError] == 0 || total[divergence.Inconclusive] == 0 {
+		t.Errorf("counted %v, want errors first, and inconclusive comparisons once the breaker is open", total)
 	}
 }
 
-// A side that follows is judged by its own store's clock: by the other's it would
-// have a past in its future once it is enforced, and lock everybody out till then.
+// A side that follows is judged by its own store's clock. Judged by the other's it could
+// have charges in its future once it is enforced, and deny every client until then.
 func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 	for _, ahead := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
 		first, second := miniredis.RunT(t), miniredis.RunT(t)
@@ -96,41 +92,42 @@ func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 		first.SetTime(now.Add(ahead))
 		second.SetTime(now)
 		client := redisAt(t, first.Addr())
-		h := open(t, strings.Replace(strings.ReplaceAll(moving, "1h", "1m"), "limit: 1,", "limit: 5,", 1), shadow.Config{
-			Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())},
+		text := strings.Replace(strings.ReplaceAll(moving, "1h", "1m"), "limit: 1,", "limit: 5,", 1)
+		h := open(t, text, shadow.Config{
+			Redis: client, Stores: elsewhere(redisAt(t, second.Addr())),
 		})
 		for range 3 {
 			ask(t, h, "alice")
 		}
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 		promote(t, h, client)
 		for minute := range 20 {
 			second.SetTime(now.Add(time.Duration(minute+1) * time.Minute))
 			if d := ask(t, h, "alice"); !d.Allowed {
-				t.Errorf("with the first store %s ahead, minute %d after the promotion: %+v under 5 a minute", ahead, minute+1, d)
+				t.Errorf("with the first store %s ahead, minute %d after the promotion: %+v under 5 a minute",
+					ahead, minute+1, d)
 			}
 		}
 	}
 }
 
-// Where sides are apart the authoritative is compared with a copy of itself, on keys
-// of a sample, in records of their own.
+// Sides in separate stores have the authoritative compared with a copy of itself, on a sample
+// of keys, in records of its own.
 func TestNoiseFloor(t *testing.T) {
+	const authoritative, candidate = "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "{ algorithm: gcra, limit: 1, window: 1h }"
 	for name, tt := range map[string]struct {
 		text     string
 		measured bool
 	}{
 		"in one store":            {file, false},
 		"in two stores":           {moving, true},
-		"a foreign candidate":     {strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1), true},
-		"a foreign authoritative": {strings.Replace(file, "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "{ limiter: mine }", 1), false},
+		"a foreign candidate":     {strings.Replace(file, candidate, "{ limiter: mine }", 1), true},
+		"a foreign authoritative": {strings.Replace(file, authoritative, "{ limiter: mine }", 1), false},
 	} {
 		first := miniredis.RunT(t)
 		client := redisAt(t, first.Addr())
 		h := open(t, tt.text, shadow.Config{
-			Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, miniredis.RunT(t).Addr())},
+			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
 			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
 		})
 		sampled := 0
@@ -143,16 +140,16 @@ func TestNoiseFloor(t *testing.T) {
 				ask(t, h, user)
 			}
 		}
-		if err := h.Sync(ctx(t)); err != nil {
-			t.Fatal(err)
-		}
+		syncNow(t, h)
 		a := assess(t, client)
 		want := int64(0)
 		if tt.measured {
 			want = 3 * int64(sampled)
 		}
-		if noise := a.Evidence.Noise; noise.Comparisons() != want || want == 0 != (a.Gate.Noise == nil) || want > 0 && *a.Gate.Noise != 0 {
-			t.Errorf("%s: noise %v of %d keys, gate %v, want %d comparisons without a difference", name, noise, sampled, a.Gate.Noise, want)
+		noise, known := a.Evidence.Noise, a.Gate.Noise != nil
+		if noise.Comparisons() != want || known != tt.measured || known && *a.Gate.Noise != 0 {
+			t.Errorf("%s: noise %v of %d keys, gate %v, want %d comparisons without a difference",
+				name, noise, sampled, a.Gate.Noise, want)
 		}
 		if got := a.Evidence.History.Total(); got.Comparisons()+got.Uncompared() != 1200 {
 			t.Errorf("%s: the policy itself has %v", name, got)
@@ -163,15 +160,9 @@ func TestNoiseFloor(t *testing.T) {
 func TestSampledPolicyStaysInShadow(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, file+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client})
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := promotion.Advance(ctx(t), promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
+	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, h)
 	inside := 0
 	for n := range 200 {
 		user := fmt.Sprint("user-", n)
@@ -182,9 +173,7 @@ func TestSampledPolicyStaysInShadow(t *testing.T) {
 			t.Fatalf("%d allowed for %s, want the authoritative's 2 whatever the stage", got, user)
 		}
 	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
 	a := assess(t, client)
 	if got := a.Evidence.History.Total(); got.Comparisons() != 3*int64(inside) || got.Uncompared() != 0 {
 		t.Errorf("counted %v, want the 3 requests of each of the %d keys in the sample", got, inside)
@@ -194,7 +183,7 @@ func TestSampledPolicyStaysInShadow(t *testing.T) {
 	}
 }
 
-func TestObserverIsTold(t *testing.T) {
+func TestObserverIsCalled(t *testing.T) {
 	var seen []shadow.Comparison
 	h := open(t, file, shadow.Config{Observer: func(c shadow.Comparison) {
 		seen = append(seen, c)
@@ -205,18 +194,27 @@ func TestObserverIsTold(t *testing.T) {
 	}
 	want := []divergence.Outcome{divergence.AgreeAllow, divergence.NewlyDenied, divergence.AgreeDeny}
 	for i, c := range seen {
-		if c.Outcome != want[i] || c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() || c.Differs() != (i == 1) ||
-			c.Observed[algorithms.Candidate].Decision.Allowed != (i == 0) {
+		if c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() {
+			t.Errorf("comparison %d is of another charge: %+v", i, c)
+		}
+		if c.Outcome != want[i] || c.Differs() != (i == 1) || c.Observed[algorithms.Candidate].Decision.Allowed != (i == 0) {
 			t.Errorf("comparison %d: %+v", i, c)
+		}
+
+		// A status that contradicts the error would count a failure as an answer.
+		for role := range c.Observed {
+			if err := c.Observed[role].Check(); err != nil {
+				t.Errorf("comparison %d, %s: %v", i, algorithms.Role(role), err)
+			}
 		}
 	}
 	if len(seen) != len(want) {
-		t.Errorf("told of %d comparisons", len(seen))
+		t.Errorf("%d comparisons, want %d", len(seen), len(want))
 	}
 }
 
-// What a policy does where its expressions fail is declared, and so are differences
-// that are wanted.
+// A policy declares what happens where its expressions fail, and which differences are
+// wanted.
 func TestDeclaredRules(t *testing.T) {
 	const declared = `
 version: 1
@@ -250,7 +248,7 @@ policies:
 	}
 }
 
-func TestSparedStoreSkipsNothingOutsideTheSample(t *testing.T) {
+func TestOverloadedStoreSkipsNothingOutsideTheSample(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redisAt(t, server.Addr())
 	h := open(t, file+"    promotion: { sample: 1% }\n", shadow.Config{Redis: client})
@@ -276,7 +274,7 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 	second.SetTime(time.Now().Add(-5 * time.Hour))
 	client := redisAt(t, first.Addr())
 	text := strings.Replace(file, "authoritative: { algorithm", "authoritative: { store: next, algorithm", 1)
-	h := open(t, text, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	h := open(t, text, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, second.Addr()))})
 	h.Sync(ctx(t))
 	for range 3 {
 		ask(t, h, "alice")
@@ -288,29 +286,26 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 	}
 }
 
-// What was too much for a store holds the policies that it judges both sides of.
+// A store for which both sides were too much puts those policies on hold whose two sides it
+// judges.
 func TestHoldIsForSidesInOneStore(t *testing.T) {
 	first, second := miniredis.RunT(t), miniredis.RunT(t)
 	client := redisAt(t, first.Addr())
-	fused := "  - name: fused\n    key: request.user\n    authoritative: { store: next, algorithm: fixed_window, limit: 2, window: 1h }\n    candidate: { store: next, id: c, algorithm: gcra, limit: 1, window: 1h }\n"
-	h := open(t, moving+fused, shadow.Config{Redis: client, Stores: map[string]redis.UniversalClient{"next": redisAt(t, second.Addr())}})
+	fused := "  - name: fused\n    key: request.user\n" +
+		"    authoritative: { store: next, algorithm: fixed_window, limit: 2, window: 1h }\n" +
+		"    candidate: { store: next, id: c, algorithm: gcra, limit: 1, window: 1h }\n"
+	h := open(t, moving+fused, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, second.Addr()))})
 	store := promotion.NewRedisStore(client, name)
 	for _, p := range []string{policy, "fused"} {
-		if _, err := promotion.Advance(ctx(t), store, p, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
-			t.Fatal(err)
-		}
+		advance(t, store, p, promotion.Step{Stage: promotion.Promoted})
 	}
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
 	second.SetError("BUSY Redis is busy running a script")
 	ask(t, h, "alice")
 	second.SetError("")
-	if err := h.Sync(ctx(t)); err != nil {
-		t.Fatal(err)
-	}
+	syncNow(t, h)
 	states, err := store.States(ctx(t), []string{policy, "fused"})
 	if err != nil || states[0].Hold || !states[1].Hold {
-		t.Errorf("%s and %s, %v: want the fused one on hold", states[0].Describe(), states[1].Describe(), err)
+		t.Errorf("%s and %s, %v: want the fused policy on hold", states[0].Describe(), states[1].Describe(), err)
 	}
 }

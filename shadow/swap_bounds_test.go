@@ -11,7 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// admission is a charge that was admitted, and the side that was obeyed.
+// admission is a charge that was admitted, and the side that was enforced.
 type admission struct {
 	at   time.Time
 	cost int64
@@ -23,7 +23,7 @@ func most(s algorithms.Side, span time.Duration) int64 {
 	return limitertest.UpperBound(s.Algorithm.Name(), s.Limit, span)
 }
 
-// stretch is what one side admitted in an interval while it was obeyed.
+// stretch is the cost that one side admitted in an interval while it was enforced.
 type stretch struct {
 	first, last time.Time
 	cost        int64
@@ -37,9 +37,8 @@ func (s *stretch) add(a admission) {
 	s.cost += a.cost
 }
 
-// Over swaps no interval admits more than the bound of the one side for the stretch
-// in which it was obeyed, and that of the other side for its own stretch: whatever the
-// traffic, and however often the stage moves.
+// Over swaps no interval admits more than each side's bound for the stretch in which that
+// side was enforced: whatever the traffic, and however often the stage moves.
 func TestOverSwapsEachSideKeepsItsBound(t *testing.T) {
 	everyPair(t, func(t *testing.T, rng *rand.Rand, from, to algorithms.Algorithm) {
 		s := newSwapper(t, sidesOf(from, to, 5), shadow.Config{})
@@ -57,7 +56,8 @@ func TestOverSwapsEachSideKeepsItsBound(t *testing.T) {
 					of[a.by].add(a)
 					for role, o := range of {
 						if bound := most(s.sides[role], o.last.Sub(o.first)); o.cost > bound {
-							t.Fatalf("the %s, obeyed from %s to %s, admits %d, want at most %d", algorithms.Role(role), o.first, o.last, o.cost, bound)
+							t.Fatalf("the %s, enforced from %s to %s, admits %d, want at most %d",
+								algorithms.Role(role), o.first, o.last, o.cost, bound)
 						}
 					}
 				}
@@ -127,8 +127,8 @@ func TestSaturatedSwapKeepsTheLargerBound(t *testing.T) {
 	})
 }
 
-// burst is n charges of one cost at an instant after swapStart, of which so many are
-// to be admitted. A swap is one to the candidate, before them.
+// burst is n charges of one cost at an instant after swapStart, and how many of them must be
+// admitted. With swap the candidate is enforced before them.
 type burst struct {
 	at       time.Duration
 	n        int
@@ -145,8 +145,8 @@ func drip(from time.Duration) (list []burst) {
 	return list
 }
 
-// What a key can get around a swap if it sends at the right instants: more than
-// either side would give it alone. docs/failures.md explains why that is left so.
+// A key that sends at the right instants around a swap can get more than either side would
+// give it alone. docs/failures.md explains why that is accepted.
 func TestOverASwapMoreThanEitherBound(t *testing.T) {
 	const edge = time.Microsecond
 	saturated := []burst{{at: 0, n: 20, cost: 1, admitted: 10}}

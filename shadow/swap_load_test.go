@@ -90,8 +90,12 @@ func TestSwapsUnderLoad(t *testing.T) {
 	for _, requests := range [][2]int64{{10, 10}, {10, 14}} {
 		t.Run(fmt.Sprintf("%d and %d", requests[0], requests[1]), func(t *testing.T) {
 			everyPair(t, func(t *testing.T, _ *rand.Rand, from, to algorithms.Algorithm) {
-				sides := [2]algorithms.Side{sideOf("from", from, requests[0], requests[0]), sideOf("to", to, requests[1], requests[1])}
-				synctest.Test(t, func(t *testing.T) { // in which a leaky bucket's delays take no time
+				sides := [2]algorithms.Side{
+					sideOf("from", from, requests[0], requests[0]), sideOf("to", to, requests[1], requests[1]),
+				}
+
+				// A leaky bucket's delays take no time in a bubble.
+				synctest.Test(t, func(t *testing.T) {
 					var c tally
 					c.load(t, sides)
 					c.check(t, requests[0], requests[1])
@@ -107,11 +111,16 @@ func (c *tally) check(t *testing.T, least, most int64) {
 	t.Helper()
 	const sent = loadClients * (loadEach + loadEach/loadSwap)
 	if c.other.Load() != 0 || c.served.Load() != c.admitted.Load() {
-		t.Errorf("%d answered neither 200 nor 429, %d answered 200 and %d served", c.other.Load(), c.admitted.Load(), c.served.Load())
+		t.Errorf("%d answered neither 200 nor 429, %d answered 200 and %d served",
+			c.other.Load(), c.admitted.Load(), c.served.Load())
 	}
-	if by := [2]int64{c.compared[0].Load(), c.compared[1].Load()}; by[0]+by[1] != sent || min(by[0], by[1]) == 0 {
-		t.Errorf("compared %d times while the authoritative was obeyed and %d while the candidate was, want some of each and %d", by[0], by[1], sent)
+
+	by := [2]int64{c.compared[0].Load(), c.compared[1].Load()}
+	if by[0]+by[1] != sent || min(by[0], by[1]) == 0 {
+		t.Errorf("compared %d times with the authoritative enforced and %d with the candidate, want some of each and %d",
+			by[0], by[1], sent)
 	}
+
 	for user := range c.users {
 		if n := c.users[user].Load(); n < least || n > most {
 			t.Errorf("user %d: %d admitted, want %d to %d", user, n, least, most)
