@@ -46,11 +46,15 @@ func newBreaker(changed func(open bool)) *breaker {
 		BucketPeriod: breakStep,
 		Timeout:      breakFor - breakFor/5 + rand.N(2*breakFor/5),
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
+
+		// A caller that leaves says nothing of the store or limiter that it has asked.
 		IsExcluded: func(err error) bool {
-			// A caller that leaves says nothing of what it has asked.
 			return errors.Is(err, errNotAsked) || errors.Is(err, context.Canceled)
 		},
-		OnStateChange: func(_ string, _, to gobreaker.State) { // under the breaker's lock
+
+		// This runs under the breaker's lock, which every request needs: finish calls
+		// changed later.
+		OnStateChange: func(_ string, _, to gobreaker.State) {
 			switch to {
 			case gobreaker.StateOpen:
 				b.moved.Store(movedOpen)

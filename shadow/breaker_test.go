@@ -33,7 +33,6 @@ func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into 
 			}
 		}
 	}
-
 	return nil
 }
 
@@ -137,7 +136,6 @@ func TestEnforcedSideIsJudgedAlone(t *testing.T) {
 			if s.ask(false); s.overloaded() {
 				t.Errorf("%v: a side alone was too much, and it is judged alone", err)
 			}
-
 			if s.ask(true); !s.overloaded() {
 				t.Errorf("%v: enforced sides are not judged alone", err)
 			}

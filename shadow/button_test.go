@@ -85,6 +85,5 @@ func TestRedButtonSignal(t *testing.T) {
 			return
 		}
 	}
-
 	t.Error("the signal has not pressed the button within 10 s")
 }

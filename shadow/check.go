@@ -8,8 +8,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// PromotionOf turns what a policy file says into what the gate judges by, defaults
-// filled in.
+// PromotionOf turns the promotion of a policy file into the configuration of the gate and
+// the stages, with defaults for what the file leaves out.
 func PromotionOf(p policies.Promotion) promotion.Config { return declared(p).WithDefaults() }
 
 // declared is PromotionOf without the defaults.

@@ -73,7 +73,6 @@ func unset(v reflect.Value) (names []string) {
 			names = append(names, field.Name)
 		}
 	}
-
 	return names
 }
 
@@ -104,7 +103,6 @@ func findings(text string) (list []string) {
 	for _, p := range problems.List {
 		list = append(list, fmt.Sprintf("%d:%d %s %s", p.Line, p.Column, p.Severity, p.Message))
 	}
-
 	return list
 }
 
@@ -124,7 +122,6 @@ func TestASetIsCheckedLater(t *testing.T) {
 	if got := unchecked.Check(CheckPromotion); len(got) != 2 || !reflect.DeepEqual(got, checked.Warnings) {
 		t.Errorf("got %v, want %v", got, checked.Warnings)
 	}
-
 	if got := checked.Check(CheckPromotion); len(got) != 0 {
 		t.Errorf("a set that was checked has the findings twice: %v", got)
 	}

@@ -42,7 +42,6 @@ func TestInstancesTellOfTheirClients(t *testing.T) {
 		if got := strings.Join(all[0].Client, "\n"); (got == "") != (tt.want == "") || !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.why, got, tt.want)
 		}
-
 		h.Close(ctx(t))
 	}
 }

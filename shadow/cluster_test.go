@@ -83,11 +83,9 @@ func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
 			c.t.Errorf("I4: %s was put in place of %s, expecting %v", next, before, expect)
 		}
 	}
-
 	if before.Stage == promotion.RolledBack && next.Stage != promotion.RolledBack {
 		c.resumed = append(c.resumed, next.Version)
 	}
-
 	c.accepted[identify(next)] = true
 }
 

@@ -72,7 +72,6 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 				t.Errorf("%s: %d of 5 allowed, and the foreign limiter asked %d times, want %d and %d",
 					name, n, asked, tt.allowed, tt.asked)
 			}
-
 			if n := testutil.CollectAndCount(p, "shadowlimit_stage"); n != len(promotion.Stages) {
 				t.Errorf("%s: %d stages exported", name, n)
 			}

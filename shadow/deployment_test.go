@@ -104,7 +104,6 @@ func TestCompletedStaysThroughTheNextDeployment(t *testing.T) {
 	if err == nil {
 		_, err = promotion.Complete(t.Context(), before.Stages(), policy, promotion.Order{})
 	}
-
 	if err != nil {
 		t.Fatal(err)
 	}

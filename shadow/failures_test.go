@@ -63,7 +63,6 @@ policies:
 					n++
 				}
 			}
-
 			return n
 		}
 
@@ -105,7 +104,6 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	if err := h.Close(short); err == nil || !strings.Contains(err.Error(), "does not return") {
 		t.Errorf("close: %v", err)
 	}
-
 	if left, err := promotion.NewRedisStore(client, name).Instances(ctx(t)); err != nil || len(left) != 0 {
 		t.Errorf("the fleet still lists the instance: %v %v", left, err)
 	}
@@ -147,11 +145,9 @@ func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
 	if good.State.Stage != promotion.RolledBack || good.Evidence.History.Total().Comparisons() != 2 || !applied {
 		t.Errorf("beside garbage: %+v with %v", good.State, good.Evidence.History.Total())
 	}
-
 	if broken.Gate.Verdict != gate.Insufficient || broken.State.Stage == promotion.Promoted {
 		t.Errorf("garbage: %+v %+v", broken.State, broken.Gate)
 	}
-
 	if s, err := promotion.Rollback(ctx(t), store, "other", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
 		t.Errorf("rollback of garbage: %+v %v", s, err)
 	}
@@ -174,7 +170,6 @@ func TestEmptiedRedisHearsOfPoliciesAgain(t *testing.T) {
 	if n := assess(t, client).Evidence.History.Total().Comparisons(); n != 6 {
 		t.Errorf("of this hour's 6 comparisons %d are there again", n)
 	}
-
 	if a := assess(t, client); a.Spec.Policy != policy || a.State.Stage != promotion.Shadow || len(a.Live) != 1 {
 		t.Errorf("after the data was lost: %+v", a)
 	}

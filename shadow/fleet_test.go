@@ -114,7 +114,6 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		if err := promotion.Begin(ctx, forgetful, "p", "e", "test"); err != nil {
 			t.Fatal(err)
 		}
-
 		if _, err := promotion.Advance(ctx, forgetful, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +125,6 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		if err != nil || states[0].Stage != promotion.RolledBack || !states[0].Hold {
 			t.Errorf("the store has %+v, %v, want the rollback again", states, err)
 		}
-
 		if got := m.enforced(0); got != algorithms.Authoritative {
 			t.Errorf("the %s is enforced", got)
 		}

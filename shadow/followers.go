@@ -115,6 +115,8 @@ func (f *followers) work(queue <-chan *followed) {
 // judges, and none behind a mark.
 func takeBatch(taken []followed, first *followed, queue <-chan *followed) []followed {
 	taken = takeJob(taken, first)
+
+	// Only jobs that wait already: a request's evidence is not held back for others.
 	for len(taken) < followBatch && taken[len(taken)-1].done == nil {
 		select {
 		case next, open := <-queue:

@@ -72,7 +72,6 @@ func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 			if what != "hangs" && (n != 2 || got[divergence.CandidateError] != 4) {
 				t.Errorf("%s, %s authoritative: %d of 4 allowed, counted %v, want the authoritative's 2 and 4 errors", what, side, n, got)
 			}
-
 			if got.Comparisons()+got.Uncompared() != 4 {
 				t.Errorf("%s, %s authoritative: counted %v: a candidate that fails leaves no trace", what, side, got)
 			}
@@ -227,7 +226,6 @@ func TestSkippedIsNoErrorOfASide(t *testing.T) {
 	if e := metricOf(t, h, "shadowlimit_decisions_total", "error"); e != 0 {
 		t.Errorf("%g errors, inconclusive %g", e, comparisons(t, h, "inconclusive"))
 	}
-
 	close(released)
 }
 

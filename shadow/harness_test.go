@@ -198,7 +198,6 @@ func TestPromotionIsWarm(t *testing.T) {
 	if n := allowed(t, h, "alice"); n != 0 {
 		t.Errorf("just promoted, the candidate allows %d more", n)
 	}
-
 	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +263,6 @@ shadowlimit_policy_errors_total{name="test",policy="wide"} 0
 	if err := testutil.CollectAndCompare(h, strings.NewReader(want), "shadowlimit_policy_errors_total"); err != nil {
 		t.Error(err)
 	}
-
 	if problems, err := testutil.CollectAndLint(h); err != nil || len(problems) > 0 {
 		t.Errorf("metrics: %v %v", problems, err)
 	}

@@ -31,9 +31,11 @@ func metricsTable() string {
 	for _, f := range policyMetrics {
 		row(f.name, kinds[f.kind], f.help, append([]string{"policy"}, f.labels...)...)
 	}
+
 	for _, d := range differences("") {
 		row(d.name, "histogram", d.help, "policy")
 	}
+
 	row("evaluation_duration_seconds", "histogram, classic and native", durationHelp, "policy", "side")
 	for _, f := range serviceMetrics {
 		row(f.name, kinds[f.kind], f.help, f.labels...)
@@ -48,6 +50,7 @@ func metricsText(t *testing.T) (prose, table string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	prose, table, found := strings.Cut(string(document), "\n| ")
 	if !found {
 		t.Fatalf("%s has no table", metricsFile)
@@ -77,6 +80,7 @@ func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +93,7 @@ func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var exported []string
 	for _, f := range gathered {
 		for _, label := range f.GetMetric()[0].GetLabel() {

@@ -24,6 +24,7 @@ func series(t testing.TB, c prometheus.Collector) (total int, byName map[string]
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	byName = map[string]int{}
 	for _, f := range families {
 		total += len(f.GetMetric())
@@ -44,9 +45,11 @@ func TestSeriesAreBounded(t *testing.T) {
 			t.Errorf("%d series of %s before any request, want %d", names[name], name, want)
 		}
 	}
+
 	for n := range 3000 {
 		ask(t, h, fmt.Sprint("user-", n))
 	}
+
 	if after, _ := series(t, h); after != before {
 		t.Errorf("%d series after 3,000 keys, %d before", after, before)
 	}
@@ -61,6 +64,7 @@ func TestDifferencesAreHistograms(t *testing.T) {
 	for range 3 {
 		ask(t, h, "alice")
 	}
+
 	const want = `
 # HELP shadowlimit_remaining_difference The candidate's remaining minus the authoritative's, where both know it.
 # TYPE shadowlimit_remaining_difference histogram
@@ -109,6 +113,7 @@ func TestOldAssessmentsAreNoMetrics(t *testing.T) {
 		if n := count(); n != fresh || n < len(fleets) {
 			t.Errorf("%d series of the fleet after 59 s, %d at once", n, fresh)
 		}
+
 		time.Sleep(time.Second)
 		if n := count(); n != 0 {
 			t.Errorf("%d series of the fleet after a minute, want none", n)

@@ -57,6 +57,7 @@ func newFleetModel(t *rapid.T) *fleetModel {
 		m.nodes = append(m.nodes, n)
 		m.poll(n)
 	}
+
 	c.quiet = false
 	return m
 }
@@ -185,12 +186,14 @@ func (m *fleetModel) promoteTwice() {
 	if s.Hold || s.Stage != promotion.Shadow {
 		return
 	}
+
 	var won []error
 	promote := func() {
 		step := rapid.SampledFrom(steps).Draw(m.t, "step")
 		_, err := promotion.Advance(context.Background(), m.link(), "p", step, promotion.Order{Expect: &s.Version})
 		won = append(won, err)
 	}
+
 	calls, at := 0, rapid.IntRange(0, 2).Draw(m.t, "the other comes before call")
 	m.quiet = true
 	m.meanwhile = func() {
@@ -198,6 +201,7 @@ func (m *fleetModel) promoteTwice() {
 			promote()
 		}
 	}
+
 	promote()
 	m.meanwhile, m.quiet = m.interfere, false
 	if len(won) != 2 || (won[0] == nil) == (won[1] == nil) || !errors.Is(errors.Join(won...), promotion.ErrConflict) {
@@ -223,6 +227,7 @@ func (m *fleetModel) look() {
 			m.mustEnforce(n, "I7: cut off in a canary")
 		}
 	}
+
 	m.checkMembership()
 	m.checkTrail()
 }
@@ -263,11 +268,13 @@ func (m *fleetModel) settle() {
 	for _, n := range m.nodes {
 		n.link.cut = false
 	}
+
 	for round := 0; ; round++ {
 		before := m.stored()
 		for _, n := range m.nodes {
 			m.poll(n)
 		}
+
 		m.insist()
 		if round > 0 && identify(before) == identify(m.stored()) {
 			break
@@ -276,6 +283,7 @@ func (m *fleetModel) settle() {
 			m.t.Fatalf("the fleet does not come to rest: %s", m.stored())
 		}
 	}
+
 	m.checkRest(held)
 	m.quiet = false
 }
@@ -298,6 +306,7 @@ func (m *fleetModel) checkRest(held []*rollback) {
 			m.t.Errorf("%s has applied %s, the store has %s", n.fleet.id, n.applied, s)
 		}
 	}
+
 	for _, r := range m.rollbacks {
 		resumed := slices.ContainsFunc(m.resumed, func(v promotion.Version) bool { return v.Term >= r.state.Term })
 		for _, n := range m.nodes {
@@ -319,6 +328,7 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {
 			m := newFleetModel(t)
 			action := func(do func()) func(*rapid.T) { return func(*rapid.T) { do() } }
+
 			t.Repeat(map[string]func(*rapid.T){
 				"":             action(m.look),
 				"poll":         action(m.pollOne),
@@ -337,6 +347,7 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 				"settle":       action(m.settle),
 				"sleep":        action(m.sleep),
 			})
+
 			m.settle()
 		})
 	})

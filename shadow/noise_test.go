@@ -60,12 +60,14 @@ func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
 			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
 			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
 		})
+
 		marked := context.WithValue(ctx(t), ofRequest{}, true)
 		for _, promoted := range []bool{false, true} {
 			first.Store(0)
 			for n := range 400 {
 				h.Decide(marked, &policies.Request{User: fmt.Sprint("user-", n)})
 			}
+
 			if got := first.Load(); got == 0 != promoted {
 				t.Errorf("%s, promoted %v: 400 requests waited %d times for the first store", name, promoted, got)
 			}
@@ -95,10 +97,12 @@ func TestNoiseFloorFollowsTheSample(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		before := noiseIn(t, client)
 		for n := range 400 {
 			ask(t, h, fmt.Sprint("user-", n))
 		}
+
 		syncNow(t, h)
 		after := noiseIn(t, client)
 		if got := after.Comparisons() > before.Comparisons(); got != step.want || after.Uncompared() > 0 {
@@ -114,6 +118,7 @@ func noiseIn(t *testing.T, client redis.UniversalClient) divergence.Tally {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	now := time.Now()
 	id := promotion.NoiseID(states[0].LedgerID(policy))
 	h, err := divergence.NewReader(ledgerOf(client), id, now.Add(-time.Minute)).History(ctx(t), now)

@@ -124,7 +124,7 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 	return spec, charge, errors.Join(err, charge.CheckSides())
 }
 
-// check returns why a side cannot be judged, if so.
+// check returns why a side cannot be judged, nil if it can.
 func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	switch {
 	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):

@@ -42,6 +42,7 @@ func (panicking) Validate(algorithms.Limit) error { return nil }
 func candidates(hanging context.Context) map[string]shadow.Side {
 	limit := algorithms.Limit{Requests: 3, Window: time.Minute}
 	foreign := func(f shadow.LimiterFunc) shadow.Side { return shadow.Side{Limiter: f} }
+
 	return map[string]shadow.Side{
 		"healthy": {Algorithm: algorithms.GCRA{}, Limit: limit},
 		"panics":  {Algorithm: panicking{}, Limit: limit},
@@ -86,6 +87,7 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			alone := algorithms.NewMemory(algorithms.MemoryConfig{})
 			for i, r := range trace {
 				time.Sleep(r.wait)
@@ -103,6 +105,7 @@ func TestCandidatesDoNotInterfere(t *testing.T) {
 					t.Fatalf("%s: request %d: %+v, alone %+v", candidate, i, got, want[0][0].Decision)
 				}
 			}
+
 			release()
 			if err := pair.Close(context.Background()); err != nil {
 				t.Fatal(err)
@@ -122,14 +125,17 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		const asked = 3000 // one worker's queue has 1024 places
 		for range asked {
 			pair.Allow(context.Background(), "k", 1)
 		}
+
 		release()
 		if err := pair.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+
 		var sum float64
 		for outcome, least := range map[string]float64{"inconclusive": asked - 1024 - 1, "agree_deny": 1} {
 			n := counter(t, pair, `outcome="`+outcome+`"`)
@@ -137,6 +143,7 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 				t.Errorf("%s: %g, want at least %g", outcome, n, least)
 			}
 		}
+
 		if sum += counter(t, pair, `outcome="newly_denied"`); sum != asked {
 			t.Errorf("%g of %d charges have an outcome", sum, asked)
 		}
@@ -150,6 +157,7 @@ func counter(t *testing.T, pair *shadow.Pair, label string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, label) {
 			v, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
@@ -159,6 +167,7 @@ func counter(t *testing.T, pair *shadow.Pair, label string) float64 {
 			return v
 		}
 	}
+
 	t.Fatalf("no %s in %s", label, text)
 	return 0
 }
@@ -174,11 +183,13 @@ func TestForeignLimiterInOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i, want := range []bool{true, true, false} {
 		if d := pair.Allow(context.Background(), "alice", 1); d.Allowed != want {
 			t.Errorf("request %d: %+v, want %v as the old limiter says", i, d, want)
 		}
 	}
+
 	if n := counter(t, pair, `outcome="newly_denied"`); n != 1 {
 		t.Errorf("%g newly denied, want the second request", n)
 	}

@@ -38,6 +38,7 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		h, err := shadow.New(shadow.Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -52,10 +53,12 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 			if time.Now().After(began) && rng.Float64() < share {
 				r.Headers.Set("X-Plan", "trial")
 			}
+
 			h.Decide(t.Context(), r)
 			if rng.IntN(100) > 0 {
 				continue
 			}
+
 			states, err := h.Stages().States(t.Context(), []string{policy})
 			if err != nil {
 				t.Fatal(err)
@@ -90,6 +93,7 @@ func TestRegressionIsRolledBack(t *testing.T) {
 				t.Errorf("%s: rolled back for %q, want %q", tt.name, reason, tt.wantReason)
 			}
 		}
+
 		slices.Sort(took)
 		t.Logf("%s: rolled back after %v", tt.name, took)
 		if median := took[len(took)/2]; median > 30*time.Second || took[0] <= 0 {

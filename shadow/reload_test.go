@@ -40,6 +40,7 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 		t.Helper()
 		syncNow(t, h)
 	}
+
 	sync()
 	advance(t, store, policy, promotion.Step{Stage: promotion.Canary, Percent: 100})
 	sync()
@@ -48,6 +49,7 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	if err := h.Reload(setOf(t, "key: request.user", "key: request.user\n    cost: '1'\n    on_error: deny")); err != nil {
 		t.Fatal(err)
 	}
+
 	sync()
 	ask(t, h, "alice")
 	sync()
@@ -64,6 +66,7 @@ func TestReloadKeepsWhatIsNotTouched(t *testing.T) {
 	if d := ask(t, h, "bob"); d.Quota != 2 {
 		t.Errorf("before the fleet has heard of the new candidate, %+v decides", d)
 	}
+
 	sync()
 	a = assess(t, client)
 	if a.State.Stage != promotion.Shadow || a.Evidence.History.Total().Comparisons() > 1 { // bob, if the fleet was quick
@@ -83,6 +86,7 @@ func TestReloadForgetsPoliciesThatAreGone(t *testing.T) {
 		}
 		ask(t, h, "alice")
 	}
+
 	if after, _ := series(t, h); after != before {
 		t.Errorf("%d series after five policies in a row, %d with one", after, before)
 	}
@@ -96,6 +100,7 @@ func TestReloadRefusesAndKeepsTheLastGood(t *testing.T) {
 		`no store "elsewhere"`:  setOf(t, "algorithm: gcra", "store: elsewhere, algorithm: gcra"),
 		"policies are required": nil,
 	}
+
 	for want, set := range refused {
 		if err := h.Reload(set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
@@ -104,6 +109,7 @@ func TestReloadRefusesAndKeepsTheLastGood(t *testing.T) {
 			t.Errorf("%s: successful is %g", want, got)
 		}
 	}
+
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Errorf("%d allowed, want the last good policy's 2", n)
 	}
@@ -128,6 +134,7 @@ func metricOf(t testing.TB, h prometheus.Collector, name, value string) (sum flo
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			hasValue := func(l *dto.LabelPair) bool { return l.GetValue() == value }
@@ -148,6 +155,7 @@ func TestFileIsWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	write(file)
 	synctest.Test(t, func(t *testing.T) {
 		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
@@ -168,6 +176,7 @@ func TestFileIsWatched(t *testing.T) {
 			{strings.Replace(file, "limit: 2", "limit: 4", 1), 4, 1},
 			{strings.Replace(file, "limit: 2", "limit: 5", 1), 5, 1},
 		}
+
 		for i, step := range steps {
 			write(step.text)
 			time.Sleep(3 * time.Second)
@@ -180,6 +189,7 @@ func TestFileIsWatched(t *testing.T) {
 				t.Errorf("step %d: successful is %g, want %g", i, got, step.successful)
 			}
 		}
+
 		got := metric(t, h, "shadowlimit_config_last_reload_success_timestamp_seconds")
 		if got <= began || got > float64(time.Now().Unix()) {
 			t.Errorf("last success at %g, began at %g", got, began)
@@ -197,6 +207,7 @@ func TestHalfAFileIsNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	write(whole)
 	synctest.Test(t, func(t *testing.T) {
 		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
@@ -213,6 +224,7 @@ func TestHalfAFileIsNotUsed(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
+
 		if n := allowed(t, h, "u"); n != 1 {
 			t.Errorf("%d allowed, want 1 by the second policy", n)
 		}
@@ -227,9 +239,11 @@ func TestReloadUnderLoad(t *testing.T) {
 		setOf(t, "limit: 2", "limit: 1000000"),
 		setOf(t, "limit: 2", "limit: 2000000", "request.user", "request.user + 'x'"),
 	}
+
 	if err := h.Reload(sets[0]); err != nil {
 		t.Fatal(err)
 	}
+
 	const workers, requests = 4, 2000
 	var done sync.WaitGroup
 	for range workers {
@@ -242,6 +256,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			}
 		})
 	}
+
 	for i := range 50 {
 		if err := h.Reload(sets[i%2]); err != nil {
 			t.Error(err)
@@ -268,6 +283,7 @@ func TestReloadTellsTheFleetOfNewThresholds(t *testing.T) {
 	if err := h.Reload(automatic); err != nil {
 		t.Fatal(err)
 	}
+
 	h.Sync(ctx(t))
 
 	a := assess(t, client)
@@ -284,6 +300,7 @@ func TestPolicyThatComesBackKeepsItsEvidence(t *testing.T) {
 	for range 5 {
 		ask(t, h, "alice")
 	}
+
 	h.Sync(ctx(t))
 	load := func(s string) {
 		set, err := policies.Load("t", []byte(s))
@@ -295,6 +312,7 @@ func TestPolicyThatComesBackKeepsItsEvidence(t *testing.T) {
 		}
 		h.Sync(ctx(t))
 	}
+
 	load(strings.Replace(two, "per-user", "renamed", 1))
 	load(two)
 	ask(t, h, "alice")
@@ -303,6 +321,7 @@ func TestPolicyThatComesBackKeepsItsEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, a := range list {
 		if got := a.Evidence.History.Total(); a.Spec.Policy == policy && got.Comparisons() != 6 {
 			t.Errorf("counted %v, want 5 comparisons from before and 1 more", got)

@@ -20,6 +20,7 @@ func TestCloseDoesNotWaitForAFileThatHangs(t *testing.T) {
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -33,6 +34,7 @@ func TestCloseDoesNotWaitForAFileThatHangs(t *testing.T) {
 	for tick := time.Tick(10 * time.Millisecond); writer == nil; <-tick {
 		writer, _ = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	}
+
 	done := make(chan struct{})
 	go func() {
 		short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -40,11 +42,13 @@ func TestCloseDoesNotWaitForAFileThatHangs(t *testing.T) {
 		h.Close(short)
 		close(done)
 	}()
+
 	select {
 	case <-done:
 	case <-time.After(4 * time.Second):
 		t.Error("close hangs on a policy file that cannot be read")
 	}
+
 	writer.Close() // lets the reader go
 	<-done
 }

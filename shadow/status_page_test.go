@@ -42,6 +42,7 @@ func TestStatusPageWithoutRedis(t *testing.T) {
 	if len(first.Policies) != 1 {
 		t.Fatalf("before the first assessment: %+v", first)
 	}
+
 	g := first.Policies[0].Gate
 	if !strings.Contains(g.Reason, "has not judged the current comparison yet") || g.NewlyDenied.Threshold != 0.02 {
 		t.Errorf("before the first assessment: %+v", g)
@@ -50,16 +51,19 @@ func TestStatusPageWithoutRedis(t *testing.T) {
 	for range 3 {
 		h.Decide(t.Context(), &policies.Request{User: "acme"})
 	}
+
 	syncNow(t, h)
 	if _, err := promotion.Pause(t.Context(), h.Stages(), policy, promotion.Order{Actor: "ann", Reason: "a drill"}); err != nil {
 		t.Fatal(err)
 	}
+
 	syncNow(t, h)
 	_, r := look(t, h.StatusPage())
 	p := r.Policies[0]
 	if r.Name != name || !p.Hold || p.Actor != "ann" || len(p.Instances) != 1 {
 		t.Errorf("%+v", r)
 	}
+
 	top := len(p.TopNewlyDenied) == 1 && p.TopNewlyDenied[0].Key == "acme"
 	if p.Comparisons != 3 || p.NewlyDenied != 1 || !top {
 		t.Errorf("counted %+v", p.Summary)
@@ -74,6 +78,7 @@ func TestStatusPageIsOfTheAppliedStage(t *testing.T) {
 	if _, err := promotion.Rollback(t.Context(), h.Stages(), policy, promotion.Order{Actor: "ann", Reason: "429s"}); err != nil {
 		t.Fatal(err)
 	}
+
 	for deadline := time.Now().Add(10 * time.Second); ; { // a message or a poll brings it
 		_, r := look(t, h.StatusPage()) // a new page, which keeps no report yet
 		if p := r.Policies[0]; p.Stage == promotion.RolledBack && p.Reason == "429s" {
@@ -97,6 +102,7 @@ func TestStatusPageIsNotOfThePast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		syncNow(t, p)
 		if code, _ := look(t, p.StatusPage()); code != http.StatusOK {
 			t.Error(code)
@@ -104,6 +110,7 @@ func TestStatusPageIsNotOfThePast(t *testing.T) {
 		if err := p.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+
 		time.Sleep(2 * time.Minute)
 		if code, _ := look(t, p.StatusPage()); code != http.StatusServiceUnavailable {
 			t.Errorf("%d two minutes after the last judgement", code)
@@ -135,6 +142,7 @@ func TestStatusPageBesideTheFleet(t *testing.T) {
 			look(t, h.StatusPage())
 		})
 	}
+
 	all.Wait()
 	if err := errors.Join(failed[:]...); err != nil {
 		t.Error(err)

@@ -31,15 +31,18 @@ func TestSidesInTwoStores(t *testing.T) {
 			t.Errorf("request %d: %+v in one store, %+v in two", n, a, b)
 		}
 	}
+
 	for _, h := range []*shadow.Harness{fused, split} {
 		if err := h.Close(ctx(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	want, got := assess(t, one).Evidence.History.Total(), assess(t, client).Evidence.History.Total()
 	if want != got || want.Comparisons() != 40 || want[divergence.NewlyDenied] != 9 {
 		t.Errorf("counted %v in one store, %v in two", want, got)
 	}
+
 	for where, server := range map[string]*miniredis.Miniredis{"first": first, "second": second} {
 		records := 0
 		for _, key := range server.Keys() {
@@ -47,6 +50,7 @@ func TestSidesInTwoStores(t *testing.T) {
 				records++
 			}
 		}
+
 		if records != 9 {
 			t.Errorf("the %s store has %d records, want one for each user", where, records)
 		}
@@ -62,6 +66,7 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Errorf("in shadow %d allowed, want the authoritative's 2", n)
 	}
+
 	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
 	syncNow(t, h)
 	for n := range 12 { // more than open a breaker
@@ -70,12 +75,14 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 			t.Errorf("promoted, request %d: %+v, want the authoritative to stand in", n, d)
 		}
 	}
+
 	if got := metric(t, h, "shadowlimit_breaker_open"); got != 1 {
 		t.Errorf("%g breakers are open, want the candidate's store's", got)
 	}
 	if err := h.Close(ctx(t)); err != nil {
 		t.Fatal(err)
 	}
+
 	total := assess(t, client).Evidence.History.Total()
 	answered := total[divergence.NewlyDenied] + total[divergence.NewlyAllowed] + total[divergence.AgreeAllow]
 	if answered != 0 || total[divergence.CandidateError] == 0 || total[divergence.Inconclusive] == 0 {
@@ -96,9 +103,11 @@ func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 		h := open(t, text, shadow.Config{
 			Redis: client, Stores: elsewhere(redisAt(t, second.Addr())),
 		})
+
 		for range 3 {
 			ask(t, h, "alice")
 		}
+
 		syncNow(t, h)
 		promote(t, h, client)
 		for minute := range 20 {
@@ -130,6 +139,7 @@ func TestNoiseFloor(t *testing.T) {
 			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
 			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
 		})
+
 		sampled := 0
 		for n := range 400 {
 			user := fmt.Sprint("user-", n)
@@ -140,12 +150,14 @@ func TestNoiseFloor(t *testing.T) {
 				ask(t, h, user)
 			}
 		}
+
 		syncNow(t, h)
 		a := assess(t, client)
 		want := int64(0)
 		if tt.measured {
 			want = 3 * int64(sampled)
 		}
+
 		noise, known := a.Evidence.Noise, a.Gate.Noise != nil
 		if noise.Comparisons() != want || known != tt.measured || known && *a.Gate.Noise != 0 {
 			t.Errorf("%s: noise %v of %d keys, gate %v, want %d comparisons without a difference",
@@ -173,6 +185,7 @@ func TestSampledPolicyStaysInShadow(t *testing.T) {
 			t.Fatalf("%d allowed for %s, want the authoritative's 2 whatever the stage", got, user)
 		}
 	}
+
 	syncNow(t, h)
 	a := assess(t, client)
 	if got := a.Evidence.History.Total(); got.Comparisons() != 3*int64(inside) || got.Uncompared() != 0 {
@@ -192,6 +205,7 @@ func TestObserverIsCalled(t *testing.T) {
 	if n := allowed(t, h, "alice"); n != 2 {
 		t.Fatalf("%d allowed", n)
 	}
+
 	want := []divergence.Outcome{divergence.AgreeAllow, divergence.NewlyDenied, divergence.AgreeDeny}
 	for i, c := range seen {
 		if c.Key != "alice" || c.Policy != policy || c.Cost != 1 || c.At.IsZero() {
@@ -208,6 +222,7 @@ func TestObserverIsCalled(t *testing.T) {
 			}
 		}
 	}
+
 	if len(seen) != len(want) {
 		t.Errorf("%d comparisons, want %d", len(seen), len(want))
 	}
@@ -233,16 +248,19 @@ policies:
 	if d := h.Decide(ctx(t), requestOf("")); d.Allowed || d.Policy != policy || !d.Fallback || d.RetryAfter <= 0 {
 		t.Errorf("without a key: %+v, want a denial", d)
 	}
+
 	for _, user := range []string{"alice", "alice", "bob", "bob"} {
 		if d := h.Decide(ctx(t), requestOf(user)); !d.Allowed {
 			t.Errorf("%s: %+v", user, d)
 		}
 	}
+
 	for want, outcome := range map[float64]string{1: "newly_denied", 2: "agree_allow"} {
 		if got := comparisons(t, h, outcome); got != want {
 			t.Errorf("%g times %s, want %g", got, outcome, want)
 		}
 	}
+
 	if got := comparisons(t, h, "expected_newly_denied"); got != 1 {
 		t.Errorf("%g differences are as expected, want alice's", got)
 	}
@@ -258,12 +276,14 @@ func TestOverloadedStoreSkipsNothingOutsideTheSample(t *testing.T) {
 			in = u
 		}
 	}
+
 	server.SetError("BUSY x")
 	ask(t, h, in)
 	server.SetError("")
 	for range 10 {
 		ask(t, h, "outside")
 	}
+
 	if n := comparisons(t, h, "inconclusive"); n != 0 {
 		t.Errorf("%g inconclusive of keys out of the sample", n)
 	}
@@ -279,6 +299,7 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 	for range 3 {
 		ask(t, h, "alice")
 	}
+
 	h.Sync(ctx(t))
 	a := assess(t, client)
 	if got := a.Evidence.History.Total(); got.Comparisons() != 3 {
@@ -299,6 +320,7 @@ func TestHoldIsForSidesInOneStore(t *testing.T) {
 	for _, p := range []string{policy, "fused"} {
 		advance(t, store, p, promotion.Step{Stage: promotion.Promoted})
 	}
+
 	syncNow(t, h)
 	second.SetError("BUSY Redis is busy running a script")
 	ask(t, h, "alice")

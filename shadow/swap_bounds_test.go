@@ -48,6 +48,7 @@ func TestOverSwapsEachSideKeepsItsBound(t *testing.T) {
 				admitted[user] = append(admitted[user], admission{s.now, cost, s.enforced(user)})
 			}
 		})
+
 		mixed := 0
 		for _, list := range admitted {
 			for i := range list {
@@ -66,6 +67,7 @@ func TestOverSwapsEachSideKeepsItsBound(t *testing.T) {
 				}
 			}
 		}
+
 		if mixed < 50 {
 			t.Errorf("%d intervals hold admissions by both sides: too few to show anything", mixed)
 		}
@@ -82,6 +84,7 @@ func (s *swapper) saturate(rng *rand.Rand, steps int) []int64 {
 		if rng.IntN(stepsPerWindow/2) == 0 {
 			s.swap()
 		}
+
 		for either := true; either && admitted[i] < 1000; { // more than any limit here
 			d := s.decide("a", 1)
 			if d.Allowed {
@@ -114,6 +117,7 @@ func TestSaturatedSwapKeepsTheLargerBound(t *testing.T) {
 		s := newSwapper(t, sidesOf(from, to, 10), shadow.Config{})
 		just := swapWindow - time.Microsecond // the longest span in an interval open at one end
 		bound := max(most(s.sides[0], just), most(s.sides[1], just))
+
 		admitted := s.saturate(rng, 15*stepsPerWindow)
 		for first := 2 * stepsPerWindow; first+stepsPerWindow <= len(admitted); first++ {
 			sum := int64(0)
@@ -153,6 +157,7 @@ func TestOverASwapMoreThanEitherBound(t *testing.T) {
 	for range 9 {
 		saturated = append(saturated, burst{at: saturated[len(saturated)-1].at + swapWindow/10, n: 20, cost: 1})
 	}
+
 	tests := []struct {
 		name        string
 		sides       [2]algorithms.Side
@@ -198,6 +203,7 @@ func TestOverASwapMoreThanEitherBound(t *testing.T) {
 			swapWindow, 19, 14,
 		},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSwapper(t, tt.sides, shadow.Config{})
@@ -221,12 +227,14 @@ func (s *swapper) send(bursts []burst, since time.Duration) (sum int64) {
 		if b.swap {
 			s.move(100)
 		}
+
 		admitted := 0
 		for range b.n {
 			if s.decide("a", b.cost).Allowed {
 				admitted++
 			}
 		}
+
 		if admitted != b.admitted {
 			s.t.Errorf("burst %d, %+v: admitted %d", i, b, admitted)
 		}
@@ -234,6 +242,7 @@ func (s *swapper) send(bursts []burst, since time.Duration) (sum int64) {
 			sum += int64(admitted) * b.cost
 		}
 	}
+
 	if last := bursts[len(bursts)-1].at; last-since >= swapWindow {
 		s.t.Errorf("the bursts from %s to %s take a window's time or longer", since, last)
 	}

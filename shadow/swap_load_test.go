@@ -38,6 +38,7 @@ func (c *tally) ask(h http.Handler, user int) {
 	r.Header.Set("X-User", fmt.Sprint("user ", user))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+
 	switch w.Code {
 	case http.StatusOK:
 		c.users[user].Add(1)
@@ -54,6 +55,7 @@ func (c *tally) load(t *testing.T, sides [2]algorithms.Side) {
 		Clock:    func() time.Time { return swapStart },
 		Observer: func(of shadow.Comparison) { c.compared[of.Enforced].Add(1) },
 	})
+
 	handler := httplimit.New(s.Harness, httplimit.Config{Identify: func(r *http.Request, p *policies.Request) {
 		p.User, p.Size = r.Header.Get("X-User"), 1
 	}})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { c.served.Add(1) }))
@@ -67,6 +69,7 @@ func (c *tally) load(t *testing.T, sides [2]algorithms.Side) {
 			moves++
 		}
 	})
+
 	for client := range loadClients {
 		clients.Go(func() {
 			for i := range loadEach {
@@ -76,6 +79,7 @@ func (c *tally) load(t *testing.T, sides [2]algorithms.Side) {
 			}
 		})
 	}
+
 	clients.Wait()
 	close(swaps)
 	mover.Wait()

@@ -58,6 +58,7 @@ func everyPair(t *testing.T, test func(t *testing.T, rng *rand.Rand, from, to al
 func swapFile(sides [2]algorithms.Side) string {
 	text := "version: 1\nname: " + name + "\npolicies:\n" +
 		"  - name: " + policy + "\n    key: request.user\n    cost: request.size\n"
+
 	for role, s := range sides {
 		text += fmt.Sprintf("    %s: { id: %s, algorithm: %s, limit: %d, window: %s",
 			algorithms.Role(role), s.ID, s.Algorithm.Name(), s.Limit.Requests, algorithms.FormatWindow(s.Limit.Window))
@@ -100,6 +101,7 @@ func (s *swapper) move(percent float64) {
 	default:
 		s.state, err = promotion.Advance(ctx, store, policy, promotion.Step{Stage: promotion.Canary, Percent: percent}, order)
 	}
+
 	if err == nil {
 		err = s.Sync(ctx)
 	}
@@ -192,6 +194,7 @@ func TestSwapsOnlyChangeTheEnforcedSide(t *testing.T) {
 			t.Fatalf("%v are on one side of a canary of %g %%", swapUsers, percent)
 		}
 	}
+
 	everyPair(t, func(t *testing.T, rng *rand.Rand, from, to algorithms.Algorithm) {
 		s := newSwapper(t, sidesOf(from, to, 5), shadow.Config{})
 		alone := map[string][2]*limitertest.Oracle{}
@@ -205,11 +208,13 @@ func TestSwapsOnlyChangeTheEnforcedSide(t *testing.T) {
 			for role, oracle := range alone[user] {
 				want[role] = oracle.Step(s.sides[role].Limit, cost, s.now.UnixMicro())
 			}
+
 			by := s.enforced(user)
 			request := fmt.Sprintf("request %d, %s for %d in %s", i, user, cost, s.state.Describe())
 			if d.Enforced != by || d.Fallback || d.Decision != want[by] {
 				t.Fatalf("%s: %+v, want the %s's %+v", request, d, by, want[by])
 			}
+
 			other := d.Unenforced
 			if other.Status != algorithms.Judged || other.Decision != want[by.Other()] {
 				t.Fatalf("%s: the %s is not enforced and has %+v, alone %+v", request, by.Other(), other, want[by.Other()])
@@ -219,6 +224,7 @@ func TestSwapsOnlyChangeTheEnforcedSide(t *testing.T) {
 				denied[by]++
 			}
 		})
+
 		if min(enforced[0], enforced[1], denied[0], denied[1]) < 20 {
 			t.Errorf("enforced %d, denied %d by role: too few to show anything", enforced, denied)
 		}
