@@ -29,6 +29,7 @@ func (a *Assessment) NotYet() string {
 	if pressed := a.Pressed(); len(pressed) > 0 {
 		return "the red button is pressed, so the authoritative is enforced on " + strings.Join(pressed, ", ")
 	}
+
 	if a.Gate.Verdict != gate.Pass {
 		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
 	}

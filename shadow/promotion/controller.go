@@ -98,6 +98,7 @@ func (c *Controller) assess(
 	r := c.reader(spec.Policy, state)
 	history, err := r.History(ctx, now)
 
+	// Instances flush every few seconds: one that has not done so for a minute has a fault.
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
 	a.Evidence = gate.Evidence{
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),

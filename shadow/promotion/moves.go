@@ -159,6 +159,7 @@ func Complete(ctx context.Context, store Store, policy string, o Order) (State, 
 		case s.Hold:
 			return fmt.Errorf("promotion: %s: %w", policy, ErrHold)
 		}
+
 		s.Stage = Completed
 		return nil
 	})

@@ -77,6 +77,7 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 			continue
 		}
 
+		// A rollback needs fewer requests than a hold, because it asks for a far larger ratio.
 		p0, ratio := cfg.Threshold(r), float64(numerator)/float64(denominator)
 		level := Calm
 		switch {

@@ -85,6 +85,7 @@ func atMinute(unix int64) time.Time { return time.Unix(unix*60, 0).UTC() }
 // hoursOf returns the end of the first hour, and how many minutes to go from one
 // instant to the next.
 func hoursOf(since, now int64) (first, step int64) {
+	// Steps of whole hours keep every instant at the end of an hour, where hours are complete.
 	first = (since/minutesAnHour + 1) * minutesAnHour
 	hours := (now-first)/minutesAnHour + 1
 	return first, minutesAnHour * max(1, (hours+mostJudged-1)/mostJudged)
@@ -120,6 +121,7 @@ func (c *Course) note(j *judgement) {
 // shorterSoak returns the longest soak, in whole hours or else minutes, by which
 // the gate would pass; 0 if clean time is not all that it waits for.
 func (j *judgement) shorterSoak() time.Duration {
+	// A soak as an operator would write it: in whole hours, or else in whole minutes.
 	soak := j.clean / time.Duration(j.strikes+1)
 	if soak >= time.Hour {
 		soak = soak.Truncate(time.Hour)
@@ -128,6 +130,7 @@ func (j *judgement) shorterSoak() time.Duration {
 		return 0
 	}
 
+	// A shorter soak helps only where clean time is the one obstacle.
 	other := *j
 	other.cfg.Soak, other.needed = soak, soak*time.Duration(j.strikes+1)
 	if verdict, _ := other.verdict(); verdict != Pass {

@@ -62,6 +62,8 @@ func (j *judgement) untilSeen() (wait float64) {
 		if seen {
 			continue
 		}
+
+		// An hour counts as seen after its first half, and comes again within a day.
 		half := int64(hour)*minutesAnHour + minutesAnHour/2
 		ahead := (half - j.now%minutesADay + minutesADay) % minutesADay
 		wait = math.Max(wait, float64(ahead))

@@ -88,6 +88,8 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 
 	why := fmt.Sprintf("%s %s: a threshold of twice that would be above %s, and let another limit than today's pass",
 		humanize.Percent(*ratio), of[r], humanize.Percent(mostProposed[r]))
+
+	// Twice the ratio leaves room for days that are worse than those of the log.
 	for _, p0 := range roundThresholds {
 		if p0 > mostProposed[r] || 2**ratio > p0 {
 			continue

@@ -126,10 +126,12 @@ func (w *window) harmedKeys() int {
 }
 
 func (w *window) harmed() string {
+	// The score has no memory of earlier days, so a burst of every day reaches it, too.
 	minute := w.sum(aMinute)
 	if harmScore(w.ticks, w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, 0, usualMargin) {
 		return ""
 	}
+
 	return fmt.Sprintf("harmed clients: %s within ten minutes; newly denied may be at most %s %s",
 		humanize.Counted(int64(w.harmedKeys()), "newly denied key"),
 		humanize.Percent(w.cfg.NewlyDenied), of[divergence.OfAllows])
@@ -138,6 +140,7 @@ func (w *window) harmed() string {
 // sudden sees what the score of harmed clients does not where few clients make many
 // requests: ten times the threshold within twenty seconds or a minute.
 func (w *window) sudden() string {
+	// A service with very few clients is left to the alarm on raw ratios.
 	if w.harmedKeys() < suddenKeys {
 		return ""
 	}
@@ -166,10 +169,13 @@ func (w *window) sudden() string {
 func (w *window) overload() string {
 	all := w.sum(aMinute)
 	t := without(all.Allowed, divergence.NewlyAllowed, all.Tally)
+
+	// The floor leaves out services so small that a tenth more is only a few requests.
 	excess, allowed := newlyAdmitted(t)
 	if excess < overloadFloor || !w.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !w.manyNewlyAllowed() {
 		return ""
 	}
+
 	return fmt.Sprintf("overload: within a minute the candidate allowed %s "+
 		"where the authoritative would have allowed %s; the %d clients that gain most are left out",
 		humanize.Counted(allowed+excess, "request"), humanize.Grouped(allowed), fewClients)
@@ -196,6 +202,7 @@ func (w *window) failing() string {
 }
 
 func (w *window) slow() string {
+	// Every tick must be slow: one slow moment of a store is no reason to roll back.
 	for tick := w.now - slowTicks; tick < w.now; tick++ {
 		one := window{ticks: w.ticks, now: tick + 1}
 		sum := one.sum(1)
@@ -203,6 +210,7 @@ func (w *window) slow() string {
 			return ""
 		}
 	}
+
 	return fmt.Sprintf("the candidate is slow: for %d s it took at least 100 ms longer than the authoritative "+
 		"for more than %g %% of the requests", slowTicks*divergence.TickSeconds, 100*failedShare)
 }

@@ -45,6 +45,7 @@ func (j *judgement) failure() string {
 			"change it, which starts a new epoch, or promote by force", j.strikes)
 	}
 
+	// Twice the denominator of a block: with less, a ratio at its threshold may be chance.
 	for _, s := range j.streams {
 		if s.atOrAbove() && s.denominator >= 2*leastDenominator(s.threshold) {
 			return fmt.Sprintf("%s is %s %s, its threshold %s: "+
@@ -128,6 +129,8 @@ func (j *judgement) unmeasured() string {
 // threshold allows.
 func (j *judgement) noisy() bool {
 	most := j.cfg.Divergence / 3
+
+	// With a smaller denominator than a block by that share the noise may be chance.
 	numerator, denominator := divergence.OfComparisons.Of(j.evidence.Noise)
 	return denominator >= leastDenominator(most) && float64(numerator) >= most*float64(denominator)
 }
@@ -146,6 +149,8 @@ func (j *judgement) unseen() string {
 			list = append(list, fmt.Sprintf("%02d", hour))
 		}
 	}
+
+	// The number says more than a list of most hours.
 	if len(list) > 12 {
 		return fmt.Sprintf("%d of 24", len(list))
 	}
@@ -154,6 +159,7 @@ func (j *judgement) unseen() string {
 
 // pending names the number that has to improve before the next step.
 func (j *judgement) pending() string {
+	// A raw ratio is named first, because waiting alone does not lower it.
 	for _, s := range j.streams {
 		if s.atOrAbove() {
 			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to decide",
