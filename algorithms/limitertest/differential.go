@@ -25,7 +25,8 @@ const (
 type Backend struct {
 	Name string // in failures
 	Pair algorithms.Pair
-	// Batch is how many charges one Evaluate carries; 0 means 64.
+	// Batch is how many charges one Evaluate carries; 0 means 64. A pair that cannot judge
+	// keys of several slots in one call has 1.
 	Batch int
 }
 
@@ -89,6 +90,7 @@ func differTrace(seed uint64, backends []Backend) error {
 
 // differ judges the charges of a batch and returns the first difference from the model.
 func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
+	// A batch may name a key several times: its charges must be judged in their order.
 	got := make([][2]algorithms.Observation, len(charges))
 	each := cmp.Or(b.Batch, batchSteps)
 	for from := 0; from < len(charges); from += each {
@@ -113,7 +115,7 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 }
 
 // same reports whether two observations say the same; failures are compared by their
-// error.
+// error, because texts differ between pairs. How long a judgement took is not compared.
 func same(want, got algorithms.Observation) bool {
 	switch {
 	case want.Status != got.Status:
@@ -126,6 +128,7 @@ func same(want, got algorithms.Observation) bool {
 	return want.Decision == got.Decision && want.At.Equal(got.At)
 }
 
+// describe writes a charge so that a test can be written from it.
 func describe(c algorithms.Charge) string {
 	var sides []string
 	for _, s := range c.Sides {
@@ -140,6 +143,7 @@ func describe(c algorithms.Charge) string {
 		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, strings.Join(sides, " | "))
 }
 
+// describeObservation writes the fields that same compares.
 func describeObservation(o algorithms.Observation) string {
 	if o.Status != algorithms.Judged {
 		return fmt.Sprintf("%s: %v", o.Status, o.Err)

@@ -20,7 +20,8 @@ type law struct {
 }
 
 // laws are checked for every algorithm and every pair. G1 to G13 are the laws of a single
-// limiter under a clock that does not go back.
+// limiter under a clock that does not go back. Only G2 and the bound of G1 need the
+// oracle. The others also find a mistake that the oracle shares with the algorithm.
 var laws = []law{
 	{"G1_upper_bound", "no interval admits more than the algorithm's bound", upperBound},
 	{"G2_no_false_denial", "every decision is the oracle's: nothing is denied that the definition admits", equalsOracle},
@@ -40,6 +41,7 @@ var laws = []law{
 }
 
 // upperBound finds what a limiter must never do, whatever its details: let too much through.
+// The bound is the one that operators plan with, such as twice the limit of a fixed window.
 func upperBound(t *trial) {
 	events := t.drawEvents()
 	decisions := t.judge(events...)
@@ -91,12 +93,14 @@ func cheaperAllowed(t *trial) {
 	}
 }
 
-// denialLeavesNoTrace finds limiters in which a client that insists locks itself out.
+// denialLeavesNoTrace finds limiters in which a client that insists locks itself out. It also
+// keeps RetryAfter true: a denial that moved an instant would move the end of the wait.
 func denialLeavesNoTrace(t *trial) {
 	t.sameWithout(func(_ event, d algorithms.Decision) bool { return !d.Allowed })
 }
 
-// peekIsPure finds a look at a budget that opens a window or moves an instant.
+// peekIsPure finds a look at a budget that opens a window or moves an instant. A caller
+// that only looks must not change the decisions of a client.
 func peekIsPure(t *trial) {
 	t.sameWithout(func(e event, d algorithms.Decision) bool {
 		if e.cost == 0 && !d.Allowed {
@@ -120,6 +124,7 @@ func (t *trial) sameWithout(drop func(event, algorithms.Decision) bool) {
 		}
 	}
 
+	// Where all events are dropped, there is no decision to compare.
 	if len(kept) == 0 {
 		return
 	}
@@ -149,6 +154,7 @@ func retryAfterExact(t *trial) {
 		return
 	}
 
+	// The history is judged again on a fresh key, so the two probes do not see each other.
 	r := d.RetryAfter.Microseconds()
 	if again := last(t.judge(append(events, event{final.at + r, final.cost})...)); !again.Allowed {
 		t.Fatalf("denied again after RetryAfter %s: %+v", d.RetryAfter, again)
@@ -187,6 +193,7 @@ func remainingExact(t *trial) {
 		t.Fatalf("Remaining %d is not within 0 to %d", d.Remaining, t.limit.Capacity())
 	}
 
+	// One more than Remaining must be denied at the same instant, not only later.
 	if again := last(t.judge(append(events, event{final.at, d.Remaining})...)); !again.Allowed {
 		t.Fatalf("a cost of Remaining %d is denied", d.Remaining)
 	}
@@ -219,7 +226,8 @@ func resetAfterExact(t *trial) {
 	}
 }
 
-// shiftInvariant finds instants that overflow, and windows that are not aligned.
+// shiftInvariant finds instants that overflow, and windows that are not aligned. The shift is
+// of whole windows, because aligned windows begin at multiples of their length.
 func shiftInvariant(t *trial) {
 	events := t.drawEvents()
 	shift := rapid.Int64Range(-1000, 1000).Draw(t.T, "windows") * t.limit.Window.Microseconds()
@@ -231,7 +239,8 @@ func shiftInvariant(t *trial) {
 	t.equal(want, t.judge(events...))
 }
 
-// scales finds products that overflow or round.
+// scales finds products that overflow or round. Numbers in Redis scripts are doubles, exact
+// below 2^53 only (decision 0105).
 func scales(t *trial) {
 	events := t.drawEvents()
 	by := rapid.Int64Range(2, 9).Draw(t.T, "by")
@@ -256,13 +265,15 @@ func scales(t *trial) {
 	}
 }
 
-// deterministic finds decisions that depend on the clock, on chance or on another key.
+// deterministic finds decisions that depend on the clock, on chance or on another key. Without
+// it neither a replay nor a comparison of two pairs would prove anything.
 func deterministic(t *trial) {
 	events := t.drawEvents()
 	t.equal(t.judge(events...), t.judge(events...))
 }
 
-// concurrent finds a charge that reads a state before another one has written it.
+// concurrent finds a charge that reads a state before another one has written it. All charges
+// have one instant, so nothing refills in between, and the number admitted is exact.
 func concurrent(t *trial) {
 	const callers = 4
 	t.drawLimit()
@@ -298,7 +309,8 @@ func concurrent(t *trial) {
 
 // backwardsMintsNothing compares two histories of the same costs: back, whose instants
 // jump back at times, and still, in which the clock stands at the last admitted charge
-// instead.
+// instead. It finds limiters that give a client new units when a clock is set back: a key is
+// judged at the later of the charge's instant and its last admitted one (decision 0103).
 func backwardsMintsNothing(t *trial) {
 	still := t.drawEvents()
 	back := append([]event(nil), still...)
@@ -319,6 +331,7 @@ func backwardsMintsNothing(t *trial) {
 		}
 	}
 
+	// Waits differ by the jump, since they count from the charge's own instant.
 	for i, b := range t.judge(back...) {
 		if b.Allowed != d[i].Allowed || b.Remaining != d[i].Remaining {
 			t.Fatalf("event %d at %d instead of %d\n  stood still %+v\n  went back   %+v", i, back[i].at, still[i].at, d[i], b)

@@ -5,11 +5,13 @@ import (
 )
 
 // Model is the executable specification of a pair: per key a record of at most
-// two parts, each an Oracle. It is not for concurrent use.
+// two parts, each an Oracle. It is not for concurrent use. It never forgets a record, so it
+// is for pairs whose memory is not full.
 type Model struct {
 	records map[modelKey][]modelPart
 }
 
+// modelKey is the name of a record. Policies do not share records.
 type modelKey struct{ policy, key string }
 
 // modelPart is one side's share of a record. A side of the same id with another algorithm
@@ -38,6 +40,8 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		}
 		changed = changed || o.Status == algorithms.Judged && o.Decision.Allowed && c.Cost > 0
 	}
+	// A denial or a peek leaves no trace, not even in the order of the parts: the order decides
+	// which part a third side displaces.
 	if !changed {
 		return into
 	}
@@ -69,6 +73,7 @@ func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side)
 		part.oracle = NewOracle(part.algorithm)
 	}
 
+	// The limit is checked before the cost: a charge with both wrong names the limit.
 	o := algorithms.Observation{At: c.At}
 	switch {
 	case s.Algorithm.Validate(s.Limit) != nil:

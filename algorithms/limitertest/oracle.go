@@ -69,6 +69,7 @@ func ruleOf(algorithm string) rule {
 
 // Step judges cost at an instant in microseconds since the epoch.
 func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
+	// An instant before the last admitted charge is judged at that charge's (decision 0103).
 	now := at
 	if o.used && o.last > at {
 		now = o.last
@@ -92,13 +93,14 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		d.RetryAfter = wait(r, now, at)
 	}
 
+	// Both are of the state after the charge, as a client sees them in its response.
 	d.Remaining = least(func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
 	d.ResetAfter = wait(least(func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
 	return d
 }
 
 // wait returns a wait that the rule counts from the judged instant, counted from the
-// given one.
+// given one: a client counts from the instant of its request. No wait stays no wait.
 func wait(us, now, at int64) time.Duration {
 	if us == 0 {
 		return 0
@@ -113,6 +115,7 @@ func least(ok func(int64) bool) int64 {
 		return 0
 	}
 
+	// Doubling finds a bound without knowing the algorithm's longest wait.
 	low, high := int64(0), int64(1) // not ok, perhaps ok
 	for !ok(high) {
 		low, high = high, 2*high

@@ -6,7 +6,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// owed is the debt of a bucket in tokens, as of the last admitted charge.
+// owed is the debt of a bucket in tokens, as of the last admitted charge. It is the
+// state of all three buckets, as in the algorithms (decision 0104).
 type owed struct {
 	last   int64
 	tokens *big.Rat // nil: none
@@ -14,7 +15,8 @@ type owed struct {
 }
 
 // under returns the debt as another limit sees it: rounded up to a whole token
-// if the unit changes, capped at the capacity.
+// if the unit changes, capped at the capacity. Rounding up never mints tokens, and the cap
+// keeps a lower limit from denying for longer than it takes to refill.
 func (o owed) under(l algorithms.Limit) *big.Rat {
 	if o.tokens == nil {
 		return new(big.Rat)
@@ -69,6 +71,7 @@ func ceil(x *big.Rat) *big.Rat {
 	return new(big.Rat).SetInt(q)
 }
 
+// floorAtZero returns x, or 0 if it is negative: a bucket that has drained holds no credit.
 func floorAtZero(x *big.Rat) *big.Rat {
 	if x.Sign() < 0 {
 		return new(big.Rat)
@@ -107,7 +110,7 @@ func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 
-// cellRate: new = max(t, TAT) + c*T; allow iff new - t <= B*T; then TAT = new.
+// cellRate is GCRA: new = max(t, TAT) + c*T; allow iff new - t <= B*T; then TAT = new.
 type cellRate struct{ owed }
 
 // tat returns the theoretical arrival time as this limit sees it.
@@ -144,7 +147,7 @@ func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
 // admitted charge comes after backlog*T.
 type queue struct{ owed }
 
-// level returns the backlog at t, in units.
+// level returns the backlog at t, in units. It drains to 0 and no further.
 func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
 	drained := new(big.Rat).Mul(r.since(t), refill(l))
 	return floorAtZero(drained.Sub(r.under(l), drained))

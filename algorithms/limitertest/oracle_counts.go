@@ -13,6 +13,7 @@ func window(w, t int64) (start, end int64) {
 	return k * w, (k + 1) * w
 }
 
+// micros returns the window in microseconds, the unit of every instant of the oracle.
 func micros(l algorithms.Limit) int64 { return l.Window.Microseconds() }
 
 // fixedWindow: allow iff the admitted cost in the window + c <= L.
@@ -38,6 +39,7 @@ func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
+// most: the interval lies in span/W + 2 aligned windows at most, and each admits L at most.
 func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
@@ -69,6 +71,7 @@ func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
+// most is the same as for aligned windows, since windows open at least W apart.
 func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
@@ -103,6 +106,7 @@ func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
 
+// most: any W microseconds admit L at most, and a closed interval has one instant more.
 func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 1)
 }

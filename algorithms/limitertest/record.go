@@ -11,9 +11,14 @@ import (
 // RecordKeepsTwoParts checks which sides' states a key keeps when more than two
 // sides take turns: those charged last, and of others the one that was enforced.
 // A side whose state is gone starts afresh.
+//
+// It finds a pair that drops a side too soon. A candidate that is left out while the
+// authoritative runs alone, and then returns, must still know what clients have spent
+// (decision 0201).
 func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 	a, b, c := side("a"), side("b"), side("c")
 
+	// Each turn charges up to two sides; the first one is enforced.
 	tests := []struct {
 		name  string
 		turns [][2]algorithms.Side
@@ -39,6 +44,7 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 				return into[0]
 			}
 
+			// All turns are at one instant, so no state is gone because time has passed.
 			for _, sides := range tt.turns {
 				evaluate(1, sides)
 			}

@@ -40,7 +40,8 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// trial is one random case of one law.
+// trial is one random case of one law. A law judges a history as often as it likes: each
+// judgement is of a fresh key, so histories do not disturb each other.
 type trial struct {
 	*rapid.T
 	subject Subject
@@ -82,6 +83,8 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 		t.Fatalf("evaluate: %v", err)
 	}
 
+	// A trial has one side. A pair that invents an answer for the absent one would be compared
+	// with it in production.
 	decisions := make([]algorithms.Decision, len(into))
 	for i := range into {
 		for r := range into[i] {
@@ -104,7 +107,8 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 // last is the decision of the last event.
 func last(d []algorithms.Decision) algorithms.Decision { return d[len(d)-1] }
 
-// base is the first instant of a trial's events.
+// base is the first instant of a trial's events, in microseconds. It is no multiple of any
+// usual window, so that aligned and anchored windows differ.
 const base = 1_700_000_000_123_456
 
 // drawLimit draws a limit that the algorithm takes.
@@ -113,6 +117,8 @@ func (t *trial) drawLimit() {
 	takesBurst := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
 	valid := func(l algorithms.Limit) bool { return t.subject.Algorithm.Validate(l) == nil }
 
+	// Small numbers make histories that reach the limit, and 9973 is prime, so a
+	// token takes no whole number of microseconds.
 	t.limit = rapid.Custom(func(rt *rapid.T) algorithms.Limit {
 		l := algorithms.Limit{
 			Requests: rapid.OneOf(rapid.Int64Range(1, 9), rapid.SampledFrom([]int64{60, 100, 9973})).Draw(rt, "requests"),

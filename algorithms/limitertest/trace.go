@@ -91,6 +91,8 @@ func (t *Trace) change(k *traceKey) {
 		return
 	}
 
+	// The changes that operators make: roles swap, a side is left out, renamed, gets another
+	// limit (most often), or is replaced. Each of them keeps or loses state by a rule of its own.
 	switch t.rng.IntN(6) {
 	case 0:
 		k.sides[0], k.sides[1] = k.sides[1], k.sides[0]
@@ -113,7 +115,8 @@ func (t *Trace) change(k *traceKey) {
 	t.separate(k)
 }
 
-// separate gives the sides different ids, and the key at least one side.
+// separate gives the sides different ids, and the key at least one side: two sides of one name
+// would share a part of the record, which pairs refuse (ErrSameID).
 func (t *Trace) separate(k *traceKey) {
 	for k.sides[0].Present() && k.sides[0].Name() == k.sides[1].Name() {
 		k.sides[1] = t.side()
@@ -198,14 +201,15 @@ func (t *Trace) cost(k *traceKey) int64 {
 		return 1 + t.rng.Int64N(full)
 	case 7:
 		if t.chance(10) {
-			return -1
+			return -1 // refused with ErrCost
 		}
 		return 2
 	}
 	return 1
 }
 
-// advance moves the clock.
+// advance moves the clock, or leaves it: charges of a busy key often share an instant. Some
+// steps go back, because clocks are set and requests arrive out of order.
 func (t *Trace) advance(k *traceKey) {
 	side := k.sides[t.rng.IntN(2)]
 	window := max(1, side.Limit.Window.Microseconds())

@@ -20,6 +20,7 @@ func (c *Cell) add(other *Cell) {
 
 // countCell counts what the candidate decided for a key of a cell.
 func (h *Hour) countCell(cell int, enforced algorithms.Role, outcome Outcome) {
+	// Only comparisons of two answers count. A denial that was declared as expected is a denial for the client, too.
 	denied := int64(0)
 	switch outcome {
 	case AgreeDeny, NewlyDenied, ExpectedDenied:

@@ -7,13 +7,13 @@ type Span struct{ From, To int64 }
 
 // History is what the fleet saw of one policy in one epoch.
 type History struct {
-	// Minutes with evaluations, in order.
+	// Minutes with evaluations, in order. A minute that is missing had none, or no instance: Live tells them apart.
 	Minutes []Minute
 	// Live are the spans in which at least one instance was running, in order and with gaps between them.
 	Live []Span
 	// Hours that are not empty, in order, without their minutes.
 	Hours []Hour
-	// Distinct keys by kind.
+	// Distinct keys by KeyKind, of the whole epoch. It is an estimate, which Reader fills in.
 	Distinct [keyKinds]int64
 }
 
@@ -33,7 +33,7 @@ func (h History) Total() (t Tally) {
 	return t
 }
 
-// Merge adds up the hours of several instances, which must be in order.
+// Merge adds up the hours of several instances, which must be in order. It changes none of them. Distinct stays zero.
 func Merge(hours []Hour) History {
 	var h History
 	for _, fleet := range joinHours(hours) {

@@ -30,10 +30,11 @@ type Ledger interface {
 	Top(ctx context.Context, id ID, kind KeyKind, from, to int64) ([]KeyCount, error)
 }
 
-// ID names a policy in one of its epochs.
+// ID names a policy in one of its epochs. Package promotion adds to Epoch the instant at which the evidence began, so
+// that a resumed policy does not find its old counts.
 type ID struct{ Policy, Epoch string }
 
-// writer returns the name under which a snapshot is stored.
+// writer returns the name under which a snapshot is stored. Incarnation 0 has the instance's plain name.
 func (s *Snapshot) writer(instance string) string {
 	if s.Incarnation == 0 {
 		return instance

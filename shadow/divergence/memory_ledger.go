@@ -7,12 +7,14 @@ import (
 	"sync"
 )
 
-// memoryKeys bounds the distinct keys that a MemoryLedger counts, per epoch and kind.
+// memoryKeys bounds the distinct keys that a MemoryLedger counts, per epoch and kind: it keeps the exact sets of their
+// hashes, so a larger number would cost memory in proportion.
 const memoryKeys = 10_000
 
 // MemoryLedger is the ledger of a single instance, in its memory. It keeps the last 32 days, and counts at most 10,000
 // distinct keys of a kind.
 type MemoryLedger struct {
+	// mu guards all maps. Writes come every few seconds and reads with each assessment, so one lock suffices.
 	mu   sync.Mutex
 	days map[ID]map[int64]*memoryDay
 	keys map[ID]*[keyKinds]map[uint64]struct{}
@@ -20,13 +22,15 @@ type MemoryLedger struct {
 	ticks map[ID]map[string][]Tick
 }
 
+// memoryDay is one day of an ID, the unit in which old entries are forgotten.
 type memoryDay struct {
 	hours map[instanceHour]Hour
-	tops  map[string][keyKinds][]KeyCount
+	tops  map[string][keyKinds][]KeyCount // by writer
 }
 
+// instanceHour names an entry: a later write of the same writer and hour replaces it.
 type instanceHour struct {
-	instance string
+	instance string // the snapshot's writer, with its incarnation
 	hour     int64
 }
 

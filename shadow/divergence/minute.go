@@ -17,7 +17,7 @@ func (s *KeySample) Add(hash uint64) {
 	}
 }
 
-// Join adds the hashes of another sample.
+// Join adds the hashes of another sample. Of more than 3 it keeps the first ones: which keys they are does not matter.
 func (s *KeySample) Join(other KeySample) {
 	for _, hash := range other {
 		s.Add(hash)
@@ -61,11 +61,12 @@ type Hour struct {
 	Unix int64
 	// Minutes with evaluations, in order.
 	Minutes []Minute
-	// Live has bit i set if the instance was running in the hour's minute i.
+	// Live has bit i set if the instance was running in the hour's minute i. Without it a quiet minute could not be told
+	// from an instance that was down.
 	Live uint64
 	// Causes of the hour's differences.
 	Causes Causes
-	// Cells of the keys by number. Those beyond its length are empty.
+	// Cells of the keys by CellOf, up to the highest number that has a count. Those beyond its length are empty.
 	Cells []Cell
 }
 

@@ -2,7 +2,8 @@ package divergence
 
 import "github.com/shadowlimit/shadowlimit/algorithms"
 
-// Outcome is the result of comparing both sides' answers to one charge.
+// Outcome is the result of comparing both sides' answers to one charge. The numbers are stored in the ledger as the
+// indexes of a Tally, so new outcomes are added at the end only.
 type Outcome int
 
 const (
@@ -66,7 +67,8 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	return AgreeDeny
 }
 
-// skipped reports whether a side has no answer to compare, although it did not fail.
+// skipped reports whether a side has no answer to compare, although it did not fail. A degraded answer is of a bucket
+// that several keys share, so it says nothing about this key.
 func skipped(o *algorithms.Observation) bool {
 	return o.Degraded || o.Status != algorithms.Judged && o.Status != algorithms.Failed
 }

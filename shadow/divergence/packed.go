@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// packedHour is an Hour as it is stored, minutes by their number in the hour.
+// packedHour is an Hour as it is stored in JSON, minutes by their number in the hour. The hour itself is in the name of
+// the key. Releases of a rolling deployment read each other's entries, so a field keeps its meaning.
 type packedHour struct {
 	Live    uint64         `json:"live"`
 	Minutes []packedMinute `json:"minutes,omitempty"`
@@ -16,6 +17,8 @@ type packedHour struct {
 // packedCell is a cell's number, then Decided and Denied with the authoritative enforced, then with the candidate.
 type packedCell [5]int64
 
+// packedMinute is a Minute as it is stored. Names have one letter, since an entry has up to 60 of them and is written
+// every few seconds.
 type packedMinute struct {
 	Minute int64              `json:"m"`
 	Tally  Tally              `json:"t"`
@@ -121,6 +124,7 @@ func (p *packedTick) unpack() Tick {
 		Denied:  p.Denied,
 		Allowed: p.Allowed,
 	}
+	// A list that is cut off loses its last hash only: a trigger works with the rest.
 	for h := p.Harmed; len(h) >= 4; h = h[4:] {
 		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))
 	}

@@ -10,7 +10,8 @@ import (
 const keyShares = 10_000
 
 // Hash places a key: xxHash64 with seed 0 of name, policy and the key in clear, with a zero byte between them. It is
-// the same on every instance and in every version, so that a key stays on its side.
+// the same on every instance and in every version, so that a key stays on its side. The name and the policy are in it,
+// so that a client is not among the first of every canary.
 func Hash(name, policy, key string) uint64 {
 	var d xxhash.Digest
 	d.Reset()

@@ -11,9 +11,9 @@ import (
 type Reader struct {
 	ledger Ledger
 	id     ID
-	closed History // of hours that are over
-	next   int64   // hour to read from
-	since  time.Time
+	closed History   // of hours that no instance writes to any more; History appends to it
+	next   int64     // first hour that is not in closed
+	since  time.Time // when the evidence began, by the store's clock
 }
 
 // NewReader returns a reader of a ledger's history since an instant.
@@ -22,7 +22,8 @@ func NewReader(ledger Ledger, id ID, since time.Time) *Reader {
 }
 
 const (
-	// closedAfter is the number of hours in which an instance may still write to an hour.
+	// closedAfter is the number of hours in which an instance may still write to an hour: it keeps openHours of them while
+	// the ledger cannot be written, and one hour is a margin.
 	closedAfter = openHours + 1
 	// readHours are read at once: few enough for a client with short timeouts.
 	readHours = 12
@@ -64,8 +65,10 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 		Live:    slices.Clone(r.closed.Live),
 		Hours:   slices.Clone(r.closed.Hours),
 	}
+	// Entries are whole hours, so the first one may have minutes of before the evidence began.
 	h.append(Merge(open))
 	h.dropBefore(max(r.since.Unix()/SecondsPerMinute, oldest*MinutesPerHour))
+	// Distinct keys are of the whole epoch: they cannot be added up hour by hour.
 	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
 		return History{}, err
 	}

@@ -2,7 +2,8 @@ package divergence
 
 import "github.com/shadowlimit/shadowlimit/algorithms"
 
-// reasonOf returns why a comparison is inconclusive.
+// reasonOf returns why a comparison is inconclusive. Of two skipped sides the authoritative's reason counts, so each
+// comparison has one reason and the counts add up.
 func reasonOf(o *[2]algorithms.Observation) algorithms.SkipReason {
 	for role := range o {
 		if o[role].Status == algorithms.Skipped {

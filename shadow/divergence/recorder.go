@@ -10,7 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// KeyKind is a group of keys that is counted.
+// KeyKind is a group of keys that is counted. A key can be in several.
 type KeyKind int
 
 const (
@@ -26,7 +26,8 @@ var keyKindNames = [keyKinds]string{"seen", "denied", "newly_denied", "newly_all
 // String returns the kind's name in Redis.
 func (k KeyKind) String() string { return keyKindNames[k] }
 
-// kindsOf are the kinds that a key belongs to by an outcome, besides KeysSeen.
+// kindsOf are the kinds that a key belongs to by an outcome, besides KeysSeen. A declared difference is no evidence
+// against the candidate, so its key is in no kind of differences.
 var kindsOf = [outcomes][]KeyKind{
 	AgreeDeny:    {KeysDenied},
 	NewlyDenied:  {KeysNewlyDenied},
@@ -53,24 +54,26 @@ type Recorder struct {
 
 	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
-	incarnation int64 // counted up when the clock goes back
-	closed      int64 // hours before this one are closed
-	liveTill    int64 // minute up to which presence is noted
-	live        map[int64]uint64
-	day         int64
-	unsent      [keyKinds][]uint64
+	incarnation int64              // counted up when the clock goes back
+	closed      int64              // hours before this one are closed
+	liveTill    int64              // minute up to which presence is noted
+	live        map[int64]uint64   // by open hour, the bits of Hour.Live
+	day         int64              // of the frequent keys, from the Unix epoch; 0 before the first snapshot
+	unsent      [keyKinds][]uint64 // hashes taken from the stripes and not yet committed
 }
 
+// stripe is the part of a recorder that counts the keys of one share of the hashes. A key is always in the same stripe,
+// so lists of keys of different stripes have no key in common.
 type stripe struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below; never held while another stripe's is taken
 	total  Totals
-	hours  []*Hour // in order
-	closed int64   // hours before this one are closed
+	hours  []*Hour // in order, at most openHours
+	closed int64   // hours before this one are closed; closeHours copies the recorder's
 	recent ticking
-	tops   [keyKinds]*top
-	sent   [keyKinds][sentHashes]uint64
-	fresh  [keyKinds][]uint64
-	_      [64]byte // keeps the neighbour's lock off this one's cache line
+	tops   [keyKinds]*top               // nil until the kind's first key of the day
+	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
+	fresh  [keyKinds][]uint64           // hashes that collect takes away
+	_      [64]byte                     // keeps the neighbour's lock off this one's cache line
 }
 
 // NewRecorder returns an empty recorder. With a secret, keys leave it as HMACs only.
@@ -202,7 +205,8 @@ func (s *stripe) queueHash(kind KeyKind, hash uint64) {
 	s.fresh[kind] = append(s.fresh[kind], hash)
 }
 
-// Totals returns the counts since NewRecorder.
+// Totals returns the counts since NewRecorder. It locks one stripe after the other, so requests that are counted
+// meanwhile may be in it or not.
 func (r *Recorder) Totals() (sum Totals) {
 	for i := range r.stripes {
 		s := &r.stripes[i]

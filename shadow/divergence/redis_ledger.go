@@ -35,11 +35,15 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 	return &RedisLedger{rdb: rdb, name: name}
 }
 
+// Times to live, set again with every write. A day more than KeptDays covers an entry that was written early on its
+// day. Triggers look back for minutes only, so ticks expire much sooner (decision 0308).
 const (
 	ledgerTTL = (KeptDays + 1) * HoursPerDay * time.Hour
 	ticksTTL  = 2 * time.Hour
 )
 
+// key returns a key of an ID. The braces are a hash tag: all keys of a policy lie in one slot of a cluster, so that one
+// pipeline goes to one server.
 func (l *RedisLedger) key(id ID, what string) string {
 	return "shadowlimit:{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
 }
@@ -118,6 +122,7 @@ func elements(hashes []uint64) []any {
 // One entry that cannot be read fails the whole read, so that the gate never judges evidence with a hole that it does
 // not know of. Until the entry expires or is deleted, the policy has no verdict; the error names the key.
 func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error) {
+	// A caller may ask for all time, and expired hours are not worth a command each.
 	from = max(from, to-KeptDays*HoursPerDay)
 	pipe := l.rdb.Pipeline()
 	for hour := from; hour <= to; hour++ {
@@ -182,7 +187,7 @@ func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick,
 	return JoinTicks(all), nil
 }
 
-// Distinct implements Ledger.
+// Distinct implements Ledger by HyperLogLogs: bounded memory, and hashes that are sent twice count once (decision 0303).
 func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, err error) {
 	pipe := l.rdb.Pipeline()
 	for kind := range KeyKind(keyKinds) {

@@ -20,9 +20,11 @@ type Snapshot struct {
 	// Incarnation is part of the instance's name in the ledger, unless it is 0. When the clock goes back, the recorder
 	// begins a new one: it must not overwrite the hours that it wrote before.
 	Incarnation int64
-	// Day is counted from the Unix epoch.
-	Day  int64
+	// Day is the day of Tops, counted from the Unix epoch.
+	Day int64
+	// Tops are the most frequent keys by KeyKind, masked if there is a secret.
 	Tops [keyKinds][]KeyCount
+	// Keys are hashes by KeyKind that the ledger may not have counted yet.
 	Keys [keyKinds][]uint64
 	// Ticks of the current entry of the ledger and of the one before, in order.
 	Ticks []Tick
@@ -30,7 +32,7 @@ type Snapshot struct {
 
 const (
 	topWritten   = 100          // keys of each kind that a snapshot carries
-	unsentHashes = 64 * 1 << 10 // kept over failed writes
+	unsentHashes = 64 * 1 << 10 // of each kind, kept over failed writes: 512 KiB
 )
 
 // Snapshot returns what to write at an instant of the store's clock. The instance counts as present in every minute
@@ -44,6 +46,7 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 		r.beginIncarnation()
 	}
 
+	// Frequent keys belong to the day on which their lists began, until a Commit on a later day.
 	r.notePresence(now.Unix() / SecondsPerMinute)
 	if r.day == 0 {
 		r.day = now.Unix() / SecondsPerDay
@@ -68,6 +71,7 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	slices.SortFunc(out.Hours, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
 	out.Ticks = r.ticks(now)
 
+	// The hashes are copied, because the recorder goes on appending while the snapshot is written.
 	for kind := range out.Tops {
 		out.Tops[kind] = MergeTop(topWritten, tops[kind]...)
 		r.unsent[kind] = r.unsent[kind][:min(len(r.unsent[kind]), unsentHashes)]
@@ -178,6 +182,7 @@ func (r *Recorder) notePresence(minute int64) {
 		from = minute
 	}
 
+	// After a clock that went back a little, from is later than minute, and nothing is noted twice.
 	for m := from; m <= minute; m++ {
 		r.live[m/MinutesPerHour] |= 1 << (m % MinutesPerHour)
 	}
@@ -226,8 +231,8 @@ func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 	r.day = day
 }
 
-// Abandon reports that a snapshot could not be written. Everything is kept for the next one, except hours beyond the
-// memory bound.
+// Abandon reports that a snapshot could not be written, or that it is not known whether it was. Everything is kept for
+// the next one, except hours beyond the memory bound.
 func (r *Recorder) Abandon(now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
@@ -259,7 +264,7 @@ func (r *Recorder) closeHours(before int64) {
 	}
 }
 
-// dropTops forgets the lists of frequent keys.
+// dropTops forgets the lists of frequent keys. Requires r.flush.
 func (r *Recorder) dropTops() {
 	for i := range r.stripes {
 		s := &r.stripes[i]
@@ -301,6 +306,7 @@ func (r *Recorder) masked(hash uint32) uint32 {
 	return binary.BigEndian.Uint32(r.sum(binary.BigEndian.AppendUint32(nil, hash)))
 }
 
+// sum returns the HMAC-SHA256 of data by the secret.
 func (r *Recorder) sum(data []byte) []byte {
 	mac := hmac.New(sha256.New, r.secret)
 	mac.Write(data)

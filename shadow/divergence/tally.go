@@ -1,6 +1,6 @@
 package divergence
 
-// Tally counts outcomes. It is a value and not for concurrent use.
+// Tally counts evaluations by Outcome. It is a value and not for concurrent use. The zero Tally has seen nothing.
 type Tally [outcomes]int64
 
 // Comparisons returns how many evaluations are evidence about the candidate: all except those in which the

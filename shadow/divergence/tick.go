@@ -16,8 +16,8 @@ const (
 	// FreshTicks is the number of ticks for which a newly denied key is not listed again.
 	FreshTicks = BucketSeconds / TickSeconds
 
-	keptTicks  = 2 * FreshTicks // per stripe
-	mostHarmed = 8192           // keys remembered as listed, per recorder
+	keptTicks  = 2 * FreshTicks // per stripe: the current entry of the ledger and the one before
+	mostHarmed = 8192           // keys remembered as listed, per recorder, shared out among the stripes
 
 	// slowBy is how much longer than the authoritative a candidate must take to count as slow.
 	slowBy = 100 * time.Millisecond
@@ -39,7 +39,8 @@ type Tick struct {
 	Denied, Allowed Weights
 }
 
-// Join adds what another observer saw in the same ten seconds.
+// Join adds what another observer saw in the same ten seconds. Lists are appended and may name a key twice: Weights.Top
+// adds up, and a reader of Harmed counts distinct keys.
 func (t *Tick) Join(other *Tick) {
 	t.Tally.Add(other.Tally)
 	t.Failed += other.Failed
@@ -50,6 +51,7 @@ func (t *Tick) Join(other *Tick) {
 	t.Allowed = append(t.Allowed, other.Allowed...)
 }
 
+// clone returns a tick that shares no list, so that it can be read without the stripe's lock.
 func (t Tick) clone() Tick {
 	t.Harmed = slices.Clone(t.Harmed)
 	t.Denied = slices.Clone(t.Denied)
@@ -93,11 +95,11 @@ func JoinTicks(ticks []Tick) []Tick {
 	return joined
 }
 
-// ticking is a stripe's part of the last minutes.
+// ticking is a stripe's part of the last minutes. The stripe's lock guards it. The zero value is empty.
 type ticking struct {
 	ticks  []Tick           // in order
 	listed map[uint32]int64 // keys by the tick in which they were listed
-	pruned int64            // tick
+	pruned int64            // tick of the last prune
 }
 
 // at returns a tick, or nil if it is older than all ticks of a full list.

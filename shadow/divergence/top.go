@@ -17,9 +17,9 @@ type KeyCount struct {
 // a key that finds no slot takes over the smallest count, and has that count as its error. A key that was counted more
 // than total/slots times is in it.
 type top struct {
-	slots []KeyCount
-	index map[string]int
-	most  int
+	slots []KeyCount     // in no order
+	index map[string]int // of slots by key
+	most  int            // slots at most
 }
 
 func newTop(most int) *top { return &top{index: map[string]int{}, most: most} }

@@ -6,7 +6,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Totals are all counts of a recorder since NewRecorder.
+// Totals are all counts of a recorder since NewRecorder. They become metrics of this instance, so they never go down and
+// never leave it by the ledger.
 type Totals struct {
 	Outcomes  Tally
 	Decisions [2]Decisions // by role
@@ -18,7 +19,7 @@ type Totals struct {
 	Remaining, RetryAfter Differences
 }
 
-// Decisions count the answers of one side.
+// Decisions count the answers of one side. Charges that the side was not asked about are in none of them.
 type Decisions struct{ Allowed, Denied, Failed int64 }
 
 func (d *Decisions) count(o *algorithms.Observation) {
@@ -76,7 +77,8 @@ func (t *Totals) add(other *Totals) {
 // differenceBounds is the number of bounds of a histogram of differences.
 const differenceBounds = 9
 
-// Upper bounds of the buckets of Differences. The last bucket has none.
+// Upper bounds of the buckets of Differences, inclusive. The last bucket has none. The bucket up to 0 begins above -1:
+// where both sides give the same whole number, it counts there.
 var (
 	RemainingBounds  = [differenceBounds]float64{-1000, -100, -10, -1, 0, 1, 10, 100, 1000} // requests
 	RetryAfterBounds = [differenceBounds]float64{-3600, -60, -10, -1, 0, 1, 10, 60, 3600}   // seconds

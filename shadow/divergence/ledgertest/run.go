@@ -83,7 +83,7 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 		}
 	}
 
-	// At the end every instance writes what is left. By that it was present in the minute of the end, too.
+	// At the end every instance writes the rest. By that it was present in the minute of the end, too.
 	end := start.Add(minutes * time.Minute)
 	for _, i := range fleet {
 		i.flush(t, l, id, end)
