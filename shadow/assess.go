@@ -9,14 +9,18 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// assess judges all policies, moves those that are automatic, and keeps the assessments
-// for metrics and the status page.
+// assess judges all policies, moves the automatic ones, and keeps the assessments
+// for metrics and the status page. Every instance does so: controllers need no leader,
+// because each of their steps is a compare-and-set.
 func (f *fleet) assess(ctx context.Context) error {
 	list, moves, err := f.controller.Step(ctx)
 	f.logMoves(moves)
+
+	// These two need no assessment, so they go on after an error, too.
 	f.countLive(ctx)
 	f.holdOverloaded(ctx)
 
+	// A policy without an assessment keeps its last one, which soon counts as old.
 	var forgotten []*migration
 	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
@@ -27,7 +31,8 @@ func (f *fleet) assess(ctx context.Context) error {
 		f.keep(m, &list[i])
 	}
 
-	// A store that has lost its data does not know the policies any more.
+	// A store that has lost its data does not know the policies any more. After an error
+	// the list may be empty for another reason, and nothing may be concluded from it.
 	if err == nil && len(forgotten) > 0 {
 		err = f.announce(ctx, forgotten)
 	}
@@ -35,17 +40,22 @@ func (f *fleet) assess(ctx context.Context) error {
 }
 
 // countLive notes how many instances share the limits where a store fails. If that is not
-// known, the last number stands.
+// known, the last number stands: a store that is silent is no sign that the others have
+// gone, and a smaller number would let every instance allow more.
 func (f *fleet) countLive(ctx context.Context) {
 	all, err := f.store.Instances(ctx)
 	if err != nil {
 		return
 	}
+
+	// This instance is live even if its own beat is not stored yet, and limits are divided
+	// by this number, which must not be zero.
 	live, _ := promotion.LiveAt(f.view.now(), "", all)
 	f.view.live.Store(int64(max(1, len(live))))
 }
 
-// checkTriggers rolls back candidates that do harm.
+// checkTriggers rolls back candidates that do harm. It reads ticks only, and so costs much
+// less than an assessment.
 func (f *fleet) checkTriggers(ctx context.Context) error {
 	moves, err := f.controller.CheckTriggers(ctx)
 	f.logMoves(moves)
@@ -69,6 +79,8 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 			continue
 		}
 
+		// The order is for the state that was checked. If it has moved since, this fails,
+		// and the next round looks at the new one.
 		order := promotion.Order{
 			Actor: "instance " + f.id, Expect: &s.Version,
 			Reason: "a script timed out, or the store was busy or out of memory: judging both sides may be too much for it",
@@ -80,6 +92,8 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 }
 
 // keep keeps the assessment of a policy, and logs an alarm that an operator has to act on.
+// An alarm that goes on is logged once. In automatic mode the controller acts on it, and
+// the move is logged instead.
 func (f *fleet) keep(m *migration, a *promotion.Assessment) {
 	before := m.assessment.Swap(&assessment{a, time.Now()})
 	known := before != nil && before.Alarm.Reason != ""

@@ -12,22 +12,26 @@ import (
 // RedButton is how to enforce the authoritative at once from outside of the program,
 // whatever the fleet's stage and without Redis. See also Harness.EnforceAuthoritative.
 type RedButton struct {
-	// File presses the button while it exists. It is checked once a second.
+	// File presses the button while it exists. It is checked once a second; "" means no
+	// file. Its content does not matter.
 	File string
-	// Signal presses the button until the process ends.
+	// Signal presses the button until the process ends; nil means no signal.
 	Signal os.Signal
 }
 
-// button is pressed as long as any of its sources presses it.
+// button is pressed as long as any of its sources presses it. Each source has a flag of
+// its own: releasing one must not release what another operator has pressed.
 type button struct {
 	cfg RedButton
 	log *slog.Logger
-	on  atomic.Bool // requests read it
+	// on is whether any source presses. Every request reads it, and set alone writes it.
+	on atomic.Bool
 
+	// mu guards the sources, and on against a second set that has read older sources.
 	mu                       sync.Mutex
-	byHand, byFile, bySignal bool // guarded by mu
+	byHand, byFile, bySignal bool
 
-	stop chan struct{}
+	stop chan struct{} // closed by close, to end the watch
 	done sync.WaitGroup
 }
 
@@ -37,10 +41,11 @@ func newButton(cfg RedButton, log *slog.Logger) *button {
 
 func (b *button) pressed() bool { return b.on.Load() }
 
-// set changes one of the sources.
+// set changes one of the sources, and logs if the button as a whole changes.
 func (b *button) set(source *bool, on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	*source = on
 	now := b.byHand || b.byFile || b.bySignal
 	if b.on.Swap(now) == now {
@@ -64,10 +69,14 @@ func (b *button) start() {
 		return
 	}
 
+	// One place is enough: a delivery never blocks, and a second signal changes nothing.
 	signals := make(chan os.Signal, 1)
 	if b.cfg.Signal != nil {
 		signal.Notify(signals, b.cfg.Signal)
 	}
+
+	// A process that starts again during an incident must not enforce the candidate until
+	// the first tick.
 	b.checkFile()
 	b.done.Go(func() {
 		defer signal.Stop(signals)
@@ -106,6 +115,8 @@ func (b *button) close() {
 	default:
 		close(b.stop)
 	}
+
+	// The watch may be about to set a source, which takes the lock.
 	b.mu.Unlock()
 	b.done.Wait()
 }

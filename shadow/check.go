@@ -9,32 +9,41 @@ import (
 )
 
 // PromotionOf turns the promotion of a policy file into the configuration of the gate and
-// the stages, with defaults for what the file leaves out.
+// the stages, with defaults for what the file leaves out. It does not
+// validate: see CheckPromotion.
 func PromotionOf(p policies.Promotion) promotion.Config { return declared(p).WithDefaults() }
 
-// declared is PromotionOf without the defaults.
+// declared is PromotionOf without the defaults, because warnings are about what the file
+// says: a default needs none.
 func declared(p policies.Promotion) promotion.Config {
 	c := promotion.Config{
+		Config:    rulesOf(p),
 		Automatic: p.Mode == "automatic",
-		Config: gate.Config{
-			Rule:          gate.Rule(p.Rule),
-			Divergence:    p.Divergence,
-			NewlyDenied:   p.NewlyDenied,
-			NewlyAllowed:  p.NewlyAllowed,
-			Block:         p.Block,
-			Soak:          p.Soak,
-			MinDenials:    p.MinDenials,
-			MinDeniedKeys: p.MinDeniedKeys,
-			Sample:        p.Sample,
-		},
-		Dwell:  p.Dwell,
-		Canary: p.Canary,
-		Change: promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
+		Dwell:     p.Dwell,
+		Canary:    p.Canary,
+		Change:    promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}
+
+	// The zone travels by its name: the configuration is stored as JSON.
 	if p.ChangeZone != nil {
 		c.Change.Zone = p.ChangeZone.String()
 	}
 	return c
+}
+
+// rulesOf returns the part of a configuration that the gate judges by.
+func rulesOf(p policies.Promotion) gate.Config {
+	return gate.Config{
+		Rule:          gate.Rule(p.Rule),
+		Divergence:    p.Divergence,
+		NewlyDenied:   p.NewlyDenied,
+		NewlyAllowed:  p.NewlyAllowed,
+		Block:         p.Block,
+		Soak:          p.Soak,
+		MinDenials:    p.MinDenials,
+		MinDeniedKeys: p.MinDeniedKeys,
+		Sample:        p.Sample,
+	}
 }
 
 // CheckPromotion is the check to load a policy file with: policies knows the words of

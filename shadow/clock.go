@@ -9,14 +9,19 @@ import (
 // clock is how far a store's clock differs from this process's. Sides in two stores are
 // judged at one instant, each by its own store's clock. A side that was judged by the
 // other's clock could, once it is enforced, have charges in its future.
+//
+// The fleet's goroutines write it, every few seconds; followers read it.
 type clock struct {
-	ask    func(context.Context) (time.Time, error)
-	known  atomic.Bool
-	offset atomic.Int64 // of the store's clock from this one, ns
+	ask func(context.Context) (time.Time, error)
+	// known is false until the store has answered once. It stays true afterwards: an old
+	// offset is better than none.
+	known atomic.Bool
+	// offset is the store's clock minus this process's, in ns.
+	offset atomic.Int64
 }
 
 // sync asks the store for its time, and assumes that the answer was made half-way through
-// the round trip.
+// the round trip. The offset is then wrong by at most half of it.
 func (c *clock) sync(ctx context.Context) error {
 	before := time.Now()
 	now, err := c.ask(ctx)
@@ -24,13 +29,14 @@ func (c *clock) sync(ctx context.Context) error {
 		return err
 	}
 
+	// The offset comes first: a reader must not take the zero before it for an answer.
 	c.offset.Store(int64(now.Sub(before.Add(time.Since(before) / 2))))
 	c.known.Store(true)
 	return nil
 }
 
 // ahead returns by how much the store's clock is ahead of this process's, and whether that
-// is known.
+// is known. A store in memory goes by this process's clock.
 func (s *store) ahead() (time.Duration, bool) {
 	if s.clock == nil {
 		return 0, true
@@ -38,16 +44,17 @@ func (s *store) ahead() (time.Duration, bool) {
 	return time.Duration(s.clock.offset.Load()), s.clock.known.Load()
 }
 
-// instant returns when a side of this store is to be judged that follows the primary
-// side. That was judged at an instant of the primary store's clock, zero if it has none,
-// and answered at a time of this process's clock. The result is zero, which is the
-// store's own now, where clocks are not known.
+// instant returns when a side of this store is judged that follows the primary side, by
+// this store's clock. The primary side was judged at the instant at, by its own store's
+// clock; at is zero for a foreign limiter. It answered at the time local, by this process's
+// clock. The result is zero, which means the store's own now, where clocks are not known.
 func (s *store) instant(local time.Time, primary *store, at time.Time) time.Time {
 	ahead, known := s.ahead()
 	if !known {
 		return time.Time{}
 	}
 
+	// The answer is later than the judgement by the way back from the store.
 	if primary != nil && !at.IsZero() {
 		if primaryAhead, known := primary.ahead(); known {
 			local = at.Add(-primaryAhead)
@@ -56,18 +63,22 @@ func (s *store) instant(local time.Time, primary *store, at time.Time) time.Time
 	return local.Add(ahead)
 }
 
-// tolerated is how far the clocks of two stores may differ without a warning.
+// tolerated is how far the clocks of two stores may differ without a warning. Both sides
+// are judged by their own clocks, so a larger difference does not spoil a comparison, but
+// it is a fault of a server that its operator should know.
 const tolerated = time.Second
 
 // syncClocks asks the stores for their time. It warns once of each store whose clock is far
-// from the first store's.
+// from the first store's. It returns no error: a store that does not answer is reported
+// where charges fail, and the other stores' clocks are needed all the same.
 func (e *engine) syncClocks(ctx context.Context) error {
 	for _, s := range e.stores {
+		// A store that is known to be dead would cost its timeout in each round.
 		if s.clock == nil || s.breaker.resting() {
 			continue
 		}
 		if err := s.clock.sync(ctx); err != nil {
-			continue // the store's breaker reports failures
+			continue
 		}
 
 		ahead, _ := s.ahead()

@@ -11,7 +11,7 @@ import (
 
 // collector sums the counts when it is scraped: requests touch no metric except the
 // duration of sides that are not in memory. All its metrics carry the name of the service.
-// metrics.go has the list.
+// metrics.go has the list. Scrapes may run concurrently: they only read.
 type collector struct {
 	engine      *engine
 	durations   *prometheus.HistogramVec
@@ -38,7 +38,8 @@ type described[S any] struct {
 	desc *prometheus.Desc
 }
 
-// reading is the state of a policy at one scrape.
+// reading is the state of a policy at one scrape. It is taken once, so that the series of
+// one scrape do not contradict each other: there is one stage, and its percentage.
 type reading struct {
 	*migration
 	totals     divergence.Totals
@@ -60,6 +61,7 @@ func newCollector(i *instance, r *reloads) *collector {
 func describe[S any](name string, families []family[S], first ...string) []described[S] {
 	list := make([]described[S], len(families))
 	for i, f := range families {
+		// Clipped, each append copies: two families must not share the array behind first.
 		labels := append(slices.Clip(first), f.labels...)
 		desc := prometheus.NewDesc("shadowlimit_"+f.name, f.help, labels, prometheus.Labels{"name": name})
 		list[i] = described[S]{f, desc}
@@ -86,6 +88,8 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
 		})
 	}
+
+	// A reload during the scrape does not mix two sets of policies.
 	for _, m := range c.engine.plan.Load().migrations {
 		c.collectPolicy(m, out)
 	}
@@ -104,6 +108,8 @@ func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
 		return
 	}
 
+	// The recorder counts each bucket by itself, and Prometheus wants sums of all buckets
+	// up to a bound.
 	for _, h := range c.differences {
 		d := h.of(&r.totals)
 		count, upTo := d.Cumulative(h.bounds)

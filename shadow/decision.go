@@ -16,7 +16,8 @@ type Decision struct {
 	// Policy supplies the fields; "" if none matched, and then the request is
 	// allowed.
 	Policy string
-	// Quota is how much the enforced side's limit allows per Window; 0 if unknown.
+	// Quota is how much the enforced side's limit allows per Window, in units of cost; 0 if
+	// unknown.
 	Quota  int64
 	Window time.Duration
 	// Enforced is the side that decided, unless Fallback is set.
@@ -29,13 +30,15 @@ type Decision struct {
 	Fallback bool
 }
 
-// unlimited is the decision where no policy matches.
+// unlimited is the decision where no policy matches. Its Remaining of -1 is unknown, and
+// not none.
 func unlimited() Decision {
 	return Decision{Decision: algorithms.Decision{Allowed: true, Remaining: -1}}
 }
 
 // join adds the decision of another policy.
 func (d *Decision) join(other Decision) {
+	// A request that is admitted by several leaky buckets waits for its turn in each.
 	delay := max(d.Delay, other.Delay)
 	if d.Policy == "" || other.tighter(d) {
 		*d = other
@@ -48,6 +51,8 @@ func (d *Decision) tighter(than *Decision) bool {
 	if d.Allowed != than.Allowed {
 		return !d.Allowed
 	}
+
+	// A client that waits for the shorter time would be denied again by the other policy.
 	if !d.Allowed {
 		return d.RetryAfter > than.RetryAfter
 	}
@@ -55,7 +60,8 @@ func (d *Decision) tighter(than *Decision) bool {
 	return cmp.Compare(known(d.Remaining), known(than.Remaining)) < 0
 }
 
-// known makes an unknown number the largest.
+// known makes an unknown number the largest: a foreign limiter that does not say what
+// remains must not hide the number of a policy that does.
 func known(remaining int64) int64 {
 	if remaining < 0 {
 		return math.MaxInt64

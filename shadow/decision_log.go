@@ -19,7 +19,8 @@ type DecisionLogConfig struct {
 	// Differences is the most comparisons a second to log that are evidence against the
 	// candidate; 0 means 10.
 	Differences int64
-	// Others is the same for all other comparisons; 0 means 1, negative none.
+	// Others is the same for all other comparisons; 0 means 1, negative none. They are far
+	// more in most services, and in one budget would take the places of differences.
 	Others int64
 	// Secret makes the logged hashes of keys useless to anyone who only has the log. The
 	// plain hash of an address can be found by trying all addresses.
@@ -27,8 +28,11 @@ type DecisionLogConfig struct {
 }
 
 // NewDecisionLog returns a Config.Observer that logs comparisons: a few of each second,
-// with a budget of their own for those that differ. Keys are logged as hashes. A line has
+// with a budget of their own for differences. Keys are logged as hashes. A line has
 // the answers of both sides.
+//
+// The function may be called concurrently. It often writes while a request waits, so the
+// Logger's handler must not block.
 func NewDecisionLog(cfg DecisionLogConfig) func(Comparison) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -54,6 +58,7 @@ func NewDecisionLog(cfg DecisionLogConfig) func(Comparison) {
 
 // log writes one line.
 func (cfg *DecisionLogConfig) log(c *Comparison) {
+	// The first 8 of its 32 bytes are enough to find the lines of one key in a log.
 	mac := hmac.New(sha256.New, cfg.Secret)
 	mac.Write([]byte(c.Key))
 
@@ -83,19 +88,23 @@ func answerAttrs(o *algorithms.Observation) []any {
 	}
 }
 
-// ration allows a number of lines a second.
+// ration allows a number of lines a second. It has no lock, because every comparison of
+// every request asks it.
 type ration struct {
-	most   int64
-	second atomic.Int64
-	taken  atomic.Int64
+	most   int64        // lines a second; negative none
+	second atomic.Int64 // Unix time that taken is of
+	taken  atomic.Int64 // may exceed most
 }
 
 // take reports whether another line is allowed. As the second changes, a few more may be.
 func (r *ration) take() bool {
+	// On a busy service nearly every comparison ends here, and writes nothing that other
+	// processors read.
 	if r.taken.Load() >= r.most && r.second.Load() == time.Now().Unix() {
 		return false
 	}
 
+	// Of the requests that see a new second first, one swaps it and resets the count.
 	if now := time.Now().Unix(); r.second.Swap(now) != now {
 		r.taken.Store(0)
 	}

@@ -11,19 +11,22 @@ import (
 )
 
 // engine judges charges: it is what a request passes through. Of the fleet it knows
-// only a view, which the fleet writes.
+// only a view, which the fleet writes. It has no goroutine and no lock of its own.
 type engine struct {
-	name    string
-	stores  []*store // the service's own first
-	local   *local
-	button  *button
+	name   string   // of the service; part of each key's hash
+	stores []*store // the service's own first
+	local  *local
+	button *button
+	// plan is replaced by the fleet on a reload. A request loads it once, so that it is
+	// judged by one file as a whole.
 	plan    atomic.Pointer[plan]
 	view    *fleetView
 	clock   func() time.Time // nil: each store's own
 	scratch sync.Pool
 }
 
-// plan has the policies in use. A change of the policy file replaces it as a whole.
+// plan has the policies in use. A change of the policy file replaces it as a whole. It is
+// never changed once it is in use.
 type plan struct {
 	set        *policies.Set // nil for a Pair
 	migrations []*migration  // as in the set
@@ -42,8 +45,9 @@ func (p *plan) named(policy string) *migration {
 // observations are what became of a charge's sides, by role.
 type observations = [2]algorithms.Observation
 
-// scratch is the memory of one decision. The charges, evaluations and observations of
-// one index belong together.
+// scratch is the memory of one decision, which one request uses at a time. The charges,
+// evaluations and observations of one index belong together. A pool keeps it, so that a
+// decision does not allocate these slices.
 type scratch struct {
 	charges     []algorithms.Charge
 	evaluations []evaluation
@@ -51,7 +55,8 @@ type scratch struct {
 	batch       batch
 }
 
-// batch is the charges of one store, where a request has charges for several.
+// batch is the charges of one store, where a request has charges for several. A store is
+// asked once for all of them: each further call would cost a round trip.
 type batch struct {
 	charges  []algorithms.Charge
 	observed []observations
@@ -101,12 +106,14 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected alg
 		c.At = e.clock()
 	}
 
+	// The copy may lose a side here, and the noise floor below needs both.
 	charged := c
 	ev.assign(&charged)
 	s.charges = append(s.charges, charged)
 	s.evaluations = append(s.evaluations, ev)
 	s.observed = append(s.observed, observations{})
 
+	// After completion the authoritative is not judged any more, and neither is its copy.
 	if !ev.completed {
 		e.addNoise(s, m, c, ev.hash)
 	}
@@ -122,8 +129,11 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return whole, func() {}
 }
 
-// judge judges the charges by both sides and returns the enforced answer.
+// judge judges the charges by both sides and returns the enforced answer. There must be at
+// least one charge.
 func (e *engine) judge(ctx context.Context, s *scratch) Decision {
+	// Stores go on without the client. A foreign limiter, which settle calls, is given the
+	// request's own context, as before it was wrapped.
 	whole, cancel := detached(ctx)
 	defer cancel()
 	e.evaluate(whole, s)
@@ -148,6 +158,7 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 		return
 	}
 
+	// The zero observation says Judged. A side that no store writes needs another one.
 	absent := algorithms.Unjudged(algorithms.Absent)
 	for i := range s.observed {
 		s.observed[i] = observations{absent, absent}
@@ -157,7 +168,8 @@ func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	}
 }
 
-// onlyStore returns the store that judges all charges, nil if there is no such store.
+// onlyStore returns the store that judges all charges, nil if there is no such store: the
+// charges are of several stores, or of foreign limiters alone.
 func (s *scratch) onlyStore() *store {
 	one := s.evaluations[0].primaryStore
 	for i := range s.evaluations {

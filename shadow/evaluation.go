@@ -8,18 +8,20 @@ import (
 )
 
 // evaluation is one charge on its way through the engine: all that the engine knows of it
-// besides the charge itself.
+// besides the charge itself. One goroutine has it at a time: the request, and then, as a
+// copy, the follower.
 type evaluation struct {
 	*migration
 	hash     uint64              // places the key; see divergence.Hash
-	limits   [2]algorithms.Limit // as configured, of foreign sides too
-	expected algorithms.Expected
+	limits   [2]algorithms.Limit // by role, as configured, of foreign sides too
+	expected algorithms.Expected // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
 	// other is what becomes of the side that is not enforced: Judged in the request,
 	// Deferred, Skipped to relieve the store, or Absent.
 	other algorithms.Status
-	// completed reports that the candidate is enforced and the only side left.
+	// completed reports that the candidate is enforced and the only side left. It is read
+	// once, so that a stage that moves meanwhile does not change how the charge is counted.
 	completed bool
 }
 
@@ -57,6 +59,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	case ev.primaryStore == nil, followersStore != ev.primaryStore, ev.alwaysDeferred:
 		ev.other = algorithms.Deferred
 
+	// One store has both sides and suffers from judging them. The enforced one is kept.
 	case followersStore.overloaded():
 		ev.other = algorithms.Skipped
 	}
@@ -66,7 +69,8 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	}
 }
 
-// only is a charge of one side alone, with the limit that is configured for it.
+// only is a charge of one side alone, with the limit that is configured for it. The charge
+// itself may have lost that side when it was assigned.
 func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithms.Charge {
 	alone := *c
 	alone.Enforced = role
@@ -76,7 +80,8 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	return alone
 }
 
-// longestWarming bounds how long a process may take to know the budgets already spent.
+// longestWarming bounds how long a process may take to know the budgets already spent. The
+// fast triggers are blind for that time, which a window of a day must not make a day.
 const longestWarming = 10 * time.Minute
 
 // warming reports whether one side may have begun with this process and the other not.
@@ -88,11 +93,13 @@ func (ev *evaluation) warming() bool {
 		return false
 	}
 
+	// A foreign limiter may have no limit beside its name: a minute stands for its window.
 	window := max(ev.limits[0].Window, ev.limits[1].Window, time.Minute)
 	return time.Since(ev.started) < min(window, longestWarming)
 }
 
-// record counts an outcome and notifies the observer.
+// record counts an outcome and notifies the observer. It is called once for each charge,
+// when both sides are settled: in the request, or by the follower.
 func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations) {
 	for role := range o {
 		if duration := ev.sides[role].duration; o[role].Took > 0 && duration != nil {
@@ -100,6 +107,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		}
 	}
 
+	// Warming concerns only the triggers, which look at keys with an enforced candidate.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,

@@ -15,8 +15,12 @@ import (
 
 // How often an instance asks for states, writes its evidence, and judges the fleet's.
 const (
-	pollEvery   = time.Second
-	flushEvery  = 5 * time.Second
+	// A message announces a new state at once. Where it is lost, a rollback reaches the
+	// instance with the next poll.
+	pollEvery = time.Second
+	// A process that is killed loses the evidence of about this time.
+	flushEvery = 5 * time.Second
+	// A multiple of flushEvery: see writeLoop.
 	assessEvery = 15 * time.Second
 	// storeTimeout bounds each exchange with the store.
 	storeTimeout = 2 * time.Second
@@ -29,12 +33,16 @@ type fleet struct {
 	fleetConfig
 	controller *promotion.Controller
 
-	polling   sync.Mutex // one poll at a time, and no other change of an applied stage
-	writing   sync.Mutex // one flush at a time
-	rounds    int        // of flushes; guarded by writing
-	replanned chan struct{}
-	stop      context.CancelFunc
-	done      sync.WaitGroup
+	// polling is held by one poll at a time, and by any other change of an applied stage.
+	// writing is held by one flush at a time. A goroutine that needs both takes polling
+	// first.
+	polling sync.Mutex
+	writing sync.Mutex
+	rounds  int // of flushes; guarded by writing
+
+	replanned chan struct{}      // has one place; a value makes the next poll immediate
+	stop      context.CancelFunc // ends both loops; nil before start
+	done      sync.WaitGroup     // of both loops
 }
 
 // fleetConfig is what a fleet needs of the instance that it is part of.
@@ -51,9 +59,10 @@ type fleetConfig struct {
 	syncClocks func(context.Context) error
 }
 
-// fleetView is what requests need to know of the fleet. The fleet writes it.
+// fleetView is what requests need to know of the fleet. The fleet writes it, and requests
+// read it without waiting. While the store is silent, the last values stand.
 type fleetView struct {
-	offset atomic.Int64 // of the store's clock from this one, ns
+	offset atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
 	live   atomic.Int64 // instances when last asked, at least 1
 }
 
@@ -70,6 +79,7 @@ func (v *fleetView) instances() int64 { return v.live.Load() }
 func (v *fleetView) now() time.Time { return time.Now().Add(time.Duration(v.offset.Load())) }
 
 // task is repeated work with the store. Its failure is logged once, until it works again.
+// It belongs to one loop, which alone reads and writes failing.
 type task struct {
 	what    string
 	do      func(context.Context) error
@@ -89,6 +99,9 @@ func newFleet(cfg fleetConfig) *fleet {
 func (f *fleet) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
+
+	// The subscription begins before the first poll: a state that is put in between is
+	// announced, and not missed for a second.
 	changed := f.store.Watch(ctx)
 
 	first := make(chan struct{})
@@ -102,7 +115,8 @@ func (f *fleet) start() {
 	}
 }
 
-// migrations returns the migrations with a candidate.
+// migrations returns the migrations with a candidate. The others have no stage, no evidence
+// and no place in the store: they are plain limiters.
 func (f *fleet) migrations() (list []*migration) {
 	for _, m := range f.plan.Load().migrations {
 		if m.hasCandidate() {
@@ -116,6 +130,8 @@ func (f *fleet) migrations() (list []*migration) {
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
 	poll, clocks := task{what: "stages", do: f.poll}, task{what: "clocks", do: f.syncClocks}
 	for ctx.Err() == nil {
+		// Followers need the clocks from the first request on. Later writeLoop asks for
+		// them, because a poll must not wait for every store.
 		if first != nil {
 			f.run(ctx, &clocks)
 		}
@@ -139,7 +155,8 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 }
 
 // writeLoop flushes until ctx is over. After every third flush it assesses; after the
-// others it looks at the triggers only, which cannot wait.
+// others it looks at the triggers only, which cannot wait. The order matters: this
+// instance's latest evidence is part of what it judges.
 func (f *fleet) writeLoop(ctx context.Context) {
 	flush, clocks := task{what: "evidence", do: f.flush}, task{what: "clocks", do: f.syncClocks}
 	assess, triggers := task{what: "verdicts", do: f.assess}, task{what: "alarms", do: f.checkTriggers}
@@ -160,7 +177,8 @@ func (f *fleet) writeLoop(ctx context.Context) {
 	}
 }
 
-// jittered spreads the work of instances that were started together.
+// jittered spreads the work of instances that were started together, by a fifth to each
+// side: otherwise a deployment would load the store in bursts for its whole life.
 func jittered(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5)
 }
@@ -170,6 +188,7 @@ func (f *fleet) run(ctx context.Context, t *task) {
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 
+	// A failure of the store is no failure of requests, so one line for an outage is enough.
 	switch err := t.do(bounded); {
 	case ctx.Err() != nil: // closing is no failure
 	case err != nil && !t.failing:
@@ -198,11 +217,14 @@ func (f *fleet) close(ctx context.Context) error {
 	f.stop()
 	within(ctx, storeTimeout, f.done.Wait)
 
+	// The last records get their time even if ctx is over. They are up to 5 s of evidence,
+	// and an instance that does not leave counts as silent for the others.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var err error
 	leave := func() { err = errors.Join(f.flush(last), f.store.Leave(last, f.id)) }
 	if !within(last, storeTimeout, leave) {
+		// err is not read: leave may still write it.
 		return errStore
 	}
 	return err

@@ -13,6 +13,7 @@ func (f *fleet) flush(ctx context.Context) error {
 	defer f.writing.Unlock()
 	f.rounds++
 
+	// The ledger's hours and days are those of the store's clock, which all instances share.
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		now = f.view.now()
@@ -35,7 +36,8 @@ func (f *fleet) flush(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// flushOne writes the records of one policy and of its noise floor. Requires f.writing.
+// flushOne writes the records of one policy and of its noise floor. A snapshot is
+// cumulative, so a write that failed is made good by the next one. Requires f.writing.
 func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
 	snapshot := m.recorder.Snapshot(now)
 	if err := f.ledger.Write(ctx, m.id(), f.id, snapshot); err != nil {
@@ -43,6 +45,7 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 		return err
 	}
 
+	// The noise floor comes second: the policy's evidence is the one that decides.
 	m.recorder.Commit(snapshot, now)
 	m.flushed.Store(now.UnixMicro())
 	if m.noise == nil {
@@ -52,8 +55,11 @@ func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error
 }
 
 // replan replaces the plan in use, and writes the last records of the dropped migrations.
+// It may take a few seconds where a limiter or the store hangs; requests use the next plan
+// from its first lines on.
 func (f *fleet) replan(next *plan, dropped []*migration) {
-	// No poll and no flush may work on the plan before once this one is in use.
+	// A poll or a flush under way has the migrations of the old plan, so both end first. A
+	// poll of the old plan could otherwise announce an old epoch after the new one.
 	f.polling.Lock()
 	f.writing.Lock()
 	f.plan.Store(next)
@@ -65,12 +71,15 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	default: // a poll is due already
 	}
 
+	// Followers end before the last records are written: queued charges are evidence
+	// of the old plan.
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	for i, err := range closeFollowers(ctx, dropped) {
 		m := dropped[i]
 		if err != nil {
-			f.log.Warn("shadowlimit: a foreign limiter that is no longer used does not return; its calls are left behind", "policy", m.spec.Policy)
+			f.log.Warn("shadowlimit: a foreign limiter that is no longer used does not return; its calls are left behind",
+				"policy", m.spec.Policy)
 		}
 		if !m.hasCandidate() {
 			continue
@@ -78,7 +87,8 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 
 		f.writing.Lock()
 		if err := f.flushOne(ctx, m, f.view.now()); err != nil {
-			f.log.Warn("shadowlimit: the last seconds of evidence before the reload are lost", "policy", m.spec.Policy, "error", err)
+			f.log.Warn("shadowlimit: the last seconds of evidence before the reload are lost",
+				"policy", m.spec.Policy, "error", err)
 		}
 		f.writing.Unlock()
 	}

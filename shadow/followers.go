@@ -13,8 +13,10 @@ import (
 // Bounds of what follows behind requests, per policy.
 const (
 	followWorkers = 4
-	followQueue   = 256 // charges waiting, per worker
+	followQueue   = 256 // charges waiting, per worker; beyond that they are inconclusive
 	followBatch   = 32  // judged by one round trip, where the side is in a store
+	// followTimeout is for one batch or one call of a foreign limiter. No request waits for
+	// it, so it is longer than callTimeout.
 	followTimeout = time.Second
 )
 
@@ -23,10 +25,10 @@ const (
 // worker judges them all. A side that hangs holds up its own policy's followers alone.
 // Workers end with close.
 type followers struct {
-	queues []chan *followed
-	done   sync.WaitGroup
-	stop   context.CancelFunc
-	ctx    context.Context // of all calls; over when close gives up waiting
+	queues []chan *followed   // one for each worker
+	done   sync.WaitGroup     // of the workers
+	stop   context.CancelFunc // ends ctx
+	ctx    context.Context    // of all calls; over when close gives up waiting
 
 	mu     sync.RWMutex // guards closed against sends to closed queues
 	closed bool
@@ -36,9 +38,9 @@ type followers struct {
 type followed struct {
 	charge     algorithms.Charge
 	evaluation evaluation
-	at         time.Time // by the clock that evidence is read by
-	local      time.Time // by this process's clock, when the enforced side has answered
-	into       observations
+	at         time.Time       // by the clock that evidence is read by
+	local      time.Time       // by this process's clock, when the enforced side has answered
+	into       observations    // the enforced side's is there; the worker adds the other
 	done       chan<- struct{} // set in the marks that drain queues, which are no charges
 }
 
@@ -61,8 +63,11 @@ func newFollowers() *followers {
 	return f
 }
 
-// follow queues a copy of a job, or reports that there is no room.
+// follow queues a copy of a job, or reports that there is no room. It never waits: it is
+// called in the request.
 func (f *followers) follow(job *followed) bool {
+	// Requests share the lock. It keeps close from closing a queue under a send, which
+	// would panic in the request.
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {
@@ -74,6 +79,7 @@ func (f *followers) follow(job *followed) bool {
 	*kept = *job
 	kept.charge.Key = strings.Clone(job.charge.Key)
 
+	// The hash gives each key one worker, and so keeps its charges in order.
 	select {
 	case f.queues[job.evaluation.hash%uint64(len(f.queues))] <- kept:
 		return true
@@ -82,7 +88,7 @@ func (f *followers) follow(job *followed) bool {
 	}
 }
 
-// waiting returns how many charges are queued.
+// waiting returns how many charges are queued; 0 for nil, which has no queue.
 func (f *followers) waiting() (n int) {
 	if f == nil {
 		return 0
@@ -99,7 +105,8 @@ func (f *followers) work(queue <-chan *followed) {
 	for first := range queue {
 		taken = takeBatch(taken[:0], first, queue)
 
-		// A mark ends a batch: all that was queued before it is judged now.
+		// A mark ends a batch, and is no charge. Closing it after the judging tells drain
+		// that everything before it has been recorded.
 		last := len(taken) - 1
 		if drained := taken[last].done; drained != nil {
 			f.judge(taken[:last])
@@ -107,6 +114,8 @@ func (f *followers) work(queue <-chan *followed) {
 		} else {
 			f.judge(taken)
 		}
+
+		// A worker may wait for hours, and must not keep keys of requests alive.
 		clear(taken)
 	}
 }
@@ -131,7 +140,8 @@ func takeBatch(taken []followed, first *followed, queue <-chan *followed) []foll
 	return taken
 }
 
-// takeJob copies a job and returns its memory to the pool.
+// takeJob copies a job and returns its memory to the pool. The job may not be used after
+// that: another request may already fill it.
 func takeJob(taken []followed, job *followed) []followed {
 	taken = append(taken, *job)
 	*job = followed{}
@@ -144,6 +154,8 @@ func (f *followers) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*followTimeout)
 	defer cancel()
 
+	// A full queue has no room for a mark. The wait for room is repeated rather than a
+	// blocking send, which would hold the lock that close needs.
 	for _, q := range f.queues {
 		done := make(chan struct{})
 		for !f.mark(q, done) {
@@ -165,8 +177,8 @@ func (f *followers) drain(ctx context.Context) error {
 
 var errNotDrained = errors.New("shadow: sync: some charges behind requests have not been judged in time")
 
-// mark queues a mark, or reports that there is no room. Once closed, nothing is queued
-// any more, and the mark is reached.
+// mark queues a mark, or reports that there is no room. A closed queue takes nothing more,
+// so the mark then counts as reached; close itself waits for the rest.
 func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -199,7 +211,8 @@ func (f *followers) judge(queued []followed) {
 }
 
 // alike returns how many of the first jobs one call judges: those of one side of one
-// migration in a store, and just one where a foreign limiter is asked.
+// migration in a store, and just one where a foreign limiter is asked. Only neighbours are
+// taken together: that keeps a key's charges in order.
 func alike(queued []followed) int {
 	first := &queued[0]
 	n := 1
@@ -214,6 +227,7 @@ func alike(queued []followed) int {
 
 // ask asks one side of charges, one charge if it is a foreign limiter.
 func (f *followers) ask(queued []followed) {
+	// The context is the followers' own: the request's may be over by now.
 	role, s := queued[0].role(), queued[0].side()
 	ctx, cancel := context.WithTimeout(f.ctx, followTimeout)
 	defer cancel()
@@ -250,10 +264,13 @@ func askStore(ctx context.Context, role algorithms.Role, queued []followed) {
 	for i := range queued {
 		job := &queued[i]
 		charges[i] = job.evaluation.only(role, &job.charge)
+
+		// An instant that Config.Clock gave is for both sides as it is.
 		if charges[i].At.IsZero() {
 			charges[i].At = s.store.instant(job.local, other, job.into[role.Other()].At)
 		}
 	}
+
 	s.store.evaluate(ctx, charges, observed)
 	for i := range queued {
 		queued[i].into[role] = observed[i][role]
@@ -263,7 +280,8 @@ func askStore(ctx context.Context, role algorithms.Role, queued []followed) {
 var errFollowers = errors.New("shadow: close: a foreign limiter does not return")
 
 // closeFollowers closes the followers of migrations, all at the same time, and returns their
-// errors in the migrations' order.
+// errors in the migrations' order. One after another, a few limiters that hang would take
+// longer than a process has to end.
 func closeFollowers(ctx context.Context, migrations []*migration) []error {
 	return eachFollowers(migrations, func(f *followers) error { return f.close(ctx) })
 }
@@ -286,6 +304,8 @@ func eachFollowers(migrations []*migration, do func(*followers) error) []error {
 }
 
 // close gives the workers followTimeout to judge the queued charges. The rest is skipped.
+// It may be called more than once, and concurrently, as by Close and by a reload. After an
+// error a worker is left behind in a call that has not returned.
 func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	if !f.closed {
@@ -301,7 +321,8 @@ func (f *followers) close(ctx context.Context) error {
 		return nil
 	}
 
-	// Calls that heed their context return now.
+	// Calls that heed their context return now. The second wait does not depend on ctx: it
+	// is short, and a worker that ends leaves no goroutine behind.
 	f.stop()
 	if within(context.WithoutCancel(ctx), followTimeout, f.done.Wait) {
 		return nil

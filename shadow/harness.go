@@ -21,7 +21,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// Config configures a Harness.
+// Config configures a Harness. New copies it; its maps must not be changed afterwards.
 type Config struct {
 	// File is the policy file. It is read again every second, and used when it has changed
 	// and is valid; see Harness.Reload. Either File or Policies is required.
@@ -37,7 +37,8 @@ type Config struct {
 	Stores map[string]redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
-	// Limiters are the foreign limiters, by the names that sides give in "limiter".
+	// Limiters are the foreign limiters, by the names that sides give in "limiter". A
+	// reloaded file can use these, and no others.
 	Limiters map[string]Limiter
 	// Instance names this process in the fleet; "" means its host and process id. A random
 	// number is added, because a process that starts again is another instance.
@@ -45,7 +46,8 @@ type Config struct {
 	// RedButton is how to enforce the authoritative at once from outside of the program.
 	RedButton RedButton
 	// Observer is called for every comparison, in the request or after it, and so must be
-	// quick. It may be called concurrently. See NewDecisionLog.
+	// quick. It may be called concurrently. A panic is logged and reaches no request. See
+	// NewDecisionLog.
 	Observer func(Comparison)
 	// Clock gives the instants at which charges are judged, for tests and simulations; nil
 	// means each store's own clock. Evidence is not dated by it: see Comparison.At.
@@ -58,14 +60,20 @@ type Config struct {
 // is a prometheus.Collector.
 type Harness struct {
 	*instance
-	collector    *collector
-	cfg          Config
-	reloads      reloads
-	reloading    sync.Mutex
-	closed       atomic.Bool
-	incarnations int64 // the number of the last recorder that came with a reload; guarded by reloading
-	unwatch      context.CancelFunc
-	watching     sync.WaitGroup
+	collector *collector
+	cfg       Config
+	reloads   reloads
+
+	// reloading is held by one reload at a time, from the file and from the program.
+	reloading sync.Mutex
+	// closed is set before Close takes reloading, so that a reload under way sees it.
+	closed atomic.Bool
+	// incarnations is the number of the last recorder that came with a reload; guarded by
+	// reloading.
+	incarnations int64
+
+	unwatch  context.CancelFunc // ends the goroutine that reads the file
+	watching sync.WaitGroup     // of that goroutine
 }
 
 // New returns a harness that is at work. It talks to Redis for the first time, and takes
@@ -99,6 +107,7 @@ func newHarness(cfg Config) (*Harness, error) {
 		return nil, err
 	}
 
+	// Nothing below can fail: the plan's goroutines run, and would be left behind.
 	h.warn(set)
 	h.start(first)
 	h.reloads.last.Store(time.Now().Unix())
@@ -134,9 +143,12 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 // not return. It takes a few seconds at most where something hangs, and less if ctx is
 // over. Shut the server down first: decisions after Close are not recorded.
 func (h *Harness) Close(ctx context.Context) error {
+	// A reload that is under way looks at closed once more when it is done.
 	h.closed.Store(true)
 	h.unwatch()
 
+	// The last plan is the one to close, so a reload ends first. The file may be on a disk
+	// that hangs: the wait is bounded, and this goroutine is then left behind.
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -207,7 +219,7 @@ type draft struct {
 	opts  options
 }
 
-// planOf makes the policies of a file work. Policies that compare what they did in the
+// planOf makes the policies of a file work. Policies that compare the same sides as in the
 // plan before keep their progress. On an error nothing has been started.
 func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
 	drafts := make([]draft, len(set.Policies))
@@ -220,7 +232,7 @@ func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
 		drafts[i] = d
 	}
 
-	// No error is possible any more: migrations start goroutines.
+	// Migrations start goroutines, so they are made when no error is possible any more.
 	p := &plan{set: set}
 	for _, d := range drafts {
 		p.migrations = append(p.migrations, newMigration(d.spec, d.sides, d.opts))
@@ -283,6 +295,9 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 	s := h.engine.take()
 	defer h.engine.give(s)
 
+	// All policies are asked before any store: a request goes to each store once. A policy
+	// whose expression fails charges nothing, and its denial is joined at the end: the other
+	// policies are charged and compared all the same.
 	now := h.engine.plan.Load()
 	refused := unlimited()
 	for i, p := range now.set.Policies {
@@ -312,6 +327,7 @@ func (m *migration) onError(p *policies.Policy, err error) Decision {
 		"shadowlimit: an expression fails; on_error decides, and explain shows why",
 		"policy", p.Name, "on_error", p.OnError, "error", err)
 
+	// No limit is known here, so an allowed request gets no response fields.
 	if p.OnError != policies.FailDeny {
 		return unlimited()
 	}

@@ -33,9 +33,9 @@ type instance struct {
 // instanceConfig is what an instance needs of its owner.
 type instanceConfig struct {
 	name     string
-	id       string // "": host and process id
-	redis    redis.UniversalClient
-	stores   map[string]redis.UniversalClient
+	id       string                           // "": host and process id; a random number is added to both
+	redis    redis.UniversalClient            // nil: memory, and a fleet of this process alone
+	stores   map[string]redis.UniversalClient // besides the service's own; the names are not ""
 	secret   []byte
 	button   RedButton
 	clock    func() time.Time
@@ -66,7 +66,8 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 	return &instance{engine: e, fleet: newFleet(fleet), durations: newDurations(cfg.name), cfg: cfg}, nil
 }
 
-// newStores returns the service's own store and then those of Config.Stores.
+// newStores returns the service's own store and then those of Config.Stores. The first
+// one's clock dates the evidence, so its place matters; the others are in no order.
 func newStores(cfg *instanceConfig) ([]*store, error) {
 	stores := []*store{newMemoryStore()}
 	pairConfig := lua.Config{Name: cfg.name, Secret: cfg.secret}
@@ -92,7 +93,7 @@ func newStores(cfg *instanceConfig) ([]*store, error) {
 }
 
 // clientWarnings returns the options of Redis clients that do not suit a limiter, in the
-// order of the stores' names.
+// order of the stores' names: the fleet sees the same text after each start.
 func clientWarnings(stores []*store) (list []string) {
 	byName := func(a, b *store) int { return strings.Compare(a.name, b.name) }
 	for _, s := range slices.SortedFunc(slices.Values(stores), byName) {
@@ -106,7 +107,8 @@ func clientWarnings(stores []*store) (list []string) {
 	return list
 }
 
-// instanceID makes a name unique: a process that starts again is another instance.
+// instanceID makes a name unique: a process that starts again is another instance. With
+// the name of the one before, it would write over that one's entries in the ledger.
 func instanceID(name string) string {
 	if name == "" {
 		host, _ := os.Hostname() // without a host the process id and the number below have to do
@@ -120,7 +122,8 @@ func (i *instance) options() options {
 	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
 }
 
-// start sets the first plan, and starts all goroutines.
+// start sets the first plan, and starts all goroutines. The button comes before the fleet:
+// it works without Redis, and the fleet may wait 2 s for its store.
 func (i *instance) start(p *plan) {
 	i.engine.plan.Store(p)
 	i.engine.button.start()
@@ -131,6 +134,8 @@ func (i *instance) start(p *plan) {
 // every goroutine, except for foreign limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
 	within(ctx, storeTimeout, i.engine.button.close) // its file may be on a disk that hangs
+
+	// The fleet comes last: what the followers still judge belongs to its last records.
 	failed := closeFollowers(ctx, i.engine.plan.Load().migrations)
 	return errors.Join(append(failed, i.fleet.close(ctx))...)
 }
@@ -142,7 +147,8 @@ func (i *instance) sync(ctx context.Context) error {
 }
 
 // within waits for something, but for no longer than the limit or ctx. It reports whether
-// that was done.
+// that was done. If not, the goroutine that waits is left behind, and what it writes must
+// not be read.
 func within(ctx context.Context, limit time.Duration, wait func()) bool {
 	done := make(chan struct{})
 	go func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Limiter is what a foreign limiter, which is one of yours, is wrapped into.
+// Limiter is a foreign limiter, which is one of yours, as the harness calls it.
 type Limiter interface {
 	// Allow spends cost units of key's budget if the budget has them, and nothing
 	// otherwise. The limit is the one configured beside the limiter's name, zero if
@@ -46,10 +46,12 @@ func AllowFunc(allow func(key string) bool) Limiter {
 	})
 }
 
-// mostAsked bounds the calls for one charge.
+// mostAsked bounds the calls for one charge. A cost may come from an expression, and so from
+// a client, which could make one request arbitrarily slow.
 const mostAsked = 1000
 
-// call asks a foreign limiter. Its panic is a failure like any other.
+// call asks a foreign limiter. Its panic is a failure like any other: it may happen in a
+// goroutine of ours, where it would end the process.
 func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms.Limit) (o algorithms.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,11 +68,13 @@ func call(ctx context.Context, l Limiter, c *algorithms.Charge, limit algorithms
 	return o
 }
 
-// Bounds of calls of a limiter that is enforced in the place of another: tomorrow's
-// must not hold a request up as today's never did.
+// Bounds of calls of an enforced foreign candidate, which must not hold a request up as the
+// authoritative never did.
 const (
 	callTimeout = 250 * time.Millisecond
-	mostCalls   = 1024 // at a time, per policy, including abandoned ones
+	// mostCalls is at a time, per policy, including calls that were left behind: a limiter
+	// that never returns must not use up the memory with goroutines.
+	mostCalls = 1024
 )
 
 var errCalls = errors.New("shadow: too many calls of the limiter have not returned")
@@ -93,6 +97,8 @@ func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algo
 		kept := *c
 		kept.Key = strings.Clone(c.Key)
 
+		// The channel has a place, so that a call that returns too late ends. It gives its
+		// value in s.calls back only then.
 		answer := make(chan algorithms.Observation, 1)
 		go func() {
 			defer func() { <-s.calls }()
@@ -108,7 +114,8 @@ func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algo
 	})
 }
 
-// withBreaker asks a foreign limiter unless it has failed again and again.
+// withBreaker asks a foreign limiter unless it has failed again and again. ask must not
+// panic: a trial of the breaker would never end.
 func (s *side) withBreaker(ask func() algorithms.Observation) algorithms.Observation {
 	done, err := s.breaker.Allow()
 	if err != nil {
@@ -120,7 +127,8 @@ func (s *side) withBreaker(ask func() algorithms.Observation) algorithms.Observa
 	return o
 }
 
-// recovering is a user's algorithm, whose panic is an error.
+// recovering is a user's algorithm, whose panic is an error: a step of the candidate must
+// not end the request that the authoritative allows.
 type recovering struct{ algorithms.Algorithm }
 
 // Step implements algorithms.Algorithm.

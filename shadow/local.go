@@ -10,7 +10,8 @@ import (
 
 // local decides in this process where a store does not. Every request that a store
 // judges feeds it, so it knows what each key has spent when it is needed. Each of n
-// live instances allows an n-th of a limit, rounded up.
+// live instances allows an n-th of a limit, rounded up. It is fed all the time, and not only
+// in an outage: a limiter that began empty would give each key a full budget again.
 type local struct{ memory *algorithms.Memory }
 
 func newLocal() *local {
@@ -18,7 +19,7 @@ func newLocal() *local {
 }
 
 // localKeys bounds the local limiter's memory to about 100 MB. Beyond that many active
-// keys those that have spent least begin again.
+// keys, the keys that have spent least begin again.
 const localKeys = 1 << 18
 
 // localAnswer is the local limiter's decision and the role it came from. It is not ok
@@ -34,8 +35,10 @@ type localAnswer struct {
 // both sides, for either may be the enforced one at the next request. Sides in memory do
 // not fail, and other rules for failures need no limiter: they are not charged.
 func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) localAnswer {
+	// The local limiter has records of its own, which always go by this process's clock.
 	charge := *c
-	charge.At, charge.Sides = time.Time{}, [2]algorithms.Side{}
+	charge.At = time.Time{}
+	charge.Sides = [2]algorithms.Side{}
 	asked := false
 	if ev.onFailure == policies.FailLocal {
 		for role := range charge.Sides {
@@ -54,6 +57,8 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 		l.retryWhole(&charge, ev, algorithms.Role(role), &o)
 	}
 
+	// The same order as in decide: a candidate without an answer leaves it to the
+	// authoritative.
 	role := c.Enforced
 	if o[role].Status != algorithms.Judged {
 		role = algorithms.Authoritative
@@ -85,7 +90,7 @@ func (l *local) ask(c algorithms.Charge) observations {
 }
 
 // localForeignIDs name the parts of a key's local record that stand in for foreign
-// limiters.
+// limiters. They differ, because both sides may be foreign.
 var localForeignIDs = [2]string{"foreign authoritative", "foreign candidate"}
 
 // localSide returns what stands in for a side: its own algorithm or, for a foreign
@@ -102,7 +107,8 @@ func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
 	return s.algorithm, true
 }
 
-// divided is one instance's share of a limit.
+// divided is one instance's share of a limit. It is rounded up: a limit below the number of
+// instances must not become zero, which would deny everything.
 func divided(l algorithms.Limit, instances int64) algorithms.Limit {
 	share := func(n int64) int64 { return (n + instances - 1) / instances }
 	return algorithms.Limit{Requests: share(l.Requests), Window: l.Window, Burst: share(l.Burst)}

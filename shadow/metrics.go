@@ -80,8 +80,8 @@ var version = func() string {
 }()
 
 // policyMetrics are those of each policy. Metrics that are compared or assessed are absent
-// for a policy without a candidate. Those that are assessed are the fleet's, as every
-// instance sees it.
+// for a policy without a candidate. Assessed metrics are the fleet's, as every instance
+// sees it.
 var policyMetrics = []family[reading]{
 	{
 		"decisions_total", "Charges judged, by side and by that side's decision: allow, deny or error.",

@@ -34,7 +34,8 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 		m.stage.heard.Store(time.Now().UnixNano())
 	}
 
-	// What was announced has changed the states.
+	// An announcement may have changed the states that were just applied. The second round
+	// finds nothing to announce.
 	news, err := f.announceEpochs(ctx, migrations)
 	if err != nil {
 		return err
