@@ -9,8 +9,8 @@ import (
 )
 
 // PromotionOf turns the promotion of a policy file into the configuration of the gate and
-// the stages, with defaults for what the file leaves out. It does not
-// validate: see CheckPromotion.
+// the stages, with defaults for what the file leaves out. It does not validate:
+// see CheckPromotion.
 func PromotionOf(p policies.Promotion) promotion.Config { return declared(p).WithDefaults() }
 
 // declared is PromotionOf without the defaults, because warnings are about what the file

@@ -278,7 +278,8 @@ var noAssessment = func() *promotion.Assessment {
 	return a
 }()
 
-// oldAfter is the age at which an assessment is left out of metrics.
+// oldAfter is the age at which an assessment is left out of metrics: four rounds of
+// assessEvery without one.
 const oldAfter = time.Minute
 
 // latest returns the last assessment, nil if it is old.

@@ -16,7 +16,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// migration is one policy at work: its sides, as configured, and its progress.
+// migration is one policy at work: its sides, as configured, and its progress. A reload
+// makes a new one, which may share the progress of the one before. Requests read it, and
+// change nothing but the counters, recorder and followers of its progress.
 type migration struct {
 	spec      promotion.Spec
 	sides     [2]side // by role
@@ -69,6 +71,8 @@ func (m *migration) sameEpoch(before *migration) bool {
 
 // resume takes over what a migration of the same epoch has come to.
 func (m *migration) resume(before *migration) {
+	// A reload must not send requests again to a limiter that is known to fail, nor forget
+	// the calls that it has not returned from.
 	m.progress = before.progress
 	for role := range m.sides {
 		m.sides[role].breaker = before.sides[role].breaker
@@ -121,6 +125,7 @@ func (m *migration) id() divergence.ID {
 
 // enforced returns the side that is enforced for a key with this hash.
 func (m *migration) enforced(hash uint64) algorithms.Role {
+	// Loaded once: the stage, the percentage and the epoch must be of one state.
 	s := m.stage.state.Load()
 
 	// A newer file is at work elsewhere, whose authoritative is the completed candidate
@@ -142,7 +147,8 @@ func (m *migration) judges(hash uint64) bool {
 	return !m.spec.Config.Sampled() || divergence.InCanary(hash, 100*m.spec.Config.Sample)
 }
 
-// cutOffAfter is how long a canary goes on without hearing from the store.
+// cutOffAfter is how long a canary goes on without hearing from the store. It is many polls
+// long, because a short silence must not move keys from one side to the other and back.
 const cutOffAfter = 15 * time.Second
 
 func (m *migration) cutOff() bool {
@@ -157,6 +163,7 @@ func (m *migration) apply(s promotion.State) {
 		return
 	}
 
+	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.stage.state.Store(&s)
 	if s.Epoch == m.spec.Epoch {
 		m.stage.completed.Store(s.Stage == promotion.Completed)

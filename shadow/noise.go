@@ -5,7 +5,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// noiseShare is the percentage of keys for which the noise floor is measured.
+// noiseShare is the percentage of keys for which the noise floor is measured. Each of them
+// costs a second comparison.
 const noiseShare = 2
 
 // noiseMeasurable reports whether the authoritative can be compared with a copy of
@@ -39,6 +40,8 @@ func newNoise(m *migration, o *options) *migration {
 	}
 	n.spec.Policy += "~copy" // no policy can have this name
 	n.spec.Config.Sample = 0 // a reload may end the sample, and keeps this migration
+
+	// The same queue and workers, because the wait in them is part of the noise.
 	n.followers = m.followers
 	return n
 }
@@ -50,6 +53,9 @@ func (e *engine) addNoise(s *scratch, m *migration, c algorithms.Charge, hash ui
 	if m.noise == nil || !m.spec.Noise || c.Enforced != algorithms.Authoritative {
 		return
 	}
+
+	// The canary takes the hash modulo 10,000, so the digits above are independent of it. A
+	// store that sheds the candidate must not be given more to do.
 	if hash/10_000%100 >= noiseShare || m.noise.sides[algorithms.Authoritative].store.overloaded() {
 		return
 	}

@@ -8,10 +8,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// Comparison is one charge as both sides judged it, for your own records.
+// Comparison is one charge as both sides judged it, for your own records. An observer may
+// keep it, but must copy the Key: its memory may be part of a request's buffer.
 type Comparison struct {
 	Policy, Key string
-	Cost        int64
+	Cost        int64 // units
 	// At is the instant by the clock that evidence is read by: the clock of the service's
 	// own Redis or, without one, of this process. Config.Clock does not change it.
 	At time.Time

@@ -113,6 +113,7 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 	}
 	charge := algorithms.Charge{Policy: spec.Policy}
 
+	// All mistakes are reported at once.
 	err := spec.Config.Validate()
 	if !policies.ValidName(spec.Policy) || !policies.ValidName(cmp.Or(cfg.Name, "default")) {
 		err = errors.Join(err, fmt.Errorf("names %q and %q: want letters, digits, '.', '_' or '-'", cfg.Name, spec.Policy))

@@ -43,6 +43,9 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 	if news {
 		return f.pollLocked(ctx)
 	}
+
+	// The beat goes on where nothing can be asserted: the fleet must not lose sight of an
+	// instance because one policy's state is refused.
 	return errors.Join(f.reassert(ctx, migrations, states), f.beat(ctx, migrations))
 }
 
@@ -94,6 +97,8 @@ func (f *fleet) announceEpochs(ctx context.Context, migrations []*migration) (bo
 		return false, nil
 	}
 
+	// They count as announced when the store has both. After an error all of it is done
+	// again, which changes nothing that was written.
 	if err := f.announce(ctx, news); err != nil {
 		return false, err
 	}

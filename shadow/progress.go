@@ -60,7 +60,8 @@ func newProgress(secret []byte, log *slog.Logger) *progress {
 	return p
 }
 
-// warnEvery bounds how often one kind of failure is logged.
+// warnEvery bounds how often one kind of failure of one policy is logged: every request
+// may fail, and the metrics have the numbers.
 const warnEvery = time.Minute
 
 // warnFailure logs that a side fails.
@@ -75,6 +76,7 @@ func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation)
 
 // warnLimited logs a warning unless it did so within the last warnEvery.
 func (p *progress) warnLimited(last *atomic.Int64, message string, attrs ...any) {
+	// Of several requests that fail at once, one swaps the time and logs.
 	now, before := time.Now().UnixNano(), last.Load()
 	if time.Duration(now-before) >= warnEvery && last.CompareAndSwap(before, now) {
 		p.log.Warn(message, attrs...)

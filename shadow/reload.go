@@ -19,7 +19,8 @@ import (
 // in a row have seen it.
 const reloadEvery = time.Second
 
-// reloads are how reading the policy file has ended, for metrics.
+// reloads are how reading the policy file has ended, for metrics. Reloads write it, and
+// scrapes read it.
 type reloads struct {
 	failed atomic.Bool
 	last   atomic.Int64 // the last success, Unix seconds
@@ -49,6 +50,8 @@ func (h *Harness) reload(set *policies.Set) error {
 		return errClosed
 	}
 
+	// The name is part of every key in Redis and of every key's hash. With another one all
+	// limits and the evidence would begin again.
 	before := h.engine.plan.Load()
 	if set.Name != h.engine.name {
 		return fmt.Errorf("the name is %q, but this service keeps its state under %q; restart it to change the name",
@@ -69,6 +72,7 @@ func (h *Harness) reload(set *policies.Set) error {
 		}
 	}
 
+	// The series of a policy that is gone would stay at their last value for ever.
 	h.warn(set)
 	dropped := droppedFrom(before, next)
 	h.fleet.replan(next, dropped)

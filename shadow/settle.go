@@ -9,7 +9,9 @@ import (
 )
 
 // settle finishes a charge that its store has judged: it asks what no store has judged,
-// makes the decision, and records the outcome.
+// makes the decision, and records the outcome. The decision is made before failures are
+// noted: noteFailures rewrites observations for the evidence, and a client's answer is not
+// evidence.
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) Decision {
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
@@ -72,6 +74,8 @@ func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *o
 	if s.store != nil && s.store == ev.primaryStore && failedByStore(candidate) {
 		return
 	}
+
+	// An authoritative that was deferred is not queued any more: it has been charged now.
 	*authoritative = ev.askAuthoritative(ctx, c)
 }
 

@@ -30,7 +30,8 @@ func foreignSide(l Limiter) side { return side{foreign: l} }
 
 func (s *side) present() bool { return s.foreign != nil || s.store != nil }
 
-// remote reports whether asking the side can fail, or take longer than a request should.
+// remote reports whether asking the side can fail, or take longer than a request should. A
+// foreign limiter counts as remote: it may be anywhere.
 func (s *side) remote() bool { return s.foreign != nil || s.store != nil && s.store.remote() }
 
 // resting reports whether the side is not to be asked now.

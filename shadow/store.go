@@ -22,14 +22,14 @@ type store struct {
 	breaker      *breaker     // nil in memory, which does not fail
 	enforcedOnly atomic.Int64 // until when only enforced sides are judged, ns of this clock
 	log          *slog.Logger
-	errors       atomic.Int64 // evaluations that failed
+	errors       atomic.Int64 // evaluations that failed; written by requests, read by metrics
 	skewed       atomic.Bool  // it was logged that the store's clock is off
 	clock        *clock       // nil in memory, which goes by this process's
 	warnings     []string     // options of the client that do not suit a limiter
 }
 
 // enforcedOnlyFor is how long only enforced sides are judged after judging both sides
-// may have been too much for the store.
+// may have been too much for the store. Afterwards the next failure renews it.
 const enforcedOnlyFor = 30 * time.Second
 
 func newMemoryStore() *store {
@@ -65,6 +65,7 @@ func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store 
 	return s
 }
 
+// remote reports whether asking the store can fail. Only a store in memory has no breaker.
 func (s *store) remote() bool { return s.breaker != nil }
 
 // overloaded reports whether only enforced sides are to be judged.

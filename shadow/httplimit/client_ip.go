@@ -133,7 +133,8 @@ func peer(r *http.Request) address {
 	return address{addr, addr.String()}
 }
 
-// parseAddr reads an address, which proxies may write with a port or in brackets.
+// parseAddr reads an address, which proxies may write with a port or in brackets. It drops the zone and unmaps IPv4, so
+// that one client has one text, and so one key.
 func parseAddr(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))

@@ -32,10 +32,11 @@ func Problem(w http.ResponseWriter, _ *http.Request, d shadow.Decision) {
 		Status:           http.StatusTooManyRequests,
 		ViolatedPolicies: []string{d.Policy},
 	})
-	if err != nil { // texts and a number always have a JSON form
+	if err != nil { // impossible: texts and a number always have a JSON form
 		panic(err)
 	}
 
+	// As http.Error does: a browser must not guess another type from the body.
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusTooManyRequests)

@@ -34,9 +34,11 @@ const (
 // Write writes the fields of a decision, for services without the middleware, such as users of a shadow.Pair.
 func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f}).write(h, d) }
 
-// fieldWriter writes response fields. The names of all fields are in this file only.
+// fieldWriter writes response fields. The names of all fields are in this file only, except for Shadowlimit-Debug.
 type fieldWriter struct {
-	style    Fields
+	style Fields
+	// policies are the texts that are kept. The map is replaced, and never changed, so requests read it without a lock.
+	// nil means none yet.
 	policies atomic.Pointer[map[policyField]string]
 }
 
@@ -60,6 +62,7 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 	// that appends to one does not write into the next.
 	values := make([]string, 0, 4)
 	set := func(name, value string) {
+		// The names below are in the canonical form of http.Header, so they need no conversion.
 		n := len(values)
 		values = append(values, value)
 		h[name] = values[n : n+1 : n+1]
@@ -74,6 +77,7 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 		return
 	}
 
+	// RateLimit-Policy has windows in whole seconds. A shorter one has no true form, and is left out.
 	reset := seconds(untilMore(d))
 	switch f.style {
 	case FieldsDraft08:
@@ -143,7 +147,8 @@ func appendName(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
 }
 
-// untilMore returns the time until there is more quota.
+// untilMore returns the time until there is more quota. For a denial it is the time until this request would be
+// allowed, so that the reset and Retry-After do not contradict each other.
 func untilMore(d shadow.Decision) time.Duration {
 	if !d.Allowed && d.RetryAfter != algorithms.Never {
 		return d.RetryAfter

@@ -75,16 +75,19 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 type limits struct {
 	harness      *shadow.Harness
 	fields       fieldWriter
-	waiting      atomic.Int64
-	warnedRoutes atomic.Bool // the warning about unknown routes was logged
+	waiting      atomic.Int64 // requests that wait for their turn in a leaky bucket
+	warnedRoutes atomic.Bool  // the warning about unknown routes was logged
 }
 
+// middleware is one handler behind its limits. It is not changed after New's function has returned it, so requests
+// share it without a lock.
 type middleware struct {
 	*limits
 	cfg  Config
 	next http.Handler
 }
 
+// requests are reused: a limited request should not cost the allocation of what policies see of it.
 var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 
 // ServeHTTP implements http.Handler.
@@ -94,6 +97,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(jitter)) // the sum may overflow
 	}
 
+	// Fields are written before the handler runs, which may send the header at any time.
 	m.fields.write(w.Header(), d)
 	if m.cfg.Debug != nil && m.cfg.Debug(r) {
 		w.Header()["Shadowlimit-Debug"] = []string{debug(d)}
