@@ -102,6 +102,8 @@ func (o *Observation) Check() error {
 		return fmt.Errorf("algorithms: observation: unknown status %d", o.Status)
 	case (o.Status == Judged) != (o.Err == nil):
 		return fmt.Errorf("algorithms: observation: status %s with the error %v", o.Status, o.Err)
+	case o.Reason >= skipReasons:
+		return fmt.Errorf("algorithms: observation: unknown reason %d", o.Reason)
 	case o.Status != Skipped && o.Reason != 0:
 		return fmt.Errorf("algorithms: observation: status %s with the reason %s", o.Status, o.Reason)
 	}

@@ -141,6 +141,10 @@ func (r recovering) Step(s algorithms.State, l algorithms.Limit, cost, at int64)
 	return r.Algorithm.Step(s, l, cost, at)
 }
 
+// Traits implements algorithms.Described: the wrapper must not hide how the user's
+// algorithm forgets, for the causes of differences follow from it.
+func (r recovering) Traits() algorithms.Traits { return algorithms.TraitsOf(r.Algorithm) }
+
 // recoverPanics wraps an algorithm that is not one of this module's.
 func recoverPanics(a algorithms.Algorithm) algorithms.Algorithm {
 	if _, ours := a.(algorithms.Termed); ours || a == nil {
