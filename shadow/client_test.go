@@ -13,8 +13,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// Whoever looks at the fleet sees which instance was given a client that does not
-// suit a limiter.
+// The fleet's instances name the clients that do not suit a limiter, so that status and
+// doctor can show them.
 func TestInstancesTellOfTheirClients(t *testing.T) {
 	addr := miniredis.RunT(t).Addr()
 	tuned := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, 400*time.Millisecond))

@@ -41,7 +41,10 @@ func (s *store) ahead() (time.Duration, bool) {
 	if s.clock == nil {
 		return 0, true
 	}
-	return time.Duration(s.clock.offset.Load()), s.clock.known.Load()
+
+	// sync stores the offset first, so a known offset is never the zero before it.
+	known := s.clock.known.Load()
+	return time.Duration(s.clock.offset.Load()), known
 }
 
 // instant returns when a side of this store is judged that follows the primary side, by
