@@ -61,6 +61,26 @@ func TestEveryAlgorithmHasTermsForItsScript(t *testing.T) {
 	}
 }
 
+// Responses, scripts, warnings and causes ask the limit for a key's capacity, and not the
+// algorithm: no algorithm may have a capacity of its own.
+func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
+	for _, a := range algorithms.All {
+		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
+		if burstRuleOf(a) != algorithms.BurstRefused {
+			limit.Burst = 7
+		}
+
+		for _, cost := range []int64{limit.Capacity(), limit.Capacity() + 1} {
+			_, d, err := a.Step(algorithms.State{}, limit, cost, 0)
+			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Limit != limit.Capacity() {
+				t.Errorf("%s with %s: cost %d on an unused key: allowed %t, limit %d, error %v; "+
+					"an unused key must admit Limit.Capacity(), which is %d, and no more",
+					a.Name(), limit, cost, d.Allowed, d.Limit, err, limit.Capacity())
+			}
+		}
+	}
+}
+
 func TestEveryAlgorithmHasARuleInTheOracle(t *testing.T) {
 	for _, a := range algorithms.All {
 		if problem := panicOf(func() { limitertest.NewOracle(a.Name()) }); problem != "" {

@@ -36,6 +36,13 @@ type Backend struct {
 func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 	t.Helper()
 
+	// A missing rule would panic in a worker, and bury the tests that say what to do.
+	for _, a := range algorithms.All {
+		if newRules()[a.Name()] == nil {
+			t.Fatalf("%s has no definition in the oracle: add it to newRules", a.Name())
+		}
+	}
+
 	// Traces have keys of their own, so workers can run them at once on the same backends.
 	traces := uint64((steps + traceSteps - 1) / traceSteps)
 	var next atomic.Uint64

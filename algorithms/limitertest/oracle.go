@@ -2,6 +2,7 @@ package limitertest
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -22,6 +23,9 @@ type Oracle struct {
 // admitted, time only helps: a cost that is allowed stays allowed, a smaller cost is
 // allowed as well, and a key that is unused stays unused. An algorithm whose limit can
 // fall again in the meantime needs an Oracle that looks at every instant instead.
+//
+// An unused key admits exactly Limit.Capacity(): the rest of the module asks the limit, not
+// the algorithm, how much that is.
 type rule interface {
 	// allows reports whether cost, above 0, would be admitted at t.
 	allows(l algorithms.Limit, cost, t int64) bool
@@ -48,9 +52,9 @@ func UpperBound(algorithm string, l algorithms.Limit, span time.Duration) int64 
 	return ruleOf(algorithm).most(l, span.Microseconds())
 }
 
-// ruleOf returns the definition of the algorithm of that name, for a key never used.
-func ruleOf(algorithm string) rule {
-	rules := map[string]rule{
+// newRules returns the definition of every algorithm by its name, for a key never used.
+func newRules() map[string]rule {
+	return map[string]rule{
 		"fixed_window":           &fixedWindow{},
 		"fixed_window_anchored":  &anchoredWindow{},
 		"sliding_window_log":     &windowLog{},
@@ -59,10 +63,13 @@ func ruleOf(algorithm string) rule {
 		"gcra":                   &cellRate{},
 		"leaky_bucket":           &queue{},
 	}
+}
 
-	r := rules[algorithm]
+// ruleOf returns the definition of the algorithm of that name, for a key never used.
+func ruleOf(algorithm string) rule {
+	r := newRules()[algorithm]
 	if r == nil {
-		panic(fmt.Sprintf("limitertest: no rule for %q: add its definition to ruleOf", algorithm))
+		panic(fmt.Sprintf("limitertest: no rule for %q: add its definition to newRules", algorithm))
 	}
 	return r
 }
@@ -118,6 +125,9 @@ func least(ok func(int64) bool) int64 {
 	// Doubling finds a bound without knowing the algorithm's longest wait.
 	low, high := int64(0), int64(1) // not ok, perhaps ok
 	for !ok(high) {
+		if high > math.MaxInt64/2 {
+			panic("limitertest: no wait lets this cost in: does an unused key admit Limit.Capacity()?")
+		}
 		low, high = high, 2*high
 	}
 
