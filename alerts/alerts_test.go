@@ -144,7 +144,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 
 		// A summary is the headline of a whole group of alerts, so it cannot hold the value of one.
 		if s := a.Annotations["summary"]; !regexp.MustCompile(`^[A-Z][^{}]*\.$`).MatchString(s) {
-			t.Errorf("%s: summary %q, want one constant sentence", id, s)
+			t.Errorf("%s: summary %q: want a capital letter at its beginning, a full stop at its end, and no braces", id, s)
 		}
 		if d := a.Annotations["description"]; !strings.Contains(d, "{{ $labels.name }}") {
 			t.Errorf("%s: description %q does not name the service", id, d)
@@ -170,6 +170,12 @@ func TestShadowNeverPages(t *testing.T) {
 	}
 }
 
+// sections are those of a runbook, in their order.
+var sections = []string{"Meaning", "Impact", "See it", "Do", "It helped when", "Harmless when"}
+
+// variables tells the commands of a runbook which service they are about.
+const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME "
+
 func TestRunbooks(t *testing.T) {
 	names := map[string]bool{}
 	for _, a := range readAlerts(t) {
@@ -187,13 +193,22 @@ func TestRunbooks(t *testing.T) {
 			t.Errorf("%s.md does not begin with its name", name)
 		}
 
-		last := 0
-		for _, part := range []string{"\n## Meaning\n", "\n## Impact\n", "\n## See it\n", "\n## Do\n", "\n## Harmless when\n"} {
-			at := strings.Index(string(text), part)
-			if at < last {
-				t.Errorf("%s.md has no %q, or not in its place", name, strings.TrimSpace(part))
+		var titles []string
+		for _, section := range strings.Split(string(text), "\n## ")[1:] {
+			title, body, _ := strings.Cut(section, "\n")
+			titles = append(titles, title)
+			if strings.TrimSpace(body) == "" {
+				t.Errorf("%s.md: section %q is empty", name, title)
 			}
-			last = max(last, at)
+
+			// The commands of a page need both variables, and a stranger does not know that.
+			if title == "See it" && !strings.HasPrefix(body, variables) {
+				t.Errorf("%s.md: section %q does not begin with %q", name, title, strings.TrimSpace(variables))
+			}
+		}
+
+		if !slices.Equal(titles, sections) {
+			t.Errorf("%s.md has the sections %q, want %q", name, titles, sections)
 		}
 	}
 
