@@ -124,7 +124,7 @@ policies:
 	}
 
 	const want = `
-# HELP shadowlimit_comparisons_total Charges judged by both sides, by outcome.
+# HELP shadowlimit_comparisons_total Charges of a policy with a candidate, by outcome; inconclusive and authoritative_error are not compared.
 # TYPE shadowlimit_comparisons_total counter
 shadowlimit_comparisons_total{name="test",outcome="agree_allow",policy="per-user"} 1
 shadowlimit_comparisons_total{name="test",outcome="agree_deny",policy="per-user"} 0

@@ -116,7 +116,7 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"comparisons_total", "Charges judged by both sides, by outcome.",
+		"comparisons_total", "Charges of a policy with a candidate, by outcome; inconclusive and authoritative_error are not compared.",
 		counter, []string{"outcome"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
 				send(float64(n), divergence.Outcome(outcome).String())
@@ -199,7 +199,7 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"gate_clean_seconds", "Time without strikes, as the gate counts it.",
+		"gate_clean_seconds", "Time since the last bad block in which an instance was live and enough was compared.",
 		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
 			send(a.Gate.CleanHours * time.Hour.Seconds())
 		}),

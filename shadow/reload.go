@@ -155,7 +155,7 @@ func (h *Harness) look(w *watched) {
 	}
 	if err == nil && bytes.Equal(text, w.inUse) {
 		h.reloads.failed.Store(false)
-		w.failed = ""
+		h.mended(w)
 		return
 	}
 
@@ -169,10 +169,21 @@ func (h *Harness) look(w *watched) {
 
 	switch {
 	case err == nil:
-		w.inUse, w.failed = text, ""
+		w.inUse = text
+		h.mended(w)
 	case err.Error() != w.failed:
 		w.failed = err.Error()
 		h.fleet.log.Error("shadowlimit: the policy file cannot be used; the last good one stays in use",
 			"file", w.file, "error", err)
 	}
+}
+
+// mended ends a failure that was logged. It is logged, too: a repair that brings back the
+// policies in use changes nothing else that an operator could see.
+func (h *Harness) mended(w *watched) {
+	if w.failed == "" {
+		return
+	}
+	w.failed = ""
+	h.fleet.log.Info("shadowlimit: the policy file is valid again and in use", "file", w.file)
 }

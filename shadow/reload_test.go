@@ -1,6 +1,7 @@
 package shadow_test
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -158,7 +159,8 @@ func TestFileIsWatched(t *testing.T) {
 
 	write(file)
 	synctest.Test(t, func(t *testing.T) {
-		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.DiscardHandler)})
+		var log bytes.Buffer
+		h, err := shadow.New(shadow.Config{File: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,6 +190,11 @@ func TestFileIsWatched(t *testing.T) {
 			if got := metric(t, h, "shadowlimit_config_last_reload_successful"); got != step.successful {
 				t.Errorf("step %d: successful is %g, want %g", i, got, step.successful)
 			}
+		}
+
+		// The fifth step brings back the file in use, and that ends a failure, too.
+		if n := strings.Count(log.String(), "the policy file is valid again and in use"); n != 1 {
+			t.Errorf("the repair was logged %d times:\n%s", n, log.String())
 		}
 
 		got := metric(t, h, "shadowlimit_config_last_reload_success_timestamp_seconds")

@@ -138,8 +138,20 @@ func actor() string {
 	return name + "@" + host
 }
 
+// plainError words an error of the library without the name of the package, which means nothing to an operator.
+type plainError struct{ error }
+
+func (e plainError) Error() string { return strings.TrimPrefix(e.error.Error(), "promotion: ") }
+
+func (e plainError) Unwrap() error { return e.error }
+
 // refusedMove gives the errors of moves their exit statuses, and says what to do.
 func refusedMove(err error) error {
+	if has := new(statusError); errors.As(err, has) {
+		return err
+	}
+
+	err = plainError{err}
 	switch {
 	case errors.Is(err, promotion.ErrConflict):
 		return statusf(exitConflict, "%w: look at status and try again", err)

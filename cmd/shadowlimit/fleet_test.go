@@ -123,7 +123,7 @@ func TestWholeWayByHand(t *testing.T) {
 		want       string // in output or talk
 	}{
 		{"validate nothing.yaml", 1, "no such file"},
-		{"status", 0, "next           wait; to see which keys differ: shadowlimit top writes"},
+		{"status", 0, "next           nothing has been compared yet: send traffic that the policy matches\n"},
 		{"status nothing", 1, `checkout has no policy "nothing": it has writes`},
 		{"status a b", 2, "one policy"},
 		{"status -o yaml", 2, "want text or json"},
@@ -149,7 +149,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --reason x --force --to 50%", 4, "is at canary 50 % already"},
 		{"promote writes --reason x --force --to 10% --dry-run", 3, "no way back but a rollback"},
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
-		{"pause writes", 3, "on hold"},
+		{"pause writes", 3, "shadowlimit: writes: the policy is on hold already\n"},
 		{"pause writes --dry-run", 3, "on hold"},
 		{"promote writes --reason x --force", 3, "resume it first"},
 		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
@@ -174,7 +174,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"rollback writes --reason enough\x1b[2J", 0, "completed -> rolled_back (hold), version 2.1\n2/2 applied"},
 		{"rollback writes --reason again", 0, "was rolled_back (hold) already"},
 		{"rollback writes --reason again", 0, `: "enough\x1b[2J"`},
-		{"resume writes", 3, "--force"},
+		{"resume writes", 3, "rolled back: change a side, or use --force\n"},
 		{"resume writes --dry-run", 3, "--force"},
 		{"resume writes --force", 2, "needs a reason"},
 		{"resume writes --force --reason again", 0, "-> shadow"},

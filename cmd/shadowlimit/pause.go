@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,7 +17,13 @@ Example, with the variables that "shadowlimit demo --serve" prints, after a resu
 
 func pauseCommand(std streams) *cli.Command {
 	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
-		return promotion.Pause(ctx, t.fleet.store, t.policy(), t.order)
+		s, err := promotion.Pause(ctx, t.fleet.store, t.policy(), t.order)
+
+		// The hold is what was wanted, so the advice to resume first would mislead.
+		if errors.Is(err, promotion.ErrHold) {
+			err = statusError{exitNotMet, plainError{err}}
+		}
+		return s, err
 	}}
 
 	return &cli.Command{

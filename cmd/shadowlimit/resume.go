@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,11 +18,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 
 func resumeCommand(std streams) *cli.Command {
 	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
-		s, err := promotion.Resume(ctx, t.fleet.store, t.policy(), t.order)
-		if errors.Is(err, promotion.ErrSameEpoch) {
-			err = fmt.Errorf("%w (--force)", err)
-		}
-		return s, err
+		return promotion.Resume(ctx, t.fleet.store, t.policy(), t.order)
 	}}
 
 	return &cli.Command{

@@ -12,6 +12,7 @@ import (
 // Summary is a tally with its ratios, and the keys behind it. Its JSON form is the command line's contract.
 type Summary struct {
 	Comparisons      int64                 `json:"comparisons"`
+	Uncompared       int64                 `json:"uncompared"` // the authoritative failed, or the comparison was inconclusive
 	AgreeAllow       int64                 `json:"agree_allow"`
 	AgreeDeny        int64                 `json:"agree_deny"`
 	NewlyDenied      int64                 `json:"newly_denied"`
@@ -34,6 +35,7 @@ const TopKeys = 10
 func Summarize(t divergence.Tally) Summary {
 	return Summary{
 		Comparisons:     t.Comparisons(),
+		Uncompared:      t.Uncompared(),
 		AgreeAllow:      t[divergence.AgreeAllow],
 		AgreeDeny:       t[divergence.AgreeDeny],
 		NewlyDenied:     t[divergence.NewlyDenied],
@@ -47,6 +49,17 @@ func Summarize(t divergence.Tally) Summary {
 		TopNewlyDenied:  []divergence.KeyCount{},
 		TopNewlyAllowed: []divergence.KeyCount{},
 	}
+}
+
+// NotCompared says how many requests are no evidence, or "" if all are.
+func (s *Summary) NotCompared() string {
+	if s.Uncompared == 0 {
+		return ""
+	}
+
+	all := s.Comparisons + s.Uncompared
+	return fmt.Sprintf("not compared: %s of %s (%s): a side failed, was skipped or was degraded",
+		humanize.Grouped(s.Uncompared), humanize.Counted(all, "request"), humanize.Percent(float64(s.Uncompared)/float64(all)))
 }
 
 // WriteSummary writes a tally as a table, each count beside its ratio.

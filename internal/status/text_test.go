@@ -38,6 +38,13 @@ func assessed(stage promotion.Stage, edit func(*promotion.Assessment)) promotion
 	return a
 }
 
+// differing adds a request that the candidate would newly deny.
+func differing(a *promotion.Assessment) {
+	var minute divergence.Minute
+	minute.Tally[divergence.AgreeAllow], minute.Tally[divergence.NewlyDenied] = 1, 1
+	a.Evidence.History.Minutes = []divergence.Minute{minute}
+}
+
 func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
 	t.Helper()
 	r, err := status.Of(t.Context(), "shop", divergence.NewMemoryLedger(), []promotion.Assessment{a})
@@ -60,20 +67,64 @@ func TestNextStep(t *testing.T) {
 			a.Spec.Config.Automatic = true
 		}, "none: a controller takes the next step"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Gate.Verdict = gate.Wait
-		}, "wait; to see which keys differ: shadowlimit top writes"},
+			differing(a)
+			a.Gate = gate.Result{Verdict: gate.Wait, Reason: "1 h of 48 h clean; could pass some time"}
+		}, "wait: 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
+		{"waiting, with a forecast", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			at := now.Add(47 * time.Hour)
+			a.Gate = gate.Result{Verdict: gate.Wait, Reason: "1 h of 48 h clean; could pass some time", WouldPassAt: &at}
+		}, "wait until Thu 2026-03-12 11:00 UTC: 1 h of 48 h clean; to see"},
+		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Evidence.Live, a.Gate.Verdict = 0, gate.Insufficient
+		}, "no instance is live: start the service or check its Redis"},
+		{"no evidence from an instance", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Evidence.Silent, a.Gate.Verdict = []string{"j"}, gate.Insufficient
+		}, "check whether these instances reach their Redis: j"},
+		{"sampled", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Spec.Config.Sample, a.Gate.Verdict = 0.1, gate.Insufficient
+		}, "remove sample from the policy file"},
+		{"no traffic", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate.Verdict = gate.Insufficient
+		}, "nothing has been compared yet: send traffic that the policy matches"},
+		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			share := 0.9
+			a.Gate = gate.Result{Verdict: gate.Insufficient, Coverage: &share}
+		}, "find out why too few requests could be compared"},
+		{"noise", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: gate.NoiseTooHigh + ": 3 %"}
+		}, "check the latency and errors of the candidate's store"},
+		{"the candidate denies nothing", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			a.Evidence.History.Minutes[0].Tally[divergence.NewlyAllowed] = 1000
+			a.Gate.Verdict = gate.Insufficient
+		}, "check that the candidate limits at all; to see which keys differ"},
+		{"the red button, passed", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Live[0].RedButton = true
+		}, "release the red button of i, then: shadowlimit promote writes --reason WHY"},
+		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Live[0].RedButton, a.Gate.Verdict = true, gate.Insufficient
+		}, "nothing has been compared yet: send traffic that the policy matches; release the red button of i"},
+		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
+			a.Live[0].RedButton, a.Alarm.Reason = true, "overload"
+		}, `shadowlimit rollback writes --reason "overload"; release the red button of i`},
 		{"failed", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
 			a.Gate.Verdict = gate.Fail
 		}, "change the candidate; to see which keys differ: shadowlimit top writes"},
 		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) {
+			differing(a)
 			a.Gate.Verdict = gate.Fail
 		}, "shadowlimit rollback writes --reason WHY; to see which keys differ: shadowlimit top writes"},
 		{"dwelling", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.StageAt = now
-		}, "wait: the canary at 0 % has to dwell for another 1h"},
+		}, "wait until Tue 2026-03-10 13:00 UTC: the canary at 0 % has to dwell until then"},
 		{"not as predicted", promotion.Canary, func(a *promotion.Assessment) {
 			a.Prediction = off
-		}, "wait: the candidate denies 20 % of the canary's requests, where shadow predicted 10 %"},
+		}, "check why the candidate denies 20 % of the canary's requests, where shadow predicted 10 %, plus or minus 2 %; " +
+			"if clients cope with the denials: shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback"},
 		{"not as predicted, and on hold for that", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold, a.Prediction = true, off
 		}, "check whether clients cope with the candidate's denials; if they do: shadowlimit resume writes; and then: " +
@@ -120,6 +171,9 @@ func TestTextFitsAScreen(t *testing.T) {
 		}
 		a.Silent = []promotion.Instance{{ID: "gone", At: now.Add(-time.Minute), Policies: a.Live[0].Policies}}
 
+		differing(a)
+		a.Evidence.History.Minutes[0].Tally[divergence.Inconclusive] = 2
+
 		var hour divergence.Hour
 		hour.Causes.Denied[divergence.BurstShape] = 3
 		hour.Causes.Denied[divergence.ColdState] = 1
@@ -134,6 +188,7 @@ func TestTextFitsAScreen(t *testing.T) {
 
 	for _, want := range []string{
 		"ALARM: overload", "by ann: because", "newly denied, probable causes: burst_shape 75 %, cold_state 25 %",
+		"not compared: 2 of 4 requests (50 %)",
 		"instances: 40 of 42 live and at 1.2", "instance-7", "red button pressed", "gone", "silent: it has stopped",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -34,7 +34,9 @@ func (a *Assessment) NotYet() string {
 		return fmt.Sprintf("the verdict is %s: %s", a.Gate.Verdict, a.Gate.Reason)
 	}
 	if rest := a.dwell(); rest > 0 {
-		return fmt.Sprintf("the canary at %g %% has to dwell for another %s", a.State.Percent, rest.Round(time.Second))
+		until := a.Evidence.Now.Add(rest).UTC().Format("Mon 2006-01-02 15:04 MST")
+		return fmt.Sprintf("the canary at %g %% has to dwell for another %s, until %s",
+			a.State.Percent, rest.Round(time.Second), until)
 	}
 	if a.Prediction.Off() {
 		return a.Prediction.String() + ": clients may react to denials in a way that shadow cannot show"

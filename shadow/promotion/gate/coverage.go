@@ -7,8 +7,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// leastCoverage is the share of evaluations that must have been comparable.
-const leastCoverage = 0.999
+// LeastCoverage is the share of evaluations that must have been comparable.
+const LeastCoverage = 0.999
 
 // coverageOf returns the share of evaluations that were compared. There must be some.
 func coverageOf(t divergence.Tally) float64 {
@@ -18,7 +18,7 @@ func coverageOf(t divergence.Tally) float64 {
 // covered reports whether enough was compared; nothing at all is enough.
 func covered(t divergence.Tally) bool {
 	compared, uncompared := float64(t.Comparisons()), float64(t.Uncompared())
-	return compared >= leastCoverage*(compared+uncompared)
+	return compared >= LeastCoverage*(compared+uncompared)
 }
 
 const (

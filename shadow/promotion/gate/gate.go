@@ -223,5 +223,9 @@ func (s *stream) bound() float64 {
 // raw returns the raw ratio. It must have a denominator.
 func (s *stream) raw() float64 { return float64(s.numerator) / float64(s.denominator) }
 
+// decisive is the denominator from which a raw ratio at its threshold fails: twice that of a
+// block, because with less it may be chance.
+func (s *stream) decisive() int64 { return 2 * leastDenominator(s.threshold) }
+
 // atOrAbove reports whether the raw ratio is at its threshold or above.
 func (s *stream) atOrAbove() bool { return s.denominator > 0 && s.raw() >= s.threshold }

@@ -45,9 +45,8 @@ func (j *judgement) failure() string {
 			"change it, which starts a new epoch, or promote by force", j.strikes)
 	}
 
-	// Twice the denominator of a block: with less, a ratio at its threshold may be chance.
 	for _, s := range j.streams {
-		if s.atOrAbove() && s.denominator >= 2*leastDenominator(s.threshold) {
+		if s.atOrAbove() && s.denominator >= s.decisive() {
 			return fmt.Sprintf("%s is %s %s, its threshold %s: "+
 				"change the candidate, or raise the threshold if the difference is wanted",
 				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold))
@@ -108,15 +107,18 @@ func (j *judgement) unexercised() string {
 	return ""
 }
 
+// NoiseTooHigh begins the reason of a verdict that the noise floor prevents. Waiting does not lower it.
+const NoiseTooHigh = "noise floor too high"
+
 // unmeasured says what kept differences from being measured.
 func (j *judgement) unmeasured() string {
 	last := j.lastDay()
 	switch {
 	case !covered(last):
 		return fmt.Sprintf("%.2f %% of the last day's evaluations were compared, %g %% are needed: "+
-			"look for errors and fallbacks", 100*coverageOf(last), 100*leastCoverage)
+			"look for errors and fallbacks", 100*coverageOf(last), 100*LeastCoverage)
 	case j.noisy():
-		return fmt.Sprintf("noise floor too high: two copies of the authoritative disagree in %s of comparisons, "+
+		return fmt.Sprintf(NoiseTooHigh+": two copies of the authoritative disagree in %s of comparisons, "+
 			"so the candidate's own divergence cannot be measured; check its store's latency and errors",
 			humanize.Percent(*divergence.OfComparisons.Value(j.evidence.Noise)))
 	case j.unseen() != "":
@@ -162,21 +164,35 @@ func (j *judgement) pending() string {
 	// A raw ratio is named first, because waiting alone does not lower it.
 	for _, s := range j.streams {
 		if s.atOrAbove() {
-			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to decide",
-				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold))
+			return fmt.Sprintf("%s is %s %s, its threshold %s: too few requests to decide, %s of the %s needed",
+				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold),
+				humanize.Grouped(s.denominator), humanize.Grouped(s.decisive()))
 		}
 	}
 
-	for _, s := range j.streams {
-		if s.score < enough {
-			return fmt.Sprintf("the score of %s is %.1f of %d after %s; %s of %s clean%s",
-				s.ratio, s.score, enough, humanize.Counted(int64(len(s.blocks)), "block"),
-				hours(j.clean), hours(j.needed), j.eta())
-		}
-	}
-
+	var clean string
 	if j.clean < j.needed {
-		return fmt.Sprintf("%s of %s clean%s%s", hours(j.clean), hours(j.needed), afterStrikes(j.strikes), j.eta())
+		clean = fmt.Sprintf("%s of %s clean", hours(j.clean), hours(j.needed))
+	}
+
+	// The smallest score is the farthest from a pass: the others may be there long before it.
+	worst := &j.streams[0]
+	for i := range j.streams {
+		if j.streams[i].score < worst.score {
+			worst = &j.streams[i]
+		}
+	}
+	if worst.score < enough {
+		text := fmt.Sprintf("the score of %s is %.1f of %d after %s",
+			worst.ratio, worst.score, enough, humanize.Counted(int64(len(worst.blocks)), "block"))
+		if clean != "" {
+			text += "; " + clean
+		}
+		return text + j.eta()
+	}
+
+	if clean != "" {
+		return clean + afterStrikes(j.strikes) + j.eta()
 	}
 	return ""
 }
