@@ -107,14 +107,15 @@ func towardsPass(a *promotion.Assessment) string {
 	case a.Evidence.Live == 0:
 		return "no instance is live: start the service or check its Redis"
 
-	case len(a.Evidence.Silent) > 0:
-		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)
-
 	case a.Spec.Config.Sampled():
 		return "remove sample from the policy file: a sampled policy stays in shadow"
 
 	case total.Comparisons() == 0 && total.Uncompared() == 0:
 		return "nothing has been compared yet: send traffic that the policy matches"
+
+	// An instance that has just started is silent, too: without traffic that says nothing.
+	case len(a.Evidence.Silent) > 0:
+		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)
 
 	case total.Comparisons() == 0:
 		return "find out why no request could be compared: docs/runbooks/ShadowlimitCoverageLow.md"

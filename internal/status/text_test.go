@@ -79,6 +79,7 @@ func TestNextStep(t *testing.T) {
 			a.Evidence.Live, a.Gate.Verdict = 0, gate.Insufficient
 		}, "no instance is live: start the service or check its Redis"},
 		{"no evidence from an instance", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
 			a.Evidence.Silent, a.Gate.Verdict = []string{"j"}, gate.Insufficient
 		}, "check whether these instances reach their Redis: j"},
 		{"sampled", promotion.Shadow, func(a *promotion.Assessment) {
