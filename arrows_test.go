@@ -23,17 +23,20 @@ var arrows = map[string][]string{
 	"shadow/promotion":             {"algorithms", "shadow/divergence", "shadow/promotion/gate"},
 	"shadow/promotion/gate":        {"internal/humanize", "shadow/divergence"},
 	"shadow/promotion/storetest":   {"shadow/promotion"},
-	"shadow":                       {"algorithms", "internal/humanize", "internal/status", "lua", "policies", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
-	"shadow/httplimit":             {"algorithms", "policies", "shadow"},
-	"shadow/httplimit/chiroute":    {},
-	"internal/accesslog":           {},
-	"internal/humanize":            {},
-	"internal/replay":              {"algorithms", "internal/humanize", "internal/status", "shadow/divergence", "shadow/promotion/gate"},
-	"internal/sample":              {},
-	"internal/status":              {"internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
-	"dashboards":                   {},
-	"dashboards/generate":          {},
-	"alerts":                       {},
+	"shadow": {
+		"algorithms", "internal/humanize", "internal/status", "lua", "policies",
+		"shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+	},
+	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
+	"shadow/httplimit/chiroute": {},
+	"internal/accesslog":        {},
+	"internal/humanize":         {},
+	"internal/replay":           {"algorithms", "internal/humanize", "internal/status", "shadow/divergence", "shadow/promotion/gate"},
+	"internal/sample":           {},
+	"internal/status":           {"internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
+	"dashboards":                {},
+	"dashboards/generate":       {},
+	"alerts":                    {},
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/humanize", "internal/replay", "internal/status",
@@ -49,7 +52,10 @@ var arrows = map[string][]string{
 
 // others are modules that only some packages may import.
 var others = map[string][]string{
-	"github.com/redis/go-redis/":    {"lua", "shadow/divergence", "shadow/promotion", "shadow", "cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor"},
+	"github.com/redis/go-redis/": {
+		"lua", "shadow/divergence", "shadow/promotion", "shadow",
+		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
+	},
 	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/sony/gobreaker/":    {"shadow"},

@@ -83,6 +83,7 @@ func (j *judgement) missing() string {
 func (j *judgement) unexercised() string {
 	cfg := &j.cfg
 	denials, keys := j.total.AuthoritativeDenies(), j.evidence.History.Distinct[divergence.KeysDenied]
+
 	switch {
 	case cfg.Sampled():
 		return fmt.Sprintf("the candidate is judged for %s of the keys only, and a sampled policy stays in shadow: "+
