@@ -159,7 +159,7 @@ func TestQueriesAskForWhatIsExported(t *testing.T) {
 	for metric := range all {
 		base := strings.TrimSuffix(strings.TrimSuffix(metric, "_count"), "_sum")
 		if !asked[metric] && !asked[base+"_bucket"] {
-			t.Errorf("no board shows %s", metric)
+			t.Errorf("no board shows %s; add a panel in dashboards/generate, then run go generate ./dashboards", metric)
 		}
 	}
 }

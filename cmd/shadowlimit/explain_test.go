@@ -169,6 +169,7 @@ func TestExplainPrintsEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// A charge's fields stand in its first line, then each side has a line.
 	lines := strings.Split(text.String(), "\n")
 	for _, part := range []struct {
 		line  string
@@ -185,7 +186,8 @@ func TestExplainPrintsEveryField(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(part.line, fmt.Sprint(f)) {
-				t.Errorf("%s.%s is not in the line %q", part.value.Type(), part.value.Type().Field(i).Name, part.line)
+				t.Errorf("%s.%s is not in the line %q: a charge's fields stand in its first line, a side's in the side's line",
+					part.value.Type(), part.value.Type().Field(i).Name, part.line)
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,8 +77,27 @@ func TestReplayFlagsWorkForBothForms(t *testing.T) {
 			_, missing := os.Stat(decisions)
 			changed := status != exitOK || after != before || missing == nil
 			if want := form != "--config" || !withoutEffect[name]; changed != want {
-				t.Errorf("%s with %q: changes something: %t, want %t\n%s", form, more, changed, want, talk)
+				t.Errorf("%s with %q: changes something: %t, want %t: "+
+					"the flag is ignored in this form, or effectLog has nothing that it could change\n%s", form, more, changed, want, talk)
 			}
+		}
+	}
+}
+
+// A flag that is added to replay is in its document, too.
+func TestEveryFlagOfReplayIsDocumented(t *testing.T) {
+	const document = "../../docs/replay.md"
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Whole words: --key is no mention of --key-field, nor the other way round.
+	named := regexp.MustCompile(`(?:^|[^\w-])--?([\w-]+)`).FindAllStringSubmatch(string(text), -1)
+	for _, flag := range replayCommand(streams{}).Flags {
+		isNamed := slices.ContainsFunc(named, func(found []string) bool { return slices.Contains(flag.Names(), found[1]) })
+		if !isNamed {
+			t.Errorf("%s does not name --%s: say there when to use it", document, flag.Names()[0])
 		}
 	}
 }
