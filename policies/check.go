@@ -8,7 +8,8 @@ import (
 
 // Check looks at a promotion section with knowledge that this package does not have:
 // which numbers the gate can reach. The section has the fields that it inherits from
-// the file's.
+// the file's. Its slices belong to the set: a check must not change them. A check may be
+// called from several goroutines at once.
 type Check func(Promotion) []Finding
 
 // Finding is what a Check says of fields of a section.
@@ -17,7 +18,8 @@ type Finding struct {
 	Severity string
 	// Fields are the names of the fields that make it so, such as "soak". The finding
 	// is shown at the first of them that the section names itself, else at the first
-	// that the file's section names.
+	// that the file's section names. If neither names any, as for a default, it is shown
+	// at the start of the section.
 	Fields  []string
 	Message string
 }
@@ -71,7 +73,8 @@ func (s *section) positionOf(fields []string) position {
 }
 
 // Check lets a check look at a set that was loaded without it, and returns what it
-// finds beyond the set's warnings, in the order of the places.
+// finds beyond the set's warnings, in the order of the places. The set stays as it is,
+// even if a finding is an error: it is for the caller to refuse the set.
 func (s *Set) Check(check Check) []Problem {
 	found := &Problems{}
 

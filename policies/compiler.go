@@ -79,7 +79,8 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 }
 
 // check parses an expression and checks its types. It returns nil after noting the
-// problems.
+// problems. Header names come last, because they are found in the tree of a correct
+// expression.
 func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast {
 	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
 		c.fail(n, "%s: want a CEL expression", what)

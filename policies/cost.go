@@ -14,10 +14,12 @@ import (
 )
 
 // maxCost is what an expression may cost at worst, in CEL's units: about a
-// millisecond.
+// millisecond. An attacker chooses the request, so the worst case counts, and not the
+// usual one (decision 0502).
 const maxCost = 10_000
 
-// checkEvery is how many steps a loop over claims takes between looks at the clock.
+// checkEvery is how many steps a loop over claims takes between looks at the clock. Only
+// these loops look at it: every other expression ends within maxCost.
 const checkEvery = 100
 
 // endlessCost is more than any expression costs whose sizes are known. CEL's estimates
@@ -26,7 +28,8 @@ const endlessCost = math.MaxUint64 >> 20
 
 // Sizes that a request has at most, as far as costs are estimated. They are the
 // limits of most servers; Go's accepts headers of 1 MB in all unless MaxHeaderBytes
-// is set, and evaluation then takes longer in proportion.
+// is set, and evaluation then takes longer in proportion. They are assumptions of the
+// estimate only: no larger text is cut off or refused.
 const (
 	longText  = 8 << 10 // bytes
 	shortText = 256     // bytes
@@ -67,7 +70,8 @@ var textSizes = map[string]uint64{
 	"request.path":   longText,
 }
 
-// EstimateSize implements checker.CostEstimator.
+// EstimateSize implements checker.CostEstimator. Nil means that the size is not known:
+// CEL then takes its own, or the largest number.
 func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
 	switch {
@@ -124,7 +128,8 @@ func (s sizes) EstimateCallCost(
 }
 
 // patternSize returns what a regular expression counts for. One that is put together,
-// or comes with the request, can be anything that a request has room for.
+// or comes with the request, can be anything that a request has room for. Every text of a
+// request but the method is then above maxCost: no client chooses a pattern for a long text.
 func patternSize(pattern ast.Expr) int {
 	if !isText(pattern) {
 		return longText

@@ -10,12 +10,13 @@ import (
 )
 
 // scope is what the expressions of one file share. It does not change once the file
-// is loaded.
+// is loaded: requests read it without a lock.
 type scope struct {
 	variables []*variable
 	// headers holds the names of the headers that expressions write out, by the
 	// name in lower case, in the form that http.Header has them. It saves that
-	// conversion for each request, and is as large as the file makes it.
+	// conversion for each request, and is as large as the file makes it. Names that an
+	// expression computes are never added: clients could fill the map.
 	headers map[string]string
 }
 
@@ -37,7 +38,7 @@ func variableNamed(name string, variables []*variable) *variable {
 
 // evaluation is the working memory of a request. It is what CEL asks for the values of
 // names, and it keeps the values that took work. It belongs to its Request, so a pooled
-// Request brings memory that has its size already.
+// Request brings memory that has its size already. One goroutine uses it at a time.
 type evaluation struct {
 	request *Request
 	scope   *scope
@@ -70,7 +71,8 @@ var _ cel.Activation = (*evaluation)(nil)
 // Parent implements cel.Activation.
 func (w *evaluation) Parent() cel.Activation { return nil }
 
-// ResolveName implements cel.Activation.
+// ResolveName implements cel.Activation. Each field has a value, even an empty one: a
+// text that the caller has not set is "", and not an error of the expression.
 func (w *evaluation) ResolveName(name string) (any, bool) {
 	r := w.request
 
@@ -137,6 +139,8 @@ func (v *variable) value(w *evaluation) ref.Val {
 }
 
 // firstOfQuery returns the first value of each name of the query, parsed once a request.
+// It is the value that url.Values.Get gives a handler: a client that repeats a name must
+// not be limited by one value and served by another.
 func (w *evaluation) firstOfQuery() map[string]string {
 	if w.query == nil {
 		values, _ := url.ParseQuery(w.request.RawQuery) // an error leaves out what cannot be read

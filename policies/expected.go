@@ -14,7 +14,8 @@ import (
 )
 
 // expectation is a declared difference. Its owner is the person or team to ask when
-// it ends: every message about the declaration names them.
+// it ends: every message about the declaration names them. until is the first instant at
+// which the difference counts again.
 type expectation struct {
 	when      *expression
 	direction string
@@ -32,7 +33,9 @@ const (
 // for every request that the policy charges.
 const maxExpected = 20
 
-// Expected returns the differences that are declared for a request at its time. A
+// Expected returns the differences that are declared for a request at its time. It must
+// be asked when the request is charged, because the outcome may be known only when the
+// request is gone (decision 0503). A
 // condition that fails declares nothing: the difference then counts against the
 // candidate, which is the safe side.
 func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expected) {

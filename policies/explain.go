@@ -48,7 +48,8 @@ type Skipped struct {
 }
 
 // Explain says what the set charges a request. No deadline ends it: an expression has a
-// bound of its own, and a person waits for the answer.
+// bound of its own, and a person waits for the answer. It asks no limiter and changes no
+// state, so it does not say whether the request would be allowed.
 func (s *Set) Explain(r *Request) Explanation {
 	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}} // no null in JSON
 

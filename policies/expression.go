@@ -20,7 +20,8 @@ type expression struct {
 	inputs   inputs
 	failures []string // inputs of a client that make it fail
 
-	// What a condition implies, so that most evaluations can be left out.
+	// What a condition implies, so that most evaluations can be left out. Expressions of
+	// another type than bool have none.
 	filters     []filter
 	onlyFilters bool // the condition is the filters and nothing else
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// clientInputs are what a client can write as it likes.
+// clientInputs are what a client can write as it likes. The address, the user, the claims
+// and the route are not among them: the service supplies these.
 var clientInputs = []string{"request.headers", "request.query", "request.path", "request.host"}
 
 // converting are functions of a text that fail for most texts. Functions of a position,
@@ -22,7 +23,8 @@ var converting = []string{
 
 // failuresOf returns the inputs by which a client can make an expression fail: a text
 // that is no number, a part left out. An entry that is absent is not among them; see
-// inputs.
+// inputs. It serves warnings only, so it may miss a way to fail: at run time on_error
+// decides for every failure (decision 0504).
 func failuresOf(a *cel.Ast, variables []*variable) (list []string) {
 	visit(a, func(e ast.Expr) {
 		switch e.Kind() {

@@ -53,7 +53,8 @@ func joined(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-// Get implements traits.Indexer.
+// Get implements traits.Indexer. An absent header is an error, as in CEL's own maps: ""
+// would put all clients without the header under one key.
 func (m headers) Get(key ref.Val) ref.Val {
 	if v, ok := m.Find(key); ok {
 		return v

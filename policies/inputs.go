@@ -12,7 +12,8 @@ import (
 )
 
 // inputs are what an expression reads of a request: request.path, or
-// request.headers["x-tenant"]. Variables are resolved into what they read.
+// request.headers["x-tenant"]. Variables are resolved into what they read. They are worked
+// out once, when the file is loaded, and no charge reads them.
 type inputs map[string]bool
 
 // required marks an entry of a map that is read as if it were always there: without

@@ -50,7 +50,8 @@ func (c *compiler) key(into *key) func(*yaml.Node) {
 }
 
 // value returns the key for a request. Elements are joined by '|', with '|' and '\'
-// escaped by '\', so distinct lists make distinct keys.
+// escaped by '\', so distinct lists make distinct keys: a client that may write a '|' must
+// not reach the budget of another.
 func (k key) value(w *evaluation) (string, error) {
 	// One element needs no separator, so it is not escaped: a user "a|b" has that key.
 	if len(k) == 1 {
@@ -86,7 +87,7 @@ func (x *expression) keyElement(w *evaluation) (string, error) {
 }
 
 // keyText writes a value of one of the keyTypes. A dynamic expression may yield any
-// other when it is evaluated.
+// other when it is evaluated: a claim has the type that the client's token gives it.
 func keyText(v ref.Val) (string, error) {
 	switch v := v.(type) {
 	case types.String:

@@ -7,7 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// KeyExpression is a key without a policy, as the command line takes it.
+// KeyExpression is a key without a policy, as the command line takes it. It is immutable
+// and safe for concurrent use. It sees the request, but no data and no variables.
 type KeyExpression struct {
 	key   key
 	scope *scope
@@ -31,7 +32,8 @@ func ParseKey(file, expression string) (*KeyExpression, error) {
 }
 
 // Of returns the key of a request. No deadline ends it: it is for logs, where every
-// line counts and nothing waits.
+// line counts and nothing waits. The key is at most 256 bytes long, as one of a policy. The
+// error says why there is no key for this request; others may have one.
 func (k *KeyExpression) Of(r *Request) (string, error) {
 	return k.key.value(r.evaluation(context.Background(), k.scope))
 }

@@ -20,7 +20,7 @@ var endless = map[string]string{
 }
 
 // endlessHeaders are the headers whose values hardly repeat, or that clients vary at
-// will.
+// will. A key of one of these gives a client a fresh budget for each value that it invents.
 var endlessHeaders = []string{
 	"x-request-id", "x-correlation-id", "x-trace-id", "traceparent", "x-amzn-trace-id",
 	"user-agent", "date", "referer", "cookie",

@@ -11,7 +11,8 @@ import (
 )
 
 // linter warns of what a file may say and hardly means: policies that limit no
-// client, sides that cannot differ, numbers that decide nothing.
+// client, sides that cannot differ, numbers that decide nothing. A warning never refuses
+// a file, because a rule cannot know what the author wants.
 type linter struct {
 	*Problems
 	knowsUsers bool // the file reads users somewhere

@@ -7,10 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Version is the version of the file format.
+// Version is the one version of the file format that Load reads.
 const Version = "1"
 
-// maxPolicies bounds the policies of a file, whose names become metric labels.
+// maxPolicies bounds the policies of a file, whose names become metric labels. Each
+// request asks each of them whether it matches.
 const maxPolicies = 1000
 
 // Set is a policy file, read and compiled. It is immutable and safe for
@@ -20,7 +21,8 @@ type Set struct {
 	Name string
 	// Policies are in the order of the file, which is the order of their charges.
 	Policies []*Policy
-	// Warnings are problems that did not keep the file from being loaded.
+	// Warnings are problems that did not keep the file from being loaded, in the order of
+	// their places; nil if there are none.
 	Warnings []Problem
 	// ReadsRoutes reports whether any policy reads request.route: a middleware without
 	// a router that knows routes can warn then.
@@ -34,7 +36,9 @@ type Set struct {
 // Describe writes one of the warnings as Problems do.
 func (s *Set) Describe(warning Problem) string { return s.problems.Describe(warning) }
 
-// LoadFile reads a policy file. The error is a *Problems if the file could be read.
+// LoadFile reads a policy file. The error is a *Problems if the file could be read, and
+// otherwise wraps the error of os.ReadFile. The set is nil on an error: half of a file is
+// never used.
 // Checks are those of Load.
 func LoadFile(name string, checks ...Check) (*Set, error) {
 	text, err := os.ReadFile(name)

@@ -103,7 +103,9 @@ func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
 	return false
 }
 
-// scalar reads a constant with the type that YAML gives it: "7" is text, 7 a number.
+// scalar reads a constant with the type that YAML gives it: "7" is text, 7 a number. A
+// date without quotes is an instant for YAML, and an empty value null: both are refused,
+// because their authors mostly mean text.
 func (r *reader) scalar(n *yaml.Node, what string) (any, *cel.Type) {
 	var v any
 	if n.Kind == yaml.ScalarNode && n.Decode(&v) == nil {

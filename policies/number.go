@@ -10,7 +10,8 @@ import (
 )
 
 // number is a whole number, written as one or as an expression. A limit or a burst that
-// was not given is the zero value.
+// was not given is the zero value. Beside an expression the constant is 0, and means
+// nothing.
 type number struct {
 	constant   int64
 	expression *expression // nil: constant

@@ -51,7 +51,8 @@ func (t *textOrList) UnmarshalJSON(data []byte) error {
 // ParseRequest reads a request written as JSON: an object with any of method, path,
 // route, host, query, headers, ip, user, claims, size and time (RFC 3339). Query
 // and headers are objects of names to a text or a list of texts. A request without a
-// size has the size -1, unknown.
+// size has the size -1, unknown. One without a time has the zero time, and the caller
+// sets another if it needs one. The error is worded for the author of the JSON.
 func ParseRequest(text []byte) (*Request, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields() // a misspelled field would be ignored in silence

@@ -23,9 +23,10 @@ const (
 )
 
 // Policy selects the requests to charge, by which key and at what cost, and names
-// the two limiters.
+// the two limiters. It is part of a Set: immutable, and safe for concurrent use.
 type Policy struct {
-	// Name is a ValidName, unique in its file.
+	// Name is a ValidName, unique in its file. It names the policy's state in Redis and
+	// its series in metrics, so another name is another policy.
 	Name string
 	// Sides by role. The candidate is nil where a policy is a plain limiter.
 	Sides [2]*Side
@@ -68,7 +69,8 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 	return p
 }
 
-// checkIDs refuses two sides of one id: they would share one part of a key's record.
+// checkIDs refuses two sides of one id: they would share one part of a key's record, and
+// each would spend what the other has. Foreign sides have no part of it.
 func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 	authoritative, candidate := p.Sides[algorithms.Authoritative], p.Sides[algorithms.Candidate]
 	if authoritative == nil || candidate == nil || authoritative.Foreign() || candidate.Foreign() {
@@ -84,7 +86,8 @@ func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 
 // Charge returns what the request is charged under the policy, and reports whether
 // the policy matches at all. The context's deadline, if it has one, ends expressions
-// that loop over claims. Foreign sides have no algorithm.
+// that loop over claims. Foreign sides have no algorithm. The caller sets the instant and
+// the enforced side of the charge, which no expression decides.
 //
 // On an error nothing is charged, and OnError decides. A candidate whose limit cannot
 // be computed is no error of the charge: it is charged with the zero limit, which
@@ -109,6 +112,8 @@ func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, m
 		return c, false, err
 	}
 
+	// The error is dropped on purpose: the zero limit makes it the candidate's observation
+	// (decision 0505).
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		c.Sides[algorithms.Candidate] = candidate.Bare()
 		c.Sides[algorithms.Candidate].Limit, _ = candidate.limitOf(w)
@@ -184,6 +189,9 @@ func (p *Policy) expressions() []*expression {
 // nothing about this one. Expressions of limits are part of it; the limits that they
 // yield are not, nor the data that they read, so that an override for one customer
 // does not start the migration over.
+//
+// It has 12 hexadecimal digits. 48 bits are enough to distinguish the versions of one
+// policy: epochs of different policies are never compared.
 func (p *Policy) Epoch() string {
 	identities := []string{p.key.text()}
 	for _, side := range p.Sides {
@@ -192,7 +200,8 @@ func (p *Policy) Epoch() string {
 		}
 	}
 
-	// All variables, not only those in use: one may use another.
+	// All variables, not only those in use: one may use another. The search is in the text:
+	// a remark that names a variable starts the evidence over too often, which is the safe error.
 	if strings.Contains(strings.Join(identities, ""), "variables.") {
 		for _, v := range p.scope.variables {
 			identities = append(identities, v.name+"\x00"+v.source)

@@ -25,7 +25,8 @@ const (
 )
 
 // Problems are all the problems of a file, in the order of their places. As an
-// error they show each with its line and a caret.
+// error they show each with its line and a caret. The warnings that were found
+// are among them: Failed reports whether there is an error at all.
 type Problems struct {
 	File  string
 	List  []Problem

@@ -24,7 +24,8 @@ type Promotion struct {
 	Canary []float64
 	// Sample is the share of the keys for which the candidate is judged, a fraction.
 	Sample float64
-	// ChangeDays, ChangeFrom and ChangeTo, since midnight, are the change window.
+	// ChangeDays, ChangeFrom and ChangeTo, since midnight, are the change window. The two
+	// times are from 0 to 24 hours; without a window all three are zero.
 	ChangeDays           []time.Weekday
 	ChangeFrom, ChangeTo time.Duration
 	// ChangeZone is nil for UTC.

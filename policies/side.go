@@ -11,7 +11,8 @@ import (
 )
 
 // Side is one of a policy's two limiters as the file describes it: one of our
-// algorithms with its numbers, or a foreign limiter by name.
+// algorithms with its numbers, or a foreign limiter by name. Limit and burst are in units
+// of cost. Only a foreign side may lack a limit and a window, because it may know its own.
 type Side struct {
 	// ID names the side's part of a key's record; "" means the algorithm's name, and
 	// in another store algorithm@store.
@@ -77,7 +78,8 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 }
 
 // LongestDelay returns how long a leaky bucket delays an admitted charge of cost 1
-// at most, (burst-1) * window/limit; 0 for others and where expressions decide.
+// at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
+// backlog before an admitted charge is at most burst-1, and each unit of it takes window/limit.
 func (s *Side) LongestDelay() time.Duration {
 	if !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() {
 		return 0
@@ -102,7 +104,8 @@ func (s *Side) String() string {
 	return text
 }
 
-// identity is the side's share of the epoch: a change of it makes another side.
+// identity is the side's share of the epoch: a change of it makes another side. Each
+// field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
 	name := ""
 	if !s.Foreign() {

@@ -104,7 +104,8 @@ func nearest(name string, known []string) (best string) {
 	return best
 }
 
-// edits is the Levenshtein distance, in bytes. It keeps one row of the matrix.
+// edits is the Levenshtein distance, in bytes. It keeps one row of the matrix: the name
+// comes from a file, and may be as long as an expression.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -45,7 +45,7 @@ type Coverage struct {
 func (r *SuiteReport) Error() string { return r.problems.Error() }
 
 // Uncovered names the policies of which the tests have not seen both ways, as far as
-// there are two.
+// there are two. The set must be the one that TestFile returned with the report.
 func (r *SuiteReport) Uncovered(set *Set) (names []string) {
 	for i, c := range r.Coverage {
 		conditional := set.Policies[i].when != nil
@@ -65,7 +65,9 @@ type suite struct {
 }
 
 // TestFile runs the tests of a policy file. The error is a *Problems if a file is
-// not as it should be; tests that fail are in the report.
+// not as it should be, and wraps the error of os.ReadFile if one cannot be read. Tests that
+// fail are in the report.
+// Report and set are nil on an error.
 func TestFile(name string) (*SuiteReport, *Set, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

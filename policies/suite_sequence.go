@@ -9,7 +9,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// step is one line of a sequence: the same request, once or several times.
+// step is one line of a sequence: the same request, once or several times. All of them
+// must have the wanted answers, so the request at which an answer changes is another step.
 type step struct {
 	node, request *yaml.Node
 	at            time.Duration // since suiteStart
