@@ -34,7 +34,9 @@ type appliedStage struct {
 	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
 }
 
-// counters are written by requests and read by metrics.
+// counters are written by requests and read by metrics. They are for rare events only: all
+// requests of a policy share these words. What every request may count belongs into
+// divergence.Totals, which the recorder keeps in stripes.
 type counters struct {
 	errors    atomic.Int64 // requests whose expressions failed
 	fallbacks atomic.Int64 // decisions that the enforced side did not make
