@@ -14,7 +14,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Steps of one trace, which has keys of its own, and of one call of Evaluate.
+// Steps of one trace, which has keys of its own, and of one call of Evaluate. A trace is a
+// whole number of batches, and long enough for limits and sides to change several times.
 const (
 	traceSteps = 512
 	batchSteps = 64
@@ -32,7 +33,8 @@ type Backend struct {
 
 // Differential runs at least steps steps of traces, beginning with seed, through
 // the model and every backend and fails at the first observation that differs.
-// The same seed makes the same traces.
+// The same seed makes the same traces. The steps are rounded up to whole traces, and the
+// backends are used concurrently, as in a service.
 func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 	t.Helper()
 
@@ -123,6 +125,8 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 
 // same reports whether two observations say the same; failures are compared by their
 // error, because texts differ between pairs. How long a judgement took is not compared.
+// Decisions are compared without a tolerance: within the bounds of a Limit all
+// arithmetic is exact (decision 0105).
 func same(want, got algorithms.Observation) bool {
 	switch {
 	case want.Status != got.Status:

@@ -58,7 +58,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
-// that cannot be judged stays with that side.
+// that cannot be judged stays with that side: a candidate fails alone (decision 0505).
 func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side) (modelPart, algorithms.Observation) {
 	if !s.Present() {
 		return modelPart{}, algorithms.Unjudged(algorithms.Absent)

@@ -10,7 +10,9 @@ import (
 
 // Oracle is the executable specification of one key on one side: each algorithm
 // by its definition, in rational numbers, with no thought for speed. An algorithm's
-// rule says a few things; everything else in a decision is searched for with them.
+// rule says a few things; everything else in a decision is searched for with them. It
+// computes in another way than the algorithms, so that one mistake is not made in both.
+// It is not for concurrent use.
 type Oracle struct {
 	rule rule
 	used bool
@@ -74,7 +76,9 @@ func ruleOf(algorithm string) rule {
 	return r
 }
 
-// Step judges cost at an instant in microseconds since the epoch.
+// Step judges cost at an instant in microseconds since the epoch. It does not validate:
+// the limit must be valid for the algorithm, and the cost at least 0. The limit may be
+// another one than at the step before.
 func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	// An instant before the last admitted charge is judged at that charge's (decision 0103).
 	now := at

@@ -45,7 +45,8 @@ func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 }
 
 // anchoredWindow: the window opens at the first admitted charge that finds none
-// open, and lasts W.
+// open, and lasts W. Each key thereby has windows of its own, and keys do not reset at
+// one instant as aligned windows do.
 type anchoredWindow struct{ start, count int64 }
 
 // counted returns the cost that was admitted in the window that is open at t, 0 if none is.
@@ -76,7 +77,8 @@ func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
 }
 
-// windowLog: allow iff the cost admitted in (t-W, t] + c <= L.
+// windowLog: allow iff the cost admitted in (t-W, t] + c <= L. A charge leaves the window
+// exactly W after it was admitted, which is why the interval is open at its beginning.
 type windowLog struct{ admitted []struct{ at, cost int64 } }
 
 // counted returns the cost that was admitted in (t-W, t].

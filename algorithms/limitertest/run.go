@@ -22,7 +22,8 @@ type Subject struct {
 }
 
 // Run checks every law on random traces, each law a subtest that prints its
-// sentence when it is broken.
+// sentence when it is broken. The flags of package rapid set the number of trials and
+// repeat a failed one.
 func Run(t *testing.T, s Subject) {
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
@@ -68,7 +69,8 @@ func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Dec
 func freshName() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
 // judgeKey charges that key of the trial's policy in one Evaluate, and fails the trial
-// unless every event has a decision.
+// unless every event has a decision. A history in one call also tests that a pair judges
+// the charges of one key in their order.
 func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algorithms.Decision {
 	charges := make([]algorithms.Charge, len(events))
 	for i, e := range events {

@@ -8,7 +8,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Step is one charge of a trace and what the model says of it.
+// Step is one charge of a trace and what the model says of it, by role. The charge
+// carries its instant. A wanted observation does not say how long the judgement took, and
+// a pair must wrap its error.
 type Step struct {
 	Charge algorithms.Charge
 	Want   [2]algorithms.Observation

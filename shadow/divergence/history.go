@@ -25,7 +25,7 @@ func (h *History) Causes() (sum Causes) {
 	return sum
 }
 
-// Total returns the tally of the whole history.
+// Total returns the tally of the whole history, without the minutes that were dropped because they are too old.
 func (h History) Total() (t Tally) {
 	for i := range h.Minutes {
 		t.Add(h.Minutes[i].Tally)

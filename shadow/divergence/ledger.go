@@ -19,7 +19,8 @@ type Ledger interface {
 	// Hours returns what each instance wrote of the hours from one to another, in the order of hours.
 	Hours(ctx context.Context, id ID, from, to int64) ([]Hour, error)
 
-	// Distinct returns how many different keys of each kind were seen in the epoch, to within about 1 %.
+	// Distinct returns how many different keys of each kind were seen in the epoch, to within about 1 %. Counts of
+	// instances must not be added: a key that several of them saw is one key (decision 0303).
 	Distinct(ctx context.Context, id ID) ([keyKinds]int64, error)
 
 	// Ticks returns the joined ticks of all instances, in order, of the entries of BucketSeconds each from one to

@@ -27,7 +27,8 @@ func (s *KeySample) Join(other KeySample) {
 // AtLeastThree reports whether at least 3 keys were seen.
 func (s KeySample) AtLeastThree() bool { return len(s) >= sampledKeys }
 
-// Minute is the outcomes of one minute.
+// Minute is the outcomes of one minute, of one instance or joined. It is not for concurrent use: in a recorder the
+// stripe's lock guards it.
 type Minute struct {
 	// Unix is the minute, counted from the Unix epoch.
 	Unix  int64

@@ -41,7 +41,8 @@ func (o Outcome) Under(e algorithms.Expected) Outcome {
 	return o
 }
 
-// Compare returns the outcome of one charge's observations, by role.
+// Compare returns the outcome of one charge's observations, by role. It compares whether the sides allow the request,
+// and neither what remains nor how long to wait: only the answer changes what a client gets.
 func Compare(o *[2]algorithms.Observation) Outcome {
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 

@@ -9,7 +9,8 @@ func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }
 
-// Uncompared returns how many evaluations are no evidence about the candidate.
+// Uncompared returns how many evaluations are no evidence about the candidate. They are in no ratio, but too many of
+// them make an hour invalid as evidence.
 func (t Tally) Uncompared() int64 { return t[AuthoritativeError] + t[Inconclusive] }
 
 // AuthoritativeAllows is the denominator of newly denied. It includes declared differences.

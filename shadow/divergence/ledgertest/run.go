@@ -83,7 +83,8 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 		}
 	}
 
-	// At the end every instance writes the rest. By that it was present in the minute of the end, too.
+	// At the end every instance writes the rest. By that it was present in the minute of the end, too: live minutes
+	// count without traffic, so the span is one minute longer than the minutes with evaluations.
 	end := start.Add(minutes * time.Minute)
 	for _, i := range fleet {
 		i.flush(t, l, id, end)
@@ -116,7 +117,8 @@ func outcome(authoritative, candidate bool) divergence.Outcome {
 // days returns the day of an instant, as a ledger counts days.
 func days(at time.Time) int64 { return at.Unix() / divergence.SecondsPerDay }
 
-// history reads everything with a new reader, which has nothing from earlier reads.
+// history reads everything with a new reader, which has nothing from earlier reads. Laws read as the gate does: a
+// mistake in a single method of a ledger matters by the history that a reader makes of it.
 func history(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) divergence.History {
 	t.Helper()
 	h, err := divergence.NewReader(l, id, start).History(context.Background(), now)
@@ -127,7 +129,8 @@ func history(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time)
 }
 
 // checkTop finds a ledger that loses the lists of one day or of one instance. There are fewer keys than a list has
-// slots, so the counts have no error and their sum is exact.
+// slots, so the counts have no error and their sum is exact. The lists name the clients that a candidate harms, and an
+// operator looks for them there.
 func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.Tally) {
 	t.Helper()
 	top, err := l.Top(context.Background(), id, divergence.KeysNewlyDenied, days(start), days(end))
@@ -145,7 +148,8 @@ func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.
 	}
 }
 
-// apart finds a ledger whose entries are named by less than the policy and the epoch. Evidence of another pair of
+// apart finds a ledger whose entries are named by less than the policy and the epoch. Each of the two is varied alone,
+// so that a name made of only one of them fails. Evidence of another pair of
 // sides, or from before a resumption, must not count for this one (decision 0408).
 func apart(t *testing.T, l divergence.Ledger) {
 	i := &instance{"a", divergence.NewRecorder(nil)}

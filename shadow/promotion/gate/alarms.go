@@ -41,7 +41,8 @@ type Alarm struct {
 	Harm float64
 }
 
-// Alarms judges the last minutes: the raw ratios of the last 15, and the triggers.
+// Alarms judges the last minutes: the raw ratios of the last 15, and the triggers. It
+// needs a configuration with its defaults filled in, and keeps nothing between calls.
 func Alarms(cfg Config, r Recent) Alarm {
 	w := windowOf(cfg, r)
 	a := rawRatioAlarm(cfg, r.Minutes, r.Now.Unix()/60)

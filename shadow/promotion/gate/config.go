@@ -57,7 +57,8 @@ func (c Config) WithDefaults() Config {
 	})
 }
 
-// Or returns the configuration with its zero fields taken from another one.
+// Or returns the configuration with its zero fields taken from another one. No field can be declared as zero, so zero
+// always means that it was left out.
 func (c Config) Or(other Config) Config {
 	return Config{
 		Rule:          cmp.Or(c.Rule, other.Rule),

@@ -45,7 +45,7 @@ func (j *judgement) forecast() *time.Time {
 }
 
 // more returns how long until there are as many as needed, in minutes, at the
-// rate so far.
+// rate so far; infinity without any so far, for which there is no rate.
 func more(have, need int64, minutes float64) float64 {
 	switch {
 	case have >= need:

@@ -46,7 +46,7 @@ func (w *wealth) add(x, p0 float64) {
 func (w wealth) score() float64 { return (w[0] + w[1] + w[2]) / float64(len(bets)) }
 
 // upperBound returns the least threshold that the blocks would be evidence for, 1 if there
-// is none below it.
+// is none below it, as for no blocks at all.
 func upperBound(x []float64) float64 {
 	if score(x, math.Nextafter(1, 0)) < enough {
 		return 1

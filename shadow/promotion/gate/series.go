@@ -16,7 +16,8 @@ type Point struct {
 	Scores [len(divergence.AllRatios)]float64  `json:"scores"`
 }
 
-// Series returns the hours of the evidence, in order.
+// Series returns the hours of the evidence, in order, by a configuration with its
+// defaults filled in. An hour without traffic has a point, too, and its ratios are nil.
 func Series(cfg Config, e Evidence) []Point {
 	j := judge(cfg, &e)
 	var points []Point
