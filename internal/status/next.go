@@ -107,6 +107,10 @@ func towardsPass(a *promotion.Assessment) string {
 	case a.Evidence.Live == 0:
 		return "no instance is live: start the service or check its Redis"
 
+	// What was not read looks as if nothing had been compared.
+	case strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable):
+		return "check whether the Redis of the evidence answers: shadowlimit doctor"
+
 	case a.Spec.Config.Sampled():
 		return "remove sample from the policy file: a sampled policy stays in shadow"
 
@@ -133,10 +137,11 @@ func towardsPass(a *promotion.Assessment) string {
 		return "check that the candidate allows anything"
 	}
 
-	// A forecast at the end of the reason would say the instant twice.
+	// The reason goes on, after a semicolon, with the forecast and the clean time: the report
+	// says both elsewhere.
 	missing, _, _ := strings.Cut(a.Gate.Reason, ";")
 	if at := a.Gate.WouldPassAt; at != nil {
-		return "wait until " + instant(*at) + ": " + missing
+		return "wait at least until " + instant(*at) + ": " + missing
 	}
 	return "wait: " + missing
 }

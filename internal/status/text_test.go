@@ -74,7 +74,7 @@ func TestNextStep(t *testing.T) {
 			differing(a)
 			at := now.Add(47 * time.Hour)
 			a.Gate = gate.Result{Verdict: gate.Wait, Reason: "1 h of 48 h clean; could pass some time", WouldPassAt: &at}
-		}, "wait until Thu 2026-03-12 11:00 UTC: 1 h of 48 h clean; to see"},
+		}, "wait at least until Thu 2026-03-12 11:00 UTC: 1 h of 48 h clean; to see"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Evidence.Live, a.Gate.Verdict = 0, gate.Insufficient
 		}, "no instance is live: start the service or check its Redis"},

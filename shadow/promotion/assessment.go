@@ -8,6 +8,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
+// EvidenceUnreadable begins the reason of a verdict whose evidence could not be read: the
+// counts beside it are then of nothing.
+const EvidenceUnreadable = "the evidence cannot be read"
+
 // Assessment is all there is to say about a policy at an instant.
 type Assessment struct {
 	Spec         Spec

@@ -115,7 +115,7 @@ func (c *Controller) assess(
 
 	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
 	if err != nil {
-		a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, "the evidence cannot be read: "+err.Error()
+		a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, EvidenceUnreadable+": "+err.Error()
 		a.Gate.WouldPassAt = nil
 	}
 
