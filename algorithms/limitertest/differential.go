@@ -76,7 +76,8 @@ func backendNames(backends []Backend) string {
 }
 
 // differTrace runs one trace through every backend, batch by batch, and returns the first
-// difference.
+// difference. The model is asked once for all backends, so they are compared with the same
+// answers.
 func differTrace(seed uint64, backends []Backend) error {
 	trace := NewTrace(seed)
 	for done := 0; done < traceSteps; done += batchSteps {

@@ -86,7 +86,8 @@ func (m *Model) judge(old []modelPart, c *algorithms.Charge, s *algorithms.Side)
 	return part, o
 }
 
-// names reports whether the part belongs to the side.
+// names reports whether the part belongs to the side. The role is no part of the name: when
+// a candidate is promoted, it keeps the state that it has.
 func names(p modelPart, s algorithms.Side) bool {
 	return s.Present() && p.id == s.Name() && p.algorithm == s.Algorithm.Name()
 }
