@@ -66,6 +66,10 @@ func TestNextStep(t *testing.T) {
 		{"passed, automatic", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Spec.Config.Automatic = true
 		}, "none: a controller takes the next step"},
+		{"evidence that cannot be read", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, promotion.EvidenceUnreadable+": no answer"
+			a.Evidence.History = divergence.History{}
+		}, "check whether the Redis of the evidence answers"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			a.Gate = gate.Result{Verdict: gate.Wait, Reason: "1 h of 48 h clean; could pass some time"}
