@@ -81,6 +81,39 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 	}
 }
 
+// Two limiters of one shape and one limit count as the same limiter when a cause is
+// looked for, so they must forget at the same instants.
+func TestEveryAlgorithmOfAShapeForgetsAtTheSameInstants(t *testing.T) {
+	type rest struct {
+		name  string
+		after [4]time.Duration
+	}
+	rests := map[algorithms.Shape]rest{}
+
+	for _, a := range algorithms.All {
+		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
+		if burstRuleOf(a) != algorithms.BurstRefused {
+			limit.Burst = 7
+		}
+
+		seen := rest{name: a.Name()}
+		for i, at := range []time.Duration{0, 17 * time.Second, 45 * time.Second, 100 * time.Second} {
+			_, d, err := a.Step(algorithms.State{}, limit, 3, at.Microseconds())
+			if err != nil {
+				t.Fatalf("%s: %v", a.Name(), err)
+			}
+			seen.after[i] = d.ResetAfter
+		}
+
+		shape := algorithms.TraitsOf(a).Shape
+		if first, ok := rests[shape]; ok && first.after != seen.after {
+			t.Errorf("%s and %s have one Shape, but their keys rest after %v and %v: give one of them a new Shape",
+				first.name, seen.name, first.after, seen.after)
+		}
+		rests[shape] = seen
+	}
+}
+
 func TestEveryAlgorithmHasARuleInTheOracle(t *testing.T) {
 	for _, a := range algorithms.All {
 		if problem := panicOf(func() { limitertest.NewOracle(a.Name()) }); problem != "" {

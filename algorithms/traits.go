@@ -5,7 +5,7 @@ type Shape int
 
 const (
 	UnknownShape   Shape = iota // a foreign limiter, or an algorithm that has no Traits
-	AlignedWindow               // all at once, when a window of the clock ends
+	AlignedWindow               // all at once, when a window ends that is aligned to the Unix epoch
 	AnchoredWindow              // all at once, when a window that the key opened ends
 	SlidingLog                  // charge by charge, one window after each
 	SlidingCounter              // evenly, in the course of the next window
