@@ -2,6 +2,7 @@ package shadow_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,9 +19,9 @@ import (
 // compared. A rollback brings it back.
 func TestCompletedMigrationsAskOneSide(t *testing.T) {
 	algorithm := shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 3, Window: time.Hour}}
-	var asked int
+	var asked atomic.Int64 // followers ask, too
 	allows := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
-		asked++
+		asked.Add(1)
 		return algorithms.Decision{Allowed: true, Remaining: -1}, nil
 	}
 
@@ -33,8 +34,8 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 
 	for name, tt := range map[string]struct {
 		cfg     shadow.PairConfig
-		allowed int // of 5, once completed
-		asked   int // of the foreign limiters
+		allowed int   // of 5, once completed
+		asked   int64 // of the foreign limiters
 	}{
 		"foreign, to an algorithm": {shadow.PairConfig{Authoritative: foreign, Candidate: algorithm}, 3, 0},
 		"foreign, to foreign":      {shadow.PairConfig{Authoritative: foreign, Candidate: foreign}, 5, 5},
@@ -67,10 +68,10 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 			stages, order := p.Stages(), promotion.Order{}
 			moved(promotion.Advance(t.Context(), stages, "default", promotion.Step{Stage: promotion.Promoted}, order))
 			moved(promotion.Complete(t.Context(), stages, "default", order))
-			asked = 0
-			if n := allow(); n != tt.allowed || asked != tt.asked {
+			asked.Store(0)
+			if n := allow(); n != tt.allowed || asked.Load() != tt.asked {
 				t.Errorf("%s: %d of 5 allowed, and the foreign limiter asked %d times, want %d and %d",
-					name, n, asked, tt.allowed, tt.asked)
+					name, n, asked.Load(), tt.allowed, tt.asked)
 			}
 			if n := testutil.CollectAndCount(p, "shadowlimit_stage"); n != len(promotion.Stages) {
 				t.Errorf("%s: %d stages exported", name, n)
@@ -83,9 +84,9 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 			}
 
 			moved(promotion.Rollback(t.Context(), stages, "default", order))
-			asked = 0
-			if n := allow(); n != 5 || asked < 5 {
-				t.Errorf("%s: rolled back, %d of 5 allowed, and the foreign limiter asked %d times", name, n, asked)
+			asked.Store(0)
+			if n := allow(); n != 5 || asked.Load() < 5 {
+				t.Errorf("%s: rolled back, %d of 5 allowed, and the foreign limiter asked %d times", name, n, asked.Load())
 			}
 		})
 	}
