@@ -120,5 +120,13 @@ var badPromotion = []badFile{
 		"a change window that ends before it begins", promotion("change_window: {days: [mon], from: '11:00', to: '10:00'}"),
 		6, 32, "must be later",
 	},
+	{
+		"a change window that ends at midnight", promotion("change_window: {days: [mon], from: '22:00', to: '00:00'}"),
+		6, 32, "must be later in the day than \"from\"; midnight at its end is \"24:00\"",
+	},
+	{
+		"a change window without a length", promotion("change_window: {days: [mon], from: '00:00', to: '00:00'}"),
+		6, 32, "must be later",
+	},
 	{"a change window without an end", promotion("change_window: {days: [mon], from: '11:00'}"), 6, 32, `needs "to"`},
 }

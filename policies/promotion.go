@@ -82,17 +82,25 @@ func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 // forward. A window over midnight is two windows, which the gate does not have.
 func (r *reader) changeWindow(into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		const unread = -1
+		from, to := time.Duration(unread), time.Duration(unread)
 		r.mapping(n, "change_window", map[string]field{
 			"days": {read: r.days(&into.ChangeDays), required: true},
-			"from": {read: r.timeOfDay("from", &into.ChangeFrom), required: true},
-			"to":   {read: r.timeOfDay("to", &into.ChangeTo), required: true},
+			"from": {read: r.timeOfDay("from", &from), required: true},
+			"to":   {read: r.timeOfDay("to", &to), required: true},
 			"zone": {read: r.zone(&into.ChangeZone)},
 		})
 
-		// 0 is the zero value of a "to" that has a problem already.
-		if into.ChangeTo != 0 && into.ChangeTo <= into.ChangeFrom {
-			r.fail(n, "change_window: \"to\" must be later in the day than \"from\"")
+		// A time that is missing or wrong has a problem of its own already.
+		if from == unread || to == unread {
+			return
 		}
+
+		// Such a window would never open, or, from 0 to 0, mean the default.
+		if to <= from {
+			r.fail(n, "change_window: \"to\" must be later in the day than \"from\"; midnight at its end is \"24:00\"")
+		}
+		into.ChangeFrom, into.ChangeTo = from, to
 	}
 }
 
