@@ -102,6 +102,14 @@ func (m *migration) begin(o *options) {
 	}
 }
 
+// startIncarnation numbers the recorders of a new progress: the policy's and its noise floor's.
+func (m *migration) startIncarnation(n int64) {
+	m.recorder.StartIncarnation(n)
+	if m.noise != nil {
+		m.noise.recorder.StartIncarnation(n)
+	}
+}
+
 // hasCandidate reports whether there is something to compare. A policy without a
 // candidate is a plain limiter.
 func (m *migration) hasCandidate() bool { return m.sides[algorithms.Candidate].present() }

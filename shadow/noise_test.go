@@ -111,6 +111,39 @@ func TestNoiseFloorFollowsTheSample(t *testing.T) {
 	}
 }
 
+// A policy that is removed and comes back unchanged goes on with the evidence of its noise
+// floor: the new recorder writes beside the first one's entries, not over them.
+func TestNoiseFloorOutlivesARemovedPolicy(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	two := moving + strings.Replace(moving[strings.Index(moving, "  - name"):], "per-user", "other", 1)
+	h := open(t, two, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr()))})
+	askAll := func() {
+		for n := range 400 {
+			ask(t, h, fmt.Sprint("user-", n))
+		}
+		syncNow(t, h)
+	}
+
+	askAll()
+	before := noiseIn(t, client)
+	for _, text := range []string{strings.Replace(two, "per-user", "renamed", 1), two} {
+		set, err := policies.Load("t", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Reload(set); err != nil {
+			t.Fatal(err)
+		}
+		syncNow(t, h)
+	}
+
+	askAll()
+	after := noiseIn(t, client)
+	if want := 2 * before.Comparisons(); before.Comparisons() == 0 || after.Comparisons() != want {
+		t.Errorf("noise %v, then %v: want twice as many comparisons", before, after)
+	}
+}
+
 // noiseIn returns the ledger's counts of the policy's noise floor.
 func noiseIn(t *testing.T, client redis.UniversalClient) divergence.Tally {
 	t.Helper()
