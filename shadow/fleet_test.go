@@ -59,6 +59,22 @@ func bothIn(st *store) [2]side {
 	}
 }
 
+// A policy without a candidate enforces the authoritative, also where its state names a
+// completed candidate of another epoch.
+func TestMissingCandidateIsNotEnforced(t *testing.T) {
+	_, m := idleOn(promotion.NewMemoryStore(), "a")
+	m.stage.completed.Store(true)
+	m.stage.state.Store(&promotion.State{Stage: promotion.Completed, Epoch: "another"})
+	if got := m.enforced(0); got != algorithms.Candidate {
+		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
+	}
+
+	m.sides[algorithms.Candidate] = side{}
+	if got := m.enforced(0); got != algorithms.Authoritative {
+		t.Errorf("without a candidate: %s is enforced", got)
+	}
+}
+
 func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -133,6 +133,11 @@ func (m *migration) id() divergence.ID {
 
 // enforced returns the side that is enforced for a key with this hash.
 func (m *migration) enforced(hash uint64) algorithms.Role {
+	// A candidate that is not there cannot be enforced, whatever the state says.
+	if !m.hasCandidate() {
+		return algorithms.Authoritative
+	}
+
 	// Loaded once: the stage, the percentage and the epoch must be of one state.
 	s := m.stage.state.Load()
 
@@ -144,7 +149,7 @@ func (m *migration) enforced(hash uint64) algorithms.Role {
 
 	// A sample says too little for any stage but shadow, and a canary that is cut off
 	// from the store cannot be rolled back by it.
-	if !m.hasCandidate() || m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
+	if m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
 	return s.Enforced(m.spec.Epoch, hash)

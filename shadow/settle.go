@@ -160,7 +160,7 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 	// An authoritative behind an open breaker was needed and did not answer: its
 	// failures must stay visible. A candidate behind one is only skipped.
 	if skippedByBreaker(authoritative) {
-		authoritative.Status, authoritative.Reason = algorithms.Failed, 0
+		*authoritative = algorithms.Failure(authoritative.Err)
 	}
 }
 
