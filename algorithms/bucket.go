@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// bucket is a limit in the units of the debt D, the one number that the token bucket,
-// the GCRA and the leaky bucket keep. A token is w units, and l units drain per
-// microsecond, where l/w is Requests/Window in lowest terms. A token bucket holds
-// B - D/w tokens; a GCRA's theoretical arrival time is t + D/l; a leaky bucket's backlog
-// is D/w. So
+// bucket is a limit in the units of the debt D, the one number that every algorithm of
+// the shape Bucket keeps; its type says what D means there. A token is w units, and l
+// units drain per microsecond, where l/w is Requests/Window in lowest terms. So
 //
 //	D' = max(0, D - l*(t - t0)); allow iff D' + c*w <= B*w; then D = D' + c*w.
 //
-// A theoretical arrival time or a number of tokens would be no whole number; the debt
+// An instant or a number of tokens would be no whole number; the debt
 // in these units always is. Lowest terms keep it small: a million a day needs w =
 // 86,400 instead of 8.64e10, so that nearly every limit in use fits below 2^53.
 //

@@ -24,8 +24,9 @@ type Decision struct {
 	// ResetAfter is the least wait until the key is as if it had never been
 	// used; 0 if it is so already.
 	ResetAfter time.Duration
-	// Delay is how long a leaky bucket holds an admitted charge before its turn.
-	// 100 tokens of backlog at 60 per minute make 100 s.
+	// Delay is how long an algorithm that delays (Traits.Delays) holds an admitted charge
+	// before its turn; 0 for others. A leaky bucket's backlog of 100 tokens at 60 per
+	// minute makes 100 s.
 	Delay time.Duration
 }
 

@@ -24,8 +24,8 @@ type Limit struct {
 	Requests int64
 	// Window is a whole number of microseconds, from 1us to about 35 years.
 	Window time.Duration
-	// Burst is the most units that one instant admits. Only buckets have it; 0
-	// means Requests, except for the leaky bucket, which must be given one.
+	// Burst is the most units that one instant admits. What 0 and other values mean is
+	// the algorithm's BurstRule.
 	Burst int64
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // owed is the debt of a bucket in tokens, as of the last admitted charge. It is the
-// state of all three buckets, as in the algorithms (decision 0104).
+// state of every rule of this file, as in the algorithms (decision 0104).
 type owed struct {
 	last   int64
 	tokens *big.Rat // nil: none
@@ -46,7 +46,7 @@ func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
 }
 
-// most is the same for all buckets: a full burst at the first instant, and what drains
+// most is the same for every bucket: a full burst at the first instant, and what drains
 // until the last.
 func (o owed) most(l algorithms.Limit, span int64) int64 {
 	most := new(big.Rat).Mul(refill(l), whole(span))
