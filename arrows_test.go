@@ -14,10 +14,10 @@ const module = "github.com/shadowlimit/shadowlimit/"
 // arrows are all that a package may import of this module. A package that is
 // missing here is new: say what it may know.
 var arrows = map[string][]string{
-	"algorithms":                   {},
+	"algorithms":                   {"internal/humanize"},
 	"algorithms/limitertest":       {"algorithms"},
 	"lua":                          {"algorithms"},
-	"policies":                     {"algorithms"},
+	"policies":                     {"algorithms", "internal/humanize"},
 	"shadow/divergence":            {"algorithms"},
 	"shadow/divergence/ledgertest": {"algorithms", "shadow/divergence"},
 	"shadow/promotion":             {"algorithms", "shadow/divergence", "shadow/promotion/gate"},

@@ -3,6 +3,9 @@ package algorithms
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // State is one side's memory of one key. Each algorithm documents the meaning of the
@@ -69,14 +72,16 @@ var (
 		"take sliding_window_counter or a shorter window")
 )
 
-// All are the algorithms, in the order of the documentation. docs/new-algorithm.md says
-// what else a new one needs; tests name each place that was forgotten.
+// All are the algorithms. Their order is that of the help and of the documents, which
+// tests hold. docs/new-algorithm.md says what else a new one needs; tests name each place
+// that was forgotten.
 var All = []Algorithm{
 	FixedWindow{}, FixedWindowAnchored{}, SlidingWindowLog{}, SlidingWindowCounter{},
-	TokenBucket{}, LeakyBucket{}, GCRA{},
+	TokenBucket{}, GCRA{}, LeakyBucket{},
 }
 
-// ByName returns the algorithm of that name, or an error that lists the names.
+// ByName returns the algorithm of that name, or an error that says which name was probably
+// meant, or lists them.
 func ByName(name string) (Algorithm, error) {
 	for _, a := range All {
 		if a.Name() == name {
@@ -84,11 +89,14 @@ func ByName(name string) (Algorithm, error) {
 		}
 	}
 
-	names := make([]string, len(All))
+	known := make([]string, len(All))
 	for i, a := range All {
-		names[i] = a.Name()
+		known[i] = a.Name()
 	}
-	return nil, fmt.Errorf("algorithms: no algorithm %q: want one of %v", name, names)
+
+	// Hyphens are the usual mistake, and as edits they would outweigh a better match.
+	remedy := humanize.Remedy(strings.ReplaceAll(name, "-", "_"), known)
+	return nil, fmt.Errorf("algorithms: no algorithm %q: %s", name, remedy)
 }
 
 // checkCharge refuses a cost or an instant that no algorithm can judge.

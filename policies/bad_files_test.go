@@ -18,7 +18,7 @@ type badFile struct {
 
 // One file for each way to be wrong, with the place of the problem.
 func TestBadFiles(t *testing.T) {
-	for _, table := range [][]badFile{badStructure, badNames, badExpressions, badSides, badPromotion} {
+	for _, table := range [][]badFile{badStructure, badYAML, badNames, badExpressions, badSides, badPromotion} {
 		for _, tt := range table {
 			_, err := policies.Load("p.yaml", []byte(tt.text))
 			var problems *policies.Problems
@@ -116,7 +116,22 @@ var badStructure = []badFile{
 			"  - {name: p, key: request.ip, authoritative: {algorithm: gcra, limit: 1, window: 1m}, candidate: gcra}\n",
 		4, 99, "candidate: want a mapping",
 	},
-	{"a tab", "version: 1\n\tname: a\n", 2, 1, "not YAML"},
+}
+
+// badYAML are files that are not YAML. Package yaml tells their line in its own ways.
+var badYAML = []badFile{
+	{"a tab", "version: 1\n\tname: a\n", 2, 1, "not YAML: a tab in the indentation"},
+	{"a tab in the first line", "\tversion: 1\n", 1, 1, "a tab in the indentation"},
+	{"a tab before an item", "version: 1\npolicies:\n\t- name: p\n", 3, 1, "a tab in the indentation"},
+	{"a tab below a value", "version: 1\npolicies:\n  - name: p\n\t  key: x\n", 4, 1, "a tab in the indentation"},
+	{"a tab after spaces", "version: 1\npolicies:\n  - name: p\n    key: x\n  \tcost: 3\n", 5, 3, "a tab in the indentation"},
+	{"a tab in a text of lines", "version: 1\nname: |\n  x\n\ty\n", 4, 1, "a tab in the indentation"},
+	{"a sign without a meaning", "version: 1\nname: @a\n", 2, 1, "cannot start any token"},
+	{"a list that is not closed", "version: 1\ndata: {a: 1\nname: a\n", 2, 1, "did not find expected ',' or '}'"},
+	{"a list that is closed twice", "version: 1\nname: ]\n", 2, 1, "did not find expected node content"},
+	{"an item among fields", "- version\nname: a\n", 2, 1, "did not find expected '-' indicator"},
+	{"a field too far to the left", "version: 1\npolicies:\n    name: a\n  key: b\n", 4, 1, "did not find expected key"},
+	{"an anchor without a name", "version: 1\nname: &\n", 2, 1, "did not find expected alphabetic"},
 }
 
 // badNames are mistakes in data and variables.

@@ -4,6 +4,14 @@ package policies_test
 var badSides = []badFile{
 	{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 32, `no algorithm "gcrra": did you mean gcra?`},
 	{
+		"algorithm beside a bad limit", side("algorithm: gcrra, limit: -3, window: 1m"),
+		5, 32, `no algorithm "gcrra": did you mean gcra?`,
+	},
+	{
+		"bad limit beside an algorithm", side("algorithm: gcrra, limit: -3, window: 1m"),
+		5, 46, "limit: want a whole number, at least 1",
+	},
+	{
 		"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"),
 		5, 20, "too fine to be exact",
 	},

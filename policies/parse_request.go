@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // requestText is a request as it is written in JSON. Its names are those of expressions,
@@ -117,7 +119,7 @@ func explainJSON(err error) string {
 	case errors.As(err, &instant):
 		return fmt.Sprintf("time: %s is no instant: want one such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
 	case unknown:
-		return "unknown field " + name + ": " + remedy(strings.Trim(name, `"`), requestFields)
+		return "unknown field " + name + ": " + humanize.Remedy(strings.Trim(name, `"`), requestFields)
 	case !errors.As(err, &wrong): // an early end, say, which the text explains
 		return strings.TrimPrefix(err.Error(), "json: ")
 	case wrong.Field == "":

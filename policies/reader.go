@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // maxFileBytes bounds a policy file, so that the tree of a wrong or hostile file stays
@@ -55,9 +57,17 @@ func (r *reader) parse(text []byte) *yaml.Node {
 	return nil
 }
 
-// yamlLine takes the line apart from the message of an error of package yaml, which
-// has no other form for it.
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+var (
+	// yamlLine takes the line apart from the message of an error of package yaml, which
+	// has no other form for it.
+	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+	// yamlLineBefore are the messages of its parser, which counts lines from 0. Its scanner
+	// counts them from 1.
+	yamlLineBefore = regexp.MustCompile(`^did not find expected (<|node|'-' ind|key|',')|` +
+		`^found (undefined tag handle|duplicate|incompatible)`)
+	// indentedByTab is a line that YAML refuses for its indentation.
+	indentedByTab = regexp.MustCompile(`^ *\t`)
+)
 
 // failYAML notes an error of the decoder. It names a line and no column.
 func (r *reader) failYAML(err error) {
@@ -71,7 +81,36 @@ func (r *reader) failYAML(err error) {
 		line, _ = strconv.Atoi(m[1]) // 0 where the error names no line: failAt takes it as 1
 		message = m[2]
 	}
+	if line > 0 && yamlLineBefore.MatchString(message) {
+		line++
+	}
+
+	// An editor shows a tab as spaces, so this mistake needs its exact place.
+	if line, column := r.tabFrom(max(1, line), message); column > 0 {
+		r.failAt(line, column, "not YAML: a tab in the indentation: replace it by spaces")
+		return
+	}
 	r.failAt(line, 1, "not YAML: %s", message)
+}
+
+// tabFrom returns the place of the tab that an error of package yaml is about; column 0
+// if it is about something else. The error names the line of the tab, or the line above it
+// on which the interrupted value begins.
+func (r *reader) tabFrom(line int, message string) (at, column int) {
+	last := line
+	switch {
+	case strings.Contains(message, "a tab character"):
+		last = len(r.lines)
+	case !strings.Contains(message, "cannot start any token"):
+		return line, 0
+	}
+
+	for at := line; at <= min(last, len(r.lines)); at++ {
+		if tab := indentedByTab.FindString(r.lines[at-1]); tab != "" {
+			return at, len(tab)
+		}
+	}
+	return line, 0
 }
 
 // field is one key of a mapping: how its value is read, and whether the key must be
@@ -89,7 +128,7 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 		f, known := fields[key.Value]
 		switch {
 		case !known:
-			r.fail(key, "%s has no field %q: %s", what, key.Value, remedy(key.Value, fieldNames(fields)))
+			r.fail(key, "%s has no field %q: %s", what, key.Value, humanize.Remedy(key.Value, fieldNames(fields)))
 		case seen[key.Value]:
 			r.fail(key, "%s has %q twice", what, key.Value)
 		default:
@@ -159,14 +198,6 @@ func fieldNames(fields map[string]field) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// remedy names the known name that was probably meant, or all of them.
-func remedy(name string, known []string) string {
-	if meant := nearest(name, known); meant != "" {
-		return "did you mean " + meant + "?"
-	}
-	return "there are " + strings.Join(known, ", ")
 }
 
 // places are the values of a mapping's fields by name, for messages about a field

@@ -77,8 +77,8 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 	return l, nil
 }
 
-// LongestDelay returns how long a leaky bucket delays an admitted charge of cost 1
-// at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
+// LongestDelay returns how long an algorithm that delays holds an admitted charge of cost
+// 1 at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
 // backlog before an admitted charge is at most burst-1, and each unit of it takes window/limit.
 func (s *Side) LongestDelay() time.Duration {
 	if !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() {
@@ -137,15 +137,20 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			"store":    {read: c.name("store", &side.Store)},
 			"adaptive": {read: c.unbuilt("adaptive")},
 		})
+
+		// A wrong name is reported with the fields that could not be read, for it has nothing
+		// to do with them. What follows it would fail for any of these alone.
+		if algorithm != "" && !side.Foreign() {
+			c.algorithm(algorithmAt, role, algorithm, side)
+		}
 		if len(c.List) > before {
-			return // what follows would fail for this alone
+			return
 		}
 
 		switch {
 		case side.Foreign() == (algorithm != ""):
 			c.fail(n, "%s: want either an algorithm or a limiter", role)
 		case !side.Foreign():
-			c.algorithm(algorithmAt, role, algorithm, side)
 			c.checkLimit(n, role, side)
 		case side.Store != "":
 			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
@@ -160,13 +165,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
 	a, err := algorithms.ByName(name)
 	if err != nil {
-		known := make([]string, len(algorithms.All))
-		for i, a := range algorithms.All {
-			known[i] = a.Name()
-		}
-
-		// Hyphens are the usual mistake, and as edits they would outweigh a better match.
-		r.fail(n, "%s: no algorithm %q: %s", role, name, remedy(strings.ReplaceAll(name, "-", "_"), known))
+		r.fail(n, "%s: %s", role, withoutPackage(err))
 		return
 	}
 	into.Algorithm = a
@@ -175,8 +174,6 @@ func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
 // checkLimit validates the limit as far as it is known before any request.
 func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 	switch {
-	case s.Algorithm == nil:
-		return // there is no such algorithm
 	case s.limit == number{}:
 		r.fail(n, "%s: %s needs a limit, such as 100", role, s.Algorithm.Name())
 		return

@@ -129,7 +129,9 @@ func TestReplayRefuses(t *testing.T) {
 		status int
 		want   string
 	}{
-		{with("nope:60/1m"), 2, `--from nope:60/1m: no algorithm "nope": want one of [fixed_window `},
+		{with("nope:60/1m"), 2, `--from nope:60/1m: no algorithm "nope": there are fixed_window, `},
+		{with("tokenbucket:60/1m"), 2, `no algorithm "tokenbucket": did you mean token_bucket?`},
+		{with("sliding-window-log:60/1m"), 2, `no algorithm "sliding-window-log": did you mean sliding_window_log?`},
 		{with("fixed_window"), 2, "no REQUESTS/WINDOW"},
 		{with("fixed_window:0/1m"), 2, "requests must be at least 1"},
 		{with("fixed_window:-5/1m"), 2, "requests must be at least 1"},

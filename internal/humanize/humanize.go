@@ -1,6 +1,6 @@
-// Package humanize writes numbers, counts and keys as an operator reads them. Reports,
-// verdicts and commands share it, so that a number looks the same wherever it is
-// shown.
+// Package humanize writes numbers, counts and keys as an operator reads them, and says
+// which name a misspelled one was probably meant to be. Reports, verdicts and commands
+// share it, so that a number looks the same wherever it is shown.
 package humanize
 
 import (
