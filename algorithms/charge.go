@@ -62,6 +62,12 @@ type Charge struct {
 	Enforced Role
 	// At is the instant judged; zero means the store's own clock.
 	At time.Time
+	// Epoch is 16 bits of the fingerprint of both sides. 0 means that the charge has no
+	// second side to be compared with: its parts then get no Number.
+	Epoch uint16
+	// Lead is set in the charge of a side that follows behind the other one. Such a
+	// charge has that side alone.
+	Lead Lead
 }
 
 // CheckSides returns ErrSameID if both sides would share one part of the record.

@@ -26,6 +26,14 @@ type Observation struct {
 	Took time.Duration
 	// Degraded reports that the key shared an overflow bucket with others.
 	Degraded bool
+	// Unused reports that the side was as if unused before the charge.
+	Unused bool
+	// Number is that of the side's part before the charge; 0 if it has none.
+	Number Number
+	// Apart is the last instant, in microseconds, at which the parts of the record were
+	// found to have had different charges; 0 if they were not. Until Forgotten of both
+	// sides a comparison says nothing: it is blind.
+	Apart int64
 }
 
 // Status is what became of one side of a charge.

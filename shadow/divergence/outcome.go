@@ -16,13 +16,14 @@ const (
 	Inconclusive       // a side was skipped or degraded
 	ExpectedDenied     // newly denied, as the policy declares
 	ExpectedAllowed    // newly allowed, as the policy declares
+	Blind              // both answered, but have not had the same charges
 	outcomes           = iota
 )
 
 var outcomeNames = [outcomes]string{
 	"agree_allow", "agree_deny", "newly_denied", "newly_allowed",
 	"candidate_error", "authoritative_error", "inconclusive",
-	"expected_newly_denied", "expected_newly_allowed",
+	"expected_newly_denied", "expected_newly_allowed", "blind",
 }
 
 // String returns the name as in metrics and JSON.
