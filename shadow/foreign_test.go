@@ -214,6 +214,34 @@ func TestFollowerIsJudgedByTheInjectedClock(t *testing.T) {
 	}
 }
 
+// Evidence is kept by hours of the store's clock, which all instances share. Hours of an
+// injected clock would not be read, or be thrown away as too old.
+func TestEvidenceIsNotDatedByTheInjectedClock(t *testing.T) {
+	server := miniredis.RunT(t)
+	now := time.Now().Truncate(time.Second)
+	server.SetTime(now)
+
+	client := redisAt(t, server.Addr())
+	var seen []shadow.Comparison
+	h := open(t, file, shadow.Config{
+		Redis:    client,
+		Clock:    func() time.Time { return now.Add(-30 * 24 * time.Hour) },
+		Observer: func(c shadow.Comparison) { seen = append(seen, c) },
+	})
+	syncNow(t, h)
+	ask(t, h, "alice")
+
+	if len(seen) != 1 || seen[0].At.Before(now.Add(-time.Minute)) {
+		t.Errorf("compared at %v, want the store's %v", seen, now)
+	}
+
+	// The ledger has it in the hour in which it is looked for.
+	syncNow(t, h)
+	if n := assess(t, client).Evidence.History.Total().Comparisons(); n != 1 {
+		t.Errorf("%d comparisons in the evidence, want 1", n)
+	}
+}
+
 func TestSkippedIsNoErrorOfASide(t *testing.T) {
 	released := make(chan struct{})
 	hangs := shadow.AllowFunc(func(string) bool { <-released; return true })

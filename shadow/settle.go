@@ -167,9 +167,11 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 // evidenceTime is the instant of a comparison by the clock that evidence is read by,
 // which is the clock of the service's own store.
 func (e *engine) evidenceTime(ev *evaluation, o *observations) time.Time {
+	// The store's own answer is the most exact, unless Config.Clock gave it the instant.
 	at := o[algorithms.Authoritative].At
 	first := e.stores[0]
-	if first.remote() && ev.sides[algorithms.Authoritative].store == first && !at.IsZero() {
+	byStore := e.clock == nil && first.remote() && ev.sides[algorithms.Authoritative].store == first
+	if byStore && !at.IsZero() {
 		return at
 	}
 	return e.view.now()
