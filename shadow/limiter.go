@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
 )
 
 // Limiter is a foreign limiter, which is one of yours, as the harness calls it.
@@ -145,9 +146,10 @@ func (r recovering) Step(s algorithms.State, l algorithms.Limit, cost, at int64)
 // algorithm forgets, for the causes of differences follow from it.
 func (r recovering) Traits() algorithms.Traits { return algorithms.TraitsOf(r.Algorithm) }
 
-// recoverPanics wraps an algorithm that is not one of this module's.
+// recoverPanics wraps an algorithm that is not one of this module's. Those are told by
+// their scripts: a user's algorithm may embed one of them, and has its Terms then.
 func recoverPanics(a algorithms.Algorithm) algorithms.Algorithm {
-	if _, ours := a.(algorithms.Termed); ours || a == nil {
+	if a == nil || lua.HasScript(a) {
 		return a
 	}
 	return recovering{a}

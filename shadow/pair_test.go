@@ -25,12 +25,10 @@ func ledgerOf(client redis.UniversalClient) divergence.Ledger {
 	return divergence.NewRedisLedger(client, name)
 }
 
-// panicking is an algorithm of a user's own.
+// panicking is a user's algorithm that embeds one of this module's, and so has its Terms.
 type panicking struct{ algorithms.GCRA }
 
 func (panicking) Name() string { return "panicking" }
-
-func (panicking) Terms() {} // not the Terms that a script needs
 
 func (panicking) Step(algorithms.State, algorithms.Limit, int64, int64) (algorithms.State, algorithms.Decision, error) {
 	panic("no such thing as a step")
