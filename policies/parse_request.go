@@ -120,7 +120,9 @@ func explainJSON(err error) string {
 		return fmt.Sprintf("time: %s is no instant: want one such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
 	case unknown:
 		return "unknown field " + name + ": " + humanize.Remedy(strings.Trim(name, `"`), requestFields)
-	case !errors.As(err, &wrong): // an early end, say, which the text explains
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the JSON ends early: want a whole object, such as {\"method\": \"GET\"}"
+	case !errors.As(err, &wrong):
 		return strings.TrimPrefix(err.Error(), "json: ")
 	case wrong.Field == "":
 		return "want an object, such as {\"method\": \"GET\"}, not " + wrong.Value

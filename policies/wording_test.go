@@ -13,6 +13,8 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		`{method: "GET"}`:       `write names and texts in double quotes, such as {"method": "GET"}`,
 		`{'method': 'GET'}`:     "not JSON at byte 2",
 		`{"metod": "GET"}`:      "unknown field \"metod\": did you mean method?",
+		`{"method": "GET"`:      "the JSON ends early: want a whole object",
+		" ":                     "the JSON ends early: want a whole object",
 		`{"time": "yesterday"}`: `yesterday is no instant: want one such as 2026-01-31T12:00:00Z`,
 	} {
 		if _, err := policies.ParseRequest([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

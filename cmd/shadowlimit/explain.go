@@ -78,7 +78,7 @@ func writeExplanation(out io.Writer, e *policies.Explanation) error {
 	}
 
 	for _, s := range e.Skipped {
-		fmt.Fprintf(out, "%s does not: %s\n", s.Policy, s.Reason)
+		fmt.Fprintf(out, "%s charges nothing: %s\n", s.Policy, s.Reason)
 	}
 	return nil
 }

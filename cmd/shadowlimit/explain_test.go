@@ -15,7 +15,7 @@ func TestExplain(t *testing.T) {
 	const text = "writes charges 3 units of key vip\n" +
 		"  authoritative  fixed_window  4 per 1m\n" +
 		"  candidate      token_bucket  8 per 1m, burst 2\n" +
-		"reads does not: when is false: request.method == \"GET\"\n"
+		"reads charges nothing: when is false: request.method == \"GET\"\n"
 
 	tests := []struct {
 		content string
@@ -27,18 +27,18 @@ func TestExplain(t *testing.T) {
 			nil,
 		}},
 		{shopFile, invocation{"no candidate", []string{"explain", "FILE", "--request", read}, 0, []string{
-			"writes does not: when is false: request.method == \"POST\"\n",
+			"writes charges nothing: when is false: request.method == \"POST\"\n",
 		}, nil}},
 		{doubtfulFile, invocation{
 			"an expression that fails", []string{"explain", "FILE", "--request", "{}"}, 0,
 			[]string{
-				"p charges 1 unit of key \"\"\n", `q does not: request.headers["x-tenant"]: no such key: x-tenant`,
+				"p charges 1 unit of key \"\"\n", `q charges nothing: request.headers["x-tenant"]: no such key: x-tenant`,
 			},
 			nil,
 		}},
 		{shopFile, invocation{
 			"broken JSON", []string{"explain", "FILE", "--request", `{"method":`}, 2, nil,
-			[]string{"shadowlimit: --request: ", "unexpected EOF", "explain --help"},
+			[]string{"shadowlimit: --request: the JSON ends early: want a whole object", "explain --help"},
 		}},
 		{shopFile, invocation{
 			"no object", []string{"explain", "FILE", "--request", `["POST"]`, "-o", "json"}, 2, nil,
