@@ -8,7 +8,7 @@
 //
 // Three types take a file apart: the reader turns YAML nodes into values and notes
 // problems with their places, the compiler makes bounded programs of expressions, and
-// the linter warns of files that hardly mean what they say.
+// the linter warns of settings that are valid and probably not meant.
 //
 // # Caveats
 //

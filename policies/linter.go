@@ -10,7 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// linter warns of what a file may say and hardly means: policies that limit no
+// linter warns of settings that are valid and probably not meant: policies that limit no
 // client, sides that cannot differ, numbers that decide nothing. A warning never refuses
 // a file, because a rule cannot know what the author wants.
 type linter struct {

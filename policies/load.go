@@ -38,8 +38,7 @@ func (s *Set) Describe(warning Problem) string { return s.problems.Describe(warn
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read, and
 // otherwise wraps the error of os.ReadFile. The set is nil on an error: half of a file is
-// never used.
-// Checks are those of Load.
+// never used. Checks are those of Load.
 func LoadFile(name string, checks ...Check) (*Set, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -90,6 +89,13 @@ type loader struct {
 // root reads the file's own fields. What expressions may refer to comes before the
 // policies, wherever it stands in the file.
 func (l *loader) root(n *yaml.Node) {
+	// The two kinds of files are easily mixed up, and a problem for each field would hide that.
+	if fields := placesOf(n); fields["tests"] != nil && fields["version"] == nil {
+		l.fail(n, "this is a file of tests, and no policy file: name the policy file, "+
+			"or run the tests by shadowlimit test")
+		return
+	}
+
 	var version string // needed by the reader of the field alone: there is one version
 	sections := map[string]*yaml.Node{}
 	later := func(name string) field {

@@ -66,8 +66,7 @@ type suite struct {
 
 // TestFile runs the tests of a policy file. The error is a *Problems if a file is
 // not as it should be, and wraps the error of os.ReadFile if one cannot be read. Tests that
-// fail are in the report.
-// Report and set are nil on an error.
+// fail are in the report. Report and set are nil on an error.
 func TestFile(name string) (*SuiteReport, *Set, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -81,10 +80,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	}
 	var tests *yaml.Node
 	if root := s.parse(text); root != nil {
-		s.mapping(root, "the file", map[string]field{
-			"policies": {read: s.text("policies", &s.report.Policies), required: true},
-			"tests":    {read: keep(&tests), required: true},
-		})
+		s.root(root, &tests)
 	}
 	if s.Failed() {
 		return nil, nil, &s.Problems
@@ -98,6 +94,21 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		return nil, nil, err
 	}
 	return s.run(tests)
+}
+
+// root reads the file's own fields.
+func (s *suite) root(n *yaml.Node, tests **yaml.Node) {
+	// The two kinds of files are easily mixed up, and a problem for each field would hide that.
+	if fields := placesOf(n); fields["version"] != nil && fields["tests"] == nil {
+		s.fail(n, "this is a policy file, and no file of tests: name the file that tests it, "+
+			"whose fields are policies, the name of this file, and tests")
+		return
+	}
+
+	s.mapping(n, "the file", map[string]field{
+		"policies": {read: s.text("policies", &s.report.Policies), required: true},
+		"tests":    {read: keep(tests), required: true},
+	})
 }
 
 // keep returns a reader that stores the node for later.

@@ -76,6 +76,26 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A policy file and the file of its tests are easily mixed up: one problem says so.
+func TestMixedUpFilesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	policyFile, tests := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "t.yaml")
+	write(t, policyFile, onePolicy("key: request.user"))
+	write(t, tests, "policies: p.yaml\ntests: []\n")
+
+	_, _, err := policies.TestFile(policyFile)
+	if err == nil || !strings.HasPrefix(err.Error(), policyFile+":1:1: this is a policy file, and no file of tests: name the") ||
+		strings.Count(err.Error(), ".yaml:") != 1 {
+		t.Errorf("a policy file as tests: %v", err)
+	}
+
+	_, err = policies.LoadFile(tests)
+	if err == nil || !strings.HasPrefix(err.Error(), tests+":1:1: this is a file of tests, and no policy file: name the") ||
+		strings.Count(err.Error(), ".yaml:") != 1 {
+		t.Errorf("tests as a policy file: %v", err)
+	}
+}
+
 func TestSuiteCoversBothWays(t *testing.T) {
 	const matching = "  - {name: n, request: {method: POST, user: a}, charges: [{key: a}]}\n"
 	const passing = "  - {name: m, request: {user: a}, charges: []}\n"
