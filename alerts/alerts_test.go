@@ -224,6 +224,43 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
+// TestRunbookIndexIsComplete holds that the page on which alert comes first has one row for
+// each alert, with the severities of its rules, and no row for anything else.
+func TestRunbookIndexIsComplete(t *testing.T) {
+	severities := map[string][]string{}
+	for _, a := range readAlerts(t) {
+		severities[a.Alert] = append(severities[a.Alert], a.Labels["severity"])
+	}
+
+	text, err := os.ReadFile(runbooks + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`(?m)^\| \[(Shadowlimit\w+)\]\((\w+)\.md\) \| ([a-z, ]+) \| [^|]+\. \|`)
+
+	listed := map[string]bool{}
+	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
+		name, page, got := match[1], match[2], strings.Split(match[3], ", ")
+		if listed[name] {
+			t.Errorf("README.md of the runbooks lists %s twice", name)
+		}
+		listed[name] = true
+
+		if page != name {
+			t.Errorf("README.md of the runbooks: the row of %s links to %s.md", name, page)
+		}
+		if !slices.Equal(got, severities[name]) {
+			t.Errorf("README.md of the runbooks: %s has the severities %q, its rules have %q", name, got, severities[name])
+		}
+	}
+
+	for name := range severities {
+		if !listed[name] {
+			t.Errorf("README.md of the runbooks has no row | [%s](%s.md) | severity | One sentence. | for %s", name, name, name)
+		}
+	}
+}
+
 // TestEveryAlertIsTested holds that each alert has a case in which it fires and one in
 // which it does not. Alerts of one name count as one, whatever their severity.
 func TestEveryAlertIsTested(t *testing.T) {
