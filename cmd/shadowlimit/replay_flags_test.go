@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // effects give each flag of replay a value that changes the result of replaying effectLog. The
@@ -33,27 +38,71 @@ var effects = map[string][]string{
 // withoutEffect are the flags that --config ignores: the file's expressions make keys and costs.
 var withoutEffect = map[string]bool{"key-field": true, "cost-field": true}
 
-// effectLog has requests of 60 hours, of which some are denied.
+// harmedKeys are the keys of effectLog that the candidate newly denies: more than a report names.
+const harmedKeys = status.TopKeys + 5
+
+// effectLog has requests of 60 hours, of which both sides deny some and the candidate some more.
 func effectLog() []byte {
 	log := "t_s,later,key,user,size\n"
 	for i := range 1800 {
 		at := 1_700_006_400 + 3600*(i/30) + 60
 		log += fmt.Sprintf("%d,%d,k%d,u%d,2\n", at, at+5, i/60, i/30)
 	}
+
+	// A full minute and one request more just after it: only a window that is aligned allows that.
+	for i := range harmedKeys {
+		minute := 1_700_006_400 + 4*3600*i + 600
+		for range 10 {
+			log += fmt.Sprintf("%d,%d,d%d,d%d,2\n", minute+50, minute+50, i, i)
+		}
+		log += fmt.Sprintf("%d,%d,d%d,d%d,2\n", minute+61, minute+61, i, i)
+	}
 	return []byte(log)
+}
+
+// effectForms are the two forms of one replay of effectLog, without the log.
+func effectForms(t *testing.T) map[string][]string {
+	t.Helper()
+	sides := strings.NewReplacer("fixed_window, limit: 2", "fixed_window, limit: 10",
+		"fixed_window, id: next, limit: 1", "sliding_window_counter, limit: 10")
+	file := sides.Replace(plain("true", "request.user"))
+	return map[string][]string{
+		"--from and --to": {"--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m"},
+		"--config":        {"--config", write(t, "p.yaml", []byte(file))},
+	}
+}
+
+// What effectLog needs so that the flags of effects can change something.
+func TestEffectLogHasWhatFlagsChange(t *testing.T) {
+	log := write(t, "log.csv", effectLog())
+	for form, args := range effectForms(t) {
+		p := replayed(t, append([]string{log}, args...)...).Policies[0]
+
+		if p.Gate.Verdict != gate.Wait {
+			t.Errorf("%s: effectLog has the verdict %s, want wait: of a pass, --require-pass would change nothing",
+				form, p.Gate.Verdict)
+		}
+		if p.KeysNewlyDenied != harmedKeys {
+			t.Errorf("%s: effectLog has %d keys that are newly denied, want %d: a flag that bounds the named keys needs more than %d",
+				form, p.KeysNewlyDenied, harmedKeys, status.TopKeys)
+		}
+	}
+}
+
+// replayed returns the report of a replay.
+func replayed(t *testing.T, args ...string) (report replay.Report) {
+	t.Helper()
+	_, out, talk := shell(t, "", append([]string{"replay", "-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, talk)
+	}
+	return report
 }
 
 // A flag that is added works for --from and --to as well as for --config, or is refused.
 func TestReplayFlagsWorkForBothForms(t *testing.T) {
 	log := write(t, "log.csv", effectLog())
-	limits := strings.NewReplacer("limit: 2", "limit: 10", "limit: 1,", "limit: 10,")
-	file := limits.Replace(plain("true", "request.user"))
-	forms := map[string][]string{
-		"--from and --to": {"--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m"},
-		"--config":        {"--config", write(t, "p.yaml", []byte(file))},
-	}
-
-	for form, args := range forms {
+	for form, args := range effectForms(t) {
 		args = append([]string{"replay", "-o", "json", log}, args...)
 		_, before, talk := shell(t, "", args...)
 		if before == "" {
@@ -73,9 +122,9 @@ func TestReplayFlagsWorkForBothForms(t *testing.T) {
 
 			decisions := filepath.Join(t.TempDir(), "decisions")
 			more := strings.Split(strings.ReplaceAll(strings.Join(effect, "\n"), "FILE", decisions), "\n")
-			status, after, talk := shell(t, "", append(args, more...)...)
+			exit, after, talk := shell(t, "", append(args, more...)...)
 			_, missing := os.Stat(decisions)
-			changed := status != exitOK || after != before || missing == nil
+			changed := exit != exitOK || after != before || missing == nil
 			if want := form != "--config" || !withoutEffect[name]; changed != want {
 				t.Errorf("%s with %q: changes something: %t, want %t: "+
 					"the flag is ignored in this form, or effectLog has nothing that it could change\n%s", form, more, changed, want, talk)

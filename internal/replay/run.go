@@ -131,12 +131,12 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	// A candidate whose expression yields an invalid limit fails for this request only, as
 	// it does in production. Any other error would make the whole report wrong.
 	for role := range o {
-		err := o[role].Err
+		side := &o[role]
 		evaluated := e.terms > 0 && role == int(algorithms.Candidate)
-		if err == nil || evaluated && errors.Is(err, algorithms.ErrLimit) {
+		if side.Status == algorithms.Judged || evaluated && errors.Is(side.Err, algorithms.ErrLimit) {
 			continue
 		}
-		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), err)
+		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), side.Err)
 	}
 
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
