@@ -3,10 +3,26 @@ package shadow
 import (
 	"errors"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
+
+// specOf returns what instances announce of a policy. A controller and the command line do
+// not have the policy file: they know a policy by this alone.
+func specOf(p *policies.Policy) promotion.Spec {
+	spec := promotion.Spec{
+		Policy:        p.Name,
+		Epoch:         p.Epoch(),
+		Authoritative: p.Sides[algorithms.Authoritative].String(),
+		Config:        PromotionOf(p.Promotion),
+	}
+	if c := p.Sides[algorithms.Candidate]; c != nil {
+		spec.Candidate = c.String()
+	}
+	return spec
+}
 
 // PromotionOf turns the promotion of a policy file into the configuration of the gate and
 // the stages, with defaults for what the file leaves out. It does not validate:

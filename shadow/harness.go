@@ -241,10 +241,7 @@ func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
 }
 
 func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
-	d := draft{
-		spec: promotion.Spec{Policy: p.Name, Epoch: p.Epoch(), Config: PromotionOf(p.Promotion)},
-		opts: h.options(),
-	}
+	d := draft{spec: specOf(p), opts: h.options()}
 	d.opts.onFailure = p.OnStoreFailure
 	if err := d.spec.Config.Validate(); err != nil {
 		return draft{}, err
@@ -259,11 +256,6 @@ func (h *Harness) draftOf(p *policies.Policy) (draft, error) {
 			return draft{}, err
 		}
 		d.sides[role] = s
-	}
-
-	d.spec.Authoritative = p.Sides[algorithms.Authoritative].String()
-	if c := p.Sides[algorithms.Candidate]; c != nil {
-		d.spec.Candidate = c.String()
 	}
 	return d, nil
 }

@@ -1,8 +1,8 @@
 package shadow
 
 import (
-	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -13,6 +13,7 @@ import (
 const fullFile = `
 version: 1
 name: test
+variables: { tenant: request.user }
 policies:
   - name: full
     key: request.user
@@ -54,7 +55,7 @@ func checkFields(t *testing.T, where string, v, defaults reflect.Value) {
 		case f.Kind() == reflect.Struct:
 			checkFields(t, name, f, defaults.Field(i))
 		case f.IsZero():
-			t.Errorf("%s is zero: give fullFile a value for it; if it has one, set the field in draftOf, declared or rulesOf", name)
+			t.Errorf("%s is zero: give fullFile a value for it; if it has one, set the field in specOf, declared or rulesOf", name)
 		case f.CanInterface() && reflect.DeepEqual(f.Interface(), defaults.Field(i).Interface()):
 			t.Errorf("%s is the default, %v: give fullFile another value; if it has one, set the field in declared or rulesOf", name, f)
 		}
@@ -67,20 +68,125 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(t.Context())
-
 	policy := set.Policies[0]
-	d, err := h.draftOf(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
 
 	// The first check holds that fullFile is full, the second that nothing is lost on the way.
 	none := policies.Promotion{}
 	checkFields(t, "Promotion", reflect.ValueOf(policy.Promotion), reflect.ValueOf(none))
-	checkFields(t, "Spec", reflect.ValueOf(d.spec), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
+	checkFields(t, "Spec", reflect.ValueOf(specOf(policy)), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
+}
+
+// effect is what a change of a policy file does to the announced Spec.
+type effect string
+
+const (
+	newEpoch effect = "a new epoch"        // something else is compared: the evidence starts over
+	newSpec  effect = "another Spec"       // the controller and status know of it, and the evidence stays
+	noEffect effect = "the Spec as before" // see the row's reason
+)
+
+// specChange is a change of fullFile.
+type specChange struct {
+	from, to string
+	effect   effect
+	reason   string // for noEffect
+}
+
+// specChanges has for each field of a policy, of a side and of a promotion a change, and what it does to the Spec.
+var specChanges = map[string]specChange{
+	"Policy.Name":      {"name: full", "name: other", newSpec, ""},
+	"Policy.Sides":     {"    candidate: { algorithm: token_bucket, limit: 2, window: 1h, burst: 2 }\n", "", newEpoch, ""},
+	"Policy.Promotion": {"mode: automatic", "mode: manual", newSpec, ""},
+	"Policy.key":       {"key: request.user", "key: request.ip", newEpoch, ""},
+	"Policy.scope": {"tenant: request.user", "tenant: request.ip", noEffect,
+		"a variable is compared only where the key or a limit names it, and then it is part of the epoch"},
+	"Policy.when": {"key: request.user", "when: 'true'\n    key: request.user", noEffect,
+		"it selects requests, which instances do; what was compared of the others stays true"},
+	"Policy.cost": {"key: request.user", "cost: 2\n    key: request.user", noEffect,
+		"both sides are charged the same cost, which is no part of the comparison"},
+	"Policy.OnStoreFailure": {"key: request.user", "on_store_failure: deny\n    key: request.user", noEffect,
+		"instances decide by it without asking a controller"},
+	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
+		"instances decide by it without asking a controller"},
+
+	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
+	"Side.Store":     {"gcra, limit", "gcra, store: x, limit", newEpoch, ""},
+	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},
+	"Side.Limiter":   {"algorithm: gcra, limit", "limiter: mine, limit", newEpoch, ""},
+	"Side.Revision":  {"algorithm: gcra, limit: 2", "limiter: mine, revision: '2', limit: 2", newEpoch, ""},
+	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newEpoch, ""},
+	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newEpoch, ""},
+	"Side.window":    {"limit: 2, window: 1h }", "limit: 2, window: 2h }", newEpoch, ""},
+
+	"Promotion.Mode":          {"mode: automatic", "mode: manual", newSpec, ""},
+	"Promotion.Rule":          {"rule: simple", "rule: evidence", newSpec, ""},
+	"Promotion.Divergence":    {"divergence: 3%", "divergence: 4%", newSpec, ""},
+	"Promotion.NewlyDenied":   {"newly_denied: 4%", "newly_denied: 5%", newSpec, ""},
+	"Promotion.NewlyAllowed":  {"newly_allowed: 40%", "newly_allowed: 41%", newSpec, ""},
+	"Promotion.Block":         {"block: 2h", "block: 3h", newSpec, ""},
+	"Promotion.Soak":          {"soak: 72h", "soak: 73h", newSpec, ""},
+	"Promotion.Dwell":         {"dwell: 3h", "dwell: 4h", newSpec, ""},
+	"Promotion.MinDenials":    {"min_denials: 300", "min_denials: 301", newSpec, ""},
+	"Promotion.MinDeniedKeys": {"min_denied_keys: 30", "min_denied_keys: 31", newSpec, ""},
+	"Promotion.Canary":        {"canary: [5%", "canary: [6%", newSpec, ""},
+	"Promotion.Sample":        {"sample: 25%", "sample: 26%", newSpec, ""},
+	"Promotion.ChangeDays":    {"days: [tue]", "days: [wed]", newSpec, ""},
+	"Promotion.ChangeFrom":    {`from: "10:00"`, `from: "09:00"`, newSpec, ""},
+	"Promotion.ChangeTo":      {`to: "11:00"`, `to: "12:00"`, newSpec, ""},
+	"Promotion.ChangeZone":    {"zone: Europe/Berlin", "zone: Africa/Lagos", newSpec, ""},
+	"Promotion.expected": {"owner: team", "owner: another", noEffect,
+		"instances declare a difference when they record it; the gate sees only the counts"},
+}
+
+// A field that is added to a policy, a side or a promotion reaches the Spec, or a row says why not.
+func TestEveryFieldOfAPolicyFileReachesTheSpec(t *testing.T) {
+	fields := map[string]bool{}
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[policies.Policy](), reflect.TypeFor[policies.Side](), reflect.TypeFor[policies.Promotion](),
+	} {
+		for i := range of.NumField() {
+			name := of.Name() + "." + of.Field(i).Name
+			fields[name] = true
+			if specChanges[name].from == "" {
+				t.Errorf("policies.%s has no row in specChanges: write a change of fullFile that sets it, and what the change does to "+
+					"the Spec; without a row, no test notices a field that specOf, declared or rulesOf has forgotten", name)
+			}
+		}
+	}
+
+	before := specIn(t, fullFile)
+	for name, change := range specChanges {
+		if !fields[name] {
+			t.Errorf("specChanges has a row for %s, which package policies does not have any more: remove it", name)
+		}
+		if !strings.Contains(fullFile, change.from) {
+			t.Errorf("%s: fullFile has no %q", name, change.from)
+			continue
+		}
+
+		after := specIn(t, strings.Replace(fullFile, change.from, change.to, 1))
+		got := noEffect
+		switch {
+		case after.Epoch != before.Epoch:
+			got = newEpoch
+		case !reflect.DeepEqual(after, before):
+			got = newSpec
+		}
+
+		if got != change.effect || (got == noEffect) != (change.reason != "") {
+			t.Errorf("policies.%s: the change to %q makes %s, and its row says %s with the reason %q: carry the field in specOf, "+
+				"declared or rulesOf (Side.identity or Policy.Epoch for a new epoch), or correct the row; "+
+				"only a field that is not carried has a reason", name, change.to, got, change.effect, change.reason)
+		}
+	}
+}
+
+// specIn returns what instances announce of the one policy of a file.
+func specIn(t *testing.T, file string) promotion.Spec {
+	t.Helper()
+	set, err := policies.Load("full.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return specOf(set.Policies[0])
 }

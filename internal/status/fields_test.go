@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -75,4 +76,99 @@ func TestPeopleSeeEveryFieldOfAPolicy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// notReported are the fields of a Spec that policyOf does not carry to the report, with the reason.
+var notReported = map[string]string{
+	"Noise":                "Gate.Noise is the measured noise floor",
+	"Epoch":                "Epoch is the state's: a Spec of another one has been announced and is not in use yet",
+	"Config.Rule":          "Gate.Rule is the rule that was judged by",
+	"Config.MinDenials":    "Gate.Reason says how many are missing",
+	"Config.MinDeniedKeys": "Gate.Reason says how many are missing",
+	"Config.Soak":          "Gate.Reason says how much clean time is missing",
+	"Config.Sample":        "Gate.Reason says that a sampled policy stays in shadow",
+	"Config.Block":         "the length of a block decides when scores change, which the chart shows",
+	"Config.Dwell":         "NextStep names the end of the dwell",
+	"Config.Change.Days":   "NextStep names the change window",
+	"Config.Change.From":   "NextStep names the change window",
+	"Config.Change.To":     "NextStep names the change window",
+	"Config.Change.Zone":   "NextStep names the change window",
+}
+
+// eachField calls do with every field of a struct that is no struct itself, and with its name.
+func eachField(v reflect.Value, prefix string, do func(name string, f reflect.Value)) {
+	for i := range v.NumField() {
+		f, field := v.Field(i), v.Type().Field(i)
+		name := prefix + field.Name
+		switch {
+		case field.Anonymous:
+			eachField(f, prefix, do)
+		case f.Kind() == reflect.Struct && f.Type() != reflect.TypeFor[time.Time]():
+			eachField(f, name+".", do)
+		default:
+			do(name, f)
+		}
+	}
+}
+
+// change gives a field a value that it does not have.
+func change(t *testing.T, f reflect.Value) {
+	t.Helper()
+	switch {
+	case f.Kind() == reflect.String:
+		f.SetString("text701")
+	case f.Kind() == reflect.Bool:
+		f.SetBool(!f.Bool())
+	case f.CanInt():
+		f.SetInt(f.Int() + 701)
+	case f.CanFloat():
+		f.SetFloat(f.Float()/2 + 0.1)
+	case f.Kind() == reflect.Slice:
+		f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+	default:
+		t.Fatalf("a field of kind %s: teach change to change it", f.Kind())
+	}
+}
+
+// A field that is added to what instances announce of a policy is in the report of the policy.
+func TestEveryFieldOfASpecReachesTheReport(t *testing.T) {
+	before := reportOf(t, goldenAssessment())
+	known := map[string]bool{}
+
+	var spec promotion.Spec
+	eachField(reflect.ValueOf(&spec).Elem(), "", func(name string, _ reflect.Value) {
+		known[name] = true
+		changed := goldenAssessment()
+		eachField(reflect.ValueOf(&changed.Spec).Elem(), "", func(other string, f reflect.Value) {
+			if other == name {
+				change(t, f)
+			}
+		})
+
+		_, excepted := notReported[name]
+		switch reported := !reflect.DeepEqual(reportOf(t, changed), before); {
+		case !reported && !excepted:
+			t.Errorf("policyOf does not carry promotion.Spec.%s: set a field of status.Policy from it, "+
+				"or write the reason why not into notReported", name)
+		case reported && excepted:
+			t.Errorf("policyOf carries promotion.Spec.%s: remove its exception from notReported", name)
+		}
+	})
+
+	for name := range notReported {
+		if !known[name] {
+			t.Errorf("notReported names %s, which promotion.Spec does not have: remove it", name)
+		}
+	}
+}
+
+// The golden page is the one place where a reviewer sees a change of the page: its policy has a value for every field.
+func TestGoldenPolicyHasEveryField(t *testing.T) {
+	p := goldenPolicy(t)
+	eachField(reflect.ValueOf(&p).Elem(), "", func(name string, f reflect.Value) {
+		if f.IsZero() {
+			t.Errorf("status.Policy.%s is zero on the golden page: set it in policyOf, and give goldenAssessment or goldenPolicy "+
+				"a value that leads to it; then go test ./internal/status -update", name)
+		}
+	})
 }

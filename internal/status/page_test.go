@@ -93,10 +93,10 @@ func difference(want, got []string) string {
 	return b.String()
 }
 
-// The golden page has everything that status says: an alarm, a hold, a gate with all its numbers, a prediction that is
-// off, causes, keys, and an instance with a note. The clock is the test bubble's, so the report's age is exact.
-func TestPageIsTheGoldenPage(t *testing.T) {
-	p := reportOf(t, assessed(promotion.Canary, func(a *promotion.Assessment) {
+// goldenAssessment has everything that status says: an alarm, a hold, a gate with all its numbers, a prediction that is
+// off, every outcome, causes, and an instance with a note.
+func goldenAssessment() promotion.Assessment {
+	return assessed(promotion.Canary, func(a *promotion.Assessment) {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
 		a.Alarm = gate.Alarm{Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
@@ -106,19 +106,42 @@ func TestPageIsTheGoldenPage(t *testing.T) {
 		eta := now.Add(12 * time.Hour)
 		ratio := 0.0123
 		a.Gate = gate.Result{
-			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware",
+			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
 			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Coverage: &ratio, Noise: &ratio,
 		}
 		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &ratio, Threshold: 0.02, Score: 17.25, UpperBound: &ratio}
-		a.Gate.NewlyAllowed = gate.RatioResult{Ratio: &ratio, Threshold: 0.01, Score: 20}
+		a.Gate.NewlyAllowed = gate.RatioResult{Ratio: &ratio, Threshold: 0.01, Score: 20, UpperBound: &ratio}
+		a.Gate.Divergence = gate.RatioResult{Ratio: &ratio, Threshold: 0.03, Score: 18.5, UpperBound: &ratio}
 
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3
+		hour.Causes.Allowed[divergence.WindowBoundary] = 2
 		a.Evidence.History.Hours = []divergence.Hour{hour}
-	}))
-	p.NewlyDenied, p.AgreeDeny, p.CandidateError = 1234, 5678, 9
-	p.TopNewlyDenied = []divergence.KeyCount{{Key: "acme", Count: 617}}
+		a.Evidence.History.Minutes = []divergence.Minute{{
+			Unix: now.Add(-time.Hour).Unix() / divergence.SecondsPerMinute,
+			Tally: divergence.Tally{
+				divergence.AgreeAllow: 98765, divergence.AgreeDeny: 5678, divergence.NewlyDenied: 1234, divergence.NewlyAllowed: 432,
+				divergence.CandidateError: 9, divergence.Inconclusive: 21, divergence.ExpectedDenied: 56, divergence.ExpectedAllowed: 34,
+			},
+		}}
+		a.Evidence.History.Distinct[divergence.KeysSeen] = 777
+		a.Evidence.History.Distinct[divergence.KeysNewlyDenied] = 66
+		a.Evidence.History.Distinct[divergence.KeysNewlyAllowed] = 5
+	})
+}
 
+// goldenPolicy is the report of goldenAssessment, with keys, which the ledger would have.
+func goldenPolicy(t *testing.T) status.Policy {
+	t.Helper()
+	p := reportOf(t, goldenAssessment())
+	p.TopNewlyDenied = []divergence.KeyCount{{Key: "acme", Count: 617}}
+	p.TopNewlyAllowed = []divergence.KeyCount{{Key: "globex", Count: 216}}
+	return p
+}
+
+// The clock is the test bubble's, so the report's age is exact.
+func TestPageIsTheGoldenPage(t *testing.T) {
+	p := goldenPolicy(t)
 	synctest.Test(t, func(t *testing.T) {
 		got := get(status.Page(always(p)), "/status", "text/html")
 		if got.Code != http.StatusOK {
