@@ -373,7 +373,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	defer close(out)
 	go func() {
 		for range breakAfter {
-			candidate.withBreaker(func() algorithms.Observation {
+			candidate.withBreaker(context.Background(), func() algorithms.Observation {
 				return call(t.Context(), mine, &algorithms.Charge{}, algorithms.Limit{})
 			})
 		}

@@ -239,7 +239,7 @@ func (f *followers) ask(queued []followed) {
 		}
 	case s.foreign != nil:
 		job := &queued[0]
-		job.into[role] = s.withBreaker(func() algorithms.Observation {
+		job.into[role] = s.withBreaker(ctx, func() algorithms.Observation {
 			return call(ctx, s.foreign, &job.charge, job.evaluation.limits[role])
 		})
 	default:

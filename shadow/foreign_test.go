@@ -3,8 +3,10 @@ package shadow_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -212,6 +214,38 @@ func TestFollowerIsJudgedByTheInjectedClock(t *testing.T) {
 	if len(seen) != 1 || !seen[0].Observed[1].At.Equal(at) {
 		t.Errorf("candidate judged at %v, want the clock's %v", seen[0].Observed[1].At, at)
 	}
+}
+
+// Clients that give an enforced foreign candidate no time to answer must not take it away
+// from the others.
+func TestCallersInAHurryDoNotOpenTheBreakerOfACandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+			time.Sleep(5 * time.Millisecond)
+			return algorithms.Decision{Allowed: true, Remaining: -1}, nil
+		})
+		pair, err := shadow.NewPair(shadow.PairConfig{
+			Authoritative: shadow.Side{Limiter: always}, Candidate: shadow.Side{Limiter: near},
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pair.Close(t.Context())
+		syncNow(t, pair)
+		advance(t, pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
+		syncNow(t, pair)
+
+		for range 10 {
+			hurried, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			pair.Allow(hurried, "alice", 1)
+			cancel()
+		}
+
+		if d := pair.Allow(t.Context(), "bob", 1); d.Fallback || d.Enforced != algorithms.Candidate {
+			t.Errorf("%+v after callers in a hurry, want the candidate's answer", d)
+		}
+	})
 }
 
 // Evidence is kept by hours of the store's clock, which all instances share. Hours of an

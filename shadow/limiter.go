@@ -83,7 +83,7 @@ var errCalls = errors.New("shadow: too many calls of the limiter have not return
 // callBounded asks an enforced foreign limiter for no longer than callTimeout. A call
 // that does not return by then is left behind.
 func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algorithms.Limit) algorithms.Observation {
-	return s.withBreaker(func() algorithms.Observation {
+	return s.withBreaker(ctx, func() algorithms.Observation {
 		select {
 		case s.calls <- struct{}{}:
 		default:
@@ -115,16 +115,23 @@ func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algo
 	})
 }
 
-// withBreaker asks a foreign limiter unless it has failed again and again. ask must not
-// panic: a trial of the breaker would never end.
-func (s *side) withBreaker(ask func() algorithms.Observation) algorithms.Observation {
+// withBreaker asks a foreign limiter for a caller with that context, unless the limiter has
+// failed again and again. ask must not panic: a trial of the breaker would never end.
+func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observation) algorithms.Observation {
 	done, err := s.breaker.Allow()
 	if err != nil {
 		return algorithms.Skip(algorithms.BreakerOpen)
 	}
 
+	start := time.Now()
 	o := ask()
-	s.breaker.finish(done, o.Err)
+
+	// As with a store: a limiter that was given no time to answer has not failed.
+	err = o.Err
+	if err != nil && ctx.Err() != nil && time.Since(start) < leastPatience {
+		err = errNotAsked
+	}
+	s.breaker.finish(done, err)
 	return o
 }
 

@@ -108,8 +108,8 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 	s.breaker.finish(done, err)
 }
 
-// leastPatience is how long a store must have had for its silence to be a failure.
-// Otherwise callers in a hurry would keep all requests off a store that is well.
+// leastPatience is how long a store or a limiter must have had for its silence to be a
+// failure. Otherwise callers in a hurry would keep all requests off one that is well.
 const leastPatience = 10 * time.Millisecond
 
 // askPair asks the pair. A panic, as of a hook of the user's client, is the store's
