@@ -57,6 +57,12 @@ func demoAction(c *cli.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+
+	// A service goes on without Redis, but then the commands of the other terminal have nothing to read.
+	if err := reach(c.Context, client); err != nil {
+		client.Close()
+		return err
+	}
 	return demo.ServeOn(c.Context, client, cfg)
 }
 

@@ -74,6 +74,13 @@ func TestDemoOnARedisHasNoStory(t *testing.T) {
 	}
 }
 
+func TestDemoNeedsTheRedisThatIsGiven(t *testing.T) {
+	status, out, talk := shell(t, "", "demo", "--serve", "--redis", "redis://127.0.0.1:1")
+	if status != exitFailure || out != "" || !strings.Contains(talk, "no answer from Redis: ") {
+		t.Errorf("status %d, %q, %q", status, out, talk)
+	}
+}
+
 // The demo serves the commands of another process until it is interrupted.
 func TestDemoServes(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_REDIS", serveDemo(t))

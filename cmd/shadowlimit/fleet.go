@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -54,23 +53,6 @@ func openFleet(c *cli.Context, f format) (*fleet, error) {
 
 func (f *fleet) close() { f.client.Close() }
 
-// unreachableError says that Redis cannot be used.
-type unreachableError struct{ error }
-
-func (e unreachableError) Unwrap() error { return e.error }
-
-// reach finds out whether Redis answers at all, so that the first failure says what to do.
-func (f *fleet) reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout+commandBudget)
-	defer cancel()
-
-	err := f.client.Ping(ctx).Err()
-	if problem, fix := doctor.Diagnose(err); problem != "" {
-		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
-	}
-	return nil
-}
-
 // withFleet makes an action of a function that needs a fleet.
 func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
@@ -89,7 +71,7 @@ func onFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) error)
 	}
 	defer f.close()
 
-	if err := f.reach(c.Context); err != nil {
+	if err := reach(c.Context, f.client); err != nil {
 		return err
 	}
 	return do(c, f)

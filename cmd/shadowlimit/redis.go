@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -48,6 +49,23 @@ func openRedis(address string, budget time.Duration) (redis.UniversalClient, err
 	options = lua.Tune(options, budget)
 	options.DialTimeout = min(options.DialTimeout, dialTimeout)
 	return redis.NewUniversalClient(options), nil
+}
+
+// unreachableError says that Redis cannot be used.
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error { return e.error }
+
+// reach finds out whether Redis answers at all, so that the first failure says what to do.
+func reach(ctx context.Context, client redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout+commandBudget)
+	defer cancel()
+
+	err := client.Ping(ctx).Err()
+	if problem, fix := doctor.Diagnose(err); problem != "" {
+		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
+	}
+	return nil
 }
 
 func parseRedis(address string) (*redis.UniversalOptions, error) {

@@ -131,7 +131,7 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	}
 
 	// A store that cannot be used is reported before gigabytes of log are read.
-	open, closeStore, err := r.openStore()
+	open, closeStore, err := r.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +164,10 @@ func (r *replayer) compare(ctx context.Context, list []comparison, open openPair
 
 	for i := range list {
 		c := &list[i]
+		if c.events.Len() == 0 && report.Requests > 0 {
+			r.noteUncharged(c, report.Requests)
+		}
+
 		cfg := r.configOf(c)
 		cfg.Decisions = decisions
 		cfg.Progress = func(judged, total int) {
@@ -182,6 +186,15 @@ func (r *replayer) compare(ctx context.Context, list []comparison, open openPair
 	return nil
 }
 
+// noteUncharged says that a policy has nothing to compare. The gate's advice, to send traffic, is for a
+// service; a log often lacks the header or the route that the policy asks for.
+func (r *replayer) noteUncharged(c *comparison, requests int64) {
+	r.bar.clear()
+	fmt.Fprintf(r.std.err, "policy %s charges none of %s: its condition is false, or an expression fails; "+
+		"check that the log has every field that the policy reads, and try one request with shadowlimit explain\n",
+		c.name, humanize.Counted(requests, "request"))
+}
+
 // configOf is how a comparison is replayed: the same for the short forms and for policies, so
 // that no flag works for one of them only.
 func (o *replayOptions) configOf(c *comparison) replay.Config {
@@ -193,7 +206,7 @@ type openPair func() (algorithms.Pair, error)
 
 // openStore opens the store of the limiters. In Redis every comparison has a namespace of its
 // own, whose keys expire by themselves.
-func (o *replayOptions) openStore() (open openPair, closeStore func(), err error) {
+func (o *replayOptions) openStore(ctx context.Context) (open openPair, closeStore func(), err error) {
 	if o.store == "memory" {
 		return func() (algorithms.Pair, error) {
 			return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), nil
@@ -204,6 +217,11 @@ func (o *replayOptions) openStore() (open openPair, closeStore func(), err error
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := reach(ctx, client); err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+
 	open = func() (algorithms.Pair, error) {
 		return lua.New(client, lua.Config{Name: fmt.Sprintf("replay-%016x", rand.Uint64())})
 	}

@@ -189,6 +189,17 @@ func TestReplayRefuses(t *testing.T) {
 	}
 }
 
+// A Redis that does not answer is reported before the log is read.
+func TestReplayReachesRedisFirst(t *testing.T) {
+	log := write(t, "bad.csv", []byte("time,key\nx,a\n"))
+	args := strings.Fields("replay --from gcra:60/1m --to gcra:60/1m --store redis --redis redis://127.0.0.1:1")
+
+	status, _, talk := shell(t, "", append(args, log)...)
+	if status != 1 || !strings.HasPrefix(talk, "shadowlimit: no answer from Redis: ") || !strings.Contains(talk, "check that --redis") {
+		t.Errorf("status %d, %q", status, talk)
+	}
+}
+
 func TestUnknownCommand(t *testing.T) {
 	status, _, talk := shell(t, "", "replya")
 	if status != 2 || !strings.Contains(talk, `no command "replya"`) || !strings.Contains(talk, "demo, replay") {

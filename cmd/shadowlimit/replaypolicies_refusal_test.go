@@ -148,6 +148,19 @@ func TestReplayReportsExpressionsThatFail(t *testing.T) {
 	}
 }
 
+// A log that lacks what a policy asks for is no success without a word.
+func TestReplayNamesPoliciesThatChargeNothing(t *testing.T) {
+	const note = "policy first charges none of 4 requests: its condition is false, or an expression fails; "
+
+	for condition, want := range map[string]string{`request.method == "POST"`: note, "true": ""} {
+		config := write(t, "p.yaml", []byte(plain(condition, "request.user")))
+		status, _, talk := shell(t, tenants, "replay", "--config", config, "-")
+		if status != 0 || !strings.HasPrefix(talk, want) || want == "" && talk != "" {
+			t.Errorf("%s: status %d, %q, want %q", condition, status, talk, want)
+		}
+	}
+}
+
 // A limit of the candidate that its expression does not yield is the candidate's error alone.
 func TestReplayCountsErrorsOfTheCandidate(t *testing.T) {
 	file := strings.Replace(plain("true", "request.user"), "limit: 1", `limit: 'request.user == "a" ? 0 : 1'`, 1)
