@@ -33,10 +33,33 @@ func (w ChangeWindow) Open(at time.Time) bool {
 	// A zone that this machine does not know keeps the window shut: an automatic step
 	// at the wrong hour is worse than none.
 	zone, err := time.LoadLocation(w.Zone)
+	return err == nil && w.openIn(zone, at)
+}
+
+// NextOpen returns an instant itself if the window is open then, or else when it opens
+// next. It returns false if the window does not open within two weeks, as with a zone that
+// this machine does not know.
+func (w ChangeWindow) NextOpen(from time.Time) (time.Time, bool) {
+	zone, err := time.LoadLocation(w.Zone)
 	if err != nil {
-		return false
+		return time.Time{}, false
+	}
+	if w.openIn(zone, from) {
+		return from, true
 	}
 
+	// Asking each minute is right where clocks are changed, too, and takes about 1 ms at
+	// most. In one week the window may lie in the hour that summer time leaves out.
+	for minute := range 2 * 7 * 24 * 60 {
+		at := from.Truncate(time.Minute).Add(time.Duration(minute+1) * time.Minute)
+		if w.openIn(zone, at) {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func (w ChangeWindow) openIn(zone *time.Location, at time.Time) bool {
 	at = at.In(zone)
 	sinceMidnight := time.Duration(at.Hour())*time.Hour +
 		time.Duration(at.Minute())*time.Minute +
