@@ -77,6 +77,6 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
 	}
 	a.Gate.Reason = "this instance has not judged the current comparison yet: it judges every " + assessEvery.String()
-	a.Gate.WouldPassAt = nil
+	a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
 	return a
 }

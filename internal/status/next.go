@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -42,7 +43,7 @@ func stepOf(a *promotion.Assessment) string {
 		return command(a, "rollback", " --reason \""+a.Alarm.Reason+"\"")
 
 	case len(a.Evidence.OtherEpoch) > 0:
-		return "finish the deployment: another configuration runs on " + firstOf(a.Evidence.OtherEpoch)
+		return action(a, gate.OtherEpochs, nil) + onHold(a) + besides(a)
 
 	case a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch:
 		return "change a side and deploy the change, then: " + command(a, "resume", "") +
@@ -53,7 +54,7 @@ func stepOf(a *promotion.Assessment) string {
 			"; and then: " + command(a, "promote", " --force"+withReason) + "; if they do not: " + rollback
 
 	case a.State.Hold:
-		return "when the reason for the hold is resolved: " + command(a, "resume", "")
+		return strings.TrimPrefix(onHold(a), "; ") + besides(a)
 
 	case a.State.Stage == promotion.Completed:
 		return "make the candidate the authoritative in the policy file and remove the old one;" +
@@ -79,12 +80,24 @@ func stepOf(a *promotion.Assessment) string {
 	return afterPass(a)
 }
 
+// onHold returns how a hold ends, behind another step. That of a rollback ends by other rules, which stepOf names.
+func onHold(a *promotion.Assessment) string {
+	if !a.State.Hold || a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch {
+		return ""
+	}
+	return "; when the reason for the hold is resolved: " + command(a, "resume", "")
+}
+
 // afterPass returns the next step with the verdict pass.
 func afterPass(a *promotion.Assessment) string {
 	dwelt := a.State.StageAt.Add(a.Spec.Config.Dwell)
 	switch {
 	case a.State.Stage == promotion.Canary && a.Evidence.Now.Before(dwelt):
-		return fmt.Sprintf("wait until %s: the canary at %g %% has to dwell until then", instant(dwelt), a.State.Percent)
+		dwell := fmt.Sprintf("wait until %s: the canary at %g %% has to dwell until then", instant(dwelt), a.State.Percent)
+		if a.Spec.Config.Automatic {
+			dwell += "; after that, " + byController(a, dwelt)
+		}
+		return dwell
 
 	case a.Prediction.Off():
 		return "check why " + a.Prediction.String() +
@@ -92,58 +105,25 @@ func afterPass(a *promotion.Assessment) string {
 			"; if they do not: " + command(a, "rollback", withReason)
 
 	case a.Spec.Config.Automatic:
-		return "none: a controller takes the next step within the change window"
+		return "none: " + byController(a, a.Evidence.Now)
 	}
 
 	return command(a, "promote", withReason)
 }
 
-// towardsPass returns what leads to the verdict pass. "Wait" is only said where time alone may help.
-func towardsPass(a *promotion.Assessment) string {
-	total := a.Evidence.History.Total()
-	insufficient := a.Gate.Verdict == gate.Insufficient
+// byController says when a controller takes the step that is due from an instant on.
+func byController(a *promotion.Assessment, from time.Time) string {
+	window := a.Spec.Config.Change
 
-	switch {
-	case a.Evidence.Live == 0:
-		return "no instance is live: start the service or check its Redis"
-
-	// What was not read looks as if nothing had been compared.
-	case strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable):
-		return "check whether the Redis of the evidence answers: shadowlimit doctor"
-
-	case a.Spec.Config.Sampled():
-		return "remove sample from the policy file: a sampled policy stays in shadow"
-
-	case total.Comparisons() == 0 && total.Uncompared() == 0:
-		return "nothing has been compared yet: send traffic that the policy matches"
-
-	// An instance that has just started is silent, too: without traffic that says nothing.
-	case len(a.Evidence.Silent) > 0:
-		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)
-
-	case total.Comparisons() == 0:
-		return "find out why no request could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
-
-	case insufficient && a.Gate.Coverage != nil && *a.Gate.Coverage < gate.LeastCoverage:
-		return "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
-
-	case insufficient && strings.HasPrefix(a.Gate.Reason, gate.NoiseTooHigh):
-		return "check the latency and errors of the candidate's store: docs/runbooks/ShadowlimitNoiseFloorHigh.md"
-
-	case insufficient && total.AuthoritativeDenies() >= int64(a.Spec.Config.MinDenials) && total[divergence.AgreeDeny] == 0:
-		return "check that the candidate limits at all"
-
-	case insufficient && total.AuthoritativeAllows() > 0 && total[divergence.AgreeAllow] == 0:
-		return "check that the candidate allows anything"
+	switch at, ok := window.NextOpen(from); {
+	case !ok:
+		return fmt.Sprintf("a controller takes the next step within the change window, "+
+			"which does not open within two weeks: check its days, its times, and its zone %q on this machine", window.Zone)
+	case at.Equal(from):
+		return "a controller takes the next step within a minute, because the change window is open"
+	default:
+		return "a controller takes the next step when the change window opens at " + instant(at)
 	}
-
-	// The reason goes on, after a semicolon, with the forecast and the clean time: the report
-	// says both elsewhere.
-	missing, _, _ := strings.Cut(a.Gate.Reason, ";")
-	if at := a.Gate.WouldPassAt; at != nil {
-		return "wait at least until " + instant(*at) + ": " + missing
-	}
-	return "wait: " + missing
 }
 
 // seeKeys offers the keys that differ, if any do.

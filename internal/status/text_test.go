@@ -45,6 +45,14 @@ func differing(a *promotion.Assessment) {
 	a.Evidence.History.Minutes = []divergence.Minute{minute}
 }
 
+// hinder sets pairs of a kind and a text as the obstacles of a policy.
+func hinder(a *promotion.Assessment, pairs ...any) {
+	a.Gate.Verdict = gate.Insufficient
+	for i := 0; i < len(pairs); i += 2 {
+		a.Gate.Obstacles = append(a.Gate.Obstacles, gate.Obstacle{Kind: pairs[i].(gate.ObstacleKind), Text: pairs[i+1].(string)})
+	}
+}
+
 func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
 	t.Helper()
 	r, err := status.Of(t.Context(), "shop", divergence.NewMemoryLedger(), []promotion.Assessment{a})
@@ -63,54 +71,81 @@ func TestNextStep(t *testing.T) {
 		want  string
 	}{
 		{"passed", promotion.Shadow, nil, "shadowlimit promote writes --reason WHY"},
-		{"passed, automatic", promotion.Shadow, func(a *promotion.Assessment) {
+		{"passed, automatic, in the change window", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Spec.Config.Automatic = true
-		}, "none: a controller takes the next step"},
+		}, "none: a controller takes the next step within a minute, because the change window is open"},
+		{"passed, automatic, before the change window", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Spec.Config.Automatic, a.Spec.Config.Change.Days = true, []time.Weekday{time.Monday}
+			a.Spec.Config.Change.Zone = "America/New_York"
+		}, "none: a controller takes the next step when the change window opens at Mon 2026-03-16 13:00 UTC"},
+		{"passed, automatic, in a zone that this machine does not know", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Spec.Config.Automatic, a.Spec.Config.Change.Zone = true, "Mars"
+		}, "none: a controller takes the next step within the change window, which does not open within two weeks: " +
+			`check its days, its times, and its zone "Mars" on this machine`},
 		{"evidence that cannot be read", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, promotion.EvidenceUnreadable+": no answer"
 			a.Evidence.History = divergence.History{}
 		}, "check whether the Redis of the evidence answers"},
+		{"not judged yet", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: "not judged yet: in 15 s"}
+		}, "wait: not judged yet: in 15 s"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			a.Gate = gate.Result{Verdict: gate.Wait, Reason: "1 h of 48 h clean; could pass some time"}
-		}, "wait: 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
+			hinder(a, gate.LowScore, "3 blocks", gate.CleanTime, "1 h of 48 h clean")
+			a.Gate.Verdict, a.Gate.NoForecast = gate.Wait, "traffic is rare"
+		}, "wait, without a date because traffic is rare: 3 blocks; 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
 		{"waiting, with a forecast", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			at := now.Add(47 * time.Hour)
-			a.Gate = gate.Result{Verdict: gate.Wait, Reason: "1 h of 48 h clean; could pass some time", WouldPassAt: &at}
+			hinder(a, gate.CleanTime, "1 h of 48 h clean")
+			a.Gate.Verdict, a.Gate.WouldPassAt = gate.Wait, &at
 		}, "wait at least until Thu 2026-03-12 11:00 UTC: 1 h of 48 h clean; to see"},
+		{"a ratio above its threshold", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			hinder(a, gate.AboveThreshold, "divergence is 8 %", gate.AboveThreshold, "newly_denied is 8 %", gate.CleanTime, "1 h clean")
+			a.Gate.Verdict = gate.Wait
+		}, "find out why the limiters differ, because waiting alone does not mend that: divergence is 8 % " +
+			"(and 1 more of the three ratios); if the difference is wanted, declare it as expected in the policy file " +
+			"or raise the threshold; if not, change the candidate; then wait: 1 h clean; to see which keys differ: shadowlimit top writes"},
+		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Evidence.Silent = []string{"j"}
+			hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise", gate.HoursUnseen, "3 hours", gate.SilentInstances, "j",
+				gate.LowScore, "score", gate.CleanTime, "1 h clean")
+			a.Gate.Verdict = gate.Insufficient
+		}, "check whether these instances reach their Redis: j; check the latency and errors of the candidate's store: " +
+			"docs/runbooks/ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; 3 hours; and 2 more"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.Live, a.Gate.Verdict = 0, gate.Insufficient
-		}, "no instance is live: start the service or check its Redis"},
+			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
+		}, "no instance is live: start the service or check its Redis; nothing has been compared yet: send traffic"},
 		{"no evidence from an instance", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			a.Evidence.Silent, a.Gate.Verdict = []string{"j"}, gate.Insufficient
-		}, "check whether these instances reach their Redis: j"},
+			a.Evidence.Silent = []string{"j"}
+			hinder(a, gate.SilentInstances, "j")
+		}, "check whether these instances reach their Redis: j; to see"},
 		{"sampled", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Spec.Config.Sample, a.Gate.Verdict = 0.1, gate.Insufficient
+			hinder(a, gate.Sampled, "10 %")
 		}, "remove sample from the policy file"},
 		{"no traffic", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Gate.Verdict = gate.Insufficient
+			hinder(a, gate.NothingCompared, "nothing")
 		}, "nothing has been compared yet: send traffic that the policy matches"},
 		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			share := 0.9
-			a.Gate = gate.Result{Verdict: gate.Insufficient, Coverage: &share}
+			hinder(a, gate.LowCoverage, "90 %")
 		}, "find out why too few requests could be compared"},
 		{"noise", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: gate.NoiseTooHigh + ": 3 %"}
+			hinder(a, gate.NoiseFloor, "3 %")
 		}, "check the latency and errors of the candidate's store"},
 		{"the candidate denies nothing", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			a.Evidence.History.Minutes[0].Tally[divergence.NewlyAllowed] = 1000
-			a.Gate.Verdict = gate.Insufficient
+			hinder(a, gate.DeniesNothing, "of 1000")
 		}, "check that the candidate limits at all; to see which keys differ"},
 		{"the red button, passed", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
 		}, "release the red button of i, then: shadowlimit promote writes --reason WHY"},
 		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Live[0].RedButton, a.Gate.Verdict = true, gate.Insufficient
+			a.Live[0].RedButton = true
+			hinder(a, gate.NothingCompared, "nothing")
 		}, "nothing has been compared yet: send traffic that the policy matches; release the red button of i"},
 		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
 			a.Live[0].RedButton, a.Alarm.Reason = true, "overload"
@@ -126,6 +161,10 @@ func TestNextStep(t *testing.T) {
 		{"dwelling", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.StageAt = now
 		}, "wait until Tue 2026-03-10 13:00 UTC: the canary at 0 % has to dwell until then"},
+		{"dwelling, automatic, beyond the change window", promotion.Canary, func(a *promotion.Assessment) {
+			a.Spec.Config.Automatic, a.State.StageAt, a.Spec.Config.Dwell = true, now, 4*time.Hour
+		}, "wait until Tue 2026-03-10 16:00 UTC: the canary at 0 % has to dwell until then; after that, " +
+			"a controller takes the next step when the change window opens at Wed 2026-03-11 09:00 UTC"},
 		{"not as predicted", promotion.Canary, func(a *promotion.Assessment) {
 			a.Prediction = off
 		}, "check why the candidate denies 20 % of the canary's requests, where shadow predicted 10 %, plus or minus 2 %; " +
@@ -146,6 +185,15 @@ func TestNextStep(t *testing.T) {
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold = true
 		}, "when the reason for the hold is resolved: shadowlimit resume writes"},
+		{"on hold, without a pass", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold = true
+			hinder(a, gate.CleanTime, "1 h clean")
+		}, "when the reason for the hold is resolved: shadowlimit resume writes; besides: wait: 1 h clean"},
+		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"j"}
+			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
+		}, "finish the deployment: another configuration runs on j; when the reason for the hold is resolved: " +
+			"shadowlimit resume writes; besides: check that the candidate limits at all"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
 			a.State.Hold, a.State.FailedEpoch = true, "e"
 		}, "change a side and deploy the change, then: shadowlimit resume writes; " +
@@ -162,6 +210,18 @@ func TestNextStep(t *testing.T) {
 	for _, tt := range tests {
 		if got := reportOf(t, assessed(tt.stage, tt.edit)).NextStep; !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Every obstacle ends by waiting or by an action that the next step names.
+func TestEveryObstacleHasAWayOut(t *testing.T) {
+	for kind := gate.Sampled; kind <= gate.CleanTime; kind++ {
+		a := assessed(promotion.Shadow, func(a *promotion.Assessment) { hinder(a, kind, "the obstacle") })
+		waits := a.Gate.Obstacles[0].Waits()
+		got := reportOf(t, a).NextStep
+		if waits != strings.HasPrefix(got, "wait: the obstacle") || got == "" {
+			t.Errorf("obstacle %d, which waits: %v: %q", kind, waits, got)
 		}
 	}
 }

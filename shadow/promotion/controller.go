@@ -116,7 +116,7 @@ func (c *Controller) assess(
 	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
 	if err != nil {
 		a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, EvidenceUnreadable+": "+err.Error()
-		a.Gate.WouldPassAt = nil
+		a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
 	}
 
 	r.spec, r.minutes = spec, history.Minutes

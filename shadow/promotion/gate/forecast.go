@@ -1,7 +1,10 @@
 package gate
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -10,50 +13,76 @@ import (
 // mostBlocks is how many more blocks a forecast looks ahead.
 const mostBlocks = 2000
 
-// forecast returns when the gate could pass if traffic and ratios stay as they
-// were on average; nil if they do not lead there.
-func (j *judgement) forecast() *time.Time {
+// delay is how far away one condition of a pass is.
+type delay struct {
+	minutes float64
+	of      string // what takes that long
+	unknown string // why that cannot be said; the minutes are then infinite
+}
+
+// never returns the delay of a condition whose time cannot be said.
+func never(format string, args ...any) delay {
+	return delay{minutes: math.Inf(1), unknown: fmt.Sprintf(format, args...)}
+}
+
+// forecast returns when the gate could pass if traffic and ratios stay as they were on
+// average. If that cannot be said, it returns nil and the reason.
+func (j *judgement) forecast() (at *time.Time, unknown string) {
+	// What needs an operator or a developer does not mend itself with time.
+	for _, o := range j.obstacles() {
+		if !o.Waits() {
+			return nil, unforeseeable[o.Kind]
+		}
+	}
+
+	// The forecast extrapolates scores, which the simple rule does not have.
 	minutes := float64(j.now - j.evidence.Since.Unix()/60)
-	e := j.evidence
-	if minutes <= 0 || j.total.Comparisons() == 0 {
-		return nil
-	}
-
-	// Neither a fleet that is not in order nor lost coverage mends itself with time.
-	if e.Live == 0 || len(e.Silent)+len(e.OtherEpoch) > 0 || !covered(j.lastDay()) {
-		return nil
-	}
-
-	wait := (j.needed - j.clean).Minutes()
-	wait = math.Max(wait, more(j.total.AuthoritativeDenies(), j.cfg.MinDenials, minutes))
-	wait = math.Max(wait, more(e.History.Distinct[divergence.KeysDenied], j.cfg.MinDeniedKeys, minutes))
-	for _, agreed := range [...]divergence.Outcome{divergence.AgreeAllow, divergence.AgreeDeny} {
-		wait = math.Max(wait, more(j.total[agreed], 1, minutes))
-	}
-	wait = math.Max(wait, j.untilSeen())
-	for i := range j.streams {
-		wait = math.Max(wait, j.untilEnough(&j.streams[i], minutes))
+	switch {
+	case j.cfg.Rule == Simple:
+		return nil, "the simple rule has no scores to extrapolate"
+	case minutes <= 0:
+		return nil, "the evidence is less than a minute old"
 	}
 
 	// A date more than a year ahead says nothing.
-	if wait > 365*minutesADay {
-		return nil
+	last := j.last(minutes)
+	switch {
+	case last.unknown != "":
+		return nil, last.unknown
+	case last.minutes > 365*minutesADay:
+		return nil, last.of + " would take more than a year at the rate so far"
 	}
-	ahead := time.Duration(math.Max(0, math.Ceil(wait))) * time.Minute
-	at := e.Now.Add(ahead).UTC().Truncate(time.Minute)
-	return &at
+	ahead := time.Duration(math.Max(0, math.Ceil(last.minutes))) * time.Minute
+	instant := j.evidence.Now.Add(ahead).UTC().Truncate(time.Minute)
+	return &instant, ""
 }
 
-// more returns how long until there are as many as needed, in minutes, at the
-// rate so far; infinity without any so far, for which there is no rate.
-func more(have, need int64, minutes float64) float64 {
+// last returns the delay of the condition that will be met last.
+func (j *judgement) last(minutes float64) delay {
+	all := []delay{
+		{minutes: (j.needed - j.clean).Minutes(), of: "the clean time"},
+		more(j.total.AuthoritativeDenies(), j.cfg.MinDenials, minutes, "requests that the authoritative denies"),
+		more(j.evidence.History.Distinct[divergence.KeysDenied], j.cfg.MinDeniedKeys, minutes, "keys that the authoritative denies"),
+		more(j.total[divergence.AgreeAllow], 1, minutes, "requests that both sides allow"),
+		more(j.total[divergence.AgreeDeny], 1, minutes, "requests that both sides deny"),
+		{minutes: j.untilSeen(), of: "the hours of the day"},
+	}
+	for i := range j.streams {
+		all = append(all, j.untilEnough(&j.streams[i], minutes))
+	}
+	return slices.MaxFunc(all, func(a, b delay) int { return cmp.Compare(a.minutes, b.minutes) })
+}
+
+// more returns how long until there are as many as needed, at the rate so far. Without any
+// so far there is no rate.
+func more(have, need int64, minutes float64, what string) delay {
 	switch {
 	case have >= need:
-		return 0
+		return delay{}
 	case have == 0:
-		return math.Inf(1)
+		return never("there are no %s yet, so their rate is unknown", what)
 	}
-	return float64(need-have) / (float64(have) / minutes)
+	return delay{minutes: float64(need-have) / (float64(have) / minutes), of: "enough " + what}
 }
 
 // untilSeen returns the minutes until every hour of the day was seen for half of it.
@@ -71,14 +100,14 @@ func (j *judgement) untilSeen() (wait float64) {
 	return wait
 }
 
-// untilEnough returns the minutes until a ratio's score suffices, if blocks go on
-// with the mean ratio so far.
-func (j *judgement) untilEnough(s *stream, minutes float64) float64 {
+// untilEnough returns how long until a ratio's score suffices, if blocks go on with the mean
+// ratio so far.
+func (j *judgement) untilEnough(s *stream, minutes float64) delay {
 	if s.score >= enough {
-		return 0
+		return delay{}
 	}
-	if s.denominator == 0 || s.atOrAbove() {
-		return math.Inf(1)
+	if s.denominator == 0 {
+		return never("%s cannot be measured yet", s.ratio)
 	}
 
 	// A block lasts until it is long enough and full enough, whichever is later.
@@ -94,9 +123,11 @@ func (j *judgement) untilEnough(s *stream, minutes float64) float64 {
 		// The open block should have closed by now: blocks do not fill any more as they did.
 		first := float64(s.openFrom-j.now) + length
 		if first < 0 {
-			return math.Inf(1)
+			return never("the current block of %s should have closed already: its traffic has become rarer", s.ratio)
 		}
-		return first + float64(n-1)*length
+		return delay{minutes: first + float64(n-1)*length, of: fmt.Sprintf("the score of %s", s.ratio)}
 	}
-	return math.Inf(1)
+
+	return never("%s is so close to its threshold that its score does not reach %d "+
+		"(change the candidate or raise the threshold)", s.ratio, enough)
 }

@@ -44,9 +44,12 @@ type Result struct {
 	Verdict string `json:"verdict"`
 	// Reason is one sentence: the evidence that is missing, or the fault.
 	Reason string `json:"reason"`
+	// Obstacles are all that keeps the verdict from pass; nil after a pass or a fail.
+	Obstacles []Obstacle `json:"-"`
 	// WouldPassAt is when the gate could pass if all stays as it was; nil if that
-	// cannot be said.
+	// cannot be said, for the reason NoForecast.
 	WouldPassAt *time.Time `json:"would_pass_at"`
+	NoForecast  string     `json:"-"`
 	CleanHours  float64    `json:"clean_hours"`
 	// Coverage is the share of the last day's evaluations that could be compared; nil
 	// without any.
@@ -142,14 +145,15 @@ func Assess(cfg Config, e Evidence) Result {
 		g.Warning = simpleWarning
 	}
 
-	// No forecast after a fail: only a new epoch or an operator ends that. The forecast
-	// extrapolates scores, which the simple rule does not have.
+	// No forecast after a fail: only a new epoch or an operator ends that.
 	g.Verdict, g.Reason = j.verdict()
-	if g.Verdict == Pass {
+	switch g.Verdict {
+	case Pass:
 		now := e.Now.UTC()
 		g.WouldPassAt = &now
-	} else if g.Verdict != Fail && cfg.Rule != Simple {
-		g.WouldPassAt = j.forecast()
+	case Wait, Insufficient:
+		g.Obstacles = j.obstacles()
+		g.WouldPassAt, g.NoForecast = j.forecast()
 	}
 	return g
 }

@@ -1,0 +1,196 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Obstacle is one thing that keeps the verdict from pass.
+type Obstacle struct {
+	Kind ObstacleKind
+	// Text says what is missing, with its numbers, as a part of a sentence.
+	Text string
+}
+
+// ObstacleKind is the subject of an obstacle. Its zero value is Sampled.
+type ObstacleKind int
+
+// The kinds of obstacles, in the order in which a verdict names them: those without which
+// nothing can be concluded come first.
+const (
+	Sampled         ObstacleKind = iota // the candidate is judged for a share of the keys
+	NothingCompared                     // no request has been counted at all
+	FewDenials                          // the authoritative has denied too few requests
+	FewDeniedKeys                       // the authoritative has denied too few keys
+	DeniesNothing                       // the candidate agreed in no denial
+	AllowsNothing                       // the candidate agreed in nothing allowed
+	LowCoverage                         // too little of the last day was compared
+	NoiseFloor                          // the candidate's own divergence cannot be measured
+	HoursUnseen                         // not every hour of the day was seen
+	NoInstance                          // no instance is live
+	SilentInstances                     // live instances have not written what they saw
+	OtherEpochs                         // live instances compare another epoch
+	NoDenominator                       // a ratio has no value; only by the simple rule
+	AboveThreshold                      // a raw ratio is at or above its threshold
+	LowScore                            // a score does not suffice
+	CleanTime                           // the clean time does not suffice
+	obstacleKinds   = iota
+)
+
+// unforeseeable says of the kinds that do not end by waiting why there is no forecast. A
+// kind without an entry ends by time and traffic as they were.
+var unforeseeable = [obstacleKinds]string{
+	Sampled:         "a sampled policy stays in shadow",
+	NothingCompared: "nothing has been compared yet",
+	DeniesNothing:   "the candidate denies nothing that the authoritative denies",
+	AllowsNothing:   "the candidate allows nothing that the authoritative allows",
+	LowCoverage:     "too few of the last day's requests were compared",
+	NoiseFloor:      "the noise floor is too high",
+	NoInstance:      "no instance is live",
+	SilentInstances: "an instance has written no evidence for a minute",
+	OtherEpochs:     "an instance runs another configuration",
+	AboveThreshold:  "waiting alone does not lower a ratio that is at or above its threshold",
+}
+
+// Waits reports whether the obstacle ends by itself if time and traffic go on as they were.
+func (o Obstacle) Waits() bool { return unforeseeable[o.Kind] == "" }
+
+// verdict returns the verdict of a candidate whose first obstacle this is.
+func (o Obstacle) verdict() string {
+	if o.Kind >= AboveThreshold {
+		return Wait
+	}
+	return Insufficient
+}
+
+// obstacles returns all that keeps the verdict from pass, in the order of their kinds.
+func (j *judgement) obstacles() []Obstacle {
+	list := j.missing()
+
+	// Scores and hours of nothing say nothing: the first request matters more than they.
+	if j.total.Comparisons() == 0 {
+		return list
+	}
+	if j.cfg.Rule == Simple {
+		return append(list, j.simplyPending()...)
+	}
+	return append(list, j.pending()...)
+}
+
+// missing says what evidence there must be before anything can be concluded.
+func (j *judgement) missing() []Obstacle {
+	// Instances without traffic have nothing to write, so their silence is no obstacle.
+	if j.total.Comparisons() == 0 && j.total.Uncompared() == 0 {
+		list := append(j.sampled(), Obstacle{NothingCompared, "nothing has been compared yet: " +
+			"send traffic that the policy matches; instances write what they saw every 5 s"})
+		return append(list, j.unready(nil)...)
+	}
+	return slices.Concat(j.sampled(), j.unexercised(), j.unmeasured(), j.unready(j.evidence.Silent))
+}
+
+func (j *judgement) sampled() (list []Obstacle) {
+	if j.cfg.Sampled() {
+		list = append(list, Obstacle{Sampled, fmt.Sprintf(
+			"the candidate is judged for %s of the keys only, and a sampled policy stays in shadow: "+
+				"remove \"sample\" to judge all keys", humanize.Percent(j.cfg.Sample))})
+	}
+	return list
+}
+
+// unexercised names the evidence that the two limiters have not given yet. Declared differences are no
+// evidence against a candidate, but none for it either: it must agree in something.
+func (j *judgement) unexercised() (list []Obstacle) {
+	cfg := &j.cfg
+	denials, keys := j.total.AuthoritativeDenies(), j.evidence.History.Distinct[divergence.KeysDenied]
+
+	// Before the authoritative has denied enough, no candidate is blamed for denying nothing.
+	if denials < cfg.MinDenials {
+		list = append(list, Obstacle{FewDenials, fmt.Sprintf("the authoritative has denied %d of the %d requests needed: "+
+			"its limit was not exercised enough", denials, cfg.MinDenials)})
+	}
+	if keys < cfg.MinDeniedKeys {
+		list = append(list, Obstacle{FewDeniedKeys, fmt.Sprintf(
+			"the authoritative has denied %d of the %d keys needed: too few clients to judge by", keys, cfg.MinDeniedKeys)})
+	}
+	if denials >= cfg.MinDenials && j.total[divergence.AgreeDeny] == 0 {
+		list = append(list, Obstacle{DeniesNothing, "the candidate has denied none of the requests that the authoritative denied, " +
+			"declared differences left out: check that it limits at all"})
+	}
+
+	// Without any comparison there is no candidate to blame: the coverage has the fault.
+	if j.total.Comparisons() > 0 && j.total[divergence.AgreeAllow] == 0 {
+		list = append(list, Obstacle{AllowsNothing, "the candidate has allowed none of the requests that the authoritative allowed, " +
+			"declared differences left out: check that it allows anything"})
+	}
+	return list
+}
+
+// unmeasured says what kept differences from being measured.
+func (j *judgement) unmeasured() (list []Obstacle) {
+	if last := j.lastDay(); !covered(last) {
+		list = append(list, Obstacle{LowCoverage, fmt.Sprintf("%.2f %% of the last day's evaluations were compared, "+
+			"%g %% are needed: look for errors and fallbacks", 100*coverageOf(last), 100*LeastCoverage)})
+	}
+	if j.noisy() {
+		list = append(list, Obstacle{NoiseFloor, fmt.Sprintf(
+			"noise floor too high: two copies of the authoritative disagree in %s of comparisons, "+
+				"so the candidate's own divergence cannot be measured; check its store's latency and errors",
+			humanize.Percent(*divergence.OfComparisons.Value(j.evidence.Noise)))})
+	}
+	if hours := j.unseen(); hours != "" {
+		list = append(list, Obstacle{HoursUnseen, "every hour of the day must be seen, and these were not yet (UTC): " + hours})
+	}
+	return list
+}
+
+// unready names the faults of the fleet, whose silent instances are given.
+func (j *judgement) unready(silent []string) (list []Obstacle) {
+	e := j.evidence
+	if e.Live == 0 {
+		list = append(list, Obstacle{NoInstance, "no instance is live: start the service"})
+	}
+	if len(silent) > 0 {
+		list = append(list, Obstacle{SilentInstances, "live instances have written no evidence for a minute: " +
+			strings.Join(silent, ", ") + "; check whether they reach the store"})
+	}
+	if len(e.OtherEpoch) > 0 {
+		list = append(list, Obstacle{OtherEpochs, "instances run another configuration: " + strings.Join(e.OtherEpoch, ", ") +
+			"; finish the deployment"})
+	}
+	return list
+}
+
+// pending says which numbers have to improve before the next step.
+func (j *judgement) pending() (list []Obstacle) {
+	// A raw ratio is named first, because waiting alone does not lower it.
+	for _, s := range j.streams {
+		if s.atOrAbove() {
+			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf(
+				"%s is %s %s, its threshold %s, with too few requests to decide, %s of the %s needed",
+				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold),
+				humanize.Grouped(s.denominator), humanize.Grouped(s.decisive()))})
+		}
+	}
+
+	// The smallest score is the farthest from a pass: the others may be there long before it.
+	worst := &j.streams[0]
+	for i := range j.streams {
+		if j.streams[i].score < worst.score {
+			worst = &j.streams[i]
+		}
+	}
+	if worst.score < enough {
+		list = append(list, Obstacle{LowScore, fmt.Sprintf("the score of %s is %.1f of %d after %s",
+			worst.ratio, worst.score, enough, humanize.Counted(int64(len(worst.blocks)), "block"))})
+	}
+
+	if j.clean < j.needed {
+		list = append(list, Obstacle{CleanTime, fmt.Sprintf("%s of %s clean%s",
+			hours(j.clean), hours(j.needed), afterStrikes(j.strikes))})
+	}
+	return list
+}

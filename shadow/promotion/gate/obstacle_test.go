@@ -1,0 +1,121 @@
+package gate_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// rareAndHigh is traffic so rare that a newly denied ratio of 2.04 % may be chance: in 72
+// hours 147 requests that the authoritative allows, and 288 that it denies.
+func rareAndHigh(m *divergence.Minute) {
+	at := m.Unix - mondayMinute
+	m.Tally = divergence.Tally{}
+	switch {
+	case at%1440 == 1:
+		m.Tally[divergence.NewlyDenied] = 1
+	case at%30 == 0:
+		m.Tally[divergence.AgreeAllow], m.Tally[divergence.AgreeDeny] = 1, 2
+	}
+}
+
+// justBelow is 1.99 % of divergence, of 10,000 requests a minute.
+func justBelow(m *divergence.Minute) {
+	m.Tally = divergence.Tally{divergence.AgreeAllow: 8801, divergence.AgreeDeny: 1000, divergence.CandidateError: 199}
+}
+
+// deniedEarly is traffic whose denials have become rare after two hours.
+func deniedEarly(m *divergence.Minute) {
+	if m.Unix >= mondayMinute+2*hour {
+		neverDenied(m)
+	}
+}
+
+// A reason that ends by waiting has a date, or says why there is none.
+func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
+	manyKeys, simple := gate.Config{MinDeniedKeys: 10_000}, gate.Config{Rule: gate.Simple}
+	tests := []struct {
+		name    string
+		cfg     gate.Config
+		e       evidence
+		verdict string
+		want    string // at the end of the reason
+	}{
+		{"clean time", gate.Config{}, evidence{hours: 47}, wait,
+			"47 h of 48 h clean; could pass Wed 2026-03-04 00:00 UTC if traffic and ratios stay as they were"},
+		{"no rate", gate.Config{}, evidence{hours: 72, minute: neverDenied}, insufficient,
+			"; no forecast: there are no requests that the authoritative denies yet, so their rate is unknown"},
+		{"more than a year", manyKeys, evidence{hours: 72, deniedKeys: 1}, insufficient,
+			"; no forecast: enough keys that the authoritative denies would take more than a year at the rate so far"},
+		{"an instance is silent, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, silent: "web-8"}, insufficient,
+			"; no forecast: an instance has written no evidence for a minute"},
+		{"noise, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, noise: differing(10, 1000)}, insufficient,
+			"; no forecast: the noise floor is too high"},
+		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
+			"web-8; check whether they reach the store"},
+		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
+			"with too few requests to decide, 147 of the 500 needed; no forecast: " +
+				"waiting alone does not lower a ratio that is at or above its threshold"},
+		{"near the threshold", gate.Config{}, evidence{hours: 72, minute: justBelow}, wait,
+			"; no forecast: divergence is so close to its threshold that its score does not reach 20 " +
+				"(change the candidate or raise the threshold)"},
+		{"traffic has become rarer", gate.Config{}, evidence{hours: 72, minute: deniedEarly}, wait,
+			"; no forecast: the current block of newly_allowed should have closed already: its traffic has become rarer"},
+		{"the simple rule", simple, evidence{hours: 40}, wait,
+			"40 h of 48 h seen, so at least 8 h are left; no forecast: the simple rule has no scores to extrapolate"},
+		{"a raw ratio by the simple rule", simple, evidence{hours: 72, minute: twoInAHundred}, wait,
+			"; no forecast: waiting alone does not lower a ratio that is at or above its threshold"},
+	}
+
+	for _, tt := range tests {
+		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
+		if g.Verdict != tt.verdict || !isSentence(g.Reason) || !strings.HasSuffix(g.Reason, tt.want) {
+			t.Errorf("%s: %s, %q, want %s and at the end %q", tt.name, g.Verdict, g.Reason, tt.verdict, tt.want)
+		}
+		if (g.WouldPassAt == nil) != (g.NoForecast != "") {
+			t.Errorf("%s: a forecast of %v, and none because %q", tt.name, g.WouldPassAt, g.NoForecast)
+		}
+	}
+}
+
+// All obstacles are reported, and not only the one that the reason names.
+func TestObstaclesAreAll(t *testing.T) {
+	kinds := func(g gate.Result) (list []gate.ObstacleKind) {
+		for _, o := range g.Obstacles {
+			list = append(list, o.Kind)
+		}
+		return list
+	}
+
+	tests := []struct {
+		name string
+		cfg  gate.Config
+		e    evidence
+		want []gate.ObstacleKind
+	}{
+		{"a pass", gate.Config{}, evidence{hours: 48}, nil},
+		{"a fail", gate.Config{}, evidence{hours: 72, silent: "a", minute: twoInAHundred}, nil},
+		{"no traffic: silence says nothing", gate.Config{}, evidence{hours: 72, noTraffic: true, silent: "a", other: "b"},
+			[]gate.ObstacleKind{gate.NothingCompared, gate.OtherEpochs}},
+		{"the first hours", gate.Config{}, evidence{hours: 2, deniedKeys: 3, noise: differing(10, 1000), silent: "a"},
+			[]gate.ObstacleKind{
+				gate.FewDeniedKeys, gate.NoiseFloor, gate.HoursUnseen, gate.SilentInstances, gate.LowScore, gate.CleanTime,
+			}},
+		{"useless, as declared", gate.Config{Sample: 0.1}, evidence{hours: 240, minute: alwaysAllowDeclared, noInstance: true},
+			[]gate.ObstacleKind{gate.Sampled, gate.DeniesNothing, gate.NoInstance}},
+		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh},
+			[]gate.ObstacleKind{gate.AboveThreshold, gate.LowScore}},
+		{"the simple rule", gate.Config{Rule: gate.Simple, Soak: 96 * time.Hour}, evidence{hours: 72, minute: twoInAHundred},
+			[]gate.ObstacleKind{gate.AboveThreshold, gate.CleanTime}},
+	}
+	for _, tt := range tests {
+		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
+		if got := kinds(g); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: obstacles %v (%s), want %v", tt.name, got, g.Reason, tt.want)
+		}
+	}
+}
