@@ -221,3 +221,36 @@ func BenchmarkCharge(b *testing.B) {
 		}
 	}
 }
+
+// The delay that validate announces is the longest one that a key can get, whatever algorithm it is that delays.
+func TestLongestDelayIsTheLongest(t *testing.T) {
+	delaying := 0
+	for _, a := range algorithms.All {
+		if !algorithms.TraitsOf(a).Delays {
+			continue
+		}
+		delaying++
+
+		fields := "algorithm: " + a.Name() + ", limit: 10, window: 1m, burst: 7"
+		want := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative].LongestDelay()
+		var longest time.Duration
+		var s algorithms.State
+		for {
+			next, d, err := a.Step(s, algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 7}, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !d.Allowed {
+				break
+			}
+			s, longest = next, max(longest, d.Delay)
+		}
+
+		if longest != want {
+			t.Errorf("%s delays a charge of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", a.Name(), longest, want)
+		}
+	}
+	if delaying == 0 {
+		t.Error("no algorithm delays: this test and LongestDelay are not needed any more")
+	}
+}
