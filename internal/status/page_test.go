@@ -108,6 +108,8 @@ func goldenAssessment() promotion.Assessment {
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
 			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Coverage: &ratio, Noise: &ratio,
+			Obstacles:  []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
+			NoForecast: "of a reason", // which a real gate gives instead of WouldPassAt
 		}
 		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &ratio, Threshold: 0.02, Score: 17.25, UpperBound: &ratio}
 		a.Gate.NewlyAllowed = gate.RatioResult{Ratio: &ratio, Threshold: 0.01, Score: 20, UpperBound: &ratio}
