@@ -44,8 +44,8 @@ type Algorithm interface {
 	// Step judges one charge of cost at an instant in microseconds since the
 	// epoch and returns the state after it: the given one unless the charge was
 	// admitted with a cost above 0. It owns the given state; only the returned one
-	// is valid afterwards. An unused key admits exactly Limit.Capacity(). On an error, ErrLimit, ErrCost, ErrInstant or
-	// ErrLogFull, nothing was decided and nothing changed.
+	// is valid afterwards. An unused key admits exactly Limit.Capacity(). On an error,
+	// ErrLimit, ErrCost, ErrInstant or ErrLogFull, nothing was decided and nothing changed.
 	Step(s State, l Limit, cost, at int64) (State, Decision, error)
 }
 

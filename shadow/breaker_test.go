@@ -323,7 +323,7 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 				cancel()
 			}
 			if s.breaker.open() || s.overloaded() {
-				t.Errorf("patience %s: breaker open %t, lonely %t because of callers in a hurry", patience, s.breaker.open(), s.overloaded())
+				t.Errorf("patience %s: breaker open %t, overloaded %t because of callers in a hurry", patience, s.breaker.open(), s.overloaded())
 			}
 		}
 	})

@@ -100,8 +100,8 @@ func (f *fleet) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 
-	// The subscription begins before the first poll: a state that is put in between is
-	// announced, and not missed for a second.
+	// The subscription is begun before the first poll, so that a state that is put in between
+	// is usually announced. If Redis is slower to subscribe, the second poll finds the state.
 	changed := f.store.Watch(ctx)
 
 	first := make(chan struct{})

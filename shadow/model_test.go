@@ -43,7 +43,7 @@ type rollback struct {
 	state   promotion.State
 	ordered time.Time
 	resumed int  // resumptions before the order
-	insists bool // its operator still ensures it
+	ensures bool // its operator still ensures it
 }
 
 func newFleetModel(t *rapid.T) *fleetModel {
@@ -67,7 +67,7 @@ func (m *fleetModel) interfere() {
 	if m.quiet || m.busy >= 3 || rapid.IntRange(0, 9).Draw(m.t, "others act at 9") != 9 {
 		return
 	}
-	others := []func(){m.pollOne, m.promote, m.rollBack, m.pause, m.resume, m.control, m.insist, m.failOverNow}
+	others := []func(){m.pollOne, m.promote, m.rollBack, m.pause, m.resume, m.control, m.ensure, m.failOverNow}
 	others[rapid.IntRange(0, len(others)-1).Draw(m.t, "meanwhile")]()
 }
 
@@ -148,7 +148,7 @@ func (m *fleetModel) control() {
 }
 
 func (m *fleetModel) rollBack() {
-	r := &rollback{resumed: len(m.resumed), insists: rapid.Bool().Draw(m.t, "insists")}
+	r := &rollback{resumed: len(m.resumed), ensures: rapid.Bool().Draw(m.t, "ensures")}
 	m.within(func(ctx context.Context) {
 		var err error
 		if r.state, err = promotion.Rollback(ctx, m.link(), "p", promotion.Order{Actor: "operator"}); err == nil {
@@ -158,10 +158,10 @@ func (m *fleetModel) rollBack() {
 	})
 }
 
-// insist has the operators of rollbacks ensure them, as the command line does.
-func (m *fleetModel) insist() {
+// ensure has the operators of rollbacks ensure them, as the command line does.
+func (m *fleetModel) ensure() {
 	for _, r := range m.rollbacks {
-		if r.insists {
+		if r.ensures {
 			m.within(func(ctx context.Context) {
 				r.state, _ = promotion.EnsureRollback(ctx, m.link(), "p", r.state, r.ordered, promotion.Order{Actor: "operator"})
 			})
@@ -275,7 +275,7 @@ func (m *fleetModel) settle() {
 			m.poll(n)
 		}
 
-		m.insist()
+		m.ensure()
 		if round > 0 && identify(before) == identify(m.stored()) {
 			break
 		}
@@ -310,14 +310,14 @@ func (m *fleetModel) checkRest(held []*rollback) {
 	for _, r := range m.rollbacks {
 		resumed := slices.ContainsFunc(m.resumed, func(v promotion.Version) bool { return v.Term >= r.state.Term })
 		for _, n := range m.nodes {
-			if r.insists && len(m.resumed) == r.resumed {
+			if r.ensures && len(m.resumed) == r.resumed {
 				m.mustEnforce(n, "I2: after a rollback that its operator ensures")
 			}
 			if slices.Contains(held, r) && !resumed {
 				m.mustEnforce(n, "I2: after a rollback that an instance has applied")
 			}
 		}
-		r.insists = false // every instance has applied it, so its operator stops
+		r.ensures = false // every instance has applied it, so its operator stops
 	}
 }
 
@@ -338,7 +338,7 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 				"promote":      action(m.promote),
 				"promoteTwice": action(m.promoteTwice),
 				"rollback":     action(m.rollBack),
-				"insist":       action(m.insist),
+				"ensure":       action(m.ensure),
 				"pause":        action(m.pause),
 				"resume":       action(m.resume),
 				"see":          action(m.see),

@@ -139,8 +139,8 @@ func (h *Harness) watch(ctx context.Context, file string, text []byte) {
 type watched struct {
 	file   string
 	inUse  []byte
-	seen   []byte // when it was last read
-	failed string // the error that was logged, "" if the file in use is the file
+	seen   []byte // at the last reading
+	failed string // the error that was logged; "" while the file can be used
 }
 
 // look reads the file, and takes it if it has changed.

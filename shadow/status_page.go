@@ -49,8 +49,9 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 // judged returns the last assessment in the applied state.
 func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 	state := *m.stage.state.Load()
-	// Another beginning is other evidence, even of the same epoch.
 	last := m.assessment.Load()
+
+	// Another beginning is other evidence, even of the same epoch.
 	if last == nil || !last.State.Since.Equal(state.Since) {
 		return m.unjudged(state, now), nil
 	}

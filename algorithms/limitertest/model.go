@@ -40,6 +40,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		}
 		changed = changed || o.Status == algorithms.Judged && o.Decision.Allowed && c.Cost > 0
 	}
+
 	// A denial or a peek leaves no trace, not even in the order of the parts: the order decides
 	// which part a third side displaces.
 	if !changed {

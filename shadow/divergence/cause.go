@@ -124,6 +124,7 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 // bucketCause distinguishes, where a side is a bucket, its burst from its memory of the time before a window's end.
 func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	a, b := s.Limits[allows], s.Limits[denies]
+
 	// Two buckets differ by their capacity, their store or their rate. A bucket and a window differ by the burst,
 	// unless the bucket would allow the window's whole limit at once.
 	switch {

@@ -124,6 +124,7 @@ func (p *packedTick) unpack() Tick {
 		Denied:  p.Denied,
 		Allowed: p.Allowed,
 	}
+
 	// A list that is cut off loses its last hash only: a trigger works with the rest.
 	for h := p.Harmed; len(h) >= 4; h = h[4:] {
 		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))

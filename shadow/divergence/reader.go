@@ -65,9 +65,11 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 		Live:    slices.Clone(r.closed.Live),
 		Hours:   slices.Clone(r.closed.Hours),
 	}
+
 	// Entries are whole hours, so the first one may have minutes of before the evidence began.
 	h.append(Merge(open))
 	h.dropBefore(max(r.since.Unix()/SecondsPerMinute, oldest*MinutesPerHour))
+
 	// Distinct keys are of the whole epoch: they cannot be added up hour by hour.
 	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
 		return History{}, err

@@ -46,8 +46,9 @@ func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 		r.beginIncarnation()
 	}
 
-	// Frequent keys belong to the day on which their lists began, until a Commit on a later day.
 	r.notePresence(now.Unix() / SecondsPerMinute)
+
+	// Frequent keys belong to the day on which their lists began, until a Commit on a later day.
 	if r.day == 0 {
 		r.day = now.Unix() / SecondsPerDay
 	}

@@ -136,6 +136,7 @@ func (f *fieldWriter) policy(p policyField) string {
 		}
 		maps.Copy(next, *known)
 	}
+
 	// The loser of the race adds its entry on its next request.
 	f.policies.CompareAndSwap(known, &next)
 
