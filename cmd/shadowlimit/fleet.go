@@ -120,10 +120,14 @@ func actor() string {
 	return name + "@" + host
 }
 
-// plainError words an error of the library without the name of the package, which means nothing to an operator.
+// plainError words an error of the library for an operator: without the name of the package, and without
+// the kind of the error where the sentence before it has said that.
 type plainError struct{ error }
 
-func (e plainError) Error() string { return strings.TrimPrefix(e.error.Error(), "promotion: ") }
+func (e plainError) Error() string {
+	text := strings.TrimPrefix(e.error.Error(), "promotion: ")
+	return strings.TrimSuffix(text, ": "+promotion.ErrNowhere.Error())
+}
 
 func (e plainError) Unwrap() error { return e.error }
 

@@ -162,7 +162,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"status writes", 0, "enforced       candidate"},
 		{"rollback writes", 2, "needs a reason"},
 		{"complete writes --reason x --force", 0, "promoted -> completed"},
-		{"complete writes --reason x --force", 3, "only a promoted policy can be completed"},
+		{"complete writes --reason x --force", 3, "writes is completed, and only a promoted policy can be completed\n"},
 		{"promote writes --reason x --force", 3, "the migration is completed"},
 		{"rollback writes --reason x --dry-run", 0, "every client starts with a fresh budget"},
 		{"rollback nothing --reason x", 1, "no such policy"},

@@ -17,7 +17,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
-// streams are where a command reads and writes: data to out, talk to err.
+// streams are where a command reads and writes: reports to out, messages to err.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer

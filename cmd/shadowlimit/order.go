@@ -185,7 +185,7 @@ func showPlan(t *task, next promotion.State, out io.Writer) error {
 }
 
 // confirm asks a person at a terminal to type the policy's name. A script is not asked: it has
-// named the policy, and there is no one to answer.
+// named the policy, and cannot answer.
 func confirm(ctx context.Context, policy string, next promotion.State, std streams) error {
 	in, ok := std.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {

@@ -12,7 +12,8 @@ import (
 // Percent writes a fraction as a percentage: 0.0203 is 2.03 %.
 func Percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 
-// Printable keeps a key off the terminal's controls, and short.
+// Printable writes a key for a terminal: quoted if it has quotes or control characters, and
+// cut after 300 bytes.
 func Printable(key string) string {
 	const most = 300
 	q := strconv.Quote(key)
