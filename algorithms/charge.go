@@ -65,6 +65,9 @@ type Charge struct {
 	// Epoch is 16 bits of the fingerprint of both sides. 0 means that the charge has no
 	// second side to be compared with: its parts then get no Number.
 	Epoch uint16
+	// Keep is the least time that a record lives after a charge that changes it: as long as
+	// the other side's state may last that another store keeps.
+	Keep time.Duration
 	// Lead is set in the charge of a side that follows behind the other one. Such a
 	// charge has that side alone.
 	Lead Lead

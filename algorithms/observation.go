@@ -11,7 +11,8 @@ import (
 type Observation struct {
 	// Status says what became of the side, and which of the fields below have a meaning.
 	Status Status
-	// Reason is why the side was not asked. It is meaningful only if Status is Skipped.
+	// Reason is why the side was not asked, if Status is Skipped. A side that has Failed has
+	// the reason StoreFailed where not the limiter failed, but what keeps its state.
 	Reason SkipReason
 	// Decision is the side's answer. It is meaningful only if Status is Judged.
 	Decision Decision
@@ -62,15 +63,15 @@ const (
 	OtherReason SkipReason = iota
 	QueueFull              // no room in the queue behind the request
 	BreakerOpen            // the side failed again and again
-	Overload               // the enforced side was judged alone, to relieve the store
+	StoreFailed            // the side's store did not answer
 	MemoryFull
 	skipReasons = iota
 )
 
 // AllSkipReasons are all reasons, each at its own index.
-var AllSkipReasons = [skipReasons]SkipReason{OtherReason, QueueFull, BreakerOpen, Overload, MemoryFull}
+var AllSkipReasons = [skipReasons]SkipReason{OtherReason, QueueFull, BreakerOpen, StoreFailed, MemoryFull}
 
-var skipReasonNames = [skipReasons]string{"other", "queue_full", "breaker_open", "overload", "memory_full"}
+var skipReasonNames = [skipReasons]string{"other", "queue_full", "breaker_open", "store_failed", "memory_full"}
 
 // String returns the name as in metrics.
 func (r SkipReason) String() string { return skipReasonNames[r] }
@@ -112,7 +113,7 @@ func (o *Observation) Check() error {
 		return fmt.Errorf("algorithms: observation: status %s with the error %v", o.Status, o.Err)
 	case o.Reason >= skipReasons:
 		return fmt.Errorf("algorithms: observation: unknown reason %d", o.Reason)
-	case o.Status != Skipped && o.Reason != 0:
+	case o.Status != Skipped && o.Reason != 0 && (o.Status != Failed || o.Reason != StoreFailed):
 		return fmt.Errorf("algorithms: observation: status %s with the reason %s", o.Status, o.Reason)
 	}
 	return nil

@@ -158,14 +158,14 @@ type proto string
 func (p proto) Error() string { return string(p) }
 func (proto) RedisError()     {}
 
-func TestShedCandidateIsNoEvidence(t *testing.T) {
+func TestSideThatWasTooMuchFollows(t *testing.T) {
 	st := storeOn(&failing{})
 	m := newMigration(promotion.Spec{Policy: "p"}, bothIn(st), options{log: slog.New(slog.DiscardHandler)})
 	st.shedCandidate(errors.New("slow"))
 
 	c := algorithms.Charge{Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}, {Algorithm: algorithms.FixedWindow{}}}}
 	ev := evaluation{migration: m}
-	if ev.assign(&c); ev.other != algorithms.Skipped || c.Sides[1].Present() || !c.Sides[0].Present() {
+	if ev.assign(&c); ev.other != algorithms.Deferred || c.Sides[1].Present() || !c.Sides[0].Present() {
 		t.Errorf("assigned %+v of %+v", ev, c)
 	}
 }

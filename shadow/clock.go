@@ -52,9 +52,20 @@ func (s *store) ahead() (time.Duration, bool) {
 // clock; at is zero for a foreign limiter. It answered at the time local, by this process's
 // clock. The result is zero, which means the store's own now, where clocks are not known.
 func (s *store) instant(local time.Time, primary *store, at time.Time) time.Time {
+	if primary == s && !at.IsZero() {
+		return at
+	}
 	ahead, known := s.ahead()
 	if !known {
 		return time.Time{}
+	}
+
+	// Clocks that agree are taken for one. Sides that are judged at the very same instant
+	// have the same ends of windows, and no estimate of an offset comes between them.
+	if primary != nil && !at.IsZero() {
+		if primaryAhead, known := primary.ahead(); known && (ahead-primaryAhead).Abs() <= tolerated {
+			return at
+		}
 	}
 
 	// The answer is later than the judgement by the way back from the store.

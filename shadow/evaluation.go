@@ -17,9 +17,12 @@ type evaluation struct {
 	expected algorithms.Expected // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
-	// other is what becomes of the side that is not enforced: Judged in the request,
-	// Deferred, Skipped to relieve the store, or Absent.
+	// other is what becomes of the side that is not enforced: Judged together with the
+	// enforced one, Deferred, or Absent.
 	other algorithms.Status
+	// beside reports that the other side is in memory and judged in the request, after the
+	// enforced foreign limiter has answered.
+	beside bool
 	// completed reports that the candidate is enforced and the only side left. It is read
 	// once, so that a stage that moves meanwhile does not change how the charge is counted.
 	completed bool
@@ -51,21 +54,40 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	case ev.completed || !ev.hasCandidate() || !ev.judges(ev.hash):
 		ev.other = algorithms.Absent
 
-	// Memory costs next to nothing, so a side in memory is judged beside a foreign one.
+	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It
+	// comes second: a client that leaves would else be charged by this side alone.
 	case ev.primaryStore == nil && followersStore != nil && !followersStore.remote():
-		ev.primaryStore, ev.other = followersStore, algorithms.Judged
+		ev.other, ev.beside = algorithms.Deferred, true
 
 	// A request must not wait for a store or a limiter that its answer does not need.
 	case ev.primaryStore == nil, followersStore != ev.primaryStore, ev.alwaysDeferred:
 		ev.other = algorithms.Deferred
 
-	// One store has both sides and suffers from judging them. The enforced one is kept.
-	case followersStore.overloaded():
-		ev.other = algorithms.Skipped
+	// One store has both sides, and suffers from judging them at once. The other side follows
+	// then, and goes on to follow until the queue is empty: judged together with the enforced
+	// one, it would be ahead of the charges in the queue.
+	case followersStore.remote() && (followersStore.overloaded() || ev.followers.busy()):
+		ev.other = algorithms.Deferred
 	}
 
+	ev.numberParts(c)
 	if ev.other != algorithms.Judged {
 		c.Sides[follower] = algorithms.Side{}
+	}
+}
+
+// numberParts has the parts of the charge's record numbered. A side that is alone from now
+// on is no part of a pair any more.
+func (ev *evaluation) numberParts(c *algorithms.Charge) {
+	if ev.other == algorithms.Absent {
+		return
+	}
+	c.Epoch = ev.epochBits
+
+	// The record of one store must live as long as that of the other: a part that is gone
+	// has no number to compare.
+	if c.Epoch != 0 && !ev.judgedTogether() {
+		c.Keep = time.Duration(ev.forgotten(0)) * time.Microsecond
 	}
 }
 
@@ -80,24 +102,6 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	return alone
 }
 
-// longestWarming bounds how long a process may take to know the budgets already spent. The
-// fast triggers are blind for that time, which a window of a day must not make a day.
-const longestWarming = 10 * time.Minute
-
-// warming reports whether one side may have begun with this process and the other not.
-// A deployment that forgets the counts of a limiter in this process is no harm of the
-// candidate's. After a window that limiter knows as much as the other side.
-func (ev *evaluation) warming() bool {
-	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
-	if a.foreign == nil && b.foreign == nil && a.store.remote() == b.store.remote() {
-		return false
-	}
-
-	// A foreign limiter may have no limit beside its name: a minute stands for its window.
-	window := max(ev.limits[0].Window, ev.limits[1].Window, time.Minute)
-	return time.Since(ev.started) < min(window, longestWarming)
-}
-
 // record counts an outcome and notifies the observer. It is called once for each charge,
 // when both sides are settled: in the request, or by the follower.
 func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations) {
@@ -108,12 +112,13 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	}
 
 	// Warming concerns only the triggers, which look at keys with an enforced candidate.
+	ev.noteMissed(c, at, o)
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
 		Enforced: c.Enforced, Cell: divergence.CellOf(ev.hash), Completed: ev.completed,
-		Warming: c.Enforced == algorithms.Candidate && ev.warming(),
+		Blind: ev.blind(at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	})
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)

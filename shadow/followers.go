@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -20,15 +21,19 @@ const (
 	followTimeout = time.Second
 )
 
-// followers judge a policy's side that is not enforced and cannot be judged together
-// with the enforced one, behind the requests. A key's charges stay in order, for one
-// worker judges them all. A side that hangs holds up its own policy's followers alone.
-// Workers end with close.
+// followers judge a policy's side that is not enforced and is not judged together with the
+// enforced one, behind the requests. A key's charges stay in order, for one worker judges
+// them all. A side that hangs holds up its own policy's followers alone. Workers begin with
+// the first charge, since most policies never need them, and end with close.
 type followers struct {
-	queues []chan *followed   // one for each worker
+	queues atomic.Pointer[[followWorkers]chan *followed] // nil until the first charge
+	begin  sync.Once
 	done   sync.WaitGroup     // of the workers
 	stop   context.CancelFunc // ends ctx
 	ctx    context.Context    // of all calls; over when close gives up waiting
+	// unsettled is how many charges are queued or being judged. Requests write it, but only
+	// where they queue a charge anyway.
+	unsettled atomic.Int64
 
 	mu     sync.RWMutex // guards closed against sends to closed queues
 	closed bool
@@ -41,6 +46,7 @@ type followed struct {
 	at         time.Time       // by the clock that evidence is read by
 	local      time.Time       // by this process's clock, when the enforced side has answered
 	into       observations    // the enforced side's is there; the worker adds the other
+	waited     bool            // it was ahead of its predecessors, and left unjudged
 	done       chan<- struct{} // set in the marks that drain queues, which are no charges
 }
 
@@ -54,13 +60,20 @@ func (f *followed) role() algorithms.Role { return f.charge.Enforced.Other() }
 func (f *followed) side() *side { return &f.evaluation.sides[f.role()] }
 
 func newFollowers() *followers {
-	f := &followers{queues: make([]chan *followed, followWorkers)}
+	f := &followers{}
 	f.ctx, f.stop = context.WithCancel(context.Background())
-	for i := range f.queues {
-		f.queues[i] = make(chan *followed, followQueue)
-		f.done.Go(func() { f.work(f.queues[i]) })
-	}
 	return f
+}
+
+// start makes the queues and starts their workers.
+func (f *followers) start() {
+	var queues [followWorkers]chan *followed
+	for i := range queues {
+		queues[i] = make(chan *followed, followQueue)
+		w := worker{followers: f, queue: queues[i]}
+		f.done.Go(w.work)
+	}
+	f.queues.Store(&queues)
 }
 
 // follow queues a copy of a job, or reports that there is no room. It never waits: it is
@@ -73,90 +86,54 @@ func (f *followers) follow(job *followed) bool {
 	if f.closed {
 		return false
 	}
+	f.begin.Do(f.start)
 
 	// The key may be part of a request's buffer, which is used again.
 	kept := jobs.Get().(*followed)
 	*kept = *job
 	kept.charge.Key = strings.Clone(job.charge.Key)
 
+	// It is counted first: a worker may be done with it before this goroutine goes on.
+	f.unsettled.Add(1)
+
 	// The hash gives each key one worker, and so keeps its charges in order.
 	select {
-	case f.queues[job.evaluation.hash%uint64(len(f.queues))] <- kept:
+	case f.queues.Load()[job.evaluation.hash%followWorkers] <- kept:
 		return true
 	default:
+		f.unsettled.Add(-1)
 		return false
 	}
 }
+
+// busy reports whether a charge is queued or being judged.
+func (f *followers) busy() bool { return f != nil && f.unsettled.Load() > 0 }
 
 // waiting returns how many charges are queued; 0 for nil, which has no queue.
 func (f *followers) waiting() (n int) {
 	if f == nil {
 		return 0
 	}
-	for _, q := range f.queues {
-		n += len(q)
+	if queues := f.queues.Load(); queues != nil {
+		for _, q := range queues {
+			n += len(q)
+		}
 	}
 	return n
 }
 
-// work judges queued charges until the queue is closed.
-func (f *followers) work(queue <-chan *followed) {
-	taken := make([]followed, 0, followBatch)
-	for first := range queue {
-		taken = takeBatch(taken[:0], first, queue)
-
-		// A mark ends a batch, and is no charge. Closing it after the judging tells drain
-		// that everything before it has been recorded.
-		last := len(taken) - 1
-		if drained := taken[last].done; drained != nil {
-			f.judge(taken[:last])
-			close(drained)
-		} else {
-			f.judge(taken)
-		}
-
-		// A worker may wait for hours, and must not keep keys of requests alive.
-		clear(taken)
-	}
-}
-
-// takeBatch takes the first job and the jobs that wait behind it: as many as one round trip
-// judges, and none behind a mark.
-func takeBatch(taken []followed, first *followed, queue <-chan *followed) []followed {
-	taken = takeJob(taken, first)
-
-	// Only jobs that wait already: a request's evidence is not held back for others.
-	for len(taken) < followBatch && taken[len(taken)-1].done == nil {
-		select {
-		case next, open := <-queue:
-			if !open {
-				return taken
-			}
-			taken = takeJob(taken, next)
-		default:
-			return taken
-		}
-	}
-	return taken
-}
-
-// takeJob copies a job and returns its memory to the pool. The job may not be used after
-// that: another request may already fill it.
-func takeJob(taken []followed, job *followed) []followed {
-	taken = append(taken, *job)
-	*job = followed{}
-	jobs.Put(job)
-	return taken
-}
-
 // drain waits until all charges that are queued now have been judged, for 2 s at most.
 func (f *followers) drain(ctx context.Context) error {
+	queues := f.queues.Load()
+	if queues == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*followTimeout)
 	defer cancel()
 
 	// A full queue has no room for a mark. The wait for room is repeated rather than a
 	// blocking send, which would hold the lock that close needs.
-	for _, q := range f.queues {
+	for _, q := range queues {
 		done := make(chan struct{})
 		for !f.mark(q, done) {
 			select {
@@ -195,88 +172,6 @@ func (f *followers) mark(q chan<- *followed, done chan struct{}) bool {
 	}
 }
 
-// judge judges queued sides and records the outcomes. Both roles may be among them where
-// the stage has just changed.
-func (f *followers) judge(queued []followed) {
-	for len(queued) > 0 {
-		n := alike(queued)
-		f.ask(queued[:n])
-		for i := range queued[:n] {
-			job := &queued[i]
-			job.evaluation.warnFailure(job.role(), &job.into[job.role()])
-			job.evaluation.record(&job.charge, job.at, &job.into)
-		}
-		queued = queued[n:]
-	}
-}
-
-// alike returns how many of the first jobs one call judges: those of one side of one
-// migration in a store, and just one where a foreign limiter is asked. Only neighbours are
-// taken together: that keeps a key's charges in order.
-func alike(queued []followed) int {
-	first := &queued[0]
-	n := 1
-	if first.side().foreign != nil {
-		return n
-	}
-	for n < len(queued) && queued[n].role() == first.role() && queued[n].evaluation.migration == first.evaluation.migration {
-		n++
-	}
-	return n
-}
-
-// ask asks one side of charges, one charge if it is a foreign limiter.
-func (f *followers) ask(queued []followed) {
-	// The context is the followers' own: the request's may be over by now.
-	role, s := queued[0].role(), queued[0].side()
-	ctx, cancel := context.WithTimeout(f.ctx, followTimeout)
-	defer cancel()
-
-	switch {
-	case f.ctx.Err() != nil: // close has given up on the rest
-		for i := range queued {
-			queued[i].into[role] = algorithms.Skip(algorithms.OtherReason)
-		}
-	case s.foreign != nil:
-		job := &queued[0]
-		job.into[role] = s.withBreaker(ctx, func() algorithms.Observation {
-			return call(ctx, s.foreign, &job.charge, job.evaluation.limits[role])
-		})
-	default:
-		askStore(ctx, role, queued)
-	}
-
-	// A call that close has interrupted had less than its time: that is no failure.
-	for i := range queued {
-		if f.ctx.Err() != nil && errors.Is(queued[i].into[role].Err, context.Canceled) {
-			queued[i].into[role] = algorithms.Skip(algorithms.OtherReason)
-		}
-	}
-}
-
-// askStore judges one side of charges by its store, each at the instant at which the
-// other side was judged, as the store's own clock would have shown it.
-func askStore(ctx context.Context, role algorithms.Role, queued []followed) {
-	s, other := queued[0].side(), queued[0].evaluation.sides[role.Other()].store
-	charges := make([]algorithms.Charge, len(queued))
-	observed := make([]observations, len(queued))
-
-	for i := range queued {
-		job := &queued[i]
-		charges[i] = job.evaluation.only(role, &job.charge)
-
-		// An instant that Config.Clock gave is for both sides as it is.
-		if charges[i].At.IsZero() {
-			charges[i].At = s.store.instant(job.local, other, job.into[role.Other()].At)
-		}
-	}
-
-	s.store.evaluate(ctx, charges, observed)
-	for i := range queued {
-		queued[i].into[role] = observed[i][role]
-	}
-}
-
 var errFollowers = errors.New("shadow: close: a foreign limiter does not return")
 
 // closeFollowers closes the followers of migrations, all at the same time, and returns their
@@ -310,8 +205,10 @@ func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	if !f.closed {
 		f.closed = true
-		for _, q := range f.queues {
-			close(q)
+		if queues := f.queues.Load(); queues != nil {
+			for _, q := range queues {
+				close(q)
+			}
 		}
 	}
 	f.mu.Unlock()

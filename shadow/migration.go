@@ -26,6 +26,7 @@ type migration struct {
 	observer  func(Comparison)
 	revised   atomic.Bool // the epoch is announced, but not with this spec
 	measures  *migration  // the policy whose noise floor this migration measures, nil if none
+	epochBits uint16      // of the numbers of both parts; 0 where a side holds none
 	// alwaysDeferred makes the side that is not enforced follow behind the request,
 	// wherever it is.
 	alwaysDeferred bool
@@ -49,6 +50,9 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
+	}
+	if m.numbered() {
+		m.epochBits = epochBits(spec.Epoch)
 	}
 	m.spec.Noise = m.noiseMeasurable() && !spec.Config.Sampled()
 	for role := range m.sides {
@@ -94,7 +98,7 @@ func (m *migration) begin(o *options) {
 	for role := range m.sides {
 		m.sides[role].guardForeign(m.spec.Policy, algorithms.Role(role), o.log)
 	}
-	if m.hasCandidate() && !m.judgedTogether() {
+	if m.hasCandidate() && m.mayFollow() {
 		m.followers = newFollowers()
 	}
 	if m.noiseMeasurable() {
@@ -113,6 +117,18 @@ func (m *migration) startIncarnation(n int64) {
 // hasCandidate reports whether there is something to compare. A policy without a
 // candidate is a plain limiter.
 func (m *migration) hasCandidate() bool { return m.sides[algorithms.Candidate].present() }
+
+// foreignBesideRedis reports whether one side is foreign and the other outlives this process.
+func (m *migration) foreignBesideRedis() bool {
+	return m.hasCandidate() && (m.sides[0].foreign == nil) != (m.sides[1].foreign == nil) &&
+		m.sides[0].remote() && m.sides[1].remote()
+}
+
+// mayFollow reports whether a side may have to be judged behind requests: always where the
+// sides lie apart, and where a store that can fail suffers from judging both at once.
+func (m *migration) mayFollow() bool {
+	return !m.judgedTogether() || m.sides[0].store.remote()
+}
 
 // judgedTogether reports whether one store judges both sides at one instant.
 func (m *migration) judgedTogether() bool {
@@ -178,6 +194,7 @@ func (m *migration) apply(s promotion.State) {
 
 	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.stage.state.Store(&s)
+	m.joined.Store(s.Since.Before(m.started) && m.foreignBesideRedis())
 	if s.Epoch == m.spec.Epoch {
 		m.stage.completed.Store(s.Stage == promotion.Completed)
 	}

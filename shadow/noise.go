@@ -38,6 +38,7 @@ func newNoise(m *migration, o *options) *migration {
 		onFailure: policies.FailAllow, alwaysDeferred: candidate.foreign != nil,
 		progress: newProgress(o.secret, o.log),
 	}
+	n.epochBits = epochBits(m.spec.Epoch)
 	n.spec.Policy += "~copy" // no policy can have this name
 	n.spec.Config.Sample = 0 // a reload may end the sample, and keeps this migration
 

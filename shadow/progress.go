@@ -16,9 +16,11 @@ type progress struct {
 	stage      appliedStage
 	counts     counters
 	recorder   *divergence.Recorder
-	followers  *followers // nil if both sides are judged together
-	noise      *migration // measures the noise floor where spec.Noise; nil if it cannot be measured
-	announced  bool       // the fleet knows the epoch; guarded by fleet.polling
+	followers  *followers  // nil if both sides are always judged together
+	missed     missed      // keys of which only one side had a charge; unused where parts hold numbers
+	joined     atomic.Bool // a foreign side began with this process, in an epoch that is older
+	noise      *migration  // measures the noise floor where spec.Noise; nil if it cannot be measured
+	announced  bool        // the fleet knows the epoch; guarded by fleet.polling
 	started    time.Time
 	assessment atomic.Pointer[assessment] // the last one
 	flushed    atomic.Int64               // when the ledger was last written, us

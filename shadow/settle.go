@@ -15,6 +15,7 @@ import (
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) Decision {
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
+	ev.askBeside(ctx, c, o)
 	ev.askStandIn(ctx, c, o)
 
 	local := e.local.feed(c, ev, e.view.instances())
@@ -22,13 +23,14 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 
 	// The client of today's limiter has disconnected: this answer is not read, and it
 	// must not count as evidence.
+	at := e.evidenceTime(ev, o)
 	left := ev.clientLeft(ctx, c, o)
 	if left && c.Enforced == algorithms.Authoritative {
+		ev.noteMissed(c, at, o)
 		return decision
 	}
 	ev.noteFailures(o, decision.Fallback, left)
 
-	at := e.evidenceTime(ev, o)
 	if !ev.deferOther(c, at, o) {
 		ev.record(c, at, o)
 	}
@@ -37,10 +39,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 
 // markUnasked says why no store was asked for the side that is not enforced.
 func (ev *evaluation) markUnasked(c *algorithms.Charge, o *observations) {
-	switch ev.other {
-	case algorithms.Skipped:
-		o[c.Enforced.Other()] = algorithms.Skip(algorithms.Overload)
-	case algorithms.Deferred:
+	if ev.other == algorithms.Deferred {
 		o[c.Enforced.Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 }
@@ -58,6 +57,19 @@ func (ev *evaluation) callForeign(ctx context.Context, c *algorithms.Charge, o *
 	}
 }
 
+// askBeside judges a side in memory beside an enforced foreign limiter. A client that has
+// left may have been charged by neither, and is not charged here.
+func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *observations) {
+	if !ev.beside || ev.clientLeft(ctx, c, o) {
+		return
+	}
+
+	follower := c.Enforced.Other()
+	var judged [1]observations
+	ev.sides[follower].store.evaluate(context.WithoutCancel(ctx), []algorithms.Charge{ev.only(follower, c)}, judged[:])
+	o[follower] = judged[0][follower]
+}
+
 // askStandIn asks the authoritative where an enforced candidate has failed: a candidate
 // must not fail at the client's cost.
 func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *observations) {
@@ -65,7 +77,7 @@ func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *o
 	if c.Enforced != algorithms.Candidate || candidate.Status == algorithms.Judged {
 		return
 	}
-	if authoritative.Status != algorithms.Deferred && authoritative.Status != algorithms.Skipped {
+	if authoritative.Status != algorithms.Deferred {
 		return
 	}
 
@@ -157,10 +169,21 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 		*candidate = algorithms.Skip(algorithms.OtherReason)
 	}
 
+	noteStoreFailure(o)
+
 	// An authoritative behind an open breaker was needed and did not answer: its
 	// failures must stay visible. A candidate behind one is only skipped.
 	if skippedByBreaker(authoritative) {
 		*authoritative = algorithms.Failure(authoritative.Err)
+	}
+}
+
+// noteStoreFailure says of a candidate without an answer that it was its store that failed:
+// a failure of the network is none of the limiter's, and no difference between limiters.
+func noteStoreFailure(o *observations) {
+	candidate := &o[algorithms.Candidate]
+	if candidate.Status == algorithms.Failed && failedByStore(candidate) {
+		candidate.Reason = algorithms.StoreFailed
 	}
 }
 
@@ -184,6 +207,10 @@ func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observat
 	if o[follower].Status != algorithms.Deferred {
 		return false
 	}
+	if ev.beside { // its client has left
+		o[follower] = algorithms.Skip(algorithms.OtherReason)
+		return false
+	}
 
 	// A side that is known to fail must not fill the queue.
 	if ev.sides[follower].resting() {
@@ -191,6 +218,7 @@ func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observat
 		return false
 	}
 	job := followed{charge: *c, evaluation: *ev, at: at, local: time.Now(), into: *o}
+	job.charge.Lead = leadOf(c, &o[c.Enforced])
 	if !ev.followers.follow(&job) {
 		o[follower] = algorithms.Skip(algorithms.QueueFull)
 		return false

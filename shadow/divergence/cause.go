@@ -50,6 +50,8 @@ type Setting struct {
 	Completed bool
 	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.
 	Warming bool
+	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
+	Blind bool
 }
 
 // cause guesses the cause of a difference, NewlyDenied or NewlyAllowed. The first rule that fits decides.

@@ -42,6 +42,15 @@ func (o Outcome) Under(e algorithms.Expected) Outcome {
 	return o
 }
 
+// Seen returns the outcome of a charge whose sides may have had different charges before. Two such answers are no
+// comparison, whether they differ or not. Errors are of this charge alone.
+func (o Outcome) Seen(blind bool) Outcome {
+	if blind && o <= NewlyAllowed {
+		return Blind
+	}
+	return o
+}
+
 // Compare returns the outcome of one charge's observations, by role. It compares whether the sides allow the request,
 // and neither what remains nor how long to wait: only the answer changes what a client gets.
 func Compare(o *[2]algorithms.Observation) Outcome {
@@ -49,7 +58,11 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 
 	// A side that was not judged comes first: where one was left out, the failure of the other is no evidence.
 	switch {
-	case skipped(authoritative) || skipped(candidate):
+	case skipped(authoritative):
+		return Inconclusive
+	case authoritative.Status == algorithms.Failed && candidate.Status == algorithms.Failed:
+		return AuthoritativeError
+	case skipped(candidate):
 		return Inconclusive
 	case authoritative.Status != algorithms.Judged:
 		return AuthoritativeError
@@ -69,8 +82,8 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	return AgreeDeny
 }
 
-// skipped reports whether a side has no answer to compare, although it did not fail. A degraded answer is of a bucket
+// skipped reports whether a side has no answer to compare, although the limiter did not fail. A degraded answer is of a bucket
 // that several keys share, so it says nothing about this key.
 func skipped(o *algorithms.Observation) bool {
-	return o.Degraded || o.Status != algorithms.Judged && o.Status != algorithms.Failed
+	return o.Degraded || o.Status != algorithms.Judged && (o.Status != algorithms.Failed || o.Reason != 0)
 }

@@ -6,7 +6,7 @@ import "github.com/shadowlimit/shadowlimit/algorithms"
 // comparison has one reason and the counts add up.
 func reasonOf(o *[2]algorithms.Observation) algorithms.SkipReason {
 	for role := range o {
-		if o[role].Status == algorithms.Skipped {
+		if o[role].Status == algorithms.Skipped || o[role].Reason != 0 {
 			return o[role].Reason
 		}
 	}

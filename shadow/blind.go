@@ -1,0 +1,91 @@
+package shadow
+
+import (
+	"hash/fnv"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// epochBits are the 16 bits of an epoch that the numbers of a policy's parts have. 0 means
+// that a part has no number, so no epoch has that.
+func epochBits(epoch string) uint16 {
+	h := fnv.New32a()
+	h.Write([]byte(epoch))
+	sum := h.Sum32()
+	return max(1, uint16(sum^sum>>16))
+}
+
+// numbered reports whether both sides hold the pair's number. A foreign limiter holds none.
+func (m *migration) numbered() bool {
+	return m.hasCandidate() && m.sides[0].foreign == nil && m.sides[1].foreign == nil
+}
+
+// lead is what the side that follows is told of the leading side's answer.
+func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
+	if o.Status != algorithms.Judged {
+		return algorithms.Lead{}
+	}
+	return algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: o.Decision.Allowed && c.Cost > 0}
+}
+
+// blind reports whether the sides may answer differently because they have had different
+// charges, and not because they are different limiters.
+func (ev *evaluation) blind(at time.Time, o *observations) bool {
+	for role := range o {
+		if apart := o[role].Apart; apart != 0 && o[role].At.UnixMicro() < ev.forgotten(apart) {
+			return true
+		}
+	}
+	if ev.numbered() {
+		return false
+	}
+
+	// A foreign limiter may have begun with this process, and the other side's records
+	// before it.
+	if ev.joined.Load() && at.UnixMicro() < ev.forgotten(ev.started.UnixMicro()) {
+		return true
+	}
+	return at.UnixMicro() < ev.missed.of(ev.hash)
+}
+
+// longestWarming bounds how long a process may take to know the budgets already spent. The
+// fast triggers are blind for that time, which a window of a day must not make a day.
+const longestWarming = 10 * time.Minute
+
+// warming reports whether one side may have begun with this process and the other not. A
+// deployment that forgets the counts of a foreign limiter is no harm of the candidate's.
+// After a window that limiter knows as much as the other side.
+func (ev *evaluation) warming() bool {
+	if ev.numbered() {
+		return false
+	}
+	started := ev.started.UnixMicro()
+	return time.Since(ev.started) < min(time.Duration(ev.forgotten(started)-started)*time.Microsecond, longestWarming)
+}
+
+// forgotten returns the instant from which neither side's state depends on a charge that was
+// made at the given instant or before, in microseconds.
+func (ev *evaluation) forgotten(at int64) int64 {
+	last := at
+	for role := range ev.limits {
+		last = max(last, ev.forgottenBy(algorithms.Role(role), at))
+	}
+	return last
+}
+
+func (ev *evaluation) forgottenBy(role algorithms.Role, at int64) int64 {
+	// A foreign limiter may have no limit beside its name: a minute stands for its window.
+	limit := ev.limits[role]
+	if limit.Window == 0 {
+		limit.Window = time.Minute
+	}
+	return algorithms.Forgotten(ev.sides[role].shape, limit, at)
+}
+
+// noteMissed remembers a key of which a charge reached one side only.
+func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observations) {
+	if !ev.numbered() && c.Cost > 0 && onlyOneSide(o) {
+		ev.missed.note(ev.hash, ev.forgotten(at.UnixMicro()))
+	}
+}
