@@ -110,7 +110,7 @@ func retryAfterMap() panel {
 
 func skipped() panel {
 	return lines(8, "Skipped comparisons by reason", "ops",
-		"Why comparisons are inconclusive. queue_full and overload: the candidate is too slow for the traffic. "+
+		"Why comparisons are inconclusive. queue_full: the candidate is too slow for the traffic. store_failed: its store did not answer. "+
 			"breaker_open: its store is down. memory_full: raise the number of keys that memory may hold. "+
 			"An hour in which more than 0.1 % are skipped is no evidence.",
 		query{"{{policy}} {{reason}}", perSecond("policy, reason", series("skipped_comparisons_total")), ""}).

@@ -33,7 +33,7 @@ func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 	for reason, o := range map[algorithms.SkipReason]*[2]algorithms.Observation{
 		algorithms.QueueFull:   {allow, algorithms.Skip(algorithms.QueueFull)},
 		algorithms.BreakerOpen: {algorithms.Failure(errors.New("broken")), algorithms.Skip(algorithms.BreakerOpen)},
-		algorithms.StoreFailed:    {algorithms.Skip(algorithms.Overload), allow},
+		algorithms.StoreFailed: {algorithms.Skip(algorithms.StoreFailed), allow},
 		algorithms.MemoryFull:  {allow, degraded},
 		algorithms.OtherReason: {absent, allow},
 	} {
