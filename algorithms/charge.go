@@ -66,11 +66,17 @@ type Charge struct {
 	// second side to be compared with: its parts then get no Number.
 	Epoch uint16
 	// Keep is the least time that a record lives after a charge that changes it: as long as
-	// the other side's state may last that another store keeps.
+	// the other side's state may last that another store keeps. Only a charge with an Epoch
+	// has it.
 	Keep time.Duration
 	// Lead is set in the charge of a side that follows behind the other one. Such a
 	// charge has that side alone.
 	Lead Lead
+}
+
+// Follows reports whether the charge is of a side that follows behind the other one.
+func (c *Charge) Follows() bool {
+	return c.Epoch != 0 && c.Lead.Number != 0 && !(c.Sides[0].Present() && c.Sides[1].Present())
 }
 
 // CheckSides returns ErrSameID if both sides would share one part of the record.

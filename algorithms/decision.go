@@ -30,5 +30,14 @@ type Decision struct {
 	Delay time.Duration
 }
 
+// WasUnused reports whether the key was as if never used before this decision on a cost:
+// what the decision took and what it leaves are together the capacity.
+func (d *Decision) WasUnused(cost int64) bool {
+	if d.Allowed {
+		return d.Remaining+cost == d.Limit
+	}
+	return d.Remaining == d.Limit
+}
+
 // wait turns a count of microseconds into a duration.
 func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

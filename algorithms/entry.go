@@ -16,6 +16,7 @@ type entry struct {
 	key            recordKey
 	index          int // in shard.entries
 	parts          [2]part
+	apart          int64 // see Observation.Apart
 	idleAt         int64 // instant from which the record is as if it had never been used
 	enforcedIdleAt int64 // the same of the enforced side alone
 	freeAt         int64 // instant from which the enforced side admits a cost of 1
@@ -24,20 +25,29 @@ type entry struct {
 
 // part is one side's share of a record.
 type part struct {
-	name  partName
-	state State
+	name   partName
+	state  State
+	number Number
 }
 
 // judge steps both sides, the enforced one first, and reports whether the
 // record changed. An error of one side leaves the other's part as it is.
 func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observation) bool {
 	first, second := c.Enforced, c.Enforced.Other()
+	if c.Follows() && e.mustWait(c, names, at) {
+		postpone(c, into)
+		return false
+	}
+
 	old := e.parts
 	inPlace := e.arrange(names[first], names[second])
 
 	when := time.UnixMicro(at)
 	changed := e.step(0, c, first, names[first], at, when, &into[first])
 	changed = e.step(1, c, second, names[second], at, when, &into[second]) || changed
+	if c.Epoch != 0 {
+		changed = e.number(c, names, at, into, changed)
+	}
 
 	// A charge that changed nothing must leave no trace, not even in the order of the
 	// parts: the order decides which part a third side displaces.
@@ -45,6 +55,9 @@ func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observati
 	case changed:
 		if !inPlace {
 			e.compact(old, names)
+		}
+		if c.Epoch == 0 {
+			e.forgetNumbers()
 		}
 		e.note(c, names, at, into)
 	case !inPlace:
@@ -75,15 +88,19 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
 	o.Status, o.Reason = Judged, 0
 	o.At, o.Took, o.Degraded = when, 0, false
+	o.Unused, o.Number, o.Apart = false, 0, 0
 	if o.Err != nil {
 		o.Status = Failed
 		return false
 	}
+
+	o.Unused = o.Decision.WasUnused(c.Cost)
 	if !o.Decision.Allowed || c.Cost == 0 {
 		return false
 	}
 
-	e.parts[slot] = part{name, next}
+	e.parts[slot].name = name
+	e.parts[slot].state = next
 	return true
 }
 
@@ -135,6 +152,9 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 
 	if judged < len(into) {
 		idle = max(idle, e.idleAt)
+	}
+	if c.Epoch != 0 {
+		idle = max(idle, at+micros(c.Keep))
 	}
 	e.idleAt = idle
 

@@ -25,6 +25,14 @@ func (n Number) Next() Number { return n&^countMask | (n+1)&countMask }
 // Epoch returns the 16 bits of the epoch.
 func (n Number) Epoch() uint16 { return uint16(n >> countBits) }
 
+// validAt returns the number, or a first one if it is not of the epoch.
+func (n Number) validAt(epoch uint16, at int64) Number {
+	if n.Epoch() != epoch {
+		return FirstNumber(epoch, at)
+	}
+	return n
+}
+
 // mostBehind is the most charges that a follower can lack because they are still under way. A larger gap is none that
 // waiting closes.
 const mostBehind = 1 << 16

@@ -102,6 +102,7 @@ type call struct {
 	args       []any // as EVALSHA takes them, from the number of keys on
 	roles      []algorithms.Role
 	capacities [2]int64 // by role; the script does not send them back
+	cost       int64
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
 }
@@ -110,7 +111,7 @@ type call struct {
 // that does. Redis would find the same errors, but a round trip later.
 func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
-	out := call{into: into}
+	out := call{into: into, cost: c.Cost}
 	record := p.RecordKey(c.Policy, c.Key)
 	keys := []any{record}
 	var sides []any
@@ -156,7 +157,22 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 
 	out.script = p.scripts.of(names[0], names[1])
 	out.args = append(append(append([]any{len(keys)}, keys...), at, leastTTL, min(c.Cost, maxCost)), sides...)
+	if c.Epoch != 0 {
+		out.args = append(out.args, int64(algorithms.FirstNumber(c.Epoch, 0)), c.Keep.Milliseconds())
+	}
+	if c.Follows() {
+		waits := c.Lead.Patient && !c.Lead.Unused
+		out.args = append(out.args, int64(c.Lead.Number), flag(c.Lead.Counted), flag(c.Lead.Unused), flag(waits))
+	}
 	return out, true
+}
+
+// flag returns a condition as scripts take it.
+func flag(condition bool) int {
+	if condition {
+		return 1
+	}
+	return 0
 }
 
 // injectedTTL, in milliseconds, is the least time to live of a record that is judged at

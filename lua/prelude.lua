@@ -10,6 +10,8 @@
 
 local NEVER = -1 -- the wait that does not end
 
+local incomplete = false -- a step sets it where its state has lost charges that still count
+
 local function whole(x) return string.format('%.0f', x) end
 
 local function floor_div(a, b) return (a - a % b) / b end

@@ -78,13 +78,13 @@ func (p *Pair) send(ctx context.Context, calls []*call) {
 // script's form, fails every side of the call.
 func (c *call) observe(took time.Duration) {
 	reply, err := c.cmd.Slice()
-	if err == nil && len(reply) != 1+sideReply*len(c.roles) {
+	if err == nil && len(reply) != pairReply+sideReply*len(c.roles) {
 		err = fmt.Errorf("%w: %d values", ErrReply, len(reply))
 	}
 
-	var at int64
-	if err == nil {
-		at, err = integer(reply[0])
+	var pair [pairReply]int64 // instant, number, apart
+	for i := 0; i < len(pair) && err == nil; i++ {
+		pair[i], err = integer(reply[i])
 	}
 
 	for i, r := range c.roles {
@@ -95,18 +95,33 @@ func (c *call) observe(took time.Duration) {
 			continue
 		}
 
-		*o = algorithms.Observation{At: time.UnixMicro(at), Took: took}
-		o.Decision, o.Err = decision(reply[1+i*sideReply:][:sideReply])
+		*o = algorithms.Observation{At: time.UnixMicro(pair[0]), Took: took}
+		o.Decision, o.Err = decision(reply[pairReply+i*sideReply:][:sideReply])
+		if o.Err == errDeferred {
+			*o = algorithms.Unjudged(algorithms.Deferred)
+			o.Took = took
+			continue
+		}
 		if o.Err != nil {
 			o.Status = algorithms.Failed
 			continue
 		}
+
 		o.Decision.Limit = c.capacities[r]
+		o.Unused = o.Decision.WasUnused(c.cost)
+		o.Number, o.Apart = algorithms.Number(pair[1]), pair[2]
 	}
 }
 
-// sideReply is how many values of the reply belong to a side.
-const sideReply = 5
+// pairReply is how many values of the reply belong to the pair, and sideReply how many to
+// each side.
+const (
+	pairReply = 3
+	sideReply = 5
+)
+
+// errDeferred stands for a side that is ahead of its predecessors and was left unjudged.
+var errDeferred = errors.New("lua: deferred")
 
 // decision reads one side's values: status, remaining, retry, reset, delay. A status of -1
 // is an error of this side alone, with its text in the place of remaining.
@@ -115,8 +130,11 @@ func decision(reply []any) (algorithms.Decision, error) {
 	if err != nil {
 		return algorithms.Decision{}, err
 	}
-	if status == -1 {
+	switch status {
+	case -1:
 		return algorithms.Decision{}, sideError(fmt.Sprint(reply[1]))
+	case -2:
+		return algorithms.Decision{}, errDeferred
 	}
 
 	var n [sideReply]int64

@@ -50,7 +50,10 @@ local function sliding_window_log(last, used, aux, seq, requests, window, max_en
   if left_over then
     held = 0
   else
-    if held ~= aux then used = cost_of(redis.call('ZRANGE', key, '0', '-1')) end
+    if held ~= aux then
+      used = cost_of(redis.call('ZRANGE', key, '0', '-1'))
+      incomplete = last > now - window -- else the set has expired, and nothing is missed
+    end
     expired = redis.call('ZRANGEBYSCORE', key, '-inf', whole(now - window))
     used = used - cost_of(expired)
   end

@@ -63,7 +63,7 @@ func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 		return
 	}
 
-	t.Logf("%d steps from seed %d on %s: every decision, remaining, retry_after, reset_after and delay equals the oracle's",
+	t.Logf("%d steps from seed %d on %s: every decision, wait, rest and number equals the oracle's",
 		traces*traceSteps, seed, backendNames(backends))
 }
 
@@ -137,7 +137,8 @@ func same(want, got algorithms.Observation) bool {
 	case want.Status != algorithms.Judged:
 		return true
 	}
-	return want.Decision == got.Decision && want.At.Equal(got.At)
+	return want.Decision == got.Decision && want.At.Equal(got.At) &&
+		want.Unused == got.Unused && want.Number == got.Number && want.Apart == got.Apart
 }
 
 // describe writes a charge so that a test can be written from it.
@@ -151,8 +152,8 @@ func describe(c algorithms.Charge) string {
 		sides = append(sides, text)
 	}
 
-	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s %s",
-		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, strings.Join(sides, " | "))
+	return fmt.Sprintf("t_us=%d key=%q cost=%d enforced=%s epoch=%d lead=%+v keep=%s %s",
+		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, c.Epoch, c.Lead, c.Keep, strings.Join(sides, " | "))
 }
 
 // describeObservation writes the fields that same compares.
@@ -160,5 +161,5 @@ func describeObservation(o algorithms.Observation) string {
 	if o.Status != algorithms.Judged {
 		return fmt.Sprintf("%s: %v", o.Status, o.Err)
 	}
-	return fmt.Sprintf("%+v at t_us=%d", o.Decision, o.At.UnixMicro())
+	return fmt.Sprintf("%+v at t_us=%d, unused %t, number %x, apart %d", o.Decision, o.At.UnixMicro(), o.Unused, o.Number, o.Apart)
 }

@@ -110,6 +110,14 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	return d
 }
 
+// Unused reports whether the key is as if never used for a charge at an instant in microseconds.
+func (o *Oracle) Unused(l algorithms.Limit, at int64) bool {
+	if o.used && o.last > at {
+		at = o.last
+	}
+	return o.rule.unused(l, at)
+}
+
 // wait returns a wait that the rule counts from the judged instant, counted from the
 // given one: a client counts from the instant of its request. No wait stays no wait.
 func wait(us, now, at int64) time.Duration {

@@ -19,7 +19,8 @@ type Step struct {
 // Trace makes charges that crowd around boundaries: multiples of the window and of the
 // emission interval, the ends of waits just announced, one microsecond to either side of
 // them; time that stands still and goes back; costs of 0, of the rest and one more;
-// limits, sides and roles that change in mid-traffic. It is not for concurrent use.
+// limits, sides and roles that change in mid-traffic; epochs that come and go, sides that
+// are judged alone, and sides that follow, in step and out of it. It is not for concurrent use.
 type Trace struct {
 	rng    *rand.Rand
 	model  *Model
@@ -35,6 +36,7 @@ type traceKey struct {
 	gone  algorithms.Side // left out a while ago, perhaps to come back
 	waits []int64         // instants announced by the last decisions
 	left  int64           // Remaining of one of the last decisions
+	epoch uint16          // of the pair; 0 before it has one
 }
 
 // traceKeys is few, so that a trace visits each key often.
@@ -72,6 +74,8 @@ func (t *Trace) Next() Step {
 		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
 		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
 	}
+	t.pair(k, &c)
+
 	s := Step{Charge: c, Want: t.model.Evaluate(c)}
 	t.learn(k, s.Want)
 	return s

@@ -1,0 +1,131 @@
+package algorithms
+
+// The numbers of an entry's parts say whether the sides have had the same charges (decision 0109).
+// The methods of this file are called between arrange and compact, when a charged part is in its slot.
+
+// postpone answers a charge whose side is left unjudged.
+func postpone(c *Charge, into *[2]Observation) {
+	for r := range into {
+		into[r] = Unjudged(Absent)
+		if c.Sides[r].Present() {
+			into[r] = Unjudged(Deferred)
+		}
+	}
+}
+
+// mustWait reports whether the side of a charge that follows is ahead of its predecessors, and is patient.
+func (e *entry) mustWait(c *Charge, names [2]partName, at int64) bool {
+	if !c.Lead.Patient || c.Lead.Unused {
+		return false
+	}
+
+	r := Authoritative
+	if names[r] == noPart {
+		r = Candidate
+	}
+	if p := e.part(names[r]); p.name != noPart && !p.number.Behind(c.Lead.Number) {
+		return false
+	}
+
+	// A charge that is refused would wait in vain.
+	side := &c.Sides[r]
+	return side.Present() && checkCharge(c.Cost, at) == nil && side.Algorithm.Validate(side.Limit) == nil
+}
+
+// number gives the judged parts the numbers that they have after the charge, writes Number and Apart of their
+// observations, and reports whether the record changed. Nothing of the record is touched if it did not.
+func (e *entry) number(c *Charge, names [2]partName, at int64, into *[2]Observation, changed bool) bool {
+	first, second := &into[c.Enforced], &into[c.Enforced.Other()]
+	switch {
+	case first.Status == Judged && second.Status == Judged:
+		e.together(c, names, at, into, changed)
+	case first.Status == Judged && c.Follows():
+		changed = e.follow(0, c, names[c.Enforced], at, first) || changed
+	case first.Status == Judged:
+		e.alone(0, c, at, first, changed)
+	case second.Status == Judged && c.Follows():
+		changed = e.follow(1, c, names[c.Enforced.Other()], at, second) || changed
+	case second.Status == Judged:
+		e.alone(1, c, at, second, changed)
+	}
+	return changed
+}
+
+// together numbers two sides that were judged by one charge.
+func (e *entry) together(c *Charge, names [2]partName, at int64, into *[2]Observation, changed bool) {
+	lead, other := &into[c.Enforced], &into[c.Enforced.Other()]
+	n := e.parts[0].number
+	apart := e.apart
+
+	// Two sides as if unused have had the same charges, whatever their numbers are.
+	if n != e.parts[1].number || n.Epoch() != c.Epoch || apart != 0 {
+		inStep := n == e.parts[1].number && n.Epoch() == c.Epoch
+		n = n.validAt(c.Epoch, at)
+		switch {
+		case lead.Unused && other.Unused:
+			apart = 0
+		case !inStep:
+			apart = at
+		}
+	}
+
+	lead.Number, lead.Apart = n, apart
+	other.Number, other.Apart = n, apart
+	if !changed {
+		return
+	}
+
+	// The part of a side that denies is stored, too, even if it is empty: its number says that it has had the
+	// charge. Otherwise a candidate that always denies would never be compared.
+	if spent(c, lead) {
+		n = n.Next()
+	}
+	e.parts[0].name, e.parts[0].number = names[c.Enforced], n
+	e.parts[1].name, e.parts[1].number = names[c.Enforced.Other()], n
+	e.apart = apart
+}
+
+// alone numbers a side that leads without the other one, or whose other side has failed. The other part keeps its
+// number, so that the next charge of both finds the difference.
+func (e *entry) alone(slot int, c *Charge, at int64, o *Observation, changed bool) {
+	o.Number, o.Apart = e.parts[slot].number.validAt(c.Epoch, at), e.apart
+	if changed {
+		e.parts[slot].number = o.Number.Next()
+	}
+}
+
+// follow numbers a side that follows, and reports whether the part is to be stored although the charge may have been
+// denied: it is if the leading side counted the charge, and if the part was found to lack charges, for it would
+// otherwise be waited for again.
+func (e *entry) follow(slot int, c *Charge, name partName, at int64, o *Observation) bool {
+	lead := &c.Lead
+	unused := lead.Unused && o.Unused
+	lacks := e.parts[slot].number != lead.Number && !unused
+
+	apart := e.apart
+	switch {
+	case unused:
+		apart = 0
+	case lacks:
+		apart = at
+	}
+
+	o.Number, o.Apart = lead.Number, apart
+	if !lacks && !lead.Counted && !spent(c, o) {
+		return false
+	}
+
+	n := lead.Number
+	if lead.Counted {
+		n = n.Next()
+	}
+	e.parts[slot].name, e.parts[slot].number = name, n
+	e.apart = apart
+	return true
+}
+
+// forgetNumbers takes the numbers from a record that a charge without an epoch has changed. Numbers that stayed would
+// not count that charge.
+func (e *entry) forgetNumbers() {
+	e.parts[0].number, e.parts[1].number, e.apart = 0, 0, 0
+}
