@@ -1,79 +1,159 @@
--- sliding_window_log keeps a sorted set of its admitted charges beside the
--- record: score the instant, member instant:seq:cost, seq to keep members apart.
--- State: last is the newest entry's instant, used the cost of all entries, aux
--- their number, seq the last one given. A set whose size is not aux has lost entries,
--- or holds one whose record was not written: then the entries in the set count. A set
--- without a state is left over and does not count.
+-- sliding_window_log keeps a sorted set of its admitted charges beside the record:
+-- score the instant, member instant:seq:cost. State: last is the newest entry's
+-- instant, used the cost of the entries that are kept, aux their number, seq the newest
+-- one's. A set without a state is left over and does not count.
+--
+-- seq counts two for each unit of cost, in 16 digits. So the entries of one instant
+-- stay in order, and between two entries lies half the difference of their seqs: no
+-- visit has to read all of them. Entries of an earlier release count one each, whatever
+-- they cost. They show as a sum that does not fit, and are then added up.
+
+local BATCH = 32 -- most entries that one visit reads in a row or removes
 
 local function entry_of(member)
-  local at, cost = string.match(member, '^(%-?%d+):%d+:(%d+)$')
-  return tonumber(at), tonumber(cost)
+  local at, seq, cost = string.match(member, '^(%-?%d+):(%d+):(%d+)$')
+  return tonumber(at), tonumber(seq), tonumber(cost)
 end
 
-local function cost_of(members)
+local function entry_at(key, rank)
+  return entry_of(redis.call('ZRANGE', key, whole(rank), whole(rank))[1])
+end
+
+-- first_rank returns the least rank from low to high - 1 whose entry passes the test,
+-- or high. All entries after one that passes must pass, too.
+local function first_rank(key, low, high, test)
+  while low < high do
+    local middle = floor_div(low + high, 2)
+    if test(entry_at(key, middle)) then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- cost_of adds up the entries of the ranks from low to high - 1. It reads all of
+-- them: it is for entries whose seqs do not tell.
+local function cost_of(key, low, high)
   local sum = 0
-  for _, member in ipairs(members) do
-    local _, cost = entry_of(member)
-    sum = sum + cost
+  for rank = low, high - 1, 64 do
+    for _, member in ipairs(redis.call('ZRANGE', key, whole(rank), whole(math.min(rank + 64, high) - 1))) do
+      local _, _, cost = entry_of(member)
+      sum = sum + cost
+    end
   end
   return sum
 end
 
--- freed_at returns the instant of the entry with which, oldest first from an
--- index on, at least need units have left.
-local function freed_at(key, index, need)
-  local at, cost
-  while true do
-    local members = redis.call('ZRANGE', key, whole(index), whole(index + 63))
-    for _, member in ipairs(members) do
-      at, cost = entry_of(member)
+-- tells reports whether the seqs of all entries after one tell their cost, if they and
+-- that one cost used. No entry counts more than two for each unit, so the sum fits only
+-- if none counts less.
+local function tells(used, seq, entry_seq, entry_cost)
+  return seq - entry_seq == 2 * (used - entry_cost)
+end
+
+-- freed_at returns the instant of the entry with which, oldest first from a rank on, at
+-- least need of used units have left.
+local function freed_at(key, low, high, used, seq, need)
+  local at, first_seq, first_cost = entry_at(key, low)
+  if first_cost >= need then return at end
+  if tells(used, seq, first_seq, first_cost) then
+    local enough = first_seq + 2 * (need - first_cost)
+    return (entry_at(key, first_rank(key, low + 1, high - 1, function(_, s) return s >= enough end)))
+  end
+  for rank = low, high - 1, 64 do
+    for _, member in ipairs(redis.call('ZRANGE', key, whole(rank), whole(rank + 63))) do
+      local cost
+      at, _, cost = entry_of(member)
       need = need - cost
       if need <= 0 then return at end
     end
-    if #members == 0 then return at end
-    index = index + 64
   end
+  return at
 end
 
--- keep_only removes all members but one with its score.
-local function keep_only(key, score, member)
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. whole(score))
-  redis.call('ZREMRANGEBYSCORE', key, '(' .. whole(score), '+inf')
-  for _, m in ipairs(redis.call('ZRANGEBYSCORE', key, whole(score), whole(score))) do
-    if m ~= member then redis.call('ZREM', key, m) end
+-- kept_of returns how many entries in front an admitted charge has left to be removed by
+-- later ones, and the cost of the others. A set that has lost entries, or holds one whose
+-- record was not written, counts as it is.
+local function kept_of(key, held, used, aux, seq)
+  if held == aux then return 0, used end
+  if held > aux then
+    local _, newest = entry_at(key, held - 1)
+    if newest == seq then return held - aux, used end
+  end
+  incomplete = true
+  return 0, cost_of(key, 0, held)
+end
+
+-- live_of returns the rank of the first entry after a cutoff and the cost from it on, of
+-- entries that are kept from a rank on and cost used. The batch is the first that have
+-- left.
+local function live_of(key, cutoff, batch, kept, held, used, seq)
+  if #batch < BATCH then
+    for i = kept + 1, #batch do
+      local _, _, cost = entry_of(batch[i])
+      used = used - cost
+    end
+    return math.max(kept, #batch), used
+  end
+  local first = first_rank(key, math.max(kept, BATCH), held, function(at) return at > cutoff end)
+  if first == kept then return first, used end
+  if first == held then return first, 0 end
+  local _, kept_seq, kept_cost = entry_at(key, kept)
+  if tells(used, seq, kept_seq, kept_cost) then
+    local _, first_seq, first_cost = entry_at(key, first)
+    return first, first_cost + (seq - first_seq) / 2
+  end
+  return first, used - cost_of(key, kept, first)
+end
+
+-- next_seq returns the seq of an entry. Numbers end at 2^53: where they do, the seqs begin
+-- again, at another parity than before, so that no two entries of one instant are equal.
+local function next_seq(seq, cost)
+  local after = seq + 2 * cost
+  if after >= 9007199254740992 then return 1 + seq % 2 end
+  return after
+end
+
+-- drop removes a set in one step, however long it is. A user that got its rights for an
+-- earlier release may not UNLINK.
+local function drop(key)
+  if type(redis.pcall('UNLINK', key)) == 'table' then redis.call('DEL', key) end
+end
+
+-- add stores an entry and removes what it can of those that do not count. ZADD comes
+-- before anything is removed: Redis refuses it where it is out of memory, but no write at
+-- all after a first one that it let pass.
+local function add(key, now, seq, cost, left_over, batch)
+  local member = whole(now) .. ':' .. string.format('%016.0f', seq) .. ':' .. whole(cost)
+  redis.call('ZADD', key, whole(now), member)
+  if left_over then
+    drop(key)
+    redis.call('ZADD', key, whole(now), member)
+  elseif #batch > 0 then
+    redis.call('ZREM', key, unpack(batch))
   end
 end
 
 local function sliding_window_log(last, used, aux, seq, requests, window, max_entries, cost, at, key)
   local now = now_of(last, used, at)
-  local held, expired, left_over = redis.call('ZCARD', key), {}, used == 0
-  if left_over then
-    held = 0
+  local held, batch, left_over = redis.call('ZCARD', key), {}, false
+  local first = held
+  if used == 0 then
+    left_over = held > 0
   else
-    if held ~= aux then
-      used = cost_of(redis.call('ZRANGE', key, '0', '-1'))
-      incomplete = last > now - window -- else the set has expired, and nothing is missed
-    end
-    expired = redis.call('ZRANGEBYSCORE', key, '-inf', whole(now - window))
-    used = used - cost_of(expired)
+    batch = redis.call('ZRANGEBYSCORE', key, '-inf', whole(now - window), 'LIMIT', '0', whole(BATCH))
+    first, used = kept_of(key, held, used, aux, seq)
+    first, used = live_of(key, now - window, batch, first, held, used, seq)
+    incomplete = incomplete and last > now - window -- else the set has expired, and nothing is missed
   end
-  local live = held - #expired
+  local live = held - first
   local allowed, retry, reset = cost == 0 or cost <= requests - used, 0, 0
   if allowed and cost > 0 then
     if live >= max_entries then error({err = 'LOGFULL'}) end
-    -- ZADD comes before anything is removed: Redis refuses it where it is out of
-    -- memory, but no write at all after a first one that it let pass.
-    local member = whole(now) .. ':' .. whole(seq + 1) .. ':' .. whole(cost)
-    redis.call('ZADD', key, whole(now), member)
-    if left_over then
-      keep_only(key, now, member)
-    elseif #expired > 0 then
-      redis.call('ZREMRANGEBYSCORE', key, '-inf', whole(now - window))
-    end
+    seq = next_seq(seq, cost)
+    add(key, now, seq, cost, left_over, batch)
     used, last = used + cost, now
   elseif not allowed then
-    retry = cost > requests and NEVER or freed_at(key, #expired, used + cost - requests) + window - at
+    retry = cost > requests and NEVER or freed_at(key, first, held, used, seq, used - (requests - cost)) + window - at
   end
   if used > 0 then reset = last + window - at end
-  return allowed, math.max(0, requests - used), retry, reset, 0, now, used, live + 1, seq + 1
+  return allowed, math.max(0, requests - used), retry, reset, 0, now, used, live + 1, seq
 end

@@ -179,7 +179,7 @@ var rights = []right{
 	{command: "zrange", args: []any{"0", "1"}},
 	{command: "zrangebyscore", args: []any{"0", "1"}},
 	{command: "zrem", args: []any{"member"}},
-	{command: "zremrangebyscore", args: []any{"0", "1"}},
+	{command: "zremrangebyscore", args: []any{"0", "1"}}, // of the release before this one, which runs during a deployment
 	{command: "xadd", args: []any{"*", "field", "value"}, creates: true},
 	{command: "xrevrange", args: []any{"+", "-", "COUNT", "1"}},
 	{command: "pfadd", args: []any{"element"}, creates: true},
@@ -190,6 +190,7 @@ var rights = []right{
 	{command: "ping", keyless: true},
 	{command: "publish"},
 	{command: "subscribe"},
+	{command: "unlink"},
 	{command: "del"},
 }
 
