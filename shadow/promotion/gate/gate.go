@@ -59,8 +59,13 @@ type Result struct {
 	// that is not measured.
 	Noise *float64 `json:"noise"`
 	// Rule is the rule of the verdict. Warning says why that rule is not safe.
-	Rule         Rule        `json:"rule"`
-	Warning      string      `json:"warning,omitempty"`
+	Rule    Rule   `json:"rule"`
+	Warning string `json:"warning,omitempty"`
+	RatioResults
+}
+
+// RatioResults are the parts of the three ratios. In JSON they are fields of the Result.
+type RatioResults struct {
 	Divergence   RatioResult `json:"divergence"`
 	NewlyDenied  RatioResult `json:"newly_denied"`
 	NewlyAllowed RatioResult `json:"newly_allowed"`
