@@ -58,7 +58,6 @@ var others = map[string][]string{
 	},
 	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
-	"github.com/sony/gobreaker/":    {"shadow"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
 	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},

@@ -63,6 +63,20 @@ func Warnings(rdb redis.UniversalClient) []string {
 	return nil
 }
 
+// ReadTimeout returns how long a client waits for an answer, 0 or less if it waits for ever
+// or is of a kind that this package does not know.
+func ReadTimeout(rdb redis.UniversalClient) time.Duration {
+	switch c := rdb.(type) {
+	case *redis.Client:
+		return c.Options().ReadTimeout
+	case *redis.ClusterClient:
+		return c.Options().ReadTimeout
+	case *redis.Ring:
+		return c.Options().ReadTimeout
+	}
+	return 0
+}
+
 // clientOptions are the options that Warnings looks at, whichever client has them.
 type clientOptions struct {
 	maxRetries, dialerRetries int

@@ -34,3 +34,10 @@ func (e *StoreError) Overloaded() bool {
 	return errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() ||
 		redis.HasErrorPrefix(e.Err, "BUSY") || redis.HasErrorPrefix(e.Err, "OOM")
 }
+
+// Migrating reports whether the slot of the record is on its way to another node of the
+// cluster, or has none. The charge has certainly not run, and the node that said so is
+// well: it goes on answering for its other slots.
+func (e *StoreError) Migrating() bool {
+	return redis.HasErrorPrefix(e.Err, "TRYAGAIN") || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served")
+}

@@ -70,12 +70,12 @@ func (f *fleet) logMoves(moves []promotion.Move) {
 	}
 }
 
-// holdOverloaded puts policies beyond shadow on hold whose two sides may be too much for
-// their store: each step forward would make it worse.
+// holdOverloaded puts policies beyond shadow on hold whose two sides go on being too much
+// for their store: each step forward would make it worse. One slow moment does not.
 func (f *fleet) holdOverloaded(ctx context.Context) {
 	for _, m := range f.migrations() {
 		s, store := m.stage.state.Load(), m.sides[algorithms.Candidate].store
-		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloaded() {
+		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloadLasts() {
 			continue
 		}
 
@@ -83,7 +83,7 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 		// and the next round looks at the new one.
 		order := promotion.Order{
 			Actor: "instance " + f.id, Expect: &s.Version,
-			Reason: "a script timed out, or the store was busy or out of memory: judging both sides may be too much for it",
+			Reason: "scripts time out, or the store is busy or out of memory, for over 30 s: judging both sides may be too much for it",
 		}
 		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
 			f.log.Warn("shadowlimit: on hold", "policy", m.spec.Policy, "stage", held.Describe(), "reason", held.Reason)

@@ -87,8 +87,10 @@ const tolerated = time.Second
 // where charges fail, and the other stores' clocks are needed all the same.
 func (e *engine) syncClocks(ctx context.Context) error {
 	for _, s := range e.stores {
+		s.nodes.forgetGone(ctx)
+
 		// A store that is known to be dead would cost its timeout in each round.
-		if s.clock == nil || s.breaker.resting() {
+		if s.clock == nil || s.nodes.resting() {
 			continue
 		}
 		if err := s.clock.sync(ctx); err != nil {

@@ -36,9 +36,9 @@
 // An enforced foreign candidate has 250 ms to answer, and the authoritative stands in for it
 // afterwards. A foreign authoritative is called as it always was, without a limit of time.
 //
-// A store that fails five times in a row is not asked for about half a minute, and each
-// policy's on_store_failure decides. A script that was sent and not answered is never sent
-// again: it may have been carried out.
+// A store that fails five times in a row is tried by one request at a time, at growing
+// intervals of up to half a minute; each policy's on_store_failure decides the others. A
+// script that was sent and not answered is never sent again: it may have been carried out.
 //
 // New and NewPair talk to Redis and take up to 2 s if it does not answer. They have no
 // context because they do not fail for that: the service starts with the authoritative.

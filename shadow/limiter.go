@@ -116,22 +116,21 @@ func (s *side) callBounded(ctx context.Context, c *algorithms.Charge, limit algo
 }
 
 // withBreaker asks a foreign limiter for a caller with that context, unless the limiter has
-// failed again and again. ask must not panic: a trial of the breaker would never end.
+// failed again and again. ask must not panic: its trial of the breaker would be lost.
 func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observation) algorithms.Observation {
-	done, err := s.breaker.Allow()
-	if err != nil {
+	asked, ok := s.breaker.allow()
+	if !ok {
 		return algorithms.Skip(algorithms.BreakerOpen)
 	}
-
-	start := time.Now()
 	o := ask()
 
-	// As with a store: a limiter that was given no time to answer has not failed.
-	err = o.Err
-	if err != nil && ctx.Err() != nil && time.Since(start) < leastPatience {
+	// As with a store: a limiter that a caller gave less time than it has had otherwise has
+	// not failed.
+	err := o.Err
+	if err != nil && ctx.Err() != nil && time.Since(asked.began) < callTimeout {
 		err = errNotAsked
 	}
-	s.breaker.finish(done, err)
+	s.breaker.finish(asked, err)
 	return o
 }
 

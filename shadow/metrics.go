@@ -21,7 +21,7 @@ var serviceMetrics = []family[*collector]{
 		"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
 			for _, s := range c.engine.stores {
-				send(boolean(s.breaker.open()), s.name)
+				send(boolean(s.nodes.open()), s.name)
 			}
 		},
 	},

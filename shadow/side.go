@@ -37,7 +37,7 @@ func (s *side) remote() bool { return s.foreign != nil || s.store != nil && s.st
 // resting reports whether the side is not to be asked now.
 func (s *side) resting() bool {
 	if s.store != nil {
-		return s.store.breaker.resting()
+		return s.store.nodes.resting()
 	}
 	return s.breaker.resting()
 }
@@ -51,8 +51,8 @@ func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logge
 	s.calls = make(chan struct{}, mostCalls)
 	s.breaker = newBreaker(func(open bool) {
 		if open {
-			log.Warn("shadowlimit: a limiter failed five times in a row and is not asked for about 30 s",
-				"policy", policy, "side", role.String())
+			log.Warn("shadowlimit: a limiter failed five times in a row; one request at a time tries it, after 0.1 s and then "+
+				"less and less often, down to every 30 s", "policy", policy, "side", role.String())
 		}
 	})
 }

@@ -17,20 +17,17 @@ import (
 // store is where algorithms keep their state and are judged: this process's memory, or
 // a Redis.
 type store struct {
-	name         string
-	pair         algorithms.Pair
-	breaker      *breaker     // nil in memory, which does not fail
-	enforcedOnly atomic.Int64 // until when only enforced sides are judged, ns of this clock
-	log          *slog.Logger
-	errors       atomic.Int64 // evaluations that failed; written by requests, read by metrics
-	skewed       atomic.Bool  // it was logged that the store's clock is off
-	clock        *clock       // nil in memory, which goes by this process's
-	warnings     []string     // options of the client that do not suit a limiter
+	name     string
+	pair     algorithms.Pair
+	nodes    *nodes        // nil in memory, which does not fail
+	patience time.Duration // how long the store must have had for its silence to be a failure
+	strain   *strain       // nil in memory
+	log      *slog.Logger
+	errors   atomic.Int64 // evaluations that failed; written by requests, read by metrics
+	skewed   atomic.Bool  // it was logged that the store's clock is off
+	clock    *clock       // nil in memory, which goes by this process's
+	warnings []string     // options of the client that do not suit a limiter
 }
-
-// enforcedOnlyFor is how long only enforced sides are judged after judging both sides
-// may have been too much for the store. Afterwards the next failure renews it.
-const enforcedOnlyFor = 30 * time.Second
 
 func newMemoryStore() *store {
 	return &store{pair: algorithms.NewMemory(algorithms.MemoryConfig{})}
@@ -44,6 +41,13 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	}
 
 	s := newRemoteStore(name, pair, log)
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		s.nodes.cluster = newClusterNodes(cluster, pair, func(address string) *breaker {
+			return newStoreBreaker(log.With("store", name, "node", address))
+		})
+	}
+	s.patience = patienceOf(client)
+
 	s.clock = &clock{ask: func(ctx context.Context) (time.Time, error) { return client.Time(ctx).Result() }}
 	s.warnings = lua.Warnings(client)
 	for _, w := range s.warnings {
@@ -54,25 +58,39 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 
 // newRemoteStore returns the store that a pair is, which may fail.
 func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store {
-	s := &store{name: name, pair: pair, log: log}
-	s.breaker = newBreaker(func(open bool) {
+	return &store{
+		name: name, pair: pair, log: log, patience: lua.DefaultBudget, strain: newStrain(),
+		nodes: &nodes{whole: newStoreBreaker(log.With("store", name))},
+	}
+}
+
+// newStoreBreaker returns the breaker of a store, or of one node of it, that the logger names.
+func newStoreBreaker(log *slog.Logger) *breaker {
+	return newBreaker(func(open bool) {
 		if open {
-			log.Warn("shadowlimit: a store failed five times in a row and is not asked for about 30 s; on_store_failure decides", "store", name)
+			log.Warn("shadowlimit: a store failed five times in a row; one request at a time tries it, after 0.1 s and then " +
+				"less and less often, down to every 30 s; on_store_failure decides the others")
 		} else {
-			log.Info("shadowlimit: a store answers again", "store", name)
+			log.Info("shadowlimit: a store answers again")
 		}
 	})
-	return s
+}
+
+// mostPatience bounds store.patience. A client that was not tuned waits for seconds, and
+// callers that do not wait that long would never open the breaker of a dead store.
+const mostPatience = 5 * lua.DefaultBudget
+
+// patienceOf returns how long a client waits for an answer by itself.
+func patienceOf(client redis.UniversalClient) time.Duration {
+	read := lua.ReadTimeout(client)
+	if read <= 0 {
+		return mostPatience
+	}
+	return min(read, mostPatience)
 }
 
 // remote reports whether asking the store can fail. Only a store in memory has no breaker.
-func (s *store) remote() bool { return s.breaker != nil }
-
-// overloaded reports whether only enforced sides are to be judged.
-func (s *store) overloaded() bool {
-	until := s.enforcedOnly.Load()
-	return until != 0 && time.Now().UnixNano() < until
-}
+func (s *store) remote() bool { return s.nodes != nil }
 
 // evaluate judges the charges. Every failure is in an observation.
 func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into []observations) {
@@ -83,34 +101,131 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 		return
 	}
 
+	// Most requests go to one node. Nothing is copied for them.
+	if one := s.nodes.only(charges); one != nil {
+		s.evaluateAt(ctx, one, charges, into)
+		return
+	}
+	s.evaluateByNode(ctx, charges, into)
+}
+
+// evaluateAt judges charges whose records are on one node.
+func (s *store) evaluateAt(ctx context.Context, node *breaker, charges []algorithms.Charge, into []observations) {
 	// An open breaker costs nothing: the store is not asked, and the request falls back.
-	done, err := s.breaker.Allow()
-	if err != nil {
+	asked, ok := node.allow()
+	if !ok {
+		s.nodes.look()
 		answerAll(algorithms.Skip(algorithms.BreakerOpen), charges, into)
 		return
 	}
 
-	start := time.Now()
 	if err := s.askPair(ctx, charges, into); err != nil {
 		answerAll(algorithms.Failure(err), charges, into)
 	}
-
-	// A store that was not asked, or given no time to answer, has not failed.
-	hurried := ctx.Err() != nil && time.Since(start) < leastPatience
-	if hurried || !anyAnswer(charges, into) {
-		s.breaker.finish(done, errNotAsked)
-		return
-	}
-	err = s.failure(charges, into)
-	if err != nil {
-		s.errors.Add(1)
-	}
-	s.breaker.finish(done, err)
+	s.finish(ctx, node, asked, charges, into)
 }
 
-// leastPatience is how long a store or a limiter must have had for its silence to be a
-// failure. Otherwise callers in a hurry would keep all requests off one that is well.
-const leastPatience = 10 * time.Millisecond
+// visit is the part of an evaluation that is one node's: consecutive charges of a batch.
+type visit struct {
+	node     *breaker
+	asked    attempt
+	from, to int
+}
+
+// evaluateByNode judges charges whose records are on several nodes. Those of nodes with an
+// open breaker are answered so, and the others are asked all at once: one after the other
+// would be as many round trips.
+func (s *store) evaluateByNode(ctx context.Context, charges []algorithms.Charge, into []observations) {
+	var b batch
+	var visits []visit
+
+	taken := make([]bool, len(charges))
+	for first := range charges {
+		if taken[first] {
+			continue
+		}
+
+		v := visit{node: s.nodes.of(&charges[first]), from: len(b.charges)}
+		asked, ok := v.node.allow()
+		for i := first; i < len(charges); i++ {
+			if taken[i] || s.nodes.of(&charges[i]) != v.node {
+				continue
+			}
+			taken[i] = true
+			if !ok {
+				answerAll(algorithms.Skip(algorithms.BreakerOpen), charges[i:i+1], into[i:i+1])
+				continue
+			}
+			b.charges = append(b.charges, charges[i])
+			b.observed = append(b.observed, observations{})
+			b.indexes = append(b.indexes, i)
+		}
+
+		if !ok {
+			s.nodes.look()
+			continue
+		}
+		v.asked, v.to = asked, len(b.charges)
+		visits = append(visits, v)
+	}
+
+	s.visitAll(ctx, visits, &b)
+	for n, i := range b.indexes {
+		into[i] = b.observed[n]
+	}
+}
+
+// visitAll asks the nodes that may be asked, and ends their visits.
+func (s *store) visitAll(ctx context.Context, visits []visit, b *batch) {
+	if len(visits) == 0 {
+		return
+	}
+
+	if err := s.askPair(ctx, b.charges, b.observed); err != nil {
+		answerAll(algorithms.Failure(err), b.charges, b.observed)
+	}
+	for _, v := range visits {
+		s.finish(ctx, v.node, v.asked, b.charges[v.from:v.to], b.observed[v.from:v.to])
+	}
+}
+
+// finish tells a node's breaker what the charges say of the node.
+func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charges []algorithms.Charge, into []observations) {
+	if !anyAnswer(charges, into) {
+		node.finish(asked, errNotAsked)
+		return
+	}
+
+	failed, fused := s.failure(charges, into)
+	if failed == nil {
+		node.finish(asked, nil)
+		return
+	}
+	s.errors.Add(1)
+
+	// A node that is answering for others is well; the slot of these records moves.
+	if failed.Migrating() {
+		node.finish(asked, nil)
+		return
+	}
+
+	// A caller that gave the store less time than its client would have is in a hurry. What
+	// it does not get says nothing of the store, or clients with short deadlines could keep
+	// everybody's requests off a store that is well.
+	if ctx.Err() != nil && time.Since(asked.began) < s.patience {
+		node.finish(asked, errNotAsked)
+		return
+	}
+
+	// Only failures that the breaker counts: one stall fails many requests.
+	if !node.finish(asked, failed) {
+		return
+	}
+	s.nodes.look()
+	if fused {
+		s.strain.note(s.log.With("store", s.name), failed)
+	}
+}
 
 // askPair asks the pair. A panic, as of a hook of the user's client, is the store's
 // failure.
@@ -159,37 +274,20 @@ func failedByStore(o *algorithms.Observation) bool {
 	return skippedByBreaker(o) || errors.As(o.Err, &failed)
 }
 
-// failure returns the store's own error, if any. If judging both sides was too much for
-// the store, the candidate is shed for a while.
-func (s *store) failure(charges []algorithms.Charge, into []observations) error {
-	var failed *lua.StoreError
+// failure returns the store's own error, if any, and whether it failed an enforced side for
+// which judging the other side, too, may have been too much.
+func (s *store) failure(charges []algorithms.Charge, into []observations) (worst *lua.StoreError, fused bool) {
 	for i := range charges {
+		var failed *lua.StoreError
 		c := &charges[i]
-		err := into[i][c.Enforced].Err
+		if !errors.As(into[i][c.Enforced].Err, &failed) {
+			continue
+		}
 
-		switch {
-		case !errors.As(err, &failed):
-			if errors.Is(err, context.DeadlineExceeded) {
-				return err
-			}
-		case failed.Overloaded() && c.Sides[c.Enforced.Other()].Present():
-			s.shedCandidate(failed)
-			return failed
+		fused = fused || failed.Overloaded() && c.Sides[c.Enforced.Other()].Present()
+		if worst == nil || worst.Migrating() {
+			worst = failed
 		}
 	}
-
-	// A nil pointer in the interface would be an error that is not nil.
-	if failed == nil {
-		return nil
-	}
-	return failed
-}
-
-// shedCandidate has only enforced sides judged for a while.
-func (s *store) shedCandidate(because error) {
-	if !s.overloaded() {
-		s.log.Warn("shadowlimit: judging both sides may be too much for the store: "+
-			"only enforced sides are judged for 30 s, and no evidence is collected", "store", s.name, "error", because)
-	}
-	s.enforcedOnly.Store(time.Now().Add(enforcedOnlyFor).UnixNano())
+	return worst, fused
 }

@@ -306,28 +306,3 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 		t.Errorf("evidence %v, want 3 comparisons", got)
 	}
 }
-
-// A store for which both sides were too much puts those policies on hold whose two sides it
-// judges.
-func TestHoldIsForSidesInOneStore(t *testing.T) {
-	first, second := miniredis.RunT(t), miniredis.RunT(t)
-	client := redisAt(t, first.Addr())
-	fused := "  - name: fused\n    key: request.user\n" +
-		"    authoritative: { store: next, algorithm: fixed_window, limit: 2, window: 1h }\n" +
-		"    candidate: { store: next, id: c, algorithm: gcra, limit: 1, window: 1h }\n"
-	h := open(t, moving+fused, shadow.Config{Redis: client, Stores: elsewhere(redisAt(t, second.Addr()))})
-	store := promotion.NewRedisStore(client, name)
-	for _, p := range []string{policy, "fused"} {
-		advance(t, store, p, promotion.Step{Stage: promotion.Promoted})
-	}
-
-	syncNow(t, h)
-	second.SetError("BUSY Redis is busy running a script")
-	ask(t, h, "alice")
-	second.SetError("")
-	syncNow(t, h)
-	states, err := store.States(ctx(t), []string{policy, "fused"})
-	if err != nil || states[0].Hold || !states[1].Hold {
-		t.Errorf("%s and %s, %v: want the fused policy on hold", states[0].Describe(), states[1].Describe(), err)
-	}
-}

@@ -1,0 +1,171 @@
+package shadow
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// nodes are a store's breakers, one for each server that can fail by itself. A cluster with
+// a dead master answers for most keys, and must go on doing so.
+type nodes struct {
+	// whole is the breaker of a store that is one server, and of the records of a cluster
+	// whose node is not known.
+	whole   *breaker
+	cluster *clusterNodes // nil unless the store is a cluster
+}
+
+// clusterNodes are the nodes of a cluster, by address: a failover moves a record to another
+// address, and so to a breaker that is closed.
+type clusterNodes struct {
+	// address returns where a record is, "" if that is not known. It must not use the
+	// network: it is called in the request.
+	address func(policy, key string) string
+	// reload begins to learn which node has which records. It must not wait.
+	reload   func()
+	masters  func(context.Context) (map[string]bool, error)
+	open     func(address string) *breaker // a new node's
+	breakers atomic.Pointer[map[string]*breaker]
+	mu       sync.Mutex   // held by writers of breakers
+	reloaded atomic.Int64 // when reload was last called, ns
+}
+
+// newClusterNodes returns the nodes that a cluster's client knows.
+func newClusterNodes(client *redis.ClusterClient, pair *lua.Pair, open func(string) *breaker) *clusterNodes {
+	// A context that is over keeps the client from asking the network: it answers from the
+	// slots that it knows, or with an error where it knows none yet.
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+
+	n := &clusterNodes{open: open}
+	n.address = func(policy, key string) string {
+		node, err := client.MasterForKey(over, pair.RecordKey(policy, key))
+		if err != nil {
+			return ""
+		}
+		return node.Options().Addr
+	}
+	n.reload = func() { client.ReloadState(context.Background()) }
+	n.masters = func(ctx context.Context) (map[string]bool, error) { return mastersOf(ctx, client) }
+	n.breakers.Store(&map[string]*breaker{})
+	return n
+}
+
+// mastersOf asks a cluster for the addresses of its masters.
+func mastersOf(ctx context.Context, client *redis.ClusterClient) (map[string]bool, error) {
+	var mu sync.Mutex
+	addresses := map[string]bool{}
+	err := client.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		addresses[node.Options().Addr] = true
+		return nil
+	})
+	return addresses, err
+}
+
+// of returns the breaker of the node that has a charge's record.
+func (n *nodes) of(c *algorithms.Charge) *breaker {
+	if n.cluster == nil {
+		return n.whole
+	}
+	if address := n.cluster.address(c.Policy, c.Key); address != "" {
+		return n.cluster.at(address)
+	}
+	return n.whole
+}
+
+// only returns the breaker of the one node that has the records of all charges, nil if
+// they are on several nodes.
+func (n *nodes) only(charges []algorithms.Charge) *breaker {
+	one := n.of(&charges[0])
+	if n.cluster == nil {
+		return one
+	}
+	for i := range charges[1:] {
+		if n.of(&charges[1+i]) != one {
+			return nil
+		}
+	}
+	return one
+}
+
+// at returns the breaker of the node at an address.
+func (n *clusterNodes) at(address string) *breaker {
+	if b := (*n.breakers.Load())[address]; b != nil {
+		return b
+	}
+
+	// Requests read the map without a lock, so it is replaced and never changed.
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known := *n.breakers.Load()
+	if b := known[address]; b != nil {
+		return b
+	}
+	more := maps.Clone(known)
+	more[address] = n.open(address)
+	n.breakers.Store(&more)
+	return more[address]
+}
+
+// lookEvery bounds how often failures make the client look for a new master. The client
+// itself looks after a minute, and a failover must be followed within five seconds.
+const lookEvery = time.Second
+
+// look makes the client look for the successor that a node may have which fails, or which an
+// open breaker keeps requests off.
+func (n *nodes) look() {
+	if n.cluster == nil {
+		return
+	}
+
+	last, now := n.cluster.reloaded.Load(), time.Now().UnixNano()
+	if now-last >= int64(lookEvery) && n.cluster.reloaded.CompareAndSwap(last, now) {
+		n.cluster.reload()
+	}
+}
+
+// forgetGone drops the breakers of nodes that are no masters any more. An open one among
+// them would be shown for ever: no request asks it.
+func (n *nodes) forgetGone(ctx context.Context) {
+	if n == nil || n.cluster == nil || len(*n.cluster.breakers.Load()) == 0 {
+		return
+	}
+
+	// A cluster that cannot be asked has not lost its nodes.
+	masters, err := n.cluster.masters(ctx)
+	if err != nil || len(masters) == 0 {
+		return
+	}
+
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	kept := maps.Clone(*n.cluster.breakers.Load())
+	maps.DeleteFunc(kept, func(address string, _ *breaker) bool { return !masters[address] })
+	n.cluster.breakers.Store(&kept)
+}
+
+// open reports whether requests are kept off any of the nodes.
+func (n *nodes) open() bool {
+	if n == nil || n.cluster == nil {
+		return n != nil && n.whole.open()
+	}
+	for _, b := range *n.cluster.breakers.Load() {
+		if b.open() {
+			return true
+		}
+	}
+	return n.whole.open()
+}
+
+// resting reports whether no node is to be asked, not even to try. Of a cluster that is not
+// known before a charge is.
+func (n *nodes) resting() bool { return n != nil && n.cluster == nil && n.whole.resting() }

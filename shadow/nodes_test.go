@@ -1,0 +1,148 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// fakeCluster is a store of several nodes: a key is on the node that its first letter names.
+type fakeCluster struct {
+	dead    map[string]bool
+	moved   map[string]string // node -> the one that has taken over, once the client has looked
+	looked  bool
+	asked   map[string]int // charges, by node
+	batches int
+}
+
+func (f *fakeCluster) address(_, key string) string {
+	node := key[:1]
+	if to := f.moved[node]; to != "" && f.looked {
+		return to
+	}
+	return strings.TrimSuffix(node, "?")
+}
+
+func (f *fakeCluster) Evaluate(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+	f.batches++
+	for i := range charges {
+		node := f.address("", charges[i].Key)
+		f.asked[node]++
+		into[i] = observations{}
+		if f.dead[node] {
+			into[i] = observations{algorithms.Failure(&lua.StoreError{Err: errors.New("refused")})}
+		}
+	}
+	return nil
+}
+
+func (f *fakeCluster) store() *store {
+	s := storeOn(f)
+	s.nodes.cluster = &clusterNodes{
+		address: f.address,
+		reload:  func() { f.looked = true },
+		open:    func(string) *breaker { return newStoreBreaker(slog.New(slog.DiscardHandler)) },
+		masters: func(context.Context) (map[string]bool, error) { return map[string]bool{"a": true, "c": true}, nil },
+	}
+	s.nodes.cluster.breakers.Store(&map[string]*breaker{})
+	return s
+}
+
+// askKeys asks for several keys at once.
+func (s *store) askKeys(keys ...string) []observations {
+	var charges []algorithms.Charge
+	for _, key := range keys {
+		side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+		charges = append(charges, algorithms.Charge{Policy: "p", Key: key, Cost: 1, Sides: [2]algorithms.Side{side}})
+	}
+	o := make([]observations, len(charges))
+	s.evaluate(context.Background(), charges, o)
+	return o
+}
+
+// A dead master's breaker opens, and the other masters' keys are judged as before, also
+// where one request has keys of both.
+func TestDeadNodeTakesNoOtherNodesKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeCluster{dead: map[string]bool{"b": true}, asked: map[string]int{}}
+		s := f.store()
+		for range breakAfter {
+			if o := s.askKeys("a1", "b1", "a2", "c1"); o[0][0].Err != nil || o[1][0].Err == nil || o[2][0].Err != nil || o[3][0].Err != nil {
+				t.Fatalf("%+v", o)
+			}
+		}
+		if f.batches != breakAfter {
+			t.Errorf("%d round trips for %d requests to several nodes", f.batches, breakAfter)
+		}
+
+		if !s.nodes.open() {
+			t.Fatal("no breaker is open")
+		}
+		f.batches = 0
+		for range 100 {
+			o := s.askKeys("b1", "a1", "b2")
+			if !skippedByBreaker(&o[0][0]) || o[1][0].Status != algorithms.Judged || !skippedByBreaker(&o[2][0]) {
+				t.Fatalf("%+v", o)
+			}
+			if o := s.askKeys("b1"); !skippedByBreaker(&o[0][0]) {
+				t.Fatalf("%+v", o)
+			}
+			if o := s.askKeys("a1"); o[0][0].Status != algorithms.Judged {
+				t.Fatalf("%+v", o)
+			}
+		}
+		if f.asked["b"] != breakAfter || f.batches != 200 {
+			t.Errorf("the dead node was asked %d times, and %d round trips were made", f.asked["b"], f.batches)
+		}
+
+		// A record whose node is not known has the store's own breaker.
+		if o := s.askKeys("?"); o[0][0].Status != algorithms.Judged {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// A request that is refused makes the client look for the master's successor, which has a
+// breaker of its own. The dead one's is forgotten.
+func TestSuccessorIsAskedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeCluster{dead: map[string]bool{"b": true}, asked: map[string]int{}}
+		s := f.store()
+		for range breakAfter + 1 {
+			s.askKeys("b1")
+		}
+		f.moved = map[string]string{"b": "c"}
+
+		// The request that tries the dead node is refused, and so is the one after it.
+		for range 2 {
+			f.looked = false
+			time.Sleep(lookEvery)
+			s.askKeys("b1")
+			if !f.looked {
+				t.Error("the client does not look for the successor")
+			}
+			f.looked = false
+			s.askKeys("b1")
+			if f.looked {
+				t.Error("the client looks more than once a second")
+			}
+		}
+
+		time.Sleep(lookEvery)
+		s.askKeys("b1")
+		if o := s.askKeys("b1"); o[0][0].Status != algorithms.Judged {
+			t.Errorf("after the failover: %+v", o)
+		}
+
+		if s.nodes.forgetGone(t.Context()); s.nodes.open() {
+			t.Error("the breaker of a node that is gone is shown as open")
+		}
+	})
+}

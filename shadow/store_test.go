@@ -1,0 +1,158 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// failing is a store's pair that answers with an error, or nothing wrong.
+type failing struct {
+	err   error
+	asked int
+	both  int // charges with both sides
+}
+
+func (f *failing) Evaluate(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+	f.asked++
+	for i, c := range charges {
+		if c.Sides[0].Present() && c.Sides[1].Present() {
+			f.both++
+		}
+		for role := range into[i] {
+			if into[i][role] = (algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}); f.err != nil {
+				into[i][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: f.err})
+			}
+		}
+	}
+	return nil
+}
+
+// pairFunc is a store's pair that is one function.
+type pairFunc func(context.Context, []algorithms.Charge, [][2]algorithms.Observation) error
+
+func (f pairFunc) Evaluate(ctx context.Context, c []algorithms.Charge, o [][2]algorithms.Observation) error {
+	return f(ctx, c, o)
+}
+
+func storeOn(p algorithms.Pair) *store {
+	return newRemoteStore("", p, slog.New(slog.DiscardHandler))
+}
+
+func (s *store) ask(both bool) error {
+	o := s.observe(both)
+	return o.Err
+}
+
+// observe asks the store and returns what became of the enforced side.
+func (s *store) observe(both bool) algorithms.Observation {
+	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side}}
+	if both {
+		side.ID = "b"
+		c.Sides[1] = side
+	}
+	var o [1][2]algorithms.Observation
+	s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
+	return o[0][0]
+}
+
+// answerOf is an answer, or the failure that an error is.
+func answerOf(err error) (o algorithms.Observation) {
+	if err != nil {
+		return algorithms.Failure(err)
+	}
+	return o
+}
+
+func TestRefusedChargesTellNothingOfTheStore(t *testing.T) {
+	asked := 0
+	s := storeOn(pairFunc(func(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+		if charges[0].Cost < 0 { // as lua.Pair: refused without asking Redis
+			into[0] = [2]algorithms.Observation{algorithms.Failure(algorithms.ErrCost), algorithms.Unjudged(algorithms.Absent)}
+			return nil
+		}
+		asked++
+		refused := &lua.StoreError{Err: errors.New("refused")}
+		into[0] = observations{algorithms.Failure(refused), algorithms.Unjudged(algorithms.Absent)}
+		return nil
+	}))
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}}}
+	bad := c
+	bad.Cost = -1
+	var o [1][2]algorithms.Observation
+	for range 100 {
+		s.evaluate(context.Background(), []algorithms.Charge{c}, o[:])
+		s.evaluate(context.Background(), []algorithms.Charge{bad}, o[:])
+	}
+
+	if asked > breakAfter {
+		t.Errorf("a dead store was asked %d times, breaker open %t", asked, s.nodes.open())
+	}
+}
+
+// A store that answers in 12 ms is not given the time by callers with shorter deadlines.
+// That opens no breaker, and is no overload. A store that does not answer within the
+// client's own timeout has failed, whatever deadline the caller has.
+func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answersIn := 12 * time.Millisecond
+		s := storeOn(pairFunc(func(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+
+			select {
+			case <-time.After(answersIn):
+				into[0] = observations{}
+			case <-ctx.Done():
+				for role := range into[0] {
+					into[0][role] = algorithms.Failure(&lua.StoreError{Side: algorithms.Role(role), Err: ctx.Err()})
+				}
+			}
+			return nil
+		}))
+		side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
+		other := side
+		other.ID = "b"
+		c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side, other}}
+		var o [1][2]algorithms.Observation
+		ask := func(patience time.Duration) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			s.evaluate(ctx, []algorithms.Charge{c}, o[:])
+		}
+
+		for _, patience := range []time.Duration{0, time.Millisecond, 11 * time.Millisecond} {
+			for range 2 * breakAfter {
+				ask(patience)
+			}
+			if s.nodes.open() || s.overloaded() {
+				t.Errorf("patience %s: breaker open %t, overloaded %t because of callers in a hurry", patience, s.nodes.open(), s.overloaded())
+			}
+		}
+
+		answersIn = time.Hour
+		for range breakAfter {
+			ask(s.patience)
+		}
+		if !s.nodes.open() || !s.overloaded() {
+			t.Errorf("a store that hangs: breaker open %t, overloaded %t", s.nodes.open(), s.overloaded())
+		}
+
+		// A caller in a hurry that tries the store does not keep the others from trying.
+		time.Sleep(time.Second)
+		answersIn = 12 * time.Millisecond
+		ask(time.Millisecond)
+		time.Sleep(time.Second)
+		if ask(time.Second); o[0][0].Status != algorithms.Judged || s.nodes.open() {
+			t.Errorf("well again: %v, open %t", o[0][0].Err, s.nodes.open())
+		}
+	})
+}
