@@ -21,7 +21,7 @@ func (m *migration) numbered() bool {
 	return m.hasCandidate() && m.sides[0].foreign == nil && m.sides[1].foreign == nil
 }
 
-// lead is what the side that follows is told of the leading side's answer.
+// leadOf is what the side that follows is told of the leading side's answer.
 func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
 	if o.Status != algorithms.Judged {
 		return algorithms.Lead{}
