@@ -103,6 +103,7 @@ type call struct {
 	roles      []algorithms.Role
 	capacities [2]int64 // by role; the script does not send them back
 	cost       int64
+	numbered   bool // the reply ends with the number and the instant apart
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
 }
@@ -111,10 +112,10 @@ type call struct {
 // that does. Redis would find the same errors, but a round trip later.
 func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
-	out := call{into: into, cost: c.Cost}
+	out := call{into: into, cost: c.Cost, numbered: c.Epoch != 0, roles: make([]algorithms.Role, 0, 2)}
 	record := p.RecordKey(c.Policy, c.Key)
-	keys := []any{record}
-	var sides []any
+	keys := append(make([]any, 0, 3), record)
+	sides := make([]any, 0, 8)
 	var names [2]string
 
 	// The script judges sides in this order. The enforced one comes first, so that no
@@ -149,22 +150,35 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 		return call{}, false
 	}
 
+	out.script = p.scripts.of(names[0], names[1])
+	out.args = arguments(c, keys, sides)
+	return out, true
+}
+
+// arguments returns what pair.lua is given, from the number of keys on.
+func arguments(c *algorithms.Charge, keys, sides []any) []any {
 	at, leastTTL := "", int64(0)
 	if !c.At.IsZero() {
 		at = strconv.FormatInt(c.At.UnixMicro(), 10)
 		leastTTL = injectedTTL
 	}
-
-	out.script = p.scripts.of(names[0], names[1])
-	out.args = append(append(append([]any{len(keys)}, keys...), at, leastTTL, min(c.Cost, maxCost)), sides...)
 	if c.Epoch != 0 {
-		out.args = append(out.args, int64(algorithms.FirstNumber(c.Epoch, 0)), c.Keep.Milliseconds())
+		leastTTL = max(leastTTL, c.Keep.Milliseconds())
 	}
+
+	args := make([]any, 0, 1+len(keys)+3+len(sides)+5)
+	args = append(append(args, len(keys)), keys...)
+	args = append(append(args, at, leastTTL, min(c.Cost, maxCost)), sides...)
+	if c.Epoch != 0 {
+		args = append(args, int64(algorithms.FirstNumber(c.Epoch, 0)))
+	}
+
+	// Only a follower that could be ahead of its predecessors has to wait for them.
 	if c.Follows() {
 		waits := c.Lead.Patient && !c.Lead.Unused
-		out.args = append(out.args, int64(c.Lead.Number), flag(c.Lead.Counted), flag(c.Lead.Unused), flag(waits))
+		args = append(args, int64(c.Lead.Number), flag(c.Lead.Counted), flag(c.Lead.Unused), flag(waits))
 	}
-	return out, true
+	return args
 }
 
 // flag returns a condition as scripts take it.

@@ -4,13 +4,13 @@
 -- KEYS: the record, then the sorted set of each side that has one.
 -- ARGV: the instant in microseconds or '' for the server's clock, the least time
 --       to live in milliseconds, the cost; per side its 8-character name and the
---       three terms of its limit. If the pair is numbered, its epoch times COUNT and
---       the least time to live of the record. If the side follows, the leading
---       side's number, whether it counted the charge (1 or 0), whether it was as if
---       unused, and whether the follower waits for its predecessors.
--- Reply: the instant, the number before the charge, the instant apart; per side
---       status, remaining, retry, reset, delay. Status is 1 allowed, 0 denied, -1 an
---       error, whose text is in place of remaining, -2 not judged yet.
+--       three terms of its limit. If the pair is numbered, its epoch times COUNT. If
+--       the side follows, the leading side's number, whether it counted the charge
+--       (1 or 0), whether it was as if unused, and whether the follower waits for
+--       its predecessors.
+-- Reply: the instant; per side status, remaining, retry, reset, delay; with an epoch
+--       the number before the charge and the instant apart. Status is 1 allowed,
+--       0 denied, -1 an error, whose text is in place of remaining, -2 not judged yet.
 --
 -- The record is a string of parts: a side's name and the four numbers of its
 -- state, in binary where there is struct, which is cheaper than text.
@@ -18,9 +18,12 @@
 -- parts, if need be one that is no side's, and a third one of the form of a part with the
 -- numbers of both and the instant apart: algorithms/number.go says what they mean.
 
-local COUNT = 137438953472 -- 2^37: a number is an epoch above a count of 37 bits
-local NUMBERS, NO_PART = 'NUMBERS0', 'NOPART00' -- no side's: their parts' names are in lower case
 local struct = rawget(_G, 'struct')
+local COUNT = 137438953472 -- 2^37: a number is an epoch above a count of 37 bits
+local HOUR = 3600000   -- the least time to live at an injected instant, in milliseconds
+local NUMBERS, NO_PART = 'NUMBERS0', 'NOPART00' -- no side's: their parts' names are in lower case
+local EMPTY = 'NOPART00 0 0 0 0\n'
+if struct then EMPTY = 'NOPART00\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' end
 local at, least_ttl, cost = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if at == '' then
   local t = redis.call('TIME')
@@ -29,36 +32,12 @@ else
   at = tonumber(at)
 end
 
--- parts[1] and parts[2] are the charged sides', parts[3] is another one; number[i] is that of
--- parts[i], 0 where it has none. held says which parts the record has, in its order.
-local parts, number, held, apart, numbers = {}, {0, 0, 0}, {}, 0, nil
-local second = steps[2] and ARGV[8]
-
-local function sort_in(part)
-  local name, i = string.sub(part, 1, 8), 3
-  if name == NUMBERS then
-    numbers = part
-    return
-  elseif name == ARGV[4] then
-    i = 1
-  elseif name == second then
-    i = 2
-  elseif name == NO_PART then
-    return
-  end
-  parts[i] = parts[i] or part
-  held[#held + 1] = i
-end
-
-local record = redis.call('GET', KEYS[1])
-if record and struct then
-  for i = 1, #record, 40 do sort_in(string.sub(record, i, i + 39)) end
-elseif record then
-  for part in string.gmatch(record, '[^\n]*\n') do sort_in(part) end
-end
+local more = 4 * #steps + 4 -- the first argument behind the sides
+local epoch, lead = ARGV[more], nil
+if epoch then epoch, lead = tonumber(epoch), tonumber(ARGV[more + 1]) end
 
 local function encode(name, last, used, aux, seq)
-  if struct then return name .. struct.pack('<dddd', last, used, aux, seq) end
+  if struct then return struct.pack('<c8dddd', name, last, used, aux, seq) end
   return name .. ' ' .. whole(last) .. ' ' .. whole(used) .. ' ' .. whole(aux) .. ' ' .. whole(seq) .. '\n'
 end
 
@@ -81,39 +60,76 @@ local function state_of(part)
   return 0, 0, 0, 0
 end
 
-if numbers then
-  local first, last
-  first, last, apart = state_of(numbers)
-  number[held[2] or 3] = last
-  number[held[1] or 3] = first
-end
+-- parts[1] and parts[2] are of the charged sides, parts[3] is another one. number, other_number and third_number are
+-- theirs, 0 where there is none.
+local parts, number, other_number, third_number, apart = {}, 0, 0, 0, 0
 
-local epoch, lead = tonumber(ARGV[4 * #steps + 4]), tonumber(ARGV[4 * #steps + 6])
-local lead_counted, lead_unused, patient = ARGV[4 * #steps + 7], ARGV[4 * #steps + 8], ARGV[4 * #steps + 9]
+-- Nearly every record has the charged sides in their order and no other one. That is read without a loop, which would
+-- take twice the time.
+local record, second = redis.call('GET', KEYS[1]), steps[2] and ARGV[8]
+local usual = second or epoch and NO_PART or '' -- the name of the part behind the first one
+if record and struct and string.sub(record, 1, 8) == ARGV[4] and string.sub(record, 41, 48) == usual then
+  parts[1] = string.sub(record, 1, 40)
+  if second then parts[2] = string.sub(record, 41, 80) end
+  if epoch and #record == 120 and string.sub(record, 81, 88) == NUMBERS then
+    number, other_number, apart = struct.unpack('<ddd', record, 89)
+  end
+
+elseif record then
+  local order, numbers = {}, nil
+  local function sort_in(part)
+    local name, i = string.sub(part, 1, 8), 3
+    if name == ARGV[4] then
+      i = 1
+    elseif name == second then
+      i = 2
+    elseif name == NUMBERS then
+      numbers = part
+    end
+    if name ~= NUMBERS and name ~= NO_PART then
+      parts[i] = parts[i] or part
+      order[#order + 1] = i
+    end
+  end
+  if struct then
+    for i = 1, #record, 40 do sort_in(string.sub(record, i, i + 39)) end
+  else
+    for part in string.gmatch(record, '[^\n]*\n') do sort_in(part) end
+  end
+
+  -- The two numbers are those of the first and of the second part in the record's order.
+  if numbers then
+    local by_part, one, two = {0, 0, 0}, 0, 0
+    one, two, apart = state_of(numbers)
+    by_part[order[2] or 3] = two
+    by_part[order[1] or 3] = one
+    number, other_number, third_number = by_part[1], by_part[2], by_part[3]
+  end
+end
 
 -- A side that is ahead of its predecessors waits for them, unless too many are missing.
-if patient == '1' then
-  local own = number[1]
-  local gap = (lead - own) % COUNT
-  local behind = own > 0 and own - own % COUNT == lead - lead % COUNT and gap > 0 and gap <= 65536
-  if not parts[1] or behind then return {at, 0, 0, -2, 0, 0, 0, 0} end
+if lead and ARGV[more + 4] == '1' then
+  local gap = (lead - number) % COUNT
+  local behind = number > 0 and number - number % COUNT == lead - lead % COUNT and gap > 0 and gap <= 65536
+  if not parts[1] or behind then return {at, -2, 0, 0, 0, 0, 0, 0} end
 end
 
-local reply, judged, changed, unjudged, idle, log_ttl = {at, 0, 0}, {}, false, false, 0, {}
+local reply, changed, unjudged, idle, log_ttl = {at}, false, false, 0, nil
 
 local function judge(i)
   local last, used, aux, seq = 0, 0, 0, 0
   if parts[i] then last, used, aux, seq = state_of(parts[i]) end
-  local arg, n, key = 4 * i, #reply, KEYS[log_keys[i]]
+  local arg, n, key = 4 * i, 5 * i - 4, KEYS[log_keys[i]]
   local allowed, remaining, retry, reset, delay
-  incomplete = false
   allowed, remaining, retry, reset, delay, last, used, aux, seq = steps[i](last, used, aux, seq,
     tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), cost, at, key)
   if allowed and cost > 0 then
     parts[i], changed = encode(ARGV[arg], last, used, aux, seq), true
-    if key then log_ttl[key] = reset end
+    if key then
+      log_ttl = log_ttl or {}
+      log_ttl[key] = reset
+    end
   end
-  if incomplete then number[i] = 0 end
   if reset > idle then idle = reset end
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = allowed and 1 or 0, remaining, retry, reset, delay
 end
@@ -121,115 +137,92 @@ end
 -- An error of one side must not keep the other from being judged.
 for i = 1, #steps do
   local ok, e = pcall(judge, i)
-  judged[i] = ok
+  if incomplete and i == 1 then number = 0 elseif incomplete then other_number = 0 end
+  incomplete = false
   if not ok then
-    local n = #reply
+    local n = 5 * i - 4
     unjudged = true
     if type(e) == 'table' then e = e.err end
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = -1, tostring(e), 0, 0, 0
   end
 end
 
--- The answer of side i begins at reply[5 * i - 1]. The first term of each limit is its capacity.
-local function admitted(i) return cost > 0 and reply[5 * i - 1] == 1 end
+-- Side i has the reply from 5 * i - 3 on. The side that leads is the first one, unless that has failed.
+local leads = reply[2] == -1 and 2 or 1
+local follows, together = lead and not unjudged, second and not unjudged
+if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
+  local taken, in_step = lead, number == lead
+  if not follows then
+    taken = leads == 1 and number or other_number
+    in_step = number == other_number
+    if taken < epoch or taken >= epoch + COUNT then
+      taken, in_step = epoch + at % COUNT, false
+    end
+  end
 
-local function was_unused(i)
-  local spent = admitted(i) and cost or 0
-  return reply[5 * i] + spent == tonumber(ARGV[4 * i + 1])
-end
-
-local function of_epoch(n) return n >= epoch and n < epoch + COUNT end
-
-local function next_of(n)
-  if (n + 1) % COUNT == 0 then return n + 1 - COUNT end
-  return n + 1
-end
-
-local function valid(n)
-  if of_epoch(n) then return n end
-  return epoch + at % COUNT
-end
-
-local function empty(i) return encode(ARGV[4 * i], 0, 0, 0, 0) end
-
--- together numbers two sides that this charge has judged. That both were as if unused says more than numbers do.
-local function together()
-  local taken = number[1]
-  local in_step = taken == number[2] and of_epoch(taken)
-  if not in_step or apart ~= 0 then
-    taken = valid(taken)
-    if was_unused(1) and was_unused(2) then
+  -- Sides that have not had the same charges are apart from now on: unless both were as if unused, which says more than
+  -- numbers do. The first term of a limit is its capacity. A part that follows and lacked charges is stored in any
+  -- case: it would otherwise be waited for again.
+  if (together or follows) and (not in_step or apart ~= 0) then
+    local unused = together or ARGV[more + 3] == '1'
+    for i = 1, #steps do
+      local spent = reply[5 * i - 3] == 1 and cost or 0
+      unused = unused and reply[5 * i - 2] + spent == tonumber(ARGV[4 * i + 1])
+    end
+    if unused then
       apart = 0
     elseif not in_step then
       apart = at
+      changed = changed or follows
     end
   end
-  reply[2], reply[3] = taken, apart
+  reply[5 * #steps + 2], reply[5 * #steps + 3] = taken, apart
 
-  -- The part of a side that denies is stored, too: its number says that it has had the charge.
-  if admitted(1) then taken = next_of(taken) end
-  number[1], number[2] = taken, taken
-  if changed then parts[1], parts[2] = parts[1] or empty(1), parts[2] or empty(2) end
-end
-
--- alone numbers a side that leads without the other one. The other one's number stays.
-local function alone(i)
-  number[i] = valid(number[i])
-  reply[2], reply[3] = number[i], apart
-  if admitted(i) then number[i] = next_of(number[i]) end
-end
-
--- follow numbers a side that follows, and has its part stored where the charge counts for it or where it was found to
--- lack charges, for it would otherwise be waited for again.
-local function follow()
-  local unused = lead_unused == '1' and was_unused(1)
-  local lacks = number[1] ~= lead and not unused
-  if unused then
-    apart = 0
-  elseif lacks then
-    apart = at
+  -- A side that is judged without the other one leaves that one's number as it is, so that the next charge of both
+  -- finds the difference.
+  local counted = reply[5 * leads - 3] == 1 and cost > 0
+  if follows then
+    counted = ARGV[more + 2] == '1'
+    changed = changed or counted
   end
-  reply[2], reply[3] = lead, apart
-
-  number[1] = lead_counted == '1' and next_of(lead) or lead
-  if lacks or lead_counted == '1' or changed then
-    parts[1], changed = parts[1] or empty(1), true
-  end
-end
-
-if epoch then
-  if judged[1] and judged[2] then
-    together()
-  elseif lead and judged[1] then
-    follow()
-  elseif judged[1] then
-    alone(1)
-  elseif judged[2] then
-    alone(2)
-  end
+  if counted then taken = (taken + 1) % COUNT == 0 and taken + 1 - COUNT or taken + 1 end
+  if leads == 1 then number = taken end
+  if leads == 2 or together then other_number = taken end
+elseif epoch then
+  reply[5 * #steps + 2], reply[5 * #steps + 3] = 0, 0
 end
 
 if changed then
-  -- A record lives until it is as if unused, and a second more.
-  local function ttl_of(us) return math.max(least_ttl, ceil_div(us, 1000) + 1000) end
-  local ttl = ttl_of(idle)
+  -- With an epoch the part of a side that denies is stored, too: its number says that it has had the charge.
+  if epoch and not parts[1] and reply[2] ~= -1 then parts[1] = encode(ARGV[4], 0, 0, 0, 0) end
+  if epoch and not parts[2] and second and reply[7] ~= -1 then parts[2] = encode(second, 0, 0, 0, 0) end
 
   -- Room is for two: the charged parts first, and then another one.
-  local one, two = 1, 2
-  if not parts[1] then one = 2 end
-  if one == 2 or not parts[2] then two = 3 end
-  if two == 3 and parts[3] then unjudged = true end
-  record = parts[one] .. (parts[two] or '')
+  local one, two = parts[1], parts[2]
+  if not one then one, number, two = two, other_number, nil end
+  if not two then
+    two, other_number = parts[3], third_number
+    unjudged = unjudged or two
+  end
+
+  -- A record lives until it is as if unused, and a second more.
+  local ttl = math.max(least_ttl, ceil_div(idle, 1000) + 1000)
+  if unjudged then ttl = math.max(ttl, redis.call('PTTL', KEYS[1])) end
 
   -- The numbers come third. Every write of a release that does not know them takes them for a third part and drops them.
   if epoch then
-    ttl = math.max(ttl, tonumber(ARGV[4 * #steps + 5]))
-    if not parts[two] then record = record .. encode(NO_PART, 0, 0, 0, 0) end
-    record = record .. encode(NUMBERS, number[one], number[two], apart, 0)
+    record = one .. (two or EMPTY) .. encode(NUMBERS, number, other_number, apart, 0)
+  else
+    record = one .. (two or '')
   end
-
-  if unjudged then ttl = math.max(ttl, redis.call('PTTL', KEYS[1])) end
   redis.call('SET', KEYS[1], record, 'PX', whole(ttl))
-  for key, reset in pairs(log_ttl) do redis.call('PEXPIRE', key, whole(ttl_of(reset))) end
+
+  -- A log lives as long as its side needs it: what the other store keeps is no reason to keep a large one.
+  if log_ttl then
+    least_ttl = math.min(least_ttl, HOUR)
+    for key, reset in pairs(log_ttl) do
+      redis.call('PEXPIRE', key, whole(math.max(least_ttl, ceil_div(reset, 1000) + 1000)))
+    end
+  end
 end
 return reply

@@ -54,7 +54,8 @@ func (p *Pair) run(ctx context.Context, calls []call) {
 }
 
 func newOnce(ctx context.Context, name, script string, args []any) onceCmd {
-	return onceCmd{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
+	all := append(make([]any, 0, 2+len(args)), name, script)
+	return onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
 }
 
 // send processes the commands, in a pipeline if there are several. It leaves every error
@@ -78,13 +79,9 @@ func (p *Pair) send(ctx context.Context, calls []*call) {
 // script's form, fails every side of the call.
 func (c *call) observe(took time.Duration) {
 	reply, err := c.cmd.Slice()
-	if err == nil && len(reply) != pairReply+sideReply*len(c.roles) {
-		err = fmt.Errorf("%w: %d values", ErrReply, len(reply))
-	}
-
-	var pair [pairReply]int64 // instant, number, apart
-	for i := 0; i < len(pair) && err == nil; i++ {
-		pair[i], err = integer(reply[i])
+	var all common
+	if err == nil {
+		all, err = c.common(reply)
 	}
 
 	for i, r := range c.roles {
@@ -95,30 +92,49 @@ func (c *call) observe(took time.Duration) {
 			continue
 		}
 
-		*o = algorithms.Observation{At: time.UnixMicro(pair[0]), Took: took}
-		o.Decision, o.Err = decision(reply[pairReply+i*sideReply:][:sideReply])
-		if o.Err == errDeferred {
+		*o = algorithms.Observation{At: time.UnixMicro(all.at), Took: took}
+		o.Decision, o.Err = decision(reply[1+i*sideReply:][:sideReply])
+		switch {
+		case o.Err == errDeferred:
 			*o = algorithms.Unjudged(algorithms.Deferred)
 			o.Took = took
-			continue
-		}
-		if o.Err != nil {
+		case o.Err != nil:
 			o.Status = algorithms.Failed
-			continue
+		default:
+			o.Decision.Limit = c.capacities[r]
+			o.Unused = o.Decision.WasUnused(c.cost)
+			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}
-
-		o.Decision.Limit = c.capacities[r]
-		o.Unused = o.Decision.WasUnused(c.cost)
-		o.Number, o.Apart = algorithms.Number(pair[1]), pair[2]
 	}
 }
 
-// pairReply is how many values of the reply belong to the pair, and sideReply how many to
-// each side.
-const (
-	pairReply = 3
-	sideReply = 5
-)
+// common are the values of a reply that belong to both sides. Only those of a charge with
+// an epoch have the last two.
+type common struct{ at, number, apart int64 }
+
+// common reads the values, and refuses a reply that is not of the script's length.
+func (c *call) common(reply []any) (all common, err error) {
+	last := 1 + sideReply*len(c.roles)
+	want := last
+	if c.numbered {
+		want += 2
+	}
+	if len(reply) != want {
+		return all, fmt.Errorf("%w: %d values", ErrReply, len(reply))
+	}
+
+	all.at, err = integer(reply[0])
+	if err == nil && c.numbered {
+		all.number, err = integer(reply[last])
+	}
+	if err == nil && c.numbered {
+		all.apart, err = integer(reply[last+1])
+	}
+	return all, err
+}
+
+// sideReply is how many values of the reply belong to a side.
+const sideReply = 5
 
 // errDeferred stands for a side that is ahead of its predecessors and was left unjudged.
 var errDeferred = errors.New("lua: deferred")
