@@ -22,7 +22,7 @@ func divergence() board {
 func outcomes() panel {
 	return lines(12, "Outcomes", "ops",
 		"All evaluations by outcome. Nearly all of them should agree. "+
-			"Inconclusive outcomes and errors of the authoritative are no evidence.",
+			"Inconclusive and blind outcomes and errors of the authoritative are no evidence.",
 		query{"{{policy}} {{outcome}}", perSecond("policy, outcome", series("comparisons_total")), ""}).
 		stacked().from(0)
 }
@@ -112,7 +112,7 @@ func skipped() panel {
 	return lines(8, "Skipped comparisons by reason", "ops",
 		"Why comparisons are inconclusive. queue_full: the candidate is too slow for the traffic. store_failed: its store did not answer. "+
 			"breaker_open: its store is down. memory_full: raise the number of keys that memory may hold. "+
-			"An hour in which more than 0.1 % are skipped is no evidence.",
+			"An hour in which more than 1 % are skipped is no evidence.",
 		query{"{{policy}} {{reason}}", perSecond("policy, reason", series("skipped_comparisons_total")), ""}).
 		from(0).page("ShadowlimitCoverageLow.md")
 }

@@ -91,7 +91,7 @@ func strikes() panel {
 
 func coverage() panel {
 	return stat(3, "Coverage", "percentunit",
-		"Share of the evaluations of the last 24 hours that were comparisons. The gate wants 99.9 %, "+
+		"Share of the evaluations of the last 24 hours that were comparisons. The gate wants 99 %, "+
 			"and an hour below that is no evidence. The drill-down shows the reasons of skipped comparisons.",
 		query{"{{policy}}", greatest("policy", series("gate_coverage_ratio")), ""}).
 		colours(levels("red", at(0.99, "orange"), at(0.999, "green"))).otherwise("no traffic")

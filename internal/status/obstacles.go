@@ -16,7 +16,7 @@ const shownObstacles = 4
 // urgency is the order of the obstacles that need an action, each before those that it may cause.
 var urgency = [...]gate.ObstacleKind{
 	gate.OtherEpochs, gate.NoInstance, gate.Sampled, gate.NothingCompared, gate.SilentInstances, gate.LowCoverage,
-	gate.NoiseFloor, gate.DeniesNothing, gate.AllowsNothing, gate.AboveThreshold,
+	gate.MostlyBlind, gate.NoiseFloor, gate.DeniesNothing, gate.AllowsNothing, gate.AboveThreshold,
 }
 
 // towardsPass returns what leads to the verdict pass: the actions, and then what time alone may end.
@@ -110,9 +110,11 @@ var remedies = map[gate.ObstacleKind]string{
 	gate.NoInstance:      "no instance is live: start the service or check its Redis",
 	gate.Sampled:         "remove sample from the policy file: a sampled policy stays in shadow",
 	gate.NothingCompared: "nothing has been compared yet: send traffic that the policy matches",
-	gate.NoiseFloor:      "check the latency and errors of the candidate's store: docs/runbooks/ShadowlimitNoiseFloorHigh.md",
-	gate.DeniesNothing:   "check that the candidate limits at all",
-	gate.AllowsNothing:   "check that the candidate allows anything",
+	gate.MostlyBlind: "find out why the sides have had different charges, or wait one window: " +
+		"docs/runbooks/ShadowlimitCoverageLow.md",
+	gate.NoiseFloor:    "check the latency and errors of the candidate's store: docs/runbooks/ShadowlimitNoiseFloorHigh.md",
+	gate.DeniesNothing: "check that the candidate limits at all",
+	gate.AllowsNothing: "check that the candidate allows anything",
 }
 
 // action returns what to do against the obstacles of one kind, whose texts are given.

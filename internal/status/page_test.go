@@ -107,7 +107,7 @@ func goldenAssessment() promotion.Assessment {
 		ratio := 0.0123
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
-			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Coverage: &ratio, Noise: &ratio,
+			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Coverage: &ratio, Blind: &ratio, Noise: &ratio,
 			Obstacles:  []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
 			NoForecast: "of a reason", // which a real gate gives instead of WouldPassAt
 		}
@@ -123,7 +123,8 @@ func goldenAssessment() promotion.Assessment {
 			Unix: now.Add(-time.Hour).Unix() / divergence.SecondsPerMinute,
 			Tally: divergence.Tally{
 				divergence.AgreeAllow: 98765, divergence.AgreeDeny: 5678, divergence.NewlyDenied: 1234, divergence.NewlyAllowed: 432,
-				divergence.CandidateError: 9, divergence.Inconclusive: 21, divergence.ExpectedDenied: 56, divergence.ExpectedAllowed: 34,
+				divergence.CandidateError: 9, divergence.Inconclusive: 21, divergence.Blind: 17,
+				divergence.ExpectedDenied: 56, divergence.ExpectedAllowed: 34,
 			},
 		}}
 		a.Evidence.History.Distinct[divergence.KeysSeen] = 777

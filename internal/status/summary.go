@@ -13,6 +13,7 @@ import (
 type Summary struct {
 	Comparisons      int64                 `json:"comparisons"`
 	Uncompared       int64                 `json:"uncompared"` // the authoritative failed, or the comparison was inconclusive
+	Blind            int64                 `json:"blind"`      // the sides have not had the same charges
 	AgreeAllow       int64                 `json:"agree_allow"`
 	AgreeDeny        int64                 `json:"agree_deny"`
 	NewlyDenied      int64                 `json:"newly_denied"`
@@ -36,6 +37,7 @@ func Summarize(t divergence.Tally) Summary {
 	return Summary{
 		Comparisons:     t.Comparisons(),
 		Uncompared:      t.Uncompared(),
+		Blind:           t[divergence.Blind],
 		AgreeAllow:      t[divergence.AgreeAllow],
 		AgreeDeny:       t[divergence.AgreeDeny],
 		NewlyDenied:     t[divergence.NewlyDenied],
@@ -51,7 +53,7 @@ func Summarize(t divergence.Tally) Summary {
 	}
 }
 
-// NotCompared says how many requests are no evidence, or "" if all are.
+// NotCompared says how many requests have no two answers to compare, or "" if all have.
 func (s *Summary) NotCompared() string {
 	if s.Uncompared == 0 {
 		return ""
@@ -60,6 +62,18 @@ func (s *Summary) NotCompared() string {
 	all := s.Comparisons + s.Uncompared
 	return fmt.Sprintf("not compared: %s of %s (%s): a side failed, was skipped or was degraded",
 		humanize.Grouped(s.Uncompared), humanize.Counted(all, "request"), humanize.Percent(float64(s.Uncompared)/float64(all)))
+}
+
+// BlindText says how many requests have two answers that say nothing of each other, and why, or "" if none has.
+func (s *Summary) BlindText() string {
+	if s.Blind == 0 {
+		return ""
+	}
+
+	all := s.Comparisons + s.Uncompared + s.Blind
+	return fmt.Sprintf("blind: %s of %s (%s): the sides had different charges of the same keys, because a side missed some "+
+		"(lost data, a full queue, a deployment of another file); this ends by itself one window after its cause",
+		humanize.Grouped(s.Blind), humanize.Counted(all, "request"), humanize.Percent(float64(s.Blind)/float64(all)))
 }
 
 // WriteSummary writes a tally as a table, each count beside its ratio.

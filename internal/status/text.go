@@ -45,8 +45,10 @@ func (p *Policy) write(b *strings.Builder) {
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
-	if text := p.NotCompared(); text != "" {
-		fmt.Fprintf(b, "  %s; see docs/runbooks/ShadowlimitCoverageLow.md\n", text)
+	for _, text := range []string{p.NotCompared(), p.BlindText()} {
+		if text != "" {
+			fmt.Fprintf(b, "  %s; see docs/runbooks/ShadowlimitCoverageLow.md\n", text)
+		}
 	}
 	writeCauses(b, "newly denied", p.CausesNewlyDenied)
 	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)

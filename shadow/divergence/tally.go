@@ -4,13 +4,21 @@ package divergence
 type Tally [outcomes]int64
 
 // Comparisons returns how many evaluations are evidence about the candidate: all except those in which the
-// authoritative failed, and inconclusive ones.
+// authoritative failed, inconclusive and blind ones.
 func (t Tally) Comparisons() int64 {
 	return t.AuthoritativeAllows() + t.AuthoritativeDenies() + t[CandidateError]
 }
 
-// Uncompared returns how many evaluations are no evidence about the candidate. They are in no ratio, but too many of
-// them make an hour invalid as evidence.
+// Evaluations returns how many charges had a candidate, whatever became of them.
+func (t Tally) Evaluations() (n int64) {
+	for _, count := range t {
+		n += count
+	}
+	return n
+}
+
+// Uncompared returns how many evaluations have no two answers to compare. They are in no ratio, but too many of them
+// make an hour invalid as evidence. Blind ones have two answers and are counted apart.
 func (t Tally) Uncompared() int64 { return t[AuthoritativeError] + t[Inconclusive] }
 
 // AuthoritativeAllows is the denominator of newly denied. It includes declared differences.

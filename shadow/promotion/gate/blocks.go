@@ -20,6 +20,11 @@ type block struct {
 	ratio       float64
 	denominator int64
 	many        bool // its numerator is from at least 3 keys
+	// uncompared are the evaluations without a comparison, taken the ratio with all of them
+	// as differences: no answer that was missed can make the score's ratio larger. Clients
+	// were not harmed by them, so no strike is of them.
+	uncompared int64
+	taken      float64
 }
 
 // strikes reports whether the block is bad: above the cap, by more than rounding, and not
@@ -46,11 +51,14 @@ func blocksOf(
 			return
 		}
 
+		uncompared := open.Tally.Uncompared()
 		closed = append(closed, block{
 			Span:        divergence.Span{From: open.Unix, To: end},
 			ratio:       float64(numerator) / float64(denominator),
 			denominator: denominator,
 			many:        open.Keys[r].AtLeastThree(),
+			uncompared:  uncompared,
+			taken:       float64(numerator+uncompared) / float64(denominator+uncompared),
 		})
 		open = divergence.Minute{Unix: end}
 	}
@@ -65,10 +73,10 @@ func blocksOf(
 	return closed
 }
 
-func ratiosOf(blocks []block) []float64 {
+func takenOf(blocks []block) []float64 {
 	x := make([]float64, len(blocks))
 	for i, b := range blocks {
-		x[i] = b.ratio
+		x[i] = b.taken
 	}
 	return x
 }

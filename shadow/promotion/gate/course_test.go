@@ -197,7 +197,7 @@ func TestCourseOfManyChanges(t *testing.T) {
 	described := evidence{hours: 980}
 	for i := int64(60); i < 980; i += 30 {
 		minute := divergence.Span{From: i * hour, To: i*hour + 1}
-		described.uncompared = append(described.uncompared, uncompared{160, minute})
+		described.uncompared = append(described.uncompared, uncompared{1600, minute})
 	}
 	e := described.build()
 

@@ -7,28 +7,49 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// LeastCoverage is the share of evaluations that must have been comparable.
-const LeastCoverage = 0.999
+// An hour counts within these bounds, in percent. Three seconds in which a store does not
+// answer are 0.1 % of an hour: they must not cost an hour of clean time.
+const (
+	// leastCoverage is how much must have been compared of what was not blind.
+	leastCoverage = 99
+	// mostBlind is how much of all charges with a candidate may be blind.
+	mostBlind = 10
+)
 
-// coverageOf returns the share of evaluations that were compared. There must be some.
-func coverageOf(t divergence.Tally) float64 {
-	return float64(t.Comparisons()) / float64(t.Comparisons()+t.Uncompared())
+// coverageOf returns the share of evaluations that were compared, nil without any. A blind
+// one is left out: its sides have answered, and no store or limiter is at fault.
+func coverageOf(t divergence.Tally) *float64 {
+	return fraction(t.Comparisons(), t.Comparisons()+t.Uncompared())
+}
+
+// blindOf returns the share of evaluations that were blind, nil without any.
+func blindOf(t divergence.Tally) *float64 { return fraction(t[divergence.Blind], t.Evaluations()) }
+
+func fraction(part, whole int64) *float64 {
+	if whole == 0 {
+		return nil
+	}
+	v := float64(part) / float64(whole)
+	return &v
 }
 
 // covered reports whether enough was compared; nothing at all is enough.
 func covered(t divergence.Tally) bool {
-	compared, uncompared := float64(t.Comparisons()), float64(t.Uncompared())
-	return compared >= LeastCoverage*(compared+uncompared)
+	return 100*t.Comparisons() >= leastCoverage*(t.Comparisons()+t.Uncompared())
 }
+
+// mostlyBlind reports whether so much was blind that the rest may not be like it: the keys
+// that had charges on one side only are those with the most traffic.
+func mostlyBlind(t divergence.Tally) bool { return 100*t[divergence.Blind] > mostBlind*t.Evaluations() }
 
 const (
 	minutesAnHour = divergence.MinutesPerHour
 	minutesADay   = divergence.MinutesPerDay
 )
 
-// validMinutes leaves out the hours in which too much could not be compared: they are
-// neither good nor bad evidence, because the rest may have differed. It also returns those
-// hours.
+// validMinutes leaves out the hours in which too much could not be compared or was blind:
+// they are neither good nor bad evidence, because the rest may have differed. It also
+// returns those hours.
 func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]bool) {
 	hours := map[int64]divergence.Tally{}
 	for i := range minutes {
@@ -38,7 +59,7 @@ func validMinutes(minutes []divergence.Minute) ([]divergence.Minute, map[int64]b
 	}
 	invalid := map[int64]bool{}
 	for hour, t := range hours {
-		if !covered(t) {
+		if !covered(t) || mostlyBlind(t) {
 			invalid[hour] = true
 		}
 	}

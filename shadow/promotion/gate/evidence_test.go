@@ -179,8 +179,35 @@ func deniedInOneMinute(n int64) func(m *divergence.Minute) {
 	}
 }
 
-// degraded leaves 2 of 1000 evaluations uncompared, where 1 is allowed.
+// degraded leaves 11 of 1000 evaluations uncompared, where 10 are allowed.
 func degraded(m *divergence.Minute) {
-	m.Tally[divergence.AgreeAllow] += 898 // makes 998 compared
-	m.Tally[divergence.Inconclusive] = 2
+	m.Tally[divergence.AgreeAllow] += 889 // makes 989 compared
+	m.Tally[divergence.Inconclusive] = 11
+}
+
+// blinded makes a share of 1000 evaluations blind.
+func blinded(n int64) func(m *divergence.Minute) {
+	return func(m *divergence.Minute) {
+		m.Tally[divergence.AgreeAllow] += 900 - n
+		m.Tally[divergence.Blind] = n
+	}
+}
+
+func allBlind(m *divergence.Minute) { m.Tally = divergence.Tally{divergence.Blind: 100} }
+
+// stalled is three seconds of every hour in which a store answers no instance: a twentieth
+// of the hour's first minute.
+func stalled(m *divergence.Minute) {
+	if m.Unix%hour == 0 {
+		m.Tally[divergence.AgreeAllow] -= 5
+		m.Tally[divergence.Inconclusive] = 5
+	}
+}
+
+// mostlyStalled has an hour's bad minute with nothing compared, of 100 evaluations in one
+// minute and 6,000 in the hour.
+func mostlyStalled(m *divergence.Minute) {
+	if m.Unix%hour == 0 {
+		m.Tally = divergence.Tally{divergence.Inconclusive: 60}
+	}
 }

@@ -114,7 +114,7 @@ func (j *judgement) untilEnough(s *stream, minutes float64) delay {
 	filling := float64(leastDenominator(s.threshold)) / (float64(s.denominator) / minutes)
 	length := math.Max(j.cfg.Block.Minutes(), filling)
 
-	w, mean := s.wealth, s.raw()
+	w, mean := s.wealth, s.taken()
 	for n := 1; n <= mostBlocks; n++ {
 		if w.add(mean, s.threshold); w.score() < enough {
 			continue

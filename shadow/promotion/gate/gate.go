@@ -51,9 +51,10 @@ type Result struct {
 	WouldPassAt *time.Time `json:"would_pass_at"`
 	NoForecast  string     `json:"-"`
 	CleanHours  float64    `json:"clean_hours"`
-	// Coverage is the share of the last day's evaluations that could be compared; nil
-	// without any.
+	// Coverage is the share of the last day's evaluations that could be compared, without
+	// the blind ones; Blind the share that was blind. Each is nil without any.
 	Coverage *float64 `json:"coverage"`
+	Blind    *float64 `json:"blind_share"`
 	Strikes  int      `json:"strikes"`
 	// Noise is how often the authoritative differs from a copy of itself; nil where
 	// that is not measured.
@@ -112,6 +113,7 @@ type stream struct {
 	openFrom    int64 // minute in which the open block began
 	numerator   int64
 	denominator int64
+	uncompared  int64  // in the blocks
 	wealth      wealth // of the blocks
 	score       float64
 }
@@ -122,7 +124,7 @@ type judgement struct {
 	evidence *Evidence
 	since    int64 // minutes
 	now      int64
-	invalid  map[int64]bool // hours with too little to compare
+	invalid  map[int64]bool // hours that are no evidence
 	total    divergence.Tally
 	streams  [len(divergence.AllRatios)]stream
 	bad      []badBlock
@@ -138,10 +140,8 @@ type judgement struct {
 func Assess(cfg Config, e Evidence) Result {
 	j := judge(cfg, &e)
 	g := Result{CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
-	if last := j.lastDay(); last.Comparisons()+last.Uncompared() > 0 {
-		coverage := coverageOf(last)
-		g.Coverage = &coverage
-	}
+	last := j.lastDay()
+	g.Coverage, g.Blind = coverageOf(last), blindOf(last)
 	g.Noise = divergence.OfComparisons.Value(e.Noise)
 	for _, s := range j.streams {
 		*g.Ratio(s.ratio) = s.result(j.total)
@@ -203,7 +203,8 @@ func (j *judgement) strike(bad []badBlock) {
 // take adds the blocks that have closed next.
 func (s *stream) take(blocks []block) {
 	for _, b := range blocks {
-		s.wealth.add(b.ratio, s.threshold)
+		s.wealth.add(b.taken, s.threshold)
+		s.uncompared += b.uncompared
 		s.openFrom = b.To
 	}
 	s.blocks = append(s.blocks, blocks...)
@@ -226,7 +227,7 @@ func (s *stream) bound() float64 {
 	for _, b := range s.blocks {
 		smallest = min(smallest, b.denominator)
 	}
-	return min(1, max(upperBound(ratiosOf(s.blocks)), 5/float64(smallest)))
+	return min(1, max(upperBound(takenOf(s.blocks)), 5/float64(smallest)))
 }
 
 // raw returns the raw ratio. It must have a denominator.
@@ -235,6 +236,12 @@ func (s *stream) raw() float64 { return float64(s.numerator) / float64(s.denomin
 // decisive is the denominator from which a raw ratio at its threshold fails: twice that of a
 // block, because with less it may be chance.
 func (s *stream) decisive() int64 { return 2 * leastDenominator(s.threshold) }
+
+// taken returns the raw ratio with what the blocks could not compare taken as different. It
+// must have a denominator.
+func (s *stream) taken() float64 {
+	return float64(s.numerator+s.uncompared) / float64(s.denominator+s.uncompared)
+}
 
 // atOrAbove reports whether the raw ratio is at its threshold or above.
 func (s *stream) atOrAbove() bool { return s.denominator > 0 && s.raw() >= s.threshold }

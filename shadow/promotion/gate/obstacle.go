@@ -29,6 +29,7 @@ const (
 	DeniesNothing                       // the candidate agreed in no denial
 	AllowsNothing                       // the candidate agreed in nothing allowed
 	LowCoverage                         // too little of the last day was compared
+	MostlyBlind                         // too much of the last day was blind
 	NoiseFloor                          // the candidate's own divergence cannot be measured
 	HoursUnseen                         // not every hour of the day was seen
 	NoInstance                          // no instance is live
@@ -49,6 +50,7 @@ var unforeseeable = [obstacleKinds]string{
 	DeniesNothing:   "the candidate denies nothing that the authoritative denies",
 	AllowsNothing:   "the candidate allows nothing that the authoritative allows",
 	LowCoverage:     "too few of the last day's requests were compared",
+	MostlyBlind:     "too many of the last day's requests were blind",
 	NoiseFloor:      "the noise floor is too high",
 	NoInstance:      "no instance is live",
 	SilentInstances: "an instance has written no evidence for a minute",
@@ -84,7 +86,7 @@ func (j *judgement) obstacles() []Obstacle {
 // missing says what evidence there must be before anything can be concluded.
 func (j *judgement) missing() []Obstacle {
 	// Instances without traffic have nothing to write, so their silence is no obstacle.
-	if j.total.Comparisons() == 0 && j.total.Uncompared() == 0 {
+	if j.total.Evaluations() == 0 {
 		list := append(j.sampled(), Obstacle{NothingCompared, "nothing has been compared yet: " +
 			"send traffic that the policy matches; instances write what they saw every 5 s"})
 		return append(list, j.unready(nil)...)
@@ -104,6 +106,10 @@ func (j *judgement) sampled() (list []Obstacle) {
 // unexercised names the evidence that the two limiters have not given yet. Declared differences are no
 // evidence against a candidate, but none for it either: it must agree in something.
 func (j *judgement) unexercised() (list []Obstacle) {
+	// Without any comparison neither limiter is to blame: what was measured has the fault.
+	if j.total.Comparisons() == 0 {
+		return nil
+	}
 	cfg := &j.cfg
 	denials, keys := j.total.AuthoritativeDenies(), j.evidence.History.Distinct[divergence.KeysDenied]
 
@@ -121,8 +127,7 @@ func (j *judgement) unexercised() (list []Obstacle) {
 			"declared differences left out: check that it limits at all"})
 	}
 
-	// Without any comparison there is no candidate to blame: the coverage has the fault.
-	if j.total.Comparisons() > 0 && j.total[divergence.AgreeAllow] == 0 {
+	if j.total[divergence.AgreeAllow] == 0 {
 		list = append(list, Obstacle{AllowsNothing, "the candidate has allowed none of the requests that the authoritative allowed, " +
 			"declared differences left out: check that it allows anything"})
 	}
@@ -131,10 +136,19 @@ func (j *judgement) unexercised() (list []Obstacle) {
 
 // unmeasured says what kept differences from being measured.
 func (j *judgement) unmeasured() (list []Obstacle) {
-	if last := j.lastDay(); !covered(last) {
+	// Hours that are no evidence are left out already. The last day must have enough of the others: a step now would
+	// be judged by times that are over.
+	last := j.lastDay()
+	if !covered(last) {
 		list = append(list, Obstacle{LowCoverage, fmt.Sprintf("%.2f %% of the last day's evaluations were compared, "+
-			"%g %% are needed: look for errors and fallbacks", 100*coverageOf(last), 100*LeastCoverage)})
+			"%d %% are needed: look for errors and fallbacks", 100**coverageOf(last), leastCoverage)})
 	}
+	if mostlyBlind(last) {
+		list = append(list, Obstacle{MostlyBlind, fmt.Sprintf("%s of the last day's evaluations were blind, "+
+			"at most %d %% may be: the sides had different charges of the same keys; that ends by itself one window "+
+			"after its cause, such as lost data, a full queue or a deployment", humanize.Percent(*blindOf(last)), mostBlind)})
+	}
+
 	if j.noisy() {
 		list = append(list, Obstacle{NoiseFloor, fmt.Sprintf(
 			"noise floor too high: two copies of the authoritative disagree in %s of comparisons, "+

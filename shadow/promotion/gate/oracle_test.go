@@ -28,6 +28,7 @@ const (
 type oracleBlock struct {
 	from, to    int64 // minutes, to not included
 	part, whole int64
+	missing     int64 // without a comparison, and not blind
 	bad         bool
 }
 
@@ -103,7 +104,14 @@ func coverage(t divergence.Tally) (compared, all int64) {
 
 func enoughCovered(t divergence.Tally) bool {
 	compared, all := coverage(t)
-	return 1000*compared >= 999*all
+	return big.NewRat(compared, max(all, 1)).Cmp(big.NewRat(99, 100)) >= 0 || all == 0
+}
+
+// enoughSeen: at most a tenth of everything, blind or not, was blind.
+func enoughSeen(t divergence.Tally) bool {
+	_, all := coverage(t)
+	blind := t[divergence.Blind]
+	return big.NewRat(blind, max(all+blind, 1)).Cmp(big.NewRat(1, 10)) <= 0
 }
 
 func consult(cfg gate.Config, e gate.Evidence) *oracle {
@@ -140,7 +148,7 @@ func (o *oracle) findInvalidHours() {
 		of[t/hour] = sum
 	}
 	for h, sum := range of {
-		o.invalid[h] = !enoughCovered(sum)
+		o.invalid[h] = !enoughCovered(sum) || !enoughSeen(sum)
 	}
 }
 
@@ -160,7 +168,8 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 		m := o.seen[t]
 		part, whole := fraction(i, m.Tally)
 		if !o.invalid[t/hour] {
-			b.part, b.whole = b.part+part, b.whole+whole
+			compared, all := coverage(m.Tally)
+			b.part, b.whole, b.missing = b.part+part, b.whole+whole, b.missing+all-compared
 			for _, key := range m.Keys[i] {
 				keys[key] = true
 			}
@@ -178,10 +187,11 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 	return r
 }
 
+// values are the blocks' ratios for the score: whatever could not be compared was different.
 func (r *oracleRatio) values() []float64 {
 	x := make([]float64, len(r.blocks))
 	for i, b := range r.blocks {
-		x[i] = float64(b.part) / float64(b.whole)
+		x[i] = float64(b.part+b.missing) / float64(b.whole+b.missing)
 	}
 	return x
 }
@@ -315,7 +325,7 @@ func (o *oracle) sufficient() bool {
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
-		enoughCovered(lastDay) && o.allHoursSeen() &&
+		enoughCovered(lastDay) && enoughSeen(lastDay) && o.allHoursSeen() &&
 		o.e.Live > 0 && len(o.e.Silent) == 0 && len(o.e.OtherEpoch) == 0
 }
 

@@ -111,7 +111,7 @@ func (s *survey) lacks(r divergence.Ratio, p0 float64) string {
 		if b.strikes(p0) {
 			return fmt.Sprintf("bad hours, such as %s from %s", humanize.Percent(b.ratio), stamp(atMinute(b.From)))
 		}
-		if atEnd.add(b.ratio, p0); b.To <= soaked || i < fewBlocks {
+		if atEnd.add(b.taken, p0); b.To <= soaked || i < fewBlocks {
 			atSoak = atEnd
 		}
 	}

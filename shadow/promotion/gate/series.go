@@ -30,7 +30,7 @@ func Series(cfg Config, e Evidence) []Point {
 		p := Point{At: atMinute(to)}
 		for i, s := range j.streams {
 			for ; closed[i] < len(s.blocks) && s.blocks[closed[i]].To <= to; closed[i]++ {
-				scores[i].add(s.blocks[closed[i]].ratio, s.threshold)
+				scores[i].add(s.blocks[closed[i]].taken, s.threshold)
 			}
 			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), scores[i].score()
 		}

@@ -193,7 +193,7 @@ func (w *window) manyNewlyAllowed() bool {
 
 func (w *window) failing() string {
 	sum := w.sum(aMinute)
-	n := total(sum.Tally)
+	n := sum.Tally.Evaluations()
 	if sum.Failed < leastFailed || float64(sum.Failed) <= failedShare*float64(n) {
 		return ""
 	}
@@ -206,20 +206,13 @@ func (w *window) slow() string {
 	for tick := w.now - slowTicks; tick < w.now; tick++ {
 		one := window{ticks: w.ticks, now: tick + 1}
 		sum := one.sum(1)
-		if sum.Slow < leastSlow || float64(sum.Slow) <= failedShare*float64(total(sum.Tally)) {
+		if sum.Slow < leastSlow || float64(sum.Slow) <= failedShare*float64(sum.Tally.Evaluations()) {
 			return ""
 		}
 	}
 
 	return fmt.Sprintf("the candidate is slow: for %d s it took at least 100 ms longer than the authoritative "+
 		"for more than %g %% of the requests", slowTicks*divergence.TickSeconds, 100*failedShare)
-}
-
-func total(t divergence.Tally) (n int64) {
-	for _, count := range t {
-		n += count
-	}
-	return n
 }
 
 // without leaves the share of the few clients that differ most out of an outcome.

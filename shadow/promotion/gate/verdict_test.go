@@ -42,7 +42,12 @@ func TestVerdicts(t *testing.T) {
 		{"too few keys", evidence{hours: 72, deniedKeys: 19}, insufficient, 0, "19 of the 20 keys"},
 		{"just enough keys", evidence{hours: 72, deniedKeys: 20}, pass, 0, ""},
 
-		{"too little compared", evidence{hours: 72, minute: degraded}, insufficient, 0, "99.9 %"},
+		{"too little compared", evidence{hours: 72, minute: degraded}, insufficient, 0, "99 % are needed"},
+		{"three seconds of every hour not compared", evidence{hours: 48, minute: stalled}, pass, 0, "48 h clean"},
+		{"a minute of every hour not compared", evidence{hours: 48, minute: mostlyStalled}, insufficient, 0, "98.99 %"},
+		{"a tenth of the evaluations blind", evidence{hours: 48, minute: blinded(100)}, pass, 0, "48 h clean"},
+		{"all evaluations blind", evidence{hours: 72, minute: allBlind}, insufficient, 0, "100 % of the last day's evaluations were blind"},
+		{"over a tenth of the evaluations blind", evidence{hours: 72, minute: blinded(101)}, insufficient, 0, "10.1 %"},
 		{"an hour of the day never seen", evidence{hours: 24, away: hoursFrom(5, 6)}, insufficient, 0, "(UTC): 05"},
 		{
 			"29 minutes of an hour seen", evidence{hours: 24, away: divergence.Span{From: 5*hour + 29, To: 6 * hour}},
@@ -55,17 +60,17 @@ func TestVerdicts(t *testing.T) {
 		{"an hour seen on one day only", evidence{hours: 72, away: hoursFrom(29, 30)}, pass, 0, ""},
 		{"too little of the second day left", evidence{hours: 48, away: hoursFrom(29, 30)}, wait, 0, "47 h of 48 h"},
 		{
-			"an hour of the day too little compared", evidence{hours: 24, uncompared: []uncompared{{1, hoursFrom(5, 6)}}},
+			"an hour of the day too little compared", evidence{hours: 24, uncompared: []uncompared{{2, hoursFrom(5, 6)}}},
 			insufficient, 0, "(UTC): 05",
 		},
 		{
 			"too little compared within a day",
-			evidence{hours: 72, uncompared: []uncompared{{150, divergence.Span{From: 48 * hour, To: 48*hour + 1}}}},
+			evidence{hours: 72, uncompared: []uncompared{{1500, divergence.Span{From: 48 * hour, To: 48*hour + 1}}}},
 			insufficient, 0, "last day",
 		},
 		{
 			"too little compared a day ago",
-			evidence{hours: 72, uncompared: []uncompared{{150, divergence.Span{From: 48*hour - 1, To: 48 * hour}}}},
+			evidence{hours: 72, uncompared: []uncompared{{1500, divergence.Span{From: 48*hour - 1, To: 48 * hour}}}},
 			pass, 0, "71 h clean",
 		},
 
