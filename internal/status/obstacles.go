@@ -11,7 +11,7 @@ import (
 )
 
 // shownObstacles is how many obstacles a next step names. The first ones matter: they may be the cause of the others.
-const shownObstacles = 4
+const shownObstacles = 3
 
 // urgency is the order of the obstacles that need an action, each before those that it may cause.
 var urgency = [...]gate.ObstacleKind{

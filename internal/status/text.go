@@ -36,7 +36,8 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
 			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
 	}
-	fmt.Fprintf(b, "  next           %s\n\n", p.NextStep)
+	// One thing to do a line: several in one line are not read at three in the morning.
+	fmt.Fprintf(b, "  next           %s\n\n", strings.ReplaceAll(p.NextStep, "; ", "\n                 "))
 
 	p.Gate.WriteText(b) // a strings.Builder never fails
 	if p.Prediction != nil {

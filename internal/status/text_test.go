@@ -113,7 +113,7 @@ func TestNextStep(t *testing.T) {
 				gate.LowScore, "score", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Insufficient
 		}, "check whether these instances reach their Redis: j; check the latency and errors of the candidate's store: " +
-			"docs/runbooks/ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; 3 hours; and 2 more"},
+			"docs/runbooks/ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; and 3 more"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
 		}, "no instance is live: start the service or check its Redis; nothing has been compared yet: send traffic"},
