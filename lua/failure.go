@@ -35,9 +35,12 @@ func (e *StoreError) Overloaded() bool {
 		redis.HasErrorPrefix(e.Err, "BUSY") || redis.HasErrorPrefix(e.Err, "OOM")
 }
 
-// Migrating reports whether the slot of the record is on its way to another node of the
-// cluster, or has none. The charge has certainly not run, and the node that said so is
-// well: it goes on answering for its other slots.
-func (e *StoreError) Migrating() bool {
-	return redis.HasErrorPrefix(e.Err, "TRYAGAIN") || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served")
+// Migrating reports whether the keys of this side are on their way to another node of the
+// cluster. The charge has certainly not run. A side with one key fewer may be judged.
+func (e *StoreError) Migrating() bool { return tryAgain(e.Err) }
+
+// NodeIsWell reports whether only the slot of the record cannot be served: it migrates, or
+// has no node. The node that says so goes on answering for its other slots.
+func (e *StoreError) NodeIsWell() bool {
+	return e.Migrating() || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served")
 }

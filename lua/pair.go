@@ -104,15 +104,17 @@ type call struct {
 	capacities [2]int64 // by role; the script does not send them back
 	cost       int64
 	numbered   bool // the reply ends with the number and the instant apart
+	charge     *algorithms.Charge
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
+	reduced    bool // to the enforced side; see submitMigrating
 }
 
 // prepare writes the observations that need no Redis and reports whether a side is left
 // that does. Redis would find the same errors, but a round trip later.
 func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
-	out := call{into: into, cost: c.Cost, numbered: c.Epoch != 0, roles: make([]algorithms.Role, 0, 2)}
+	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, roles: make([]algorithms.Role, 0, 2)}
 	record := p.RecordKey(c.Policy, c.Key)
 	keys := append(make([]any, 0, 3), record)
 	sides := make([]any, 0, 8)

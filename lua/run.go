@@ -18,15 +18,22 @@ type onceCmd struct{ *redis.Cmd }
 // NoRetry is what go-redis asks commands for, single and in pipelines.
 func (onceCmd) NoRetry() bool { return true }
 
-// run sends the calls by the hash of their script, or with its text if no server is known
-// to have it. A server that does not know a script has not run it, so that call is sent
-// once more with the text: after a SCRIPT FLUSH, a restart, or on another node of a
-// cluster. Only then may charges of one key change their order.
+// run has Redis judge the calls, each of them once.
 func (p *Pair) run(ctx context.Context, calls []call) {
 	all := make([]*call, len(calls))
 	for i := range calls {
-		c := &calls[i]
-		all[i] = c
+		all[i] = &calls[i]
+	}
+	p.submit(ctx, all)
+	p.submitMigrating(ctx, all)
+}
+
+// submit sends the calls by the hash of their script, or with its text if no server is known
+// to have it. A server that does not know a script has not run it, so that call is sent
+// once more with the text: after a SCRIPT FLUSH, a restart, or on another node of a
+// cluster. Only then may charges of one key change their order.
+func (p *Pair) submit(ctx context.Context, all []*call) {
+	for _, c := range all {
 		if c.script.known.Load() {
 			c.cmd = newOnce(ctx, "evalsha", c.script.sha1, c.args)
 		} else {
@@ -82,6 +89,10 @@ func (c *call) observe(took time.Duration) {
 	var all common
 	if err == nil {
 		all, err = c.common(reply)
+	}
+
+	if c.reduced {
+		c.into[c.roles[0].Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 
 	for i, r := range c.roles {

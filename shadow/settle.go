@@ -83,7 +83,7 @@ func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *o
 
 	// A store that has just failed the candidate would fail the authoritative, too.
 	s := &ev.sides[algorithms.Authoritative]
-	if s.store != nil && s.store == ev.primaryStore && failedByStore(candidate) {
+	if s.store != nil && s.store == ev.primaryStore && failsBothSides(candidate) {
 		return
 	}
 

@@ -203,8 +203,9 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 	}
 	s.errors.Add(1)
 
-	// A node that is answering for others is well; the slot of these records moves.
-	if failed.Migrating() {
+	// Only these records cannot be served. A breaker that opened for them would keep requests
+	// off all the others of the node.
+	if failed.NodeIsWell() {
 		node.finish(asked, nil)
 		return
 	}
@@ -274,6 +275,16 @@ func failedByStore(o *algorithms.Observation) bool {
 	return skippedByBreaker(o) || errors.As(o.Err, &failed)
 }
 
+// failsBothSides reports whether a side failed for a reason that would fail the other one in
+// the same store, too.
+func failsBothSides(o *algorithms.Observation) bool {
+	var failed *lua.StoreError
+	if errors.As(o.Err, &failed) {
+		return !failed.Migrating()
+	}
+	return skippedByBreaker(o)
+}
+
 // failure returns the store's own error, if any, and whether it failed an enforced side for
 // which judging the other side, too, may have been too much.
 func (s *store) failure(charges []algorithms.Charge, into []observations) (worst *lua.StoreError, fused bool) {
@@ -285,7 +296,7 @@ func (s *store) failure(charges []algorithms.Charge, into []observations) (worst
 		}
 
 		fused = fused || failed.Overloaded() && c.Sides[c.Enforced.Other()].Present()
-		if worst == nil || worst.Migrating() {
+		if worst == nil || worst.NodeIsWell() {
 			worst = failed
 		}
 	}
