@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"context"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -10,12 +9,16 @@ import (
 
 // local decides in this process where a store does not. Every request that a store
 // judges feeds it, so it knows what each key has spent when it is needed. Each of n
-// live instances allows an n-th of a limit, rounded up. It is fed all the time, and not only
-// in an outage: a limiter that began empty would give each key a full budget again.
-type local struct{ memory *algorithms.Memory }
+// live instances allows an n-th of a limit, rounded up, and a cost above that if nothing
+// else is spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
+// that began empty would give each key a full budget again.
+type local struct {
+	memory *algorithms.Memory
+	large  debts
+}
 
 func newLocal() *local {
-	return &local{algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: localKeys})}
+	return &local{memory: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: localKeys}), large: newDebts()}
 }
 
 // localKeys bounds the local limiter's memory to about 100 MB. Beyond that many active
@@ -35,26 +38,34 @@ type localAnswer struct {
 // both sides, for either may be the enforced one at the next request. Sides in memory do
 // not fail, and other rules for failures need no limiter: they are not charged.
 func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) localAnswer {
-	// The local limiter has records of its own, which always go by this process's clock.
-	charge := *c
-	charge.At = time.Time{}
-	charge.Sides = [2]algorithms.Side{}
-	asked := false
-	if ev.onFailure == policies.FailLocal {
-		for role := range charge.Sides {
-			if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
-				standIn.Limit = divided(ev.limits[role], instances)
-				charge.Sides[role], asked = standIn, true
-			}
+	// A cost below 0 is no failure of a store, for which a rule might allow it.
+	if c.Cost < 0 {
+		denial := algorithms.Decision{Limit: ev.limits[c.Enforced].Capacity(), RetryAfter: algorithms.Never}
+		return localAnswer{denial, c.Enforced, true}
+	}
+	if ev.onFailure != policies.FailLocal {
+		return localAnswer{role: c.Enforced}
+	}
+
+	// The local limiter has records of its own, which always go by this process's clock and
+	// are compared with nothing.
+	charge := algorithms.Charge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced}
+	asked, tooLarge := false, [2]bool{}
+	for role := range charge.Sides {
+		if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
+			standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
+			charge.Sides[role], asked = standIn, true
 		}
 	}
 	if !asked {
 		return localAnswer{role: c.Enforced}
 	}
 
-	o := l.ask(charge)
-	for role := range charge.Sides {
-		l.retryWhole(&charge, ev, algorithms.Role(role), &o)
+	var o observations
+	if tooLarge == [2]bool{} && l.large.none() {
+		o = l.ask(charge)
+	} else {
+		o = l.askWithDebts(charge, ev.hash, tooLarge)
 	}
 
 	// The same order as in decide: a candidate without an answer leaves it to the
@@ -64,21 +75,6 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 		role = algorithms.Authoritative
 	}
 	return localAnswer{o[role].Decision, role, o[role].Status == algorithms.Judged}
-}
-
-// retryWhole asks a side that has failed by the whole limit: the share of a limit may be
-// too fine for its algorithm to be exact, which is no reason to allow everything.
-func (l *local) retryWhole(charge *algorithms.Charge, ev *evaluation, role algorithms.Role, o *observations) {
-	standIn := charge.Sides[role]
-	if !standIn.Present() || o[role].Status == algorithms.Judged {
-		return
-	}
-
-	whole := *charge
-	whole.Enforced, whole.Sides = role, [2]algorithms.Side{}
-	standIn.Limit = ev.limits[role]
-	whole.Sides[role] = standIn
-	o[role] = l.ask(whole)[role]
 }
 
 func (l *local) ask(c algorithms.Charge) observations {
@@ -105,11 +101,4 @@ func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
 		return algorithms.Side{}, false
 	}
 	return s.algorithm, true
-}
-
-// divided is one instance's share of a limit. It is rounded up: a limit below the number of
-// instances must not become zero, which would deny everything.
-func divided(l algorithms.Limit, instances int64) algorithms.Limit {
-	share := func(n int64) int64 { return (n + instances - 1) / instances }
-	return algorithms.Limit{Requests: share(l.Requests), Window: l.Window, Burst: share(l.Burst)}
 }

@@ -42,16 +42,29 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 	}
 }
 
-// A share that no algorithm can compute exactly is no reason to allow everything.
+// A share that a bucket cannot compute exactly is rounded up a little, and is not the whole
+// limit on each instance.
 func TestShareThatIsTooFine(t *testing.T) {
-	l := newLocal()
-	m := limiterOf(algorithms.TokenBucket{})
-	ev := &evaluation{migration: m, limits: [2]algorithms.Limit{{Requests: 1_000_000, Window: 24 * time.Hour}}}
-	if err := (algorithms.TokenBucket{}).Validate(divided(ev.limits[0], 3)); err == nil {
-		t.Fatal("the share is not too fine")
-	}
-	if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 3); !local.ok || local.decision.Limit != 1_000_000 {
-		t.Errorf("%+v, want the whole limit to stand in", local)
+	for _, whole := range []algorithms.Limit{
+		{Requests: 1_000_000, Window: 24 * time.Hour},
+		{Requests: 1_000_000, Window: 24 * time.Hour, Burst: 500_000},
+		{Requests: 400_000_000, Window: time.Minute},
+	} {
+		m := limiterOf(algorithms.TokenBucket{})
+		ev := &evaluation{migration: m, limits: [2]algorithms.Limit{whole}}
+		if err := (algorithms.TokenBucket{}).Validate(whole); err != nil {
+			t.Fatal(err)
+		}
+
+		share, _ := shareOf(algorithms.TokenBucket{}, whole, 3, 1)
+		rate := float64(share.Requests) / share.Window.Seconds() / (float64(whole.Requests) / 3 / whole.Window.Seconds())
+		if rate < 1 || rate > 1.001 || share.Capacity() != (whole.Capacity()+2)/3 {
+			t.Errorf("%s: the share is %s, a rate of %g times a third", whole, share, rate)
+		}
+		local := newLocal().feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 3)
+		if !local.ok || local.decision.Limit != share.Capacity() {
+			t.Errorf("%s: %+v, want the share %s", whole, local, share)
+		}
 	}
 }
 

@@ -1,0 +1,172 @@
+package shadow
+
+import (
+	"math/bits"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// debts are the keys that a local limiter has allowed a cost above its share of a window.
+// Nothing else of such a key is allowed until the share would have admitted the cost, window
+// by window. In any time an instance so admits what its share does, and one such cost more.
+type debts struct {
+	born   time.Time
+	count  atomic.Int64 // of entries; written under their locks. While it is 0, requests take none.
+	shards [debtShards]debtShard
+}
+
+const (
+	debtShards = 64
+	// mostDebts bounds the memory, to about 10 MB. Beyond it debts that are not over are
+	// forgotten: a key may then spend its share again.
+	mostDebts = localKeys / debtShards / 4
+)
+
+type debtShard struct {
+	mu    sync.Mutex
+	until map[debtor]time.Duration // since debts.born
+}
+
+// debtor is one side of a key.
+type debtor struct {
+	policy, key string
+	role        algorithms.Role
+}
+
+func newDebts() debts { return debts{born: time.Now()} }
+
+// none reports whether no key owes anything.
+func (d *debts) none() bool { return d.count.Load() == 0 }
+
+// left returns how long a debtor has to wait. Requires the shard's lock.
+func (d *debts) left(s *debtShard, who debtor, now time.Duration) time.Duration {
+	until, owes := s.until[who]
+	if owes && until <= now {
+		delete(s.until, who)
+		d.count.Add(-1)
+	}
+	return max(0, until-now)
+}
+
+// add notes a debt. Requires the shard's lock.
+func (d *debts) add(s *debtShard, who debtor, now, until time.Duration) {
+	if s.until == nil {
+		s.until = map[debtor]time.Duration{}
+	}
+	if len(s.until) >= mostDebts {
+		d.sweep(s, now)
+	}
+
+	// The key may be part of a request's buffer, which is used again.
+	who.key = strings.Clone(who.key)
+	s.until[who] = until
+	d.count.Add(1)
+}
+
+// sweep makes room: it drops the debts that are over or, if there are none, any one.
+// Requires the shard's lock.
+func (d *debts) sweep(s *debtShard, now time.Duration) {
+	before := len(s.until)
+	for who, until := range s.until {
+		if until <= now {
+			delete(s.until, who)
+		}
+	}
+	for who := range s.until {
+		if len(s.until) < mostDebts {
+			break
+		}
+		delete(s.until, who)
+	}
+	d.count.Add(int64(len(s.until) - before))
+}
+
+// askWithDebts asks the sides of a charge, of which some may owe or be asked for more than
+// their share. The lock makes looking and charging one step for each key.
+func (l *local) askWithDebts(charge algorithms.Charge, hash uint64, tooLarge [2]bool) observations {
+	shard := &l.large.shards[hash%debtShards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := time.Since(l.large.born)
+
+	// What the debts decide is not asked for again.
+	var decided [2]bool
+	var o observations
+	rest := charge
+	for role := range charge.Sides {
+		if !charge.Sides[role].Present() {
+			continue
+		}
+		who := debtor{charge.Policy, charge.Key, algorithms.Role(role)}
+		wait := l.large.left(shard, who, now)
+
+		switch {
+		case wait > 0:
+			o[role] = waits(&charge, who.role, wait)
+		case tooLarge[role]:
+			o[role] = l.spend(&charge, who, shard, now)
+		default:
+			continue
+		}
+		decided[role] = true
+		rest.Sides[role] = algorithms.Side{}
+	}
+
+	judged := l.ask(rest)
+	for role := range judged {
+		if !decided[role] {
+			o[role] = judged[role]
+		}
+	}
+	return o
+}
+
+// spend charges a cost above the share to a side that owes nothing. Something else that was
+// spent has to be forgotten first. Requires the shard's lock.
+func (l *local) spend(charge *algorithms.Charge, who debtor, shard *debtShard, now time.Duration) algorithms.Observation {
+	peek := *charge
+	peek.Cost, peek.Sides = 0, [2]algorithms.Side{}
+	peek.Sides[who.role] = charge.Sides[who.role]
+	o := l.ask(peek)[who.role]
+	if o.Status != algorithms.Judged {
+		return o
+	}
+	if o.Decision.ResetAfter > 0 {
+		return waits(charge, who.role, o.Decision.ResetAfter)
+	}
+
+	pay := timeToPay(charge.Cost, charge.Sides[who.role].Limit)
+	l.large.add(shard, who, now, now+pay)
+	o.Decision.Remaining, o.Decision.ResetAfter = 0, pay
+	return o
+}
+
+// waits is the answer of a side that has nothing left for a while. A charge that only looks
+// is allowed all the same.
+func waits(charge *algorithms.Charge, role algorithms.Role, wait time.Duration) algorithms.Observation {
+	d := algorithms.Decision{Allowed: charge.Cost == 0, Limit: charge.Sides[role].Limit.Capacity(), ResetAfter: wait}
+	if !d.Allowed {
+		d.RetryAfter = wait
+	}
+	return algorithms.Observation{Decision: d}
+}
+
+// timeToPay is how long a limit needs to admit a cost, rounded up.
+func timeToPay(cost int64, l algorithms.Limit) time.Duration {
+	hi, lo := bits.Mul64(uint64(cost), uint64(l.Window))
+	if hi >= uint64(l.Requests) {
+		return longestDebt
+	}
+	pay, rest := bits.Div64(hi, lo, uint64(l.Requests))
+	if rest > 0 {
+		pay++
+	}
+	return time.Duration(min(pay, uint64(longestDebt)))
+}
+
+// longestDebt is longer than any process lives, and can be added to a time.
+const longestDebt = forever / 4

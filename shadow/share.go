@@ -1,0 +1,54 @@
+package shadow
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// shareOf is one instance's share of a limit, and whether a charge of that cost is too large
+// for the share and not for the limit. It is rounded up: a limit below the number of
+// instances must not become zero, which would deny everything.
+//
+// A cost above the share is allowed where nothing else is spent, and the share then pays for
+// it: otherwise a client whose requests cost more would be locked out of each instance. A
+// bucket owes it by itself, if its burst is the cost. A window cannot owe more than it
+// admits: see debts.
+func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int64) (share algorithms.Limit, tooLarge bool) {
+	part := func(n int64) int64 { return n/instances + (n%instances+instances-1)/instances }
+	share = algorithms.Limit{Requests: part(whole.Requests), Window: whole.Window, Burst: part(whole.Burst)}
+
+	tooLarge = cost > share.Capacity() && cost <= whole.Capacity()
+	if algorithms.TraitsOf(a).Shape != algorithms.Bucket {
+		return share, tooLarge
+	}
+	if tooLarge {
+		share.Burst = cost
+	}
+	if a.Validate(share) != nil && a.Validate(whole) == nil {
+		share = coarse(share)
+	}
+	return share, false
+}
+
+// coarse is a limit near one that is too fine for a bucket to be exact, at most a thousandth
+// above it: a bucket needs the ratio of requests and window in lowest terms. The whole limit,
+// which is exact, would be allowed on each instance.
+func coarse(l algorithms.Limit) algorithms.Limit {
+	burst := l.Capacity()
+	if interval := l.Window / time.Duration(l.Requests); interval >= time.Millisecond {
+		return algorithms.Limit{Requests: 1, Window: interval.Truncate(time.Microsecond), Burst: burst}
+	}
+
+	// More than a thousand a second. A rate of more than a number can hold was exact.
+	hi, lo := bits.Mul64(uint64(l.Requests), uint64(time.Second))
+	if hi >= uint64(l.Window) {
+		return l
+	}
+	perSecond, rest := bits.Div64(hi, lo, uint64(l.Window))
+	if rest > 0 {
+		perSecond++
+	}
+	return algorithms.Limit{Requests: int64(perSecond), Window: time.Second, Burst: burst}
+}
