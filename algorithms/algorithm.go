@@ -20,13 +20,20 @@ type State struct {
 
 // now returns the instant at which a charge that arrives at is judged: the state's last
 // instant if that is later. A clock that goes back can then neither refill a bucket nor
-// reopen a window, and waits that count from at stay exact.
+// reopen a window, and waits that count from at stay exact. A state that is ahead has been
+// moved before.
 func (s State) now(at int64) int64 {
 	if s.Used > 0 && s.Last > at {
 		return s.Last
 	}
 	return at
 }
+
+// ahead reports whether the state lies further ahead of an instant than the window: the
+// clock was set back. To wait until it has caught up would lock the key out, so a step then
+// moves the state: the key keeps what it has spent, as of now. A difference of clocks within
+// the window moves nothing, so two clocks in turn mint nothing.
+func (s State) ahead(at int64, l Limit) bool { return s.Used > 0 && s.Last-at > l.micros() }
 
 // Algorithm is a limiter as a pure step. Implementations keep nothing between two calls
 // and are safe for concurrent use on different States.
@@ -43,7 +50,9 @@ type Algorithm interface {
 	Validate(Limit) error
 	// Step judges one charge of cost at an instant in microseconds since the
 	// epoch and returns the state after it: the given one unless the charge was
-	// admitted with a cost above 0. It owns the given state; only the returned one
+	// admitted with a cost above 0, or the given one lay ahead of the instant by more
+	// than the window. Such a state is moved to the instant, whatever the decision is: its
+	// Last is the only one that goes back. Step owns the given state; only the returned one
 	// is valid afterwards. An unused key admits exactly Limit.Capacity(). On an error,
 	// ErrLimit, ErrCost, ErrInstant or ErrLogFull, nothing was decided and nothing changed.
 	Step(s State, l Limit, cost, at int64) (State, Decision, error)
@@ -55,7 +64,9 @@ type Algorithm interface {
 //	windows   requests, window in ticks, tick in microseconds
 //	log       requests, window in microseconds, most entries of a key
 //	buckets   burst, debt units to the token, debt units drained per microsecond
-type Terms [3]int64
+//
+// The fourth is the window in microseconds, for all of them.
+type Terms [4]int64
 
 // Termed is an algorithm that has a Lua twin.
 type Termed interface {

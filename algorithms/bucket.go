@@ -23,8 +23,8 @@ type bucket struct {
 	capacity int64 // B*w
 }
 
-// terms returns the bucket as its Lua twin takes it.
-func (b bucket) terms() Terms { return Terms{b.burst, b.token, b.drain} }
+// terms returns the bucket of a limit as its Lua twin takes it.
+func (b bucket) terms(l Limit) Terms { return Terms{b.burst, b.token, b.drain, l.micros()} }
 
 // newBucket puts Requests/Window into lowest terms. The capacity may have overflowed:
 // validBucket checks.
@@ -120,8 +120,16 @@ func bucketStep(algorithm string, s State, l Limit, cost, at int64) (State, Deci
 		return s, Decision{}, err
 	}
 
-	s, d := b.step(s, cost, at)
+	s, d := b.step(s.movedDebt(at, l), cost, at)
 	return s, d, nil
+}
+
+// movedDebt returns the state with its debt as of an instant, if it lies ahead of that.
+func (s State) movedDebt(at int64, l Limit) State {
+	if s.ahead(at, l) {
+		s.Last = at
+	}
+	return s
 }
 
 // step judges a charge that has been checked, as all buckets do.

@@ -21,15 +21,16 @@
 //     that nothing else is spent in between.
 //   - Time that goes backwards mints nothing: a key is judged at the later of the
 //     given instant and the instant of its last admitted charge, and the waits
-//     count from the given one.
+//     count from the given one. A key that lies ahead by more than a window is moved
+//     to the given instant, with what it has spent.
 //   - When a limit changes, windows keep their counts and buckets keep their
 //     debt, capped at the new capacity and rounded up to a whole token where the
 //     unit of debt changes.
 //
 // # Caveats
 //
-// A clock that was set far ahead and then back holds the keys it touched until it has
-// caught up. The alternative, to follow it backwards, would let two skewed clocks
-// refill a bucket on every swing. Fixed and sliding windows are aligned to the Unix
+// A clock that is set back holds the keys it touched until it has caught up, for a window
+// at most. Two clocks in turn that differ by more than a window refill a bucket on every
+// swing. Fixed and sliding windows are aligned to the Unix
 // epoch, not to midnight in any time zone.
 package algorithms

@@ -95,7 +95,9 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	}
 
 	o.Unused = o.Decision.WasUnused(c.Cost)
-	if !o.Decision.Allowed || c.Cost == 0 {
+	// A denial and a peek change a state only where the clock was set back.
+	back := next.Last < e.parts[slot].state.Last
+	if (!o.Decision.Allowed || c.Cost == 0) && !back {
 		return false
 	}
 

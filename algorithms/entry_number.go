@@ -89,7 +89,12 @@ func (e *entry) together(c *Charge, names [2]partName, at int64, into *[2]Observ
 // number, so that the next charge of both finds the difference.
 func (e *entry) alone(slot int, c *Charge, at int64, o *Observation, changed bool) {
 	o.Number, o.Apart = e.parts[slot].number.validAt(c.Epoch, at), e.apart
-	if changed {
+	if !changed {
+		return
+	}
+
+	e.parts[slot].number = o.Number
+	if spent(c, o) {
 		e.parts[slot].number = o.Number.Next()
 	}
 }

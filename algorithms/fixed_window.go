@@ -16,15 +16,19 @@ func (FixedWindow) Traits() Traits { return Traits{Shape: AlignedWindow} }
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
-// Terms returns the requests, the window in microseconds, and 1.
+// Terms returns the requests, the window in microseconds, 1, and the window again.
 func (a FixedWindow) Terms(l Limit) (Terms, error) {
-	return Terms{l.Requests, l.micros(), 1}, a.Validate(l)
+	return Terms{l.Requests, l.micros(), 1, l.micros()}, a.Validate(l)
 }
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window.
 func (a FixedWindow) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
+	}
+
+	if s.ahead(at, l) {
+		s.Last = at
 	}
 
 	// The count belongs to the window of the last admitted instant. Where the length has

@@ -16,15 +16,21 @@ func (FixedWindowAnchored) Traits() Traits { return Traits{Shape: AnchoredWindow
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
-// Terms returns the requests, the window in microseconds, and 1.
+// Terms returns the requests, the window in microseconds, 1, and the window again.
 func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
-	return Terms{l.Requests, l.micros(), 1}, a.Validate(l)
+	return Terms{l.Requests, l.micros(), 1, l.micros()}, a.Validate(l)
 }
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window that is open.
 func (a FixedWindowAnchored) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
+	}
+
+	// The window moves with its last charge, so it is open for as long as it was.
+	if s.ahead(at, l) {
+		s.Aux -= s.Last - at
+		s.Last = at
 	}
 
 	// A charge that finds no window open would open one now. It is judged as if it had:

@@ -33,11 +33,11 @@ func (a LeakyBucket) bucket(l Limit) (bucket, error) {
 	return validBucket(a.Name(), l)
 }
 
-// Terms returns the burst in tokens, the debt units of a token, and those drained per
-// microsecond.
+// Terms returns the burst in tokens, the debt units of a token, those drained per
+// microsecond, and the window in microseconds.
 func (a LeakyBucket) Terms(l Limit) (Terms, error) {
 	b, err := a.bucket(l)
-	return b.terms(), err
+	return b.terms(l), err
 }
 
 // Step implements Algorithm. The Delay of a peek is the length of the queue, which a
@@ -50,6 +50,8 @@ func (a LeakyBucket) Step(s State, l Limit, cost, at int64) (State, Decision, er
 	if err != nil {
 		return s, Decision{}, err
 	}
+
+	s = s.movedDebt(at, l)
 
 	// The delay is the backlog in front of the charge, so it is read before the charge is
 	// added.

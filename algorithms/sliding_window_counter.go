@@ -52,14 +52,15 @@ func counterTick(l Limit) int64 {
 	return 0
 }
 
-// Terms returns the requests, the window in ticks, and the tick in microseconds, 1 or 1000.
+// Terms returns the requests, the window in ticks, the tick in microseconds, 1 or 1000, and
+// the window in microseconds.
 func (a SlidingWindowCounter) Terms(l Limit) (Terms, error) {
 	if err := a.Validate(l); err != nil {
 		return Terms{}, err
 	}
 
 	tick := counterTick(l)
-	return Terms{l.Requests, l.micros() / tick, tick}, nil
+	return Terms{l.Requests, l.micros() / tick, tick, l.micros()}, nil
 }
 
 // Step implements Algorithm. An admitted charge stops counting at the end of the window
@@ -70,6 +71,13 @@ func (a SlidingWindowCounter) Step(s State, l Limit, cost, at int64) (State, Dec
 	}
 	if err := checkCharge(cost, at); err != nil {
 		return s, Decision{}, err
+	}
+
+	// What the window before counts depends on the place in the window. It is added to this
+	// window's count, so that exactly as much is free as before.
+	if s.ahead(at, l) {
+		used := max(s.Used, l.Requests-counterAt(s, l, s.Last).free())
+		s = State{Last: at, Used: used}
 	}
 
 	now := s.now(at)

@@ -49,15 +49,22 @@ func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
 // Validate implements Algorithm. A burst is refused: the limit may be spent at once.
 func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
-// Terms returns the requests, the window in microseconds, and the most entries of a key.
+// Terms returns the requests, the window in microseconds, the most entries of a key, and the
+// window again.
 func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
-	return Terms{l.Requests, l.micros(), int64(a.maxEntries())}, a.Validate(l)
+	return Terms{l.Requests, l.micros(), int64(a.maxEntries()), l.micros()}, a.Validate(l)
 }
 
 // Step implements Algorithm. It takes time in proportion to the logarithm of the entries.
 func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
+	}
+	given := s
+
+	// All that counts becomes one entry: to move each of them would take too long.
+	if s.ahead(at, l) {
+		s = s.moveLog(at, l)
 	}
 
 	now := s.now(at)
@@ -71,7 +78,7 @@ func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decisio
 		// An error, not a denial: the limit has room, and the operator has to know that
 		// the algorithm does not fit this traffic.
 		if len(live.entries) >= a.maxEntries() {
-			return s, Decision{}, ErrLogFull
+			return given, Decision{}, ErrLogFull
 		}
 		used += cost
 		last = now
@@ -88,6 +95,14 @@ func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decisio
 		d.ResetAfter = wait(last + l.micros() - at)
 	}
 	return s, d, nil
+}
+
+// moveLog returns the state of a log whose cost was all admitted at an instant. The given
+// one stays valid, for the step may still fail.
+func (s State) moveLog(at int64, l Limit) State {
+	live := s.Log.since(s.Last - l.micros())
+	cost := live.cost()
+	return State{Last: at, Used: cost, Log: &Log{entries: []logEntry{{at, cost}}}}
 }
 
 // maxEntries returns the bound in force. "No bound" is still a number, which the Lua

@@ -20,11 +20,11 @@ func (a TokenBucket) Validate(l Limit) error {
 	return err
 }
 
-// Terms returns the burst in tokens, the debt units of a token, and those drained per
-// microsecond.
+// Terms returns the burst in tokens, the debt units of a token, those drained per
+// microsecond, and the window in microseconds.
 func (a TokenBucket) Terms(l Limit) (Terms, error) {
 	b, err := validBucket(a.Name(), l)
-	return b.terms(), err
+	return b.terms(l), err
 }
 
 // Step implements Algorithm. ResetAfter ends when the bucket is full again.

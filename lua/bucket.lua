@@ -19,17 +19,19 @@ local function drained(debt, drain, now, at)
 end
 
 -- bucket judges a charge. Its delay is the wait for what the charge found owing.
-local function bucket(last, used, aux, seq, burst, token, drain, cost, at)
+local function bucket(last, used, aux, seq, burst, token, drain, cost, at, key, window)
+  if ahead(last, used, at, window) then last = at end
   local now = now_of(last, used, at)
   local capacity, debt = burst * token, debt_of(last, used, aux, burst, token, drain, now)
   local delay = drained(debt, drain, now, at)
   local allowed, retry = cost == 0 or cost <= floor_div(capacity - debt, token), 0
-  if allowed then
+  if allowed and cost > 0 then
     debt = debt + cost * token
-  elseif cost > burst then
+    last, used, aux = now, debt, token
+  elseif not allowed and cost > burst then
     retry = NEVER
-  else
+  elseif not allowed then
     retry = ceil_div(debt - (burst - cost) * token, drain) + now - at
   end
-  return allowed, floor_div(capacity - debt, token), retry, drained(debt, drain, now, at), delay, now, debt, token, 0
+  return allowed, floor_div(capacity - debt, token), retry, drained(debt, drain, now, at), delay, last, used, aux, 0
 end

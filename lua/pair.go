@@ -143,7 +143,7 @@ func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (c
 		if step.hasLog {
 			keys = append(keys, logKey(record, part))
 		}
-		sides = append(sides, part, terms[0], terms[1], terms[2])
+		sides = append(sides, part, terms[0], terms[1], terms[2], terms[3])
 		names[len(out.roles)] = name
 		out.roles = append(out.roles, r)
 		out.capacities[r] = side.Limit.Capacity()

@@ -4,7 +4,7 @@
 -- KEYS: the record, then the sorted set of each side that has one.
 -- ARGV: the instant in microseconds or '' for the server's clock, the least time
 --       to live in milliseconds, the cost; per side its 8-character name and the
---       three terms of its limit. If the pair is numbered, its epoch times COUNT. If
+--       four terms of its limit. If the pair is numbered, its epoch times COUNT. If
 --       the side follows, the leading side's number, whether it counted the charge
 --       (1 or 0), whether it was as if unused, and whether the follower waits for
 --       its predecessors.
@@ -32,7 +32,7 @@ else
   at = tonumber(at)
 end
 
-local more = 4 * #steps + 4 -- the first argument behind the sides
+local more = 5 * #steps + 4 -- the first argument behind the sides
 local epoch, lead = ARGV[more], nil
 if epoch then epoch, lead = tonumber(epoch), tonumber(ARGV[more + 1]) end
 
@@ -66,7 +66,7 @@ local parts, number, other_number, third_number, apart = {}, 0, 0, 0, 0
 
 -- Nearly every record has the charged sides in their order and no other one. That is read without a loop, which would
 -- take twice the time.
-local record, second = redis.call('GET', KEYS[1]), steps[2] and ARGV[8]
+local record, second = redis.call('GET', KEYS[1]), steps[2] and ARGV[9]
 local usual = second or epoch and NO_PART or '' -- the name of the part behind the first one
 if record and struct and string.sub(record, 1, 8) == ARGV[4] and string.sub(record, 41, 48) == usual then
   parts[1] = string.sub(record, 1, 40)
@@ -119,11 +119,12 @@ local reply, changed, unjudged, idle, log_ttl = {at}, false, false, 0, nil
 local function judge(i)
   local last, used, aux, seq = 0, 0, 0, 0
   if parts[i] then last, used, aux, seq = state_of(parts[i]) end
-  local arg, n, key = 4 * i, 5 * i - 4, KEYS[log_keys[i]]
+  local arg, n, key, before = 5 * i - 1, 5 * i - 4, KEYS[log_keys[i]], last
   local allowed, remaining, retry, reset, delay
   allowed, remaining, retry, reset, delay, last, used, aux, seq = steps[i](last, used, aux, seq,
-    tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), cost, at, key)
-  if allowed and cost > 0 then
+    tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), cost, at, key, tonumber(ARGV[arg + 4]))
+  -- A denial and a look change a state only where the clock was set back.
+  if allowed and cost > 0 or last < before then
     parts[i], changed = encode(ARGV[arg], last, used, aux, seq), true
     if key then
       log_ttl = log_ttl or {}
@@ -167,7 +168,7 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
     local unused = together or ARGV[more + 3] == '1'
     for i = 1, #steps do
       local spent = reply[5 * i - 3] == 1 and cost or 0
-      unused = unused and reply[5 * i - 2] + spent == tonumber(ARGV[4 * i + 1])
+      unused = unused and reply[5 * i - 2] + spent == tonumber(ARGV[5 * i])
     end
     if unused then
       apart = 0

@@ -3,9 +3,10 @@
 -- tostring and `..` keep 14 digits.
 --
 -- A step takes the state (last, used, aux, as in algorithms.State, and the log's
--- seq), the three terms of the limit, the cost, the instant and the key of its
--- sorted set. It returns allowed, remaining, retry, reset and delay, the waits in
--- microseconds, and the state, which is stored if the charge was admitted. Values
+-- seq), the first three terms of the limit, the cost, the instant, the key of its
+-- sorted set and the window in microseconds. It returns allowed, remaining, retry, reset and delay, the waits in
+-- microseconds, and the state, which is stored if the charge was admitted, or if its last
+-- has gone back: only ahead() lets a step do that. Values
 -- travel without tables, which would cost more than the arithmetic.
 
 local NEVER = -1 -- the wait that does not end
@@ -21,6 +22,10 @@ local function ceil_div(a, b)
   if rest > 0 then return (a - rest) / b + 1 end
   return a / b
 end
+
+-- ahead reports whether a state lies further ahead of an instant than the window: the clock
+-- was set back. The step then moves the state to the instant, with what was spent.
+local function ahead(last, used, at, window) return used > 0 and last - at > window end
 
 -- now_of returns the instant at which a state is judged: never before its last.
 local function now_of(last, used, at)

@@ -18,7 +18,12 @@ local function admits_at(requests, window, start, prev, curr, cost)
   return next_start + window - floor_div((requests - cost) * window, curr)
 end
 
-local function sliding_window_counter(last, used, aux, seq, requests, window, tick, cost, at)
+local function sliding_window_counter(last, used, aux, seq, requests, window, tick, cost, at, key, span)
+  -- What the window before counts becomes part of this one's count: just as much stays free.
+  if ahead(last, used, at, span) then
+    local held = requests - free_of(requests, window, floor_div(last, tick) % window, aux, used)
+    last, used, aux = at, math.max(used, held), 0
+  end
   local now = now_of(last, used, at)
   local t = floor_div(now, tick)
   local elapsed = t % window

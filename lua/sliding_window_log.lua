@@ -112,30 +112,36 @@ local function next_seq(seq, cost)
   return after
 end
 
+local function member_of(now, seq, cost)
+  return whole(now) .. ':' .. string.format('%016.0f', seq) .. ':' .. whole(cost)
+end
+
 -- drop removes a set in one step, however long it is. A user that got its rights for an
 -- earlier release may not UNLINK.
 local function drop(key)
   if type(redis.pcall('UNLINK', key)) == 'table' then redis.call('DEL', key) end
 end
 
+-- replace puts one entry in the place of all others. ZADD comes first, as in add.
+local function replace(key, now, seq, cost)
+  local member = member_of(now, seq, cost)
+  redis.call('ZADD', key, whole(now), member)
+  drop(key)
+  redis.call('ZADD', key, whole(now), member)
+end
+
 -- add stores an entry and removes what it can of those that do not count. ZADD comes
 -- before anything is removed: Redis refuses it where it is out of memory, but no write at
 -- all after a first one that it let pass.
-local function add(key, now, seq, cost, left_over, batch)
-  local member = whole(now) .. ':' .. string.format('%016.0f', seq) .. ':' .. whole(cost)
-  redis.call('ZADD', key, whole(now), member)
-  if left_over then
-    drop(key)
-    redis.call('ZADD', key, whole(now), member)
-  elseif #batch > 0 then
-    redis.call('ZREM', key, unpack(batch))
-  end
+local function add(key, now, seq, cost, batch)
+  redis.call('ZADD', key, whole(now), member_of(now, seq, cost))
+  if #batch > 0 then redis.call('ZREM', key, unpack(batch)) end
 end
 
 local function sliding_window_log(last, used, aux, seq, requests, window, max_entries, cost, at, key)
   local now = now_of(last, used, at)
   local held, batch, left_over = redis.call('ZCARD', key), {}, false
-  local first = held
+  local first, back = held, ahead(last, used, at, window)
   if used == 0 then
     left_over = held > 0
   else
@@ -145,15 +151,24 @@ local function sliding_window_log(last, used, aux, seq, requests, window, max_en
     incomplete = incomplete and last > now - window -- else the set has expired, and nothing is missed
   end
   local live = held - first
+  -- What counts becomes one entry: to move each of them would take too long.
+  if back then
+    now, last = at, at
+    if used > 0 then
+      seq = next_seq(seq, used)
+      replace(key, at, seq, used)
+      held, first, live, batch = 1, 0, 1, {}
+    end
+  end
   local allowed, retry, reset = cost == 0 or cost <= requests - used, 0, 0
   if allowed and cost > 0 then
     if live >= max_entries then error({err = 'LOGFULL'}) end
     seq = next_seq(seq, cost)
-    add(key, now, seq, cost, left_over, batch)
-    used, last = used + cost, now
+    if left_over then replace(key, now, seq, cost) else add(key, now, seq, cost, batch) end
+    used, last, live = used + cost, now, live + 1
   elseif not allowed then
     retry = cost > requests and NEVER or freed_at(key, first, held, used, seq, used - (requests - cost)) + window - at
   end
   if used > 0 then reset = last + window - at end
-  return allowed, math.max(0, requests - used), retry, reset, 0, now, used, live + 1, seq
+  return allowed, math.max(0, requests - used), retry, reset, 0, last, used, live, seq
 end

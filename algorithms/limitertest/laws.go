@@ -36,7 +36,10 @@ var laws = []law{
 	{"G11_scale", "multiplying limit, burst and costs by the same number keeps every decision", scales},
 	{"G12_deterministic", "the same history has the same decisions", deterministic},
 	{"G13_concurrent", "charges of 1 that arrive together admit exactly the capacity", concurrent},
-	{"backwards_time_mints_nothing", "a history whose time goes back is judged as if it had stood still", backwardsMintsNothing},
+	{"backwards_time_mints_nothing", "a history that goes back within a window is judged as if time had stood still", backwardsMintsNothing},
+	{"a_step_back_keeps_what_was_spent", "after a step back of over a window as much remains as before it", stepBackKeeps},
+	{"no_clock_locks_out", "whatever the clock does, no wait is longer than a window and the usual wait, and each one ends", clockLocksNotOut},
+	{"no_clock_mints_more_than_it_steps", "between two steps of over a window, no interval admits more than the bound", clockMintsNoMore},
 	{"over_capacity_is_never", "a cost above the capacity is denied with RetryAfter Never and leaves no trace", overCapacityNever},
 }
 
@@ -304,38 +307,6 @@ func concurrent(t *trial) {
 
 	if admitted.Load() != t.limit.Capacity() {
 		t.Fatalf("%d callers of %d charges admit %d of %d", callers, each, admitted.Load(), t.limit.Capacity())
-	}
-}
-
-// backwardsMintsNothing compares two histories of the same costs: back, whose instants
-// jump back at times, and still, in which the clock stands at the last admitted charge
-// instead. It finds limiters that give a client new units when a clock is set back: a key is
-// judged at the later of the charge's instant and its last admitted one (decision 0103).
-func backwardsMintsNothing(t *trial) {
-	still := t.drawEvents()
-	back := append([]event(nil), still...)
-	d := t.judge(still...)
-
-	// The jumps are drawn one after the other, since each changes which later charges are
-	// admitted, and with that where the clock has to stand.
-	spent := int64(base) // the last instant at which something was admitted
-	for i := range still {
-		if i > 0 && rapid.Bool().Draw(t.T, "back") {
-			back[i].at -= rapid.Int64Range(0, back[i].at-base).Draw(t.T, "by")
-			back[i].at = min(back[i].at, spent)
-			still[i].at = max(back[i].at, spent)
-			d = t.judge(still...)
-		}
-		if d[i].Allowed && still[i].cost > 0 {
-			spent = max(spent, still[i].at)
-		}
-	}
-
-	// Waits differ by the jump, since they count from the charge's own instant.
-	for i, b := range t.judge(back...) {
-		if b.Allowed != d[i].Allowed || b.Remaining != d[i].Remaining {
-			t.Fatalf("event %d at %d instead of %d\n  stood still %+v\n  went back   %+v", i, back[i].at, still[i].at, d[i], b)
-		}
 	}
 }
 

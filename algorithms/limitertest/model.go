@@ -54,7 +54,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		if part.oracle != nil {
 			next.parts = append(next.parts, part)
 		}
-		changed = changed || spent(&c, &into[r])
+		changed = changed || spent(&c, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
 	}
 	if c.Epoch != 0 {
 		changed = next.number(&c, &into) || changed

@@ -14,9 +14,10 @@ import (
 // computes in another way than the algorithms, so that one mistake is not made in both.
 // It is not for concurrent use.
 type Oracle struct {
-	rule rule
-	used bool
-	last int64 // instant of the last admitted charge, microseconds
+	rule  rule
+	used  bool
+	moved bool  // by the last step
+	last  int64 // instant of the last admitted charge, microseconds
 }
 
 // rule is what the definition of an algorithm says of one key. Instants never go back.
@@ -38,6 +39,9 @@ type rule interface {
 	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
 	// for an algorithm without a delay.
 	backlog(l algorithms.Limit, t int64) int64
+	// move makes what counts at the instant from count at the earlier instant to: nothing
+	// more, nothing less, and for no longer than a charge admitted there.
+	move(l algorithms.Limit, from, to int64)
 	// most returns the largest cost that the algorithm admits at instants at most span
 	// microseconds apart, whatever happened before them.
 	most(l algorithms.Limit, span int64) int64
@@ -80,6 +84,13 @@ func ruleOf(algorithm string) rule {
 // the limit must be valid for the algorithm, and the cost at least 0. The limit may be
 // another one than at the step before.
 func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
+	// A clock that is set back by more than a window takes the key with it (decision 0111).
+	o.moved = o.used && o.last-at > micros(l)
+	if o.moved {
+		o.rule.move(l, o.last, at)
+		o.last = at
+	}
+
 	// An instant before the last admitted charge is judged at that charge's (decision 0103).
 	now := at
 	if o.used && o.last > at {

@@ -46,6 +46,9 @@ func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
 }
 
+// move keeps the debt in its unit, as of another instant.
+func (o *owed) move(_ algorithms.Limit, _, to int64) { o.last = to }
+
 // most is the same for every bucket: a full burst at the first instant, and what drains
 // until the last.
 func (o owed) most(l algorithms.Limit, span int64) int64 {

@@ -39,6 +39,9 @@ func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
+// move: the count belongs to the window of the new instant.
+func (r *fixedWindow) move(_ algorithms.Limit, _, to int64) { r.last = to }
+
 // most: the interval lies in span/W + 2 aligned windows at most, and each admits L at most.
 func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
 	return l.Requests * (span/micros(l) + 2)
@@ -71,6 +74,9 @@ func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 }
 
 func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// move: the window is as old as it was.
+func (r *anchoredWindow) move(_ algorithms.Limit, from, to int64) { r.start -= from - to }
 
 // most is the same as for aligned windows, since windows open at least W apart.
 func (r *anchoredWindow) most(l algorithms.Limit, span int64) int64 {
@@ -107,6 +113,11 @@ func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
 }
 
 func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// move: all that counts was admitted at the new instant.
+func (r *windowLog) move(l algorithms.Limit, from, to int64) {
+	r.admitted = []struct{ at, cost int64 }{{to, r.counted(l, from)}}
+}
 
 // most: any W microseconds admit L at most, and a closed interval has one instant more.
 func (r *windowLog) most(l algorithms.Limit, span int64) int64 {
@@ -166,6 +177,18 @@ func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
 }
 
 func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }
+
+// move: what the window before counts becomes part of this one's count, in whole units. What is
+// above the limit is not kept.
+func (r *windowCounter) move(l algorithms.Limit, from, to int64) {
+	prev, curr, share := r.at(l, from)
+	sum := ceil(share.Mul(share, new(big.Rat).SetInt64(prev)))
+	sum.Add(sum, whole(curr))
+	if most := whole(max(curr, l.Requests)); sum.Cmp(most) > 0 {
+		sum = most
+	}
+	r.last, r.prev, r.curr = to, 0, sum.Num().Int64()
+}
 
 // most: an aligned window admits L at most, and the interval touches that many.
 func (r *windowCounter) most(l algorithms.Limit, span int64) int64 {
