@@ -83,9 +83,28 @@ func (ev *evaluation) forgottenBy(role algorithms.Role, at int64) int64 {
 	return algorithms.Forgotten(ev.sides[role].shape, limit, at)
 }
 
-// noteMissed remembers a key of which a charge reached one side only.
+// noteMissed remembers a key of which a charge reached one side only, or the sides at
+// different instants.
 func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observations) {
-	if !ev.numbered() && c.Cost > 0 && onlyOneSide(o) {
-		ev.missed.note(ev.hash, ev.forgotten(at.UnixMicro()))
+	if ev.numbered() || c.Cost == 0 {
+		return
+	}
+
+	// A calm request takes no lock: nothing is late.
+	m := &ev.missed
+	switch late := ev.sides[c.Enforced].foreign != nil && o[c.Enforced].Took > mostLate; {
+	case uncertain(&o[0]) || uncertain(&o[1]):
+		m.noteLate(ev.hash, ev.forgotten(at.UnixMicro()))
+	case late || onlyOneSide(o):
+		m.note(ev.hash, ev.forgotten(at.UnixMicro()))
+	case m.any.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
+		m.caughtUp(ev.forgotten(at.UnixMicro()))
+	}
+}
+
+// noteLate remembers a key of which a foreign limiter was asked long after the other side.
+func (ev *evaluation) noteLate(at time.Time, late time.Duration) {
+	if late > mostLate {
+		ev.missed.note(ev.hash, ev.forgotten(at.Add(late).UnixMicro()))
 	}
 }

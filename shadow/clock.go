@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -21,19 +22,26 @@ type clock struct {
 }
 
 // sync asks the store for its time, and assumes that the answer was made half-way through
-// the round trip. The offset is then wrong by at most half of it.
+// the round trip. The offset is then wrong by at most half of it. A long round trip, as of a
+// process that was frozen meanwhile, says nothing: the offset stays as it was.
 func (c *clock) sync(ctx context.Context) error {
 	before := time.Now()
 	now, err := c.ask(ctx)
 	if err != nil {
 		return err
 	}
+	took := time.Since(before)
+	if took > tolerated {
+		return errSlowClock
+	}
 
 	// The offset comes first: a reader must not take the zero before it for an answer.
-	c.offset.Store(int64(now.Sub(before.Add(time.Since(before) / 2))))
+	c.offset.Store(int64(now.Sub(before.Add(took / 2))))
 	c.known.Store(true)
 	return nil
 }
+
+var errSlowClock = errors.New("shadow: the store's clock: the answer took too long to compare clocks by it")
 
 // ahead returns by how much the store's clock is ahead of this process's, and whether that
 // is known. A store in memory goes by this process's clock.

@@ -23,13 +23,45 @@ type missed struct {
 	until map[uint64]int64
 	all   int64 // until when all keys are taken for missed, because a key found no room
 	swept time.Time
+	// late are the keys with a charge that may still run: its side has not answered in time,
+	// and nothing else since.
+	late map[uint64]struct{}
 }
 
 // note remembers a key until an instant in microseconds.
 func (m *missed) note(hash uint64, until int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.noteLocked(hash, until)
+}
 
+// noteLate remembers a key until an instant, and until that of the next caughtUp.
+func (m *missed) noteLate(hash uint64, until int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noteLocked(hash, until)
+
+	if m.late == nil {
+		m.late = map[uint64]struct{}{}
+	}
+	if len(m.late) < mostMissed {
+		m.late[hash] = struct{}{}
+	}
+}
+
+// caughtUp notes that both sides answer again: what was late has run by now. It remembers
+// those keys until an instant in microseconds.
+func (m *missed) caughtUp(until int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for hash := range m.late {
+		m.noteLocked(hash, until)
+	}
+	clear(m.late)
+}
+
+// noteLocked requires m.mu.
+func (m *missed) noteLocked(hash uint64, until int64) {
 	m.any.Store(true)
 	if m.until == nil {
 		m.until = map[uint64]int64{}
@@ -69,19 +101,18 @@ func (m *missed) of(hash uint64) int64 {
 	return max(m.all, m.until[hash])
 }
 
-// onlyOneSide reports whether a charge may have reached one side and not the other. An error
-// of a limiter means that it has decided nothing, unless the time was over or its store did
-// not answer: then the charge may have been spent.
+// mostLate is how long after the other side a foreign limiter may be asked or answer. It goes
+// by a clock of its own: after a longer time it may be in another window.
+const mostLate = time.Second
+
+// onlyOneSide reports whether a charge has reached one side and not the other.
 func onlyOneSide(o *observations) bool {
-	for role := range o {
-		if uncertain(&o[role]) {
-			return true
-		}
-	}
 	return (o[0].Status == algorithms.Judged) != (o[1].Status == algorithms.Judged)
 }
 
-// uncertain reports whether a side may have been charged although it has no answer.
+// uncertain reports whether a side may have been charged although it has no answer. An error
+// of a limiter means that it has decided nothing, unless the time was over or its store did
+// not answer: then the charge may have been spent, or may still be.
 func uncertain(o *algorithms.Observation) bool {
 	return o.Status == algorithms.Failed && (failedByStore(o) ||
 		errors.Is(o.Err, context.DeadlineExceeded) || errors.Is(o.Err, context.Canceled))

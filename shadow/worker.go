@@ -147,6 +147,9 @@ func (w *worker) finish(job *followed) {
 	ev := &job.evaluation
 	ev.warnFailure(job.role(), o)
 	noteStoreFailure(&job.into)
+	if job.side().foreign != nil {
+		ev.noteLate(job.at, time.Since(job.local))
+	}
 	ev.record(&job.charge, job.at, &job.into)
 	w.unsettled.Add(-1)
 }
