@@ -1,0 +1,323 @@
+package shadow
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// twinStep is one step of a program: traffic, or a disturbance that begins now. Which server
+// or process, how many and for how long depends on what it does.
+type twinStep struct {
+	do   string
+	on   int
+	n    int
+	span time.Duration
+}
+
+func (s twinStep) String() string {
+	return fmt.Sprintf("{%q, %d, %d, %d * time.Millisecond}", s.do, s.on, s.n, s.span.Milliseconds())
+}
+
+// twinKeys are the keys of all requests.
+var twinKeys = []string{"ann", "bob", "eve"}
+
+// twinSteps are all that can happen.
+var twinSteps = map[string]func(*twinWorld, twinStep){
+	// Traffic.
+	"requests": func(w *twinWorld, s twinStep) { w.traffic(context.Background(), s, 1) },
+	"costs":    func(w *twinWorld, s twinStep) { w.traffic(context.Background(), s, 2) },
+	"peeks":    func(w *twinWorld, s twinStep) { w.traffic(context.Background(), s, 0) },
+	"wait":     func(_ *twinWorld, s twinStep) { time.Sleep(s.span) },
+	"crowd": func(w *twinWorld, s twinStep) {
+		for i := range 40 * s.n {
+			w.ask(context.Background(), w.someInstance(s.on), twinKeys[i%2], 1)
+		}
+	},
+
+	// Clients.
+	"clients leave": func(w *twinWorld, s twinStep) {
+		gone, leave := context.WithCancel(context.Background())
+		leave()
+		w.traffic(gone, s, 1)
+	},
+	"clients leave early": func(w *twinWorld, s twinStep) {
+		for i := range s.n {
+			ctx, leave := context.WithTimeout(context.Background(), time.Second)
+			w.ask(ctx, w.someInstance(i), twinKeys[s.on], 1)
+			time.Sleep(w.latency())
+			leave()
+			time.Sleep(s.span / 20)
+		}
+	},
+	"short deadlines": func(w *twinWorld, s twinStep) {
+		w.without()
+		for i := range s.n {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*w.latency())
+			w.ask(ctx, w.someInstance(i), twinKeys[s.on], 1)
+			time.Sleep(s.span / 20)
+			cancel()
+		}
+	},
+
+	// Servers.
+	"hold":       func(w *twinWorld, s twinStep) { w.hold(s, false) },
+	"lossy hold": func(w *twinWorld, s twinStep) { w.hold(s, true) },
+	"kill": func(w *twinWorld, s twinStep) {
+		w.down(s.on, s.span, func(server *twinServer) { server.dead, server.life = true, server.life+1 },
+			func(server *twinServer) { server.dead = false })
+	},
+	"kill and lose all": func(w *twinWorld, s twinStep) {
+		w.lose()
+		w.down(s.on, s.span, func(server *twinServer) {
+			server.dead, server.life = true, server.life+1
+			server.goBack(len(server.ran))
+		}, func(server *twinServer) { server.dead = false })
+	},
+	"go back": func(w *twinWorld, s twinStep) {
+		w.lose()
+		w.change(s.on, func(server *twinServer) { server.goBack(3 * s.n) })
+	},
+	"flush": func(w *twinWorld, s twinStep) {
+		w.lose()
+		w.change(s.on, func(server *twinServer) { server.goBack(len(server.ran)) })
+	},
+	"evict": func(w *twinWorld, s twinStep) {
+		w.lose()
+		w.change(s.on, func(server *twinServer) { server.evicted[twinKeys[s.n%len(twinKeys)]]++ })
+	},
+	"out of memory": func(w *twinWorld, s twinStep) { w.refuse(s, proto("OOM command not allowed"), false) },
+	"busy":          func(w *twinWorld, s twinStep) { w.refuse(s, proto("BUSY Redis is busy"), false) },
+	"try again":     func(w *twinWorld, s twinStep) { w.refuse(s, proto("TRYAGAIN Multiple keys request"), true) },
+	"clock ahead":   func(w *twinWorld, s twinStep) { w.stepClock(s.on, s.span) },
+	"clock back":    func(w *twinWorld, s twinStep) { w.stepClock(s.on, -s.span) },
+
+	// The network of one process.
+	"cut":    func(w *twinWorld, s twinStep) { w.part(s, wayCut) },
+	"mute":   func(w *twinWorld, s twinStep) { w.part(s, wayMuted) },
+	"refuse": func(w *twinWorld, s twinStep) { w.part(s, wayRefused) },
+
+	// Processes.
+	"crash": func(w *twinWorld, s twinStep) {
+		w.lose()
+		w.crash(w.someInstance(s.n))
+		w.launch(twinRelease{})
+	},
+	"restart": func(w *twinWorld, s twinStep) {
+		w.lose()
+		w.leave(w.someInstance(s.n))
+		w.launch(twinRelease{})
+	},
+	"freeze": func(w *twinWorld, s twinStep) {
+		p := w.someInstance(s.n).process
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stopped = time.Now().Add(s.span)
+	},
+	"reload": func(w *twinWorld, s twinStep) { w.someInstance(s.n).reload() },
+
+	// Deployments of something else, which leaves again.
+	"another epoch":    func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "2"}) },
+	"another limit":    func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "3", halved: true}) },
+	"plain limiter":    func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "4", plain: true}) },
+	"an older release": func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{ancient: true}) },
+
+	// Stages.
+	"promote": func(w *twinWorld, _ twinStep) {
+		w.settle()
+		to := promotion.Step{Stage: promotion.Promoted}
+		_, _ = promotion.Advance(context.Background(), w.states, twinPolicy, to, promotion.Order{Actor: "test"})
+		w.settle()
+	},
+	"roll back": func(w *twinWorld, _ twinStep) {
+		w.settle()
+		_, _ = promotion.Rollback(context.Background(), w.states, twinPolicy, promotion.Order{Actor: "test"})
+		w.settle()
+	},
+}
+
+// twinNames are the names of all steps, in order.
+func twinNames() (list []string) {
+	for name := range twinSteps {
+		list = append(list, name)
+	}
+	sort.Strings(list)
+	return list
+}
+
+// twinUnseen are the steps of which a process cannot know that a foreign limiter with a state
+// of its own has had other charges than the side in a store. Only parts of records have
+// numbers.
+var twinUnseen = map[string]bool{
+	"crowd": true, "kill and lose all": true, "go back": true, "flush": true, "evict": true, "crash": true,
+	"restart": true, "another epoch": true, "another limit": true, "plain limiter": true, "an older release": true,
+	"clock ahead": true, "clock back": true,
+}
+
+// drawTwinProgram draws a program: disturbances, and traffic after each of them.
+func drawTwinProgram(t *rapid.T, without map[string]bool) (program []twinStep) {
+	var names []string
+	for _, name := range twinNames() {
+		if !without[name] {
+			names = append(names, name)
+		}
+	}
+
+	for range rapid.IntRange(1, 6).Draw(t, "steps") {
+		s := twinStep{
+			do: rapid.SampledFrom(names).Draw(t, "does"), on: rapid.IntRange(0, 1).Draw(t, "on"),
+			n:    rapid.IntRange(1, 12).Draw(t, "n"),
+			span: time.Duration(rapid.SampledFrom([]int{0, 1, 30, 120, 400, 1500, 5000, 40000}).Draw(t, "ms")) * time.Millisecond,
+		}
+		program = append(program, s)
+		program = append(program, twinStep{
+			do: "requests", on: rapid.IntRange(0, 2).Draw(t, "key"), n: rapid.IntRange(0, 12).Draw(t, "requests"),
+			span: time.Duration(rapid.SampledFrom([]int{0, 1, 20, 150, 1100, 3000}).Draw(t, "gap ms")) * time.Millisecond,
+		})
+	}
+	return program
+}
+
+// run runs a program, ends all disturbances, and waits until no side depends on them.
+func (w *twinWorld) run(program []twinStep) {
+	time.Sleep(2 * time.Second)
+	if w.stage.Stage != "" {
+		_, err := promotion.Advance(context.Background(), w.states, twinPolicy, w.stage, promotion.Order{Actor: "test"})
+		if err != nil {
+			w.violate("the stage cannot be taken: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+	}
+
+	for _, s := range program {
+		twinSteps[s.do](w, s)
+	}
+	w.requests.Wait()
+	w.ends.Wait()
+}
+
+// settle waits for requests under way, and for what follows behind them: a side that becomes
+// the enforced one does not know yet what is in a queue.
+func (w *twinWorld) settle() {
+	w.requests.Wait()
+	time.Sleep(2 * patience)
+}
+
+// traffic sends one request after another, without waiting for their answers.
+func (w *twinWorld) traffic(ctx context.Context, s twinStep, cost int64) {
+	for i := range s.n {
+		w.ask(ctx, w.someInstance(i), twinKeys[(s.on+i*(s.n%2))%len(twinKeys)], cost)
+		time.Sleep(s.span)
+	}
+}
+
+// await waits for an instant at which a request may be made: with a foreign limiter that has
+// a clock of its own, it is in the middle of a tick.
+func (w *twinWorld) await() {
+	if !w.has(foreignApart) {
+		return
+	}
+	phase := time.Duration(time.Now().UnixNano()) % twinTick
+	if phase < twinTick/4 || phase > twinTick/2 {
+		time.Sleep((twinTick + twinTick/4 - phase) % twinTick)
+	}
+}
+
+// during begins something and ends it after a time.
+func (w *twinWorld) during(d time.Duration, begin, end func()) {
+	begin()
+	w.ends.Go(func() {
+		time.Sleep(d)
+		end()
+	})
+}
+
+func (w *twinWorld) change(on int, do func(*twinServer)) {
+	if len(w.servers) > 0 {
+		server := w.servers[on%len(w.servers)]
+		server.change(func() { do(server) })
+	}
+}
+
+func (w *twinWorld) down(on int, d time.Duration, begin, end func(*twinServer)) {
+	w.without()
+	w.during(d, func() { w.change(on, begin) }, func() { w.change(on, end) })
+}
+
+// lose notes that something that was counted may be lost.
+func (w *twinWorld) lose() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = append(w.lost, time.Now())
+}
+
+// without notes that a store may not answer. Its breaker keeps requests from it until one has
+// tried, so that has no end before the program's.
+func (w *twinWorld) without() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = append(w.away, time.Now())
+}
+
+func (w *twinWorld) hold(s twinStep, lossy bool) {
+	w.without()
+	w.change(s.on, func(server *twinServer) { server.held, server.lossy = time.Now().Add(s.span), lossy })
+	w.ends.Go(func() { time.Sleep(s.span) })
+}
+
+func (w *twinWorld) refuse(s twinStep, err error, spares bool) {
+	w.down(s.on, s.span, func(server *twinServer) { server.refuses, server.spares = err, spares },
+		func(server *twinServer) { server.refuses = nil })
+}
+
+// stepClock steps a server's clock. Sides in two stores whose clocks differ by more than is
+// tolerated are judged at different instants, and may differ at the end of each window.
+func (w *twinWorld) stepClock(on int, by time.Duration) {
+	if w.places[0] != w.places[1] {
+		by %= tolerated / 2
+	}
+	w.lose()
+	w.change(on, func(server *twinServer) { server.clock += by })
+}
+
+func (w *twinWorld) part(s twinStep, way twinWay) {
+	in := w.someInstance(s.n)
+	if len(in.links) == 0 {
+		return
+	}
+	link := in.links[s.on%len(in.links)]
+	w.without()
+	w.during(s.span, func() { link.set(way) }, func() { link.set(wayOpen) })
+}
+
+// reload gives the process a file with other thresholds.
+func (in *twinInstance) reload() {
+	before := in.engine.plan.Load()
+	m := in.migrationOf(twinRelease{}, in.engine.stores, before.migrations[0])
+	m.spec.Config.NewlyAllowed /= 2
+	in.Pair.migration = m
+	in.fleet.replan(&plan{migrations: []*migration{m}}, nil)
+}
+
+// deploy runs a process of another release beside the others for a while, with traffic of its
+// own.
+func (w *twinWorld) deploy(s twinStep, r twinRelease) {
+	w.lose()
+	w.settle()
+	in := w.launch(r)
+	w.settle()
+	w.remove(in)
+	w.ends.Go(func() {
+		for i := range s.n {
+			w.ask(context.Background(), in, twinKeys[(s.on+i)%len(twinKeys)], 1)
+			time.Sleep(s.span/10 + time.Millisecond)
+		}
+		w.requests.Wait()
+		w.leave(in)
+	})
+}

@@ -1,0 +1,356 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// twinPlace is where a side keeps its state.
+type twinPlace int
+
+const (
+	inFirst         twinPlace = iota // the service's own store, which may fail
+	inSecond                         // another store, which may fail
+	inMemory                         // of the process
+	foreignInMemory                  // a limiter of the user's in the process
+	foreignApart                     // a limiter of the user's with a server of its own
+)
+
+// twinSetting is two limiters and their fleet.
+type twinSetting struct {
+	algorithm algorithms.Algorithm
+	limits    [2]algorithms.Limit // equal for twins
+	places    [2]twinPlace        // by role
+	instances int
+	stage     promotion.Step // the zero Step: shadow
+}
+
+// twinWorld is a fleet of processes that compare two limiters, and the servers that these
+// keep their state in. It runs in a bubble of synctest.
+type twinWorld struct {
+	twinSetting
+	servers []*twinServer
+	states  *promotion.MemoryStore
+	ledger  *divergence.MemoryLedger
+
+	mu          sync.Mutex
+	rng         *rand.Rand
+	instances   []*twinInstance
+	all         []*twinInstance // with those that have gone
+	comparisons []Comparison    // of the twins
+	admissions  map[string][]twinAdmission
+	lost        []time.Time // when a store may have lost what it had counted
+	away        []time.Time // when a store may have begun to fail
+	rested      time.Time   // when every disturbance had ended
+	violations  []string
+
+	turns    map[string]chan struct{} // by key; see turn
+	requests sync.WaitGroup           // under way
+	ends     sync.WaitGroup           // of disturbances
+}
+
+// twinAdmission is a request that a client was allowed.
+type twinAdmission struct {
+	asked, answered time.Time
+	cost            int64
+}
+
+// twinInstance is one process of the fleet.
+type twinInstance struct {
+	*Pair
+	world   *twinWorld
+	name    string
+	process *twinProcess
+	links   []*twinLink
+	foreign Limiter // the foreign side, if there is one
+	twins   bool    // what it compares is the twins
+}
+
+const twinPolicy = "p"
+
+// twinTick is longer than a foreign limiter may be late without being noted.
+const twinTick = 4 * mostLate
+
+func newTwinWorld(s twinSetting, seed uint64) *twinWorld {
+	w := &twinWorld{
+		twinSetting: s, states: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
+		rng: rand.New(rand.NewPCG(seed, 0)), admissions: map[string][]twinAdmission{},
+		turns: map[string]chan struct{}{},
+	}
+	if s.remote() {
+		w.servers = []*twinServer{newTwinServer(), newTwinServer()}
+	}
+
+	// A foreign limiter goes by its own clock and cannot be told the instant. Clocks that tick
+	// slowly, and requests in the middle of a tick, give both sides one instant.
+	if s.has(foreignApart) {
+		for _, server := range w.servers {
+			server.grain = twinTick
+		}
+	}
+	for _, key := range twinKeys {
+		w.turns[key] = make(chan struct{}, 1)
+	}
+	for range s.instances {
+		w.launch(twinRelease{})
+	}
+	return w
+}
+
+func (s *twinSetting) has(p twinPlace) bool { return s.places[0] == p || s.places[1] == p }
+
+// remote reports whether a side may fail.
+func (s *twinSetting) remote() bool { return s.has(inFirst) || s.has(inSecond) || s.has(foreignApart) }
+
+// foreign reports whether a side is a limiter of the user's.
+func (s *twinSetting) foreign() bool { return s.has(foreignInMemory) || s.has(foreignApart) }
+
+// twinRelease is what is deployed. The zero value is the twins.
+type twinRelease struct {
+	epoch   string
+	halved  bool // the candidate has half of the limit
+	plain   bool // there is no candidate
+	ancient bool // a release that numbers no parts
+}
+
+// launch starts a process.
+func (w *twinWorld) launch(r twinRelease) *twinInstance {
+	in := &twinInstance{
+		world: w, name: fmt.Sprint("i", len(w.all)), process: &twinProcess{}, twins: r == twinRelease{},
+	}
+	log := slog.New(slog.DiscardHandler)
+	stores := in.connect(log)
+	in.foreign = in.newForeign()
+
+	button, view := newButton(RedButton{}, log), newFleetView()
+	e := newEngine("twins", stores, button, view, nil)
+	i := &instance{engine: e, cfg: instanceConfig{observer: in.observe, log: log}}
+	i.fleet = newFleet(fleetConfig{
+		id: in.name, log: log, plan: &e.plan, view: view, pressed: button.pressed, syncClocks: e.syncClocks,
+		store: w.states, ledger: w.ledger,
+	})
+
+	in.Pair = &Pair{instance: i}
+	m := in.migrationOf(r, stores, nil)
+	in.Pair.migration = m
+	i.start(&plan{migrations: []*migration{m}})
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.instances = append(w.instances, in)
+	w.all = append(w.all, in)
+	return in
+}
+
+// connect makes the stores of a process.
+func (in *twinInstance) connect(log *slog.Logger) []*store {
+	for _, server := range in.world.servers {
+		in.links = append(in.links, &twinLink{twinServer: server, process: in.process, latency: in.world.latency})
+	}
+	if !in.world.has(inFirst) && !in.world.has(inSecond) {
+		return []*store{newMemoryStore()}
+	}
+
+	var stores []*store
+	for i, name := range []string{"", "second"} {
+		st := newRemoteStore(name, in.links[i], log)
+		st.clock = &clock{ask: in.links[i].time}
+		stores = append(stores, st)
+	}
+	if in.world.has(inMemory) {
+		stores = append(stores, newMemoryStore())
+	}
+	return stores
+}
+
+// migrationOf makes the policy of a release, and the charge of a request.
+func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migration) *migration {
+	limits := in.world.limits
+	if r.halved {
+		limits[1].Requests /= 2
+		limits[1].Burst /= 2
+	}
+
+	var sides [2]side
+	charge := algorithms.Charge{Policy: twinPolicy}
+	for role, place := range in.world.places {
+		s := algorithms.Side{ID: "side " + algorithms.Role(role).String(), Algorithm: in.world.algorithm}
+		switch place {
+		case inFirst, inMemory:
+			sides[role] = algorithmSide(s, stores[0])
+			if place == inMemory {
+				sides[role] = algorithmSide(s, stores[len(stores)-1])
+			}
+		case inSecond:
+			sides[role] = algorithmSide(s, stores[1])
+		case foreignInMemory, foreignApart:
+			sides[role] = foreignSide(in.foreign)
+		}
+		charge.Sides[role] = algorithms.Side{Limit: limits[role]}
+		if sides[role].foreign == nil {
+			s.Limit = limits[role]
+			charge.Sides[role] = s
+		}
+	}
+	if r.plain {
+		sides[1], charge.Sides[1] = side{}, algorithms.Side{}
+	}
+
+	config := promotion.Config{Automatic: true}
+	spec := promotion.Spec{Policy: twinPolicy, Epoch: "twins" + r.epoch, Config: config.WithDefaults()}
+	o := in.options()
+	o.before = before
+	m := newMigration(spec, sides, o)
+	if r.ancient {
+		m.epochBits = 0
+	}
+	in.Pair.charge = charge
+	return m
+}
+
+// newForeign returns a limiter of the user's, with a client of its own that gives up when its
+// context is over.
+func (in *twinInstance) newForeign() Limiter {
+	var pair algorithms.Pair = algorithms.NewMemory(algorithms.MemoryConfig{})
+	if in.world.has(foreignApart) {
+		pair = in.links[1]
+	}
+
+	return LimiterFunc(func(ctx context.Context, key string, limit algorithms.Limit, cost int64) (algorithms.Decision, error) {
+		if err := ctx.Err(); err != nil {
+			return algorithms.Decision{}, err
+		}
+
+		own := algorithms.Side{Algorithm: in.world.algorithm, Limit: limit}
+		c := algorithms.Charge{Policy: "foreign", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
+		var into [1]observations
+		err := pair.Evaluate(ctx, []algorithms.Charge{c}, into[:])
+		return into[0][0].Decision, errors.Join(err, into[0][0].Err)
+	})
+}
+
+// latency is half of a round trip's time. No two are alike, so that no two commands arrive
+// together.
+func (w *twinWorld) latency() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return 100*time.Microsecond + time.Duration(w.rng.IntN(800_000))
+}
+
+// observe is the observer of a process.
+func (in *twinInstance) observe(c Comparison) {
+	if !in.twins || in.process.gone() {
+		return
+	}
+	in.world.mu.Lock()
+	defer in.world.mu.Unlock()
+	in.world.comparisons = append(in.world.comparisons, c)
+}
+
+// someInstance returns one of the processes that run.
+func (w *twinWorld) someInstance(n int) *twinInstance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.instances[n%len(w.instances)]
+}
+
+// ask sends a request that is answered later.
+func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost int64) {
+	w.requests.Go(func() {
+		defer w.turn(in, key)()
+		in.process.running()
+		if in.process.gone() {
+			return
+		}
+
+		asked := time.Now()
+		d := in.Allow(ctx, key, cost)
+		switch left := ctx.Err() == context.Canceled; {
+		case left && w.foreign():
+			in.observe(Comparison{Key: key, At: asked, Outcome: divergence.Inconclusive}) // it is not recorded
+		case !left && !in.process.gone() && d.Allowed && cost > 0:
+			w.admit(in, key, twinAdmission{asked, time.Now(), cost})
+		}
+	})
+}
+
+// turn waits until a request of a key may be sent, and returns what ends it. Requests of one
+// key may reach a foreign limiter in another order than the other side, and no number tells.
+func (w *twinWorld) turn(in *twinInstance, key string) (end func()) {
+	if !w.foreign() {
+		return func() {}
+	}
+
+	turn := w.turns[key]
+	turn <- struct{}{}
+	in.process.running()
+	w.await()
+	return func() { <-turn }
+}
+
+// admit notes that a client was allowed. Each process has a budget of its own where the state
+// is its own.
+func (w *twinWorld) admit(in *twinInstance, key string, a twinAdmission) {
+	if !w.remote() {
+		key += "@" + in.name
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.admissions[key] = append(w.admissions[key], a)
+}
+
+// remove takes a process off the list of those that run.
+func (w *twinWorld) remove(in *twinInstance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.instances {
+		if w.instances[i] == in {
+			w.instances = append(w.instances[:i], w.instances[i+1:]...)
+			return
+		}
+	}
+}
+
+// crash ends a process with all that it had in its queues.
+func (w *twinWorld) crash(in *twinInstance) {
+	w.remove(in)
+	in.process.mu.Lock()
+	in.process.crashed = true
+	in.process.mu.Unlock()
+	in.fleet.stop()
+}
+
+// leave ends a process as a deployment does.
+func (w *twinWorld) leave(in *twinInstance) {
+	w.remove(in)
+	if err := in.Close(context.Background()); err != nil && !errors.Is(err, errFollowers) {
+		w.violate("a process cannot be closed: %v", err)
+	}
+}
+
+func (w *twinWorld) violate(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
+}
+
+// end ends all processes, so that no goroutine is left in the bubble.
+func (w *twinWorld) end() {
+	for _, in := range w.all {
+		if in.process.gone() {
+			_ = closeFollowers(context.Background(), in.engine.plan.Load().migrations)
+			in.fleet.done.Wait()
+			continue
+		}
+		_ = in.Close(context.Background())
+	}
+}
