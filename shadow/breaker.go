@@ -66,6 +66,18 @@ type attempt struct {
 	trial   bool
 }
 
+// hurried reports whether the caller's context has ended the attempt, or is about to, before
+// the attempt had that much time.
+func (a attempt) hurried(ctx context.Context, patience time.Duration) bool {
+	if time.Since(a.began) >= patience {
+		return false
+	}
+
+	// A connection has the deadline, too, and its timer may fire before the context's.
+	deadline, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && time.Until(deadline) < time.Millisecond
+}
+
 // allow reports whether the request may ask. finish must follow if it may.
 func (b *breaker) allow() (attempt, bool) {
 	a := attempt{counted: b.counted.Load(), began: time.Now()}

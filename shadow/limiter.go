@@ -127,7 +127,7 @@ func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observatio
 	// As with a store: a limiter that a caller gave less time than it has had otherwise has
 	// not failed.
 	err := o.Err
-	if err != nil && ctx.Err() != nil && time.Since(asked.began) < callTimeout {
+	if err != nil && asked.hurried(ctx, callTimeout) {
 		err = errNotAsked
 	}
 	s.breaker.finish(asked, err)

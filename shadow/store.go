@@ -213,7 +213,7 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 	// A caller that gave the store less time than its client would have is in a hurry. What
 	// it does not get says nothing of the store, or clients with short deadlines could keep
 	// everybody's requests off a store that is well.
-	if ctx.Err() != nil && time.Since(asked.began) < s.patience {
+	if asked.hurried(ctx, s.patience) {
 		node.finish(asked, errNotAsked)
 		return
 	}
