@@ -35,9 +35,11 @@ type reader struct {
 	since time.Time
 	*divergence.Reader
 	noise *divergence.Reader
-	// spec and minutes are those of the last assessment.
-	spec    Spec
+	spec  Spec // of the last assessment
+	// minutes are those that were read last, known reports that any were: a history that
+	// cannot be read now must not make a burst of every day look like one never seen.
 	minutes []divergence.Minute
+	known   bool
 }
 
 // NewController returns a controller that acts under a name.
@@ -97,6 +99,10 @@ func (c *Controller) assess(
 	a := Assessment{Spec: spec, State: state}
 	r := c.reader(spec.Policy, state)
 	history, err := r.History(ctx, now)
+	r.spec = spec
+	if err == nil {
+		r.minutes, r.known = history.Minutes, true
+	}
 
 	// Instances flush every few seconds: one that has not done so for a minute has a fault.
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
@@ -119,9 +125,8 @@ func (c *Controller) assess(
 		a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
 	}
 
-	r.spec, r.minutes = spec, history.Minutes
 	if state.Exposed() {
-		c.alarm(ctx, &a)
+		c.alarm(ctx, &a, r)
 	}
 	return a
 }
@@ -143,7 +148,7 @@ func (c *Controller) reader(policy string, s State) *reader {
 }
 
 // alarm looks for harm that an enforced candidate does.
-func (c *Controller) alarm(ctx context.Context, a *Assessment) {
+func (c *Controller) alarm(ctx context.Context, a *Assessment, r *reader) {
 	if a.State.Stage == Canary {
 		since := a.State.StageAt.Unix() / divergence.SecondsPerHour
 		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Percent, since)
@@ -151,17 +156,15 @@ func (c *Controller) alarm(ctx context.Context, a *Assessment) {
 
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
 	// away the verdict says so.
-	recent, _ := c.recent(ctx, a.Spec.Policy, a.State, a.Evidence.History.Minutes, a.Evidence.Now)
+	recent, _ := c.recent(ctx, r, a.State, a.Evidence.Now)
 	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent)
 }
 
 // recent reads the last ticks of a policy. With an error it returns none.
-func (c *Controller) recent(
-	ctx context.Context, policy string, s State, minutes []divergence.Minute, now time.Time,
-) (gate.Recent, error) {
-	recent := gate.Recent{Minutes: minutes, StageAt: s.StageAt, Now: now}
+func (c *Controller) recent(ctx context.Context, r *reader, s State, now time.Time) (gate.Recent, error) {
+	recent := gate.Recent{Minutes: r.minutes, UsualUnknown: !r.known, StageAt: s.StageAt, Now: now}
 	from, to := now.Add(-gate.TicksBack).Unix()/divergence.BucketSeconds, now.Unix()/divergence.BucketSeconds
-	ticks, err := c.ledger.Ticks(ctx, s.LedgerID(policy), from, to)
+	ticks, err := c.ledger.Ticks(ctx, s.LedgerID(r.spec.Policy), from, to)
 	if err == nil {
 		recent.Ticks = ticks
 	}
@@ -277,7 +280,7 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 		return s, false, nil
 	}
 
-	recent, err := c.recent(ctx, policy, s, r.minutes, now)
+	recent, err := c.recent(ctx, r, s, now)
 	if err != nil {
 		return s, false, err
 	}

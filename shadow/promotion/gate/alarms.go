@@ -13,6 +13,9 @@ import (
 type Recent struct {
 	// Minutes are those of all keys, in order, as far back as the evidence goes.
 	Minutes []divergence.Minute
+	// UsualUnknown reports that no evidence could be read yet, so that the Minutes are
+	// missing, and not empty.
+	UsualUnknown bool
 	// Ticks are those of the keys for which the candidate is enforced, in order, at
 	// least of the last TicksBack.
 	Ticks []divergence.Tick

@@ -55,6 +55,8 @@ type window struct {
 	// which shares are usual.
 	minutes    []divergence.Minute
 	usualUntil int64
+	// usualUnknown leaves the triggers that have a threshold besides the usual share.
+	usualUnknown bool
 }
 
 // stageIsUsual is the age at which a stage itself shows which shares are usual: the ledger forgets
@@ -65,7 +67,7 @@ func windowOf(cfg Config, r Recent) *window {
 	usualUntil := max(r.StageAt.Unix(), r.Now.Add(-stageIsUsual).Unix())
 	return &window{
 		cfg: cfg, ticks: r.Ticks, now: r.Now.Unix() / divergence.TickSeconds,
-		minutes: r.Minutes, usualUntil: usualUntil / 60,
+		minutes: r.Minutes, usualUntil: usualUntil / 60, usualUnknown: r.UsualUnknown,
 	}
 }
 
@@ -126,6 +128,12 @@ func (w *window) harmedKeys() int {
 }
 
 func (w *window) harmed() string {
+	// Only the usual tells a burst of every day from harm here. A larger one is a sudden rise,
+	// which has a threshold of its own.
+	if w.usualUnknown {
+		return ""
+	}
+
 	// The score has no memory of earlier days, so a burst of every day reaches it, too.
 	minute := w.sum(aMinute)
 	if harmScore(w.ticks, w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, 0, usualMargin) {
@@ -188,7 +196,12 @@ func (w *window) manyNewlyAllowed() bool {
 	for i := len(w.minutes) - 1; i >= 0 && w.minutes[i].Unix > from; i-- {
 		sum.Join(w.minutes[i].Keys[divergence.OfDenials])
 	}
-	return sum.AtLeastThree()
+	if sum.AtLeastThree() {
+		return true
+	}
+
+	// Minutes that could not be read are old. Ticks name fewer keys, and never others.
+	return len(w.sum(manyMinutes*aMinute).Allowed.Top(3)) == 3
 }
 
 func (w *window) failing() string {

@@ -1,0 +1,123 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// unreadable is a ledger whose hours cannot be read while it fails, as those of a large fleet within a short deadline.
+// Its ticks can.
+type unreadable struct {
+	divergence.Ledger
+	fails bool
+}
+
+func (l *unreadable) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
+	if l.fails {
+		return nil, errors.New("i/o timeout")
+	}
+	return l.Ledger.Hours(ctx, id, from, to)
+}
+
+// canaryOf returns a controller of an automatic policy that has been a canary for two hours, and was in shadow for four
+// days before.
+func canaryOf(t *testing.T, ledger divergence.Ledger, now time.Time) (*Controller, State) {
+	t.Helper()
+	store := NewMemoryStore()
+	spec := Spec{Policy: "p", Epoch: "e", Config: Config{Automatic: true}.WithDefaults()}
+	state := State{
+		Version: Version{Term: 1, Seq: 2}, Stage: Canary, Percent: 10, Epoch: "e",
+		Since: now.Add(-4 * 24 * time.Hour), StageAt: now.Add(-2 * time.Hour), At: now.Add(-2 * time.Hour),
+	}
+	if err := errors.Join(store.Announce(t.Context(), []Spec{spec}), store.Put(t.Context(), "p", state, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return NewController(store, ledger, "controller"), state
+}
+
+// writeBurst writes 1,000 requests of 500 clients, of which a share is newly denied.
+func writeBurst(t *testing.T, l divergence.Ledger, s State, at time.Time, share float64, enforced algorithms.Role) {
+	t.Helper()
+	r := divergence.NewRecorder(nil)
+	for i := range 1000 {
+		key := fmt.Sprint("client-", i%500)
+		allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+		o := [2]algorithms.Observation{allow, {Decision: algorithms.Decision{Allowed: float64(i%500) >= 500*share}}}
+		r.Observe(key, divergence.Hash("svc", "p", key), at, &o, &divergence.Setting{Cost: 1, Enforced: enforced})
+	}
+
+	snapshot := r.Snapshot(at.Add(divergence.TickSeconds * time.Second))
+	if err := l.Write(t.Context(), s.LedgerID("p"), at.String(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A burst of every day, which the gate has accepted, comes in the canary while the history cannot be read. It is no
+// harm, whether the history was read before or never. A candidate that denies nearly everything is harm all the same.
+func TestUnreadableHistoryMakesNothingUnusual(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		readBefore bool
+		share      float64 // newly denied in today's burst, 0.15 on the days before
+		want       Stage
+	}{
+		{"read before", true, 0.15, Canary},
+		{"never read", false, 0.15, Canary},
+		{"harm, read before", true, 0.9, RolledBack},
+		{"harm, never read", false, 0.9, RolledBack},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := time.Now()
+			ledger := &unreadable{Ledger: divergence.NewMemoryLedger()}
+			c, s := canaryOf(t, ledger, now)
+			for day := range 3 {
+				writeBurst(t, ledger, s, now.Add(-time.Duration(day+1)*24*time.Hour), 0.15, algorithms.Authoritative)
+			}
+			if tt.readBefore {
+				if _, err := c.Assess(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			writeBurst(t, ledger, s, now.Add(-20*time.Second), tt.share, algorithms.Candidate)
+			ledger.fails = true
+			list, moves, err := c.Step(t.Context())
+			if err != nil || list[0].Gate.Verdict != gate.Insufficient {
+				t.Fatalf("%v %v: want a history that cannot be read", list[0].Gate, err)
+			}
+			more, err := c.CheckTriggers(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			stage := Canary
+			for _, m := range append(moves, more...) {
+				stage = m.State.Stage
+			}
+			if stage != tt.want {
+				t.Errorf("%s with moves %v %v, want %s", stage, moves, more, tt.want)
+			}
+		})
+	}
+}
+
+// An overload is seen by the ticks alone, because the minutes of the last quarter of an hour cannot be read either.
+func TestOverloadIsSeenWithoutAHistory(t *testing.T) {
+	now := time.Now()
+	tick := divergence.Tick{
+		Unix:    now.Unix()/divergence.TickSeconds - 1,
+		Tally:   divergence.Tally{divergence.AgreeAllow: 500, divergence.NewlyAllowed: 400},
+		Allowed: divergence.Weights{{Key: 1, Count: 40}, {Key: 2, Count: 40}, {Key: 3, Count: 40}},
+	}
+	recent := gate.Recent{Ticks: []divergence.Tick{tick}, UsualUnknown: true, StageAt: now, Now: now}
+	if reason := gate.Triggers(gate.Config{}.WithDefaults(), recent); reason == "" {
+		t.Error("no trigger: want overload")
+	}
+}
