@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"internal/humanize":         {},
 	"internal/replay":           {"algorithms", "internal/humanize", "internal/status", "shadow/divergence", "shadow/promotion/gate"},
 	"internal/sample":           {},
-	"internal/status":           {"internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
+	"internal/status":           {"algorithms", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
 	"dashboards":                {},
 	"dashboards/generate":       {},
 	"alerts":                    {},
@@ -47,7 +47,9 @@ var arrows = map[string][]string{
 		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",
 		"shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion",
 	},
-	"cmd/shadowlimit/internal/doctor": {"algorithms", "internal/humanize", "lua", "shadow/promotion"},
+	"cmd/shadowlimit/internal/doctor": {
+		"algorithms", "internal/humanize", "internal/status", "lua", "shadow/divergence", "shadow/promotion",
+	},
 }
 
 // others are modules that only some packages may import.

@@ -217,6 +217,14 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
+		"gate_blind_ratio", "Share of the last day's evaluations that were blind; absent without evaluations.",
+		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
+			if a.Gate.Blind != nil {
+				send(*a.Gate.Blind)
+			}
+		}),
+	},
+	{
 		"noise_ratio", "How often the authoritative differs from a copy of itself, on a sample of keys; absent where that is not measured.",
 		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
 			if a.Gate.Noise != nil {

@@ -94,6 +94,15 @@ func showLines(out io.Writer, r *status.Report) error {
 				text += fmt.Sprintf(", %s %s of %s", ratio, humanize.Percent(*v.Ratio), humanize.Percent(v.Threshold))
 			}
 		}
+		for _, n := range []struct {
+			name  string
+			count int64
+		}{{"not compared", p.Uncompared}, {"blind", p.Blind}} {
+			if n.count > 0 {
+				share := float64(n.count) / float64(p.Comparisons+p.Uncompared+p.Blind)
+				text += fmt.Sprintf(", %s %s", n.name, humanize.Percent(share))
+			}
+		}
 		if p.Alarm != "" {
 			text += ", ALARM: " + p.Alarm
 		}

@@ -14,7 +14,7 @@ func divergence() board {
 			{"Outcomes", 9, []panel{outcomes(), directions(), expected(), keysByKind()}},
 			{"Causes", 9, []panel{causes("newly_denied", "Why newly denied"), causes("newly_allowed", "Why newly allowed")}},
 			{"Size of the differences", 9, []panel{remaining(), remainingMap(), retryAfter(), retryAfterMap()}},
-			{"Skipped and failed", 8, []panel{skipped(), errors(), latency()}},
+			{"Skipped and failed", 8, []panel{skipped(), blind(), errors(), latency()}},
 		},
 	}
 }
@@ -109,7 +109,7 @@ func retryAfterMap() panel {
 }
 
 func skipped() panel {
-	return lines(8, "Skipped comparisons by reason", "ops",
+	return lines(6, "Skipped comparisons by reason", "ops",
 		"Why comparisons are inconclusive. queue_full: the candidate is too slow for the traffic. store_failed: its store did not answer. "+
 			"breaker_open: its store is down. memory_full: raise the number of keys that memory may hold. "+
 			"An hour in which more than 1 % are skipped is no evidence.",
@@ -117,8 +117,19 @@ func skipped() panel {
 		from(0).page("ShadowlimitCoverageLow.md")
 }
 
+func blind() panel {
+	of := series("comparisons_total", `outcome="blind"`)
+	return lines(6, "Blind comparisons", "percentunit",
+		"Share of the evaluations in which the sides had different charges of the same keys: a side missed some, because data was lost, "+
+			"a queue was full, or another file was deployed. They are no evidence, and end by themselves one window after the cause. "+
+			"An hour with more than 10 % is no evidence.",
+		query{"{{policy}}", perSecond("policy", of) + " / " + perSecond("policy", series("comparisons_total")), ""},
+		query{"{{policy}} in 24 hours", greatest("policy", series("gate_blind_ratio")), ""}).
+		from(0).page("ShadowlimitCoverageLow.md")
+}
+
 func errors() panel {
-	return lines(8, "Errors by side", "ops",
+	return lines(6, "Errors by side", "ops",
 		"Evaluations that failed. Errors of the candidate count as divergence; where it is enforced, the authoritative answers. "+
 			"If the authoritative fails, the policy's on_store_failure decides.",
 		query{"{{policy}} candidate", sumOf("candidate_error"), ""},
@@ -131,7 +142,7 @@ func latency() panel {
 		return query{"{{policy}} {{side}} " + legend, quantile(q, "policy, side", "evaluation_duration_seconds"), ""}
 	}
 
-	return lines(8, "Latency by side", "s",
+	return lines(6, "Latency by side", "s",
 		"Duration of evaluations in Redis or in a foreign limiter. Sides in memory are not measured. "+
 			"If the candidate is much slower than the authoritative, clients will notice it once it is enforced.",
 		q(0.5, "median"), q(0.99, "p99")).

@@ -40,6 +40,11 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n\n", p.Authoritative, p.Candidate)
 
 	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
+	for _, text := range []string{p.NotCompared(), p.BlindText()} {
+		if text != "" {
+			fmt.Fprintf(b, "  %s\n", text)
+		}
+	}
 	b.WriteByte('\n')
 
 	p.Gate.WriteText(b)

@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -118,6 +119,8 @@ func goldenAssessment() promotion.Assessment {
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3
 		hour.Causes.Allowed[divergence.WindowBoundary] = 2
+		hour.Skipped[algorithms.QueueFull] = 14
+		hour.Skipped[algorithms.StoreFailed] = 7
 		a.Evidence.History.Hours = []divergence.Hour{hour}
 		a.Evidence.History.Minutes = []divergence.Minute{{
 			Unix: now.Add(-time.Hour).Unix() / divergence.SecondsPerMinute,

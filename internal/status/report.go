@@ -36,9 +36,11 @@ type Policy struct {
 	At     time.Time `json:"at"`
 	Summary
 	// Causes of the newly denied and the newly allowed, the most frequent first.
-	CausesNewlyDenied  []Cause     `json:"causes_newly_denied"`
-	CausesNewlyAllowed []Cause     `json:"causes_newly_allowed"`
-	Gate               gate.Result `json:"gate"`
+	CausesNewlyDenied  []Cause `json:"causes_newly_denied"`
+	CausesNewlyAllowed []Cause `json:"causes_newly_allowed"`
+	// CausesUncompared are why requests could not be compared, the most frequent first.
+	CausesUncompared []Cause     `json:"causes_uncompared"`
+	Gate             gate.Result `json:"gate"`
 	// HarmScore is the score of harmed clients. At 12 an enforced candidate is rolled back.
 	HarmScore  float64          `json:"harm_score"`
 	Prediction *gate.Prediction `json:"prediction"`
@@ -139,6 +141,7 @@ func policyOf(a *promotion.Assessment) Policy {
 	causes := history.Causes()
 	p.CausesNewlyDenied = causesOf(causes.Denied[:])
 	p.CausesNewlyAllowed = causesOf(causes.Allowed[:])
+	p.CausesUncompared = UncomparedCauses(history)
 
 	// Silent instances are listed, too: one that is cut off may still enforce the candidate.
 	for _, i := range append(slices.Clone(a.Live), a.Silent...) {

@@ -53,29 +53,6 @@ func Summarize(t divergence.Tally) Summary {
 	}
 }
 
-// NotCompared says how many requests have no two answers to compare, or "" if all have.
-func (s *Summary) NotCompared() string {
-	if s.Uncompared == 0 {
-		return ""
-	}
-
-	all := s.Comparisons + s.Uncompared
-	return fmt.Sprintf("not compared: %s of %s (%s): a side failed, was skipped or was degraded",
-		humanize.Grouped(s.Uncompared), humanize.Counted(all, "request"), humanize.Percent(float64(s.Uncompared)/float64(all)))
-}
-
-// BlindText says how many requests have two answers that say nothing of each other, and why, or "" if none has.
-func (s *Summary) BlindText() string {
-	if s.Blind == 0 {
-		return ""
-	}
-
-	all := s.Comparisons + s.Uncompared + s.Blind
-	return fmt.Sprintf("blind: %s of %s (%s): the sides had different charges of the same keys, because a side missed some "+
-		"(lost data, a full queue, a deployment of another file); this ends by itself one window after its cause",
-		humanize.Grouped(s.Blind), humanize.Counted(all, "request"), humanize.Percent(float64(s.Blind)/float64(all)))
-}
-
 // WriteSummary writes a tally as a table, each count beside its ratio.
 func WriteSummary(w io.Writer, s *Summary) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -238,10 +239,12 @@ func TestTextFitsAScreen(t *testing.T) {
 
 		differing(a)
 		a.Evidence.History.Minutes[0].Tally[divergence.Inconclusive] = 2
+		a.Evidence.History.Minutes[0].Tally[divergence.Blind] = 12
 
 		var hour divergence.Hour
 		hour.Causes.Denied[divergence.BurstShape] = 3
 		hour.Causes.Denied[divergence.ColdState] = 1
+		hour.Skipped[algorithms.BreakerOpen], hour.Skipped[algorithms.QueueFull] = 3, 1
 		a.Evidence.History.Hours = []divergence.Hour{hour}
 	})
 
@@ -253,7 +256,8 @@ func TestTextFitsAScreen(t *testing.T) {
 
 	for _, want := range []string{
 		"ALARM: overload", "by ann: because", "newly denied, probable causes: burst_shape 75 %, cold_state 25 %",
-		"not compared: 2 of 4 requests (50 %)",
+		"not compared: 2 of 4 requests (50 %): breaker_open 75 %, queue_full 25 %; the candidate failed again and again, so see",
+		"blind: 12 of 16 requests (75 %): the sides had different charges",
 		"instances: 40 of 42 live and at 1.2", "instance-7", "red button pressed", "gone", "silent: it has stopped",
 	} {
 		if !strings.Contains(b.String(), want) {

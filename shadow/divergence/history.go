@@ -25,6 +25,14 @@ func (h *History) Causes() (sum Causes) {
 	return sum
 }
 
+// Skipped returns the reasons of all inconclusive comparisons.
+func (h *History) Skipped() (sum Skips) {
+	for i := range h.Hours {
+		sum.add(&h.Hours[i].Skipped)
+	}
+	return sum
+}
+
 // Total returns the tally of the whole history, without the minutes that were dropped because they are too old.
 func (h History) Total() (t Tally) {
 	for i := range h.Minutes {
@@ -38,7 +46,7 @@ func Merge(hours []Hour) History {
 	var h History
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
-		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Cells: fleet.Cells})
+		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Cells: fleet.Cells})
 
 		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
 		for m := range int64(MinutesPerHour) {

@@ -67,6 +67,8 @@ type Hour struct {
 	Live uint64
 	// Causes of the hour's differences.
 	Causes Causes
+	// Skipped are the reasons of the hour's inconclusive comparisons.
+	Skipped Skips
 	// Cells of the keys by CellOf, up to the highest number that has a count. Those beyond its length are empty.
 	Cells []Cell
 }
@@ -90,6 +92,7 @@ func (h *Hour) at(minute int64) *Minute {
 func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
 	h.Causes.add(&other.Causes)
+	h.Skipped.add(&other.Skipped)
 
 	for i := range other.Cells {
 		h.cell(i).add(&other.Cells[i])

@@ -11,6 +11,7 @@ type packedHour struct {
 	Live    uint64         `json:"live"`
 	Minutes []packedMinute `json:"minutes,omitempty"`
 	Causes  *Causes        `json:"causes,omitempty"`
+	Skipped *Skips         `json:"skipped,omitempty"`
 	Cells   []packedCell   `json:"cells,omitempty"`
 }
 
@@ -42,6 +43,9 @@ func packed(h *Hour) packedHour {
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
+	if h.Skipped != (Skips{}) {
+		p.Skipped = &h.Skipped
+	}
 	for i, c := range h.Cells {
 		if c != (Cell{}) {
 			p.Cells = append(p.Cells, packedCell{int64(i), c.Decided[0], c.Denied[0], c.Decided[1], c.Denied[1]})
@@ -69,6 +73,9 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 
 	if p.Causes != nil {
 		h.Causes = *p.Causes
+	}
+	if p.Skipped != nil {
+		h.Skipped = *p.Skipped
 	}
 	for _, c := range p.Cells {
 		if c[0] < 0 || c[0] >= mostCells {

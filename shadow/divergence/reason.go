@@ -2,6 +2,15 @@ package divergence
 
 import "github.com/shadowlimit/shadowlimit/algorithms"
 
+// Skips count inconclusive comparisons by algorithms.SkipReason.
+type Skips [len(algorithms.AllSkipReasons)]int64
+
+func (s *Skips) add(other *Skips) {
+	for r, n := range other {
+		s[r] += n
+	}
+}
+
 // reasonOf returns why a comparison is inconclusive. Of two skipped sides the authoritative's reason counts, so each
 // comparison has one reason and the counts add up.
 func reasonOf(o *[2]algorithms.Observation) algorithms.SkipReason {

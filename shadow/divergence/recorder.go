@@ -120,6 +120,9 @@ func (r *Recorder) Observe(
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
 	minute.Count(outcome, hash)
 	hour.Causes.count(outcome, cause)
+	if outcome == Inconclusive {
+		hour.Skipped[reasonOf(o)]++
+	}
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful

@@ -13,7 +13,7 @@ type Totals struct {
 	Decisions [2]Decisions // by role
 	Causes
 	// Skipped counts inconclusive comparisons by algorithms.SkipReason.
-	Skipped [len(algorithms.AllSkipReasons)]int64
+	Skipped Skips
 	// Remaining and RetryAfter are the candidate's number minus the authoritative's: requests remaining where both are
 	// known, seconds to wait where both deny.
 	Remaining, RetryAfter Differences
@@ -43,7 +43,7 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 	}
 
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
-	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged {
+	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged || outcome == Blind {
 		return
 	}
 
@@ -66,9 +66,7 @@ func (t *Totals) add(other *Totals) {
 	}
 
 	t.Causes.add(&other.Causes)
-	for r, n := range other.Skipped {
-		t.Skipped[r] += n
-	}
+	t.Skipped.add(&other.Skipped)
 
 	t.Remaining.join(&other.Remaining)
 	t.RetryAfter.join(&other.RetryAfter)

@@ -174,7 +174,7 @@ func details(t *testing.T, l divergence.Ledger) {
 	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
 
 	// The second instance has a secret, so it lists the same keys by other hashes. In each minute a key is denied newly,
-	// agrees in the shadow stage, which is no tick, and fails.
+	// agrees in the shadow stage, which is no tick, fails, and finds no place in a queue, again in the shadow stage.
 	for n, i := range fleet {
 		for m := range 25 {
 			at := start.Add(time.Duration(m) * time.Minute)
@@ -183,6 +183,7 @@ func details(t *testing.T, l divergence.Ledger) {
 				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, deny}, canary)
 				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, shadow)
 				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, failed}, canary)
+				i.Observe("k", hash, at, &[2]algorithms.Observation{allow, algorithms.Skip(algorithms.QueueFull)}, shadow)
 			}
 
 			i.flush(t, l, id, at.Add(time.Duration(n)*time.Second))
@@ -214,6 +215,9 @@ func details(t *testing.T, l divergence.Ledger) {
 	// The setting names no shapes, so the cause of every difference is OtherCause.
 	if causes := h.Causes(); causes.Denied[divergence.OtherCause] != 150 {
 		t.Errorf("causes %+v", causes)
+	}
+	if skipped := h.Skipped(); skipped[algorithms.QueueFull] != 150 {
+		t.Errorf("skipped %v, want 150 for a full queue", skipped)
 	}
 }
 

@@ -1,0 +1,91 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// uncomparedRemedies say what to do about requests that could not be compared, by cause.
+var uncomparedRemedies = map[string]string{
+	divergence.AuthoritativeError.String(): "repair the authoritative limiter or its store",
+	algorithms.QueueFull.String():          "the candidate is too slow for the traffic, so check the latency of its store",
+	algorithms.BreakerOpen.String():        "the candidate failed again and again, so see its errors in the log",
+	algorithms.StoreFailed.String():        "the candidate's store did not answer, so check its latency and memory",
+	algorithms.MemoryFull.String():         "more keys are active than the memory store has places, so give it more",
+	algorithms.OtherReason.String():        "clients disconnect early or instances restart often, so look for short timeouts and restarts",
+}
+
+// UncomparedCauses returns why requests could not be compared, the most frequent cause first.
+func UncomparedCauses(h *divergence.History) []Cause {
+	list := []Cause{}
+	if n := h.Total()[divergence.AuthoritativeError]; n > 0 {
+		list = append(list, Cause{divergence.AuthoritativeError.String(), n})
+	}
+	for r, n := range h.Skipped() {
+		if n > 0 {
+			list = append(list, Cause{algorithms.SkipReason(r).String(), n})
+		}
+	}
+
+	slices.SortStableFunc(list, func(a, b Cause) int { return cmp.Compare(b.Count, a.Count) })
+	return list
+}
+
+// WhyUncompared names the causes with their shares, and what to do about the most frequent one.
+func WhyUncompared(causes []Cause) string {
+	// An earlier release wrote no causes.
+	if len(causes) == 0 {
+		return "a side failed, was skipped or was degraded"
+	}
+
+	var sum int64
+	for _, c := range causes {
+		sum += c.Count
+	}
+	texts := make([]string, len(causes))
+	for i, c := range causes {
+		texts[i] = c.Cause + " " + humanize.Percent(float64(c.Count)/float64(sum))
+	}
+	return strings.Join(texts, ", ") + "; " + uncomparedRemedies[causes[0].Cause]
+}
+
+// WhyBlind says why comparisons are blind and when that ends.
+const WhyBlind = "the sides had different charges of the same keys, because a side missed some (lost data, a full queue, " +
+	"a deployment of another file); this ends by itself one window after its cause"
+
+// NotCompared says how many requests have no two answers to compare, and why, or "" if all have.
+func (p *Policy) NotCompared() string {
+	text := p.Summary.NotCompared()
+	if text == "" {
+		return ""
+	}
+	return text + ": " + WhyUncompared(p.CausesUncompared)
+}
+
+// NotCompared says how many requests have no two answers to compare, or "" if all have.
+func (s *Summary) NotCompared() string {
+	if s.Uncompared == 0 {
+		return ""
+	}
+
+	all := s.Comparisons + s.Uncompared
+	return fmt.Sprintf("not compared: %s of %s (%s)",
+		humanize.Grouped(s.Uncompared), humanize.Counted(all, "request"), humanize.Percent(float64(s.Uncompared)/float64(all)))
+}
+
+// BlindText says how many requests have two answers that say nothing of each other, and why, or "" if none has.
+func (s *Summary) BlindText() string {
+	if s.Blind == 0 {
+		return ""
+	}
+
+	all := s.Comparisons + s.Uncompared + s.Blind
+	return fmt.Sprintf("blind: %s of %s (%s): %s",
+		humanize.Grouped(s.Blind), humanize.Counted(all, "request"), humanize.Percent(float64(s.Blind)/float64(all)), WhyBlind)
+}
