@@ -72,12 +72,34 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 			limit.Burst = 7
 		}
 
-		for _, cost := range []int64{limit.Capacity(), limit.Capacity() + 1} {
-			_, d, err := a.Step(algorithms.State{}, limit, cost, 0)
+		// A capacity that changes in the course of a window is one of its own, too.
+		half, last := time.Minute.Microseconds()/2, time.Minute.Microseconds()-1
+		for i, at := range []int64{0, 0, half, half, last, last} {
+			cost := limit.Capacity() + int64(i%2)
+			_, d, err := a.Step(algorithms.State{}, limit, cost, at)
 			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Limit != limit.Capacity() {
 				t.Errorf("%s with %s: cost %d on an unused key: allowed %t, limit %d, error %v; "+
 					"an unused key must admit Limit.Capacity(), which is %d, and no more",
 					a.Name(), limit, cost, d.Allowed, d.Limit, err, limit.Capacity())
+			}
+		}
+	}
+}
+
+// A comparison is trusted again from Forgotten on, so no key may still be in use then.
+func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
+	for _, a := range algorithms.All {
+		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
+		if burstRuleOf(a) != algorithms.BurstRefused {
+			limit.Burst = 7
+		}
+
+		for _, at := range []int64{0, 1, time.Minute.Microseconds() - 1, time.Minute.Microseconds(), 100*time.Minute.Microseconds() + 7} {
+			_, d, err := a.Step(algorithms.State{}, limit, limit.Capacity(), at)
+			forgotten := algorithms.Forgotten(algorithms.TraitsOf(a).Shape, limit, at)
+			if unused := at + d.ResetAfter.Microseconds(); err != nil || unused > forgotten {
+				t.Errorf("%s: a key that spends all at %d us is in use until %d us, but Forgotten (number.go) says %d: "+
+					"give its shape a case there", a.Name(), at, unused, forgotten)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -122,6 +123,50 @@ func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
 	for _, name := range named {
 		if !slices.Contains(exported, name) {
 			t.Errorf("a policy without a candidate has no %s: remove it from %s, %s", name, metricsFile, where)
+		}
+	}
+}
+
+// A counter of a policy without a candidate that never moves was put where only comparisons are counted.
+func TestMetricsOfPlainPoliciesCount(t *testing.T) {
+	const text = "version: 1\nname: test\npolicies:\n" +
+		"  - { name: plain, key: request.user, cost: 'int(request.headers[\"cost\"])',\n" +
+		"      authoritative: { algorithm: gcra, limit: 2, window: 1h } }\n"
+	set, err := policies.Load("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(t.Context())
+
+	// A peek, a charge that is allowed, one that is denied, and an expression that fails.
+	for _, cost := range []string{"0", "2", "1", "none"} {
+		h.Decide(t.Context(), &policies.Request{User: "u", Headers: map[string][]string{"Cost": {cost}}})
+	}
+
+	r := prometheus.NewRegistry()
+	r.MustRegister(h)
+	gathered, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range gathered {
+		sum, ofPolicy := 0.0, false
+		for _, m := range f.GetMetric() {
+			sum += m.GetCounter().GetValue()
+			ofPolicy = ofPolicy || slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "policy" })
+		}
+
+		// A policy in memory has no store that fails.
+		if f.GetType() != dto.MetricType_COUNTER || !ofPolicy || f.GetName() == "shadowlimit_fallback_decisions_total" {
+			continue
+		}
+		if sum == 0 {
+			t.Errorf("%s does not count the requests of a policy without a candidate: count it in Recorder.Observe above the return "+
+				"for such policies, or wrap its row in policyMetrics in compared", f.GetName())
 		}
 	}
 }
