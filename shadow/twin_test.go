@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,6 +166,23 @@ func (w *twinWorld) checkComparisons() {
 	}
 }
 
+// checkMoves holds that no controller has moved a policy or held it for harm. A store that goes
+// on failing under two sides is a reason to wait, and a candidate that does not answer is one
+// to go back: its clients are not harmed by that.
+func (w *twinWorld) checkMoves() {
+	history, err := w.states.History(context.Background(), twinPolicy)
+	if err != nil {
+		w.violate("%v", err)
+	}
+	for _, s := range history {
+		harmless := s.Actor == "test" || strings.Contains(s.Reason, "compares epoch") ||
+			strings.Contains(s.Reason, "for over 30 s") || strings.Contains(s.Reason, "the candidate fails")
+		if !harmless {
+			w.violate("moved to %s by %s: %s", s.Describe(), s.Actor, s.Reason)
+		}
+	}
+}
+
 // unused reports whether both sides were as if unused. A foreign limiter does not tell.
 func (w *twinWorld) unused(c *Comparison) bool {
 	for role, place := range w.places {
@@ -179,6 +197,7 @@ func (w *twinWorld) unused(c *Comparison) bool {
 func (w *twinWorld) check(t interface{ Fatalf(string, ...any) }, program []twinStep) {
 	w.checkComparisons()
 	w.checkBudgets()
+	w.checkMoves()
 
 	if len(w.violations) > 0 {
 		text := ""
