@@ -27,6 +27,9 @@ const (
 	cutShort        // ends the connection after three bytes
 	reset           // resets the connection instead of an answer
 	refuse          // refuses new connections and closes the others
+	lag             // delays answers by 30 ms
+	slice           // sends each byte of an answer by itself
+	trickle         // the same, and 10 ms later than the byte before
 )
 
 // faultyProxy stands between a client and a server.
@@ -67,7 +70,7 @@ func startProxy(t *testing.T, server string) (*faultyProxy, string) {
 
 			p.keep(client, upstream)
 			wg.Go(func() {
-				pump(upstream, client, func([]byte) bool { return p.answer(client) })
+				pump(upstream, client, func(said []byte) bool { return p.answer(client, said) })
 				client.Close()
 			})
 			wg.Go(func() {
@@ -99,14 +102,21 @@ func (p *faultyProxy) closeAll() {
 	clear(p.conns)
 }
 
-// answer reports whether an answer of the server is passed on, and may end the
-// connection instead.
-func (p *faultyProxy) answer(client net.Conn) bool {
+// answer reports whether an answer of the server is to be passed on as it is.
+func (p *faultyProxy) answer(client net.Conn, said []byte) bool {
 	switch manner(p.manner.Load()) {
 	case swallow:
 		return false
 	case late:
 		<-time.After(300 * time.Millisecond)
+	case lag:
+		<-time.After(lagOfAnswers)
+	case slice:
+		inPieces(client, said, 0)
+		return false
+	case trickle:
+		inPieces(client, said, 10*time.Millisecond)
+		return false
 	case cutShort:
 		_, _ = client.Write([]byte("*1\r"))
 		client.Close()
@@ -118,6 +128,21 @@ func (p *faultyProxy) answer(client net.Conn) bool {
 	}
 
 	return true
+}
+
+// lagOfAnswers is well within the timeout of the clients.
+const lagOfAnswers = 30 * time.Millisecond
+
+// inPieces sends an answer byte by byte.
+func inPieces(client net.Conn, said []byte, pause time.Duration) {
+	for i := range said {
+		if _, err := client.Write(said[i : i+1]); err != nil {
+			return
+		}
+		if pause > 0 {
+			<-time.After(pause)
+		}
+	}
 }
 
 // set changes the manner. refuse also closes the open connections.
@@ -174,6 +199,9 @@ var faults = []fault{
 	{"out of memory", do("CONFIG", "SET", "maxmemory", "1"), do("CONFIG", "SET", "maxmemory", "0")},
 	{"no permission", do("ACL", "SETUSER", "default", "-evalsha", "-eval"), do("ACL", "SETUSER", "default", "+evalsha", "+eval")},
 	{"busy with a script", spin, do("SCRIPT", "KILL")},
+	{"trickle", behave(trickle), behave(passOn)},
+	{"loading", loadData, loadRest},
+	{"too many clients", crowdOut, do("CONFIG", "SET", "maxclients", 10000)},
 	{"paused", do("CLIENT", "PAUSE", 600000, "WRITE"), do("CLIENT", "UNPAUSE")},
 }
 
@@ -184,15 +212,24 @@ func (c *scriptCounter) DialHook(next redis.DialHook) redis.DialHook { return ne
 
 func (c *scriptCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			c.Add(1)
-		}
+		c.count(cmd)
 		return next(ctx, cmd)
 	}
 }
 
 func (c *scriptCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next // the tests send each script alone
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.count(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (c *scriptCounter) count(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			c.Add(1)
+		}
+	}
 }
 
 // patient is a service whose Redis has failed and works again.
@@ -201,6 +238,9 @@ type patient struct {
 	decide func() shadow.Decision
 	admin  *redis.Client
 	sent   *scriptCounter
+
+	fallbacks     int       // decisions by the rule for failures
+	began, worked time.Time // when the failure began, and when Redis worked again
 }
 
 // fall lets the Redis of a service fail and recover. While it fails, every decision must
@@ -225,30 +265,35 @@ func (f fault) fall(t *testing.T) *patient {
 		}
 	}
 
+	p.began = time.Now()
 	f.begin(t, proxy, admin)
 	for n := range 30 {
 		if d := p.decide(); d.Allowed || !d.Fallback {
 			t.Errorf("%s: request %d meanwhile: %+v", f.name, n, d)
 		}
+		p.fallbacks++
 	}
 
 	f.stop(t, proxy, admin)
+	p.worked = time.Now()
 	return p
 }
 
 // While Redis fails, on_store_failure decides every request and no script runs twice.
 // When Redis works again, it decides again.
 func TestFaults(t *testing.T) {
-	var patients []*patient
 	for _, f := range faults {
-		patients = append(patients, f.fall(t))
-	}
-
-	for _, p := range patients {
+		p := f.fall(t)
 		p.recover(t)
-		if ran := executions(t, p.admin); ran > int(p.sent.Load()) {
-			t.Errorf("%s: the client sent %d scripts, the server ran %d", p.name, p.sent.Load(), ran)
-		}
+		p.checkOnce(t)
+	}
+}
+
+// checkOnce holds that no script ran that was not sent.
+func (p *patient) checkOnce(t *testing.T) {
+	t.Helper()
+	if ran := executions(t, p.admin); ran > int(p.sent.Load()) {
+		t.Errorf("%s: the client sent %d scripts, the server ran %d", p.name, p.sent.Load(), ran)
 	}
 }
 
@@ -260,8 +305,11 @@ func (p *patient) recover(t *testing.T) {
 	deadline := time.After(90 * time.Second)
 	for tick := time.Tick(100 * time.Millisecond); ; {
 		if d := p.decide(); d.Allowed && !d.Fallback {
+			t.Logf("%s: on_store_failure decided %d requests; Redis failed for %s, and decides again %s later at most",
+				p.name, p.fallbacks, p.worked.Sub(p.began).Round(time.Millisecond), time.Since(p.worked).Round(time.Millisecond))
 			break
 		}
+		p.fallbacks++
 
 		select {
 		case <-tick:
