@@ -57,16 +57,20 @@ func (e *entry) together(c *Charge, names [2]partName, at int64, into *[2]Observ
 	n := e.parts[0].number
 	apart := e.apart
 
+	// Where the numbers differ, the count begins again: to go on with the smaller one would give a number twice, and a
+	// side that follows with the first of them would be taken for one in step.
+	inStep := n == e.parts[1].number && n.Epoch() == c.Epoch
+	if !inStep {
+		n = Number(0).ValidAt(c.Epoch, at)
+	}
+
 	// Two sides as if unused have had the same charges, whatever their numbers are.
-	if n != e.parts[1].number || n.Epoch() != c.Epoch || apart != 0 {
-		inStep := n == e.parts[1].number && n.Epoch() == c.Epoch
-		n = n.validAt(c.Epoch, at)
-		switch {
-		case lead.Unused && other.Unused:
-			apart = 0
-		case !inStep:
-			apart = at
-		}
+	switch {
+	case inStep && apart == 0:
+	case lead.Unused && other.Unused:
+		apart = 0
+	case !inStep:
+		apart = max(e.parts[0].latest(at), e.parts[1].latest(at))
 	}
 
 	lead.Number, lead.Apart = n, apart
@@ -85,10 +89,14 @@ func (e *entry) together(c *Charge, names [2]partName, at int64, into *[2]Observ
 	e.apart = apart
 }
 
+// latest returns the instant, or the part's last one if that is later: a clock that went back must not date what the
+// part lacks before what it has.
+func (p *part) latest(at int64) int64 { return p.state.now(at) }
+
 // alone numbers a side that leads without the other one, or whose other side has failed. The other part keeps its
 // number, so that the next charge of both finds the difference.
 func (e *entry) alone(slot int, c *Charge, at int64, o *Observation, changed bool) {
-	o.Number, o.Apart = e.parts[slot].number.validAt(c.Epoch, at), e.apart
+	o.Number, o.Apart = e.parts[slot].number.ValidAt(c.Epoch, at), e.apart
 	if !changed {
 		return
 	}
@@ -112,7 +120,7 @@ func (e *entry) follow(slot int, c *Charge, name partName, at int64, o *Observat
 	case unused:
 		apart = 0
 	case lacks:
-		apart = at
+		apart = e.parts[slot].latest(at)
 	}
 
 	o.Number, o.Apart = lead.Number, apart

@@ -25,10 +25,13 @@ func (n Number) Next() Number { return n&^countMask | (n+1)&countMask }
 // Epoch returns the 16 bits of the epoch.
 func (n Number) Epoch() uint16 { return uint16(n >> countBits) }
 
-// validAt returns the number, or a first one if it is not of the epoch.
-func (n Number) validAt(epoch uint16, at int64) Number {
+// ValidAt returns the number, or the first one of the epoch at an instant in microseconds if it is of another epoch.
+//
+// The instant is multiplied, so that first numbers of instants close together are far apart: the number after one
+// charge is not the first one of the next microsecond. The factor keeps the product below 2^53.
+func (n Number) ValidAt(epoch uint16, at int64) Number {
 	if n.Epoch() != epoch {
-		return FirstNumber(epoch, at)
+		return FirstNumber(epoch, at&countMask*40_503)
 	}
 	return n
 }

@@ -154,11 +154,10 @@ local follows, together = lead and not unjudged, second and not unjudged
 if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
   local taken, in_step = lead, number == lead
   if not follows then
+    -- Where the numbers differ, the count begins again: no number may be given twice.
     taken = leads == 1 and number or other_number
-    in_step = number == other_number
-    if taken < epoch or taken >= epoch + COUNT then
-      taken, in_step = epoch + at % COUNT, false
-    end
+    in_step = taken >= epoch and taken < epoch + COUNT and (not together or number == other_number)
+    if not in_step then taken = epoch + at % COUNT * 40503 % COUNT end
   end
 
   -- Sides that have not had the same charges are apart from now on: unless both were as if unused, which says more than
@@ -174,6 +173,10 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
       apart = 0
     elseif not in_step then
       apart = at
+      for i = 1, #steps do
+        local last, used = state_of(parts[i] or EMPTY)
+        if used > 0 and last > apart then apart = last end -- a clock went back
+      end
       changed = changed or follows
     end
   end

@@ -41,6 +41,8 @@ var laws = []law{
 	{"no_clock_locks_out", "whatever the clock does, no wait is longer than a window and the usual wait, and each one ends", clockLocksNotOut},
 	{"no_clock_mints_more_than_it_steps", "between two steps of over a window, no interval admits more than the bound", clockMintsNoMore},
 	{"over_capacity_is_never", "a cost above the capacity is denied with RetryAfter Never and leaves no trace", overCapacityNever},
+	{"twins_agree", "two sides of one limit that were not found apart, or whose states have forgotten it, have equal answers", twinsAgree},
+	{"twins_meet_again", "after an idle time no side is apart any more", twinsMeetAgain},
 }
 
 // upperBound finds what a limiter must never do, whatever its details: let too much through.

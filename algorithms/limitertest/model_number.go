@@ -60,13 +60,16 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 func (r *modelRecord) together(c *algorithms.Charge, parts []*modelPart, seen []*algorithms.Observation) {
 	taken := valid(parts[0].number, c)
 	inStep := parts[0].number == parts[1].number && parts[0].number == taken
+	if !inStep {
+		taken = valid(0, c)
+	}
 
 	// Two sides as if unused have had the same charges, whatever their numbers are.
 	switch {
 	case seen[0].Unused && seen[1].Unused:
 		r.apart = 0
 	case !inStep:
-		r.apart = c.At.UnixMicro()
+		r.apart = max(parts[0].latest(c), parts[1].latest(c))
 	}
 
 	for i := range parts {
@@ -97,7 +100,7 @@ func (r *modelRecord) follow(c *algorithms.Charge, part *modelPart, seen *algori
 	case unused:
 		r.apart = 0
 	case lacks:
-		r.apart = c.At.UnixMicro()
+		r.apart = part.latest(c)
 	}
 
 	seen.Number = c.Lead.Number
@@ -108,10 +111,15 @@ func (r *modelRecord) follow(c *algorithms.Charge, part *modelPart, seen *algori
 	return lacks || c.Lead.Counted
 }
 
+// latest returns the instant of the charge, or that of the part's last charge if a clock went back.
+func (p *modelPart) latest(c *algorithms.Charge) int64 {
+	if p.oracle.used {
+		return max(p.oracle.last, c.At.UnixMicro())
+	}
+	return c.At.UnixMicro()
+}
+
 // valid returns the number, or a first one if it is not of the charge's epoch.
 func valid(n algorithms.Number, c *algorithms.Charge) algorithms.Number {
-	if n.Epoch() != c.Epoch {
-		return algorithms.FirstNumber(c.Epoch, c.At.UnixMicro())
-	}
-	return n
+	return n.ValidAt(c.Epoch, c.At.UnixMicro())
 }

@@ -1,0 +1,195 @@
+package limitertest
+
+import (
+	"context"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// twins are two sides of one algorithm and one limit in one record. What they answer differs only where they have not had
+// the same charges, so the numbers of the record have to say so.
+type twins struct {
+	*trial
+	key   string
+	sides [2]algorithms.Side
+	third algorithms.Side // takes the room of a part
+
+	waiting []following
+
+	// charged counts charges. found is that at which the record was last found apart, and denied the last one that a
+	// side denied.
+	charged, found, denied int
+	apart                  int64
+}
+
+// epochs that the charges have: mostly the first.
+const (
+	pairEpoch  = 7
+	otherEpoch = 8
+)
+
+// following is a charge that the leading side has had and the other one has not.
+type following struct {
+	charge algorithms.Charge
+	lead   algorithms.Observation
+}
+
+// twinsAgree finds numbers that are equal though the sides have not had the same charges, and instants apart that are
+// too early.
+func twinsAgree(t *trial) {
+	events := t.drawEvents()
+	w := t.newTwins()
+
+	shift := int64(0)
+	for _, e := range events {
+		e.at += shift
+		switch rapid.IntRange(0, 15).Draw(t.T, "step") {
+		case 0, 1:
+			w.alone(e, rapid.Bool().Draw(t.T, "followed"))
+		case 2:
+			w.together(e, otherEpoch, algorithms.Authoritative)
+		case 3:
+			w.together(e, 0, algorithms.Authoritative)
+		case 4:
+			w.lose(e)
+			shift++ // the count of a part begins at its instant, which it shares with no part before it
+		case 5:
+			back := rapid.Int64Range(0, 2*t.limit.Window.Microseconds()).Draw(t.T, "back")
+			shift -= back
+		case 6:
+			w.together(e, pairEpoch, algorithms.Candidate)
+		case 7, 8, 9:
+			w.follow(rapid.IntRange(0, 9).Draw(t.T, "which"), rapid.Bool().Draw(t.T, "patient"))
+		default:
+			w.together(e, pairEpoch, algorithms.Authoritative)
+		}
+	}
+}
+
+// twinsMeetAgain finds records that stay apart although nothing depends on what was missed any more.
+func twinsMeetAgain(t *trial) {
+	events := t.drawEvents()
+	w := t.newTwins()
+	for _, e := range events {
+		if rapid.Bool().Draw(t.T, "together") {
+			w.together(e, pairEpoch, algorithms.Authoritative)
+		} else {
+			w.alone(e, false)
+		}
+	}
+
+	at := events[len(events)-1].at
+	idle := algorithms.Forgotten(algorithms.TraitsOf(t.subject.Algorithm).Shape, t.limit, at)
+	if o := w.together(event{idle, 1}, pairEpoch, algorithms.Authoritative); o[0].Apart != 0 || o[1].Apart != 0 {
+		t.Fatalf("apart %d and %d after an idle time until %d", o[0].Apart, o[1].Apart, idle)
+	}
+}
+
+func (t *trial) newTwins() *twins {
+	side := func(id string) algorithms.Side {
+		return algorithms.Side{ID: id, Algorithm: t.subject.Algorithm, Limit: t.limit}
+	}
+	return &twins{trial: t, key: freshName(), sides: [2]algorithms.Side{side("a"), side("b")}, third: side("c")}
+}
+
+// evaluate judges one charge.
+func (w *twins) evaluate(c algorithms.Charge) [2]algorithms.Observation {
+	c.Policy, c.Key = w.policy, w.key
+	var into [1][2]algorithms.Observation
+	if err := w.pair.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
+		w.Fatalf("evaluate: %v", err)
+	}
+
+	w.charged++
+	for r := range into[0] {
+		o := &into[0][r]
+		if o.Status == algorithms.Failed {
+			w.Fatalf("%+v: %v", c, o.Err)
+		}
+		if o.Status == algorithms.Judged && !o.Decision.Allowed {
+			w.denied = w.charged
+		}
+	}
+	return into[0]
+}
+
+// together charges both sides at once and compares them.
+func (w *twins) together(e event, epoch uint16, enforced algorithms.Role) [2]algorithms.Observation {
+	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Sides: w.sides, Enforced: enforced, Epoch: epoch}
+	o := w.evaluate(c)
+	if epoch == pairEpoch {
+		w.compare(c, o[0], o[1])
+	}
+	return o
+}
+
+// alone charges one side. The other one misses the charge, or has it later.
+func (w *twins) alone(e event, followed bool) {
+	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Epoch: pairEpoch}
+	c.Sides[0] = w.sides[0]
+	o := w.evaluate(c)[0]
+	if !followed {
+		return
+	}
+
+	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: spent(&c, &o)}
+	c.Sides = [2]algorithms.Side{{}, w.sides[1]}
+	w.waiting = append(w.waiting, following{c, o})
+}
+
+// follow charges the other side with one of the charges that it has yet to have, in any order.
+func (w *twins) follow(which int, patient bool) {
+	if len(w.waiting) == 0 {
+		return
+	}
+	i := which % len(w.waiting)
+	next := w.waiting[i]
+	next.charge.Lead.Patient = patient
+
+	o := w.evaluate(next.charge)[1]
+	if o.Status == algorithms.Deferred && patient {
+		return
+	}
+	w.waiting = append(w.waiting[:i:i], w.waiting[i+1:]...)
+	w.compare(next.charge, next.lead, o)
+}
+
+// lose has a third side take the room of the second part.
+func (w *twins) lose(e event) {
+	w.evaluate(algorithms.Charge{Cost: 1, At: time.UnixMicro(e.at), Sides: [2]algorithms.Side{w.third}, Epoch: pairEpoch})
+}
+
+// compare fails the trial where the sides differ in a comparison that counts.
+func (w *twins) compare(c algorithms.Charge, a, b algorithms.Observation) {
+	if b.Apart != w.apart {
+		w.apart, w.found = b.Apart, w.charged
+	}
+	if a.Decision == b.Decision || w.blind(c, a) || w.blind(c, b) {
+		return
+	}
+	w.Fatalf("cost %d at %d under %s\n  one side   %+v, number %x, apart %d\n  other side %+v, number %x, apart %d",
+		c.Cost, c.At.UnixMicro(), w.limit, a.Decision, a.Number, a.Apart, b.Decision, b.Number, b.Apart)
+}
+
+// blind reports whether a side's state can depend on what one of them has missed. Never apart, twins are equal. Apart,
+// windows that are aligned are equal after Forgotten. So are a log and a counter if neither side has denied since: while
+// one denies what the other admits, what was missed moves on from window to window. An anchored window and a bucket
+// may then stay out of phase for as long as the key is never idle.
+func (w *twins) blind(c algorithms.Charge, o algorithms.Observation) bool {
+	if o.Apart == 0 {
+		return false
+	}
+
+	shape := algorithms.TraitsOf(w.subject.Algorithm).Shape
+	forgotten := c.At.UnixMicro() >= algorithms.Forgotten(shape, w.limit, o.Apart)
+	switch shape {
+	case algorithms.AlignedWindow:
+		return !forgotten
+	case algorithms.SlidingLog, algorithms.SlidingCounter:
+		return !forgotten || w.denied > w.found
+	}
+	return true
+}
