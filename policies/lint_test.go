@@ -119,6 +119,16 @@ var errorWarnings = []warningTest{
 
 var policyWarnings = []warningTest{
 	{
+		"a limiter of the process beside one in Redis, for a day",
+		strings.ReplaceAll(candidate("key: request.user", "limiter: mine, limit: 10"), "1m", "1d"),
+		7, "mine: if this limiter keeps its counts in the process",
+	},
+	{
+		"a limiter of the process beside one in Redis, for an hour",
+		strings.ReplaceAll(candidate("key: request.user", "limiter: mine, limit: 10"), "1m", "1h"),
+		0, "",
+	},
+	{
 		"a condition that contradicts itself",
 		onePolicy("key: request.user\n    when: request.method == 'GET' && request.method in ['PUT', 'POST']"),
 		6, "no request can match",

@@ -37,6 +37,29 @@ func (l *linter) policy(p *Policy, at places) {
 	l.unknownSize(p, at)
 	l.hostHeader(p, at["name"])
 	l.candidate(p, at["candidate"])
+	l.startsCold(p, at)
+}
+
+// startsCold warns of a side that begins with its process beside one that does not: each start of an instance makes
+// comparisons blind, for as long as the longer window.
+func (l *linter) startsCold(p *Policy, at places) {
+	candidate := p.Sides[algorithms.Candidate]
+	if candidate == nil || p.Sides[algorithms.Authoritative].Foreign() == candidate.Foreign() {
+		return
+	}
+
+	// Two windows of an hour at each deployment leave most of a day as evidence.
+	window := max(p.Sides[algorithms.Authoritative].window, candidate.window)
+	if window <= time.Hour {
+		return
+	}
+	for role, side := range p.Sides {
+		if side.Foreign() {
+			l.warn(at[algorithms.Role(role).String()], "%s: if this limiter keeps its counts in the process, they begin at zero with each start "+
+				"of an instance and those of the other side do not: comparisons are then blind for a window of %s; "+
+				"keep both sides in Redis, or compare with a window of at most 1h first", side.Limiter, algorithms.FormatWindow(window))
+		}
+	}
 }
 
 // candidate warns of a candidate that brings nothing, or a stampede.

@@ -54,6 +54,11 @@ func TestReplayOfTheBundledLog(t *testing.T) {
 		t.Fatalf("status %d, %s", status, talk)
 	}
 
+	// A replay misses no charge, and says so.
+	if !strings.Contains(out, `"uncompared": 0`) || !strings.Contains(out, `"blind": 0`) {
+		t.Errorf("want nothing uncompared or blind in\n%s", out)
+	}
+
 	requests, skipped, p := report(t, out)
 	want := policyJSON{
 		Name: "replay", Comparisons: 10000, AgreeAllow: 9016, AgreeDeny: 469, NewlyDenied: 53, NewlyAllowed: 462, Keys: 1753,
