@@ -205,7 +205,8 @@ var faultsOfData = []fault{
 	},
 	{
 		number: 16, name: "Redis evicts records (allkeys-lru)", twins: []string{"evict"},
-		clients: "A key whose record is dropped has a full budget.", evidence: "Both sides are dropped together, and compared.",
+		clients:   "A key whose record is dropped has a full budget.",
+		evidence:  "Both sides are dropped together, and a log that has lost its entries alone is `blind` for a window.",
 		operators: "`shadowlimit doctor` warns of the policy of eviction.", lasts: "A window.", bound: "One capacity for each eviction.",
 		tests: []string{"TestDoctorOnABadRedis", "TestLogThatLostEntries"},
 	},
