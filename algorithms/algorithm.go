@@ -65,7 +65,7 @@ type Algorithm interface {
 //	log       requests, window in microseconds, most entries of a key
 //	buckets   burst, debt units to the token, debt units drained per microsecond
 //
-// The fourth is the window in microseconds, for all of them.
+// The first is the capacity and the fourth is the window in microseconds, for all of them.
 type Terms [4]int64
 
 // Termed is an algorithm that has a Lua twin.

@@ -57,8 +57,19 @@ func burstRuleOf(a algorithms.Algorithm) algorithms.BurstRule {
 
 func TestEveryAlgorithmHasTermsForItsScript(t *testing.T) {
 	for _, a := range algorithms.All {
-		if _, ok := a.(algorithms.Termed); !ok {
+		termed, ok := a.(algorithms.Termed)
+		if !ok {
 			t.Errorf("%s has no method Terms: without it Redis cannot judge the algorithm", a.Name())
+			continue
+		}
+
+		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
+		if burstRuleOf(a) != algorithms.BurstRefused {
+			limit.Burst = 7
+		}
+		if terms, err := termed.Terms(limit); err != nil || terms[0] != limit.Capacity() {
+			t.Errorf("%s: the first term of %s is %d (%v): pair.lua tells by it whether a side is as if unused, so it must be the "+
+				"capacity", a.Name(), limit, terms[0], err)
 		}
 	}
 }

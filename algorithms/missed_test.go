@@ -246,3 +246,20 @@ func TestAlwaysDenyingSideIsCompared(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordIsKeptForTheOtherStore holds that a record is not dropped as idle while the other side's part, in another
+// store, may be in use.
+func TestRecordIsKeptForTheOtherStore(t *testing.T) {
+	m := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 4})
+	c := algorithms.Charge{Key: "k", Cost: 1, At: noon, Epoch: 1, Keep: time.Hour}
+	c.Sides[0] = algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: window}
+	first := one(t, m, c)[0]
+
+	for i := range 3 {
+		ask(t, m, string(rune('a'+i)), 1, noon.Add(time.Minute))
+	}
+	c.At = noon.Add(2 * time.Minute)
+	if o := one(t, m, c)[0]; o.Number != first.Number.Next() {
+		t.Errorf("after the number %x comes %x: the record was dropped", first.Number, o.Number)
+	}
+}
