@@ -123,7 +123,7 @@ func TestWrongCertificateOfRedis(t *testing.T) {
 
 			var log lockedBuffer
 			before := executions(t, watch)
-			h, err := shadow.New(shadow.Config{Policies: twins(t, 10), Redis: client, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			h, err := shadow.New(shadow.Config{Policies: sameTwice(t, 10), Redis: client, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

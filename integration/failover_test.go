@@ -24,7 +24,7 @@ func TestFailoverGivesOneCapacity(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 
 	var seen outcomes
-	h := harnessOf(t, shadow.Config{Policies: twins(t, limit), Redis: client, Observer: seen.observe})
+	h := harnessOf(t, shadow.Config{Policies: sameTwice(t, limit), Redis: client, Observer: seen.observe})
 	allowed, answered := 0, 0
 	spend := func(requests int) {
 		for range requests {

@@ -14,9 +14,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// twins is a file with one policy whose two sides are the same limiter. A fallback differs
+// sameTwice is a file with one policy whose two sides are the same limiter. A fallback differs
 // from what the store decides: it denies.
-func twins(t *testing.T, limit int) *policies.Set {
+func sameTwice(t *testing.T, limit int) *policies.Set {
 	t.Helper()
 
 	set, err := policies.Load("twins.yaml", []byte(fmt.Sprintf(`
@@ -66,7 +66,7 @@ func TestSlowNetworkIsNoFailure(t *testing.T) {
 			client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, impatience))
 			t.Cleanup(func() { client.Close() })
 			var seen outcomes
-			h := harnessOf(t, shadow.Config{Policies: twins(t, requests), Redis: client, Observer: seen.observe})
+			h := harnessOf(t, shadow.Config{Policies: sameTwice(t, requests), Redis: client, Observer: seen.observe})
 
 			proxy.set(m)
 			defer proxy.set(passOn)
