@@ -106,6 +106,14 @@ var faultsOfAnswers = []fault{
 		tests: []string{"TestFaults", "TestRedisOutOfMemory"},
 	},
 	{
+		name:      "The logs of a candidate fill Redis (noeviction)",
+		clients:   "Keys with a record are judged as before, and the rule decides for new keys until there is room.",
+		evidence:  "`inconclusive` (store_failed) for keys whose log was given up, and then `blind`.",
+		operators: "A log line once a minute, and `skipped_comparisons_total`.",
+		lasts:     "A window after there is room.", bound: "0; the shares for new keys.",
+		tests: []string{"TestLogsAreGivenUpForMemory", "TestLogBeginsAgain", "TestFollowingLogIsGivenUp"},
+	},
+	{
 		number: 17, name: "A record part is garbage",
 		clients:  "The budget of that side begins again, and the other side keeps its part.",
 		evidence: "`blind` until the sides have forgotten the difference.", operators: "`comparisons_total`.",

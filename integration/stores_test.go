@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -65,8 +66,9 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	}
 }
 
-// A Redis that is out of memory still takes a rollback. It refuses a script with a
-// candidate just as it refuses the authoritative alone.
+// A Redis that is out of memory still takes a rollback. It refuses new keys with a candidate
+// just as it refuses them of the authoritative alone. A key that has a record is judged: its
+// candidate's log is given up. An enforced log is not.
 func TestRedisOutOfMemory(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: privateServer(t, "--maxmemory-policy", "noeviction")})
 	defer client.Close()
@@ -100,6 +102,12 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(o)
 	}
 
+	charge.Enforced = algorithms.Candidate
+	if o := ask("enforced log"); o[0].Err != nil || o[1].Err != nil {
+		t.Fatal(o)
+	}
+	charge.Enforced = algorithms.Authoritative
+
 	// The script removes the set that an expired record has left behind, which needs no
 	// memory and so would make Redis accept the writes after it.
 	leftOver := pair.LogKey("p", "left over", "sliding_window_log")
@@ -110,7 +118,16 @@ func TestRedisOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, key := range []string{"before", "after", "left over"} {
+	if o := ask("before"); o[algorithms.Authoritative].Err != nil || o[algorithms.Authoritative].Decision.Remaining != 8 ||
+		!errors.Is(o[algorithms.Candidate].Err, lua.ErrLogShed) {
+		t.Errorf("the authoritative is to answer, and the log to be given up: %+v", o)
+	}
+
+	for _, key := range []string{"after", "left over", "enforced log"} {
+		charge.Enforced = algorithms.Authoritative
+		if key == "enforced log" {
+			charge.Enforced = algorithms.Candidate
+		}
 		if o := ask(key); o[algorithms.Authoritative].Err == nil || o[algorithms.Candidate].Err == nil {
 			t.Errorf("%s: a write that Redis has to refuse: %+v", key, o)
 		}

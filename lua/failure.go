@@ -11,6 +11,12 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
+// ErrLogShed is the error of a side that is not enforced and whose log was given up, because
+// Redis has no memory left. The side is not judged for a window, and its state has then lost
+// all charges: an observation after that is apart, if the charge has an epoch.
+var ErrLogShed = errors.New("lua: Redis is out of memory, so the sliding_window_log of the side that is not enforced " +
+	"is given up for a window; raise maxmemory, or take sliding_window_counter")
+
 // StoreError is the error of a side of a charge that Redis did not judge: it could not be
 // reached, did not answer in time, or refused the script. The charge may have been spent
 // all the same. An error of one side alone, such as a limit that is refused, is not a
@@ -27,12 +33,12 @@ func (e *StoreError) Error() string { return fmt.Sprintf("lua: eval %s: %v", e.S
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // Overloaded reports whether the work of scripts may be what the store cannot bear: Redis
-// did not answer in time, is busy with a script, or has no memory left. Judging one side
-// fewer then helps.
+// did not answer in time, or is busy with a script. Judging one side fewer then helps. It
+// does not where memory is short: only a charge of both sides can give up the log of one.
 func (e *StoreError) Overloaded() bool {
 	var timeout net.Error
 	return errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() ||
-		redis.HasErrorPrefix(e.Err, "BUSY") || redis.HasErrorPrefix(e.Err, "OOM")
+		redis.HasErrorPrefix(e.Err, "BUSY")
 }
 
 // Migrating reports whether the keys of this side are on their way to another node of the

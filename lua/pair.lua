@@ -116,6 +116,24 @@ end
 
 local reply, changed, unjudged, idle, log_ttl = {at}, false, false, 0, nil
 
+-- A Redis that is out of memory refuses the writes of a script, but none after one that takes no memory. Then the side
+-- that is not enforced, which is the last one, gives its log up: its memory must not fail the enforced side. Only a
+-- record that is there is written so. New ones stay refused, or clients with new keys would grow Redis without a bound.
+shed_key = record and KEYS[log_keys[2] or lead and log_keys[1] or 0]
+local give_up = shed_key and function(e)
+  local text = type(e) == 'table' and e.err or e
+  if not string.find(tostring(text), 'OOM ', 1, true) then return false end
+  drop(shed_key)
+
+  -- An instant without any cost says when the log was given up. The number 0 makes the sides apart.
+  local i = #steps
+  local n = 5 * i - 4
+  parts[i], changed = encode(ARGV[5 * i - 1], at, 0, 0, 0), true
+  if i == 1 then number = 0 else other_number = 0 end
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = -1, 'LOGSHED', 0, 0, 0
+  return true
+end
+
 local function judge(i)
   local last, used, aux, seq = 0, 0, 0, 0
   if parts[i] then last, used, aux, seq = state_of(parts[i]) end
@@ -138,6 +156,7 @@ end
 -- An error of one side must not keep the other from being judged.
 for i = 1, #steps do
   local ok, e = pcall(judge, i)
+  if not ok and give_up and give_up(e) then ok, e = pcall(judge, i) end
   if incomplete and i == 1 then number = 0 elseif incomplete then other_number = 0 end
   incomplete = false
   if not ok then
@@ -196,7 +215,9 @@ elseif epoch then
   reply[5 * #steps + 2], reply[5 * #steps + 3] = 0, 0
 end
 
-if changed then
+-- A record is stored once, and once more if a log had to be given up for it.
+while changed do
+  changed = false
   -- With an epoch the part of a side that denies is stored, too: its number says that it has had the charge.
   if epoch and not parts[1] and reply[2] ~= -1 then parts[1] = encode(ARGV[4], 0, 0, 0, 0) end
   if epoch and not parts[2] and second and reply[7] ~= -1 then parts[2] = encode(second, 0, 0, 0, 0) end
@@ -219,7 +240,10 @@ if changed then
   else
     record = one .. (two or '')
   end
-  redis.call('SET', KEYS[1], record, 'PX', whole(ttl))
+  local refused = redis.pcall('SET', KEYS[1], record, 'PX', whole(ttl)).err
+  if refused and not (give_up and give_up(refused)) then
+    return {err = string.match(refused, '^%-?([^\r\n]*)')} -- some releases of Redis leave the protocol's signs in it
+  end
 
   -- A log lives as long as its side needs it: what the other store keeps is no reason to keep a large one.
   if log_ttl then

@@ -13,6 +13,8 @@ local NEVER = -1 -- the wait that does not end
 
 local incomplete = false -- a step sets it where its state has lost charges that still count
 
+local shed_key -- the set of a log that may be given up where Redis is out of memory: its side is not enforced
+
 local function whole(x) return string.format('%.0f', x) end
 
 local function floor_div(a, b) return (a - a % b) / b end

@@ -190,8 +190,11 @@ func wait(us int64) time.Duration { return time.Duration(us) * time.Microsecond 
 
 // sideError returns the error of one side within the script from its text.
 func sideError(message string) error {
-	if message == "LOGFULL" {
+	switch message {
+	case "LOGFULL":
 		return algorithms.ErrLogFull
+	case "LOGSHED":
+		return ErrLogShed
 	}
 	return errors.New("lua: step: " + message)
 }

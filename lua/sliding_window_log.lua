@@ -143,6 +143,9 @@ local function sliding_window_log(last, used, aux, seq, requests, window, max_en
   local held, batch, left_over = redis.call('ZCARD', key), {}, false
   local first, back = held, ahead(last, used, at, window)
   if used == 0 then
+    -- A log that was given up stays so for a window: it would fill the memory again at once. Once its side is
+    -- enforced, it begins again.
+    if last ~= 0 and key == shed_key and math.abs(at - last) < window then error({err = 'LOGSHED'}) end
     left_over = held > 0
   else
     batch = redis.call('ZRANGEBYSCORE', key, '-inf', whole(now - window), 'LIMIT', '0', whole(BATCH))

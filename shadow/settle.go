@@ -2,9 +2,11 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -182,7 +184,7 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 // a failure of the network is none of the limiter's, and no difference between limiters.
 func noteStoreFailure(o *observations) {
 	candidate := &o[algorithms.Candidate]
-	if candidate.Status == algorithms.Failed && failedByStore(candidate) {
+	if candidate.Status == algorithms.Failed && (failedByStore(candidate) || errors.Is(candidate.Err, lua.ErrLogShed)) {
 		candidate.Reason = algorithms.StoreFailed
 	}
 }

@@ -1,0 +1,202 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// fullRedis is a Redis of its own whose memory a test bounds.
+type fullRedis struct {
+	t      *testing.T
+	client *redis.Client
+	pair   *lua.Pair
+}
+
+func newFullRedis(t *testing.T) *fullRedis {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: privateServer(t, "--maxmemory-policy", "noeviction")})
+	t.Cleanup(func() { client.Close() })
+
+	pair, err := lua.New(client, lua.Config{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fullRedis{t, client, pair}
+}
+
+// used returns the bytes that Redis counts against its maxmemory.
+func (r *fullRedis) used() int64 {
+	r.t.Helper()
+	info, err := r.client.Info(r.t.Context(), "memory").Result()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+
+	_, rest, _ := strings.Cut(info, "used_memory:")
+	line, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseInt(line, 10, 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// leave bounds the memory to what is used and a number of bytes more.
+func (r *fullRedis) leave(bytes int64) {
+	r.t.Helper()
+	if err := r.client.ConfigSet(r.t.Context(), "maxmemory", fmt.Sprint(max(1, r.used()+bytes))).Err(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *fullRedis) ask(charges ...algorithms.Charge) [][2]algorithms.Observation {
+	r.t.Helper()
+	into := make([][2]algorithms.Observation, len(charges))
+	if err := r.pair.Evaluate(r.t.Context(), charges, into); err != nil {
+		r.t.Fatal(err)
+	}
+	return into
+}
+
+// logCharge is a charge whose enforced side is the algorithm, and whose other side is a log. Within an hour both admit 300.
+func logCharge(enforced algorithms.Algorithm, key string, at time.Time) algorithms.Charge {
+	c := algorithms.Charge{Policy: "p", Key: key, Cost: 1, At: at, Epoch: 7}
+	limit := algorithms.Limit{Requests: 300, Window: time.Hour}
+	c.Sides[algorithms.Authoritative] = algorithms.Side{ID: "enforced", Algorithm: enforced, Limit: limit}
+	c.Sides[algorithms.Candidate] = algorithms.Side{ID: "log", Algorithm: algorithms.SlidingWindowLog{}, Limit: limit}
+	return c
+}
+
+// A candidate's logs fill Redis. The enforced side answers as if there were no candidate, and where both sides are compared
+// their answers are the same: what a log has lost is never taken for a difference.
+func TestLogsAreGivenUpForMemory(t *testing.T) {
+	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for _, enforced := range []algorithms.Algorithm{algorithms.FixedWindow{}, algorithms.SlidingWindowLog{}} {
+		t.Run(enforced.Name(), func(t *testing.T) {
+			r := newFullRedis(t)
+			alone := algorithms.NewMemory(algorithms.MemoryConfig{})
+			shed, compared := 0, 0
+
+			// An enforced log needs its own room. That of the candidate's is for a third of its entries.
+			room := int64(400_000)
+			if enforced.Name() == (algorithms.SlidingWindowLog{}).Name() {
+				room += 30 * 300 * 150
+			}
+
+			// Each client sends more than its limit within the hour, and once more after three hours.
+			charges, expected := make([]algorithms.Charge, 30), make([][2]algorithms.Observation, 30)
+			for n := range 321 {
+				at := start.Add(time.Duration(n) * time.Second)
+				if n == 320 {
+					at = start.Add(3 * time.Hour)
+				}
+				for k := range charges {
+					charges[k] = logCharge(enforced, fmt.Sprint("client-", k), at)
+				}
+				if n == 1 {
+					r.leave(room)
+				}
+
+				observed := r.ask(charges...)
+				for k := range charges {
+					charges[k].Sides[algorithms.Candidate] = algorithms.Side{}
+				}
+				if err := alone.Evaluate(t.Context(), charges, expected); err != nil {
+					t.Fatal(err)
+				}
+
+				for k := range observed {
+					got, log := &observed[k][algorithms.Authoritative], &observed[k][algorithms.Candidate]
+					if want := expected[k][algorithms.Authoritative]; got.Err != nil || got.Decision != want.Decision {
+						t.Fatalf("request %d of client %d: %+v, without a candidate %+v", n, k, got, want)
+					}
+
+					switch {
+					case errors.Is(log.Err, lua.ErrLogShed):
+						shed++
+					case log.Err != nil:
+						t.Fatalf("request %d of client %d: %v", n, k, log.Err)
+					case log.Decision.Allowed != got.Decision.Allowed:
+						t.Fatalf("request %d of client %d: a difference: %+v, %+v", n, k, got, log)
+					default:
+						compared++
+					}
+				}
+			}
+
+			t.Logf("%d without an answer of the log, %d compared", shed, compared)
+			if shed == 0 || compared == 0 {
+				t.Error("no log was given up, or no answers were compared: the bound of the memory is wrong")
+			}
+		})
+	}
+}
+
+// A log that was given up begins again after a window, apart from the other side, or at once where it is enforced.
+func TestLogBeginsAgain(t *testing.T) {
+	r := newFullRedis(t)
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for range 100 {
+		r.ask(logCharge(algorithms.GCRA{}, "k", now), logCharge(algorithms.GCRA{}, "moved", now))
+	}
+	r.leave(0)
+	r.ask(logCharge(algorithms.GCRA{}, "k", now), logCharge(algorithms.GCRA{}, "moved", now))
+	for _, key := range []string{"k", "moved"} {
+		if n := r.client.Exists(t.Context(), r.pair.LogKey("p", key, "log")).Val(); n != 0 {
+			t.Errorf("the log of %s is still there", key)
+		}
+	}
+
+	// There is no log to be given up any more. A record that is there is written over.
+	if o := r.ask(logCharge(algorithms.GCRA{}, "k", now))[0]; o[0].Err != nil || !errors.Is(o[1].Err, lua.ErrLogShed) {
+		t.Errorf("while Redis is full: %+v", o)
+	}
+
+	r.leave(1 << 20)
+	later := now.Add(time.Hour - time.Microsecond)
+	if o := r.ask(logCharge(algorithms.GCRA{}, "k", later))[0]; o[0].Err != nil || !errors.Is(o[1].Err, lua.ErrLogShed) {
+		t.Errorf("within the window: %+v", o)
+	}
+	later = later.Add(time.Second)
+	if o := r.ask(logCharge(algorithms.GCRA{}, "k", later))[0]; o[1].Decision.Remaining != 299 || o[1].Apart != later.UnixMicro() {
+		t.Errorf("after the window: %+v", o)
+	}
+
+	moved := logCharge(algorithms.GCRA{}, "moved", now)
+	moved.Enforced = algorithms.Candidate
+	if o := r.ask(moved)[0]; o[1].Err != nil || o[1].Decision.Remaining != 299 || o[1].Apart != now.UnixMicro() {
+		t.Errorf("enforced: %+v", o)
+	}
+}
+
+// A log that follows behind the request is given up as well, and the enforced side's part stays as it is.
+func TestFollowingLogIsGivenUp(t *testing.T) {
+	r := newFullRedis(t)
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	c := logCharge(algorithms.GCRA{}, "k", now)
+	lead := r.ask(c)[0][algorithms.Authoritative]
+	r.leave(0)
+
+	follower := c
+	follower.Enforced = algorithms.Candidate
+	follower.Sides[algorithms.Authoritative] = algorithms.Side{}
+	follower.Lead = algorithms.Lead{Number: lead.Number.Next(), Counted: true}
+	if o := r.ask(follower)[0]; !errors.Is(o[algorithms.Candidate].Err, lua.ErrLogShed) {
+		t.Errorf("the log answers %+v", o)
+	}
+
+	r.leave(1 << 20)
+	c.Sides[algorithms.Candidate] = algorithms.Side{}
+	if o := r.ask(c)[0][algorithms.Authoritative]; o.Err != nil || o.Decision.Remaining != lead.Decision.Remaining-1 {
+		t.Errorf("the enforced side answers %+v after %+v", o, lead)
+	}
+}
