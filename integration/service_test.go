@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ import (
 const (
 	serviceVariable = "SHADOWLIMIT_TEST_SERVICE" // address of Redis
 	nameVariable    = "SHADOWLIMIT_TEST_NAME"
+	fileVariable    = "SHADOWLIMIT_TEST_FILE" // the policy file; "" means serviceFile
 )
 
 // serve is the service of the README, with metrics. It prints its URL and ends with
@@ -38,7 +40,8 @@ func serve(redisAddr, name string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 
-	set, err := policies.Load("service.yaml", []byte(fmt.Sprintf(serviceFile, name)))
+	file := cmp.Or(os.Getenv(fileVariable), serviceFile)
+	set, err := policies.Load("service.yaml", []byte(fmt.Sprintf(file, name)))
 	if err != nil {
 		return err
 	}

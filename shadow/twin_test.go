@@ -109,7 +109,16 @@ func (w *twinWorld) rest() {
 	}
 	w.requests.Wait()
 	w.rested = time.Now()
-	time.Sleep(w.forgets() + time.Second)
+	time.Sleep(w.forgets() + 2*time.Second)
+
+	// Redis drops all records that are idle, and not only some of them.
+	for i := range w.servers {
+		w.change(i, func(server *twinServer) {
+			for range 50 {
+				server.expire(time.Now().Add(server.clock))
+			}
+		})
+	}
 }
 
 // calm sends more requests than the limit allows. All of them are compared.
@@ -118,8 +127,9 @@ func (w *twinWorld) calm() {
 	before := len(w.comparisons)
 	w.mu.Unlock()
 
+	// Requests of one key are under way together, so that some overtake others.
 	n := int(3*w.limits[0].Requests) | 1
-	w.traffic(context.Background(), twinStep{n: n, span: 50 * time.Millisecond}, 1)
+	w.traffic(context.Background(), twinStep{n: n, span: 300 * time.Microsecond}, 1)
 	w.requests.Wait()
 	time.Sleep(time.Second)
 
