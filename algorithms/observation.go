@@ -29,7 +29,7 @@ type Observation struct {
 	Degraded bool
 	// Unused reports that the side was as if unused before the charge.
 	Unused bool
-	// Number is that of the side's part before the charge; 0 if it has none.
+	// Number is the number of the side's part before the charge; 0 if it has none.
 	Number Number
 	// Apart is the last instant, in microseconds, at which the parts of the record were
 	// found to have had different charges; 0 if they were not. Until Forgotten of both

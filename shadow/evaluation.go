@@ -84,7 +84,7 @@ func (ev *evaluation) numberParts(c *algorithms.Charge) {
 	}
 	c.Epoch = ev.epochBits
 
-	// The record of one store must live as long as that of the other: a part that is gone
+	// The record of one store must live as long as the other's: a part that is gone
 	// has no number to compare.
 	if c.Epoch != 0 && !ev.judgedTogether() {
 		c.Keep = time.Duration(ev.forgotten(0)) * time.Microsecond

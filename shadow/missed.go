@@ -35,7 +35,7 @@ func (m *missed) note(hash uint64, until int64) {
 	m.noteLocked(hash, until)
 }
 
-// noteLate remembers a key until an instant, and until that of the next caughtUp.
+// noteLate remembers a key until an instant, and until the instant of the next caughtUp.
 func (m *missed) noteLate(hash uint64, until int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *missed) noteLate(hash uint64, until int64) {
 	}
 }
 
-// caughtUp notes that both sides answer again: what was late has run by now. It remembers
+// caughtUp notes that both sides answer again: late charges have run by now. It remembers
 // those keys until an instant in microseconds.
 func (m *missed) caughtUp(until int64) {
 	m.mu.Lock()

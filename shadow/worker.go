@@ -61,7 +61,7 @@ func (w *worker) work() {
 	}
 }
 
-// take takes the charges that were early, and those that wait in the queue: as many as one
+// take takes the early charges, and then the queue's: as many as one
 // round trip judges, and none behind a mark. It waits for the first charge or, where some
 // were early, for a moment. It reports whether the queue is open.
 func (w *worker) take(batch []followed, open bool) ([]followed, bool) {

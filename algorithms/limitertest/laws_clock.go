@@ -57,7 +57,7 @@ func (t *trial) drawWild() []event {
 	return events
 }
 
-// stepBackKeeps finds a step that forgets what was spent, or counts it twice.
+// stepBackKeeps finds a step that forgets spent units, or counts it twice.
 func stepBackKeeps(t *trial) {
 	events := t.drawEvents()
 	spent := int64(-1)

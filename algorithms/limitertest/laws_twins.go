@@ -69,7 +69,7 @@ func twinsAgree(t *trial) {
 	}
 }
 
-// twinsMeetAgain finds records that stay apart although nothing depends on what was missed any more.
+// twinsMeetAgain finds records that stay apart although nothing depends on the missed charge any more.
 func twinsMeetAgain(t *trial) {
 	events := t.drawEvents()
 	w := t.newTwins()
@@ -176,7 +176,7 @@ func (w *twins) compare(c algorithms.Charge, a, b algorithms.Observation) {
 
 // blind reports whether a side's state can depend on what one of them has missed. Never apart, twins are equal. Apart,
 // windows that are aligned are equal after Forgotten. So are a log and a counter if neither side has denied since: while
-// one denies what the other admits, what was missed moves on from window to window. An anchored window and a bucket
+// one denies what the other admits, a missed charge moves on from window to window. An anchored window and a bucket
 // may then stay out of phase for as long as the key is never idle.
 func (w *twins) blind(c algorithms.Charge, o algorithms.Observation) bool {
 	if o.Apart == 0 {

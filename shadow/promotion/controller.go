@@ -36,7 +36,7 @@ type reader struct {
 	*divergence.Reader
 	noise *divergence.Reader
 	spec  Spec // of the last assessment
-	// minutes are those that were read last, known reports that any were: a history that
+	// minutes are the last that were read, known reports that any were: a history that
 	// cannot be read now must not make a burst of every day look like one never seen.
 	minutes []divergence.Minute
 	known   bool

@@ -10,7 +10,7 @@ import (
 // An hour counts within these bounds, in percent. Three seconds in which a store does not
 // answer are 0.1 % of an hour: they must not cost an hour of clean time.
 const (
-	// leastCoverage is how much must have been compared of what was not blind.
+	// leastCoverage is how much must have been compared, of all that is not blind.
 	leastCoverage = 99
 	// mostBlind is how much of all charges with a candidate may be blind.
 	mostBlind = 10

@@ -12,7 +12,7 @@ import (
 // Obstacle is one thing that keeps the verdict from pass.
 type Obstacle struct {
 	Kind ObstacleKind
-	// Text says what is missing, with its numbers, as a part of a sentence.
+	// Text names the gap, with its numbers, as a part of a sentence.
 	Text string
 }
 
@@ -106,7 +106,7 @@ func (j *judgement) sampled() (list []Obstacle) {
 // unexercised names the evidence that the two limiters have not given yet. Declared differences are no
 // evidence against a candidate, but none for it either: it must agree in something.
 func (j *judgement) unexercised() (list []Obstacle) {
-	// Without any comparison neither limiter is to blame: what was measured has the fault.
+	// Without any comparison neither limiter is to blame: the measuring has the fault.
 	if j.total.Comparisons() == 0 {
 		return nil
 	}

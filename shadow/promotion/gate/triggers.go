@@ -27,7 +27,7 @@ const (
 	suddenMost  = 0.9
 	suddenKeys  = 10
 
-	// fewClients is how many clients are left out, those that differ most: a storm of one
+	// fewClients is how many clients are left out, beginning with the one that differs most: a storm of one
 	// client is no harm to all.
 	fewClients = 3
 
