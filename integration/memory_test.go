@@ -200,3 +200,26 @@ func TestFollowingLogIsGivenUp(t *testing.T) {
 		t.Errorf("the enforced side answers %+v after %+v", o, lead)
 	}
 }
+
+// An operator who reads what a log may take must not be told too little, nor twice as much.
+func TestBytesOfALog(t *testing.T) {
+	r := newFullRedis(t)
+	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	for _, entries := range []int{150, 1025, 10_000} {
+		charges := make([]algorithms.Charge, entries)
+		for i := range charges {
+			c := algorithms.Charge{Policy: "p", Key: fmt.Sprint(entries), Cost: 1, At: start.Add(time.Duration(i) * time.Millisecond)}
+			limit := algorithms.Limit{Requests: int64(entries), Window: time.Hour}
+			c.Sides[0] = algorithms.Side{ID: "log", Algorithm: algorithms.SlidingWindowLog{}, Limit: limit}
+			charges[i] = c
+		}
+		r.ask(charges...)
+
+		key := r.pair.LogKey("p", fmt.Sprint(entries), "log")
+		bytes := float64(r.client.MemoryUsage(t.Context(), key, 0).Val()) / float64(entries)
+		if bytes > algorithms.LogEntryBytes || bytes < algorithms.LogEntryBytes/2 {
+			t.Errorf("%d entries take %.1f bytes each, and LogEntryBytes is %d", entries, bytes, algorithms.LogEntryBytes)
+		}
+		t.Logf("%d entries take %.1f bytes each", entries, bytes)
+	}
+}

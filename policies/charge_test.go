@@ -254,3 +254,17 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 		t.Error("no algorithm delays: this test and LongestDelay are not needed any more")
 	}
 }
+
+// A log's size is bounded by its limit, and by the bound of a log where that is larger or an expression.
+func TestLargestLog(t *testing.T) {
+	for fields, want := range map[string]int64{
+		"algorithm: sliding_window_log, limit: 100, window: 1m":                             100 * algorithms.LogEntryBytes,
+		"algorithm: sliding_window_log, limit: 100000, window: 1m":                          1_600_000,
+		"algorithm: sliding_window_log, limit: 'request.path == \"/\" ? 1 : 2', window: 1m": 1_600_000,
+		"algorithm: gcra, limit: 100, window: 1m":                                           0,
+	} {
+		if got := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative].LargestLog(); got != want {
+			t.Errorf("%s: %d bytes, want %d", fields, got, want)
+		}
+	}
+}

@@ -87,6 +87,20 @@ func (s *Side) LongestDelay() time.Duration {
 	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))
 }
 
+// LargestLog returns the bytes that a key's log may take in Redis, 0 for other algorithms. A log has an entry for each
+// admitted request, so the limit bounds it; where an expression decides the limit, only the bound of a log does.
+func (s *Side) LargestLog() int64 {
+	if _, ok := s.Algorithm.(algorithms.SlidingWindowLog); !ok {
+		return 0
+	}
+
+	entries := int64(algorithms.DefaultMaxEntries)
+	if s.constant() {
+		entries = min(entries, s.limit.constant)
+	}
+	return entries * algorithms.LogEntryBytes
+}
+
 // String writes the side in the short form of the command line, expressions as
 // they stand: token_bucket:data.overrides[...]/1m:burst=20.
 func (s *Side) String() string {

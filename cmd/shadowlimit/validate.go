@@ -119,6 +119,9 @@ func (r *validateReport) writeText(out io.Writer) error {
 			if longest := side.LongestDelay(); longest > 0 {
 				fmt.Fprintf(out, "    %-13s  delays admitted requests by up to %s\n", "", longest)
 			}
+			if bytes := side.LargestLog(); bytes > 0 {
+				fmt.Fprintf(out, "    %-13s  stores up to %s bytes a key in Redis\n", "", humanize.Grouped(bytes))
+			}
 		}
 		for _, declaration := range p.Declarations() {
 			fmt.Fprintf(out, "    %-13s  %s\n", "expected", declaration)

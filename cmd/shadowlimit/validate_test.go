@@ -22,6 +22,9 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, epoch ",
 			"leaky_bucket:60/1m:burst=3", "by up to 2s",
 		}, nil}},
+		{strings.Replace(shopFile, "fixed_window", "sliding_window_log", 1), invocation{
+			"a log", []string{"validate", "FILE"}, 0, []string{"\n                   stores up to 640 bytes a key in Redis\n"}, nil,
+		}},
 		{brokenFile, invocation{
 			"all problems", []string{"validate", "FILE"}, 1, []string{brokenText},
 			[]string{"shadowlimit: FILE: 4 problems\n"},
