@@ -307,7 +307,9 @@ func (in *twinInstance) reload() {
 // deploy runs a process of another release beside the others for a while, with traffic of its
 // own.
 func (w *twinWorld) deploy(s twinStep, r twinRelease) {
-	w.lose()
+	w.mu.Lock()
+	w.deployed = append(w.deployed, time.Now())
+	w.mu.Unlock()
 	w.settle()
 	in := w.launch(r)
 	w.settle()

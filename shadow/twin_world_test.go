@@ -50,7 +50,9 @@ type twinWorld struct {
 	admissions  map[string][]twinAdmission
 	lost        []time.Time // when a store may have lost what it had counted
 	away        []time.Time // when a store may have begun to fail
+	deployed    []time.Time // when another release began to run
 	rested      time.Time   // when every disturbance had ended
+	restedAt    int         // the first comparison after all was forgotten
 	violations  []string
 
 	turns    map[string]chan struct{} // by key; see turn
