@@ -126,3 +126,25 @@ func TestTwinsAreComparedWhileTheirStoreIsStrained(t *testing.T) {
 		})
 	}
 }
+
+// Requests of one key that are under way together overtake each other between two stores. All
+// of them are compared: a charge that is ahead of its predecessors waits for them.
+func TestRequestsThatOvertakeAreCompared(t *testing.T) {
+	for _, a := range algorithms.All {
+		t.Run(a.Name(), func(t *testing.T) {
+			limit := twinLimit(a, 20, 10*twinTick)
+			setting := twinSetting{
+				algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: [2]twinPlace{inFirst, inSecond}, instances: 3,
+			}
+
+			var w *twinWorld
+			synctest.Test(t, func(*testing.T) {
+				w = newTwinWorld(setting, 1)
+				w.run(nil)
+				w.calmly(300 * time.Microsecond)
+				w.end()
+			})
+			w.check(t, nil)
+		})
+	}
+}

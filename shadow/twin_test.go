@@ -122,15 +122,17 @@ func (w *twinWorld) rest() {
 }
 
 // calm sends more requests than the limit allows. All of them are compared.
-func (w *twinWorld) calm() {
+func (w *twinWorld) calm() { w.calmly(50 * time.Millisecond) }
+
+// calmly is calm with a time from one request to the next.
+func (w *twinWorld) calmly(gap time.Duration) {
 	w.mu.Lock()
 	before := len(w.comparisons)
 	w.restedAt = before
 	w.mu.Unlock()
 
-	// Requests of one key are under way together, so that some overtake others.
 	n := int(3*w.limits[0].Requests) | 1
-	w.traffic(context.Background(), twinStep{n: n, span: 300 * time.Microsecond}, 1)
+	w.traffic(context.Background(), twinStep{n: n, span: gap}, 1)
 	w.requests.Wait()
 	time.Sleep(time.Second)
 
