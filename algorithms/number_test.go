@@ -33,6 +33,22 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestFirstNumbersAreFarApart checks that a part which begins a few microseconds after another one is not taken for
+// that one after a few charges.
+func TestFirstNumbersAreFarApart(t *testing.T) {
+	for at := int64(-5); at <= 5; at++ {
+		n := Number(0).ValidAt(7, at)
+		for charges := range 100 {
+			for later := int64(1); later <= 100; later++ {
+				if n == Number(0).ValidAt(7, at+later) {
+					t.Fatalf("begun at %d, after %d charges: the number of a part that begins %d us later", at, charges, later)
+				}
+			}
+			n = n.Next()
+		}
+	}
+}
+
 // TestForgotten checks the instants against windows and buckets worked out by hand.
 func TestForgotten(t *testing.T) {
 	minute := Limit{Requests: 60, Window: time.Minute}

@@ -50,6 +50,10 @@ func BenchmarkMemory(b *testing.B) {
 				benchPair(b, pair, keys, sidesOf(sides))
 			})
 		}
+		b.Run(fmt.Sprintf("numbered/keys=%d", n), func(b *testing.B) {
+			pair := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 1 << 21})
+			benchCharge(b, pair, keys, algorithms.Charge{Policy: "p", Cost: 1, Sides: sidesOf(2), Epoch: 7})
+		})
 
 		b.Run(fmt.Sprintf("x-time-rate/keys=%d", n), func(b *testing.B) {
 			var limiters sync.Map
@@ -78,6 +82,10 @@ func BenchmarkRedis(b *testing.B) {
 				benchPair(b, pair, keys, sidesOf(sides))
 			})
 		}
+		b.Run(fmt.Sprintf("numbered/keys=%d", n), func(b *testing.B) {
+			pair, _ := newPair(b, addr)
+			benchCharge(b, pair, keys, algorithms.Charge{Policy: "p", Cost: 1, Sides: sidesOf(2), Epoch: 7})
+		})
 
 		b.Run(fmt.Sprintf("redis_rate/keys=%d", n), func(b *testing.B) {
 			_, client := newPair(b, addr)
@@ -94,8 +102,13 @@ func BenchmarkRedis(b *testing.B) {
 }
 
 func benchPair(b *testing.B, pair algorithms.Pair, keys []string, sides [2]algorithms.Side) {
+	benchCharge(b, pair, keys, algorithms.Charge{Policy: "p", Cost: 1, Sides: sides})
+}
+
+// benchCharge makes the charge of one key after the other.
+func benchCharge(b *testing.B, pair algorithms.Pair, keys []string, charge algorithms.Charge) {
 	parallelKeys(b, keys, func() func(string) error {
-		charges := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: sides}}
+		charges := []algorithms.Charge{charge}
 		into := make([][2]algorithms.Observation, 1)
 
 		return func(key string) error {

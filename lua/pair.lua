@@ -71,8 +71,9 @@ local usual = second or epoch and NO_PART or '' -- the name of the part behind t
 if record and struct and string.sub(record, 1, 8) == ARGV[4] and string.sub(record, 41, 48) == usual then
   parts[1] = string.sub(record, 1, 40)
   if second then parts[2] = string.sub(record, 41, 80) end
-  if epoch and #record == 120 and string.sub(record, 81, 88) == NUMBERS then
-    number, other_number, apart = struct.unpack('<ddd', record, 89)
+  if epoch and #record == 120 then
+    local name, first, last, since = struct.unpack('<c8ddd', record, 81)
+    if name == NUMBERS then number, other_number, apart = first, last, since end
   end
 
 elseif record then
