@@ -46,7 +46,7 @@ func (ev *evaluation) blind(at time.Time, o *observations) bool {
 	if ev.joined.Load() && at.UnixMicro() < ev.forgotten(ev.started.UnixMicro()) {
 		return true
 	}
-	return at.UnixMicro() < ev.missed.of(ev.hash)
+	return ev.missed.has(ev.hash, at.UnixMicro())
 }
 
 // longestWarming bounds how long a process may take to know the budgets already spent. The
@@ -97,7 +97,7 @@ func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observat
 		m.noteLate(ev.hash, ev.forgotten(at.UnixMicro()))
 	case late || onlyOneSide(o):
 		m.note(ev.hash, ev.forgotten(at.UnixMicro()))
-	case m.any.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
+	case m.anyLate.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
 		m.caughtUp(ev.forgotten(at.UnixMicro()))
 	}
 }

@@ -137,8 +137,8 @@ func (b *breaker) fail(a attempt) (counted bool) {
 		b.mu.Unlock()
 		return false
 	}
-	b.counted.Add(1)
 	now, opens := time.Since(b.born), false
+	b.counted.Add(1)
 
 	// A counted failure of an open breaker is a trial's: the requests in flight when it
 	// opened began before the last counted failure.

@@ -15,7 +15,7 @@ import (
 // by window. In any time an instance so admits what its share does, and one such cost more.
 type debts struct {
 	born   time.Time
-	count  atomic.Int64 // of entries; written under their locks. While it is 0, requests take none.
+	last   atomic.Int64 // when the last debt is over, ns since born; 0 before the first
 	shards [debtShards]debtShard
 }
 
@@ -39,15 +39,17 @@ type debtor struct {
 
 func newDebts() debts { return debts{born: time.Now()} }
 
-// none reports whether no key owes anything.
-func (d *debts) none() bool { return d.count.Load() == 0 }
+// none reports whether no key owes anything. Requests then take no lock.
+func (d *debts) none() bool {
+	last := d.last.Load()
+	return last == 0 || int64(time.Since(d.born)) >= last
+}
 
 // left returns how long a debtor has to wait. Requires the shard's lock.
 func (d *debts) left(s *debtShard, who debtor, now time.Duration) time.Duration {
 	until, owes := s.until[who]
 	if owes && until <= now {
 		delete(s.until, who)
-		d.count.Add(-1)
 	}
 	return max(0, until-now)
 }
@@ -58,19 +60,23 @@ func (d *debts) add(s *debtShard, who debtor, now, until time.Duration) {
 		s.until = map[debtor]time.Duration{}
 	}
 	if len(s.until) >= mostDebts {
-		d.sweep(s, now)
+		s.sweep(now)
 	}
 
 	// The key may be part of a request's buffer, which is used again.
 	who.key = strings.Clone(who.key)
 	s.until[who] = until
-	d.count.Add(1)
+
+	// Other shards' debts may be added at the same time.
+	last := d.last.Load()
+	for int64(until) > last && !d.last.CompareAndSwap(last, int64(until)) {
+		last = d.last.Load()
+	}
 }
 
 // sweep makes room: it drops the debts that are over or, if there are none, any one.
-// Requires the shard's lock.
-func (d *debts) sweep(s *debtShard, now time.Duration) {
-	before := len(s.until)
+// Requires s.mu.
+func (s *debtShard) sweep(now time.Duration) {
 	for who, until := range s.until {
 		if until <= now {
 			delete(s.until, who)
@@ -82,7 +88,6 @@ func (d *debts) sweep(s *debtShard, now time.Duration) {
 		}
 		delete(s.until, who)
 	}
-	d.count.Add(int64(len(s.until) - before))
 }
 
 // askWithDebts asks the sides of a charge, of which some may owe or be asked for more than

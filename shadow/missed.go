@@ -17,9 +17,11 @@ const mostMissed = 4096
 // policies with a foreign limiter, which holds no number; parts of records tell by their
 // own numbers. It may be used concurrently.
 type missed struct {
-	any atomic.Bool // something is remembered: a calm policy reads no more than this
+	// A calm policy reads no more than these two, and takes no lock. They are written under mu.
+	last    atomic.Int64 // until when any key is taken for missed, in microseconds
+	anyLate atomic.Bool
 
-	mu    sync.Mutex // guards the fields below; taken only after something was missed
+	mu    sync.Mutex // guards the fields below
 	until map[uint64]int64
 	all   int64 // until when all keys are taken for missed, because a key found no room
 	swept time.Time
@@ -47,6 +49,7 @@ func (m *missed) noteLate(hash uint64, until int64) {
 	if len(m.late) < mostMissed {
 		m.late[hash] = struct{}{}
 	}
+	m.anyLate.Store(true)
 }
 
 // caughtUp notes that both sides answer again: late charges have run by now. It remembers
@@ -57,12 +60,18 @@ func (m *missed) caughtUp(until int64) {
 	for hash := range m.late {
 		m.noteLocked(hash, until)
 	}
+
+	// Beyond the bound it is not known which keys are late.
+	if len(m.late) >= mostMissed {
+		m.all = max(m.all, until)
+	}
 	clear(m.late)
+	m.anyLate.Store(false)
 }
 
 // noteLocked requires m.mu.
 func (m *missed) noteLocked(hash uint64, until int64) {
-	m.any.Store(true)
+	m.last.Store(max(m.last.Load(), until))
 	if m.until == nil {
 		m.until = map[uint64]int64{}
 	}
@@ -90,12 +99,13 @@ func (m *missed) sweep() bool {
 	return len(m.until) < mostMissed
 }
 
-// of returns until when a key is taken for missed, in microseconds; 0 if it is not.
-func (m *missed) of(hash uint64) int64 {
-	if !m.any.Load() {
-		return 0
-	}
+// has reports whether a key is taken for missed at an instant in microseconds.
+func (m *missed) has(hash uint64, at int64) bool {
+	return at < m.last.Load() && at < m.of(hash)
+}
 
+// of returns until when a key is taken for missed, in microseconds; 0 if it never was.
+func (m *missed) of(hash uint64) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(m.all, m.until[hash])

@@ -39,6 +39,25 @@ func TestMissedKeysAreBounded(t *testing.T) {
 	})
 }
 
+// Once everything is forgotten, requests take no lock again.
+func TestCalmPolicyTakesNoLock(t *testing.T) {
+	var m missed
+	m.noteLate(1, 100)
+	if !m.has(1, 99) || m.has(1, 100) || m.has(2, 99) {
+		t.Error("want key 1 until 100, and no other")
+	}
+	m.caughtUp(200)
+	if !m.has(1, 199) {
+		t.Error("want key 1 until its late charge is forgotten")
+	}
+
+	m.mu.Lock() // a request that takes it never ends
+	defer m.mu.Unlock()
+	if m.has(1, 200) || m.anyLate.Load() {
+		t.Error("want nothing after 200")
+	}
+}
+
 // An instance that starts in a running migration has a fresh foreign limiter beside records
 // that are older than itself.
 func TestForeignSideBesideRedisJoinsBlind(t *testing.T) {

@@ -166,6 +166,6 @@ func (n *nodes) open() bool {
 	return n.whole.open()
 }
 
-// resting reports whether no node is to be asked, not even to try. Of a cluster that is not
-// known before a charge is.
+// resting reports whether nothing is to be asked, not even to try. It is false for a cluster:
+// the node of a charge is not known here.
 func (n *nodes) resting() bool { return n != nil && n.cluster == nil && n.whole.resting() }

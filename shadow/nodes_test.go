@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func (f *fakeCluster) Evaluate(_ context.Context, charges []algorithms.Charge, i
 	for i := range charges {
 		node := f.address("", charges[i].Key)
 		f.asked[node]++
-		into[i] = observations{}
+		into[i] = observations{{Decision: algorithms.Decision{Limit: 1}}}
 		if f.dead[node] {
 			into[i] = observations{algorithms.Failure(&lua.StoreError{Err: errors.New("refused")})}
 		}
@@ -65,6 +66,24 @@ func (s *store) askKeys(keys ...string) []observations {
 	o := make([]observations, len(charges))
 	s.evaluate(context.Background(), charges, o)
 	return o
+}
+
+// The client names a random node for a slot that has none, so two looks may differ. The charge
+// is judged all the same: an observation that is not written reads as a denial.
+func TestNodeChangesBetweenTwoLooks(t *testing.T) {
+	f := &fakeCluster{asked: map[string]int{}}
+	s := f.store()
+	looks := 0
+	s.nodes.cluster.address = func(_, key string) string {
+		looks++
+		return fmt.Sprint(key[:1], looks)
+	}
+
+	for i, o := range s.askKeys("a1", "b1") {
+		if o[0].Decision.Limit != 1 {
+			t.Errorf("charge %d was not judged: %+v", i, o[0])
+		}
+	}
 }
 
 // A dead master's breaker opens, and the other masters' keys are judged as before, also

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -139,19 +140,24 @@ func (s *store) evaluateByNode(ctx context.Context, charges []algorithms.Charge,
 	var b batch
 	var visits []visit
 
-	taken := make([]bool, len(charges))
-	for first := range charges {
-		if taken[first] {
+	// The node of a charge is looked up once. The client may learn of a failover meanwhile, and
+	// names a random node for a slot that has none: a second look could leave a charge out.
+	places := make([]*breaker, len(charges))
+	for i := range charges {
+		places[i] = s.nodes.of(&charges[i])
+	}
+
+	for first, node := range places {
+		if slices.Contains(places[:first], node) {
 			continue
 		}
 
-		v := visit{node: s.nodes.of(&charges[first]), from: len(b.charges)}
-		asked, ok := v.node.allow()
+		v := visit{node: node, from: len(b.charges)}
+		asked, ok := node.allow()
 		for i := first; i < len(charges); i++ {
-			if taken[i] || s.nodes.of(&charges[i]) != v.node {
+			if places[i] != node {
 				continue
 			}
-			taken[i] = true
 			if !ok {
 				answerAll(algorithms.Skip(algorithms.BreakerOpen), charges[i:i+1], into[i:i+1])
 				continue
@@ -239,12 +245,13 @@ func (s *store) askPair(ctx context.Context, charges []algorithms.Charge, into [
 	return s.pair.Evaluate(ctx, charges, into)
 }
 
-// anyAnswer reports whether the store has answered or failed anything. Charges that were
-// refused before they were sent say nothing of the store.
+// anyAnswer reports whether the store has answered or failed anything; a side that it left
+// Deferred is an answer. Charges that were refused before they were sent say nothing of it.
 func anyAnswer(charges []algorithms.Charge, into []observations) bool {
 	for i := range charges {
 		for role := range into[i] {
-			if o := &into[i][role]; o.Status == algorithms.Judged || !o.At.IsZero() || failedByStore(o) {
+			o := &into[i][role]
+			if o.Status == algorithms.Judged || o.Status == algorithms.Deferred || !o.At.IsZero() || failedByStore(o) {
 				return true
 			}
 		}

@@ -17,8 +17,7 @@ const (
 	strainFor = 30 * time.Second
 )
 
-// strain is what a store has suffered from being asked for both sides at once. The zero
-// strain is the strain of a store that has not, and cannot.
+// strain is how much a store has suffered from being asked for both sides at once.
 type strain struct {
 	born  time.Time    // times below count from here: they do not follow a wall clock that is set
 	until atomic.Int64 // when both sides are judged together again, ns since born; 0 before the first strain

@@ -208,7 +208,9 @@ func (w *worker) askStore(ctx context.Context, role algorithms.Role, batch []fol
 	for i := range batch {
 		job := &batch[i]
 		charges[i] = job.evaluation.only(role, &job.charge)
-		charges[i].Lead.Patient = w.waits(job)
+
+		// Any charge of the batch may be early, so there has to be room for each that waits.
+		charges[i].Lead.Patient = len(w.early)+i < mostEarly && w.waits(job)
 
 		// An instant that Config.Clock gave is for both sides as it is.
 		if charges[i].At.IsZero() {
@@ -227,7 +229,7 @@ func (w *worker) askStore(ctx context.Context, role algorithms.Role, batch []fol
 func (w *worker) waits(job *followed) bool {
 	now := time.Now()
 	return job.charge.Lead.Number != 0 && now.Sub(job.local) < patience &&
-		!now.Before(w.impatient) && len(w.early) < mostEarly
+		!now.Before(w.impatient)
 }
 
 // learn notes whether waiting for predecessors was in vain.

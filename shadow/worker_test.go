@@ -147,3 +147,24 @@ func TestCloseDoesNotWaitForPredecessors(t *testing.T) {
 		}
 	})
 }
+
+// The charges that wait are bounded, also where the queue brings more each time.
+func TestEarlyChargesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApart(t)
+		a.lead() // dropped
+		w, most := worker{followers: a.followers}, 0
+		for range 2 * mostEarly / followBatch {
+			batch := w.takeEarly(nil)
+			for range followBatch {
+				batch = append(batch, *a.lead())
+			}
+			w.judge(batch)
+			most = max(most, len(w.early))
+		}
+
+		if most != mostEarly {
+			t.Errorf("up to %d charges wait, want %d", most, mostEarly)
+		}
+	})
+}
