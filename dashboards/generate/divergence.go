@@ -125,7 +125,7 @@ func blind() panel {
 			"An hour with more than 10 % is no evidence.",
 		query{"{{policy}}", perSecond("policy", of) + " / " + perSecond("policy", series("comparisons_total")), ""},
 		query{"{{policy}} in 24 hours", greatest("policy", series("gate_blind_ratio")), ""}).
-		from(0).page("ShadowlimitCoverageLow.md")
+		from(0).page("ShadowlimitMostlyBlind.md")
 }
 
 func errors() panel {

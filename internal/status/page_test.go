@@ -108,7 +108,7 @@ func goldenAssessment() promotion.Assessment {
 		ratio := 0.0123
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
-			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Coverage: &ratio, Blind: &ratio, Noise: &ratio,
+			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio, Noise: &ratio},
 			Obstacles:  []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
 			NoForecast: "of a reason", // which a real gate gives instead of WouldPassAt
 		}

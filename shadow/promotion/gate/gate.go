@@ -51,18 +51,24 @@ type Result struct {
 	WouldPassAt *time.Time `json:"would_pass_at"`
 	NoForecast  string     `json:"-"`
 	CleanHours  float64    `json:"clean_hours"`
-	// Coverage is the share of the last day's evaluations that could be compared, without
-	// the blind ones; Blind the share that was blind. Each is nil without any.
-	Coverage *float64 `json:"coverage"`
-	Blind    *float64 `json:"blind_share"`
-	Strikes  int      `json:"strikes"`
-	// Noise is how often the authoritative differs from a copy of itself; nil where
-	// that is not measured.
-	Noise *float64 `json:"noise"`
+	Strikes     int        `json:"strikes"`
+	Quality
 	// Rule is the rule of the verdict. Warning says why that rule is not safe.
 	Rule    Rule   `json:"rule"`
 	Warning string `json:"warning,omitempty"`
 	RatioResults
+}
+
+// Quality says how far the last day's evaluations can be relied on. In JSON its shares are
+// fields of the Result.
+type Quality struct {
+	// Coverage is the share that could be compared, without the blind evaluations; Blind is
+	// the share that was blind. Each is nil without any.
+	Coverage *float64 `json:"coverage"`
+	Blind    *float64 `json:"blind_share"`
+	// Noise is how often the authoritative differs from a copy of itself; nil where
+	// that is not measured.
+	Noise *float64 `json:"noise"`
 }
 
 // RatioResults are the parts of the three ratios. In JSON they are fields of the Result.
