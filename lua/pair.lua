@@ -245,6 +245,7 @@ while changed do
   if refused and not (give_up and give_up(refused)) then
     return {err = string.match(refused, '^%-?([^\r\n]*)')} -- some releases of Redis leave the protocol's signs in it
   end
+  give_up = nil -- a server that refuses writes even then must not run this loop for ever
 
   -- A log lives as long as its side needs it: what the other store keeps is no reason to keep a large one.
   if log_ttl then

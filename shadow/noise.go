@@ -56,7 +56,7 @@ func (e *engine) addNoise(s *scratch, m *migration, c algorithms.Charge, hash ui
 	}
 
 	// The canary takes the hash modulo 10,000, so the digits above are independent of it. A
-	// store that sheds the candidate must not be given more to do.
+	// store that suffers from judging both sides must not be given more to do.
 	if hash/10_000%100 >= noiseShare || m.noise.sides[algorithms.Authoritative].store.overloaded() {
 		return
 	}
