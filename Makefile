@@ -19,6 +19,10 @@ test: components ## run all tests, also on a real Redis; installs missing compon
 	cd examples && $(GO) test ./...
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -steps $(STEPS)
 
+.PHONY: long
+long: components ## search for programs in which twins differ: thousands, drawn anew each time
+	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
+
 .PHONY: check
 check: components ## run gofmt, vet, staticcheck, and all tests with the race detector
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these files'; exit 1; }

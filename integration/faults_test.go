@@ -337,7 +337,7 @@ policies:
   - name: per-user
     key: request.user
     authoritative: { algorithm: fixed_window, limit: 1000000, window: 1m }
-    candidate: { algorithm: sliding_window_log, limit: 1000, window: 1m }
+    candidate: { algorithm: sliding_window_counter, limit: 1000, window: 1m }
     on_store_failure: deny
 `, name)))
 	if err != nil {

@@ -138,11 +138,11 @@ end
 local function judge(i)
   local last, used, aux, seq = 0, 0, 0, 0
   if parts[i] then last, used, aux, seq = state_of(parts[i]) end
-  local arg, n, key, before = 5 * i - 1, 5 * i - 4, KEYS[log_keys[i]], last
+  local arg, n, key, before = 5 * i - 1, 5 * i - 4, KEYS[log_keys[i]], used > 0 and last or -math.huge
   local allowed, remaining, retry, reset, delay
   allowed, remaining, retry, reset, delay, last, used, aux, seq = steps[i](last, used, aux, seq,
     tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), cost, at, key, tonumber(ARGV[arg + 4]))
-  -- A denial and a look change a state only where the clock was set back.
+  -- A denial and a look change a state only where the clock was set back. A state that is not used has no instant.
   if allowed and cost > 0 or last < before then
     parts[i], changed = encode(ARGV[arg], last, used, aux, seq), true
     if key then

@@ -30,6 +30,7 @@ type worker struct {
 	*followers
 	queue     <-chan *followed
 	early     []followed // ahead of their predecessors, in the queue's order
+	again     time.Time  // when they are asked again
 	vain      int        // waits in a row that ended without the predecessor
 	impatient time.Time  // until when no charge waits
 }
@@ -61,19 +62,19 @@ func (w *worker) work() {
 	}
 }
 
-// take takes the early charges, and then the queue's: as many as one
-// round trip judges, and none behind a mark. It waits for the first charge or, where some
-// were early, for a moment. It reports whether the queue is open.
+// take takes charges of the queue, as many as one round trip judges and none behind a mark, or
+// else the early charges, when a moment has passed. It waits for the first of these, and
+// reports whether the queue is open.
 func (w *worker) take(batch []followed, open bool) ([]followed, bool) {
+	// Early charges are asked again once a pause, and not with each batch of the queue: a
+	// store that has lost its data would else be asked for all of them in each round trip.
 	var pause <-chan time.Time
 	if len(w.early) > 0 {
-		timer := time.NewTimer(earlyPause)
+		timer := time.NewTimer(time.Until(w.again))
 		defer timer.Stop()
 		pause = timer.C
 	}
 
-	// Early charges come first: that is the order in which they were queued.
-	batch = w.takeEarly(batch)
 	queue := w.queue
 	if !open {
 		queue = nil
@@ -85,6 +86,8 @@ func (w *worker) take(batch []followed, open bool) ([]followed, bool) {
 		}
 		batch = takeJob(batch, first)
 	case <-pause:
+		w.again = time.Now().Add(earlyPause)
+		return w.takeEarly(batch), open
 	}
 
 	// Only charges that wait already: a request's evidence is not held back for others.
