@@ -43,6 +43,8 @@ func backwardsMintsNothing(t *trial) {
 
 // drawWild draws events whose clock is set back now and then.
 func (t *trial) drawWild() []event {
+	// Steps around one window are the ones at which a key is moved or not. Steps of a few
+	// microseconds are those of two servers that take turns.
 	events := t.drawEvents()
 	w := t.limit.Window.Microseconds()
 	by := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 3*w), rapid.SampledFrom([]int64{w - 1, w, w + 1, 10 * w}))
@@ -93,6 +95,8 @@ func clockLocksNotOut(t *trial) {
 		return
 	}
 
+	// A key that lies ahead is moved to the charge's instant, and may then be in use for as long
+	// as any key.
 	usual := algorithms.Forgotten(algorithms.TraitsOf(t.subject.Algorithm).Shape, t.limit, 0)
 	if most := t.limit.Window + time.Duration(usual)*time.Microsecond; d.RetryAfter > most {
 		t.Fatalf("event %d of %+v waits %s, want at most %s", len(events)-1, events, d.RetryAfter, most)
@@ -116,6 +120,7 @@ func clockMintsNoMore(t *trial) {
 	var run []event
 	for i, d := range t.judge(events...) {
 		e := events[i]
+		// A step of more than a window begins another count: that is its stated price.
 		if len(run) > 0 && run[len(run)-1].at-e.at > t.limit.Window.Microseconds() {
 			run = nil
 		}
@@ -126,6 +131,7 @@ func clockMintsNoMore(t *trial) {
 			e.at = max(e.at, run[len(run)-1].at)
 		}
 
+		// Each interval that ends with this charge is held against the algorithm's bound.
 		run = append(run, e)
 		sum := int64(0)
 		for j := len(run) - 1; j >= 0; j-- {

@@ -43,6 +43,8 @@ func twinsAgree(t *trial) {
 	events := t.drawEvents()
 	w := t.newTwins()
 
+	// Clocks that are set back shift all instants behind them. Most steps are the calm one, so
+	// that keys come to their limits between two disturbances.
 	shift := int64(0)
 	for _, e := range events {
 		e.at += shift
@@ -81,6 +83,8 @@ func twinsMeetAgain(t *trial) {
 		}
 	}
 
+	// Nothing happens for as long as a side may remember. Both sides are then as if unused, and
+	// their numbers do not matter any more.
 	at := events[len(events)-1].at
 	idle := algorithms.Forgotten(algorithms.TraitsOf(t.subject.Algorithm).Shape, t.limit, at)
 	if o := w.together(event{idle, 1}, pairEpoch, algorithms.Authoritative); o[0].Apart != 0 || o[1].Apart != 0 {
@@ -103,6 +107,7 @@ func (w *twins) evaluate(c algorithms.Charge) [2]algorithms.Observation {
 		w.Fatalf("evaluate: %v", err)
 	}
 
+	// A denial is remembered, because what a side missed can move on by it: see blind.
 	w.charged++
 	for r := range into[0] {
 		o := &into[0][r]
@@ -118,6 +123,8 @@ func (w *twins) evaluate(c algorithms.Charge) [2]algorithms.Observation {
 
 // together charges both sides at once and compares them.
 func (w *twins) together(e event, epoch uint16, enforced algorithms.Role) [2]algorithms.Observation {
+	// Only the pair's own epoch is compared. A charge of another epoch, or of none, is what an
+	// instance with another file, or an older release, does to the record.
 	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Sides: w.sides, Enforced: enforced, Epoch: epoch}
 	o := w.evaluate(c)
 	if epoch == pairEpoch {
@@ -135,6 +142,7 @@ func (w *twins) alone(e event, followed bool) {
 		return
 	}
 
+	// The charge that follows is made later, or never: the trial decides in follow.
 	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: spent(&c, &o)}
 	c.Sides = [2]algorithms.Side{{}, w.sides[1]}
 	w.waiting = append(w.waiting, following{c, o})
@@ -150,6 +158,7 @@ func (w *twins) follow(which int, patient bool) {
 	next.charge.Lead.Patient = patient
 
 	o := w.evaluate(next.charge)[1]
+	// A follower that waits for its predecessors is asked again with another step.
 	if o.Status == algorithms.Deferred && patient {
 		return
 	}
@@ -164,6 +173,7 @@ func (w *twins) lose(e event) {
 
 // compare fails the trial where the sides differ in a comparison that counts.
 func (w *twins) compare(c algorithms.Charge, a, b algorithms.Observation) {
+	// Each new instant apart begins the time in which nothing may be denied.
 	if b.Apart != w.apart {
 		w.apart, w.found = b.Apart, w.charged
 	}

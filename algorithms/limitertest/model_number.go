@@ -41,6 +41,8 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 		}
 	}
 
+	// A side that has failed takes no part in the numbering, so a charge of two sides may be
+	// numbered like that of one.
 	found := false
 	switch {
 	case len(parts) == 2:
@@ -72,6 +74,7 @@ func (r *modelRecord) together(c *algorithms.Charge, parts []*modelPart, seen []
 		r.apart = max(parts[0].latest(c), parts[1].latest(c))
 	}
 
+	// Both parts have had the charge, whether or not the other side has admitted it.
 	for i := range parts {
 		seen[i].Number = taken
 		parts[i].number = taken
@@ -103,6 +106,8 @@ func (r *modelRecord) follow(c *algorithms.Charge, part *modelPart, seen *algori
 		r.apart = part.latest(c)
 	}
 
+	// From here on the part counts as the leading side does. Until both have forgotten, apart
+	// says that it lacks something.
 	seen.Number = c.Lead.Number
 	part.number = c.Lead.Number
 	if c.Lead.Counted {

@@ -60,12 +60,14 @@ func (r *anchoredWindow) counted(l algorithms.Limit, t int64) int64 {
 	return 0
 }
 
+// allows compares with the whole limit: an anchored window has no share of the one before.
 func (r *anchoredWindow) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
 
 func (r *anchoredWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
+// admit opens a window at the charge if none is open.
 func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	if r.counted(l, t) == 0 {
 		r.start, r.count = t, 0
@@ -73,6 +75,7 @@ func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	r.count += cost
 }
 
+// backlog is 0: only a leaky bucket delays.
 func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // move: the window is as old as it was.
@@ -97,10 +100,12 @@ func (r *windowLog) counted(l algorithms.Limit, t int64) (sum int64) {
 	return sum
 }
 
+// allows compares with the limit itself: no interval of the window's length holds more.
 func (r *windowLog) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
 
+// unused reports whether the window is empty; what has left it does not count.
 func (r *windowLog) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
 // admit forgets the cost that has left the window: if the window becomes longer later,
@@ -112,6 +117,7 @@ func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
 	r.admitted = append(r.admitted, struct{ at, cost int64 }{t, cost})
 }
 
+// backlog is 0: only a leaky bucket delays.
 func (r *windowLog) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // move: all that counts was admitted at the new instant.

@@ -25,6 +25,7 @@ type Subject struct {
 // sentence when it is broken. The flags of package rapid set the number of trials and
 // repeat a failed one.
 func Run(t *testing.T, s Subject) {
+	// Each law has the pair to itself, for a law that fails must not spoil the trials of another.
 	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
 			pair := s.New(t)

@@ -76,6 +76,7 @@ func (t *Trace) Next() Step {
 	}
 	t.pair(k, &c)
 
+	// The model's answer belongs to the step, so that a trace is asked of it once for all pairs.
 	s := Step{Charge: c, Want: t.model.Evaluate(c)}
 	t.learn(k, s.Want)
 	return s
@@ -90,6 +91,7 @@ func (t *Trace) change(k *traceKey) {
 		return
 	}
 
+	// A side that was left out often comes back: its state must then be what it was.
 	r := t.rng.IntN(2)
 	if k.gone.Present() && t.chance(40) {
 		k.sides[r], k.gone = k.gone, k.sides[r]
@@ -146,6 +148,8 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 		return algorithms.Limit{Requests: 1 << 52, Window: 999_999_999_989 * time.Microsecond, Burst: 1}
 	}
 
+	// Bounds of exactness differ between algorithms, so Validate is asked until it agrees. A burst
+	// is drawn for those that take one, also smaller than the requests.
 	for {
 		l := algorithms.Limit{Requests: t.requests(), Window: t.window()}
 		if algorithms.TraitsOf(a).Burst != algorithms.BurstRefused {

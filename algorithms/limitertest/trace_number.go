@@ -9,6 +9,7 @@ import (
 // pair makes most charges those of a pair: of both sides, of one that leads alone, or of one
 // that follows.
 func (t *Trace) pair(k *traceKey, c *algorithms.Charge) {
+	// A key changes its epoch rarely, or its two parts would never be in step.
 	if t.chance(3) {
 		k.epoch = []uint16{0, 1, 1, 40_000, 1<<16 - 1}[t.rng.IntN(5)]
 	}
@@ -43,6 +44,8 @@ func (t *Trace) lead(c *algorithms.Charge) algorithms.Lead {
 	if !side.Present() {
 		side = &c.Sides[1]
 	}
+	// The model knows the part's number, so that most leads are near it: a number drawn at
+	// random would always be out of step.
 	number := t.model.records[modelKey{c.Policy, c.Key}].part(side).number
 	if number == 0 || t.chance(5) {
 		number = algorithms.FirstNumber(c.Epoch, t.now)
@@ -62,5 +65,6 @@ func (t *Trace) lead(c *algorithms.Charge) algorithms.Lead {
 		number = algorithms.FirstNumber(number.Epoch()+1, int64(number))
 	}
 
+	// What else the leading side has said need not fit: a pair must bear any combination.
 	return algorithms.Lead{Number: number, Unused: t.chance(20), Counted: t.chance(60), Patient: t.chance(40)}
 }

@@ -169,6 +169,8 @@ func details(t *testing.T, l divergence.Ledger) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	deny := algorithms.Observation{}
 	failed := algorithms.Failure(context.DeadlineExceeded)
+
+	// The same cell has keys of both stages: while a canary grows, its keys change the side.
 	canary := &divergence.Setting{Enforced: algorithms.Candidate, Cell: 7}
 	shadow := &divergence.Setting{Cell: 7}
 	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
