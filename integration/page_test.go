@@ -81,7 +81,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 // The charts of three days are drawn, at each width and in both colour schemes.
 func TestStatusPageDraws(t *testing.T) {
 	report := func(context.Context) (status.Report, error) { return threeDays(), nil }
-	url := servePage(t, status.Page(report))
+	url := servePage(t, status.Page(status.Source{Report: report}))
 	b := openBrowser(t)
 
 	bright := map[string]float64{}

@@ -32,6 +32,7 @@ const (
 type fleet struct {
 	fleetConfig
 	controller *promotion.Controller
+	started    time.Time
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
@@ -91,6 +92,7 @@ func newFleet(cfg fleetConfig) *fleet {
 		fleetConfig: cfg,
 		controller:  promotion.NewController(cfg.store, cfg.ledger, "controller "+cfg.id),
 		replanned:   make(chan struct{}, 1),
+		started:     time.Now(),
 	}
 }
 

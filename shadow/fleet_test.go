@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,29 @@ func TestMissingCandidateIsNotEnforced(t *testing.T) {
 	m.sides[algorithms.Candidate] = side{}
 	if got := m.enforced(0); got != algorithms.Authoritative {
 		t.Errorf("without a candidate: %s is enforced", got)
+	}
+}
+
+// What the status page says of an instance is what the instance enforces.
+func TestEnforcementIsWhatIsEnforced(t *testing.T) {
+	for _, stage := range promotion.Stages {
+		for _, epoch := range []string{"", "e", "another"} {
+			for _, heard := range []time.Time{time.Now(), {}} {
+				for _, completed := range []bool{false, true} {
+					_, m := idleOn(promotion.NewMemoryStore(), "a")
+					s := promotion.State{Stage: stage, Percent: 100, Epoch: epoch}
+					m.stage.state.Store(&s)
+					m.stage.heard.Store(heard.UnixNano())
+					m.stage.completed.Store(completed && epoch != "")
+
+					e := m.enforcement(s, false)
+					side, _, _ := strings.Cut(e.Enforced, " ")
+					if got := m.enforced(0).String(); got != side {
+						t.Errorf("%s of epoch %q, completed %t: enforces the %s and says %+v", stage, epoch, completed, got, e)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -204,7 +204,8 @@ func (p *Pair) EnforceAuthoritative(on bool) { p.engine.button.press(on) }
 
 // StatusPage returns a page with the state of the pair, to be served beside metrics. It
 // shows this instance's last verdict, at most some 20 s old, in the stage that it has
-// applied since, and works without Redis.
+// applied since, and works without Redis. While Redis is silent it shows the last report
+// with its age, and which side this instance enforces.
 //
 // It lists client keys, as HMACs where a secret is set, and instance names: expose it
 // only where operators can reach it.

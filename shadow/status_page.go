@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -12,13 +13,14 @@ import (
 
 // statusPage returns the page of a Harness or a Pair; see status.Page.
 func (i *instance) statusPage() http.Handler {
-	return status.Page(func(ctx context.Context) (status.Report, error) {
+	report := func(ctx context.Context) (status.Report, error) {
 		list, err := i.fleet.judged(ctx)
 		if err != nil {
 			return status.Report{}, err
 		}
 		return status.Of(ctx, i.cfg.name, i.fleet.ledger, list)
-	})
+	}
+	return status.Page(status.Source{Report: report, Here: func() status.Here { return i.fleet.here(i.cfg.name) }})
 }
 
 // judged returns the assessments of the last round, with the current states and instances.
@@ -49,26 +51,39 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 // judged returns the last assessment in the applied state.
 func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 	state := *m.stage.state.Load()
-	last := m.assessment.Load()
-
-	// Another beginning is other evidence, even of the same epoch.
-	if last == nil || !last.State.Since.Equal(state.Since) {
+	last := m.lastJudged(&state)
+	if last == nil {
 		return m.unjudged(state, now), nil
 	}
 	if time.Since(last.at) > oldAfter {
 		return promotion.Assessment{}, status.ErrOld
 	}
 
-	// A stage that was left has no alarm and no prediction any more.
-	a := *last.Assessment
+	a := last.in(state)
 	a.Evidence.Now = now
+	return a, nil
+}
+
+// lastJudged returns the last assessment of the evidence that a state has, nil if there is
+// none. Another beginning is other evidence, even of the same epoch.
+func (m *migration) lastJudged(state *promotion.State) *assessment {
+	if last := m.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
+		return last
+	}
+	return nil
+}
+
+// in returns the assessment in a state that may be newer. A stage that was left has no
+// alarm and no prediction any more.
+func (last *assessment) in(state promotion.State) promotion.Assessment {
+	a := *last.Assessment
 	if state.Supersedes(a.State) {
 		a.State = state
 	}
 	if !a.State.Exposed() {
 		a.Alarm, a.Prediction = gate.Alarm{}, nil
 	}
-	return a, nil
+	return a
 }
 
 // unjudged is the assessment of a policy that this instance has not assessed yet.
@@ -80,4 +95,60 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 	a.Gate.Reason = "this instance has not judged the current comparison yet: it judges every " + assessEvery.String()
 	a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
 	return a
+}
+
+// here returns what this instance knows without its store: what it enforces, and the
+// assessments of its last round, which are as old as the oldest of them.
+func (f *fleet) here(name string) status.Here {
+	h := status.Here{Instance: f.id, Started: f.started, Policies: []status.Enforcement{}}
+	var list []promotion.Assessment
+
+	for _, m := range f.migrations() {
+		state := *m.stage.state.Load()
+		h.Policies = append(h.Policies, m.enforcement(state, f.pressed()))
+		if ns := m.stage.heard.Load(); ns != 0 {
+			heard := time.Unix(0, ns)
+			h.Heard = &heard
+		}
+
+		last := m.lastJudged(&state)
+		if last == nil {
+			continue
+		}
+		list = append(list, last.in(state))
+		if h.At.IsZero() || last.at.Before(h.At) {
+			h.At = last.at
+		}
+	}
+
+	h.Report = status.WithoutKeys(name, list)
+	return h
+}
+
+// enforcement says which side this instance enforces. Its cases are those of
+// migration.enforced, and the red button before them.
+func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcement {
+	e := status.Enforcement{
+		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
+		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
+		Enforced: algorithms.Authoritative.String(),
+	}
+
+	switch {
+	case pressed:
+		e.Why = "the red button of this instance is pressed"
+	case s.Epoch == "":
+		e.Why = "no state of the policy has reached this instance"
+	case s.Epoch != m.spec.Epoch && m.stage.completed.Load():
+		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
+	case s.Epoch != m.spec.Epoch:
+		e.Why = "the fleet compares another epoch"
+	case m.spec.Config.Sampled():
+		e.Why = "the policy is sampled"
+	case s.Stage == promotion.Canary && m.cutOff():
+		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
+	default:
+		e.Enforced = s.Name()
+	}
+	return e
 }

@@ -90,8 +90,8 @@ func TestStatusPageIsOfTheAppliedStage(t *testing.T) {
 	}
 }
 
-// An instance that has assessed nothing for a minute does not show its old assessment as
-// the current one.
+// An instance that has assessed nothing for a minute shows its old assessment with its age,
+// and not as the current one.
 func TestStatusPageIsNotOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := shadow.NewPair(shadow.PairConfig{
@@ -104,29 +104,91 @@ func TestStatusPageIsNotOfThePast(t *testing.T) {
 		}
 
 		syncNow(t, p)
-		if code, _ := look(t, p.StatusPage()); code != http.StatusOK {
-			t.Error(code)
+		if r := lookStale(t, p.StatusPage()); r.Error != "" {
+			t.Errorf("%+v", r)
 		}
 		if err := p.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 
 		time.Sleep(2 * time.Minute)
-		if code, _ := look(t, p.StatusPage()); code != http.StatusServiceUnavailable {
-			t.Errorf("%d two minutes after the last judgement", code)
+		if r := lookStale(t, p.StatusPage()); r.AgeSeconds != 120 || !strings.Contains(r.Error, "for a minute") || len(r.Policies) != 1 {
+			t.Errorf("two minutes after the last judgement: %+v", r)
 		}
 	})
 }
 
-func TestStatusPageOfADeadRedis(t *testing.T) {
+// staleReport is a report that is not of now.
+type staleReport struct {
+	status.Report
+	Error      string      `json:"error"`
+	AgeSeconds float64     `json:"age_seconds"`
+	Here       status.Here `json:"here"`
+}
+
+// lookStale asks a page for its report and for what it says of a silent store.
+func lookStale(t *testing.T, page http.Handler) (r staleReport) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status?format=json", nil))
+	if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != http.StatusOK {
+		t.Fatal(w.Code, err, w.Body)
+	}
+	return r
+}
+
+// The page of an instance whose Redis has died shows the report of the instance's last
+// round, although the page was not open before, and what the instance enforces.
+func TestStatusPageInAnOutage(t *testing.T) {
 	server := miniredis.RunT(t)
 	addr := server.Addr()
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
+	h.Decide(t.Context(), &policies.Request{User: "acme"})
+	syncNow(t, h)
+	if _, err := promotion.Advance(t.Context(), h.Stages(), policy, promotion.Step{Stage: promotion.Promoted}, promotion.Order{}); err != nil {
+		t.Fatal(err)
+	}
+	syncNow(t, h)
 	server.Close()
+
+	r := lookStale(t, h.StatusPage())
+	if len(r.Policies) != 1 || r.Policies[0].Comparisons != 1 || r.Policies[0].Stage != promotion.Promoted || r.Error == "" {
+		t.Errorf("%+v", r)
+	}
+	if e := r.Here.Policies; len(e) != 1 || e[0].Enforced != "candidate" || e[0].Version != "1.2" || r.Here.Heard == nil {
+		t.Errorf("%+v", r.Here)
+	}
+
+	h.EnforceAuthoritative(true)
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; e.Enforced != "authoritative" || !strings.Contains(e.Why, "red button") {
+		t.Errorf("%+v", e)
+	}
+	checkOutagePage(t, h, addr, "promoted, version 1.2", "The store last answered this instance at", "red button")
+}
+
+// An instance that has never reached its Redis says so.
+func TestStatusPageOfADeadRedis(t *testing.T) {
+	server := miniredis.RunT(t)
+	addr := server.Addr()
+	server.Close()
+	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
+	checkOutagePage(t, h, addr, "There is no report yet", "has not answered this instance since its start",
+		"enforces the <strong>authoritative</strong>, because no state of the policy has reached this instance")
+}
+
+// checkOutagePage holds what the page says of an outage, and that it does not name the
+// server.
+func checkOutagePage(t *testing.T, h *shadow.Harness, addr string, wants ...string) {
+	t.Helper()
 	w := httptest.NewRecorder()
 	h.StatusPage().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
-	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), addr) {
+	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), addr) {
 		t.Error(w.Code, w.Body)
+	}
+	for _, want := range wants {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q is not in %s", want, w.Body)
+		}
 	}
 }
 

@@ -39,13 +39,14 @@ func hashOf(text string) string {
 // for a client that accepts JSON and not HTML, it answers as status -o json does. It is read-only: GET and HEAD.
 //
 // The source is asked at most once in 5 s, for at most 2 s, one call at a time. While it fails the page shows the last
-// report with its age, or status 503 if there was none. JSON has no field for the age and is 503 at once. The text of a
-// source's error is not shown, because it may name servers; its kind is.
+// report with its age, and what the instance knows by itself; JSON has both in the fields age_seconds and here, beside
+// an error. Only a page that knows nothing at all has the status 503. The text of a source's error is not shown, because
+// it may name servers; its kind is.
 //
 // The page lists clients' keys, as HMACs where a secret is set, and shows how the service is protected: expose it to
 // operators only.
-func Page(source func(context.Context) (Report, error)) http.Handler {
-	c := &reportCache{source: source}
+func Page(source Source) http.Handler {
+	c := &reportCache{source: source.Report}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w.Header())
 
@@ -56,6 +57,7 @@ func Page(source func(context.Context) (Report, error)) http.Handler {
 		}
 
 		now := c.look(r.Context())
+		now.fallBack(source)
 		if wantsJSON(r) {
 			answerJSON(w, r, now)
 		} else {
@@ -88,27 +90,20 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
 
-	// A program must not take an old report for a new one: without a fresh report there is only the error.
-	status := http.StatusOK
-	err := now.err
-	if err == nil {
-		err = encoder.Encode(now.report)
+	// A program must not take an old report for a new one: an answer that is not of now has an error and an age.
+	var content any = now.report
+	if now.err != nil {
+		content = now.stale(time.Now())
 	}
-	if err != nil {
-		body.Reset()
-		status = http.StatusServiceUnavailable
-		encoder.Encode(map[string]string{"error": why(err)}) // a buffer never fails
+	if err := encoder.Encode(content); err != nil {
+		http.Error(w, "the report could not be written", http.StatusInternalServerError)
+		return
 	}
 
-	send(w, r, status, "application/json", body.Bytes())
+	send(w, r, now.status(), "application/json", body.Bytes())
 }
 
 func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
-	status := http.StatusOK
-	if now.at.IsZero() {
-		status = http.StatusServiceUnavailable
-	}
-
 	// The page is complete before the first byte is sent: a failure half-way could not change the status any more.
 	var body bytes.Buffer
 	if err := pageTemplate.Execute(&body, viewOf(now, time.Now())); err != nil {
@@ -116,7 +111,15 @@ func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
 		return
 	}
 
-	send(w, r, status, "text/html; charset=utf-8", body.Bytes())
+	send(w, r, now.status(), "text/html; charset=utf-8", body.Bytes())
+}
+
+// status is the HTTP status of an answer.
+func (a *answer) status() int {
+	if a.at.IsZero() && a.here == nil {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
 }
 
 func send(w http.ResponseWriter, r *http.Request, status int, kind string, body []byte) {

@@ -26,10 +26,15 @@ import (
 )
 
 // always returns a source that always reports these policies.
-func always(policies ...status.Policy) func(context.Context) (status.Report, error) {
-	return func(context.Context) (status.Report, error) {
+func always(policies ...status.Policy) status.Source {
+	return blind(func(context.Context) (status.Report, error) {
 		return status.Report{Name: "shop", Policies: policies}, nil
-	}
+	})
+}
+
+// blind is a source that knows nothing without its store.
+func blind(report func(context.Context) (status.Report, error)) status.Source {
+	return status.Source{Report: report}
 }
 
 // get requests a page; accept may be "".
@@ -342,7 +347,7 @@ func TestPageOfAFailure(t *testing.T) {
 	}
 
 	for _, tt := range tests {
-		page := status.Page(func(context.Context) (status.Report, error) { return status.Report{}, tt.err })
+		page := status.Page(blind(func(context.Context) (status.Report, error) { return status.Report{}, tt.err }))
 		for _, target := range []string{"/status", "/status?format=json"} {
 			got := get(page, target, "")
 			body := got.Body.String()
@@ -357,7 +362,7 @@ func TestPageOfAFailure(t *testing.T) {
 }
 
 func TestPageOutlivesAPanic(t *testing.T) {
-	page := status.Page(func(context.Context) (status.Report, error) { panic("no") })
+	page := status.Page(blind(func(context.Context) (status.Report, error) { panic("no") }))
 	if got := get(page, "/status", ""); got.Code != http.StatusServiceUnavailable {
 		t.Error(got.Code)
 	}
@@ -369,7 +374,7 @@ func TestPageAsksSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		asked, failing := 0, false
-		page := status.Page(func(context.Context) (status.Report, error) {
+		page := status.Page(blind(func(context.Context) (status.Report, error) {
 			time.Sleep(time.Second) // of the bubble: other requests arrive in the meantime
 			mu.Lock()
 			defer mu.Unlock()
@@ -378,7 +383,7 @@ func TestPageAsksSeldom(t *testing.T) {
 				return status.Report{}, errors.New("no")
 			}
 			return status.Report{Name: "shop"}, nil
-		})
+		}))
 		crowd := func() {
 			var all sync.WaitGroup
 			for range 50 {
@@ -409,8 +414,13 @@ func TestPageAsksSeldom(t *testing.T) {
 		if !strings.Contains(got, "This report is 6 s old") || !strings.Contains(got, "shop") {
 			t.Error(got)
 		}
-		if code := get(page, "/status?format=json", "").Code; code != http.StatusServiceUnavailable {
-			t.Errorf("an old report as JSON: %d", code)
+		var old struct {
+			Error      string  `json:"error"`
+			AgeSeconds float64 `json:"age_seconds"`
+		}
+		body := get(page, "/status?format=json", "").Body.Bytes()
+		if err := json.Unmarshal(body, &old); err != nil || old.Error == "" || old.AgeSeconds != 6 {
+			t.Errorf("an old report as JSON: %s, %v", body, err)
 		}
 	})
 }
@@ -420,11 +430,11 @@ func TestPageAsksSeldom(t *testing.T) {
 func TestPageOfASourceThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, end := 0, make(chan struct{})
-		page := status.Page(func(context.Context) (status.Report, error) {
+		page := status.Page(blind(func(context.Context) (status.Report, error) {
 			asked++
 			<-end
 			return status.Report{Name: "shop"}, nil
-		})
+		}))
 
 		for range 3 {
 			began := time.Now()

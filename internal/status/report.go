@@ -71,10 +71,10 @@ type Instance struct {
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
 func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promotion.Assessment) (Report, error) {
-	report := Report{Name: name, Policies: []Policy{}} // not nil: an empty list is [] in JSON
+	report := WithoutKeys(name, list)
 
-	for i := range list {
-		p := policyOf(&list[i])
+	for i := range report.Policies {
+		p := &report.Policies[i]
 		for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{
 			divergence.KeysNewlyDenied:  &p.TopNewlyDenied,
 			divergence.KeysNewlyAllowed: &p.TopNewlyAllowed,
@@ -85,10 +85,18 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 			}
 			*into = top[:min(len(top), TopKeys)]
 		}
-		report.Policies = append(report.Policies, p)
 	}
 
 	return report, nil
+}
+
+// WithoutKeys makes a report of assessments alone, which needs no ledger. It has no most frequent keys.
+func WithoutKeys(name string, list []promotion.Assessment) Report {
+	report := Report{Name: name, Policies: []Policy{}} // not nil: an empty list is [] in JSON
+	for i := range list {
+		report.Policies = append(report.Policies, policyOf(&list[i]))
+	}
+	return report
 }
 
 // Top returns the most frequent keys of a kind since the day that contains an instant.

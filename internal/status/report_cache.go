@@ -31,11 +31,12 @@ type reportCache struct {
 }
 
 // answer is the last report, the instant at which it was read, and why there is no newer one. At is zero if there was
-// none.
+// none. Here is set where there is no newer one, and the instance knows more than that.
 type answer struct {
 	report Report
 	at     time.Time
 	err    error
+	here   *Here
 }
 
 // look returns the latest answer. It waits for a new one if the last is older than askEvery, but not for a source that

@@ -22,6 +22,7 @@ type view struct {
 	Age      string // of the report
 	Failure  string // why there is no newer report; "" if there is one
 	Known    bool   // there is a report
+	Here     *Here  // what the instance knows by itself, where there is no newer report
 	Style    template.CSS
 	Policies []policyView
 }
@@ -77,6 +78,7 @@ func viewOf(now answer, at time.Time) view {
 		Name:  now.report.Name,
 		Known: !now.at.IsZero(),
 		Age:   age(at.Sub(now.at)),
+		Here:  now.here,
 		Style: template.CSS(pageStyle),
 	}
 	if now.err != nil {
