@@ -38,7 +38,7 @@ func (ev *evaluation) blind(at time.Time, o *observations) bool {
 		}
 	}
 	if ev.numbered() {
-		return false
+		return ev.echoes(o)
 	}
 
 	// A foreign limiter may have begun with this process, and the other side's records
@@ -47,6 +47,24 @@ func (ev *evaluation) blind(at time.Time, o *observations) bool {
 		return true
 	}
 	return ev.missed.has(ev.hash, at.UnixMicro())
+}
+
+// echoes reports whether two answers differ only because one side has missed a charge, long
+// ago. A key that is denied again and again keeps its sides out of phase: what one of them
+// missed moves on from window to window, until a charge finds both as if unused, which takes
+// the instant apart away. Two limiters that are the same have no other reason to differ. All
+// others have, so an echo is not told from what they are compared for, and counts.
+func (ev *evaluation) echoes(o *observations) bool {
+	found := o[0].Apart != 0 || o[1].Apart != 0
+	return found && o[0].Decision.Allowed != o[1].Decision.Allowed && ev.alike()
+}
+
+// alike reports whether both sides decide alike if they have the same charges: one shape, one
+// limit.
+func (ev *evaluation) alike() bool {
+	a, b := &ev.limits[0], &ev.limits[1]
+	return ev.sides[0].shape == ev.sides[1].shape && ev.sides[0].shape != algorithms.UnknownShape &&
+		a.Requests == b.Requests && a.Window == b.Window && a.Capacity() == b.Capacity()
 }
 
 // longestWarming bounds how long a process may take to know the budgets already spent. The

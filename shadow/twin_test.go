@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"testing"
@@ -172,34 +171,13 @@ func (w *twinWorld) calmly(gap time.Duration) {
 	}
 }
 
-// checkComparisons holds that no difference was counted but an echo: one of a key that was
-// denied again and again since its sides missed a charge of each other. What each side has
-// admitted meanwhile depends on what it missed, and goes on to do so: in a log or a counter for
-// as long again, in a bucket and an anchored window until they are as if unused. Only an
-// aligned window forgets all of that at its end.
+// checkComparisons holds that no difference was counted.
 func (w *twinWorld) checkComparisons() {
-	echoes := map[string]int64{} // by key, until when
-	shape := algorithms.TraitsOf(w.algorithm).Shape
-	lasting := shape == algorithms.Bucket || shape == algorithms.AnchoredWindow
 	for i := range w.comparisons {
-		if i == w.restedAt {
-			clear(echoes)
-		}
 		c := &w.comparisons[i]
-		at := c.At.UnixMicro()
-		differs := c.Outcome == divergence.NewlyDenied || c.Outcome == divergence.NewlyAllowed
-		unused, uncompared := w.unused(c), c.Outcome > divergence.NewlyAllowed
-
-		switch {
-		case differs && (shape == algorithms.AlignedWindow || at >= echoes[c.Key]):
+		if c.Outcome == divergence.NewlyDenied || c.Outcome == divergence.NewlyAllowed {
 			w.violate("%s of %s at %s: %s", c.Outcome, c.Key, c.At.Format("05.000000"), twinText(c.Observed))
 			return
-		case lasting && uncompared && !unused:
-			echoes[c.Key] = math.MaxInt64
-		case lasting && unused && !uncompared:
-			echoes[c.Key] = 0
-		case !lasting && (differs || uncompared):
-			echoes[c.Key] = max(echoes[c.Key], w.forgotten(at))
 		}
 	}
 }
@@ -219,16 +197,6 @@ func (w *twinWorld) checkMoves() {
 			w.violate("moved to %s by %s: %s", s.Describe(), s.Actor, s.Reason)
 		}
 	}
-}
-
-// unused reports whether both sides were as if unused. A foreign limiter does not tell.
-func (w *twinWorld) unused(c *Comparison) bool {
-	for role, place := range w.places {
-		if !c.Observed[role].Unused || place == foreignInMemory || place == foreignApart {
-			return false
-		}
-	}
-	return true
 }
 
 // check holds what has happened against the laws.
