@@ -26,6 +26,9 @@ const (
 // vague are the words for which a noun, "recently" or "again" reads better.
 var vague = regexp.MustCompile(`(?i)\b(whoever|nobody|anybody|of late|anew|so many)\b`)
 
+// skips finds a test that is skipped.
+var skips = regexp.MustCompile(`\bt\.Skip(f|Now)?\(`)
+
 // TestStyle holds the code to docs/style.md, production code and tests alike.
 func TestStyle(t *testing.T) {
 	for _, path := range goFiles(t) {
@@ -110,6 +113,13 @@ func bodyProblems(path, name string, first int, body []string) (problems []strin
 	place := fmt.Sprintf("%s:%d: %s", path, first, name)
 	if len(body) >= mostFunctionLines && !strings.HasSuffix(path, "_test.go") {
 		problems = append(problems, fmt.Sprintf("%s has %d lines, at most %d", place, len(body)+1, mostFunctionLines))
+	}
+
+	// A test that is skipped for want of a component passes unseen where CI has lost the
+	// component. A fuzz test skips inputs.
+	text := strings.Join(body, "\n")
+	if skips.MatchString(text) && !strings.Contains(text, "os.Getenv(") && !strings.HasSuffix(path, "fuzz_test.go") {
+		problems = append(problems, place+" skips a test also in CI: with CI=true a missing component is a failure")
 	}
 
 	blank := func(line string) bool { return strings.TrimSpace(line) == "" }

@@ -37,18 +37,11 @@ type reply struct {
 // browserBudget bounds each call.
 const browserBudget = 30 * time.Second
 
-// openBrowser starts Chromium, or skips the test without one. In CI it is required.
+// openBrowser starts Chromium.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 
-	path, err := exec.LookPath("chromium")
-	switch {
-	case err != nil && os.Getenv("CI") == "true":
-		t.Fatal("CI needs chromium: integration/components.sh installs it")
-	case err != nil:
-		t.Skip("chromium is not on PATH, so the status page is not tested; install Debian's package chromium")
-	}
-
+	path := requireProgram(t, "chromium", "the status page is tested in a browser")
 	in, theirOut, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

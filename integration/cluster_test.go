@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +19,7 @@ import (
 func startCluster(t *testing.T) *redis.ClusterClient {
 	t.Helper()
 
-	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("the nodes of a cluster must reach each other: this test needs a redis-server on PATH")
-	}
+	requireProgram(t, "redis-server", "the nodes of a cluster must reach each other")
 
 	ctx := context.Background()
 	slots := [][2]int{{0, 5460}, {5461, 10922}, {10923, 16383}}

@@ -59,6 +59,8 @@ func crowdOut(t *testing.T, p *faultyProxy, admin *redis.Client) {
 
 // A Redis whose disk is full refuses writes. Here a directory stands where it would save.
 func TestRedisThatCannotSave(t *testing.T) {
+	requireProgram(t, "redis-server", "this test changes the server's directory")
+
 	saved := func(admin *redis.Client, want string) func() bool {
 		return func() bool {
 			_ = admin.BgSave(context.Background()).Err() // refused while one is under way
@@ -69,9 +71,11 @@ func TestRedisThatCannotSave(t *testing.T) {
 	inTheWay := ""
 	fail := func(t *testing.T, _ *faultyProxy, admin *redis.Client) {
 		directory := admin.ConfigGet(t.Context(), "dir").Val()["dir"]
-		if inTheWay = filepath.Join(directory, "dump.rdb"); os.Mkdir(inTheWay, 0o700) != nil {
-			t.Skip("the server's directory is out of reach: this test needs a redis-server on PATH")
+		inTheWay = filepath.Join(directory, "dump.rdb")
+		if err := os.Mkdir(inTheWay, 0o700); err != nil {
+			t.Fatal(err)
 		}
+
 		do("CONFIG", "SET", "save", "3600 1000000")(t, nil, admin)
 		await(t, "Redis has failed to save", saved(admin, "err"))
 	}

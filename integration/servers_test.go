@@ -191,6 +191,21 @@ func startContainer(args ...string) (addr string, stop func(), err error) {
 	return addr, stop, nil
 }
 
+// requireProgram returns the path of a program that a test cannot do without, for the given
+// reason. Without it the test is skipped, and fails in CI, which must have every component.
+func requireProgram(t testing.TB, name, reason string) string {
+	t.Helper()
+
+	path, err := exec.LookPath(name)
+	switch {
+	case err != nil && os.Getenv("CI") == "true":
+		t.Fatalf("CI needs %s: %s; integration/components.sh installs it", name, reason)
+	case err != nil:
+		t.Skipf("%s is not on PATH: %s; integration/components.sh installs it", name, reason)
+	}
+	return path
+}
+
 // privateServer starts a Redis for one test, which may harm it: a redis-server, or a
 // container if that is not installed. The server stops at the end of the test.
 func privateServer(t testing.TB, args ...string) string {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,9 +50,7 @@ type twins struct {
 
 func startTwins(t *testing.T) *twins {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("this test stops processes: it needs a redis-server on PATH")
-	}
+	requireProgram(t, "redis-server", "this test stops the server's process")
 
 	w := &twins{t: t, outcomes: map[divergence.Outcome]int{}}
 	var tuned [2]redis.UniversalClient

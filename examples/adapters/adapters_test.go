@@ -91,7 +91,10 @@ func startRedis(t *testing.T) string {
 	t.Helper()
 
 	path, err := exec.LookPath("redis-server")
-	if err != nil && os.Getenv("CI") != "true" {
+	switch {
+	case err != nil && os.Getenv("CI") == "true":
+		t.Fatal("CI needs redis-server: integration/components.sh installs it")
+	case err != nil:
 		t.Skip("no redis-server on PATH")
 	}
 
