@@ -111,8 +111,11 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		}
 	}
 
-	// Warming concerns only the triggers, which look at keys with an enforced candidate.
+	// The key is remembered first: sides that were charged at different instants make this
+	// comparison blind, too.
 	ev.noteMissed(c, at, o)
+
+	// Warming concerns only the triggers, which look at keys with an enforced candidate.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
@@ -120,6 +123,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Enforced: c.Enforced, Cell: divergence.CellOf(ev.hash), Completed: ev.completed,
 		Blind: ev.blind(at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	})
+
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)
 	}

@@ -23,12 +23,17 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	local := e.local.feed(c, ev, e.view.instances())
 	decision := ev.decide(c, o, &local)
 
-	// The client of today's limiter has disconnected: this answer is not read, and it
-	// must not count as evidence.
+	// A foreign limiter whose client has disconnected may have been charged all the same.
+	// noteFailures takes its failure off a candidate, so the key is remembered before.
 	at := e.evidenceTime(ev, o)
 	left := ev.clientLeft(ctx, c, o)
-	if left && c.Enforced == algorithms.Authoritative {
+	if left {
 		ev.noteMissed(c, at, o)
+	}
+
+	// The client of today's limiter has disconnected: this answer is not read, and it
+	// must not count as evidence.
+	if left && c.Enforced == algorithms.Authoritative {
 		return decision
 	}
 	ev.noteFailures(o, decision.Fallback, left)
@@ -60,7 +65,9 @@ func (ev *evaluation) callForeign(ctx context.Context, c *algorithms.Charge, o *
 }
 
 // askBeside judges a side in memory beside an enforced foreign limiter. A client that has
-// left may have been charged by neither, and is not charged here.
+// left may not have been charged there, and is not charged here: a candidate would be
+// charged alone. An authoritative is charged by askStandIn all the same, because clients
+// that leave early must not be without a limit.
 func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *observations) {
 	if !ev.beside || ev.clientLeft(ctx, c, o) {
 		return
@@ -207,10 +214,6 @@ func (e *engine) evidenceTime(ev *evaluation, o *observations) time.Time {
 func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observations) bool {
 	follower := c.Enforced.Other()
 	if o[follower].Status != algorithms.Deferred {
-		return false
-	}
-	if ev.beside { // its client has left
-		o[follower] = algorithms.Skip(algorithms.OtherReason)
 		return false
 	}
 
