@@ -73,6 +73,22 @@ var faultsOfInstances = []fault{
 		tests: []string{"TestCutOffCanaryReturnsToTheAuthoritative", "TestFleetKeepsItsPromises"},
 	},
 	{
+		name:      "A rollback is ordered while Redis is away",
+		clients:   "Each instance keeps its stage until its red button is pressed, and leaves a canary after 15 s.",
+		evidence:  notCompared,
+		operators: "`rollback` says NOT STORED, what instances do meanwhile and what to press; with `--wait` it tries on.",
+		lasts:     "Until it is stored, or the button is pressed.", bound: theShares,
+		tests: []string{"TestRollbackWaitsForRedis", "TestRollbackThatIsNotStoredSaysSo"},
+	},
+	{
+		name:      "A rollback is ordered just after Redis lost its data",
+		clients:   "The candidate stays enforced until the instances have restored their states, and then the authoritative.",
+		evidence:  "Counted evidence is lost.",
+		operators: "`rollback` waits for the policy for 5 s.",
+		lasts:     "A second or two.", bound: "One capacity.",
+		tests: []string{"TestRollbackAfterDataLoss", "TestRollbackWaitsForAPolicyThatWasLost"},
+	},
+	{
 		number: 27, name: "Two operators, or a promotion and a rollback, at once", twins: []string{"promote", "roll back"},
 		clients:  "One promotion wins and a rollback always does; keys keep to [the bounds of a swap](failures.md#over-a-swap).",
 		evidence: unchanged, operators: "The history has one entry for each version.", lasts: "A second or two.",

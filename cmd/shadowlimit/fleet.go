@@ -64,16 +64,33 @@ func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
 	}
 }
 
+// onFleet refuses a fleet that does not answer, so that the first failure says what to do.
 func onFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) error) error {
+	return onSilentFleet(c, format, func(c *cli.Context, f *fleet) error {
+		if err := reach(c.Context, f.client); err != nil {
+			return err
+		}
+		return do(c, f)
+	})
+}
+
+// withSilentFleet is withFleet for a function that may have to wait for Redis.
+func withSilentFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		format, err := formatOf(c)
+		if err != nil {
+			return err
+		}
+		return onSilentFleet(c, format, do)
+	}
+}
+
+func onSilentFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) error) error {
 	f, err := openFleet(c, format)
 	if err != nil {
 		return err
 	}
 	defer f.close()
-
-	if err := reach(c.Context, f.client); err != nil {
-		return err
-	}
 	return do(c, f)
 }
 

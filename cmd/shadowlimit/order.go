@@ -46,36 +46,40 @@ type task struct {
 	fleet      *fleet
 	assessment *promotion.Assessment // of a blind move only the policy's name
 	order      promotion.Order
+	start      time.Time
 }
 
 func (t *task) policy() string { return t.assessment.Spec.Policy }
 
 func (m move) action(std streams) cli.ActionFunc {
-	return withFleet(func(c *cli.Context, f *fleet) error {
-		policy, err := onePolicy(c)
-		if err != nil {
-			return err
-		}
-		order, err := m.order(c)
-		if err != nil {
-			return err
-		}
-
-		// A rollback has to work while the evidence cannot be read.
-		a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
-		if !m.blind {
-			list, err := f.assess(c.Context, policy)
-			if err != nil {
-				return err
-			}
-			a = &list[0]
-		}
-		return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order}, std)
-	})
+	return withFleet(func(c *cli.Context, f *fleet) error { return m.order(c, f, std) })
 }
 
-// order reads the flags of an order.
-func (m move) order(c *cli.Context) (promotion.Order, error) {
+// order reads an order from the command line, and carries it out.
+func (m move) order(c *cli.Context, f *fleet, std streams) error {
+	policy, err := onePolicy(c)
+	if err != nil {
+		return err
+	}
+	order, err := m.orderOf(c)
+	if err != nil {
+		return err
+	}
+
+	// A rollback has to work while the evidence cannot be read.
+	a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
+	if !m.blind {
+		list, err := f.assess(c.Context, policy)
+		if err != nil {
+			return err
+		}
+		a = &list[0]
+	}
+	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
+}
+
+// orderOf reads the flags of an order.
+func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
 	o := promotion.Order{
 		Actor:  actor(),
 		Reason: strings.TrimSpace(c.String("reason")),
@@ -124,7 +128,6 @@ func (m move) carryOut(t *task, std streams) error {
 		}
 	}
 
-	start := time.Now()
 	state, err := m.do(t.cli.Context, t)
 	if err != nil {
 		return refusedMove(err)
@@ -135,7 +138,7 @@ func (m move) carryOut(t *task, std streams) error {
 	// not wait for it to come back.
 	order := t.order
 	order.Expect = nil
-	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: start}, std)
+	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: t.start}, std)
 }
 
 // plan returns the state that a task would lead to, unless something forbids it. A dry run comes

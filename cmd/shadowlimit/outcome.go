@@ -66,7 +66,7 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 // warnOfSilent names instances that may not know of a rollback.
 func (o *outcome) warnOfSilent(std streams) {
 	if len(o.Silent) > 0 && o.state.Stage == promotion.RolledBack {
-		fmt.Fprintf(std.err, "no report for over %s from %s: if they still run, cut off from Redis, "+
+		fmt.Fprintf(std.err, "no report for over %s from %s, which have not left: if they still run, cut off from Redis, "+
 			"they may enforce the candidate; press their red button\n",
 			promotion.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
 	}
@@ -100,6 +100,7 @@ func (o *outcome) timedOut(err error, format format, std streams) error {
 		return err
 	}
 
+	o.warnOfSilent(std)
 	if err != nil {
 		return statusf(exitTimeout, "%s was stored, but after %.1f s it is unknown which instances have applied it: %w",
 			o.state.Describe(), o.Seconds, err)
@@ -176,7 +177,7 @@ func (o *outcome) writeText(out io.Writer) error {
 		ids  []string
 	}{
 		{"not applied", o.Missing},
-		{"silent, presumed gone", o.Silent},
+		{"silent, has not left", o.Silent},
 		{"of another configuration, enforces the authoritative", o.Other},
 	} {
 		for _, id := range list.ids {

@@ -2,13 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -19,66 +14,54 @@ on hold. It looks at no evidence, wins over every other move, and waits until ev
 live instance has applied it. The authoritative has counted all the time, unless the
 migration was completed: then every client starts with a fresh budget.
 
-Example, with the variables that "shadowlimit demo --serve" prints:
-  shadowlimit rollback per-client --reason "429s for acme"`
+Where Redis does not answer, it says NOT STORED and what to press instead, and ends
+with exit status 1. With --wait it tries on until --timeout, and ends with status 5 if
+the rollback is not stored by then. Instances that have been silent for less than 10
+minutes and have not left are named: they may still enforce the candidate.
+
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit rollback per-client --reason "429s for acme"
+  shadowlimit rollback per-client --reason "429s for acme" --wait --timeout 1h   # through an outage of Redis`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, blind: true, do: rollbackDo}
+	m := move{needsReason: true, blind: true, do: rollbackDo(std)}
 	return &cli.Command{
 		Name:        "rollback",
 		Usage:       "return a policy to its authoritative side at once",
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
-		Flags:       orderFlags(),
-		Action:      orRedButton(m.action(std)),
+		Flags: orderFlags(
+			&cli.BoolFlag{Name: "wait", Usage: "try on while Redis does not answer, until --timeout"},
+		),
+		Action: m.rollback(std),
 	}
 }
 
-// orRedButton names the way that is left if Redis cannot be reached: a rollback is urgent.
-func orRedButton(action cli.ActionFunc) cli.ActionFunc {
+// rollback carries a rollback out. With --wait Redis need not answer when it begins.
+func (m move) rollback(std streams) cli.ActionFunc {
+	act := func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }
 	return func(c *cli.Context) error {
-		err := action(c)
-		var unreachable unreachableError
-		if errors.As(err, &unreachable) {
-			err = fmt.Errorf("%w; nothing was stored: until Redis answers, press the red button of every instance", err)
+		if c.Bool("wait") {
+			return withSilentFleet(act)(c)
 		}
-		return err
+		return sayNotStored(c, withFleet(act)(c))
 	}
 }
 
-func rollbackDo(ctx context.Context, t *task) (promotion.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.cli.Duration("timeout"))
-	defer cancel()
-
-	return retry(ctx, func() (promotion.State, error) {
-		return promotion.Rollback(ctx, t.fleet.store, t.policy(), t.order)
-	})
-}
-
-// retry repeats an order until Redis answers: one that fails over may answer soon. A rollback
-// whose answer was lost is stored already, and the second order finds it.
-func retry(ctx context.Context, do func() (promotion.State, error)) (promotion.State, error) {
-	for {
-		s, err := do()
-		if err == nil || !unanswered(err) {
-			return s, err
+func rollbackDo(std streams) func(context.Context, *task) (promotion.State, error) {
+	return func(ctx context.Context, t *task) (promotion.State, error) {
+		// A dry run comes before the order, in the same time. Where it has used all of that,
+		// the order still gets one try.
+		until := t.start.Add(t.cli.Duration("timeout"))
+		if least := time.Now().Add(commandBudget); !t.order.DryRun && until.Before(least) {
+			until = least
 		}
+		ctx, cancel := context.WithDeadline(ctx, until)
+		defer cancel()
 
-		select {
-		case <-ctx.Done():
-			return s, fmt.Errorf("%w; it may be stored all the same: see history", err)
-		case <-time.After(pollEvery):
-		}
+		o := &outage{policy: t.policy(), until: until, std: std}
+		return o.tryOn(ctx, t, func() (promotion.State, error) {
+			return promotion.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &o.sent}, t.policy(), t.order)
+		})
 	}
-}
-
-// unanswered reports whether an error comes from a connection or from a server that is not ready,
-// and is no refusal.
-func unanswered(err error) bool {
-	var reply redis.Error
-	if errors.As(err, &reply) {
-		kind, _, _ := strings.Cut(reply.Error(), " ")
-		return slices.Contains([]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}, kind)
-	}
-	return !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
 }

@@ -205,12 +205,13 @@ const rollbackTries = 10
 
 // Rollback returns a policy to its authoritative side, whatever its state, and
 // sets it on hold. It wins over every concurrent move, because it starts a new term.
-// A policy that is rolled back already stays as it is.
+// A policy that is rolled back already stays as it is. A policy that the store does not
+// have is waited for: for up to 5 s, because instances restore what a store has lost.
 func Rollback(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	var err error
 	for try := range rollbackTries {
 		var s, next State
-		if s, err = current(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+		if s, err = known(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
 			return s, err
 		}
 		if err = o.expects(policy, s); err != nil {

@@ -15,8 +15,8 @@ func zeroState(s subject) {
 	if got := s.state(); got != (promotion.State{}) {
 		s.Errorf("got %+v", got)
 	}
-	if _, err := promotion.Rollback(s.ctx(), s.Store, policy, order("")); !errors.Is(err, promotion.ErrUnknownPolicy) {
-		s.Errorf("rollback of nothing: %v, want ErrUnknownPolicy", err)
+	if _, err := promotion.Pause(s.ctx(), s.Store, policy, order("")); !errors.Is(err, promotion.ErrUnknownPolicy) {
+		s.Errorf("pause of nothing: %v, want ErrUnknownPolicy", err)
 	}
 }
 

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// fleetInAnOutage says what instances do while Redis is silent, and what an operator can do.
+const fleetInAnOutage = `Until Redis answers, every instance goes on by itself:
+  promoted, completed  enforces the candidate until it is told otherwise
+  canary               returns to the authoritative 15 s after Redis last answered the instance
+  started meanwhile    enforces the authoritative
+To enforce the authoritative now, press the red button of every instance, in the way that the service has
+configured: create its file, send its signal, or call Harness.EnforceAuthoritative(true).`
+
+// progressEvery is how often a rollback that cannot be stored says so.
+const progressEvery = 5 * time.Second
+
+// outage is a rollback that has to wait for its Redis.
+type outage struct {
+	policy string
+	until  time.Time
+	std    streams
+	sent   bool      // Redis may have stored the order although no answer came
+	began  time.Time // of the outage; zero while Redis answers
+	told   time.Time // when the operator was last told
+}
+
+// tryOn repeats an order until Redis answers: one that fails over may answer soon. A rollback
+// whose answer was lost is stored already, and the second order finds it.
+func (o *outage) tryOn(ctx context.Context, t *task, do func() (promotion.State, error)) (promotion.State, error) {
+	var last error
+	for {
+		s, err := do()
+		if err == nil && !o.began.IsZero() {
+			fmt.Fprintf(o.std.err, "Redis answers again after %s\n", time.Since(o.began).Round(time.Second))
+		}
+		if err == nil || !unanswered(err) {
+			return s, err
+		}
+
+		// A try that the deadline has cut short says nothing of Redis.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		o.tell(last)
+
+		select {
+		case <-ctx.Done():
+			return s, o.giveUp(t.cli, last)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// tell tells the operator what the fleet does meanwhile, and later that nothing has changed.
+func (o *outage) tell(err error) {
+	now := time.Now()
+	if now.Sub(o.told) < progressEvery {
+		return
+	}
+
+	o.told = now
+	if !o.began.IsZero() {
+		fmt.Fprintf(o.std.err, "%s: no answer for %s\n", o.storedYet(), now.Sub(o.began).Round(time.Second))
+		return
+	}
+	o.began = now
+	fmt.Fprintf(o.std.err, "%s: %v; trying on for %s\n%s\n",
+		o.storedYet(), plainError{err}, o.until.Sub(now).Round(time.Second), fleetInAnOutage)
+}
+
+func (o *outage) storedYet() string {
+	if o.sent {
+		return "not known to be stored yet"
+	}
+	return "NOT STORED yet"
+}
+
+// giveUp ends an order that Redis has not answered in time. Status 5 is for --wait alone, as every
+// other command that finds no Redis ends with 1.
+func (o *outage) giveUp(c *cli.Context, err error) error {
+	err = fmt.Errorf("NOT STORED: rollback of %s: %w\n%s", humanize.Printable(o.policy), plainError{err}, again(c, o.policy))
+	if o.sent {
+		err = fmt.Errorf("%w\nRedis has got the order and has not answered, so it may be stored all the same: see history", err)
+	}
+
+	// An interrupt is reported as such, without the error.
+	if interrupted := c.Context.Err(); interrupted != nil {
+		fmt.Fprintln(o.std.err, err)
+		return interrupted
+	}
+	if c.Bool("wait") {
+		return statusError{exitTimeout, err}
+	}
+	return err
+}
+
+// sayNotStored adds to the error of a rollback that has found no Redis what that means.
+func sayNotStored(c *cli.Context, err error) error {
+	var unreachable unreachableError
+	if !errors.As(err, &unreachable) {
+		return err
+	}
+	return fmt.Errorf("NOT STORED: %w\n%s\n%s", err, fleetInAnOutage, again(c, c.Args().First()))
+}
+
+// again is the command that stores a rollback once Redis answers.
+func again(c *cli.Context, policy string) string {
+	return fmt.Sprintf("To store it as soon as Redis answers: shadowlimit rollback %s --reason %q --wait --timeout 1h",
+		humanize.Printable(policy), humanize.Printable(c.String("reason")))
+}
+
+// notReady are the replies of a server that may take the same order a little later.
+var notReady = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS", "OOM",
+}
+
+// unanswered reports whether an error comes from a connection or from a server that is not ready,
+// and is no refusal.
+func unanswered(err error) bool {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		kind, _, _ := strings.Cut(reply.Error(), " ")
+		return slices.Contains(notReady, kind)
+	}
+	return !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
+}
+
+// sentStore notes whether Redis may have got a state to store although its answer did not come.
+type sentStore struct {
+	promotion.Store
+	sent *bool
+}
+
+// Put implements promotion.Store. An error of the dial and a reply say that nothing was stored.
+func (s *sentStore) Put(ctx context.Context, policy string, next promotion.State, expect *promotion.State) error {
+	err := s.Store.Put(ctx, policy, next, expect)
+	var reply redis.Error
+	var dial *net.OpError
+	dialled := !errors.As(err, &dial) || dial.Op != "dial"
+	if err != nil && dialled && !errors.As(err, &reply) && !errors.Is(err, promotion.ErrConflict) {
+		*s.sent = true
+	}
+	return err
+}

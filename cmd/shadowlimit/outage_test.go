@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// talk is a standard error that reports a text as soon as it is there.
+type talk struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	want  string
+	heard chan struct{} // closed when the text has been written
+}
+
+func (w *talk) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := strings.Contains(w.text.String(), w.want)
+	w.text.Write(b)
+	if !before && strings.Contains(w.text.String(), w.want) {
+		close(w.heard)
+	}
+	return len(b), nil
+}
+
+func (w *talk) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// promoteAll promotes the policy of an instance, which applies it.
+func promoteAll(t *testing.T, h *shadow.Harness) {
+	t.Helper()
+	full := promotion.Step{Stage: promotion.Promoted}
+	err := h.Sync(t.Context())
+	if err == nil {
+		_, err = promotion.Advance(t.Context(), h.Stages(), "writes", full, promotion.Order{})
+	}
+	if err = errors.Join(err, h.Sync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rollback with --wait goes through an outage, says what happens meanwhile, and is stored once.
+func TestRollbackWaitsForRedis(t *testing.T) {
+	server, h := service(t)
+	promoteAll(t, h)
+	server.Close()
+
+	var out strings.Builder
+	said := &talk{want: "red button", heard: make(chan struct{})}
+	status := make(chan int)
+	go func() {
+		args := strings.Fields("rollback writes --reason 429s --wait --timeout 1m")
+		status <- run(context.Background(), args, streams{strings.NewReader(""), &out, said})
+	}()
+
+	select {
+	case <-said.heard:
+	case code := <-status:
+		t.Fatalf("status %d:\n%s%s", code, &out, said)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+
+	code := <-status
+	if missing := firstMissing(said.String(), append(inAnOutage[:3:3], "Redis answers again")); code != 0 || missing != "" {
+		t.Errorf("status %d, no %q:\n%s%s", code, missing, &out, said)
+	}
+	history, err := h.Stages().History(t.Context(), "writes")
+	if last := history[len(history)-1]; err != nil || len(history) != 3 || last.Stage != promotion.RolledBack || last.Reason != "429s" {
+		t.Errorf("%v, %v", history, err)
+	}
+}
+
+// What is not stored by the timeout is said to be not stored, with a status of its own.
+func TestRollbackThatIsNotStoredSaysSo(t *testing.T) {
+	args := strings.Fields("rollback writes --reason 429s --name a --redis redis://127.0.0.1:1 --wait --timeout 100ms")
+	status, out, talk := shell(t, "", args...)
+	missing := firstMissing(talk, append(inAnOutage[:5:5], "shadowlimit: NOT STORED: rollback of writes", "--wait"))
+	if status != exitTimeout || missing != "" {
+		t.Errorf("status %d, no %q:\n%s%s", status, missing, out, talk)
+	}
+}
+
+// A Redis that has lost everything gets its states again from the instances. A rollback that is
+// faster than they are waits for them.
+func TestRollbackAfterDataLoss(t *testing.T) {
+	server, h := service(t)
+	promoteAll(t, h)
+
+	server.FlushAll()
+	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "429s")
+	if status != 0 || !strings.Contains(out, "promoted -> rolled_back (hold)") {
+		t.Errorf("status %d:\n%s%s", status, out, talk)
+	}
+	if d := h.Decide(t.Context(), &policies.Request{User: "alice"}); d.Enforced.String() != "authoritative" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Of a connection that breaks after an order was sent it is unknown whether the order is stored.
+func TestOrderThatMayBeStoredIsNotDenied(t *testing.T) {
+	var sent bool
+	store := &sentStore{Store: brokenStore{}, sent: &sent}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := store.Put(ctx, "writes", promotion.State{}, nil); err == nil || !sent {
+		t.Errorf("%v, sent %t", err, sent)
+	}
+}
+
+// brokenStore loses the answer of every write.
+type brokenStore struct{ promotion.Store }
+
+func (brokenStore) Put(context.Context, string, promotion.State, *promotion.State) error {
+	return context.DeadlineExceeded
+}
