@@ -16,11 +16,11 @@ const module = "github.com/shadowlimit/shadowlimit/"
 var arrows = map[string][]string{
 	"algorithms":                   {"internal/humanize"},
 	"algorithms/limitertest":       {"algorithms"},
-	"lua":                          {"algorithms"},
+	"lua":                          {"algorithms", "internal/humanize"},
 	"policies":                     {"algorithms", "internal/humanize"},
-	"shadow/divergence":            {"algorithms"},
+	"shadow/divergence":            {"algorithms", "internal/humanize"},
 	"shadow/divergence/ledgertest": {"algorithms", "shadow/divergence"},
-	"shadow/promotion":             {"algorithms", "shadow/divergence", "shadow/promotion/gate"},
+	"shadow/promotion":             {"algorithms", "internal/humanize", "shadow/divergence", "shadow/promotion/gate"},
 	"shadow/promotion/gate":        {"internal/humanize", "shadow/divergence"},
 	"shadow/promotion/storetest":   {"shadow/promotion"},
 	"shadow": {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // ErrLogShed is the error of a side that is not enforced and whose log was given up, because
@@ -27,7 +28,9 @@ type StoreError struct {
 }
 
 // Error implements error.
-func (e *StoreError) Error() string { return fmt.Sprintf("lua: eval %s: %v", e.Side, e.Err) }
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("lua: eval %s: %v", e.Side, humanize.Discreet(e.Err))
+}
 
 // Unwrap returns the client's error.
 func (e *StoreError) Unwrap() error { return e.Err }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // Exit statuses, the command line's contract.
@@ -66,7 +68,8 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 		return exitInterrupt
 	}
 
-	fmt.Fprintf(std.err, "shadowlimit: %v\n", err)
+	// A URL in the wrong place, as an argument, is shown without its password.
+	fmt.Fprintf(std.err, "shadowlimit: %s\n", humanize.WithoutSecrets(err.Error()))
 	return statusOf(err, std)
 }
 

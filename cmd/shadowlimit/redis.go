@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -35,20 +33,30 @@ func openRedis(address string, budget time.Duration) (redis.UniversalClient, err
 		return nil, usagef(redisHint, "no Redis to talk to")
 	}
 
-	// A URL may hold a password. The parsers quote theirs in errors, so only the cause is shown.
 	options, err := parseRedis(address)
-	var quoting *url.Error
-	if errors.As(err, &quoting) {
-		err = quoting.Err
-	}
 	if err != nil {
-		return nil, usagef(redisHint, "--redis: %s", strings.ReplaceAll(err.Error(), address, "the given value"))
+		return nil, usagef(redisHint, "--redis: %v", err)
 	}
 
 	// A service may wait longer for a connection than a person at a terminal.
 	options = lua.Tune(options, budget)
 	options.DialTimeout = min(options.DialTimeout, dialTimeout)
-	return redis.NewUniversalClient(options), nil
+	client := redis.NewUniversalClient(options)
+	client.AddHook(discreet{})
+	return client, nil
+}
+
+// discreet is a hook of a client that keeps passwords out of errors.
+type discreet struct{}
+
+func (discreet) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (discreet) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return humanize.Discreet(next(ctx, cmd)) }
+}
+
+func (discreet) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return humanize.Discreet(next(ctx, cmds)) }
 }
 
 // unreachableError says that Redis cannot be used.
@@ -66,58 +74,6 @@ func reach(ctx context.Context, client redis.UniversalClient) error {
 		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
 	}
 	return nil
-}
-
-func parseRedis(address string) (*redis.UniversalOptions, error) {
-	scheme, rest, found := strings.Cut(address, "://")
-	if !found {
-		return nil, errors.New("not a URL")
-	}
-
-	base, kind, _ := strings.Cut(scheme, "+")
-	switch kind {
-	case "":
-		return parseServer(address)
-	case "cluster":
-		return parseCluster(base + "://" + rest)
-	case "sentinel":
-		return parseSentinel(base + "://" + rest)
-	}
-	return nil, fmt.Errorf("unknown scheme %q", scheme)
-}
-
-func parseServer(address string) (*redis.UniversalOptions, error) {
-	o, err := redis.ParseURL(address)
-	if err != nil {
-		return nil, err
-	}
-	return &redis.UniversalOptions{
-		Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-	}, nil
-}
-
-func parseCluster(address string) (*redis.UniversalOptions, error) {
-	o, err := redis.ParseClusterURL(address)
-	if err != nil {
-		return nil, err
-	}
-	return &redis.UniversalOptions{
-		Addrs: o.Addrs, IsClusterMode: true, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-	}, nil
-}
-
-func parseSentinel(address string) (*redis.UniversalOptions, error) {
-	o, err := redis.ParseFailoverURL(address)
-	if err != nil {
-		return nil, err
-	}
-	if o.MasterName == "" {
-		return nil, errors.New("a sentinel needs ?master_name=NAME")
-	}
-	return &redis.UniversalOptions{
-		Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, Username: o.Username, Password: o.Password,
-		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, TLSConfig: o.TLSConfig,
-	}, nil
 }
 
 // silentLogger drops the log lines of go-redis: its errors reach the user as errors.

@@ -1,4 +1,4 @@
-// Package humanize writes numbers, counts and keys as an operator reads them, and says
+// Package humanize writes numbers, counts, keys and errors as an operator reads them, and says
 // which name a misspelled one was probably meant to be. Reports, verdicts and commands
 // share it, so that a number looks the same wherever it is shown.
 package humanize

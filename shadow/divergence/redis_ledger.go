@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // KeptDays is how many days a ledger remembers.
@@ -103,7 +105,7 @@ func (l *RedisLedger) Write(ctx context.Context, id ID, instance string, s *Snap
 	}
 
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("divergence: write ledger: %w", err)
+		return fmt.Errorf("divergence: write ledger: %w", humanize.Discreet(err))
 	}
 	return nil
 }
@@ -130,7 +132,7 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) ([]Hour,
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("divergence: read ledger: %w", err)
+		return nil, fmt.Errorf("divergence: read ledger: %w", humanize.Discreet(err))
 	}
 
 	var out []Hour
@@ -168,7 +170,7 @@ func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick,
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("divergence: read ticks: %w", err)
+		return nil, fmt.Errorf("divergence: read ticks: %w", humanize.Discreet(err))
 	}
 
 	var all []Tick
@@ -195,7 +197,7 @@ func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, e
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
-		return n, fmt.Errorf("divergence: count keys: %w", err)
+		return n, fmt.Errorf("divergence: count keys: %w", humanize.Discreet(err))
 	}
 
 	for kind, cmd := range cmds {
@@ -217,7 +219,7 @@ func (l *RedisLedger) Top(ctx context.Context, id ID, kind KeyKind, from, to int
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("divergence: top keys: %w", err)
+		return nil, fmt.Errorf("divergence: top keys: %w", humanize.Discreet(err))
 	}
 
 	var lists [][]KeyCount

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The mistakes in a URL. No text of the URL or of a parser is shown, because any part of it may
+// be a password: one with a slash in it looks like a host and the number of a database.
+var (
+	errNoURL  = errors.New("not a URL")
+	errScheme = errors.New("its scheme is not known")
+	errURL    = errors.New("the URL cannot be read: if the user or the password has one of / ? # @ : % [ ], " +
+		"write it as %2F %3F %23 %40 %3A %25 %5B %5D")
+	errDatabase = errors.New("after the host may follow / and the number of a database: " +
+		"if the password has a /, write it as %2F")
+	errAddress = errors.New("addr: want HOST:PORT, without user and password: those before the first host are used for all")
+	errOption  = errors.New("an option after the ? is not known, or its value is wrong: " +
+		"if the password has a ?, write it as %3F")
+	errMaster = errors.New("a sentinel needs ?master_name=NAME")
+)
+
+// parsers are the forms of a URL by what follows the scheme's "+".
+var parsers = map[string]func(address string) (*redis.UniversalOptions, error){
+	"":         parseServer,
+	"cluster":  parseCluster,
+	"sentinel": parseSentinel,
+}
+
+// parseRedis reads the URL of --redis. Its errors hold no text of the URL.
+func parseRedis(address string) (*redis.UniversalOptions, error) {
+	scheme, rest, found := strings.Cut(address, "://")
+	if !found {
+		return nil, errNoURL
+	}
+	base, kind, _ := strings.Cut(scheme, "+")
+	parse := parsers[kind]
+	if base != "redis" && base != "rediss" || parse == nil {
+		return nil, errScheme
+	}
+
+	// What the parser would accept with a part of a password as host, port or address: the
+	// errors of a dial show these.
+	plain := base + "://" + rest
+	u, err := url.Parse(plain)
+	if err != nil || strings.Contains(rest, "#") {
+		return nil, errURL
+	}
+	if strings.Contains(u.RawQuery, "@") && kind != "sentinel" { // a sentinel's options have a password of their own
+		return nil, errOption
+	}
+	database := strings.Trim(u.Path, "/")
+	if _, err := strconv.Atoi(database); err != nil && database != "" {
+		return nil, errDatabase
+	}
+	for _, addr := range u.Query()["addr"] {
+		if strings.ContainsAny(addr, "@/") {
+			return nil, errAddress
+		}
+	}
+
+	options, err := parse(plain)
+	if err != nil && !errors.Is(err, errMaster) {
+		return nil, errOption
+	}
+	return options, err
+}
+
+func parseServer(address string) (*redis.UniversalOptions, error) {
+	o, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, err
+	}
+	return &redis.UniversalOptions{
+		Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+	}, nil
+}
+
+func parseCluster(address string) (*redis.UniversalOptions, error) {
+	o, err := redis.ParseClusterURL(address)
+	if err != nil {
+		return nil, err
+	}
+	return &redis.UniversalOptions{
+		Addrs: o.Addrs, IsClusterMode: true, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+	}, nil
+}
+
+func parseSentinel(address string) (*redis.UniversalOptions, error) {
+	o, err := redis.ParseFailoverURL(address)
+	if err != nil {
+		return nil, err
+	}
+	if o.MasterName == "" {
+		return nil, errMaster
+	}
+	return &redis.UniversalOptions{
+		Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, Username: o.Username, Password: o.Password,
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, TLSConfig: o.TLSConfig,
+	}, nil
+}
