@@ -144,7 +144,7 @@ var faultsOfAnswers = []fault{
 		clients: "The rule decides at once.", evidence: notCompared,
 		operators: "The same as for a dead Redis; `shadowlimit doctor` names each right that is missing.",
 		lasts:     untilTried, bound: theShares,
-		tests: []string{"TestFaults", "TestDoctorNamesWhatIsRefused", "TestMinimalRights"},
+		tests: []string{"TestFaults", "TestDoctorNamesWhatIsRefused", "TestMinimalRights", "TestRefusedConnections"},
 	},
 	{
 		number: 22, name: "The TLS certificate of Redis is expired, or of another authority",

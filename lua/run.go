@@ -66,7 +66,7 @@ func newOnce(ctx context.Context, name, script string, args []any) onceCmd {
 }
 
 // send processes the commands, in a pipeline if there are several. It leaves every error
-// in its command; the error of a pipeline is only the first of them.
+// in its command.
 func (p *Pair) send(ctx context.Context, calls []*call) {
 	switch len(calls) {
 	case 0:
@@ -78,7 +78,15 @@ func (p *Pair) send(ctx context.Context, calls []*call) {
 		for _, c := range calls {
 			_ = pipe.Process(ctx, c.cmd)
 		}
-		_, _ = pipe.Exec(ctx)
+
+		// A connection that Redis refuses, as after a change of its password, fails the
+		// pipeline and no command: no reply would be taken for an answer.
+		_, err := pipe.Exec(ctx)
+		for _, c := range calls {
+			if c.cmd.Err() == nil && c.cmd.Val() == nil {
+				c.cmd.SetErr(err)
+			}
+		}
 	}
 }
 

@@ -5,12 +5,15 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 //go:embed put.lua
@@ -42,7 +45,7 @@ func (s *RedisStore) channel() string { return s.key("changed") }
 func (s *RedisStore) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.rdb.Time(ctx).Result()
 	if err != nil {
-		return now, fmt.Errorf("promotion: read the clock: %w", err)
+		return now, fmt.Errorf("promotion: read the clock: %w", humanize.Discreet(err))
 	}
 	return now.UTC(), nil
 }
@@ -54,19 +57,28 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 	for i, policy := range policies {
 		cmds[i] = pipe.HMGet(ctx, s.policyKey(policy, "state"), "state", "term", "seq")
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+
+	// Each command has its own error. A connection that Redis refuses, as after a change of its
+	// password, fails the pipeline alone.
+	_, refused := pipe.Exec(ctx)
 
 	// A key of another type is garbage like an unreadable state. Every other error means
 	// that the state is unknown, and an unknown state must not look rolled back already.
 	states := make([]State, len(policies))
 	for i, cmd := range cmds {
-		if err := cmd.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return nil, fmt.Errorf("promotion: read states: %w", err)
+		err := cmd.Err()
+		if err == nil && len(cmd.Val()) == 0 {
+			err = cmp.Or(refused, errNoReply)
+		}
+		if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil, fmt.Errorf("promotion: read states: %w", humanize.Discreet(err))
 		}
 		states[i] = stateOf(cmd)
 	}
 	return states, nil
 }
+
+var errNoReply = errors.New("no reply")
 
 // stateOf reads a stored state. A state that cannot be read counts as rolled back, because
 // it is unknown whether the candidate may be enforced.
@@ -126,7 +138,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect 
 		err = fmt.Errorf("reply %v", reply)
 	}
 	if err != nil {
-		return fmt.Errorf("promotion: put %s: %w", policy, err)
+		return fmt.Errorf("promotion: put %s: %w", policy, humanize.Discreet(err))
 	}
 	if stored, _ := reply[0].(int64); stored != 1 {
 		return fmt.Errorf("promotion: %s is at %v: %w", policy, reply[1], ErrConflict)
@@ -138,7 +150,7 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect 
 func (s *RedisStore) History(ctx context.Context, policy string) ([]State, error) {
 	entries, err := s.rdb.XRevRangeN(ctx, s.policyKey(policy, "audit"), "+", "-", keptHistory).Result()
 	if err != nil {
-		return nil, fmt.Errorf("promotion: history of %s: %w", policy, err)
+		return nil, fmt.Errorf("promotion: history of %s: %w", policy, humanize.Discreet(err))
 	}
 
 	history := make([]State, len(entries))
@@ -164,7 +176,7 @@ func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
 	}
 
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("promotion: announce policies: %w", err)
+		return fmt.Errorf("promotion: announce policies: %w", humanize.Discreet(err))
 	}
 	return nil
 }
@@ -181,7 +193,7 @@ func (s *RedisStore) Specs(ctx context.Context) ([]Spec, error) {
 func all[T any](ctx context.Context, s *RedisStore, what string) ([]T, error) {
 	fields, err := s.rdb.HGetAll(ctx, s.key(what)).Result()
 	if err != nil {
-		return nil, fmt.Errorf("promotion: read %s: %w", what, err)
+		return nil, fmt.Errorf("promotion: read %s: %w", what, humanize.Discreet(err))
 	}
 
 	list := make([]T, 0, len(fields))
@@ -201,7 +213,7 @@ func (s *RedisStore) Beat(ctx context.Context, i Instance) error {
 		err = s.rdb.HSet(ctx, s.key("instances"), i.ID, text).Err()
 	}
 	if err != nil {
-		return fmt.Errorf("promotion: beat: %w", err)
+		return fmt.Errorf("promotion: beat: %w", humanize.Discreet(err))
 	}
 	return nil
 }
@@ -209,7 +221,7 @@ func (s *RedisStore) Beat(ctx context.Context, i Instance) error {
 // Leave implements Store.
 func (s *RedisStore) Leave(ctx context.Context, id string) error {
 	if err := s.rdb.HDel(ctx, s.key("instances"), id).Err(); err != nil {
-		return fmt.Errorf("promotion: leave: %w", err)
+		return fmt.Errorf("promotion: leave: %w", humanize.Discreet(err))
 	}
 	return nil
 }
