@@ -67,6 +67,7 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	} else {
 		o = l.askWithDebts(charge, ev.hash, tooLarge)
 	}
+	l.askCoarsely(charge, ev.limits, &o)
 
 	// The same order as in decide: a candidate without an answer leaves it to the
 	// authoritative.

@@ -26,10 +26,27 @@ func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int
 	if tooLarge {
 		share.Burst = cost
 	}
-	if a.Validate(share) != nil && a.Validate(whole) == nil {
-		share = coarse(share)
-	}
 	return share, false
+}
+
+// askCoarsely asks again for sides that have failed because a bucket cannot be exact with its
+// share. A step finds that out anyway, so only these limits take the time to look for it.
+func (l *local) askCoarsely(charge algorithms.Charge, whole [2]algorithms.Limit, o *observations) {
+	for role := range o {
+		s := &charge.Sides[role]
+		if !s.Present() || o[role].Status != algorithms.Failed || s.Limit.Requests <= 0 {
+			continue
+		}
+		if algorithms.TraitsOf(s.Algorithm).Shape != algorithms.Bucket || s.Algorithm.Validate(whole[role]) != nil {
+			continue
+		}
+
+		again := charge
+		again.Sides = [2]algorithms.Side{}
+		again.Sides[role] = *s
+		again.Sides[role].Limit = coarse(s.Limit)
+		o[role] = l.ask(again)[role]
+	}
 }
 
 // coarse is a limit near one that is too fine for a bucket to be exact, at most a thousandth
