@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,11 +39,8 @@ func (e earlier) charge(c algorithms.Charge, parts ...string) []int64 {
 		names = append(names, side.Algorithm.Name())
 	}
 
-	script, err := os.ReadFile(filepath.Join("testdata", "releases", "2026-11-22", strings.Join(names, "+")+".lua"))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	reply, err := e.client.Eval(context.Background(), string(script), []string{e.pair.RecordKey(c.Policy, c.Key)}, args...).Int64Slice()
+	keys := []string{e.pair.RecordKey(c.Policy, c.Key)}
+	reply, err := e.client.Eval(context.Background(), e.script(names), keys, args...).Int64Slice()
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -56,6 +54,27 @@ func (e earlier) charge(c algorithms.Charge, parts ...string) []int64 {
 		remaining = append(remaining, reply[2+5*i])
 	}
 	return remaining
+}
+
+// script puts the earlier release's script for algorithms without a log together.
+func (e earlier) script(names []string) string {
+	e.t.Helper()
+	var b strings.Builder
+	file := func(name string) {
+		text, err := os.ReadFile(filepath.Join("..", "lua", "testdata", "releases", "2026-11-22", name+".lua"))
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		b.Write(text)
+	}
+
+	file("prelude")
+	for _, name := range names {
+		file(name)
+	}
+	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {0, 0}\n", strings.Join(names, ", "))
+	file("pair")
+	return b.String()
 }
 
 // numbered is a charge of a pair.

@@ -2,7 +2,7 @@ package lua
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,11 +19,29 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 )
 
-// earlierLog is the script of one side with a log, as releases had it whose entries did not tell
+// earlierRelease has the files of the scripts of a release whose logs' entries did not tell
 // what lies between them.
 //
-//go:embed testdata/sliding_window_log_of_v1.lua
-var earlierLog string
+//go:embed testdata/releases/2026-11-22
+var earlierRelease embed.FS
+
+// earlierLog is that release's script of one side with a log.
+func earlierLog() string {
+	var b strings.Builder
+	file := func(name string) {
+		text, err := earlierRelease.ReadFile("testdata/releases/2026-11-22/" + name + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		b.Write(text)
+	}
+
+	file("prelude")
+	file("sliding_window_log")
+	b.WriteString("local steps, log_keys = {sliding_window_log}, {2}\n")
+	file("pair")
+	return b.String()
+}
 
 // logUnderTest is a key with a log that two releases of this package charge.
 type logUnderTest struct {
@@ -70,7 +88,7 @@ func (l *logUnderTest) chargeEarlier(cost int64) algorithms.Decision {
 	name := algorithms.SlidingWindowLog{}.Name()
 	keys := []string{l.pair.RecordKey("p", "k"), l.pair.LogKey("p", "k", name)}
 	limit := l.side.Limit
-	reply, err := l.client.Eval(context.Background(), earlierLog, keys, l.now, injectedTTL, cost,
+	reply, err := l.client.Eval(context.Background(), earlierLog(), keys, l.now, injectedTTL, cost,
 		partName(name, name), limit.Requests, limit.Window.Microseconds(), algorithms.DefaultMaxEntries).Slice()
 	if err != nil {
 		l.t.Fatal(err)
