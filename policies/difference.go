@@ -57,26 +57,40 @@ func Difference(before, after *Set) []Change {
 	return list
 }
 
-// changedFields returns the differences of two lists in the order of their paths. It
-// walks both at once, as a merge does, and a path that only one of them has at its head
-// is missing from the other.
+// changedFields returns the differences of two lists in the order of their paths.
 func changedFields(before, after []textField) (list []Change) {
 	for len(before) > 0 || len(after) > 0 {
-		switch {
-		case len(after) == 0 || len(before) > 0 && before[0].path < after[0].path:
-			list = append(list, Change{Path: before[0].path, Before: before[0].text})
+		order := compareHeads(before, after)
+
+		var c Change
+		if order <= 0 {
+			c.Path, c.Before = before[0].path, before[0].text
 			before = before[1:]
-		case len(before) == 0 || after[0].path < before[0].path:
-			list = append(list, Change{Path: after[0].path, After: after[0].text})
+		}
+		if order >= 0 {
+			c.Path, c.After = after[0].path, after[0].text
 			after = after[1:]
-		default:
-			if path := before[0].path; before[0].text != after[0].text {
-				list = append(list, Change{path, before[0].text, after[0].text, path == "name"})
-			}
-			before, after = before[1:], after[1:]
+		}
+
+		// A field that only one file has is a change, too, if its text is empty.
+		if order != 0 || c.Before != c.After {
+			c.NewEpoch = order == 0 && c.Path == "name"
+			list = append(list, c)
 		}
 	}
 	return list
+}
+
+// compareHeads compares the paths of two lists' first fields: below 0, only the first list
+// has the next path, and above 0, only the second one. Not both may be empty.
+func compareHeads(a, b []textField) int {
+	switch {
+	case len(b) == 0:
+		return -1
+	case len(a) == 0:
+		return 1
+	}
+	return strings.Compare(a[0].path, b[0].path)
 }
 
 // textField is one field of a file as text.

@@ -40,20 +40,23 @@ type Promotion struct {
 func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		c.mapping(n, "promotion", map[string]field{
-			"mode":            {read: c.choice("mode", &into.Mode, "manual", "automatic")},
+			// The evidence that a step needs.
 			"rule":            {read: c.choice("rule", &into.Rule, "evidence", "simple")},
 			"divergence":      {read: c.fraction("divergence", &into.Divergence)},
 			"newly_denied":    {read: c.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: c.fraction("newly_allowed", &into.NewlyAllowed)},
 			"block":           {read: c.minutes("block", &into.Block)},
 			"soak":            {read: c.minutes("soak", &into.Soak)},
-			"dwell":           {read: c.minutes("dwell", &into.Dwell)},
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
-			"canary":          {read: c.canary(&into.Canary)},
 			"sample":          {read: c.fraction("sample", &into.Sample)},
-			"change_window":   {read: c.changeWindow(into)},
 			"expected":        {read: c.expected(&into.expected)},
+
+			// The steps, and when they are taken.
+			"mode":          {read: c.choice("mode", &into.Mode, "manual", "automatic")},
+			"canary":        {read: c.canary(&into.Canary)},
+			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
+			"change_window": {read: c.changeWindow(into)},
 		})
 	}
 }
