@@ -101,7 +101,9 @@ func (e *entry) alone(slot int, c *Charge, at int64, o *Observation, changed boo
 		return
 	}
 
-	e.parts[slot].number = o.Number
+	// A denial or a look has changed the state only if a clock was set back. The other part has not been moved with it,
+	// and no count would show that.
+	e.parts[slot].number = 0
 	if spent(c, o) {
 		e.parts[slot].number = o.Number.Next()
 	}

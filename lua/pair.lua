@@ -209,7 +209,11 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
     counted = ARGV[more + 2] == '1'
     changed = changed or counted
   end
-  if counted then taken = (taken + 1) % COUNT == 0 and taken + 1 - COUNT or taken + 1 end
+  if counted then
+    taken = (taken + 1) % COUNT == 0 and taken + 1 - COUNT or taken + 1
+  elseif changed and not together and not follows then
+    taken = 0 -- a clock was set back, and the other part has not been moved
+  end
   if leads == 1 then number = taken end
   if leads == 2 or together then other_number = taken end
 elseif epoch then

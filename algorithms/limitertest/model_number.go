@@ -88,8 +88,11 @@ func (r *modelRecord) together(c *algorithms.Charge, parts []*modelPart, seen []
 func (r *modelRecord) alone(c *algorithms.Charge, part *modelPart, seen *algorithms.Observation) {
 	seen.Number = valid(part.number, c)
 	part.number = seen.Number
-	if spent(c, seen) {
+	switch {
+	case spent(c, seen):
 		part.number = part.number.Next()
+	case part.oracle.moved: // and the other part was not
+		part.number = 0
 	}
 }
 
