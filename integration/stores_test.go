@@ -48,7 +48,7 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	admin := redis.NewClient(&redis.Options{Addr: addr})
 	defer admin.Close()
 
-	err := admin.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">pw", "~*", "resetchannels", "+@all").Err()
+	err := admin.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">pw", "~*", "+@all", "-publish").Err()
 	if err != nil {
 		t.Fatal(err)
 	}

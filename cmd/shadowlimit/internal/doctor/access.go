@@ -149,8 +149,12 @@ func (d *doctor) acl(user string) string {
 		commands = append(commands, "+select")
 	}
 
-	patterns := fmt.Sprintf("~shadowlimit:{%s}:* ~shadowlimit:{%s:* &shadowlimit:{%s}:changed", d.name, d.name, d.name)
-	return "ACL SETUSER " + account + "resetkeys resetchannels -@all " + patterns + " " + strings.Join(commands, " ")
+	reset, patterns := "resetkeys", fmt.Sprintf("~shadowlimit:{%s}:* ~shadowlimit:{%s:*", d.name, d.name)
+	if !d.channelsAreFree {
+		reset += " resetchannels"
+		patterns += fmt.Sprintf(" &shadowlimit:{%s}:changed", d.name)
+	}
+	return "ACL SETUSER " + account + reset + " -@all " + patterns + " " + strings.Join(commands, " ")
 }
 
 // right is a command that the library sends, by itself or in a script: both need the same right.

@@ -41,6 +41,8 @@ type doctor struct {
 	client   redis.UniversalClient
 	name     string // "" if no service is named
 	findings []Finding
+
+	channelsAreFree bool // a server knows no rights to channels, and no words for them
 }
 
 // Bounds of an examination, so that a server that stalls ends in a finding.
@@ -80,6 +82,8 @@ func (d *doctor) examine(ctx context.Context) {
 
 	for _, n := range nodes {
 		d.findings = append(d.findings, n.examine(ctx)...)
+		r, known := n.release()
+		d.channelsAreFree = d.channelsAreFree || known && r.before(channelRights)
 	}
 	if d.name != "" {
 		d.findings = append(d.findings, d.access(ctx)...)

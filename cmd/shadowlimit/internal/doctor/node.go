@@ -110,24 +110,41 @@ func unpermitted(check string, err error) Finding {
 	return f
 }
 
-// leastVersion is the oldest server that is supported.
-var leastVersion = [2]int{6, 2}
+// release is the version of a server that decides what it can do.
+type release struct{ major, minor int }
+
+func (r release) before(other release) bool {
+	return r.major < other.major || r.major == other.major && r.minor < other.minor
+}
+
+// Releases from which on a server can do more. A Valkey begins at 7.2.
+var (
+	leastRelease  = release{6, 0} // is supported: users have rights, and INFO, HELLO and scripts what is asked of them
+	channelRights = release{6, 2} // users can be limited to channels
+	keyRights     = release{7, 0} // resetchannels is the default of new users, who can be limited to reading a key
+)
+
+// release returns the server's own, if it is known.
+func (n *node) release() (r release, known bool) {
+	_, err := fmt.Sscanf(n.hello["version"], "%d.%d", &r.major, &r.minor)
+	return r, err == nil
+}
 
 func (n *node) version() Finding {
-	text := n.hello["version"]
-	f := Finding{Check: "version", Level: fine, Message: n.hello["server"] + " " + text}
+	f := Finding{Check: "version", Level: fine, Message: n.hello["server"] + " " + n.hello["version"]}
 
-	var v [2]int
-	if _, err := fmt.Sscanf(text, "%d.%d", &v[0], &v[1]); err != nil {
-		return unknown(f.Check, nil)
-	}
-
-	// Redis 7.0 made resetchannels the default of new users, and added rights to only read or write keys.
+	r, known := n.release()
 	switch {
-	case slices.Compare(v[:], leastVersion[:]) < 0:
+	case !known:
+		return unknown(f.Check, nil)
+	case r.before(leastRelease):
 		f.Level, f.Fix = problem, "update it"
-		f.Message += fmt.Sprintf(" is not supported: the scripts need %d.%d or later", leastVersion[0], leastVersion[1])
-	case v[0] < 7:
+		f.Message += fmt.Sprintf(" is not supported: %d.%d or later is needed", leastRelease.major, leastRelease.minor)
+	case r.before(channelRights):
+		f.Level, f.Fix = warning, "update it when you can"
+		f.Message += " works; before 6.2 every user may use every channel, " +
+			"and no user can be limited to only reading or only writing keys"
+	case r.before(keyRights):
 		f.Level, f.Fix = warning, "update it when you can; until then create users with resetchannels"
 		f.Message += " works; before 7.0 a new user may use every channel, " +
 			"and no user can be limited to only reading or only writing keys"
