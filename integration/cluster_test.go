@@ -19,20 +19,15 @@ import (
 func startCluster(t *testing.T) *redis.ClusterClient {
 	t.Helper()
 
-	requireProgram(t, "redis-server", "the nodes of a cluster must reach each other")
+	requireProgram(t, program(), "the nodes of a cluster must reach each other")
 
 	ctx := context.Background()
 	slots := [][2]int{{0, 5460}, {5461, 10922}, {10923, 16383}}
 
 	var nodes []*redis.Client
-	var addrs, buses []string
+	var addrs []string
 	for i := range slots {
-		bus, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		addr := privateServer(t, "--cluster-enabled", "yes", "--cluster-port", bus)
+		addr := privateServer(t, "--cluster-enabled", "yes")
 		node := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { node.Close() })
 
@@ -42,7 +37,6 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 
 		nodes = append(nodes, node)
 		addrs = append(addrs, addr)
-		buses = append(buses, bus)
 	}
 
 	// Distinct epochs spare the nodes the resolution of equal ones.
@@ -53,12 +47,12 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 		}
 	}
 
-	for i, addr := range addrs {
+	for _, addr := range addrs {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := nodes[0].Do(ctx, "cluster", "meet", host, port, buses[i]).Err(); err != nil {
+		if err := nodes[0].Do(ctx, "cluster", "meet", host, port).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,12 +2,14 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,14 +22,19 @@ import (
 
 // Variables of the environment.
 const (
-	imageVariable = "SHADOWLIMIT_TEST_REDIS_IMAGE" // image of the container, default below
-	urlVariable   = "SHADOWLIMIT_TEST_REDIS_URL"   // a server that runs already, in addition
-	defaultImage  = "redis:7.2-alpine"
+	imageVariable   = "SHADOWLIMIT_TEST_REDIS_IMAGE"  // image of the container, default below
+	urlVariable     = "SHADOWLIMIT_TEST_REDIS_URL"    // a server that runs already, in addition
+	programVariable = "SHADOWLIMIT_TEST_REDIS_SERVER" // the only server's program, default below
+	defaultImage    = "redis:7.2-alpine"
+	defaultProgram  = "redis-server"
 )
+
+// program is the server that tests start as a process.
+func program() string { return cmp.Or(os.Getenv(programVariable), defaultProgram) }
 
 // server is a Redis for the tests.
 type server struct {
-	way  string // container, local or given
+	way  string // container, local, given or chosen
 	addr string
 }
 
@@ -67,7 +74,7 @@ func TestMain(m *testing.M) {
 }
 
 // eachServer runs a test on every Redis: in a container if Docker answers, else on a
-// local redis-server. CI requires both.
+// local redis-server. CI requires both. If a program is chosen, it is the only one.
 func eachServer(t *testing.T, test func(*testing.T, server)) {
 	list, err := servers()
 	if err != nil {
@@ -98,6 +105,11 @@ func startServers() ([]server, error) {
 		}
 		stopServers = append(stopServers, stop)
 		return add(way, addr)
+	}
+
+	if os.Getenv(programVariable) != "" {
+		err := start("chosen", startRedis)
+		return list, err
 	}
 
 	inDocker := start("container", startContainer)
@@ -137,9 +149,16 @@ func describe(addr string) (string, error) {
 		return "", err
 	}
 
+	// A Valkey also reports the version of the Redis that it stands for.
+	fields := map[string]string{}
 	for line := range strings.Lines(info) {
-		if version, found := strings.CutPrefix(line, "redis_version:"); found {
-			return "redis " + strings.TrimSpace(version) + " at " + addr, nil
+		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[field] = value
+	}
+
+	for _, maker := range []string{"valkey", "redis"} {
+		if version := fields[maker+"_version"]; version != "" {
+			return maker + " " + version + " at " + addr, nil
 		}
 	}
 
@@ -238,9 +257,10 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	}
 
 	options := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
-	cmd := exec.Command("redis-server", append(options, args...)...)
+	cmd := exec.Command(program(), append(options, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
+		cmd.Stderr = cmd.Stdout
 		err = cmd.Start()
 	}
 	if err != nil {
@@ -272,16 +292,27 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	}
 
 	stop()
-	return "", nil, fmt.Errorf("redis-server does not start:\n%s", log.String())
+	return "", nil, fmt.Errorf("%s does not start:\n%s", program(), log.String())
 }
 
-// freePort returns a port that was free when it was called.
+// busDistance is how far a node's port for the bus of its cluster lies above its own.
+const busDistance = 10_000
+
+// freePort returns a port that was free when it was called, as was the one for a cluster's bus.
 func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		defer listener.Close() // at the end, so that no port is offered twice
+
+		port := listener.Addr().(*net.TCPAddr).Port
+		bus, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+busDistance))
+		if err != nil {
+			continue
+		}
+
+		return strconv.Itoa(port), bus.Close()
 	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, err
 }

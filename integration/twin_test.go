@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,12 +51,12 @@ type twins struct {
 
 func startTwins(t *testing.T) *twins {
 	t.Helper()
-	requireProgram(t, "redis-server", "this test stops the server's process")
+	requireProgram(t, program(), "this test stops the server's process")
 
 	w := &twins{t: t, outcomes: map[divergence.Outcome]int{}}
 	var tuned [2]redis.UniversalClient
 	for i := range w.servers {
-		addr := privateServer(t, "--enable-debug-command", "yes")
+		addr := privateServer(t, debugging(t)...)
 		w.servers[i] = redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: 10 * time.Second})
 		tuned[i] = redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, 0))
 		t.Cleanup(func() { w.servers[i].Close(); tuned[i].Close() })
@@ -74,6 +75,27 @@ func startTwins(t *testing.T) *twins {
 	}
 	t.Cleanup(func() { _ = w.Close(context.Background()) })
 	return w
+}
+
+// debugging returns the arguments with which a server obeys DEBUG. Before 7.0 it obeys by itself, and
+// does not know the option.
+func debugging(t *testing.T) []string {
+	t.Helper()
+
+	out, err := exec.Command(program(), "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var major int
+	_, version, _ := strings.Cut(string(out), " v=")
+	if _, err := fmt.Sscanf(version, "%d.", &major); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if major < 7 {
+		return nil
+	}
+	return []string{"--enable-debug-command", "yes"}
 }
 
 func (w *twins) observe(c shadow.Comparison) {
