@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
 )
 
 // epochBits are the 16 bits of an epoch that the numbers of a policy's parts have. 0 means
@@ -59,12 +60,16 @@ func (ev *evaluation) echoes(o *observations) bool {
 	return found && o[0].Decision.Allowed != o[1].Decision.Allowed && ev.alike()
 }
 
-// alike reports whether both sides decide alike if they have the same charges: one shape, one
-// limit.
+// alike reports whether both sides decide alike if they have the same charges: algorithms of
+// ours, of one shape, with one limit. An algorithm of the user's may have a shape and decide in
+// another way.
 func (ev *evaluation) alike() bool {
+	one, other := &ev.sides[0], &ev.sides[1]
+	if one.shape != other.shape || !lua.HasScript(one.algorithm.Algorithm) || !lua.HasScript(other.algorithm.Algorithm) {
+		return false
+	}
 	a, b := &ev.limits[0], &ev.limits[1]
-	return ev.sides[0].shape == ev.sides[1].shape && ev.sides[0].shape != algorithms.UnknownShape &&
-		a.Requests == b.Requests && a.Window == b.Window && a.Capacity() == b.Capacity()
+	return a.Requests == b.Requests && a.Window == b.Window && a.Capacity() == b.Capacity()
 }
 
 // longestWarming bounds how long a process may take to know the budgets already spent. The
@@ -117,6 +122,13 @@ func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observat
 		m.note(ev.hash, ev.forgotten(at.UnixMicro()))
 	case m.anyLate.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
 		m.caughtUp(ev.forgotten(at.UnixMicro()))
+	}
+}
+
+// noteStandIn remembers a key of which the authoritative is about to be charged alone.
+func (ev *evaluation) noteStandIn(c *algorithms.Charge, at time.Time) {
+	if !ev.numbered() && c.Cost > 0 {
+		ev.missed.note(ev.hash, ev.forgotten(at.UnixMicro()))
 	}
 }
 

@@ -18,7 +18,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
 	ev.askBeside(ctx, c, o)
-	ev.askStandIn(ctx, c, o)
+	e.askStandIn(ctx, c, ev, o)
 
 	local := e.local.feed(c, ev, e.view.instances())
 	decision := ev.decide(c, o, &local)
@@ -81,7 +81,7 @@ func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *ob
 
 // askStandIn asks the authoritative where an enforced candidate has failed: a candidate
 // must not fail at the client's cost.
-func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *observations) {
+func (e *engine) askStandIn(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) {
 	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
 	if c.Enforced != algorithms.Candidate || candidate.Status == algorithms.Judged {
 		return
@@ -96,7 +96,9 @@ func (ev *evaluation) askStandIn(ctx context.Context, c *algorithms.Charge, o *o
 		return
 	}
 
-	// An authoritative that was deferred is not queued any more: it has been charged now.
+	// An authoritative that was deferred is not queued any more: it is charged now. This charge
+	// overtakes those in the queue, which are compared before this one is recorded.
+	ev.noteStandIn(c, e.view.now())
 	*authoritative = ev.askAuthoritative(ctx, c)
 }
 

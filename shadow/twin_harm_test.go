@@ -42,7 +42,7 @@ func TestHarmIsFoundAfterEachDisturbance(t *testing.T) {
 
 // runHarm runs one disturbance in traffic of keys that are denied all the time.
 func runHarm(setting twinSetting, name string) *twinWorld {
-	w := newTwinWorld(setting, 1)
+	w := newTwinWorld(setting)
 	saturate := func() int64 {
 		before := w.denied()
 		n := int(4 * setting.limits[0].Window / (200 * time.Millisecond))
@@ -106,7 +106,7 @@ func TestTwinsAreComparedWhileTheirStoreIsStrained(t *testing.T) {
 			setting := twinSetting{algorithm: a, limits: [2]algorithms.Limit{limit, limit}, instances: 1}
 
 			synctest.Test(t, func(*testing.T) {
-				w := newTwinWorld(setting, 1)
+				w := newTwinWorld(setting)
 				defer w.end()
 				w.run(nil)
 
@@ -139,7 +139,7 @@ func TestRequestsThatOvertakeAreCompared(t *testing.T) {
 
 			var w *twinWorld
 			synctest.Test(t, func(*testing.T) {
-				w = newTwinWorld(setting, 1)
+				w = newTwinWorld(setting)
 				w.run(nil)
 				w.calmly(300 * time.Microsecond)
 				w.end()

@@ -50,7 +50,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 		for i := range s.n {
 			ctx, leave := context.WithTimeout(context.Background(), time.Second)
 			w.ask(ctx, w.someInstance(i), twinKeys[s.on], 1)
-			time.Sleep(w.latency())
+			time.Sleep(twinLeast + time.Duration(271*i)*time.Microsecond%twinSpread)
 			leave()
 			time.Sleep(s.span / 20)
 		}
@@ -58,7 +58,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	"short deadlines": func(w *twinWorld, s twinStep) {
 		w.without()
 		for i := range s.n {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*w.latency())
+			ctx, cancel := context.WithTimeout(context.Background(), 2*(twinLeast+time.Duration(271*i)*time.Microsecond%twinSpread))
 			w.ask(ctx, w.someInstance(i), twinKeys[s.on], 1)
 			time.Sleep(s.span / 20)
 			cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -152,10 +153,21 @@ func (s *twinServer) goBack(missed int) {
 type twinLink struct {
 	*twinServer
 	process *twinProcess
-	latency func() time.Duration
 
 	mu   sync.Mutex
+	rng  *rand.Rand
 	open twinWay
+}
+
+// Half of a round trip takes between these two.
+const twinLeast, twinSpread = 100 * time.Microsecond, 800 * time.Microsecond
+
+// latency is half of a round trip's time. No two are alike, so that no two commands arrive
+// together.
+func (l *twinLink) latency() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return twinLeast + time.Duration(l.rng.Int64N(int64(twinSpread)))
 }
 
 // twinProcess is the process of an instance, which may be stopped for a while.

@@ -43,7 +43,6 @@ type twinWorld struct {
 	ledger  *divergence.MemoryLedger
 
 	mu          sync.Mutex
-	rng         *rand.Rand
 	instances   []*twinInstance
 	all         []*twinInstance // with those that have gone
 	comparisons []Comparison    // of the twins
@@ -56,6 +55,7 @@ type twinWorld struct {
 	violations  []string
 
 	turns    map[string]chan struct{} // by key; see turn
+	asked    int                      // requests
 	requests sync.WaitGroup           // under way
 	ends     sync.WaitGroup           // of disturbances
 }
@@ -82,11 +82,11 @@ const twinPolicy = "p"
 // twinTick is longer than a foreign limiter may be late without being noted.
 const twinTick = 4 * mostLate
 
-func newTwinWorld(s twinSetting, seed uint64) *twinWorld {
+func newTwinWorld(s twinSetting) *twinWorld {
 	w := &twinWorld{
 		twinSetting: s, states: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
-		rng: rand.New(rand.NewPCG(seed, 0)), admissions: map[string][]twinAdmission{},
-		turns: map[string]chan struct{}{},
+		admissions: map[string][]twinAdmission{},
+		turns:      map[string]chan struct{}{},
 	}
 	if s.remote() {
 		w.servers = []*twinServer{newTwinServer(), newTwinServer()}
@@ -155,8 +155,9 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 
 // connect makes the stores of a process.
 func (in *twinInstance) connect(log *slog.Logger) []*store {
-	for _, server := range in.world.servers {
-		in.links = append(in.links, &twinLink{twinServer: server, process: in.process, latency: in.world.latency})
+	for i, server := range in.world.servers {
+		rng := rand.New(rand.NewPCG(uint64(len(in.world.all)), uint64(i)))
+		in.links = append(in.links, &twinLink{twinServer: server, process: in.process, rng: rng})
 	}
 	if !in.world.has(inFirst) && !in.world.has(inSecond) {
 		return []*store{newMemoryStore()}
@@ -240,14 +241,6 @@ func (in *twinInstance) newForeign() Limiter {
 	})
 }
 
-// latency is half of a round trip's time. No two are alike, so that no two commands arrive
-// together.
-func (w *twinWorld) latency() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return 100*time.Microsecond + time.Duration(w.rng.IntN(800_000))
-}
-
 // observe is the observer of a process.
 func (in *twinInstance) observe(c Comparison) {
 	if !in.twins || in.process.gone() {
@@ -267,8 +260,14 @@ func (w *twinWorld) someInstance(n int) *twinInstance {
 
 // ask sends a request that is answered later.
 func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost int64) {
+	w.mu.Lock()
+	w.asked++
+	apart := time.Duration(w.asked) * time.Nanosecond
+	w.mu.Unlock()
+
 	w.requests.Go(func() {
-		defer w.turn(in, key)()
+		time.Sleep(apart)
+		defer w.turn(in, key, apart)()
 		in.process.running()
 		if in.process.gone() {
 			return
@@ -287,7 +286,8 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 
 // turn waits until a request of a key may be sent, and returns what ends it. Requests of one
 // key may reach a foreign limiter in another order than the other side, and no number tells.
-func (w *twinWorld) turn(in *twinInstance, key string) (end func()) {
+// No two requests go on at one instant: their order would be another one in each run.
+func (w *twinWorld) turn(in *twinInstance, key string, apart time.Duration) (end func()) {
 	if !w.foreign() {
 		return func() {}
 	}
@@ -296,6 +296,7 @@ func (w *twinWorld) turn(in *twinInstance, key string) (end func()) {
 	turn <- struct{}{}
 	in.process.running()
 	w.await()
+	time.Sleep(apart)
 	return func() { <-turn }
 }
 
