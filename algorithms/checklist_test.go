@@ -14,7 +14,7 @@ import (
 )
 
 // The tests of this file fail for an algorithm of All that was forgotten somewhere;
-// each message says what is missing. Other packages hold their own tables likewise:
+// each message names the missing piece. Other packages hold their own tables likewise:
 // docs/new-algorithm.md has the list.
 
 func TestEveryAlgorithmTellsItsTraits(t *testing.T) {

@@ -50,7 +50,7 @@ func (r *fullRedis) used() int64 {
 	return n
 }
 
-// leave bounds the memory to what is used and a number of bytes more.
+// leave bounds the memory to the used bytes and a number of bytes more.
 func (r *fullRedis) leave(bytes int64) {
 	r.t.Helper()
 	if err := r.client.ConfigSet(r.t.Context(), "maxmemory", fmt.Sprint(max(1, r.used()+bytes))).Err(); err != nil {
@@ -77,7 +77,7 @@ func logCharge(enforced algorithms.Algorithm, key string, at time.Time) algorith
 }
 
 // A candidate's logs fill Redis. The enforced side answers as if there were no candidate, and where both sides are compared
-// their answers are the same: what a log has lost is never taken for a difference.
+// their answers are the same: a loss of a log is never taken for a difference.
 func TestLogsAreGivenUpForMemory(t *testing.T) {
 	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	for _, enforced := range []algorithms.Algorithm{algorithms.FixedWindow{}, algorithms.SlidingWindowLog{}} {
@@ -201,7 +201,7 @@ func TestFollowingLogIsGivenUp(t *testing.T) {
 	}
 }
 
-// An operator who reads what a log may take must not be told too little, nor twice as much.
+// The bound that validate prints for a log is not too low, nor twice too high.
 func TestBytesOfALog(t *testing.T) {
 	r := newFullRedis(t)
 	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)

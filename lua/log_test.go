@@ -115,8 +115,8 @@ func TestLongLogsAgreeWithOracle(t *testing.T) {
 				l.now += pauseOfLog(rng, l.side.Limit)
 				cost := costOfLog(rng, l.side.Limit)
 
-				// A window that becomes longer must not bring back what has been forgotten. An earlier release adds up
-				// what an entry has left behind, so it sees more of it.
+				// A window that becomes longer must not bring back forgotten entries. An earlier release adds up
+				// the entries that are still to be removed, so it sees more of them.
 				if earlier == 0 && rng.IntN(200) == 0 {
 					l.side.Limit.Window = time.Duration(1+rng.IntN(3)) * time.Second
 				}
@@ -276,7 +276,7 @@ func entriesOf(command string, args []string) int {
 	return math.MaxInt32
 }
 
-// TestLogIsEmptiedStepByStep checks that what has left is removed in the end.
+// TestLogIsEmptiedStepByStep checks that entries that have left are removed in the end.
 func TestLogIsEmptiedStepByStep(t *testing.T) {
 	redis := miniredis.RunT(t)
 	l := newLogUnderTest(t, redis)

@@ -229,7 +229,7 @@ func termsOf(s *algorithms.Side) (step, algorithms.Terms, error) {
 	return known, terms, err
 }
 
-// partID is what a part's name is made of.
+// partID identifies a part: its name is made of both.
 type partID struct{ id, algorithm string }
 
 // partName returns the name of a part, from memory where it was asked for before: the

@@ -44,7 +44,7 @@ func newEnv() (*cel.Env, error) {
 
 		cel.ParserExpressionSizeLimit(maxExpressionBytes),
 		cel.ParserRecursionLimit(maxExpressionDepth),
-		// What is written out can be checked now: a bad regular expression would otherwise
+		// A literal can be checked now: a bad regular expression would otherwise
 		// fail in each request.
 		cel.ASTValidators(
 			cel.ValidateDurationLiterals(),

@@ -16,11 +16,11 @@ type expression struct {
 	program cel.Program
 	endless bool // its cost depends on claims, and is bounded at run time
 
-	// What the linter asks about the expression.
+	// The linter asks these of the expression.
 	inputs   inputs
 	failures []string // inputs of a client that make it fail
 
-	// What a condition implies, so that most evaluations can be left out. Expressions of
+	// A condition implies these, so that most evaluations can be left out. Expressions of
 	// another type than bool have none.
 	filters     []filter
 	onlyFilters bool // the condition is the filters and nothing else

@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// inputs are what an expression reads of a request: request.path, or
-// request.headers["x-tenant"]. Variables are resolved into what they read. They are worked
+// inputs are the fields of a request that an expression reads: request.path, or
+// request.headers["x-tenant"]. Variables are resolved into the fields that they read. They are worked
 // out once, when the file is loaded, and no charge reads them.
 type inputs map[string]bool
 
@@ -20,7 +20,7 @@ type inputs map[string]bool
 // it the expression fails.
 const required = "required "
 
-// inputsOf returns what an expression reads.
+// inputsOf returns the inputs of an expression.
 func inputsOf(a *cel.Ast, variables []*variable) inputs {
 	in := inputs{}
 	visit(a, func(e ast.Expr) {
@@ -47,7 +47,7 @@ func isRequestField(e ast.Expr) bool {
 	return e.Kind() == ast.IdentKind && strings.HasPrefix(e.AsIdent(), "request.")
 }
 
-// addName notes a field of the request, or what a variable reads.
+// addName notes a field of the request, or the inputs of a variable.
 func (in inputs) addName(name string, variables []*variable) {
 	if strings.HasPrefix(name, "request.") {
 		in[name] = true

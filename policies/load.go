@@ -68,7 +68,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 		return nil, &r.Problems
 	}
 
-	// What is left are warnings.
+	// The file has no errors: the rest of the list are warnings.
 	l.set.Warnings, l.set.problems = r.List, &r.Problems
 	l.set.fields = fieldsOf(root)
 	l.set.ReadsRoutes = l.set.reads("request.route")

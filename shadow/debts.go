@@ -98,7 +98,7 @@ func (l *local) askWithDebts(charge algorithms.Charge, hash uint64, tooLarge [2]
 	defer shard.mu.Unlock()
 	now := time.Since(l.large.born)
 
-	// What the debts decide is not asked for again.
+	// A side for which a debt decides is not asked.
 	var decided [2]bool
 	var o observations
 	rest := charge

@@ -10,7 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// engine judges charges: it is what a request passes through. Of the fleet it knows
+// engine judges charges: every request passes through it. Of the fleet it knows
 // only a view, which the fleet writes. It has no goroutine and no lock of its own.
 type engine struct {
 	name   string   // of the service; part of each key's hash

@@ -12,7 +12,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// A key is remembered until its time is over. What finds no room counts for all keys.
+// A key is remembered until its time is over. A key that finds no room counts for all keys.
 func TestMissedKeysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m missed

@@ -10,7 +10,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// progress is what a migration has come to. It outlives a new policy file that leaves
+// progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
 // the epoch as it is.
 type progress struct {
 	stage      appliedStage
@@ -37,8 +37,8 @@ type appliedStage struct {
 }
 
 // counters are written by requests and read by metrics. They are for rare events only: all
-// requests of a policy share these words. What every request may count belongs into
-// divergence.Totals, which the recorder keeps in stripes.
+// requests of a policy share these words. A number that every request may raise belongs
+// into divergence.Totals, which the recorder keeps in stripes.
 type counters struct {
 	errors    atomic.Int64 // requests whose expressions failed
 	fallbacks atomic.Int64 // decisions that the enforced side did not make

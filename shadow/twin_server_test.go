@@ -245,7 +245,7 @@ func (l *twinLink) ask(ctx context.Context, charges []algorithms.Charge) ([]twin
 	return replies, err
 }
 
-// twinWay is what becomes of what a link carries.
+// twinWay is the fate of the commands on a link.
 type twinWay int
 
 const (

@@ -105,7 +105,7 @@ func (r *windowLog) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
 
-// unused reports whether the window is empty; what has left it does not count.
+// unused reports whether the window is empty; charges that have left it do not count.
 func (r *windowLog) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
 // admit forgets the cost that has left the window: if the window becomes longer later,
@@ -184,8 +184,8 @@ func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
 
 func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }
 
-// move: what the window before counts becomes part of this one's count, in whole units. What is
-// above the limit is not kept.
+// move adds the share of the window before to this one's count, in whole units. Units
+// above the limit are not kept.
 func (r *windowCounter) move(l algorithms.Limit, from, to int64) {
 	prev, curr, share := r.at(l, from)
 	sum := ceil(share.Mul(share, new(big.Rat).SetInt64(prev)))

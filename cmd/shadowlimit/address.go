@@ -43,8 +43,8 @@ func parseRedis(address string) (*redis.UniversalOptions, error) {
 		return nil, errScheme
 	}
 
-	// What the parser would accept with a part of a password as host, port or address: the
-	// errors of a dial show these.
+	// The parser would accept some texts with a part of a password as host, port or address,
+	// and the errors of a dial show these.
 	plain := base + "://" + rest
 	u, err := url.Parse(plain)
 	if err != nil || strings.Contains(rest, "#") {

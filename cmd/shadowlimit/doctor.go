@@ -56,7 +56,7 @@ func doctorAction(c *cli.Context, out io.Writer) error {
 		}
 	}
 
-	// What an interrupted examination has found would read as problems of the Redis.
+	// The findings of an interrupted examination would read as problems of the Redis.
 	report := doctor.Examine(c.Context, client, name)
 	if err := c.Context.Err(); err != nil {
 		return err

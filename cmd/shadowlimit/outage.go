@@ -107,7 +107,7 @@ func (o *outage) giveUp(c *cli.Context, err error) error {
 	return err
 }
 
-// sayNotStored adds to the error of a rollback that has found no Redis what that means.
+// sayNotStored adds the meaning for the service to the error of a rollback that has found no Redis.
 func sayNotStored(c *cli.Context, err error) error {
 	var unreachable unreachableError
 	if !errors.As(err, &unreachable) {

@@ -84,7 +84,7 @@ func TestRollbackWaitsForRedis(t *testing.T) {
 	}
 }
 
-// What is not stored by the timeout is said to be not stored, with a status of its own.
+// A rollback that is not stored by the timeout says so, with a status of its own.
 func TestRollbackThatIsNotStoredSaysSo(t *testing.T) {
 	args := strings.Fields("rollback writes --reason 429s --name a --redis redis://127.0.0.1:1 --wait --timeout 100ms")
 	status, out, talk := shell(t, "", args...)

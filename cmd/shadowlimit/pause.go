@@ -19,7 +19,7 @@ func pauseCommand(std streams) *cli.Command {
 	m := move{do: func(ctx context.Context, t *task) (promotion.State, error) {
 		s, err := promotion.Pause(ctx, t.fleet.store, t.policy(), t.order)
 
-		// The hold is what was wanted, so the advice to resume first would mislead.
+		// A policy on hold is as the operator wanted it, so the advice to resume first would mislead.
 		if errors.Is(err, promotion.ErrHold) {
 			err = statusError{exitNotMet, plainError{err}}
 		}

@@ -22,7 +22,7 @@ var urgency = [...]gate.ObstacleKind{
 // towardsPass returns what leads to the verdict pass: the actions, and then what time alone may end.
 func towardsPass(a *promotion.Assessment) string {
 	switch {
-	// What was not read looks as if nothing had been compared.
+	// Evidence that was not read looks as if nothing had been compared.
 	case strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable):
 		return "check whether the Redis of the evidence answers: shadowlimit doctor"
 

@@ -119,7 +119,7 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 		return false
 	}
 
-	// A bucket drains all the time, so its count is less than what it has allowed within the window: the rates decide.
+	// A bucket drains all the time, so its count is less than the cost that it has allowed within the window: the rates decide.
 	return s.Shapes[allows] == algorithms.Bucket || float64(d.Limit-d.Remaining) > converted
 }
 

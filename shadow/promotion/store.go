@@ -27,7 +27,7 @@ type Spec struct {
 	Noise bool `json:"noise,omitempty"`
 }
 
-// Instance is what an instance reports of itself with every beat.
+// Instance is the report of an instance on itself, which it sends with every beat.
 type Instance struct {
 	ID string `json:"id"`
 	// At is when it reported that, by the store's clock.
@@ -44,7 +44,7 @@ type Instance struct {
 type Applied struct {
 	Version Version `json:"version"`
 	Epoch   string  `json:"epoch"`
-	// Flushed is when it last wrote what it saw.
+	// Flushed is when it last wrote its evidence.
 	Flushed time.Time `json:"flushed"`
 }
 

@@ -14,8 +14,8 @@ type Config struct {
 	// Rule is how evidence is judged (ByEvidence).
 	Rule Rule `json:"rule"`
 	// Divergence, NewlyDenied and NewlyAllowed are thresholds, fractions above 0
-	// and below 1: of all comparisons (0.02), of what the authoritative allows
-	// (0.02), of what it denies (0.5).
+	// and below 1: of all comparisons (0.02), of the charges that the
+	// authoritative allows (0.02), of those that it denies (0.5).
 	Divergence   float64 `json:"divergence"`
 	NewlyDenied  float64 `json:"newly_denied"`
 	NewlyAllowed float64 `json:"newly_allowed"`

@@ -15,7 +15,7 @@ const (
 	aMoment = 2
 )
 
-// What the triggers ask for at least.
+// The least values at which triggers fire.
 const (
 	// harmedBy is the score at which clients are harmed.
 	harmedBy = 12

@@ -27,7 +27,7 @@ type Warning struct {
 	Message string
 }
 
-// These decide what a policy can reach at all: every hour of the day must have been
+// These decide whether a policy can pass at all: every hour of the day must have been
 // seen before it passes, and the ledger forgets old evidence.
 const (
 	leastSoak = 24 * time.Hour
