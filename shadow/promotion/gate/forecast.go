@@ -29,8 +29,14 @@ func never(format string, args ...any) delay {
 // average. If that cannot be said, it returns nil and the reason.
 func (j *judgement) forecast() (at *time.Time, unknown string) {
 	// What needs an operator or a developer does not mend itself with time.
-	for _, o := range j.obstacles() {
-		if !o.Waits() {
+	for i, o := range j.obstacles() {
+		switch {
+		case o.Waits():
+
+		// The reason names the first obstacle only. A ratio behind it is named here.
+		case o.Kind == AboveThreshold && i > 0:
+			return nil, unforeseeable[o.Kind] + ": " + o.Text
+		default:
 			return nil, unforeseeable[o.Kind]
 		}
 	}
