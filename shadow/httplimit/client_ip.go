@@ -137,7 +137,12 @@ func peer(r *http.Request) address {
 // that one client has one text, and so one key.
 func parseAddr(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
-	addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	bare := text
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		bare = text[1 : len(text)-1] // one pair: a text in several is no address
+	}
+
+	addr, err := netip.ParseAddr(bare)
 	if err != nil {
 		withPort, err := netip.ParseAddrPort(text)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +83,18 @@ func TestClientIP(t *testing.T) {
 			"2001:db8::1", "2001:db8::1", "2001:db8:a::2",
 		},
 		{
+			"two pairs of brackets", "10.0.0.2:1", lines{"192.0.2.1, [[192.0.2.7]], 10.0.0.1"},
+			"10.0.0.1", "10.0.0.2", "10.0.0.2",
+		},
+		{
+			"brackets the wrong way round", "10.0.0.2:1", lines{"192.0.2.1, ]192.0.2.7[, 10.0.0.1"},
+			"10.0.0.1", "10.0.0.2", "10.0.0.2",
+		},
+		{
+			"half a pair of brackets", "10.0.0.2:1", lines{"[192.0.2.7, 10.0.0.1"},
+			"10.0.0.1", "10.0.0.2", "10.0.0.2",
+		},
+		{
 			"more entries than are read", "10.0.0.2:1", lines{"1.1.1.1, " + many + "10.0.0.1"},
 			"10.0.0.3", "10.0.0.3", "10.0.0.2",
 		},
@@ -130,10 +144,16 @@ func TestHeaderIP(t *testing.T) {
 	}
 }
 
-// For every field that a client sends, the result is the peer, or an address if the peer is trusted.
+// written are the forms of an address in X-Forwarded-For: bare, in brackets, and with a port.
+var written = regexp.MustCompile(`^\s*(?:([0-9.]+):\d+|\[([^\[\]]+)\](?::\d+)?|([^\[\]]+?))\s*$`)
+
+// For every field that a client sends, the result is the peer or, if the peer is trusted, an address as an entry has it.
 func FuzzForwardedFor(f *testing.F) {
 	f.Add("10.0.0.1:1", "1.1.1.1, 10.0.0.2")
 	f.Add("192.0.2.1:1", ",,[::],%")
+	f.Add("10.0.0.1:1", "[[1.2.3.4]]")
+	f.Add("10.0.0.1:1", "]1.2.3.4[")
+	f.Add("10.0.0.1:1", "[2001:db8::1]:443, 1.2.3.4:5")
 	by := httplimit.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
 	f.Fuzz(func(t *testing.T, peer, forwarded string) {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": strings.Split(forwarded, "\n")}}
@@ -142,8 +162,16 @@ func FuzzForwardedFor(f *testing.F) {
 			return
 		}
 
-		if _, err := netip.ParseAddr(got); err != nil {
-			t.Errorf("the client is %q", got)
+		said := slices.ContainsFunc(strings.FieldsFunc(forwarded, func(r rune) bool { return r == ',' || r == '\n' }), func(entry string) bool {
+			for _, text := range written.FindStringSubmatch(entry) {
+				if addr, err := netip.ParseAddr(text); err == nil && addr.Unmap().WithZone("").String() == got {
+					return true
+				}
+			}
+			return false
+		})
+		if !said {
+			t.Errorf("the client is %q, and no entry says so", got)
 		}
 		if addr, err := netip.ParseAddr(own); err != nil || !netip.MustParsePrefix("10.0.0.0/8").Contains(addr) {
 			t.Errorf("%q was believed", own)
