@@ -14,8 +14,9 @@ import (
 // are read before the policies.
 type compiler struct {
 	*reader
-	env   *cel.Env
-	scope *scope
+	env       *cel.Env
+	scope     *scope
+	constants map[string][]string // the texts of data.NAME
 }
 
 // newCompiler returns a compiler for a file. The error is a mistake of this package.
@@ -24,7 +25,7 @@ func newCompiler(r *reader) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &compiler{r, env, &scope{headers: map[string]string{}}}, nil
+	return &compiler{r, env, &scope{headers: map[string]string{}}, map[string][]string{}}, nil
 }
 
 // extend adds a name to the environment, which stays as it is on an error.
@@ -101,9 +102,10 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 		return nil
 	}
 
-	if c.refuseUpperCase(n, what, a) {
+	if c.refuseUpperCase(n, what, a) || c.refuseZones(n, what, a) {
 		return nil
 	}
+	c.warnOfHosts(n, what, a)
 	return a
 }
 

@@ -84,7 +84,7 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 	case "request.route":
 		return types.String(r.Route), true
 	case "request.host":
-		return types.String(r.Host), true
+		return types.String(hostName(r.Host)), true
 	case "request.headers":
 		return headers{w}, true
 	case "request.query":

@@ -73,7 +73,7 @@ func (f *filter) valueIn(r *Request) string {
 	case "request.path":
 		return r.Path
 	}
-	return r.Host // the last of the filterable ones
+	return hostName(r.Host) // the last of the filterable ones
 }
 
 // filtersOf returns the filters that a condition implies, and whether the condition

@@ -192,7 +192,7 @@ var expectedWarnings = []warningTest{
 }
 
 func TestWarnings(t *testing.T) {
-	for _, table := range [][]warningTest{keyWarnings, errorWarnings, policyWarnings, expectedWarnings} {
+	for _, table := range [][]warningTest{keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings} {
 		for _, tt := range table {
 			tt.check(t)
 		}

@@ -41,6 +41,7 @@ func (c *compiler) data(n *yaml.Node) {
 		// A constant without a type has its problem already.
 		full := "data." + name.Value
 		if constant, t := c.constant(value, full); t != nil {
+			c.constants[full] = textsIn(constant)
 			c.extend(name, cel.Constant(full, t, types.DefaultTypeAdapter.NativeToValue(constant)))
 		}
 	}

@@ -54,10 +54,15 @@ func (p *Problems) warn(n *yaml.Node, format string, args ...any) {
 	if n == nil {
 		return
 	}
+	p.warnAt(n.Line, n.Column, format, args...)
+}
+
+// warnAt notes a warning at a place.
+func (p *Problems) warnAt(line, column int, format string, args ...any) {
 	p.List = append(p.List, Problem{
 		Severity: SeverityWarning,
-		Line:     n.Line,
-		Column:   n.Column,
+		Line:     line,
+		Column:   column,
 		Message:  fmt.Sprintf(format, args...),
 	})
 }

@@ -10,8 +10,9 @@ import (
 // work it out once. A Request may be used again after Reset, but not concurrently,
 // and its fields must not change between two charges without a Reset.
 type Request struct {
-	// Method, Path and Host are as received. Host is not among the headers: Go's server
-	// removes it there.
+	// Method, Path and Host are as received; expressions see the host in lower case, without
+	// port, brackets and final dot. Host is not among the headers: Go's server removes it
+	// there.
 	Method, Path, Host string
 	// Route is the template that the path matched, such as /items/{id}; "" if it is not
 	// known.
