@@ -261,7 +261,7 @@ func (d *drill) has(t *testing.T, addr string, s promotion.State) bool {
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer client.Close()
 	states, err := promotion.NewRedisStore(client, d.name).States(t.Context(), []string{"per-user"})
-	return err == nil && states[0] == s
+	return err == nil && states[0].Equal(s)
 }
 
 // isRestored kills the primary when only it and the command know of the rollback.
@@ -289,7 +289,7 @@ func isRestored(t *testing.T, d *drill) {
 
 	d.ours.set(passOn)
 	d.failOver(t)
-	d.eventually(t, "the rollback is stored again", func() bool { return d.state(t) == s })
+	d.eventually(t, "the rollback is stored again", func() bool { return d.state(t).Equal(s) })
 
 	d.theirs.set(passOn)
 	d.awaitAll(t, s.Version)

@@ -24,15 +24,17 @@ func (f *fleet) assess(ctx context.Context) error {
 	var forgotten []*migration
 	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
-		if i < 0 {
+		if !m.differs() && (i < 0 || list[i].Spec.Epoch != m.spec.Epoch) {
 			forgotten = append(forgotten, m)
-			continue
 		}
-		f.keep(m, &list[i])
+		if i >= 0 {
+			f.keep(m, &list[i])
+		}
 	}
 
-	// A store that has lost its data does not know the policies any more. After an error
-	// the list may be empty for another reason, and nothing may be concluded from it.
+	// A store that has lost its data does not know the policies any more, and an instance of
+	// an earlier release announces another epoch than the stored one. After an error the list
+	// may be empty for another reason, and nothing may be concluded from it.
 	if err == nil && len(forgotten) > 0 {
 		err = f.announce(ctx, forgotten)
 	}

@@ -135,15 +135,15 @@ func (l *link) States(ctx context.Context, policies []string) ([]promotion.State
 	return states, err
 }
 
-func (l *link) Put(ctx context.Context, policy string, next promotion.State, expect *promotion.State) error {
+func (l *link) Put(ctx context.Context, policy string, next promotion.State, only promotion.Condition) error {
 	if err := l.pass(); err != nil {
 		return err
 	}
 	before := l.stored()
-	if err := l.write(func(s promotion.Store) error { return s.Put(ctx, policy, next, expect) }); err != nil {
+	if err := l.write(func(s promotion.Store) error { return s.Put(ctx, policy, next, only) }); err != nil {
 		return err
 	}
-	l.check(before, next, expect)
+	l.check(before, next, only.Expect)
 	return l.lost()
 }
 

@@ -27,11 +27,13 @@ const (
 )
 
 // fleet is this instance's part in the fleet: it applies states, announces the instance,
-// writes the records of requests, and judges. Two goroutines do so from start to
-// close. Requests never wait for them.
+// writes the records of requests, counts votes, and judges. Three goroutines do so from start
+// to close. Requests never wait for them.
 type fleet struct {
 	fleetConfig
 	controller *promotion.Controller
+	teller     *promotion.Teller
+	count      atomic.Pointer[promotion.Count] // of votes, the last one; nil before the first
 	started    time.Time
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
@@ -39,11 +41,12 @@ type fleet struct {
 	// first.
 	polling sync.Mutex
 	writing sync.Mutex
-	rounds  int // of flushes; guarded by writing
+	rounds  int  // of flushes; guarded by writing
+	decided bool // a request since the start; guarded by polling
 
 	replanned chan struct{}      // has one place; a value makes the next poll immediate
-	stop      context.CancelFunc // ends both loops; nil before start
-	done      sync.WaitGroup     // of both loops
+	stop      context.CancelFunc // ends all loops; nil before start
+	done      sync.WaitGroup     // of all loops
 }
 
 // fleetConfig is what a fleet needs of the instance that it is part of.
@@ -91,6 +94,7 @@ func newFleet(cfg fleetConfig) *fleet {
 	return &fleet{
 		fleetConfig: cfg,
 		controller:  promotion.NewController(cfg.store, cfg.ledger, "controller "+cfg.id),
+		teller:      promotion.NewTeller(cfg.store, cfg.id),
 		replanned:   make(chan struct{}, 1),
 		started:     time.Now(),
 	}
@@ -109,6 +113,7 @@ func (f *fleet) start() {
 	first := make(chan struct{})
 	f.done.Go(func() { f.pollLoop(ctx, changed, first) })
 	f.done.Go(func() { f.writeLoop(ctx) })
+	f.done.Go(func() { f.tellLoop(ctx) })
 
 	// The poll has a deadline of its own, but a client may not honour it.
 	select {
@@ -224,7 +229,7 @@ func (f *fleet) close(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var err error
-	leave := func() { err = errors.Join(f.flush(last), f.store.Leave(last, f.id)) }
+	leave := func() { err = errors.Join(f.flush(last), f.leave(last)) }
 	if !within(last, storeTimeout, leave) {
 		// err is not read: leave may still write it.
 		return errStore

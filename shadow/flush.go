@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -62,6 +63,8 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	// poll of the old plan could otherwise announce an old epoch after the new one.
 	f.polling.Lock()
 	f.writing.Lock()
+	f.decides() // by the counts of the old plan, which end with it
+	next.replace(f.plan.Load())
 	f.plan.Store(next)
 	f.writing.Unlock()
 	f.polling.Unlock()
@@ -91,5 +94,15 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 				"policy", m.spec.Policy, "error", err)
 		}
 		f.writing.Unlock()
+	}
+}
+
+// replace notes which epochs end with the plan before. One that the fleet has not heard of
+// yet ends unheard, and the one before it is still to be handed over.
+func (p *plan) replace(before *plan) {
+	for _, m := range p.migrations {
+		if old := before.named(m.spec.Policy); old != nil && old.progress != m.progress {
+			m.news.replaces = cmp.Or(old.news.replaces, old.spec.Epoch)
+		}
 	}
 }

@@ -19,94 +19,114 @@ func (f *fleet) poll(ctx context.Context) error {
 // pollLocked is poll. Requires polling.
 func (f *fleet) pollLocked(ctx context.Context) error {
 	migrations := f.migrations()
+
+	// States are read and applied first: that works even where nothing can be written.
+	states, err := f.applyStates(ctx, migrations)
+	if err != nil {
+		return err
+	}
+
+	// What this instance knows comes before what it would begin: after a loss of data the
+	// policy goes on where it was.
+	failed := []error{f.reassert(ctx, migrations, states)}
+	begun, err := f.begin(ctx, migrations)
+	failed = append(failed, err)
+	if begun {
+		_, err := f.applyStates(ctx, migrations)
+		failed = append(failed, err)
+	}
+
+	// The beat goes on where nothing can be written: the fleet must not lose sight of an
+	// instance because one policy's state is refused.
+	failed = append(failed, f.announceOwn(ctx, migrations), f.beat(ctx, migrations))
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	return f.handOver(ctx, migrations)
+}
+
+// applyStates reads and applies the states of migrations.
+func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]promotion.State, error) {
 	names := make([]string, len(migrations))
 	for i, m := range migrations {
 		names[i] = m.spec.Policy
 	}
 
-	// States are read and applied first: that works even where nothing can be written.
 	states, err := f.store.States(ctx, names)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, m := range migrations {
 		m.apply(states[i])
 		m.stage.heard.Store(time.Now().UnixNano())
+		m.noteEpoch()
 	}
-
-	// An announcement may have changed the states that were just applied. The second round
-	// finds nothing to announce.
-	news, err := f.announceEpochs(ctx, migrations)
-	if err != nil {
-		return err
-	}
-	if news {
-		return f.pollLocked(ctx)
-	}
-
-	// The beat goes on where nothing can be asserted: the fleet must not lose sight of an
-	// instance because one policy's state is refused.
-	return errors.Join(f.reassert(ctx, migrations, states), f.beat(ctx, migrations))
+	return states, nil
 }
 
 // reassert writes what the store has forgotten, as it may after a failover.
 func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) error {
-	var forgotten []*migration
 	for i, m := range migrations {
 		applied := *m.stage.state.Load()
 		if applied.Epoch == "" || !applied.Supersedes(states[i]) {
 			continue
 		}
 		if states[i].Stage == "" { // the store has forgotten the policy itself
-			forgotten = append(forgotten, m)
+			m.news.announced = false
 		}
 
 		f.log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
 			"policy", m.spec.Policy, "stored", states[i].Version.String(), "applied", applied.Version.String())
 
 		// On a conflict the next poll sees what another instance has written.
-		err := f.store.Put(ctx, m.spec.Policy, applied, nil)
+		err := f.store.Put(ctx, m.spec.Policy, applied, promotion.Condition{})
 		if err != nil && !errors.Is(err, promotion.ErrConflict) {
 			return err
 		}
 	}
-
-	if len(forgotten) > 0 {
-		return f.announce(ctx, forgotten)
-	}
 	return nil
 }
 
-// announceEpochs writes to the store what this instance compares, once for each epoch: an
-// older instance must not take the policy back again and again. It reports whether there
-// was anything to write.
-func (f *fleet) announceEpochs(ctx context.Context, migrations []*migration) (bool, error) {
-	var news []*migration
+// begin puts the first state of the policies of which neither the store nor this instance
+// knows any. It reports whether there was one.
+func (f *fleet) begin(ctx context.Context, migrations []*migration) (begun bool, err error) {
 	for _, m := range migrations {
-		if m.announced && !m.revised.Load() {
+		if applied := m.stage.state.Load(); applied.Epoch != "" || applied.Version != (promotion.Version{}) {
 			continue
 		}
-		if !m.announced {
-			if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
-				return false, err
-			}
+		begun = true
+		if err := promotion.Begin(ctx, f.store, m.spec.Policy, m.spec.Epoch, "instance "+f.id); err != nil {
+			return true, err
 		}
-		news = append(news, m)
+	}
+	return begun, nil
+}
+
+// announceOwn announces the policies whose stored epoch is this instance's, each once for
+// as long as it is. Controllers judge by what was announced last, so an instance of
+// another epoch keeps silent.
+func (f *fleet) announceOwn(ctx context.Context, migrations []*migration) error {
+	var news []*migration
+	for _, m := range migrations {
+		switch {
+		case m.differs():
+			m.news.announced = false
+		case !m.news.announced || m.revised.Load():
+			news = append(news, m)
+		}
 	}
 	if len(news) == 0 {
-		return false, nil
+		return nil
 	}
 
-	// They count as announced when the store has both. After an error all of it is done
-	// again, which changes nothing that was written.
 	if err := f.announce(ctx, news); err != nil {
-		return false, err
+		return err
 	}
 	for _, m := range news {
-		m.announced = true
+		m.news.announced = true
 		m.revised.Store(false)
 	}
-	return true, nil
+	return nil
 }
 
 // announce writes what the policies compare, and by which thresholds they are judged.
@@ -127,7 +147,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	f.view.offset.Store(int64(time.Until(now)))
 
 	i := promotion.Instance{
-		ID: f.id, At: now, RedButton: f.pressed(), Client: f.client, Policies: map[string]promotion.Applied{},
+		ID: f.id, At: now, Idle: !f.decides(), RedButton: f.pressed(), Client: f.client, Policies: map[string]promotion.Applied{},
 	}
 	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{

@@ -20,7 +20,7 @@ type progress struct {
 	missed     missed      // keys of which only one side had a charge; unused where parts hold numbers
 	joined     atomic.Bool // a foreign side began with this process, in an epoch that is older
 	noise      *migration  // measures the noise floor where spec.Noise; nil if it cannot be measured
-	announced  bool        // the fleet knows the epoch; guarded by fleet.polling
+	news       epochNews   // guarded by fleet.polling
 	started    time.Time
 	assessment atomic.Pointer[assessment] // the last one
 	flushed    atomic.Int64               // when the ledger was last written, us
@@ -34,6 +34,13 @@ type appliedStage struct {
 	completed atomic.Bool                         // this epoch's last stage
 	heard     atomic.Int64                        // when the store was last heard of, ns of this clock
 	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
+}
+
+// epochNews is what the fleet and the log know of a migration's epoch.
+type epochNews struct {
+	announced bool   // the fleet knows the spec
+	other     string // the fleet's epoch, as logged; "" if it is this one
+	replaces  string // the epoch before a reload, until the fleet has heard of this one
 }
 
 // counters are written by requests and read by metrics. They are for rare events only: all

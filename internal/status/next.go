@@ -45,7 +45,7 @@ func stepOf(a *promotion.Assessment) string {
 	case len(a.Evidence.OtherEpoch) > 0:
 		return action(a, gate.OtherEpochs, nil) + onHold(a) + besides(a)
 
-	case a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch:
+	case a.State.Stage == promotion.RolledBack && a.State.Failed():
 		return "change a side and deploy the change, then: " + command(a, "resume", "") +
 			"; if the candidate was not at fault: " + command(a, "resume", " --force"+withReason)
 
@@ -82,7 +82,7 @@ func stepOf(a *promotion.Assessment) string {
 
 // onHold returns how a hold ends, behind another step. That of a rollback ends by other rules, which stepOf names.
 func onHold(a *promotion.Assessment) string {
-	if !a.State.Hold || a.State.Stage == promotion.RolledBack && a.State.Epoch == a.State.FailedEpoch {
+	if !a.State.Hold || a.State.Stage == promotion.RolledBack && a.State.Failed() {
 		return ""
 	}
 	return "; when the reason for the hold is resolved: " + command(a, "resume", "")

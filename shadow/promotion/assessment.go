@@ -48,6 +48,12 @@ func (a *Assessment) NotYet() string {
 	return ""
 }
 
+// insufficient replaces the verdict where the evidence cannot be judged.
+func (a *Assessment) insufficient(reason string) {
+	a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, reason
+	a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
+}
+
 // Pressed returns the ids of the live instances whose red button is pressed.
 func (a *Assessment) Pressed() []string {
 	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })

@@ -111,7 +111,9 @@ func (c *Controller) assess(
 		Silent: idsOf(a.Live, func(i Instance) bool {
 			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
 		}),
-		OtherEpoch: idsOf(a.Live, func(i Instance) bool { return i.Policies[spec.Policy].Epoch != state.Epoch }),
+		OtherEpoch: idsOf(voters(spec.Policy, instances, now), func(i Instance) bool {
+			return i.Policies[spec.Policy].Epoch != state.Epoch
+		}),
 	}
 	if spec.Noise && err == nil {
 		var noise divergence.History
@@ -120,9 +122,11 @@ func (c *Controller) assess(
 	}
 
 	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
-	if err != nil {
-		a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, EvidenceUnreadable+": "+err.Error()
-		a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
+	switch {
+	case err != nil:
+		a.insufficient(EvidenceUnreadable + ": " + err.Error())
+	case spec.Epoch != state.Epoch && state.Epoch != "":
+		a.insufficient("its thresholds are unknown: no instance of epoch " + state.Epoch + ", which is stored, has announced them")
 	}
 
 	if state.Exposed() {
@@ -190,7 +194,7 @@ func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 	for i := range list {
 		state, moved, err := c.act(ctx, &list[i])
 		switch {
-		case errors.Is(err, ErrConflict), errors.Is(err, ErrHold):
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrHold), errors.Is(err, ErrStale): // the next round looks again
 		case err != nil:
 			failed = append(failed, err)
 		case moved:
@@ -231,7 +235,7 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 	if err != nil {
 		return s, false, nil // promoted: no step is left
 	}
-	order.Reason = a.Gate.Reason
+	order.Reason, order.AsOf = a.Gate.Reason, a.Evidence.Now
 	state, err := Advance(ctx, c.store, policy, step, order)
 	return state, err == nil, err
 }

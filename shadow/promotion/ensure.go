@@ -27,7 +27,7 @@ func EnsureRollback(
 	switch {
 	case s.Supersedes(stored):
 		// A conflict means that another writer was faster; the next call looks again.
-		if err := store.Put(ctx, policy, s, nil); err != nil && !errors.Is(err, ErrConflict) {
+		if err := store.Put(ctx, policy, s, Condition{}); err != nil && !errors.Is(err, ErrConflict) {
 			return s, err
 		}
 

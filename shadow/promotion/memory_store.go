@@ -19,6 +19,9 @@ type MemoryStore struct {
 	specs     map[string]Spec
 	instances map[string]Instance
 	watchers  map[chan struct{}]struct{}
+	holder    string // of the lease, until leased
+	leased    time.Time
+	count     Count
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -49,13 +52,16 @@ func (m *MemoryStore) States(_ context.Context, policies []string) ([]State, err
 const keptHistory = 1000
 
 // Put implements Store.
-func (m *MemoryStore) Put(_ context.Context, policy string, next State, expect *State) error {
+func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Condition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 
 	stored := m.states[policy]
-	if expect != nil && !expect.is(stored) || expect == nil && !next.Supersedes(stored) {
+	if only.Expect != nil && !only.Expect.is(stored) || only.Expect == nil && !next.Supersedes(stored) {
 		return fmt.Errorf("promotion: %s is at %s: %w", policy, stored.Version, ErrConflict)
+	}
+	if !only.AsOf.IsZero() && !within(time.Now(), only.AsOf, asOfWithin) {
+		return errStale(policy, only.AsOf)
 	}
 	m.states[policy] = next
 
@@ -130,9 +136,35 @@ func (m *MemoryStore) Instances(context.Context) ([]Instance, error) {
 
 // heardOf returns the instances with a beat within SilentFor, in order of their ids.
 func heardOf(all []Instance, now time.Time) []Instance {
-	all = slices.DeleteFunc(all, func(i Instance) bool { return now.Sub(i.At) > SilentFor })
+	all = slices.DeleteFunc(all, func(i Instance) bool { return !within(now, i.At, SilentFor) })
 	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
 	return all
+}
+
+// Lease implements Store.
+func (m *MemoryStore) Lease(_ context.Context, holder string, d time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.holder != holder && time.Now().Before(m.leased) {
+		return false, nil
+	}
+	m.holder, m.leased = holder, time.Now().Add(d)
+	return d > 0, nil
+}
+
+// Publish implements Store.
+func (m *MemoryStore) Publish(_ context.Context, c Count) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count = c
+	return nil
+}
+
+// Count implements Store.
+func (m *MemoryStore) Count(context.Context) (Count, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.count, nil
 }
 
 // Watch implements Store.

@@ -24,8 +24,10 @@ type Order struct {
 	Expect *Version
 	// Force resumes an epoch that was rolled back.
 	Force bool
-	// Evidence is the gate's verdict in short, for the audit trail.
+	// Evidence is the gate's verdict in short, for the audit trail. AsOf is its instant, if
+	// the move depends on it; see Condition.
 	Evidence string
+	AsOf     time.Time
 	// DryRun returns the resulting state and stores nothing.
 	DryRun bool
 }
@@ -99,7 +101,7 @@ func change(ctx context.Context, store Store, policy string, o Order, edit func(
 	if o.DryRun {
 		return next, nil
 	}
-	return next, store.Put(ctx, policy, next, &s)
+	return next, store.Put(ctx, policy, next, Condition{Expect: &s, AsOf: o.AsOf})
 }
 
 func current(ctx context.Context, store Store, policy string) (State, error) {
@@ -161,6 +163,7 @@ func Complete(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 
 		s.Stage = Completed
+		s.end(s.Epoch, Completed)
 		return nil
 	})
 }
@@ -188,13 +191,13 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 			return nil
 		}
 
-		// By force the epoch gets another chance, and a restart does not roll it back again.
-		if s.Epoch == s.FailedEpoch && !o.Force {
+		if s.Failed() && !o.Force {
 			return fmt.Errorf("promotion: %s: %w: change a side, or use --force", policy, ErrSameEpoch)
 		}
-		if s.Epoch == s.FailedEpoch {
-			s.FailedEpoch = ""
-		}
+
+		// By force the epoch gets another chance, and a restart does not roll it back again.
+		// The other epochs that failed stay on the list.
+		s.revive(s.Epoch)
 		s.Stage, s.Percent, s.Since = Shadow, 0, s.At
 		return nil
 	})
@@ -223,18 +226,19 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 		}
 		next.Version = Version{s.Term + 1, 1}
 		next.rollBack()
-		next.FailedEpoch = s.Epoch
+		next.end(s.Epoch, RolledBack)
 		if o.DryRun {
 			return next, nil
 		}
 
 		// Prefer compare-and-set, so that a concurrent write (a new epoch, say) is kept;
 		// after five lost races overwrite unconditionally.
-		expect := &s
+		only := Condition{Expect: &s}
 		if try >= rollbackTries/2 {
-			expect = nil
+			only.Expect = nil
 		}
-		if err = store.Put(ctx, policy, next, expect); !errors.Is(err, ErrConflict) && (err == nil || expect == nil) {
+		err = store.Put(ctx, policy, next, only)
+		if !errors.Is(err, ErrConflict) && (err == nil || only.Expect == nil) {
 			return next, err
 		}
 	}
@@ -245,42 +249,4 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 func (s *State) rollBack() {
 	s.Stage, s.Percent, s.Hold = RolledBack, 0, true
 	s.StageAt = s.At
-}
-
-// Begin tells the store which epoch a policy compares. A new epoch starts in shadow with
-// no evidence. A policy that is rolled back stays so, and the epoch that was rolled back
-// last is rolled back again: only an operator resumes it.
-func Begin(ctx context.Context, store Store, policy, epoch, actor string) error {
-	var err error
-	for range rollbackTries {
-		if err = begin(ctx, store, policy, epoch, actor); !errors.Is(err, ErrConflict) {
-			return err
-		}
-	}
-	return err
-}
-
-func begin(ctx context.Context, store Store, policy, epoch, actor string) error {
-	states, err := store.States(ctx, []string{policy})
-	if err != nil {
-		return err
-	}
-	s := states[0]
-	if s.Epoch == epoch {
-		return nil
-	}
-
-	next, err := s.next(ctx, store, Order{Actor: actor, Reason: "compares epoch " + epoch})
-	if err != nil {
-		return err
-	}
-	switch {
-	case epoch == s.FailedEpoch:
-		next.rollBack()
-	case s.Stage != RolledBack:
-		next.Stage, next.Percent, next.StageAt = Shadow, 0, next.At
-	}
-	next.Term = max(1, next.Term)
-	next.Epoch, next.Since = epoch, next.At
-	return store.Put(ctx, policy, next, &s)
 }

@@ -4,37 +4,83 @@
 -- KEYS  1 the state, a hash   2 the audit trail, a stream
 -- ARGV  1 version that must be stored, TERM.SEQ, or '' to ask that the new state
 --         supersedes the stored one
---       2 term   3 seq   4 safety   5 the state, text   6 channel   7 message
---       8 safety that must be stored beside the version, or '' for any
--- reply 1 if stored, else 0, and the stored version
+--       2 term   3 seq   4 safety   5 since   6 epoch   7 the state, text
+--       8 safety, 9 since and 10 epoch that must be stored beside the version; 10 '' for any
+--       11 instant of the evidence, Unix seconds, or '' for a move without evidence
+--       12 greatest age of the evidence, seconds   13 entries that the trail keeps
+--       14 channel   15 message
+-- reply 1 if stored, 0 if another state is, -1 if the evidence is too old, and the version
+
+local last = 4503599627370496 -- 2^52: no greater term or sequence is believed
+
+-- A number that is no version counts as 0, so that every state supersedes it.
+local function number(text)
+  local n = tonumber(text) or 0
+  if n >= 0 and n <= last then return n end
+  return 0
+end
+
+-- Compares bytes: Redis compares texts by the language of its process.
+local function compare(a, b)
+  for i = 1, math.max(#a, #b) do
+    local d = (string.byte(a, i) or -1) - (string.byte(b, i) or -1)
+    if d ~= 0 then return d end
+  end
+  return 0
+end
+
+-- The beginning of the evidence and the epoch stand in the state's text only: a field of
+-- their own would be left as it is by a release that does not know it.
+local function names(text)
+  local ok, state = pcall(cjson.decode, text or '')
+  if not ok or type(state) ~= 'table' then return '', '' end
+  local since, epoch = state.Since, state.Epoch
+  if type(since) ~= 'string' then since = '' end
+  if type(epoch) ~= 'string' then epoch = '' end
+  return (string.gsub(since, 'Z$', '')), epoch
+end
 
 -- Redis refuses writes when it is out of memory, but a script that has made one write may
 -- make more: a rollback must be stored even then. HDEL needs no memory, so it passes.
 if ARGV[1] == '' then redis.pcall('HDEL', KEYS[1], '') end
-if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 
-local stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety')
-local term, seq, safety = stored[1] or '0', stored[2] or '0', stored[3] or '0'
+-- A key of another type is garbage. It is deleted only where something takes its place: a
+-- move that is refused must not make a policy unknown.
+local garbage = redis.call('TYPE', KEYS[1]).ok ~= 'hash'
+local stored = {}
+if not garbage then stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety', 'state') end
+local term, seq, safety = number(stored[1]), number(stored[2]), stored[3] or '0'
+local since, epoch = names(stored[4])
+local version = string.format('%.0f.%.0f', term, seq)
 
 local ok
 if ARGV[1] ~= '' then
-  ok = ARGV[1] == term .. '.' .. seq and (ARGV[8] == '' or ARGV[8] == safety)
+  ok = ARGV[1] == version and (ARGV[10] == '' or ARGV[8] == safety and ARGV[9] == since and ARGV[10] == epoch)
 else
-  local d = tonumber(ARGV[2]) - (tonumber(term) or 0)
-  if d == 0 then d = tonumber(ARGV[3]) - (tonumber(seq) or 0) end
+  local d = tonumber(ARGV[2]) - term
+  if d == 0 then d = tonumber(ARGV[3]) - seq end
   if d == 0 then d = tonumber(ARGV[4]) - (tonumber(safety) or 0) end
+  if d == 0 then d = compare(since, ARGV[5]) end
+  if d == 0 then d = compare(epoch, ARGV[6]) end
   ok = d > 0
 end
-if not ok then return {0, term .. '.' .. seq} end
+if not ok then return {0, version} end
+
+-- A process that was stopped between its judgement and this step must not take it by what
+-- it knew then. The clock may step back between the two, when another server takes over.
+if ARGV[11] ~= '' and math.abs(tonumber(redis.call('TIME')[1]) - tonumber(ARGV[11])) > tonumber(ARGV[12]) then
+  return {-1, version}
+end
 
 -- The version is the entry's id: the stream refuses a state that is asserted again after a
 -- failover, so no state is on record twice. A step that cannot be put on record for any
 -- other reason is not taken, but a rollback is.
-local added = redis.pcall('XADD', KEYS[2], ARGV[2] .. '-' .. ARGV[3], 'state', ARGV[5])
+local added = redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[13], ARGV[2] .. '-' .. ARGV[3], 'state', ARGV[7])
 if type(added) == 'table' and added.err and ARGV[1] ~= '' and not string.find(added.err, 'equal or smaller', 1, true) then
   return redis.error_reply(added.err)
 end
 
-redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'state', ARGV[5])
-redis.pcall('PUBLISH', ARGV[6], ARGV[7]) -- an instance that misses it polls within a second
+if garbage then redis.call('DEL', KEYS[1]) end
+redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'state', ARGV[7])
+redis.pcall('PUBLISH', ARGV[14], ARGV[15]) -- an instance that misses it polls within a second
 return {1, ARGV[2] .. '.' .. ARGV[3]}

@@ -16,11 +16,16 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
-//go:embed put.lua
-var putText string
+var (
+	//go:embed put.lua
+	putText string
+	//go:embed lease.lua
+	leaseText string
+)
 
 // RedisStore is the store of a fleet. shadowlimit:{name:policy}:state is a hash
-// and :audit a stream; shadowlimit:{name}:policies and :instances are hashes.
+// and :audit a stream; shadowlimit:{name}:policies and :instances are hashes, :teller is the
+// holder of the lease, and :count what it has counted.
 type RedisStore struct {
 	rdb  redis.UniversalClient
 	name string
@@ -91,59 +96,76 @@ func stateOf(cmd *redis.SliceCmd) (s State) {
 		text, _ := values[0].(string)
 		err = json.Unmarshal([]byte(text), &s)
 	}
-	if err == nil && slices.Contains(Stages[:], s.Stage) {
+	if err == nil && slices.Contains(Stages[:], s.Stage) && s.Version.believed() {
 		return s
 	}
 
 	// The version is stored beside the state, so that a step can still expect it; it is
-	// zero if that cannot be read either.
+	// zero if that cannot be read or believed either, and every other state supersedes it.
 	s = State{Stage: RolledBack, Hold: true, Reason: "the stored state cannot be read"}
 	if len(values) == 3 {
 		term, _ := values[1].(string)
 		seq, _ := values[2].(string)
-		s.Version, _ = ParseVersion(term + "." + seq)
+		if v, err := ParseVersion(term + "." + seq); err == nil && v.believed() {
+			s.Version = v
+		}
 	}
 	return s
 }
 
-func (s State) safetyText() string { return strconv.FormatFloat(s.safety(), 'f', 6, 64) }
-
-// putCmd is never sent twice: after an error the caller reads whether it was executed.
-type putCmd struct{ *redis.Cmd }
+// onceCmd is never sent twice: after an error the caller reads whether it was executed.
+type onceCmd struct{ *redis.Cmd }
 
 // NoRetry keeps go-redis from sending the command again.
-func (putCmd) NoRetry() bool { return true }
+func (onceCmd) NoRetry() bool { return true }
+
+// once runs a script once.
+func (s *RedisStore) once(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	all := []any{"EVAL", script, len(keys)}
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	cmd := onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
+	_ = s.rdb.Process(ctx, cmd) // the command has its error
+	return cmd.Cmd
+}
 
 // Put implements Store in one script.
-func (s *RedisStore) Put(ctx context.Context, policy string, next State, expect *State) error {
+func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Condition) error {
+	next = next.inUTC() // the script compares times as texts
 	text, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("promotion: put %s: %w", policy, err)
 	}
 
 	// An expected state without an epoch could not be read, and is known by its version only.
-	expected, safety := "", ""
-	if expect != nil {
-		expected = expect.Version.String()
+	var version, safety, since, epoch, asOf string
+	if only.Expect != nil {
+		version, safety = only.Expect.Version.String(), only.Expect.safetyText()
+		since, epoch = only.Expect.sinceText(), only.Expect.Epoch
 	}
-	if expect != nil && expect.Epoch != "" {
-		safety = expect.safetyText()
+	if !only.AsOf.IsZero() {
+		asOf = strconv.FormatInt(only.AsOf.Unix(), 10)
 	}
 
-	cmd := putCmd{redis.NewCmd(ctx, "EVAL", putText, 2, s.policyKey(policy, "state"), s.policyKey(policy, "audit"),
-		expected, next.Term, next.Seq, next.safetyText(), text, s.channel(), policy, safety)}
-	_ = s.rdb.Process(ctx, cmd)
-	reply, err := cmd.Slice()
+	keys := []string{s.policyKey(policy, "state"), s.policyKey(policy, "audit")}
+	reply, err := s.once(ctx, putText, keys,
+		version, next.Term, next.Seq, next.safetyText(), next.sinceText(), next.Epoch, text,
+		safety, since, epoch, asOf, int(asOfWithin.Seconds()), keptHistory, s.channel(), policy).Slice()
 	if err == nil && len(reply) != 2 {
 		err = fmt.Errorf("reply %v", reply)
 	}
 	if err != nil {
 		return fmt.Errorf("promotion: put %s: %w", policy, humanize.Discreet(err))
 	}
-	if stored, _ := reply[0].(int64); stored != 1 {
-		return fmt.Errorf("promotion: %s is at %v: %w", policy, reply[1], ErrConflict)
+
+	switch stored, _ := reply[0].(int64); stored {
+	case 1:
+		return nil
+	case -1:
+		return errStale(policy, only.AsOf)
 	}
-	return nil
+	return fmt.Errorf("promotion: %s is at %v: %w", policy, reply[1], ErrConflict)
 }
 
 // History implements Store. An entry that cannot be read is an error.
@@ -240,11 +262,44 @@ func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
 
 	// An error does not matter here: the next read removes it, or one with write access.
 	for _, i := range known {
-		if now.Sub(i.At) > SilentFor {
+		if !within(now, i.At, SilentFor) {
 			_ = s.Leave(ctx, i.ID)
 		}
 	}
 	return heardOf(known, now), nil
+}
+
+// Lease implements Store in one script.
+func (s *RedisStore) Lease(ctx context.Context, holder string, d time.Duration) (bool, error) {
+	held, err := s.once(ctx, leaseText, []string{s.key("teller")}, holder, d.Milliseconds()).Int()
+	if err != nil {
+		return false, fmt.Errorf("promotion: lease: %w", err)
+	}
+	return held == 1, nil
+}
+
+// Publish implements Store. A count expires once no instance would believe it.
+func (s *RedisStore) Publish(ctx context.Context, c Count) error {
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = s.rdb.Set(ctx, s.key("count"), text, SilentFor).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("promotion: publish the count: %w", err)
+	}
+	return nil
+}
+
+// Count implements Store. A count that cannot be read is none: the next one replaces it.
+func (s *RedisStore) Count(ctx context.Context) (c Count, err error) {
+	text, err := s.rdb.Get(ctx, s.key("count")).Bytes()
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return Count{}, fmt.Errorf("promotion: read the count: %w", err)
+	}
+	if err != nil || json.Unmarshal(text, &c) != nil {
+		return Count{}, nil
+	}
+	return c, nil
 }
 
 // Watch implements Store by a subscription, which go-redis restores after a broken

@@ -54,6 +54,11 @@ func (v Version) Before(other Version) bool {
 	return cmp.Or(cmp.Compare(v.Term, other.Term), cmp.Compare(v.Seq, other.Seq)) < 0
 }
 
+// believed reports whether a version can be one: see maxNumber.
+func (v Version) believed() bool {
+	return v.Term >= 0 && v.Term <= maxNumber && v.Seq >= 0 && v.Seq <= maxNumber
+}
+
 // State is how far a policy is, and the last entry of its audit trail. The zero
 // State is a policy that no instance has announced yet, in shadow.
 type State struct {
@@ -66,8 +71,15 @@ type State struct {
 	// Epoch names the pair of sides that is compared, Since is when its evidence began.
 	Epoch string
 	Since time.Time
-	// FailedEpoch is the epoch that was rolled back last.
+	// Ended are the epochs that failed or were completed, at most keptEnded, oldest first.
+	Ended []Ended `json:",omitempty"`
+	// FailedEpoch is the epoch that was rolled back last. Earlier releases know no others.
 	FailedEpoch string `json:",omitempty"`
+	// Displaced are the epochs that others took over from, at most keptDisplaced, oldest first.
+	Displaced []Displaced `json:",omitempty"`
+	// Generation is that of the policy file with which Epoch came. A smaller one does not
+	// take over by votes alone.
+	Generation int64 `json:",omitempty"`
 	// StageAt is when the stage or its percentage began.
 	StageAt time.Time
 	// At, Actor and Reason say when, by which actor and why this state was written.
@@ -106,47 +118,6 @@ func (s State) Describe() string {
 
 // String writes the version and the stage.
 func (s State) String() string { return s.Version.String() + " " + s.Describe() }
-
-// onHold is less than the difference of any two percentages in safety.
-const onHold = 0.000005
-
-// safety ranks states of one version: the safer one wins, and of two stages that are
-// alike the one on hold.
-func (s State) safety() float64 {
-	if s.Hold {
-		s.Hold = false
-		return s.safety() + onHold
-	}
-
-	switch s.Stage {
-	case RolledBack:
-		return 5
-	case Canary:
-		return 3 - s.Percent/1000
-	case Promoted:
-		return 2
-	case Completed:
-		return 1
-	}
-	return 4
-}
-
-// Supersedes reports whether s takes the place of other: its version is newer, or the
-// same and its stage safer. States arrive late, twice and in any order; instances that
-// apply only states that supersede their own all end with the same one.
-func (s State) Supersedes(other State) bool {
-	if s.Version != other.Version {
-		return other.Before(s.Version)
-	}
-	return s.safety() > other.safety()
-}
-
-// is reports whether a state that was read is the stored one. Two states of one version
-// differ in their safety, or are equally good. A state that could not be read has only its
-// version.
-func (s State) is(stored State) bool {
-	return s.Version == stored.Version && (s.Epoch == "" || s.safety() == stored.safety())
-}
 
 // Enforced returns the side whose decision is returned for a key with a hash of
 // divergence.Hash. Instances that compare another epoch than the state's enforce the

@@ -3,6 +3,7 @@ package promotion
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -11,6 +12,8 @@ import (
 var (
 	// ErrConflict is wrapped when the state changed meanwhile.
 	ErrConflict = errors.New("the state has changed meanwhile")
+	// ErrStale is wrapped when a step's evidence is more than 30 s from the store's clock.
+	ErrStale = errors.New("the evidence is too old, or the store's clock has stepped")
 	// ErrUnknownPolicy is wrapped when no instance has announced the policy.
 	ErrUnknownPolicy = errors.New("no such policy")
 )
@@ -32,6 +35,9 @@ type Instance struct {
 	ID string `json:"id"`
 	// At is when it reported that, by the store's clock.
 	At time.Time `json:"at"`
+	// Idle says that it has not decided a request since it started, so it has no vote. An
+	// instance of an earlier release says nothing, and has one.
+	Idle bool `json:"idle,omitempty"`
 	// RedButton says that it enforces the authoritative, whatever the stage.
 	RedButton bool `json:"red_button,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
@@ -44,16 +50,37 @@ type Instance struct {
 type Applied struct {
 	Version Version `json:"version"`
 	Epoch   string  `json:"epoch"`
+	// Generation is that of the policy file.
+	Generation int64 `json:"generation,omitempty"`
 	// Flushed is when it last wrote its evidence.
 	Flushed time.Time `json:"flushed"`
 }
 
-// An instance is live if its last beat is at most LiveFor ago. After that it counts as
-// silent, and is forgotten after SilentFor.
+// An instance is live if its last beat is within LiveFor of the store's clock, before or
+// after: the clock may have stepped back. After that it counts as silent, and is forgotten
+// after SilentFor.
 const (
 	LiveFor   = 15 * time.Second
 	SilentFor = 10 * time.Minute
 )
+
+// Condition says when a state may be put.
+type Condition struct {
+	// Expect is the state that must be stored; nil asks that the new state supersedes the
+	// stored one.
+	Expect *State
+	// AsOf is the instant of the evidence, by the store's clock; zero for a move that needs
+	// none. It must be within 30 s of that clock.
+	AsOf time.Time
+}
+
+// asOfWithin is how old evidence may be. Reading and judging it takes seconds at most; a
+// process that was stopped in between must not act on what it knew then.
+const asOfWithin = 30 * time.Second
+
+func errStale(policy string, asOf time.Time) error {
+	return fmt.Errorf("promotion: %s: evidence of %s: %w", policy, asOf.UTC().Format(time.RFC3339), ErrStale)
+}
 
 // Store keeps the states of all policies of one name, and the instances. Methods may be
 // called concurrently. Arguments belong to the caller again when a method returns.
@@ -68,12 +95,12 @@ type Store interface {
 	// States returns the states of policies, in their order; the zero State for
 	// one without.
 	States(ctx context.Context, policies []string) ([]State, error)
-	// Put stores a state, adds it to the audit trail and notifies all watchers. With
-	// expect it does so if exactly that state is stored, without expect if next
-	// supersedes the stored state; otherwise it wraps ErrConflict. States of one
-	// version may differ after a failover; of two that are equally safe neither
-	// supersedes the other.
-	Put(ctx context.Context, policy string, next State, expect *State) error
+	// Put stores a state, adds it to the audit trail and notifies all watchers. With an
+	// expected state it does so if exactly that state is stored, without one if next
+	// supersedes the stored state; otherwise it wraps ErrConflict. States of one version
+	// may differ after a failover. It wraps ErrStale if the condition's instant is too far
+	// from the store's clock.
+	Put(ctx context.Context, policy string, next State, only Condition) error
 	// History returns the audit trail, oldest first.
 	History(ctx context.Context, policy string) ([]State, error)
 	// Announce makes policies known. It replaces earlier announcements under the same
@@ -86,6 +113,13 @@ type Store interface {
 	Leave(ctx context.Context, id string) error
 	// Instances returns the instances with a beat within SilentFor, in order of their ids.
 	Instances(ctx context.Context) ([]Instance, error)
+	// Lease takes or extends the teller's lease by that time, and reports whether the
+	// holder has it; one instance at a time has it. A time of 0 gives it back.
+	Lease(ctx context.Context, holder string, d time.Duration) (bool, error)
+	// Publish stores what the teller has counted, Count returns it: the zero Count if there
+	// is none.
+	Publish(ctx context.Context, c Count) error
+	Count(ctx context.Context) (Count, error)
 	// Watch returns a channel that receives after a state was put, until ctx is over.
 	// Messages may get lost, so watchers must also poll. The store closes the channel
 	// after ctx is over, and not before, once it holds nothing for the watcher any more.
@@ -99,7 +133,7 @@ func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instan
 		if _, known := i.Policies[policy]; !known && policy != "" {
 			continue
 		}
-		if now.Sub(i.At) <= LiveFor {
+		if within(now, i.At, LiveFor) {
 			live = append(live, i)
 		} else {
 			silent = append(silent, i)

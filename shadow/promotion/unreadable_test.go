@@ -36,7 +36,7 @@ func canaryOf(t *testing.T, ledger divergence.Ledger, now time.Time) (*Controlle
 		Version: Version{Term: 1, Seq: 2}, Stage: Canary, Percent: 10, Epoch: "e",
 		Since: now.Add(-4 * 24 * time.Hour), StageAt: now.Add(-2 * time.Hour), At: now.Add(-2 * time.Hour),
 	}
-	if err := errors.Join(store.Announce(t.Context(), []Spec{spec}), store.Put(t.Context(), "p", state, nil)); err != nil {
+	if err := errors.Join(store.Announce(t.Context(), []Spec{spec}), store.Put(t.Context(), "p", state, Condition{})); err != nil {
 		t.Fatal(err)
 	}
 	return NewController(store, ledger, "controller"), state

@@ -11,10 +11,10 @@
 //
 // # Caveats
 //
-// The suite compares states with ==, times included. A store has to keep instants to the
-// nanosecond, and Now has to return them as States does later, which is simplest in UTC.
+// The suite compares states with Equal, times included. A store has to keep instants to the
+// nanosecond.
 //
 // A law needs nothing but the methods of [promotion.Store]. The suite therefore cannot check
-// entries that other programs wrote, a full or an absent database, a failover, and the bound
-// of the audit trail. The tests of a store have to check these by its own means.
+// entries that other programs wrote, a full or an absent database, a failover, the end of a
+// lease, and the bound of the audit trail. The tests of a store have to check these by its own means.
 package storetest

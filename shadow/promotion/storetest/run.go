@@ -36,7 +36,11 @@ var laws = []struct {
 	{"a rollback that is ensured is not lost, and a resumption after it stands", ensureRollback},
 	{"no forward step while on hold", hold},
 	{"a policy that was rolled back is resumed by force or in another epoch", resume},
-	{"a new epoch starts in shadow and leaves a rollback alone", epochs},
+	{"an epoch starts in shadow, returns where it was, and leaves a rollback alone", epochs},
+	{"an epoch that was completed is completed when it is deployed again", completed},
+	{"one instance has the lease at a time", lease},
+	{"a count is read as it was published", count},
+	{"a step by evidence of another time is refused", stale},
 	{"watchers hear of a change, and their channel is closed at the end", watch},
 	{"instances are remembered, and leave", instances},
 	{"policies are announced", specs},
@@ -83,8 +87,8 @@ func (s subject) trail() []promotion.State {
 	return history
 }
 
-// begin announces the epoch that an instance compares. On an empty store that makes version
-// 1.1 in shadow, which is where most laws start.
+// begin tells the epoch that an instance compares. On an empty store that makes version 1.1
+// in shadow, which is where most laws start.
 func (s subject) begin(epoch string) {
 	s.Helper()
 	s.must(promotion.Begin(s.ctx(), s.Store, policy, epoch, "test"))

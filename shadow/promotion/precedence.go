@@ -1,0 +1,92 @@
+package promotion
+
+import (
+	"cmp"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// maxNumber bounds the terms and sequences that a store may hold. The script compares
+// numbers of 53 bits, and a corrupt term at the end of the range would leave no room for a
+// rollback.
+const maxNumber = 1 << 52
+
+// onHold is less than the difference of any two percentages in safety.
+const onHold = 0.000005
+
+// safety ranks states of one version: the safer one wins, and of two stages that are
+// alike the one on hold.
+func (s State) safety() float64 {
+	if s.Hold {
+		s.Hold = false
+		return s.safety() + onHold
+	}
+
+	switch s.Stage {
+	case RolledBack:
+		return 5
+	case Canary:
+		return 3 - s.Percent/1000
+	case Promoted:
+		return 2
+	case Completed:
+		return 1
+	}
+	return 4
+}
+
+func (s State) safetyText() string { return strconv.FormatFloat(s.safety(), 'f', 6, 64) }
+
+// sinceText writes the beginning of the evidence, so that texts are in the order of time:
+// with its Z, a time of a whole second would come after one with a fraction.
+func (s State) sinceText() string {
+	text := s.Since.UTC().Format(time.RFC3339Nano)
+	return text[:len(text)-1]
+}
+
+// Supersedes reports whether s takes the place of other: its version is newer, or the
+// same and its stage safer, its evidence older, or its epoch smaller. States arrive late,
+// twice and in any order; instances that apply only states that supersede their own all end
+// with the same one.
+func (s State) Supersedes(other State) bool { return s.compare(other) > 0 }
+
+// is reports whether a state that was read is the stored one. A state that could not be
+// read has only its version.
+func (s State) is(stored State) bool {
+	if s.Epoch == "" {
+		return s.Version == stored.Version
+	}
+	return s.compare(stored) == 0
+}
+
+// compare orders all states. The beginning and the epoch tell states apart that two
+// instances made of nothing, each for itself, after the store had lost its data.
+func (s State) compare(other State) int {
+	return cmp.Or(
+		cmp.Compare(s.Term, other.Term),
+		cmp.Compare(s.Seq, other.Seq),
+		cmp.Compare(s.safety(), other.safety()),
+		other.Since.Compare(s.Since),
+		cmp.Compare(other.Epoch, s.Epoch),
+	)
+}
+
+// Equal reports whether two states are alike in everything. Instants are compared as such,
+// whatever their zones.
+func (s State) Equal(other State) bool { return reflect.DeepEqual(s.inUTC(), other.inUTC()) }
+
+// inUTC returns the state as a store returns it: instants in UTC, and no empty lists.
+func (s State) inUTC() State {
+	for _, at := range []*time.Time{&s.Since, &s.StageAt, &s.At} {
+		*at = at.Round(0).UTC()
+	}
+
+	s.Ended = append([]Ended(nil), s.Ended...)
+	s.Displaced = append([]Displaced(nil), s.Displaced...)
+	for i := range s.Displaced {
+		d := &s.Displaced[i]
+		d.Since, d.At = d.Since.Round(0).UTC(), d.At.Round(0).UTC()
+	}
+	return s
+}

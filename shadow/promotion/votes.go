@@ -1,0 +1,112 @@
+package promotion
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Count is what the teller has counted, for all instances.
+type Count struct {
+	At     time.Time `json:"at"`
+	Teller string    `json:"teller"`
+	// Live is the number of live instances, with a vote or without.
+	Live int `json:"live"`
+	// Policies by name.
+	Policies map[string]Votes `json:"policies"`
+}
+
+// Votes are those for the epochs of one policy. An instance has a vote if it is live and
+// has decided a request since it started.
+type Votes struct {
+	// Stored is the epoch of the stored state, and Seen when it last had a vote.
+	Stored string    `json:"stored"`
+	Seen   time.Time `json:"seen"`
+	// Epochs by name. An epoch without a vote is not there.
+	Epochs map[string]Support `json:"epochs"`
+	// Ahead is the epoch that has more votes than any other, and that is not the stored one;
+	// "" if there is none. Since is since when, in counts without a gap.
+	Ahead string    `json:"ahead,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Older says that Ahead does not take over, because its generation is smaller than the
+	// stored one.
+	Older bool `json:"older,omitempty"`
+}
+
+// Support is what speaks for an epoch.
+type Support struct {
+	Votes int `json:"votes"`
+	// Generation is the least one among its votes.
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// silentAfter is how long an instance may be silent while another one of its name beats.
+// Five beats fit into it.
+const silentAfter = 5 * time.Second
+
+// random is the end of an id, which makes it unique; the rest is the instance's name.
+var random = regexp.MustCompile(`-[0-9a-f]{8}$`)
+
+// voters returns the instances that have a vote on a policy at an instant. An instance that
+// is silent while another one of its name beats has been restarted: a process that crashes
+// again and again must not have one vote for each start.
+func voters(policy string, instances []Instance, now time.Time) (list []Instance) {
+	latest := map[string]time.Time{}
+	for _, i := range instances {
+		name := random.ReplaceAllString(i.ID, "")
+		if within(now, i.At, LiveFor) && i.At.After(latest[name]) {
+			latest[name] = i.At
+		}
+	}
+
+	for _, i := range instances {
+		restarted := latest[random.ReplaceAllString(i.ID, "")].Sub(i.At) > silentAfter
+		if _, knows := i.Policies[policy]; knows && !i.Idle && !restarted && within(now, i.At, LiveFor) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// countVotes counts the votes for a policy. Since and Seen are not known to it.
+func countVotes(policy string, stored State, instances []Instance, now time.Time) Votes {
+	v := Votes{Stored: stored.Epoch, Epochs: map[string]Support{}}
+	for _, i := range voters(policy, instances, now) {
+		applied := i.Policies[policy]
+		e, known := v.Epochs[applied.Epoch]
+		if !known || applied.Generation < e.Generation {
+			e.Generation = applied.Generation
+		}
+		e.Votes++
+		v.Epochs[applied.Epoch] = e
+	}
+
+	if most := v.most(); most != stored.Epoch {
+		v.Ahead = most
+	}
+	return v
+}
+
+// most returns the epoch with more votes than any other, and "" where two have the same
+// number. The stored one needs no more than as many.
+func (v *Votes) most() string {
+	best := v.Stored
+	tied := false
+	for _, epoch := range slices.Sorted(maps.Keys(v.Epochs)) {
+		switch n := v.Epochs[epoch].Votes; {
+		case epoch == v.Stored:
+		case n > v.Epochs[best].Votes:
+			best, tied = epoch, false
+		case n == v.Epochs[best].Votes && best != v.Stored:
+			tied = true
+		}
+	}
+	if tied {
+		return ""
+	}
+	return best
+}
+
+// leads reports whether no epoch has more votes than the stored one, which has any.
+func (v *Votes) leads() bool { return v.Epochs[v.Stored].Votes > 0 && v.most() == v.Stored }

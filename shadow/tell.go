@@ -1,0 +1,122 @@
+package shadow
+
+import (
+	"context"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// tellLoop counts votes until ctx is over; see promotion.Teller. It is a loop of its own,
+// because a store that is slow with the evidence must not make gaps between the counts.
+func (f *fleet) tellLoop(ctx context.Context) {
+	tell := task{what: "votes", do: f.tell}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(jittered(promotion.TellEvery)):
+		}
+		f.run(ctx, &tell)
+	}
+}
+
+func (f *fleet) tell(ctx context.Context) error {
+	count, moves, err := f.teller.Tell(ctx)
+	f.logMoves(moves)
+	if err == nil {
+		f.count.Store(&count)
+	}
+	return err
+}
+
+// decides reports whether this instance has decided a request since it started, so that it
+// has a vote. Requires polling.
+func (f *fleet) decides() bool {
+	for _, m := range f.plan.Load().migrations {
+		if f.decided {
+			return true
+		}
+		f.decided = m.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.counts.fallbacks.Load() > 0
+	}
+	return f.decided
+}
+
+// handOver lets the epoch with most votes take over at once, where a reload of this
+// instance has ended the comparison of the stored one. It is called after the beat, which
+// the other instances and this function count. Requires polling.
+func (f *fleet) handOver(ctx context.Context, migrations []*migration) error {
+	var left []string
+	for _, m := range migrations {
+		if m.news.replaces != "" && m.stage.state.Load().Epoch == m.news.replaces {
+			left = append(left, m.spec.Policy)
+		}
+	}
+
+	moves, err := promotion.HandOver(ctx, f.store, left, f.id)
+	f.logMoves(moves)
+	if err != nil {
+		return err
+	}
+	for _, m := range migrations {
+		m.news.replaces = ""
+	}
+	if len(moves) > 0 {
+		_, err = f.applyStates(ctx, migrations)
+	}
+	return err
+}
+
+// leave takes this instance off the fleet's list. The last one of a stored epoch hands it
+// over to the epoch with most votes.
+func (f *fleet) leave(ctx context.Context) error {
+	if err := f.store.Leave(ctx, f.id); err != nil {
+		return err
+	}
+
+	var left []string
+	for _, m := range f.migrations() {
+		if m.stage.state.Load().Epoch == m.spec.Epoch {
+			left = append(left, m.spec.Policy)
+		}
+	}
+	moves, err := promotion.HandOver(ctx, f.store, left, f.id)
+	f.logMoves(moves)
+	if err != nil {
+		return err
+	}
+	return f.teller.Leave(ctx)
+}
+
+// differs reports whether the fleet compares another epoch than this instance.
+func (m *migration) differs() bool {
+	stored := m.stage.state.Load().Epoch
+	return stored != "" && stored != m.spec.Epoch
+}
+
+// noteEpoch logs that the fleet compares another epoch than this instance, and the end of
+// that: a line for each change. Requires polling.
+func (m *migration) noteEpoch() {
+	stored := m.stage.state.Load().Epoch
+	if !m.differs() {
+		stored = ""
+	}
+	if stored == m.news.other {
+		return
+	}
+	m.news.other = stored
+
+	attrs := []any{"policy", m.spec.Policy, "epoch", m.spec.Epoch}
+	switch {
+	case stored == "":
+		m.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)
+	case m.stage.completed.Load():
+		m.log.Warn("shadowlimit: the fleet has another policy file than this instance, which goes on enforcing "+
+			"the candidate that it has completed", append(attrs, "fleet_epoch", stored)...)
+	default:
+		m.log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
+			"an epoch takes over when most instances that decide requests have had it for half a minute",
+			append(attrs, "fleet_epoch", stored)...)
+	}
+}
