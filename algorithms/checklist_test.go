@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 )
@@ -97,56 +99,117 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 	}
 }
 
-// A comparison is trusted again from Forgotten on, so no key may still be in use then.
+// A comparison is trusted again from Forgotten on, so no key may still be in use then,
+// whatever was charged before, and however often it was looked at since.
 func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 	for _, a := range algorithms.All {
-		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
-		if burstRuleOf(a) != algorithms.BurstRefused {
-			limit.Burst = 7
-		}
+		shape := algorithms.TraitsOf(a).Shape
+		t.Run(a.Name(), rapid.MakeCheck(func(t *rapid.T) {
+			p := keyPrograms.Draw(t, "program")
+			charged := p.begin
+			for i, reset := range p.resets(a) {
+				if c := p.charges[i]; c.cost > 0 {
+					charged = c.at
+				}
 
-		for _, at := range []int64{0, 1, time.Minute.Microseconds() - 1, time.Minute.Microseconds(), 100*time.Minute.Microseconds() + 7} {
-			_, d, err := a.Step(algorithms.State{}, limit, limit.Capacity(), at)
-			forgotten := algorithms.Forgotten(algorithms.TraitsOf(a).Shape, limit, at)
-			if unused := at + d.ResetAfter.Microseconds(); err != nil || unused > forgotten {
-				t.Errorf("%s: a key that spends all at %d us is in use until %d us, but Forgotten (number.go) says %d: "+
-					"give its shape a case there", a.Name(), at, unused, forgotten)
+				unused, forgotten := p.charges[i].at+reset.Microseconds(), algorithms.Forgotten(shape, p.limitOf(a), charged)
+				if reset > 0 && unused > forgotten {
+					t.Fatalf("a key with %s that was last charged at %d us is in use until %d us, but Forgotten (number.go) says %d: "+
+						"give its shape a case there", p.limitOf(a), charged, unused, forgotten)
+				}
 			}
-		}
+		}))
 	}
 }
 
 // Two limiters of one shape and one limit count as the same limiter when a cause is
 // looked for, so they must forget at the same instants.
 func TestEveryAlgorithmOfAShapeForgetsAtTheSameInstants(t *testing.T) {
-	type rest struct {
-		name  string
-		after [4]time.Duration
-	}
-	rests := map[algorithms.Shape]rest{}
-
-	for _, a := range algorithms.All {
-		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
-		if burstRuleOf(a) != algorithms.BurstRefused {
-			limit.Burst = 7
+	pairsOfAlgorithms(func(a, b algorithms.Algorithm) {
+		if algorithms.TraitsOf(a).Shape != algorithms.TraitsOf(b).Shape {
+			return
 		}
-
-		seen := rest{name: a.Name()}
-		for i, at := range []time.Duration{0, 17 * time.Second, 45 * time.Second, 100 * time.Second} {
-			_, d, err := a.Step(algorithms.State{}, limit, 3, at.Microseconds())
-			if err != nil {
-				t.Fatalf("%s: %v", a.Name(), err)
+		t.Run(a.Name()+" and "+b.Name(), rapid.MakeCheck(func(t *rapid.T) {
+			p := keyPrograms.Draw(t, "program")
+			if first, second := p.resets(a), p.resets(b); !slices.Equal(first, second) {
+				t.Fatalf("%s and %s have one Shape, but with %s their keys rest after %v and %v: give one of them a new Shape",
+					a.Name(), b.Name(), p.limitOf(a), first, second)
 			}
-			seen.after[i] = d.ResetAfter
-		}
+		}))
+	})
+}
 
-		shape := algorithms.TraitsOf(a).Shape
-		if first, ok := rests[shape]; ok && first.after != seen.after {
-			t.Errorf("%s and %s have one Shape, but their keys rest after %v and %v: give one of them a new Shape",
-				first.name, seen.name, first.after, seen.after)
+// The programs of the test above tell any two shapes apart: an algorithm that is given the
+// wrong one is found.
+func TestProgramsTellShapesApart(t *testing.T) {
+	pairsOfAlgorithms(func(a, b algorithms.Algorithm) {
+		if algorithms.TraitsOf(a).Shape == algorithms.TraitsOf(b).Shape {
+			return
 		}
-		rests[shape] = seen
+		for seed := range 100 {
+			if p := keyPrograms.Example(seed); !slices.Equal(p.resets(a), p.resets(b)) {
+				return
+			}
+		}
+		t.Errorf("no program tells %s and %s apart", a.Name(), b.Name())
+	})
+}
+
+func pairsOfAlgorithms(do func(a, b algorithms.Algorithm)) {
+	for i, a := range algorithms.All {
+		for _, b := range algorithms.All[:i] {
+			do(a, b)
+		}
 	}
+}
+
+// keyProgram is a history of one key: charges, some of which only look, at instants that do
+// not go back.
+type keyProgram struct {
+	limit   algorithms.Limit // with a burst
+	begin   int64            // us
+	charges []struct{ at, cost int64 }
+}
+
+// keyPrograms are histories of up to some windows.
+var keyPrograms = rapid.Custom(func(t *rapid.T) *keyProgram {
+	window := rapid.Int64Range(1, 60).Draw(t, "window") * time.Second.Microseconds()
+	p := &keyProgram{
+		limit: algorithms.Limit{
+			Requests: rapid.Int64Range(1, 20).Draw(t, "requests"), Window: time.Duration(window) * time.Microsecond,
+			Burst: rapid.Int64Range(1, 20).Draw(t, "burst"),
+		},
+		begin: rapid.Int64Range(-2*window, 2*window).Draw(t, "begin"),
+	}
+
+	at := p.begin
+	for range rapid.IntRange(2, 8).Draw(t, "charges") {
+		at += rapid.Int64Range(0, window).Draw(t, "later")
+		p.charges = append(p.charges, struct{ at, cost int64 }{at, rapid.Int64Range(0, 6).Draw(t, "cost")})
+	}
+	return p
+})
+
+// limitOf is the program's limit as an algorithm takes it.
+func (p *keyProgram) limitOf(a algorithms.Algorithm) algorithms.Limit {
+	l := p.limit
+	if burstRuleOf(a) == algorithms.BurstRefused {
+		l.Burst = 0
+	}
+	return l
+}
+
+// resets returns how long the key is in use after each charge.
+func (p *keyProgram) resets(a algorithms.Algorithm) (list []time.Duration) {
+	var s algorithms.State
+	for _, c := range p.charges {
+		next, d, err := a.Step(s, p.limitOf(a), c.cost, c.at)
+		if err != nil {
+			panic(err)
+		}
+		s, list = next, append(list, d.ResetAfter)
+	}
+	return list
 }
 
 func TestEveryAlgorithmHasARuleInTheOracle(t *testing.T) {
@@ -173,8 +236,8 @@ func TestEveryAlgorithmIsDocumented(t *testing.T) {
 	burst := section(t, "../docs/glossary.md", "### burst")
 
 	for _, a := range algorithms.All {
-		if row := "\n| `" + a.Name() + "` |"; !strings.Contains(limiters, row) {
-			t.Errorf("README.md: the table of limiters has no row %q: add one that says the rule", row)
+		if row := "| `" + a.Name() + "` |"; !strings.Contains(limiters, "\n"+row) {
+			t.Errorf("README.md: the table of limiters has no row %s: add one that says the rule", row)
 		}
 
 		// The rule is asked of Validate, for Traits may be wrong or missing.
