@@ -28,8 +28,9 @@ const (
 // twinSetting is two limiters and their fleet.
 type twinSetting struct {
 	algorithm algorithms.Algorithm
-	limits    [2]algorithms.Limit // equal for twins
-	places    [2]twinPlace        // by role
+	other     algorithms.Algorithm // of the candidate; nil for twins
+	limits    [2]algorithms.Limit  // equal for twins
+	places    [2]twinPlace         // by role
 	instances int
 	stage     promotion.Step // the zero Step: shadow
 }
@@ -187,6 +188,9 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	charge := algorithms.Charge{Policy: twinPolicy}
 	for role, place := range in.world.places {
 		s := algorithms.Side{ID: "side " + algorithms.Role(role).String(), Algorithm: in.world.algorithm}
+		if role == int(algorithms.Candidate) && in.world.other != nil {
+			s.Algorithm = in.world.other
+		}
 		switch place {
 		case inFirst, inMemory:
 			sides[role] = algorithmSide(s, stores[0])
