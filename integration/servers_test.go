@@ -242,9 +242,14 @@ func privateServer(t testing.TB, args ...string) string {
 	return addr
 }
 
-// startRedis starts a redis-server on a free port of the loopback interface and waits
-// until its log says that it is ready.
+// startRedis starts a server that keeps keys.
 func startRedis(args ...string) (addr string, stop func(), err error) {
+	return startProgram("Ready to accept connections", args...)
+}
+
+// startProgram starts the program on a free port of the loopback interface and waits until its
+// log says that it is ready. The first of args may be a file of its configuration.
+func startProgram(ready string, args ...string) (addr string, stop func(), err error) {
 	port, err := freePort()
 	if err != nil {
 		return "", nil, err
@@ -257,6 +262,9 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	}
 
 	options := []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+		options, args = append(args[:1:1], options...), args[1:]
+	}
 	cmd := exec.Command(program(), append(options, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -281,7 +289,7 @@ func startRedis(args ...string) (addr string, stop func(), err error) {
 	var log strings.Builder
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
-		if strings.Contains(scanner.Text(), "Ready to accept connections") {
+		if strings.Contains(scanner.Text(), ready) {
 			go func() { // reads on, because a full pipe would block the server
 				for scanner.Scan() {
 				}

@@ -63,11 +63,19 @@ func parseRedis(address string) (*redis.UniversalOptions, error) {
 		}
 	}
 
+	files := cutCertificates(u)
+	if files != (certificates{}) {
+		plain = u.String()
+	}
+
 	options, err := parse(plain)
-	if err != nil && !errors.Is(err, errMaster) {
+	switch {
+	case errors.Is(err, errMaster):
+		return nil, err
+	case err != nil:
 		return nil, errOption
 	}
-	return options, err
+	return options, files.use(options)
 }
 
 func parseServer(address string) (*redis.UniversalOptions, error) {

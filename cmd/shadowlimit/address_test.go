@@ -20,6 +20,7 @@ var addressForms = []string{
 	"redis+sentinel://user:%s@127.0.0.1:1?master_name=m", "redis+sentinel://user:%s@127.0.0.1:26379 ?master_name=m",
 	"redis+sentinel://127.0.0.1:1?master_name=m&username=%s&password=%s", "redis+sentinel://:%s@127.0.0.1:1",
 	"redis+sentinel://127.0.0.1:1?master_name=m&db=%s",
+	"rediss://127.0.0.1:1?cacert=%s", "rediss://127.0.0.1:1?cert=%s&key=%s", "redis+sentinel://127.0.0.1:1?master_name=m&cacert=%s",
 	"rediss+cluster://:%s%%zz@host:6379", "http://:%s@127.0.0.1:1", "redis+%s://127.0.0.1:1", "%s://127.0.0.1:1", ":%s@127.0.0.1:1",
 }
 

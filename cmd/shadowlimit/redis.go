@@ -15,7 +15,7 @@ import (
 
 const redisHint = `give --redis redis://HOST:PORT/DB, or set SHADOWLIMIT_REDIS; ` +
 	`a cluster is redis+cluster://HOST:PORT?addr=HOST:PORT, ` +
-	`a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS`
+	`a sentinel redis+sentinel://HOST:PORT?master_name=NAME; rediss is TLS, with ?cacert=FILE&cert=FILE&key=FILE as in redis-cli`
 
 // Timeouts of a command: of a dial, and of one script or command of Redis.
 const (

@@ -16,7 +16,8 @@ func Diagnose(err error) (problem, fix string) {
 		return "", ""
 	case redis.IsAuthError(err):
 		return "Redis does not let this user in",
-			"put user and password into the URL: redis://USER:PASSWORD@HOST:PORT"
+			"put user and password into the URL: redis://USER:PASSWORD@HOST:PORT; " +
+				"behind a sentinel those of its servers are &username=USER&password=PASSWORD"
 	case errors.As(err, &reply):
 		return "Redis answers, but only with an error",
 			"wait until it has loaded its data, or check its replication and cluster"
