@@ -19,8 +19,12 @@ test: components ## run all tests, also on a real Redis; installs missing compon
 	cd examples && $(GO) test ./...
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -steps $(STEPS)
 
+.PHONY: servers
+servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
+	GO="$(GO)" integration/servers.sh
+
 .PHONY: long
-long: components ## search for programs in which twins differ: thousands, drawn anew each time
+long: components servers ## search for programs in which twins differ: thousands, drawn anew each time
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
 
 .PHONY: check
