@@ -1,13 +1,14 @@
 -- Every script begins with this file. Numbers are whole and below 2^53, where a double
--- is exact; `%` rounds towards minus infinity. A number becomes text by whole() only:
--- tostring and `..` keep 14 digits.
+-- is exact; `%` rounds towards minus infinity. A number becomes text by whole(), or as an
+-- argument of redis.call, which writes 17 digits: tostring and `..` keep 14.
 --
 -- A step takes the state (last, used, aux, as in algorithms.State, and the log's
 -- seq), the first three terms of the limit, the cost, the instant, the key of its
--- sorted set and the window in microseconds. It returns allowed, remaining, retry, reset and delay, the waits in
--- microseconds, and the state, which is stored if the charge was admitted, or if its last
--- has gone back: only ahead() lets a step do that. Values
--- travel without tables, which would cost more than the arithmetic.
+-- sorted set and the window in microseconds, which is a text until ahead() needs it. It
+-- returns allowed, remaining, retry, reset and delay, the waits in microseconds, and the
+-- state, which is stored if the charge was admitted, or if its last has gone back: only
+-- ahead() lets a step do that. Values travel without tables, which would cost more than
+-- the arithmetic.
 
 local NEVER = -1 -- the wait that does not end
 
@@ -27,7 +28,7 @@ end
 
 -- ahead reports whether a state lies further ahead of an instant than the window: the clock
 -- was set back. The step then moves the state to the instant, with what was spent.
-local function ahead(last, used, at, window) return used > 0 and last - at > window end
+local function ahead(last, used, at, window) return used > 0 and last > at and last - at > window + 0 end
 
 -- now_of returns the instant at which a state is judged: never before its last.
 local function now_of(last, used, at)
