@@ -145,8 +145,8 @@ type sentStore struct {
 }
 
 // Put implements promotion.Store. An error of the dial and a reply say that nothing was stored.
-func (s *sentStore) Put(ctx context.Context, policy string, next promotion.State, expect *promotion.State) error {
-	err := s.Store.Put(ctx, policy, next, expect)
+func (s *sentStore) Put(ctx context.Context, policy string, next promotion.State, only promotion.Condition) error {
+	err := s.Store.Put(ctx, policy, next, only)
 	var reply redis.Error
 	var dial *net.OpError
 	dialled := !errors.As(err, &dial) || dial.Op != "dial"

@@ -116,7 +116,7 @@ func TestOrderThatMayBeStoredIsNotDenied(t *testing.T) {
 	store := &sentStore{Store: brokenStore{}, sent: &sent}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := store.Put(ctx, "writes", promotion.State{}, nil); err == nil || !sent {
+	if err := store.Put(ctx, "writes", promotion.State{}, promotion.Condition{}); err == nil || !sent {
 		t.Errorf("%v, sent %t", err, sent)
 	}
 }
@@ -124,6 +124,6 @@ func TestOrderThatMayBeStoredIsNotDenied(t *testing.T) {
 // brokenStore loses the answer of every write.
 type brokenStore struct{ promotion.Store }
 
-func (brokenStore) Put(context.Context, string, promotion.State, *promotion.State) error {
+func (brokenStore) Put(context.Context, string, promotion.State, promotion.Condition) error {
 	return context.DeadlineExceeded
 }
