@@ -23,9 +23,10 @@ var twinTrifles = map[string]func(*twinWorld){
 			st.strain.note(slog.New(slog.DiscardHandler), context.DeadlineExceeded)
 		}
 
-		// Charges wait in the queue when the time is over, and the next ones must not overtake.
-		time.Sleep(strainFor - 10*time.Millisecond)
-		w.traffic(context.Background(), twinStep{n: 100, span: 190 * time.Microsecond}, 1)
+		// A charge is on its way behind its request when the time is over, and the next one of its
+		// key must not overtake.
+		time.Sleep(strainFor - 50*time.Millisecond)
+		w.traffic(context.Background(), twinStep{n: 50, span: 2 * (twinLeast + twinSpread)}, 1)
 		w.settle()
 	},
 }
