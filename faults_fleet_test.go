@@ -73,6 +73,14 @@ var faultsOfInstances = []fault{
 		tests: []string{"TestCutOffCanaryReturnsToTheAuthoritative", "TestFleetKeepsItsPromises"},
 	},
 	{
+		name:      "An instance restarts while Redis is away",
+		clients:   "The rule decides, by the side of the stage on the instance's disk, and by the authoritative in a canary.",
+		evidence:  notCompared,
+		operators: "A log line with the stage, and the status page.",
+		lasts:     untilTried, bound: theShares,
+		tests: []string{"TestRestartInAnOutageSplitsNoFleet", "TestStartWithoutRedisObeysTheDisk", "TestUntrustedFileIsNotObeyed"},
+	},
+	{
 		name:      "A rollback is ordered while Redis is away",
 		clients:   "Each instance keeps its stage until its red button is pressed, and leaves a canary after 15 s.",
 		evidence:  notCompared,

@@ -156,7 +156,7 @@ var faultsOfAnswers = []fault{
 		number: 29, name: "The disk is full, and Redis refuses writes (MISCONF)",
 		clients: "The rule decides at once.", evidence: notCompared, operators: breakerShown, lasts: untilTried, bound: theShares,
 		tests:    []string{"TestRedisThatCannotSave"},
-		untested: "a full disk of an instance, which writes no file",
+		untested: "a full disk of an instance, which is a log line",
 	},
 }
 

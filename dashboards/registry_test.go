@@ -46,7 +46,7 @@ func exported(t *testing.T) known {
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{miniredis.RunT(t).Addr()}}, 0))
 	t.Cleanup(func() { client.Close() })
 
-	h, err := shadow.New(shadow.Config{File: path, Redis: client, Logger: slog.New(slog.DiscardHandler)})
+	h, err := shadow.New(shadow.Config{File: path, Redis: client, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 
+	// What instances keep on disk must not reach those of the next run.
 	buildDir = dir
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	code := m.Run()
 
 	os.RemoveAll(dir)

@@ -32,6 +32,7 @@ const (
 	serviceVariable = "SHADOWLIMIT_TEST_SERVICE" // address of Redis
 	nameVariable    = "SHADOWLIMIT_TEST_NAME"
 	fileVariable    = "SHADOWLIMIT_TEST_FILE" // the policy file; "" means serviceFile
+	stateVariable   = "SHADOWLIMIT_TEST_STATE_DIR"
 )
 
 // serve is the service of the README, with metrics. It prints its URL and ends with
@@ -49,7 +50,9 @@ func serve(redisAddr, name string) error {
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{redisAddr}}, time.Second))
 	defer client.Close()
 
-	h, err := shadow.New(shadow.Config{Policies: set, Redis: client, Logger: slog.New(slog.DiscardHandler)})
+	h, err := shadow.New(shadow.Config{
+		Policies: set, Redis: client, StateDir: os.Getenv(stateVariable), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
@@ -63,6 +66,7 @@ func serve(redisAddr, name string) error {
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") })
 	mux := http.NewServeMux()
 	mux.Handle("/", httplimit.New(h, httplimit.Config{Identify: identify})(served))
+	mux.Handle("/status", h.StatusPage())
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,9 +105,15 @@ type service struct {
 
 func startService(t *testing.T, redisAddr, name string) *service {
 	t.Helper()
+	return startServiceIn(t, t.TempDir(), redisAddr, name)
+}
+
+// startServiceIn starts a process that keeps its last stages in a directory.
+func startServiceIn(t *testing.T, stateDir, redisAddr, name string) *service {
+	t.Helper()
 
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serviceVariable+"="+redisAddr, nameVariable+"="+name)
+	cmd.Env = append(os.Environ(), serviceVariable+"="+redisAddr, nameVariable+"="+name, stateVariable+"="+stateDir)
 	cmd.Stderr = os.Stderr
 
 	out, err := cmd.StdoutPipe()

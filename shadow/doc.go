@@ -41,5 +41,6 @@
 // script that was sent and not answered is never sent again: it may have been carried out.
 //
 // New and NewPair talk to Redis and take up to 2 s if it does not answer. They have no
-// context because they do not fail for that: the service starts with the authoritative.
+// context because they do not fail for that: the service starts in the stage that it has on
+// its disk, see [Config].StateDir, and else with the authoritative.
 package shadow

@@ -28,7 +28,7 @@ const (
 
 // fleet is this instance's part in the fleet: it applies states, announces the instance,
 // writes the records of requests, counts votes, and judges. Three goroutines do so from start
-// to close. Requests never wait for them.
+// to close, and a fourth keeps the stages on disk. Requests never wait for them.
 type fleet struct {
 	fleetConfig
 	controller *promotion.Controller
@@ -44,14 +44,19 @@ type fleet struct {
 	rounds  int  // of flushes; guarded by writing
 	decided bool // a request since the start; guarded by polling
 
-	replanned chan struct{}      // has one place; a value makes the next poll immediate
-	stop      context.CancelFunc // ends all loops; nil before start
-	done      sync.WaitGroup     // of all loops
+	replanned chan struct{} // has one place; a value makes the next poll immediate
+	applied   chan struct{} // has one place; a value lets keepLoop look at the stages
+	// lastStages are those of the run before, by policy; they are read once.
+	lastStages func() map[string]promotion.State
+	stop       context.CancelFunc // ends all loops; nil before start
+	done       sync.WaitGroup     // of all loops
 }
 
 // fleetConfig is what a fleet needs of the instance that it is part of.
 type fleetConfig struct {
 	id     string
+	name   string // of the service
+	disk   *disk  // for the last stages; nil: they are not kept
 	log    *slog.Logger
 	store  promotion.Store
 	ledger divergence.Ledger
@@ -91,17 +96,21 @@ type task struct {
 }
 
 func newFleet(cfg fleetConfig) *fleet {
-	return &fleet{
+	f := &fleet{
 		fleetConfig: cfg,
 		controller:  promotion.NewController(cfg.store, cfg.ledger, "controller "+cfg.id),
 		teller:      promotion.NewTeller(cfg.store, cfg.id),
 		replanned:   make(chan struct{}, 1),
+		applied:     make(chan struct{}, 1),
 		started:     time.Now(),
 	}
+	f.lastStages = sync.OnceValue(f.readStages)
+	return f
 }
 
 // start starts the fleet's goroutines, and waits up to storeTimeout for the first states.
-// Where the store does not answer, the instance starts with the authoritative enforced.
+// Where the store does not answer, the instance starts in the stage of its last run, or with
+// the authoritative enforced.
 func (f *fleet) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
@@ -114,6 +123,9 @@ func (f *fleet) start() {
 	f.done.Go(func() { f.pollLoop(ctx, changed, first) })
 	f.done.Go(func() { f.writeLoop(ctx) })
 	f.done.Go(func() { f.tellLoop(ctx) })
+	if f.disk != nil {
+		f.done.Go(func() { f.keepLoop(ctx) })
+	}
 
 	// The poll has a deadline of its own, but a client may not honour it.
 	select {
@@ -144,6 +156,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		}
 		f.run(ctx, &poll)
 		if first != nil {
+			f.obeyDisk(ctx)
 			close(first)
 			first = nil
 		}

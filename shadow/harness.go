@@ -45,6 +45,12 @@ type Config struct {
 	Instance string
 	// RedButton is how to enforce the authoritative at once from outside of the program.
 	RedButton RedButton
+	// StateDir is a directory in which the instance keeps the last stages that it has
+	// applied, for a start while Redis does not answer: a promoted or completed policy then
+	// goes on with the candidate. "" means shadowlimit in the user's cache directory. A
+	// directory that cannot be used is a warning in the log. Without Redis nothing is kept.
+	// Instances that share a directory and have no Instance name share a file.
+	StateDir string
 	// Observer is called for every comparison, in the request or after it, and so must be
 	// quick. It may be called concurrently. A panic is logged and reaches no request. See
 	// NewDecisionLog.
@@ -95,7 +101,7 @@ func newHarness(cfg Config) (*Harness, error) {
 
 	h := &Harness{cfg: cfg}
 	h.instance, err = newInstance(instanceConfig{
-		name: set.Name, id: cfg.Instance, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
+		name: set.Name, files: set.Name, stateDir: cfg.StateDir, id: cfg.Instance, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
 		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger,
 	})
 	if err != nil {

@@ -1,9 +1,11 @@
 package shadow_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +25,17 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silence{}) // dead servers are part of the tests
-	goleak.VerifyTestMain(m)
+
+	// What instances keep on disk must not reach the instances of the next run.
+	cache, err := os.MkdirTemp("", "shadowlimit-test-*")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_CACHE_HOME", cache)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(cache)
+		os.Exit(code)
+	}))
 }
 
 type silence struct{}
@@ -51,6 +63,7 @@ func open(t testing.TB, text string, cfg shadow.Config) *shadow.Harness {
 	}
 
 	cfg.Policies, cfg.Logger = set, slog.New(slog.DiscardHandler)
+	cfg.StateDir = cmp.Or(cfg.StateDir, t.TempDir())
 	h, err := shadow.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,8 @@ type instance struct {
 // instanceConfig is what an instance needs of its owner.
 type instanceConfig struct {
 	name     string
+	files    string                           // name of the files on disk
+	stateDir string                           // "": in the user's cache
 	id       string                           // "": host and process id; a random number is added to both
 	redis    redis.UniversalClient            // nil: memory, and a fleet of this process alone
 	stores   map[string]redis.UniversalClient // besides the service's own; the names are not ""
@@ -57,13 +59,25 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores),
 		plan: &e.plan, view: view, pressed: button.pressed, syncClocks: e.syncClocks,
-		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
+		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name,
 	}
 	if cfg.redis != nil {
 		fleet.store = promotion.NewRedisStore(cfg.redis, cfg.name)
 		fleet.ledger = divergence.NewRedisLedger(cfg.redis, cfg.name)
+		fleet.disk = openDisk(&cfg)
 	}
 	return &instance{engine: e, fleet: newFleet(fleet), durations: newDurations(cfg.name), cfg: cfg}, nil
+}
+
+// openDisk returns where the instance keeps what a start without Redis has to know. Without
+// such a place it works as well, and starts with the authoritative.
+func openDisk(cfg *instanceConfig) *disk {
+	d, err := newDisk(cfg.stateDir, cfg.files, cfg.id)
+	if err != nil {
+		cfg.log.Warn("shadowlimit: no directory for the last stages: set Config.StateDir; "+
+			"an instance that starts without Redis enforces the authoritative", "error", err)
+	}
+	return d
 }
 
 // newStores returns the service's own store and then those of Config.Stores. The first

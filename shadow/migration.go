@@ -187,10 +187,14 @@ func (m *migration) cutOff() bool {
 // apply takes a state that supersedes the applied one. It loads, compares and stores,
 // which is not atomic, and so requires fleet.polling. Requests may read meanwhile.
 func (m *migration) apply(s promotion.State) {
-	before := m.stage.state.Load()
-	if !s.Supersedes(*before) {
-		return
+	if s.Supersedes(*m.stage.state.Load()) {
+		m.replace(s)
 	}
+}
+
+// replace takes a state in the place of the applied one. Requires fleet.polling.
+func (m *migration) replace(s promotion.State) {
+	before := m.stage.state.Load()
 
 	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.stage.state.Store(&s)

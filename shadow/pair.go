@@ -48,6 +48,8 @@ type PairConfig struct {
 	Secret []byte
 	// RedButton is how to enforce the authoritative at once from outside of the program.
 	RedButton RedButton
+	// StateDir keeps the last stage for a start without Redis; see Config.StateDir.
+	StateDir string
 	// Observer is called for every comparison; see Config.Observer.
 	Observer func(Comparison)
 	// Promotion says when the candidate may be promoted.
@@ -82,7 +84,8 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	}
 
 	i, err := newInstance(instanceConfig{
-		name: cmp.Or(cfg.Name, "default"), redis: cfg.Redis, secret: cfg.Secret,
+		name: cmp.Or(cfg.Name, "default"), files: cmp.Or(cfg.Name, "default") + "." + spec.Policy,
+		redis: cfg.Redis, secret: cfg.Secret, stateDir: cfg.StateDir,
 		button: cfg.RedButton, observer: cfg.Observer, log: cfg.Logger,
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 func (f *fleet) poll(ctx context.Context) error {
 	f.polling.Lock()
 	defer f.polling.Unlock()
+	defer f.noteApplied()
 	return f.pollLocked(ctx)
 }
 
@@ -57,6 +58,7 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 		return nil, err
 	}
 	for i, m := range migrations {
+		m.settle(states[i])
 		m.apply(states[i])
 		m.stage.heard.Store(time.Now().UnixNano())
 		m.noteEpoch()

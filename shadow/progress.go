@@ -32,6 +32,7 @@ type progress struct {
 type appliedStage struct {
 	state     atomic.Pointer[promotion.State]
 	completed atomic.Bool                         // this epoch's last stage
+	fromDisk  bool                                // the store has not been heard since the start; guarded by fleet.polling
 	heard     atomic.Int64                        // when the store was last heard of, ns of this clock
 	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
 }

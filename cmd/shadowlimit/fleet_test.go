@@ -49,7 +49,7 @@ func instance(t *testing.T, server *miniredis.Miniredis, id string) *shadow.Harn
 	}
 
 	h, err := shadow.New(shadow.Config{
-		Policies: set, Redis: client, Instance: id, Logger: slog.New(slog.DiscardHandler),
+		Policies: set, Redis: client, Instance: id, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

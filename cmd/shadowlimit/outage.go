@@ -20,7 +20,8 @@ import (
 const fleetInAnOutage = `Until Redis answers, every instance goes on by itself:
   promoted, completed  enforces the candidate until it is told otherwise
   canary               returns to the authoritative 15 s after Redis last answered the instance
-  started meanwhile    enforces the authoritative
+  started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
+                       StateDir, and else the authoritative
 To enforce the authoritative now, press the red button of every instance, in the way that the service has
 configured: create its file, send its signal, or call Harness.EnforceAuthoritative(true).`
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -34,6 +35,7 @@ type environment struct {
 	store      promotion.Store
 	server     *http.Server
 	url        string
+	stateDir   string
 
 	http *http.Client
 }
@@ -70,8 +72,12 @@ func (e *environment) start(listen, instance string) error {
 	}
 
 	// The scenario says what happens; the service's own log would interrupt it.
+	// Its Redis ends with the demo, and so does what it keeps on disk.
+	if e.stateDir, err = os.MkdirTemp("", "shadowlimit-demo-*"); err != nil {
+		return err
+	}
 	e.harness, err = shadow.New(shadow.Config{
-		Policies: set, Redis: e.client, Instance: instance, Logger: slog.New(slog.DiscardHandler),
+		Policies: set, Redis: e.client, Instance: instance, StateDir: e.stateDir, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -131,7 +137,7 @@ func (e *environment) close() error {
 	defer cancel()
 
 	e.http.CloseIdleConnections()
-	err := errors.Join(e.server.Shutdown(ctx), e.harness.Close(ctx), e.client.Close())
+	err := errors.Join(e.server.Shutdown(ctx), e.harness.Close(ctx), e.client.Close(), os.RemoveAll(e.stateDir))
 	if e.redis != nil {
 		e.redis.Close()
 	}

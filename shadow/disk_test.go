@@ -1,0 +1,142 @@
+//go:build unix
+
+package shadow_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// full and half are steps of a drill.
+var (
+	full = promotion.Step{Stage: promotion.Promoted}
+	half = promotion.Step{Stage: promotion.Canary, Percent: 100}
+)
+
+// reopened is the side that is enforced by an instance that starts without Redis, after one
+// that had moved there. Spoil may change its directory in between.
+func reopened(t *testing.T, move func(promotion.Store) error, text string, spoil func(dir string)) (enforced, log string) {
+	t.Helper()
+	dir, server := t.TempDir(), miniredis.RunT(t)
+	cfg := shadow.Config{Redis: redisAt(t, server.Addr()), StateDir: dir}
+	h := open(t, file, cfg)
+	syncNow(t, h)
+	if err := move(h.Stages()); err != nil {
+		t.Fatal(err)
+	}
+	syncNow(t, h)
+	h.Close(t.Context())
+	server.Close()
+	if spoil != nil {
+		spoil(dir)
+	}
+
+	var lines bytes.Buffer
+	set, err := policies.Load("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Policies, cfg.Logger = set, slog.New(slog.NewTextHandler(&lines, nil))
+	again, err := shadow.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := again.Decide(t.Context(), &policies.Request{User: "acme"})
+	again.Close(ctx(t))
+	return d.Enforced.String(), lines.String()
+}
+
+// A start without Redis goes on in a stage that no rollback could have changed unseen, of the
+// epoch that the instance compares.
+func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
+	to := func(step promotion.Step) func(promotion.Store) error {
+		return func(s promotion.Store) error {
+			_, err := promotion.Advance(t.Context(), s, policy, step, promotion.Order{})
+			return err
+		}
+	}
+	complete := func(s promotion.Store) error {
+		if err := to(full)(s); err != nil {
+			return err
+		}
+		_, err := promotion.Complete(t.Context(), s, policy, promotion.Order{})
+		return err
+	}
+	back := func(s promotion.Store) error {
+		_, err := promotion.Rollback(t.Context(), s, policy, promotion.Order{Reason: "429s"})
+		return err
+	}
+	another := strings.Replace(file, "limit: 1", "limit: 3", 1)
+
+	for _, tt := range []struct {
+		name string
+		move func(promotion.Store) error
+		file string
+		want string
+	}{
+		{"promoted", to(full), file, "candidate"},
+		{"promoted of another epoch", to(full), another, "authoritative"},
+		{"canary", to(half), file, "authoritative"},
+		{"completed", complete, file, "candidate"},
+		{"rolled back", back, file, "authoritative"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, log := reopened(t, tt.move, tt.file, nil); got != tt.want {
+				t.Errorf("the %s is enforced, want the %s:\n%s", got, tt.want, log)
+			}
+		})
+	}
+}
+
+// What another user may have written, and what cannot be read, is named and not obeyed.
+func TestUntrustedFileIsNotObeyed(t *testing.T) {
+	move := func(s promotion.Store) error {
+		_, err := promotion.Advance(t.Context(), s, policy, full, promotion.Order{})
+		return err
+	}
+	stages := func(dir string) string { return filepath.Join(dir, name+".stages.json") }
+	must := func(errs ...error) {
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	type spoiled struct {
+		name  string
+		spoil func(dir string)
+		warns string
+	}
+	table := []spoiled{
+		{"world-writable", func(dir string) { must(os.Chmod(stages(dir), 0o606)) }, "other users may write it"},
+		{"half", func(dir string) { must(os.Truncate(stages(dir), 20)) }, "unexpected end of JSON"},
+		{"a link", func(dir string) {
+			must(os.Rename(stages(dir), stages(dir)+"x"), os.Symlink(stages(dir)+"x", stages(dir)))
+		}, "symbolic links"},
+		{"a directory", func(dir string) { must(os.Remove(stages(dir)), os.Mkdir(stages(dir), 0o700)) }, "not a regular file"},
+	}
+	if os.Geteuid() == 0 { // only root can give a file away
+		foreign := func(dir string) { must(os.Chown(stages(dir), 12345, 12345)) }
+		table = append(table, spoiled{"foreign", foreign, "belongs to another user"})
+	}
+
+	for _, tt := range table {
+		t.Run(tt.name, func(t *testing.T) {
+			got, log := reopened(t, move, file, tt.spoil)
+			if got != "authoritative" || !strings.Contains(log, tt.warns) {
+				t.Errorf("the %s is enforced, want a warning of %q:\n%s", got, tt.warns, log)
+			}
+		})
+	}
+}
