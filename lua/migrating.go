@@ -61,7 +61,7 @@ func (p *Pair) reduce(c *call) {
 	alone.Sides[alone.Enforced.Other()] = algorithms.Side{}
 
 	// The call had both sides, so the one alone has no error to be prepared.
-	*c, _ = p.prepare(&alone, c.into)
+	*c, _ = p.prepare(&alone, "", c.into)
 	c.reduced = true
 }
 

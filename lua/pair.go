@@ -67,11 +67,20 @@ var (
 	ErrReply = errors.New("lua: unexpected reply")
 )
 
-var errInto = errors.New("lua: evaluate: into is shorter than charges")
+var errInto = errors.New("lua: evaluate: into or records is shorter than charges")
 
 // Evaluate implements algorithms.Pair.
 func (p *Pair) Evaluate(ctx context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
-	if len(into) < len(charges) {
+	return p.EvaluateRecords(ctx, charges, nil, into)
+}
+
+// EvaluateRecords is Evaluate for a caller that has already made the RecordKey of each charge, as to find its node in
+// a cluster: with a secret, a key takes longer than the rest of a charge's preparation. A nil records has the pair
+// make the keys.
+func (p *Pair) EvaluateRecords(
+	ctx context.Context, charges []algorithms.Charge, records []string, into [][2]algorithms.Observation,
+) error {
+	if len(into) < len(charges) || records != nil && len(records) < len(charges) {
 		return errInto
 	}
 	if err := ctx.Err(); err != nil {
@@ -80,7 +89,11 @@ func (p *Pair) Evaluate(ctx context.Context, charges []algorithms.Charge, into [
 
 	calls := make([]call, 0, len(charges))
 	for i := range charges {
-		if c, ok := p.prepare(&charges[i], &into[i]); ok {
+		record := ""
+		if records != nil {
+			record = records[i]
+		}
+		if c, ok := p.prepare(&charges[i], record, &into[i]); ok {
 			calls = append(calls, c)
 		}
 	}
@@ -111,11 +124,14 @@ type call struct {
 }
 
 // prepare writes the observations that need no Redis and reports whether a side is left
-// that does. Redis would find the same errors, but a round trip later.
-func (p *Pair) prepare(c *algorithms.Charge, into *[2]algorithms.Observation) (call, bool) {
+// that does. Redis would find the same errors, but a round trip later. An empty record
+// has it make the RecordKey.
+func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
 	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, roles: make([]algorithms.Role, 0, 2)}
-	record := p.RecordKey(c.Policy, c.Key)
+	if record == "" {
+		record = p.RecordKey(c.Policy, c.Key)
+	}
 	keys := append(make([]any, 0, 3), record)
 	sides := make([]any, 0, 8)
 	var names [2]string

@@ -193,6 +193,26 @@ func TestEvaluateWithoutASide(t *testing.T) {
 	}
 }
 
+// TestEvaluateRecords holds that a pair takes the keys of records that its caller has made, and that one key for several
+// charges is an error.
+func TestEvaluateRecords(t *testing.T) {
+	server := miniredis.RunT(t)
+	pair := newPair(t, server.Addr())
+	charges := []algorithms.Charge{charge(algorithms.GCRA{}, algorithms.Limit{Requests: 1, Window: time.Second})}
+	into := make([][2]algorithms.Observation, 2)
+
+	if err := pair.EvaluateRecords(context.Background(), charges, []string{"known"}, into); err != nil || into[0][0].Err != nil {
+		t.Fatal(err, into[0][0].Err)
+	}
+	if keys := server.Keys(); len(keys) != 1 || keys[0] != "known" {
+		t.Errorf("the keys are %q, want the one that was given", keys)
+	}
+
+	if err := pair.EvaluateRecords(context.Background(), append(charges, charges...), []string{"known"}, into); err == nil {
+		t.Error("one key for two charges was taken")
+	}
+}
+
 type foreign struct{ algorithms.GCRA }
 
 func (foreign) Name() string { return "foreign" }

@@ -25,9 +25,10 @@ type nodes struct {
 // clusterNodes are the nodes of a cluster, by address: a failover moves a record to another
 // address, and so to a breaker that is closed.
 type clusterNodes struct {
+	pair recordPair
 	// address returns where a record is, "" if that is not known. It must not use the
 	// network: it is called in the request.
-	address func(policy, key string) string
+	address func(record string) string
 	// reload begins to learn which node has which records. It must not wait.
 	reload   func()
 	masters  func(context.Context) (map[string]bool, error)
@@ -37,6 +38,13 @@ type clusterNodes struct {
 	reloaded atomic.Int64 // when reload was last called, ns
 }
 
+// recordPair is a pair that takes the keys of the records with the charges: they are made
+// once, to find the nodes.
+type recordPair interface {
+	RecordKey(policy, key string) string
+	EvaluateRecords(ctx context.Context, charges []algorithms.Charge, records []string, into []observations) error
+}
+
 // newClusterNodes returns the nodes that a cluster's client knows.
 func newClusterNodes(client *redis.ClusterClient, pair *lua.Pair, open func(string) *breaker) *clusterNodes {
 	// A context that is over keeps the client from asking the network: it answers from the
@@ -44,9 +52,9 @@ func newClusterNodes(client *redis.ClusterClient, pair *lua.Pair, open func(stri
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 
-	n := &clusterNodes{open: open}
-	n.address = func(policy, key string) string {
-		node, err := client.MasterForKey(over, pair.RecordKey(policy, key))
+	n := &clusterNodes{pair: pair, open: open}
+	n.address = func(record string) string {
+		node, err := client.MasterForKey(over, record)
 		if err != nil {
 			return ""
 		}
@@ -71,30 +79,19 @@ func mastersOf(ctx context.Context, client *redis.ClusterClient) (map[string]boo
 	return addresses, err
 }
 
-// of returns the breaker of the node that has a charge's record.
-func (n *nodes) of(c *algorithms.Charge) *breaker {
-	if n.cluster == nil {
-		return n.whole
-	}
-	if address := n.cluster.address(c.Policy, c.Key); address != "" {
-		return n.cluster.at(address)
-	}
-	return n.whole
-}
-
-// only returns the breaker of the one node that has the records of all charges, nil if
-// they are on several nodes.
-func (n *nodes) only(charges []algorithms.Charge) *breaker {
-	one := n.of(&charges[0])
-	if n.cluster == nil {
-		return one
-	}
-	for i := range charges[1:] {
-		if n.of(&charges[1+i]) != one {
-			return nil
+// find returns the keys of the charges' records, and the breakers of the nodes that have them. The node of a charge is
+// looked up once: the client may learn of a failover meanwhile, and names a random node for a slot that has none.
+func (n *nodes) find(charges []algorithms.Charge) (records []string, places []*breaker) {
+	records = make([]string, len(charges))
+	places = make([]*breaker, len(charges))
+	for i := range charges {
+		records[i] = n.cluster.pair.RecordKey(charges[i].Policy, charges[i].Key)
+		places[i] = n.whole
+		if address := n.cluster.address(records[i]); address != "" {
+			places[i] = n.cluster.at(address)
 		}
 	}
-	return one
+	return records, places
 }
 
 // at returns the breaker of the node at an address.

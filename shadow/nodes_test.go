@@ -23,18 +23,24 @@ type fakeCluster struct {
 	batches int
 }
 
-func (f *fakeCluster) address(_, key string) string {
-	node := key[:1]
+func (f *fakeCluster) RecordKey(_, key string) string { return key }
+
+func (f *fakeCluster) address(record string) string {
+	node := record[:1]
 	if to := f.moved[node]; to != "" && f.looked {
 		return to
 	}
 	return strings.TrimSuffix(node, "?")
 }
 
-func (f *fakeCluster) Evaluate(_ context.Context, charges []algorithms.Charge, into [][2]algorithms.Observation) error {
+func (f *fakeCluster) Evaluate(context.Context, []algorithms.Charge, [][2]algorithms.Observation) error {
+	return errors.New("a charge of a cluster came without the key of its record")
+}
+
+func (f *fakeCluster) EvaluateRecords(_ context.Context, charges []algorithms.Charge, records []string, into []observations) error {
 	f.batches++
 	for i := range charges {
-		node := f.address("", charges[i].Key)
+		node := f.address(records[i])
 		f.asked[node]++
 		into[i] = observations{{Decision: algorithms.Decision{Limit: 1}}}
 		if f.dead[node] {
@@ -47,6 +53,7 @@ func (f *fakeCluster) Evaluate(_ context.Context, charges []algorithms.Charge, i
 func (f *fakeCluster) store() *store {
 	s := storeOn(f)
 	s.nodes.cluster = &clusterNodes{
+		pair:    f,
 		address: f.address,
 		reload:  func() { f.looked = true },
 		open:    func(string) *breaker { return newStoreBreaker(slog.New(slog.DiscardHandler)) },
@@ -74,9 +81,9 @@ func TestNodeChangesBetweenTwoLooks(t *testing.T) {
 	f := &fakeCluster{asked: map[string]int{}}
 	s := f.store()
 	looks := 0
-	s.nodes.cluster.address = func(_, key string) string {
+	s.nodes.cluster.address = func(record string) string {
 		looks++
-		return fmt.Sprint(key[:1], looks)
+		return fmt.Sprint(record[:1], looks)
 	}
 
 	for i, o := range s.askKeys("a1", "b1") {

@@ -102,28 +102,46 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 		return
 	}
 
-	// Most requests go to one node. Nothing is copied for them.
-	if one := s.nodes.only(charges); one != nil {
-		s.evaluateAt(ctx, one, charges, into)
+	if s.nodes.cluster == nil {
+		s.evaluateAt(ctx, s.nodes.whole, question{charges: charges, into: into})
 		return
 	}
-	s.evaluateByNode(ctx, charges, into)
+
+	// Most requests go to one node. No charge is copied for them.
+	records, places := s.nodes.find(charges)
+	q := question{charges, into, records}
+	if allEqual(places) {
+		s.evaluateAt(ctx, places[0], q)
+		return
+	}
+	s.evaluateByNode(ctx, places, q)
+}
+
+// question is what a pair is asked in one call. The keys of the records are nil unless the store is a cluster.
+type question struct {
+	charges []algorithms.Charge
+	into    []observations
+	records []string
+}
+
+func allEqual(places []*breaker) bool {
+	return !slices.ContainsFunc(places, func(b *breaker) bool { return b != places[0] })
 }
 
 // evaluateAt judges charges whose records are on one node.
-func (s *store) evaluateAt(ctx context.Context, node *breaker, charges []algorithms.Charge, into []observations) {
+func (s *store) evaluateAt(ctx context.Context, node *breaker, q question) {
 	// An open breaker costs nothing: the store is not asked, and the request falls back.
 	asked, ok := node.allow()
 	if !ok {
 		s.nodes.look()
-		answerAll(algorithms.Skip(algorithms.BreakerOpen), charges, into)
+		answerAll(algorithms.Skip(algorithms.BreakerOpen), q.charges, q.into)
 		return
 	}
 
-	if err := s.askPair(ctx, charges, into); err != nil {
-		answerAll(algorithms.Failure(err), charges, into)
+	if err := s.askPair(ctx, q); err != nil {
+		answerAll(algorithms.Failure(err), q.charges, q.into)
 	}
-	s.finish(ctx, node, asked, charges, into)
+	s.finish(ctx, node, asked, q.charges, q.into)
 }
 
 // visit is the part of an evaluation that is one node's: consecutive charges of a batch.
@@ -136,62 +154,57 @@ type visit struct {
 // evaluateByNode judges charges whose records are on several nodes. Those of nodes with an
 // open breaker are answered so, and the others are asked all at once: one after the other
 // would be as many round trips.
-func (s *store) evaluateByNode(ctx context.Context, charges []algorithms.Charge, into []observations) {
-	var b batch
+func (s *store) evaluateByNode(ctx context.Context, places []*breaker, q question) {
+	var asks question
+	var indexes []int
 	var visits []visit
-
-	// The node of a charge is looked up once. The client may learn of a failover meanwhile, and
-	// names a random node for a slot that has none: a second look could leave a charge out.
-	places := make([]*breaker, len(charges))
-	for i := range charges {
-		places[i] = s.nodes.of(&charges[i])
-	}
 
 	for first, node := range places {
 		if slices.Contains(places[:first], node) {
 			continue
 		}
 
-		v := visit{node: node, from: len(b.charges)}
+		v := visit{node: node, from: len(asks.charges)}
 		asked, ok := node.allow()
-		for i := first; i < len(charges); i++ {
+		for i := first; i < len(places); i++ {
 			if places[i] != node {
 				continue
 			}
 			if !ok {
-				answerAll(algorithms.Skip(algorithms.BreakerOpen), charges[i:i+1], into[i:i+1])
+				answerAll(algorithms.Skip(algorithms.BreakerOpen), q.charges[i:i+1], q.into[i:i+1])
 				continue
 			}
-			b.charges = append(b.charges, charges[i])
-			b.observed = append(b.observed, observations{})
-			b.indexes = append(b.indexes, i)
+			asks.charges = append(asks.charges, q.charges[i])
+			asks.into = append(asks.into, observations{})
+			asks.records = append(asks.records, q.records[i])
+			indexes = append(indexes, i)
 		}
 
 		if !ok {
 			s.nodes.look()
 			continue
 		}
-		v.asked, v.to = asked, len(b.charges)
+		v.asked, v.to = asked, len(asks.charges)
 		visits = append(visits, v)
 	}
 
-	s.visitAll(ctx, visits, &b)
-	for n, i := range b.indexes {
-		into[i] = b.observed[n]
+	s.visitAll(ctx, visits, asks)
+	for n, i := range indexes {
+		q.into[i] = asks.into[n]
 	}
 }
 
 // visitAll asks the nodes that may be asked, and ends their visits.
-func (s *store) visitAll(ctx context.Context, visits []visit, b *batch) {
+func (s *store) visitAll(ctx context.Context, visits []visit, q question) {
 	if len(visits) == 0 {
 		return
 	}
 
-	if err := s.askPair(ctx, b.charges, b.observed); err != nil {
-		answerAll(algorithms.Failure(err), b.charges, b.observed)
+	if err := s.askPair(ctx, q); err != nil {
+		answerAll(algorithms.Failure(err), q.charges, q.into)
 	}
 	for _, v := range visits {
-		s.finish(ctx, v.node, v.asked, b.charges[v.from:v.to], b.observed[v.from:v.to])
+		s.finish(ctx, v.node, v.asked, q.charges[v.from:v.to], q.into[v.from:v.to])
 	}
 }
 
@@ -236,13 +249,16 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 
 // askPair asks the pair. A panic, as of a hook of the user's client, is the store's
 // failure.
-func (s *store) askPair(ctx context.Context, charges []algorithms.Charge, into []observations) (err error) {
+func (s *store) askPair(ctx context.Context, q question) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &lua.StoreError{Side: charges[0].Enforced, Err: fmt.Errorf("panic: %v", p)}
+			err = &lua.StoreError{Side: q.charges[0].Enforced, Err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
-	return s.pair.Evaluate(ctx, charges, into)
+	if q.records != nil {
+		return s.nodes.cluster.pair.EvaluateRecords(ctx, q.charges, q.records, q.into)
+	}
+	return s.pair.Evaluate(ctx, q.charges, q.into)
 }
 
 // anyAnswer reports whether the store has answered or failed anything; a side that it left
