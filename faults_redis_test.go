@@ -102,8 +102,8 @@ var faultsOfAnswers = []fault{
 	{
 		number: 15, name: "Redis is out of memory (noeviction)", twins: []string{"out of memory"},
 		clients: "The rule decides, and nothing is half written.", evidence: notCompared,
-		operators: breakerShown, lasts: untilTried, bound: theShares,
-		tests: []string{"TestFaults", "TestRedisOutOfMemory"},
+		operators: "`fallback_decisions_total`, and a log line once a minute.", lasts: "The fault.", bound: theShares,
+		tests: []string{"TestFaults", "TestRedisOutOfMemory", "TestFullRedisStillDenies"},
 	},
 	{
 		name:      "The logs of a candidate fill Redis (noeviction)",

@@ -12,6 +12,8 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
 // fullRedis is a Redis of its own whose memory a test bounds.
@@ -221,5 +223,33 @@ func TestBytesOfALog(t *testing.T) {
 			t.Errorf("%d entries take %.1f bytes each, and LogEntryBytes is %d", entries, bytes, algorithms.LogEntryBytes)
 		}
 		t.Logf("%d entries take %.1f bytes each", entries, bytes)
+	}
+}
+
+// A Redis without memory refuses the charges that write. It still denies keys that have spent
+// their limit: no breaker keeps requests off it, however many keys are refused.
+func TestFullRedisStillDenies(t *testing.T) {
+	r := newFullRedis(t)
+	set, err := policies.Load("full.yaml", []byte("version: 1\nname: "+namespace()+"\npolicies:\n"+
+		"  - { name: p, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h } }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := harnessOf(t, shadow.Config{Policies: set, Redis: r.client})
+	ask := func(user string) shadow.Decision { return h.Decide(t.Context(), &policies.Request{User: user}) }
+	for range 2 {
+		if d := ask("spent"); !d.Allowed || d.Fallback {
+			t.Fatalf("%+v", d)
+		}
+	}
+
+	r.leave(-1 << 30)
+	for n := range 20 {
+		if d := ask(fmt.Sprint("fresh ", n)); !d.Fallback {
+			t.Fatalf("request %d: %+v, want Redis to refuse it", n, d)
+		}
+	}
+	if d := ask("spent"); d.Allowed || d.Fallback {
+		t.Errorf("%+v, want the denial of Redis", d)
 	}
 }

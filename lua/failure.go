@@ -48,8 +48,9 @@ func (e *StoreError) Overloaded() bool {
 // cluster. The charge has certainly not run. A side with one key fewer may be judged.
 func (e *StoreError) Migrating() bool { return tryAgain(e.Err) }
 
-// NodeIsWell reports whether only the slot of the record cannot be served: it migrates, or
-// has no node. The node that says so goes on answering for its other slots.
+// NodeIsWell reports whether the node answers and refuses this record alone: its slot migrates
+// or has no node, or there is no memory for what the charge would write. The node goes on
+// answering for other records, a denial among them, which writes nothing.
 func (e *StoreError) NodeIsWell() bool {
-	return e.Migrating() || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served")
+	return e.Migrating() || redis.HasErrorPrefix(e.Err, "CLUSTERDOWN Hash slot not served") || redis.HasErrorPrefix(e.Err, "OOM")
 }
