@@ -90,6 +90,9 @@ func (e *engine) give(s *scratch) {
 	s.charges = s.charges[:0]
 	s.evaluations = s.evaluations[:0]
 	s.observed = s.observed[:0]
+
+	// A panic may have left a batch filled, and the next request would judge its charges.
+	s.batch.empty()
 	e.scratch.Put(s)
 }
 
