@@ -157,7 +157,7 @@ func clone(t *testing.T) string {
 // paste runs a line in a shell. One that does not end by itself is interrupted.
 func paste(t *testing.T, dir, line string) (status int, out string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 
 	// The shell survives the interrupt of its group, so that it can return the command's status.
@@ -232,9 +232,10 @@ func serveDemo(t *testing.T) string {
 		}
 	})
 
-	var url string
+	var url, last string
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
+		last = scanner.Text()
 		if _, after, found := strings.Cut(scanner.Text(), "SHADOWLIMIT_REDIS="); found {
 			url = strings.Fields(after)[0]
 		}
@@ -244,6 +245,6 @@ func serveDemo(t *testing.T) string {
 		}
 	}
 
-	t.Fatal("the demo does not serve")
+	t.Fatalf("the demo does not serve: %s", last)
 	return ""
 }

@@ -41,7 +41,7 @@ type environment struct {
 }
 
 func newEnvironment(client redis.UniversalClient) *environment {
-	return &environment{client: client, http: &http.Client{Timeout: 10 * time.Second}}
+	return &environment{client: client, http: &http.Client{Timeout: ownBudget}}
 }
 
 // openEnvironment starts a Redis, whose clock stands at the start, and the service on it.
@@ -58,7 +58,7 @@ func openEnvironment(start time.Time, listen string) (_ *environment, err error)
 		}
 	}()
 
-	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{server.Addr()}}, Budget)
+	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{server.Addr()}}, ownBudget)
 	e := newEnvironment(redis.NewUniversalClient(options))
 	e.redis, e.redisURL = server, "redis://"+server.Addr()
 	return e, e.start(listen, "demo")
