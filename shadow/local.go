@@ -38,11 +38,6 @@ type localAnswer struct {
 // both sides, for either may be the enforced one at the next request. Sides in memory do
 // not fail, and other rules for failures need no limiter: they are not charged.
 func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) localAnswer {
-	// A cost below 0 is no failure of a store, for which a rule might allow it.
-	if c.Cost < 0 {
-		denial := algorithms.Decision{Limit: ev.limits[c.Enforced].Capacity(), RetryAfter: algorithms.Never}
-		return localAnswer{denial, c.Enforced, true}
-	}
 	if ev.onFailure != policies.FailLocal {
 		return localAnswer{role: c.Enforced}
 	}

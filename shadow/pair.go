@@ -173,8 +173,15 @@ func epochOf(sides [2]Side) string {
 }
 
 // Allow judges cost units of a key's budget by both limiters and returns the enforced
-// one's decision. A key over 256 bytes is replaced by its hash.
+// one's decision. A key over 256 bytes is replaced by its hash. A cost below 0 is denied, and
+// no limiter is asked.
 func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
+	// It may be a client's number. As a failure of a limiter it would be left to the rule for
+	// failures, which may allow it, and a foreign limiter might give budget back.
+	if cost < 0 {
+		return p.refuse()
+	}
+
 	s := p.engine.take()
 	defer p.engine.give(s)
 
@@ -182,6 +189,16 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
 	p.engine.add(s, p.migration, c, algorithms.Expected{})
 	return p.engine.judge(ctx, s)
+}
+
+// refuse returns the denial of a charge that no wait makes possible.
+func (p *Pair) refuse() Decision {
+	limit := p.charge.Sides[algorithms.Authoritative].Limit
+	return Decision{
+		Decision: algorithms.Decision{Limit: limit.Capacity(), RetryAfter: algorithms.Never},
+		Policy:   p.charge.Policy, Quota: limit.Requests, Window: limit.Window,
+		Unenforced: algorithms.Unjudged(algorithms.Absent),
+	}
 }
 
 // Close writes the last records, tells the fleet that this instance has gone, and ends

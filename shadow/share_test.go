@@ -189,21 +189,28 @@ func TestDebtsThatAreOverCostNothing(t *testing.T) {
 	})
 }
 
-// A cost below 0 is no failure of a store, and no rule for failures allows it.
+// A cost below 0 is no failure of a store, which some rule allows, and no refund: it is denied,
+// and no limiter is asked.
 func TestNegativeCostIsDenied(t *testing.T) {
-	for _, rule := range []string{"local", "allow", "deny"} {
-		side := Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Minute}}
-		other := Side{Algorithm: algorithms.FixedWindow{}, Limit: side.Limit}
-		p, err := NewPair(PairConfig{Authoritative: side, Candidate: other, Logger: slog.New(slog.DiscardHandler)})
+	limit := algorithms.Limit{Requests: 1, Window: time.Minute}
+	own := Side{Algorithm: algorithms.GCRA{}, Limit: limit}
+	foreign := Side{Limiter: AllowFunc(func(string) bool { return true }), Limit: limit}
+	for _, authoritative := range []Side{own, foreign} {
+		candidate := Side{Algorithm: algorithms.FixedWindow{}, Limit: limit}
+		p, err := NewPair(PairConfig{Authoritative: authoritative, Candidate: candidate, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.migration.onFailure = rule
-		if d := p.Allow(t.Context(), "k", -1); d.Allowed {
-			t.Errorf("%s: a cost of -1: %+v", rule, d)
+
+		for _, rule := range []string{"local", "allow", "deny"} {
+			p.migration.onFailure = rule
+			d := p.Allow(t.Context(), "k", -1)
+			if d.Allowed || d.Fallback || d.RetryAfter != algorithms.Never || d.Limit != 1 || d.Unenforced.Status != algorithms.Absent {
+				t.Errorf("%s: a cost of -1: %+v", rule, d)
+			}
 		}
-		if d := p.Allow(t.Context(), "k", 1); !d.Allowed {
-			t.Errorf("%s: the negative cost was charged: %+v", rule, d)
+		if d := p.Allow(t.Context(), "k", 1); !d.Allowed || !d.Unenforced.Decision.Allowed {
+			t.Errorf("the negative cost was charged: %+v", d)
 		}
 		p.Close(context.Background())
 	}
