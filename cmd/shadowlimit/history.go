@@ -12,7 +12,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const historyDescription = `Shows every change of a policy's stage, oldest first: when, by whom, and why.
+const historyDescription = `Shows the changes of a policy's stage, oldest first: when, by whom, and why. The
+trail keeps the last 1,000; a first line says so where earlier ones are not kept.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit history per-client`
@@ -28,9 +29,12 @@ func historyCommand(std streams) *cli.Command {
 	}
 }
 
+// historyReport is the contract of history -o json.
 type historyReport struct {
 	Policy  string       `json:"policy"`
 	History []transition `json:"history"`
+	// Truncated says that there were earlier changes, which are not kept.
+	Truncated bool `json:"truncated"`
 }
 
 // transition is one entry of the audit trail.
@@ -67,8 +71,18 @@ func historyAction(c *cli.Context, f *fleet, out io.Writer) error {
 		}
 	}
 
-	report := historyReport{policy, transitions(states)}
-	return f.format.print(out, report, func(out io.Writer) error { return writeTransitions(out, report.History) })
+	// The first change of all comes from no stage. Another one had a change before it.
+	report := historyReport{Policy: policy, History: transitions(states)}
+	report.Truncated = len(states) > 0 && states[0].From != promotion.State{}.Describe()
+	return f.format.print(out, report, report.writeText)
+}
+
+func (r *historyReport) writeText(out io.Writer) error {
+	if r.Truncated {
+		fmt.Fprintf(out, "changes before %s are not kept: the trail has the last %s\n",
+			stamp(r.History[0].At), humanize.Counted(int64(len(r.History)), "change"))
+	}
+	return writeTransitions(out, r.History)
 }
 
 func transitions(states []promotion.State) []transition {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,6 +24,9 @@ const topDescription = `Shows the keys that the candidate would newly deny most,
 evidence began; with --denied, the keys that the authoritative denies most. Counts are
 at most ERROR too high. Keys are HMACs if the service has a secret. Lists are kept by
 the day (UTC): --since counts from the day of that instant on.
+
+Clients choose keys. -o csv writes control characters as \n or \x1b, and a ' before a key
+that a spreadsheet would take for a formula; -o json has the keys as they are.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit top per-client
@@ -137,9 +143,25 @@ func sinceOf(text string) (func(now time.Time) time.Time, error) {
 func writeTopCSV(out io.Writer, r *topReport) error {
 	rows := [][]string{{"key", "count", "error"}}
 	for _, k := range r.Keys {
-		rows = append(rows, []string{k.Key, strconv.FormatInt(k.Count, 10), strconv.FormatInt(k.Error, 10)})
+		rows = append(rows, []string{cell(k.Key), strconv.FormatInt(k.Count, 10), strconv.FormatInt(k.Error, 10)})
 	}
 	return csv.NewWriter(out).WriteAll(rows)
+}
+
+// cell is a key as a field of CSV. Clients choose keys: a control character would reach the
+// terminal, and a spreadsheet takes a text that begins like a formula for one.
+func cell(key string) string {
+	printable := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+	if strings.ContainsFunc(key, func(r rune) bool { return !printable(r) }) {
+		quoted := strconv.Quote(key)
+		key = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	}
+
+	// Spreadsheets of some languages take the wide forms of the signs, too.
+	if first, _ := utf8.DecodeRuneInString(key); strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
+		key = "'" + key
+	}
+	return key
 }
 
 func writeTopText(out io.Writer, r *topReport) error {

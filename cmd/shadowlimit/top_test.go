@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/csv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 func TestTop(t *testing.T) {
@@ -61,5 +64,47 @@ func TestTop(t *testing.T) {
 
 	if _, out, _ := shell(t, "", "top", "writes", "--since", "2999-01-01"); strings.Contains(out, "alice") {
 		t.Errorf("keys of before: %s", out)
+	}
+}
+
+// Clients choose keys: none reaches a terminal or a spreadsheet as more than text, and each has
+// its line.
+func TestHostileKeysInCSV(t *testing.T) {
+	keys := map[string]string{
+		"\x1b]0;owned\x07":       `\x1b]0;owned\a`,
+		"a\r\nb,\"c\"":           `a\r\nb,"c"`,
+		"\u202egpj\u009b31m":     `\u202egpj\u009b31m`,
+		"\xff":                   `\xff`,
+		`=HYPERLINK("//x")`:      `'=HYPERLINK("//x")`,
+		"+1":                     "'+1",
+		"-1":                     "'-1",
+		"@SUM(1)":                "'@SUM(1)",
+		"\t=1":                   `\t=1`,
+		"\uff1d1":                "'\uff1d1",
+		"1=1":                    "1=1",
+		`a\|b`:                   `a\|b`,
+		"J\u00f6rg \u6771\u4eac": "J\u00f6rg \u6771\u4eac",
+		"":                       "",
+	}
+	report := &topReport{}
+	for key := range keys {
+		report.Keys = append(report.Keys, divergence.KeyCount{Key: key})
+	}
+
+	var out strings.Builder
+	if err := writeTopCSV(&out, report); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+	if err != nil || len(rows) != 1+len(keys) {
+		t.Fatalf("%v: %q", err, rows)
+	}
+	for i, row := range rows[1:] {
+		if want := keys[report.Keys[i].Key]; row[0] != want {
+			t.Errorf("%q: %q, want %q", report.Keys[i].Key, row[0], want)
+		}
+	}
+	if strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("%q", out.String())
 	}
 }

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// The trail is trimmed. A history without its beginning does not look complete.
+func TestHistorySaysWhatIsNotKept(t *testing.T) {
+	server, h := service(t)
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := promotion.Pause(t.Context(), h.Stages(), "writes", promotion.Order{Actor: "ann", Reason: "wait"}); err != nil {
+		t.Fatal(err)
+	}
+
+	const note = "are not kept: the trail has the last 1 change\n"
+	_, text, _ := shell(t, "", "history", "writes")
+	_, whole, _ := shell(t, "", "history", "writes", "-o", "json")
+	if strings.Contains(text, note) || !strings.Contains(whole, `"truncated": false`) {
+		t.Errorf("the whole trail: %s%s", text, whole)
+	}
+
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	if err := client.XTrimMaxLen(t.Context(), "shadowlimit:{checkout:writes}:audit", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = shell(t, "", "history", "writes")
+	_, trimmed, _ := shell(t, "", "history", "writes", "-o", "json")
+	if !strings.HasPrefix(text, "changes before ") || !strings.Contains(text, note) || !strings.Contains(trimmed, `"truncated": true`) {
+		t.Errorf("a trimmed trail: %s%s", text, trimmed)
+	}
+}
