@@ -158,6 +158,6 @@ var faultsOfInstances = []fault{
 		name:    "Instances start while Redis is away",
 		clients: "The rule decides, by a local limiter that has seen nothing yet.", evidence: notCompared,
 		operators: breakerShown, lasts: untilTried, bound: "n capacities for n instances, because none knows of the others.",
-		tests: []string{"TestInstancesStartWithoutTheirStore"},
+		tests: []string{"TestInstancesStartWithoutTheirStore", "TestStartsWithoutRedisAllowALimitEach"},
 	},
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -78,6 +79,24 @@ func (e *engine) store(name string) *store {
 		}
 	}
 	return nil
+}
+
+// candidateStore is the name of the store that storeOf makes.
+const candidateStore = "candidate"
+
+// storeOf returns the store of a Pair's side. A candidate with an algorithm of the user's gets
+// one of its own, before the first request: a step that is slow would hold up the
+// authoritative, whose keys share its locks. Sides in two stores are judged one behind the
+// other, and at the same instant all the same.
+func (e *engine) storeOf(role algorithms.Role, a algorithms.Algorithm) *store {
+	if role != algorithms.Candidate || lua.HasScript(a) {
+		return e.stores[0]
+	}
+
+	own := newMemoryStore()
+	own.name = candidateStore
+	e.stores = append(e.stores, own)
+	return own
 }
 
 func (e *engine) take() *scratch { return e.scratch.Get().(*scratch) }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -157,6 +160,9 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		f.run(ctx, &poll)
 		if first != nil {
 			f.obeyDisk(ctx)
+			if poll.failing {
+				f.warnOfStart()
+			}
 			close(first)
 			first = nil
 		}
@@ -171,6 +177,18 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 
 	// The store closes the channel once its subscription is gone: Close ends every goroutine.
 	for range changed {
+	}
+}
+
+// warnOfStart says what a start without the store means for limits in the process. One that has
+// heard of the fleet before divides limits by the last number of instances.
+func (f *fleet) warnOfStart() {
+	divides := func(m *migration) bool {
+		return m.onFailure == policies.FailLocal && m.sides[algorithms.Authoritative].remote()
+	}
+	if slices.ContainsFunc(f.plan.Load().migrations, divides) {
+		f.log.Warn("shadowlimit: the store did not answer at the start, so this instance knows of no other and takes whole limits: " +
+			"until the store answers, n instances that start so allow n times a limit")
 	}
 }
 

@@ -26,7 +26,9 @@ type Side struct {
 	Limiter  Limiter
 	Revision string
 	// Algorithm judges by Limit. ID names its part of a key's record; "" means the
-	// algorithm's name. Limit is also given to a Limiter, which may ignore it.
+	// algorithm's name. Limit is also given to a Limiter, which may ignore it. An algorithm
+	// of your own as the candidate is judged behind the request until it is enforced: it may
+	// be slow.
 	Algorithm algorithms.Algorithm
 	Limit     algorithms.Limit
 	ID        string
@@ -96,7 +98,7 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	for role, configured := range [2]Side{cfg.Authoritative, cfg.Candidate} {
 		sides[role] = foreignSide(configured.Limiter)
 		if configured.Algorithm != nil {
-			sides[role] = algorithmSide(charge.Sides[role], i.engine.stores[0])
+			sides[role] = algorithmSide(charge.Sides[role], i.engine.storeOf(algorithms.Role(role), configured.Algorithm))
 		}
 	}
 
