@@ -80,12 +80,14 @@ func TestMissingCandidateIsNotEnforced(t *testing.T) {
 func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 	for _, stage := range promotion.Stages {
 		for _, epoch := range []string{"", "e", "another"} {
-			for _, heard := range []time.Time{time.Now(), {}} {
+			for _, heard := range []bool{true, false} {
 				for _, completed := range []bool{false, true} {
 					_, m := idleOn(promotion.NewMemoryStore(), "a")
 					s := promotion.State{Stage: stage, Percent: 100, Epoch: epoch}
 					m.stage.state.Store(&s)
-					m.stage.heard.Store(heard.UnixNano())
+					if heard {
+						m.stage.heard.note()
+					}
 					m.stage.completed.Store(completed && epoch != "")
 
 					e := m.enforcement(s, false)

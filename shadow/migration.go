@@ -92,7 +92,7 @@ func (m *migration) begin(o *options) {
 	m.progress = newProgress(o.secret, o.log)
 	if o.before != nil {
 		m.stage.state.Store(o.before.stage.state.Load())
-		m.stage.heard.Store(o.before.stage.heard.Load())
+		m.stage.heard.at.Store(o.before.stage.heard.at.Load())
 	}
 
 	for role := range m.sides {
@@ -180,9 +180,7 @@ func (m *migration) judges(hash uint64) bool {
 // long, because a short silence must not move keys from one side to the other and back.
 const cutOffAfter = 15 * time.Second
 
-func (m *migration) cutOff() bool {
-	return time.Duration(time.Now().UnixNano()-m.stage.heard.Load()) > cutOffAfter
-}
+func (m *migration) cutOff() bool { return !m.stage.heard.within(cutOffAfter) }
 
 // apply takes a state that supersedes the applied one. It loads, compares and stores,
 // which is not atomic, and so requires fleet.polling. Requests may read meanwhile.

@@ -34,8 +34,8 @@ type clusterNodes struct {
 	masters  func(context.Context) (map[string]bool, error)
 	open     func(address string) *breaker // a new node's
 	breakers atomic.Pointer[map[string]*breaker]
-	mu       sync.Mutex   // held by writers of breakers
-	reloaded atomic.Int64 // when reload was last called, ns
+	mu       sync.Mutex // held by writers of breakers
+	reloaded moment     // reload was last called
 }
 
 // recordPair is a pair that takes the keys of the records with the charges: they are made
@@ -124,8 +124,7 @@ func (n *nodes) look() {
 		return
 	}
 
-	last, now := n.cluster.reloaded.Load(), time.Now().UnixNano()
-	if now-last >= int64(lookEvery) && n.cluster.reloaded.CompareAndSwap(last, now) {
+	if n.cluster.reloaded.renew(lookEvery) {
 		n.cluster.reload()
 	}
 }

@@ -60,7 +60,7 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 	for i, m := range migrations {
 		m.settle(states[i])
 		m.apply(states[i])
-		m.stage.heard.Store(time.Now().UnixNano())
+		m.stage.heard.note()
 		m.noteEpoch()
 	}
 	return states, nil

@@ -33,7 +33,7 @@ type appliedStage struct {
 	state     atomic.Pointer[promotion.State]
 	completed atomic.Bool                         // this epoch's last stage
 	fromDisk  bool                                // the store has not been heard since the start; guarded by fleet.polling
-	heard     atomic.Int64                        // when the store was last heard of, ns of this clock
+	heard     moment                              // the store was last heard of
 	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
 }
 
@@ -53,11 +53,11 @@ type counters struct {
 	warned    warnings
 }
 
-// warnings are when each of them was last logged, ns of this clock.
+// warnings are when each of them was last logged.
 type warnings struct {
-	sideFailed       [2]atomic.Int64 // by role
-	expressionFailed atomic.Int64
-	observerFailed   atomic.Int64
+	sideFailed       [2]moment // by role
+	expressionFailed moment
+	observerFailed   moment
 }
 
 // assessment is one that was made at an instant of this process's clock.
@@ -87,10 +87,9 @@ func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation)
 }
 
 // warnLimited logs a warning unless it did so within the last warnEvery.
-func (p *progress) warnLimited(last *atomic.Int64, message string, attrs ...any) {
-	// Of several requests that fail at once, one swaps the time and logs.
-	now, before := time.Now().UnixNano(), last.Load()
-	if time.Duration(now-before) >= warnEvery && last.CompareAndSwap(before, now) {
+func (p *progress) warnLimited(last *moment, message string, attrs ...any) {
+	// Of several requests that fail at once, one logs.
+	if last.renew(warnEvery) {
 		p.log.Warn(message, attrs...)
 	}
 }

@@ -106,9 +106,8 @@ func (f *fleet) here(name string) status.Here {
 	for _, m := range f.migrations() {
 		state := *m.stage.state.Load()
 		h.Policies = append(h.Policies, m.enforcement(state, f.pressed()))
-		if ns := m.stage.heard.Load(); ns != 0 {
-			heard := time.Unix(0, ns)
-			h.Heard = &heard
+		if heard := m.stage.heard.at.Load(); heard != nil {
+			h.Heard = heard
 		}
 
 		last := m.lastJudged(&state)
