@@ -64,9 +64,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 
-	// What instances keep on disk must not reach those of the next run.
 	buildDir = dir
-	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	moveCache(filepath.Join(dir, "cache"))
 	code := m.Run()
 
 	os.RemoveAll(dir)
@@ -74,6 +73,17 @@ func TestMain(m *testing.M) {
 		stop()
 	}
 	os.Exit(code)
+}
+
+// moveCache gives the instances another place on disk, so that what they keep does not reach
+// those of the next run. The compiler keeps its own: without it a test that builds a program
+// would compile the standard library.
+func moveCache(dir string) {
+	cache, err := os.UserCacheDir()
+	if err == nil && os.Getenv("GOCACHE") == "" {
+		os.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
+	}
+	os.Setenv("XDG_CACHE_HOME", dir)
 }
 
 // eachServer runs a test on every Redis: in a container if Docker answers, else on a
