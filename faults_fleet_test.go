@@ -131,6 +131,14 @@ var faultsOfInstances = []fault{
 		tests: []string{"TestInstancesOfAnotherEpochEnforceTheAuthoritative", "TestCompletedStaysThroughTheNextDeployment"},
 	},
 	{
+		name:      "An instance with an old file starts: an autoscaled image, a crash loop, a laptop",
+		clients:   "The others go on; this instance enforces the authoritative.",
+		evidence:  "Unchanged; no `pass` while it decides requests.",
+		operators: "`other_epoch`, ShadowlimitOtherEpoch, a line of its log, `status`.",
+		lasts:     "Until it stops; it has no majority.", bound: "0.",
+		tests: []string{"TestEpochsBelongToTheMajority", "TestCrashLoopHasOneVote", "TestEpochs10StrayWithoutTraffic"},
+	},
+	{
 		name: "A limit is changed", twins: []string{"another limit"},
 		clients:   "Each instance goes by its file; windows keep their counts, and buckets their debt.",
 		evidence:  "Evidence begins again, for the epoch is another one.",

@@ -90,6 +90,8 @@ var badStructure = []badFile{
 		1, 1, `the file needs "version"`,
 	},
 	{"version of another type", "version: [1]\nname: a\npolicies: []\n", 1, 10, "version: want 1"},
+	{"generation 0", "version: 1\nname: a\ngeneration: 0\npolicies: []\n", 3, 13, "generation: want a whole number, at least 1"},
+	{"a fraction of a generation", "version: 1\nname: a\ngeneration: 1.5\npolicies: []\n", 3, 13, "generation: want a whole number"},
 	{"an empty name", "version: 1\nname: ''\npolicies: []\n", 2, 7, "name: want 1 to 100"},
 	{"a name of another type", "version: 1\nname: {a: b}\npolicies: []\n", 2, 7, "name: want 1 to 100"},
 	{"policies that are no list", "version: 1\nname: a\npolicies: {p: 1}\n", 3, 11, "policies: want a list"},

@@ -19,6 +19,9 @@ const maxPolicies = 1000
 type Set struct {
 	// Name is the namespace in Redis and in metrics.
 	Name string
+	// Generation grows with the file; 0 if the file has none. One that is smaller than the
+	// fleet's takes over by an operator's order only, or once that one is gone.
+	Generation int64
 	// Policies are in the order of the file, which is the order of their charges.
 	Policies []*Policy
 	// Warnings are problems that did not keep the file from being loaded, in the order of
@@ -102,12 +105,13 @@ func (l *loader) root(n *yaml.Node) {
 		return field{read: func(n *yaml.Node) { sections[name] = n }, required: name == "policies"}
 	}
 	l.mapping(n, "the file", map[string]field{
-		"version":   {read: l.choice("version", &version, Version), required: true},
-		"name":      {read: l.name("name", &l.set.Name), required: true},
-		"data":      later("data"),
-		"variables": later("variables"),
-		"policies":  later("policies"),
-		"promotion": later("promotion"),
+		"version":    {read: l.choice("version", &version, Version), required: true},
+		"name":       {read: l.name("name", &l.set.Name), required: true},
+		"generation": {read: l.count("generation", &l.set.Generation, 1)},
+		"data":       later("data"),
+		"variables":  later("variables"),
+		"policies":   later("policies"),
+		"promotion":  later("promotion"),
 	})
 
 	l.data(sections["data"])

@@ -43,6 +43,14 @@ func (p *plan) named(policy string) *migration {
 	return nil
 }
 
+// generation returns that of the policy file, 0 without one.
+func (p *plan) generation() int64 {
+	if p.set == nil {
+		return 0
+	}
+	return p.set.Generation
+}
+
 // observations are what became of a charge's sides, by role.
 type observations = [2]algorithms.Observation
 

@@ -36,7 +36,6 @@ type fleet struct {
 	fleetConfig
 	controller *promotion.Controller
 	teller     *promotion.Teller
-	count      atomic.Pointer[promotion.Count] // of votes, the last one; nil before the first
 	started    time.Time
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.

@@ -225,6 +225,31 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
+		"other_epoch", "1 while the fleet compares another epoch than this instance, which then enforces the authoritative.",
+		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.differs())) }),
+	},
+	{
+		"votes", "Instances that have decided a request, by what they compare: the stored epoch, the one ahead of it, another; " +
+			"absent without a recent count.",
+		gauge, []string{"epoch"}, voted(func(v *promotion.Votes, send sender) {
+			total := 0
+			for _, e := range v.Epochs {
+				total += e.Votes
+			}
+			stored, ahead := v.Epochs[v.Stored].Votes, 0
+			if v.Ahead != "" {
+				ahead = v.Epochs[v.Ahead].Votes
+			}
+			send(float64(stored), "stored")
+			send(float64(ahead), "ahead")
+			send(float64(total-stored-ahead), "other")
+		}),
+	},
+	{
+		"older_generation", "1 while the epoch with most votes does not take over, because its policy file has a smaller generation.",
+		gauge, nil, voted(func(v *promotion.Votes, send sender) { send(boolean(v.Older)) }),
+	},
+	{
 		"noise_ratio", "How often the authoritative differs from a copy of itself, on a sample of keys; absent where that is not measured.",
 		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
 			if a.Gate.Noise != nil {
@@ -272,6 +297,15 @@ func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) 
 	return compared(func(r reading, send sender) {
 		if r.assessment != nil {
 			values(r.assessment, send)
+		}
+	})
+}
+
+// voted leaves out votes that are old.
+func voted(values func(*promotion.Votes, sender)) func(reading, sender) {
+	return compared(func(r reading, send sender) {
+		if v := r.recentVotes(); v != nil {
+			values(&v.Votes, send)
 		}
 	})
 }

@@ -151,9 +151,10 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	i := promotion.Instance{
 		ID: f.id, At: now, Idle: !f.decides(), RedButton: f.pressed(), Client: f.client, Policies: map[string]promotion.Applied{},
 	}
+	generation := f.plan.Load().generation()
 	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{
-			Version: m.stage.state.Load().Version, Epoch: m.spec.Epoch, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
+			Version: m.stage.state.Load().Version, Epoch: m.spec.Epoch, Generation: generation, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
 		}
 	}
 	return f.store.Beat(ctx, i)

@@ -34,6 +34,7 @@ type appliedStage struct {
 	completed atomic.Bool                         // this epoch's last stage
 	fromDisk  bool                                // the store has not been heard since the start; guarded by fleet.polling
 	heard     moment                              // the store was last heard of
+	votes     atomic.Pointer[votes]               // for metrics; nil before the first count
 	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
 }
 

@@ -25,10 +25,30 @@ func (f *fleet) tellLoop(ctx context.Context) {
 func (f *fleet) tell(ctx context.Context) error {
 	count, moves, err := f.teller.Tell(ctx)
 	f.logMoves(moves)
-	if err == nil {
-		f.count.Store(&count)
+	if err != nil {
+		return err
 	}
-	return err
+
+	for _, m := range f.migrations() {
+		if v, counted := count.Policies[m.spec.Policy]; counted && f.view.now().Sub(count.At) < oldAfter {
+			m.stage.votes.Store(&votes{v, time.Now()})
+		}
+	}
+	return nil
+}
+
+// votes are those that were counted last, as heard of at an instant of this process's clock.
+type votes struct {
+	promotion.Votes
+	at time.Time
+}
+
+// recentVotes returns the last votes, nil if they are old.
+func (p *progress) recentVotes() *votes {
+	if v := p.stage.votes.Load(); v != nil && time.Since(v.at) < oldAfter {
+		return v
+	}
+	return nil
 }
 
 // decides reports whether this instance has decided a request since it started, so that it

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -117,11 +118,25 @@ var remedies = map[gate.ObstacleKind]string{
 	gate.AllowsNothing: "check that the candidate allows anything",
 }
 
+// otherEpochs says which epoch will be compared, and what to do to have it so.
+func otherEpochs(a *promotion.Assessment) string {
+	v := &a.Votes
+	runs := "another configuration runs on " + firstOf(a.Evidence.OtherEpoch)
+	switch {
+	case v.Ahead == "":
+		return "finish the deployment or undo it: " + runs
+	case v.Older:
+		return "if the deployment was undone: " + command(a, "adopt", withReason) + "; if not, deploy the file of generation " +
+			strconv.FormatInt(a.State.Generation, 10) + " again: " + runs + ", of a smaller one, and most instances have it"
+	}
+	return "wait until " + instant(v.TakesOverAt()) + ": most instances compare epoch " + v.Ahead + ", which takes over then"
+}
+
 // action returns what to do against the obstacles of one kind, whose texts are given.
 func action(a *promotion.Assessment, kind gate.ObstacleKind, texts []string) string {
 	switch kind {
 	case gate.OtherEpochs:
-		return "finish the deployment: another configuration runs on " + firstOf(a.Evidence.OtherEpoch)
+		return otherEpochs(a)
 
 	case gate.SilentInstances:
 		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)

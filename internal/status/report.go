@@ -66,6 +66,7 @@ type Instance struct {
 	AgeSeconds float64 `json:"age_seconds"`
 	Epoch      string  `json:"epoch"`
 	Live       bool    `json:"live"`
+	Idle       bool    `json:"idle"`       // it has decided no request, and has no vote
 	RedButton  bool    `json:"red_button"` // it enforces the authoritative in every stage
 }
 
@@ -160,7 +161,8 @@ func policyOf(a *promotion.Assessment) Policy {
 			Applied:    applied.Version.String(),
 			AgeSeconds: age.Seconds(),
 			Epoch:      applied.Epoch,
-			Live:       age <= promotion.LiveFor,
+			Live:       age.Abs() <= promotion.LiveFor,
+			Idle:       i.Idle,
 			RedButton:  i.RedButton,
 		})
 	}

@@ -127,8 +127,10 @@ func (i *Instance) Note(p *Policy) string {
 		return "silent: it has stopped, or the store cannot be reached from there"
 	case i.RedButton:
 		return "red button pressed: enforces the authoritative"
+	case i.Epoch != p.Epoch && i.Idle:
+		return "compares another epoch: does not follow this stage; has no vote before it decides a request"
 	case i.Epoch != p.Epoch:
-		return "runs another epoch: does not follow this stage"
+		return "compares another epoch: does not follow this stage"
 	case i.Applied != p.Version():
 		return "has not applied this version yet"
 	}

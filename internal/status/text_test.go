@@ -182,7 +182,16 @@ func TestNextStep(t *testing.T) {
 		}, `shadowlimit rollback writes --reason "overload"`},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
-		}, "finish the deployment: another configuration runs on j"},
+		}, "finish the deployment or undo it: another configuration runs on j"},
+		{"a deployment that is ahead", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch = []string{"j"}
+			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-10 * time.Second)}
+		}, "wait until Tue 2026-03-10 12:00 UTC: most instances compare epoch e2, which takes over then"},
+		{"a deployment of a smaller generation", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch, a.State.Generation = []string{"j"}, 7
+			a.Votes = promotion.Votes{Ahead: "e2", Older: true}
+		}, "if the deployment was undone: shadowlimit adopt writes --reason WHY; if not, deploy the file of generation 7 again: " +
+			"another configuration runs on j, of a smaller one, and most instances have it"},
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold = true
 		}, "when the reason for the hold is resolved: shadowlimit resume writes"},
@@ -193,7 +202,7 @@ func TestNextStep(t *testing.T) {
 		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"j"}
 			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
-		}, "finish the deployment: another configuration runs on j; when the reason for the hold is resolved: " +
+		}, "finish the deployment or undo it: another configuration runs on j; when the reason for the hold is resolved: " +
 			"shadowlimit resume writes; besides: check that the candidate limits at all"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
 			a.State.Hold, a.State.FailedEpoch = true, "e"

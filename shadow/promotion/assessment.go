@@ -22,6 +22,8 @@ type Assessment struct {
 	// Prediction compares a canary's denials with the predicted ones; nil if there is too
 	// little to tell.
 	Prediction *gate.Prediction
+	// Votes are those for its epochs; the zero Votes without a recent count.
+	Votes Votes
 	// Alarm names the harm of a candidate that is enforced for some keys; the zero Alarm if
 	// there is none. In automatic mode it has been acted on.
 	Alarm gate.Alarm

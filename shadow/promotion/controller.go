@@ -78,6 +78,14 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 		i := (n + c.rounds) % len(specs)
 		list[i] = c.assess(ctx, specs[i], states[i], instances, now)
 	}
+
+	// The votes are shown, and decide nothing here: they may be missing.
+	count, err := c.store.Count(ctx)
+	for i := range list {
+		if err == nil && within(now, count.At, leaseFor) {
+			list[i].Votes = count.Policies[list[i].Spec.Policy]
+		}
+	}
 	return list, nil
 }
 

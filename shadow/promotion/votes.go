@@ -34,6 +34,9 @@ type Votes struct {
 	Older bool `json:"older,omitempty"`
 }
 
+// TakesOverAt returns when the epoch that is ahead takes over if it stays so.
+func (v *Votes) TakesOverAt() time.Time { return v.Since.Add(confirmFor) }
+
 // Support is what speaks for an epoch.
 type Support struct {
 	Votes int `json:"votes"`
