@@ -22,9 +22,8 @@ that only a few instances have cannot be adopted.
 A generation protects from old files that still get traffic. See what status says of the
 instances first: the stored epoch may be the one that is wanted, and the others are old.
 
-Examples, after an undone deployment, of a service of your own:
-  shadowlimit adopt writes --reason "release 42 is undone" --dry-run
-  shadowlimit adopt writes --reason "release 42 is undone"`
+Example, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit adopt per-client --reason "release 42 is undone"   # refused (3): it has one file only`
 
 func adoptCommand(std streams) *cli.Command {
 	m := move{needsReason: true, dangerous: true, do: func(ctx context.Context, t *task) (promotion.State, error) {
