@@ -49,10 +49,10 @@ elseif second then
   form, count = '<c8ddddc8dddd', 10
 end
 
--- sound reports whether four fields can be a state.
+-- sound reports whether four fields can be a state. A text may be none of a number: miniredis reads no number of 22 digits.
 local function sound(f, i)
   local last, used, aux, seq, most = f[i], f[i + 1], f[i + 2], f[i + 3], 9007199254740992
-  return last % 1 == 0 and used % 1 == 0 and aux % 1 == 0 and seq % 1 == 0
+  return last and used and aux and seq and last % 1 == 0 and used % 1 == 0 and aux % 1 == 0 and seq % 1 == 0
     and last >= -most and last <= most and used >= 0 and used <= most
     and aux >= -most and aux <= most and seq >= 0 and seq <= most
 end
@@ -86,7 +86,7 @@ if record and not usual then
     elseif #part == 40 then
       state = {struct.unpack('<dddd', part, 9)}
     end
-    if state and state[4] and sound(state, 1) then return state[1], state[2], state[3], state[4] end
+    if state and sound(state, 1) then return state[1], state[2], state[3], state[4] end
     return 0, 0, 0, 0
   end
 
