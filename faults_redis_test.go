@@ -4,7 +4,7 @@ package shadowlimit_test
 // shares.
 const (
 	ruleAfterTimeout = "Requests wait for the client's timeout until five have failed in a row, and then the rule decides at once."
-	notCompared      = "`authoritative_error`: these requests are not compared."
+	notCompared      = "`authoritative_error`, and `inconclusive` while the breaker is open: these requests are not compared."
 	breakerShown     = "`breaker_open`, `fallback_decisions_total`, and a log line at the beginning and the end."
 	untilTried       = "The fault and the pause."
 	theShares        = "The shares."

@@ -45,7 +45,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// A policy whose verdict waits for its evidence is named with the reason and with what to do.
+// A policy that the gate does not pass for its evidence is named with the reason and with what to do.
 func TestDoctorNamesPoliciesThatAreNotCompared(t *testing.T) {
 	server, h := service(t)
 	if err := h.Sync(t.Context()); err != nil {
@@ -75,7 +75,7 @@ func TestDoctorNamesPoliciesThatAreNotCompared(t *testing.T) {
 
 	_, out, _ := shell(t, "", "doctor")
 	for _, want := range []string{
-		"policy writes: 10 % of the last day's requests could not be compared, so the verdict waits: queue_full 100 %",
+		"policy writes: 10 % of the last day's requests could not be compared, so the gate does not pass: queue_full 100 %",
 		"to do: the candidate is too slow for the traffic", "policy writes: 20 % of the last day's requests were blind",
 		"to do: wait one window", "docs/runbooks/ShadowlimitCoverageLow.md",
 	} {

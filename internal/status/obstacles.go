@@ -112,7 +112,7 @@ var remedies = map[gate.ObstacleKind]string{
 	gate.Sampled:         "remove sample from the policy file: a sampled policy stays in shadow",
 	gate.NothingCompared: "nothing has been compared yet: send traffic that the policy matches",
 	gate.MostlyBlind: "find out why the sides have had different charges, or wait one window: " +
-		"docs/runbooks/ShadowlimitCoverageLow.md",
+		"docs/runbooks/ShadowlimitMostlyBlind.md",
 	gate.NoiseFloor:    "check the latency and errors of the candidate's store: docs/runbooks/ShadowlimitNoiseFloorHigh.md",
 	gate.DeniesNothing: "check that the candidate limits at all",
 	gate.AllowsNothing: "check that the candidate allows anything",
@@ -153,9 +153,9 @@ func action(a *promotion.Assessment, kind gate.ObstacleKind, texts []string) str
 
 func uncovered(total divergence.Tally) string {
 	if total.Comparisons() == 0 {
-		return "find out why no request could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
+		return "find out why no request could be compared: docs/runbooks/ShadowlimitMostlyBlind.md"
 	}
-	return "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
+	return "find out why too few requests could be compared: docs/runbooks/ShadowlimitMostlyBlind.md"
 }
 
 // differs says what to do about ratios that are not below their thresholds: time alone lowers none of them.

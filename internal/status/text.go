@@ -46,11 +46,8 @@ func (p *Policy) write(b *strings.Builder) {
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
-	for _, text := range []string{p.NotCompared(), p.BlindText()} {
-		if text != "" {
-			fmt.Fprintf(b, "  %s; see docs/runbooks/ShadowlimitCoverageLow.md\n", text)
-		}
-	}
+	writePage(b, p.NotCompared(), "ShadowlimitCoverageLow")
+	writePage(b, p.BlindText(), "ShadowlimitMostlyBlind")
 	writeCauses(b, "newly denied", p.CausesNewlyDenied)
 	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
@@ -136,6 +133,13 @@ func (i *Instance) Note(p *Policy) string {
 	}
 
 	return ""
+}
+
+// writePage writes a text and the runbook about it, or nothing without a text.
+func writePage(b *strings.Builder, text, runbook string) {
+	if text != "" {
+		fmt.Fprintf(b, "  %s; see docs/runbooks/%s.md\n", text, runbook)
+	}
 }
 
 func seconds(s float64) string {

@@ -15,7 +15,7 @@ import (
 var uncomparedRemedies = map[string]string{
 	divergence.AuthoritativeError.String(): "repair the authoritative limiter or its store",
 	algorithms.QueueFull.String():          "the candidate is too slow for the traffic, so check the latency of its store",
-	algorithms.BreakerOpen.String():        "the candidate failed again and again, so see its errors in the log",
+	algorithms.BreakerOpen.String():        "a store or the candidate failed again and again, so see its errors in the log",
 	algorithms.StoreFailed.String():        "the candidate's store did not answer, so check its latency and memory",
 	algorithms.MemoryFull.String():         "more keys are active than the memory store has places, so give it more",
 	algorithms.OtherReason.String():        "clients disconnect early or instances restart often, so look for short timeouts and restarts",
@@ -57,7 +57,7 @@ func WhyUncompared(causes []Cause) string {
 
 // WhyBlind says why comparisons are blind and when that ends.
 const WhyBlind = "the sides had different charges of the same keys, because a side missed some (lost data, a full queue, " +
-	"a deployment of another file); this ends by itself one window after its cause"
+	"a deployment of another file); new ones end one window after the cause"
 
 // NotCompared says how many requests have no two answers to compare, and why, or "" if all have.
 func (p *Policy) NotCompared() string {

@@ -145,8 +145,9 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 	}
 	if mostlyBlind(last) {
 		list = append(list, Obstacle{MostlyBlind, fmt.Sprintf("%s of the last day's evaluations were blind, "+
-			"at most %d %% may be: the sides had different charges of the same keys; that ends by itself one window "+
-			"after its cause, such as lost data, a full queue or a deployment", humanize.Percent(*blindOf(last)), mostBlind)})
+			"at most %d %% may be: the sides had different charges of the same keys; new ones end one window after "+
+			"the cause, such as lost data, a full queue or a deployment, and the last day's share falls within a day",
+			humanize.Percent(*blindOf(last)), mostBlind)})
 	}
 
 	if j.noisy() {
@@ -184,7 +185,7 @@ func (j *judgement) pending() (list []Obstacle) {
 	for _, s := range j.streams {
 		if s.atOrAbove() {
 			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf(
-				"%s is %s %s, its threshold %s, with too few requests to decide, %s of the %s needed",
+				"%s is %s %s, its threshold %s, from %s so far; from %s on the verdict is fail",
 				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold),
 				humanize.Grouped(s.denominator), humanize.Grouped(s.decisive()))})
 		}

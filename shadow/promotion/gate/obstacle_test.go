@@ -58,11 +58,11 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
 			"web-8; check whether they reach the store"},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
-			"with too few requests to decide, 147 of the 500 needed; no forecast: " +
+			"from 147 so far; from 500 on the verdict is fail; no forecast: " +
 				"waiting alone does not lower a ratio that is at or above its threshold"},
 		{"a raw ratio behind another obstacle", gate.Config{}, evidence{hours: 72, minute: rareAndHigh, deniedKeys: 1}, insufficient,
 			"; no forecast: waiting alone does not lower a ratio that is at or above its threshold: " +
-				"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, with too few requests to decide, 147 of the 500 needed"},
+				"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, from 147 so far; from 500 on the verdict is fail"},
 		{"near the threshold", gate.Config{}, evidence{hours: 72, minute: justBelow}, wait,
 			"; no forecast: divergence is so close to its threshold that its score does not reach 20 " +
 				"(change the candidate or raise the threshold)"},

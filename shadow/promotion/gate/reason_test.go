@@ -24,7 +24,7 @@ func TestWaitNamesTheWorst(t *testing.T) {
 	}
 
 	j.streams[0] = stream{threshold: 0.02, numerator: 10, denominator: 120}
-	if got, want := j.sentence(j.pending()), "too few requests to decide, 120 of the 500 needed"; !strings.HasSuffix(got, want) {
+	if got, want := j.sentence(j.pending()), "from 120 so far; from 500 on the verdict is fail"; !strings.HasSuffix(got, want) {
 		t.Errorf("%q, want %q at the end", got, want)
 	}
 }

@@ -11,11 +11,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// coverageRunbook explains each reason, and says what to do if it lasts.
-const coverageRunbook = "docs/runbooks/ShadowlimitCoverageLow.md"
+// The runbooks explain each reason, and say what to do if it lasts.
+const (
+	coverageRunbook = "docs/runbooks/ShadowlimitCoverageLow.md"
+	blindRunbook    = "docs/runbooks/ShadowlimitMostlyBlind.md"
+)
 
-// evidence names the policies of which too many requests could not be compared in the last day, or were blind. Their
-// verdict waits for that, however sound the candidate is.
+// evidence names the policies of which too many requests could not be compared in the last day, or were blind. The
+// gate does not pass them, however sound the candidate is.
 func (d *doctor) evidence(ctx context.Context) []Finding {
 	const check = "evidence"
 	store, ledger := promotion.NewRedisStore(d.client, d.name), divergence.NewRedisLedger(d.client, d.name)
@@ -39,9 +42,9 @@ func (d *doctor) evidence(ctx context.Context) []Finding {
 
 // uncompared returns the findings about one policy.
 func uncompared(check string, a *promotion.Assessment) (list []Finding) {
-	warn := func(fix, message string, args ...any) {
+	warn := func(runbook, fix, message string, args ...any) {
 		text := "policy " + a.Spec.Policy + ": " + fmt.Sprintf(message, args...)
-		list = append(list, Finding{Check: check, Level: warning, Message: text, Fix: fix + ": " + coverageRunbook})
+		list = append(list, Finding{Check: check, Level: warning, Message: text, Fix: fix + ": " + runbook})
 	}
 
 	if strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable) {
@@ -57,12 +60,12 @@ func uncompared(check string, a *promotion.Assessment) (list []Finding) {
 		if remedy == "" {
 			remedy = "find the reason in the label of shadowlimit_skipped_comparisons_total"
 		}
-		warn(remedy, "%s of the last day's requests could not be compared, so the verdict waits: %s",
+		warn(coverageRunbook, remedy, "%s of the last day's requests could not be compared, so the gate does not pass: %s",
 			humanize.Percent(1-*a.Gate.Coverage), why)
 	}
 	if a.Gate.TooManyBlind() {
-		warn("wait one window, and if it lasts find the cause", "%s of the last day's requests were blind, so the verdict waits: %s",
-			humanize.Percent(*a.Gate.Blind), status.WhyBlind)
+		warn(blindRunbook, "wait one window, and if it lasts find the cause",
+			"%s of the last day's requests were blind, so the gate does not pass: %s", humanize.Percent(*a.Gate.Blind), status.WhyBlind)
 	}
 	return list
 }
