@@ -62,6 +62,7 @@ write_sources() {
 fetch() {
   local name=$1 version=$2 release=$3 package=$4 program=$5
   local home=$cache/$name apt options
+  [ ! -d "$home/root" ] || write_program "$home" "$program"
   case $(version_of "$home/server") in v=$version*) return ;; esac
 
   say "fetching $name from the release $release"
@@ -94,12 +95,15 @@ fetch() {
   esac
 }
 
+# The server of an older release loads cjson from a folder of the system.
 write_program() {
-  local root=$1/root loader libraries
+  local root=$1/root loader libraries modules
   loader=$(find "$root" -type f \( -name 'ld-linux*.so.*' -o -name 'ld-2.*.so' \) | head -1)
   libraries=$(find "$root" -path '*/lib/*-linux-*/lib*.so*' -not -path '*/lib/*-linux-*/*/*' -printf '%h\n' | sort -u | paste -sd:)
 
-  printf '#!/bin/bash\nexec %q --library-path %q %q "$@"\n' "$loader" "$libraries" "$root/usr/bin/$2" >"$1/server"
+  modules=$(find "$root" -path '*/lua/5.1/cjson.so' -printf '%h')
+  printf '#!/bin/bash\nexport LUA_CPATH=%q\n' "$modules/?.so;;" >"$1/server"
+  printf 'exec %q --library-path %q %q "$@"\n' "$loader" "$libraries" "$root/usr/bin/$2" >>"$1/server"
   chmod +x "$1/server"
 }
 
