@@ -89,6 +89,14 @@ var faultsOfInstances = []fault{
 		tests: []string{"TestRollbackWaitsForRedis", "TestRollbackThatIsNotStoredSaysSo"},
 	},
 	{
+		name:      "The red button is pressed while Redis is away",
+		clients:   "The authoritative decides on that instance, within a second and over restarts.",
+		evidence:  notCompared,
+		operators: "`red_button_pressed`, a log line, and the history once Redis is back.",
+		lasts:     "The other instances keep their stage until Redis answers, and are then rolled back.", bound: theShares,
+		tests: []string{"TestPressInAnOutageIsStoredOnce", "TestPressesOfAFleetInAnOutage", "TestReleaseInAnOutageWithdrawsTheOrder"},
+	},
+	{
 		name:      "A rollback is ordered just after Redis lost its data",
 		clients:   "The candidate stays enforced until the instances have restored their states, and then the authoritative.",
 		evidence:  "Counted evidence is lost.",

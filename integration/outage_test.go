@@ -2,9 +2,12 @@ package integration
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -105,5 +108,87 @@ func TestRestartInAnOutageSplitsNoFleet(t *testing.T) {
 	history, err := f.store.History(t.Context(), "per-user")
 	if err != nil || len(history) != 2 {
 		t.Errorf("%v, %v", history, err)
+	}
+}
+
+// In an outage one instance is pressed by HTTP and another by a signal, and one of them is
+// killed and starts again. When Redis is back the fleet is rolled back, once. It cannot be
+// resumed before both are released.
+func TestPressesOfAFleetInAnOutage(t *testing.T) {
+	built(t)
+	f := startPromoted(t, 3)
+	f.proxy.set(refuse)
+
+	response, err := httpClient.Post(f.fleet[0].url+"/red-button", "", nil)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatal(response, err)
+	}
+	response.Body.Close()
+	if err := f.fleet[1].cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the signal's press is on the disk", func() bool {
+		_, text := f.fleet[1].get(t, "/red-button", "")
+		return strings.Contains(text, `"by":["signal"],"kept":true`)
+	})
+	f.restart(t, 1)
+	for i, want := range []string{"authoritative", "authoritative", "candidate"} {
+		await(t, "the page says that the store is silent", func() bool {
+			_, text := f.fleet[i].get(t, "/status?format=json", "")
+			return strings.Contains(text, `"here"`)
+		})
+		if e := f.here(t, i); e.Enforced != want {
+			t.Errorf("instance %d in the outage: %+v", i, e)
+		}
+	}
+
+	f.proxy.set(passOn)
+	await(t, "all are rolled back", func() bool {
+		for _, one := range f.fleet {
+			if one.metric(t, "shadowlimit_stage", `stage="rolled_back"`) != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	await(t, "no order is left", func() bool {
+		_, first := f.fleet[0].get(t, "/red-button", "")
+		_, second := f.fleet[1].get(t, "/red-button", "")
+		return strings.Contains(first+second, `"not_stored":[]`) && !strings.Contains(first+second, `"epoch"`)
+	})
+	history, err := f.store.History(t.Context(), "per-user")
+	if last := history[len(history)-1]; err != nil || len(history) != 3 || !strings.HasPrefix(last.Actor, "red button of") {
+		t.Errorf("%v, %v", history, err)
+	}
+	f.checkResume(t)
+}
+
+// checkResume holds that the policy can be resumed when both buttons are released.
+func (f *outageFleet) checkResume(t *testing.T) {
+	t.Helper()
+	resume := func() (int, string) {
+		return shell(t, server{addr: f.redis}, f.name, "resume", "per-user", "--force", "--reason", "drill")
+	}
+	if status, out := resume(); status != 3 || !strings.Contains(out, "the red button is pressed on") {
+		t.Errorf("resumed while two buttons are pressed: %d: %s", status, out)
+	}
+
+	for i := range 2 {
+		r, err := http.NewRequest(http.MethodDelete, f.fleet[i].url+"/red-button", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := httpClient.Do(r)
+		if err != nil || response.StatusCode != 200 {
+			t.Fatal(response, err)
+		}
+		response.Body.Close()
+	}
+	await(t, "the releases are reported", func() bool {
+		all, err := f.store.Instances(t.Context())
+		return err == nil && !slices.ContainsFunc(all, func(i promotion.Instance) bool { return i.RedButton })
+	})
+	if status, out := resume(); status != 0 {
+		t.Errorf("resumed: %d: %s", status, out)
 	}
 }

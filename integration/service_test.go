@@ -51,7 +51,8 @@ func serve(redisAddr, name string) error {
 	defer client.Close()
 
 	h, err := shadow.New(shadow.Config{
-		Policies: set, Redis: client, StateDir: os.Getenv(stateVariable), Logger: slog.New(slog.DiscardHandler),
+		Policies: set, Redis: client, StateDir: os.Getenv(stateVariable),
+		RedButton: shadow.RedButton{Signal: syscall.SIGUSR1}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -67,6 +68,7 @@ func serve(redisAddr, name string) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", httplimit.New(h, httplimit.Config{Identify: identify})(served))
 	mux.Handle("/status", h.StatusPage())
+	mux.Handle("/red-button", h.RedButtonHandler())
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,32 +4,57 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // RedButton is how to enforce the authoritative at once from outside of the program,
-// whatever the fleet's stage and without Redis. See also Harness.EnforceAuthoritative.
+// whatever the fleet's stage and without Redis. See also Harness.RedButtonHandler and
+// Harness.EnforceAuthoritative.
+//
+// A press is an order to roll back, too: every policy whose candidate is enforced for any key
+// is rolled back for the whole fleet, at once or as soon as Redis answers. Releasing the
+// button before that withdraws the order; afterwards the policies stay rolled back.
 type RedButton struct {
 	// File presses the button while it exists. It is checked once a second; "" means no
 	// file. Its content does not matter.
 	File string
-	// Signal presses the button until the process ends; nil means no signal.
+	// Signal presses the button until the handler releases it; nil means no signal.
 	Signal os.Signal
 }
 
-// button is pressed as long as any of its sources presses it. Each source has a flag of
-// its own: releasing one must not release what another operator has pressed.
+// presser is an origin of a press. Each presses and releases for itself: releasing one must
+// not release what another operator has pressed.
+type presser int
+
+const (
+	byProgram presser = iota
+	byFile
+	bySignal
+	byHandler
+	pressers // their number
+)
+
+func (p presser) String() string { return [pressers]string{"program", "file", "signal", "handler"}[p] }
+
+// keptPressers are those whose press outlives the process. The file is its own memory, and
+// the program decides again.
+var keptPressers = []presser{bySignal, byHandler}
+
+// button is pressed as long as any of its pressers presses it.
 type button struct {
 	cfg RedButton
 	log *slog.Logger
-	// on is whether any source presses. Every request reads it, and set alone writes it.
+	// on is whether any of them presses. Every request reads it, and set alone writes it.
 	on atomic.Bool
 
-	// mu guards the sources, and on against a second set that has read older sources.
-	mu                       sync.Mutex
-	byHand, byFile, bySignal bool
+	// mu guards the pressers, and on against a second set that has read older ones. It is
+	// held while changed runs.
+	mu      sync.Mutex
+	by      [pressers]bool
+	changed func(pressed bool) // nil until start
 
 	stop chan struct{} // closed by close, to end the watch
 	done sync.WaitGroup
@@ -41,43 +66,78 @@ func newButton(cfg RedButton, log *slog.Logger) *button {
 
 func (b *button) pressed() bool { return b.on.Load() }
 
-// set changes one of the sources, and logs if the button as a whole changes.
-func (b *button) set(source *bool, on bool) {
+// pressedBy names those who press.
+func (b *button) pressedBy() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.names()
+}
+
+// names is pressedBy. Requires mu.
+func (b *button) names() []string {
+	list := []string{} // not nil: an empty list is [] in JSON
+	for p, on := range b.by {
+		if on {
+			list = append(list, presser(p).String())
+		}
+	}
+	return list
+}
+
+// set changes some pressers, and logs if the button as a whole changes.
+func (b *button) set(on bool, list ...presser) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	*source = on
-	now := b.byHand || b.byFile || b.bySignal
+	for _, p := range list {
+		b.by[p] = on
+	}
+	now := slices.Contains(b.by[:], true)
 	if b.on.Swap(now) == now {
 		return
 	}
 
 	if now {
-		b.log.Warn("shadowlimit: the red button is pressed: this instance enforces the authoritative for every key",
-			"by_hand", b.byHand, "by_file", b.byFile, "by_signal", b.bySignal)
+		b.log.Warn("shadowlimit: the red button is pressed: this instance enforces the authoritative for every key", "by", b.names())
 	} else {
 		b.log.Info("shadowlimit: the red button is released: this instance follows the fleet's stages")
 	}
+	if b.changed != nil {
+		b.changed(now)
+	}
 }
 
-func (b *button) press(on bool) { b.set(&b.byHand, on) }
+func (b *button) press(on bool) { b.set(on, byProgram) }
 
-// start watches the file and the signal until close. The file is checked before the first
-// request.
-func (b *button) start() {
-	if b.cfg.File == "" && b.cfg.Signal == nil {
-		return
+// start presses the button if it was pressed when the last run ended, and watches the file
+// and the signal until close. A button that is found pressed orders nothing: the order of
+// that press is stored, or kept beside it. Changed is called for each later change.
+func (b *button) start(kept []string, changed func(pressed bool)) {
+	for _, p := range keptPressers {
+		if slices.Contains(kept, p.String()) {
+			b.set(true, p)
+		}
 	}
 
+	// A process that starts again during an incident must not enforce the candidate until
+	// the first tick.
+	b.checkFile()
+	b.mu.Lock()
+	b.changed = changed
+	b.mu.Unlock()
+	if b.cfg.File != "" || b.cfg.Signal != nil {
+		b.watch()
+	}
+}
+
+// watch looks at the file and the signal until close.
+func (b *button) watch() {
 	// One place is enough: a delivery never blocks, and a second signal changes nothing.
 	signals := make(chan os.Signal, 1)
 	if b.cfg.Signal != nil {
 		signal.Notify(signals, b.cfg.Signal)
 	}
 
-	// A process that starts again during an incident must not enforce the candidate until
-	// the first tick.
-	b.checkFile()
 	b.done.Go(func() {
 		defer signal.Stop(signals)
 		ticker := time.NewTicker(time.Second)
@@ -88,7 +148,7 @@ func (b *button) start() {
 			case <-b.stop:
 				return
 			case <-signals:
-				b.set(&b.bySignal, true)
+				b.set(true, bySignal)
 			case <-ticker.C:
 				b.checkFile()
 			}
@@ -103,7 +163,7 @@ func (b *button) checkFile() {
 		return
 	}
 	if _, err := os.Stat(b.cfg.File); err == nil || os.IsNotExist(err) {
-		b.set(&b.byFile, err == nil)
+		b.set(err == nil, byFile)
 	}
 }
 

@@ -20,6 +20,7 @@ type cluster struct {
 	writes    []func(promotion.Store) // accepted by the primary since the beginning
 	accepted  map[identity]bool       // states that ever were stored
 	resumed   []promotion.Version     // states that ended a rollback, in the order of time
+	pressed   map[string]int64        // terms in which red buttons were pressed, by actor
 	busy      int                     // orders under way, one within another
 	quiet     bool                    // no answer gets lost
 	meanwhile func()                  // what others do between two calls
@@ -87,6 +88,15 @@ func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
 		c.resumed = append(c.resumed, next.Version)
 	}
 	c.accepted[identify(next)] = true
+	c.checkOrder(before, next)
+}
+
+// checkOrder holds a rollback of a red button against the term that its instance knew when
+// the button was pressed. After a resumption the term is a later one.
+func (c *cluster) checkOrder(before, next promotion.State) {
+	if term, ordered := c.pressed[next.Actor]; next.Term > before.Term && ordered && before.Term > term {
+		c.t.Errorf("I9: %s, pressed in term %d, rolls back %s", next.Actor, term, before)
+	}
 }
 
 // link is the connection of one instance or operator to a cluster. It implements
@@ -159,6 +169,13 @@ func (l *link) Beat(ctx context.Context, i promotion.Instance) error {
 		return err
 	}
 	return l.write(func(s promotion.Store) error { return s.Beat(ctx, i) })
+}
+
+func (l *link) Instances(ctx context.Context) ([]promotion.Instance, error) {
+	if err := l.pass(); err != nil {
+		return nil, err
+	}
+	return l.primary.Instances(ctx)
 }
 
 // checkTrail holds the audit trail against the writes that the primary knows of.

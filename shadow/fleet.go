@@ -38,6 +38,8 @@ type fleet struct {
 	teller     *promotion.Teller
 	started    time.Time
 
+	orders orders // of the red button
+
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
 	// first.
@@ -66,7 +68,7 @@ type fleetConfig struct {
 
 	plan       *atomic.Pointer[plan] // in use; replan replaces it
 	view       *fleetView            // what requests see of the fleet
-	pressed    func() bool           // whether the red button is
+	button     *button
 	syncClocks func(context.Context) error
 }
 

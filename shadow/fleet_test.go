@@ -47,7 +47,7 @@ func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	inUse.Store(&plan{migrations: []*migration{m}})
 	return newFleet(fleetConfig{
 		id: id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
-		pressed:    func() bool { return false },
+		button:     newButton(RedButton{}, log),
 		syncClocks: func(context.Context) error { return nil },
 	}), m
 }

@@ -48,7 +48,8 @@ type Config struct {
 	// StateDir is a directory in which the instance keeps the last stages that it has
 	// applied, for a start while Redis does not answer: a promoted or completed policy then
 	// goes on with the candidate. "" means shadowlimit in the user's cache directory. A
-	// directory that cannot be used is a warning in the log. Without Redis nothing is kept.
+	// directory that cannot be used is a warning in the log. A pressed red button is kept
+	// there, too. Without Redis in the configuration nothing is kept.
 	// Instances that share a directory and have no Instance name share a file.
 	StateDir string
 	// Observer is called for every comparison, in the request or after it, and so must be
@@ -190,7 +191,8 @@ func (h *Harness) Stages() promotion.Store { return h.fleet.store }
 // EnforceAuthoritative is the red button. While it is on, this instance enforces the
 // authoritative for every key of every policy, from the next request on, whatever the
 // fleet's stage, and without asking Redis. Both sides are still judged. It works beside
-// the button's file and signal: any of them is enough.
+// the button's file, signal and handler: any of them is enough. As each press it orders a
+// rollback; see RedButton.
 func (h *Harness) EnforceAuthoritative(on bool) { h.engine.button.press(on) }
 
 // StatusPage returns a page with the state of every policy, to be served beside metrics;

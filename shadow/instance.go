@@ -58,7 +58,7 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores),
-		plan: &e.plan, view: view, pressed: button.pressed, syncClocks: e.syncClocks,
+		plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
 		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name,
 	}
 	if cfg.redis != nil {
@@ -140,7 +140,7 @@ func (i *instance) options() options {
 // it works without Redis, and the fleet may wait 2 s for its store.
 func (i *instance) start(p *plan) {
 	i.engine.plan.Store(p)
-	i.engine.button.start()
+	i.fleet.startButton(context.Background())
 	i.fleet.start()
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -93,7 +94,7 @@ type keeper struct {
 	failing bool
 }
 
-// keepLoop writes the applied stages to the disk when they have changed, until ctx is over.
+// keepLoop writes the applied stages and the red button to the disk when they have changed, until ctx is over.
 // A disk that hangs stops nothing else.
 func (f *fleet) keepLoop(ctx context.Context) {
 	k := keeper{before: f.lastStages()}
@@ -101,28 +102,33 @@ func (f *fleet) keepLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			f.keepStages(&k) // the move of the last second
+			f.keepAll(&k) // the move of the last second
 			return
 		case <-f.applied:
-			f.keepStages(&k)
+			f.keepAll(&k)
 		}
 	}
 }
 
-// keepStages writes the file if it has changed. It warns of the first failure in a row.
-func (f *fleet) keepStages(k *keeper) {
-	text := f.stagesText(k.before)
-	if bytes.Equal(text, k.written) {
-		return
-	}
-
-	err := f.disk.write(stagesOnDisk, text)
-	if err == nil {
-		k.written = text
-	} else if !k.failing {
+// keepAll writes what has changed. It warns of the first failure in a row.
+func (f *fleet) keepAll(k *keeper) {
+	err := errors.Join(f.keepPress(), f.keepStages(k))
+	if err != nil && !k.failing {
 		f.log.Warn("shadowlimit: the stages cannot be kept on disk, for a start without Redis; see Config.StateDir", "error", err)
 	}
 	k.failing = err != nil
+}
+
+func (f *fleet) keepStages(k *keeper) error {
+	text := f.stagesText(k.before)
+	if bytes.Equal(text, k.written) {
+		return nil
+	}
+	if err := f.disk.write(stagesOnDisk, text); err != nil {
+		return err
+	}
+	k.written = text
+	return nil
 }
 
 // stagesText is the file with the applied states. Of a policy of which this run knows none

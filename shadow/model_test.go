@@ -47,13 +47,14 @@ type rollback struct {
 }
 
 func newFleetModel(t *rapid.T) *fleetModel {
-	c := &cluster{t: t, primary: promotion.NewMemoryStore(), accepted: map[identity]bool{}, quiet: true}
+	c := &cluster{t: t, primary: promotion.NewMemoryStore(), accepted: map[identity]bool{}, pressed: map[string]int64{}, quiet: true}
 	m := &fleetModel{cluster: c, operators: []*operator{{}, {}}}
 	c.meanwhile = m.interfere
 	for i := range 3 {
 		n := &node{link: &link{cluster: c}}
 		n.link.heard = func() { n.heardAt = time.Now() }
 		n.fleet, n.migration = idleOn(n.link, fmt.Sprint("instance ", i))
+		n.fleet.button.changed = n.fleet.ordered
 		m.nodes = append(m.nodes, n)
 		m.poll(n)
 	}
@@ -176,6 +177,25 @@ func (m *fleetModel) cutOrHeal() {
 	n.link.cut = !n.link.cut
 }
 
+// pressOrRelease presses the red button of an instance, or releases it.
+func (m *fleetModel) pressOrRelease() {
+	n := m.someNode()
+	if n.polls { // an order that is on its way cannot be withdrawn
+		return
+	}
+	m.pressed["red button of "+n.fleet.id] = n.applied.Term
+	n.fleet.button.press(!n.fleet.button.pressed())
+}
+
+// checkOrders: an order that waited for the store is carried out once it is reached.
+func (m *fleetModel) checkOrders() {
+	for _, n := range m.nodes {
+		if left := n.fleet.orders.pendingOrders(); len(left) > 0 {
+			m.t.Errorf("I9: %s still has the order %v", n.fleet.id, left)
+		}
+	}
+}
+
 func (m *fleetModel) sleep() {
 	time.Sleep(time.Duration(rapid.IntRange(1, 20).Draw(m.t, "s")) * time.Second)
 }
@@ -285,6 +305,7 @@ func (m *fleetModel) settle() {
 	}
 
 	m.checkRest(held)
+	m.checkOrders()
 	m.quiet = false
 }
 
@@ -346,6 +367,7 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 				"control":      action(m.control),
 				"settle":       action(m.settle),
 				"sleep":        action(m.sleep),
+				"press":        action(m.pressOrRelease),
 			})
 
 			m.settle()

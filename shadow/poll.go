@@ -39,7 +39,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 
 	// The beat goes on where nothing can be written: the fleet must not lose sight of an
 	// instance because one policy's state is refused.
-	failed = append(failed, f.announceOwn(ctx, migrations), f.beat(ctx, migrations))
+	failed = append(failed, f.storeOrders(ctx), f.announceOwn(ctx, migrations), f.beat(ctx, migrations))
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	f.view.offset.Store(int64(time.Until(now)))
 
 	i := promotion.Instance{
-		ID: f.id, At: now, Idle: !f.decides(), RedButton: f.pressed(), Client: f.client, Policies: map[string]promotion.Applied{},
+		ID: f.id, At: now, Idle: !f.decides(), RedButton: f.button.pressed(), Client: f.client, Policies: map[string]promotion.Applied{},
 	}
 	generation := f.plan.Load().generation()
 	for _, m := range migrations {

@@ -105,7 +105,7 @@ func (f *fleet) here(name string) status.Here {
 
 	for _, m := range f.migrations() {
 		state := *m.stage.state.Load()
-		h.Policies = append(h.Policies, m.enforcement(state, f.pressed()))
+		h.Policies = append(h.Policies, m.enforcement(state, f.button.pressed()))
 		if heard := m.stage.heard.at.Load(); heard != nil {
 			h.Heard = heard
 		}

@@ -138,7 +138,7 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	e := newEngine("twins", stores, button, view, nil)
 	i := &instance{engine: e, cfg: instanceConfig{observer: in.observe, log: log}}
 	i.fleet = newFleet(fleetConfig{
-		id: in.name, log: log, plan: &e.plan, view: view, pressed: button.pressed, syncClocks: e.syncClocks,
+		id: in.name, log: log, plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
 		store: w.states, ledger: w.ledger,
 	})
 

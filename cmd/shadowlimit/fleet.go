@@ -160,7 +160,7 @@ func refusedMove(err error) error {
 		return statusf(exitConflict, "%w: look at status and try again", err)
 	case errors.Is(err, promotion.ErrHold):
 		return statusf(exitNotMet, "%w: resume it first", err)
-	case errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
+	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
 		return statusError{exitNotMet, err}
 	case errors.Is(err, promotion.ErrUnknownPolicy):
 		return fmt.Errorf("%w: status lists the policies", err)

@@ -22,8 +22,11 @@ const fleetInAnOutage = `Until Redis answers, every instance goes on by itself:
   canary               returns to the authoritative 15 s after Redis last answered the instance
   started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
                        StateDir, and else the authoritative
-To enforce the authoritative now, press the red button of every instance, in the way that the service has
-configured: create its file, send its signal, or call Harness.EnforceAuthoritative(true).`
+To enforce the authoritative now, press the red button of every instance, in a way that the service has configured:
+  file     touch FILE                          RedButton.File; pressed while it exists
+  signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
+  handler  curl -X POST http://INSTANCE/PATH   Harness.RedButtonHandler
+A pressed instance keeps the order on its disk, and stores the rollback itself as soon as Redis answers.`
 
 // progressEvery is how often a rollback that cannot be stored says so.
 const progressEvery = 5 * time.Second

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -135,6 +136,9 @@ func (c *Controller) assess(
 		a.insufficient(EvidenceUnreadable + ": " + err.Error())
 	case spec.Epoch != state.Epoch && state.Epoch != "":
 		a.insufficient("its thresholds are unknown: no instance of epoch " + state.Epoch + ", which is stored, has announced them")
+	case a.Gate.Verdict == gate.Pass && len(a.Pressed()) > 0:
+		a.insufficient("the red button is pressed on " + strings.Join(a.Pressed(), ", ") +
+			", so the authoritative is enforced there: release it")
 	}
 
 	if state.Exposed() {

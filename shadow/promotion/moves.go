@@ -182,6 +182,9 @@ func Pause(ctx context.Context, store Store, policy string, o Order) (State, err
 // Resume ends a hold. A policy that was rolled back returns to shadow with no evidence,
 // if another epoch is compared now or by force.
 func Resume(ctx context.Context, store Store, policy string, o Order) (State, error) {
+	if err := checkReleased(ctx, store, policy); err != nil {
+		return State{}, err
+	}
 	return change(ctx, store, policy, o, func(s *State) error {
 		if !s.Hold {
 			return fmt.Errorf("promotion: %s is not on hold: %w", policy, ErrNowhere)

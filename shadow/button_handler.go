@@ -1,0 +1,43 @@
+package shadow
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// RedButtonHandler returns the red button as an HTTP handler, for a service that has a place
+// for operators. POST presses it, DELETE releases what POST or the signal has pressed, and
+// GET reports it and changes nothing. All three answer with JSON: pressed, by (file, signal,
+// handler or program), kept, which says that a restart finds the button as it is, and
+// not_stored, the orders to roll back that Redis does not have yet. POST answers as soon as
+// they are stored, or after 2 s.
+//
+// Mount it behind the authorization of your service: it stops a migration. Requests that a
+// browser sends on behalf of another site are refused with status 403.
+func (h *Harness) RedButtonHandler() http.Handler { return h.buttonHandler() }
+
+// RedButtonHandler returns the red button as an HTTP handler; see [Harness.RedButtonHandler].
+func (p *Pair) RedButtonHandler() http.Handler { return p.buttonHandler() }
+
+func (i *instance) buttonHandler() http.Handler {
+	b, f := i.engine.button, i.fleet
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+		case http.MethodPost:
+			b.set(true, byHandler)
+			f.settlePress(r.Context())
+		case http.MethodDelete:
+			b.set(false, byHandler, bySignal)
+			f.settlePress(r.Context())
+		default:
+			w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
+			http.Error(w, "POST presses the red button, DELETE releases it, GET reports it", http.StatusMethodNotAllowed)
+			return
+		}
+
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(f.reportPress(r.Context())) // an error means that the client has disconnected
+	}))
+}

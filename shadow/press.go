@@ -1,0 +1,216 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// press is a pressed red button and what it has ordered. It lies on the disk until the
+// button is released and no order is left, so that a restart in an outage loses neither.
+type press struct {
+	By     []string         `json:"by"`
+	Orders map[string]order `json:"orders"` // by policy, those that are not stored yet
+}
+
+// order is the order to roll a policy back. It names what the instance knew when its button
+// was pressed: a late order must not roll back what was begun since.
+type order struct {
+	Epoch string `json:"epoch"`
+	Term  int64  `json:"term"`
+}
+
+const pressOnDisk = "button" // kind of file
+
+// orders are what a button has ordered and Redis does not have yet.
+type orders struct {
+	mu      sync.Mutex
+	pending map[string]order
+
+	// writing is held by one write of the file at a time; it guards written.
+	writing sync.Mutex
+	written []byte // nil if there is no file
+}
+
+// pendingOrders returns a copy of the orders.
+func (o *orders) pendingOrders() map[string]order {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.pending)
+}
+
+// set replaces all orders.
+func (o *orders) set(pending map[string]order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending = pending
+}
+
+// done strikes an order out, unless the button has given another one meanwhile.
+func (o *orders) done(policy string, stored order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pending[policy] == stored {
+		delete(o.pending, policy)
+	}
+}
+
+// startButton presses the button again if its press is on the disk, and takes over the
+// orders of that press. It waits 2 s at most for the disk.
+func (f *fleet) startButton(ctx context.Context) {
+	var last press
+	if f.disk != nil && !within(ctx, storeTimeout, func() { last = f.readPress() }) {
+		f.log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
+		last = press{}
+	}
+
+	f.button.start(last.By, f.ordered)
+	if f.button.pressed() {
+		f.orders.set(last.Orders)
+	}
+}
+
+func (f *fleet) readPress() (p press) {
+	found, err := f.disk.read(pressOnDisk, &p)
+	if err != nil {
+		f.log.Warn("shadowlimit: the last press of the red button on disk cannot be used", "error", err)
+	}
+	if !found {
+		return press{}
+	}
+	f.orders.written = []byte{} // there is a file
+	return p
+}
+
+// ordered is called when the button is pressed, which orders a rollback of every policy, and
+// when it is released, which withdraws the orders that are not stored yet. It must be quick:
+// the button is locked.
+func (f *fleet) ordered(pressed bool) {
+	pending := map[string]order{}
+	if pressed {
+		for _, m := range f.migrations() {
+			pending[m.spec.Policy] = order{Epoch: m.spec.Epoch, Term: m.stage.state.Load().Term}
+		}
+	}
+	f.orders.set(pending)
+
+	// The disk and the store hear of it at once, and this does not wait for them.
+	f.noteApplied()
+	select {
+	case f.replanned <- struct{}{}:
+	default:
+	}
+}
+
+// storeOrders stores what the button has ordered. An order stays until the store has
+// answered it. Requires polling.
+func (f *fleet) storeOrders(ctx context.Context) error {
+	var failed []error
+	for policy, o := range f.orders.pendingOrders() {
+		by := promotion.Order{
+			Actor:  "red button of " + f.id,
+			Reason: "the red button was pressed, by " + strings.Join(f.button.pressedBy(), " and "),
+		}
+		s, err := promotion.RollbackOf(ctx, f.store, policy, o.Epoch, o.Term, by)
+		if err != nil && !errors.Is(err, promotion.ErrUnknownPolicy) {
+			failed = append(failed, err)
+			continue
+		}
+		if err == nil {
+			f.orders.done(policy, o)
+			f.log.Info("shadowlimit: the order of the red button has reached the store",
+				"policy", policy, "epoch", o.Epoch, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// keepPress writes the press to the disk if it has changed, or removes it.
+func (f *fleet) keepPress() error {
+	f.orders.writing.Lock()
+	defer f.orders.writing.Unlock()
+
+	text := f.pressText()
+	switch {
+	case bytes.Equal(text, f.orders.written):
+		return nil
+	case text == nil:
+		f.orders.written = nil
+		return f.disk.remove(pressOnDisk)
+	}
+	if err := f.disk.write(pressOnDisk, text); err != nil {
+		return err
+	}
+	f.orders.written = text
+	return nil
+}
+
+// pressKept reports whether the disk has the press as it is.
+func (f *fleet) pressKept() bool {
+	f.orders.writing.Lock()
+	defer f.orders.writing.Unlock()
+	return bytes.Equal(f.pressText(), f.orders.written)
+}
+
+// pressText is the file of the press, nil if the button is not pressed.
+func (f *fleet) pressText() []byte {
+	p := press{By: f.button.pressedBy(), Orders: f.orders.pendingOrders()}
+	if len(p.By) == 0 {
+		return nil
+	}
+	text, _ := json.Marshal(p) // texts and numbers
+	return text
+}
+
+// pressReport is what the handler of the button says.
+type pressReport struct {
+	Pressed bool          `json:"pressed"`
+	By      []string      `json:"by"`
+	Kept    bool          `json:"kept"` // a restart of the instance does not change it
+	Waiting []waitingItem `json:"not_stored"`
+}
+
+// waitingItem is an order that Redis does not have yet.
+type waitingItem struct {
+	Policy string `json:"policy"`
+	order
+}
+
+// reportPress reports the press. It waits 2 s at most for the disk.
+func (f *fleet) reportPress(ctx context.Context) pressReport {
+	var same bool
+	kept := f.disk != nil && within(ctx, storeTimeout, func() { same = f.pressKept() }) && same
+
+	r := pressReport{Pressed: f.button.pressed(), By: f.button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
+	pending := f.orders.pendingOrders()
+	for _, policy := range slices.Sorted(maps.Keys(pending)) {
+		r.Waiting = append(r.Waiting, waitingItem{policy, pending[policy]})
+	}
+	return r
+}
+
+// settlePress waits until the disk has the press and the store has its orders, for as long as
+// a poll may take.
+func (f *fleet) settlePress(ctx context.Context) {
+	if f.disk != nil {
+		within(ctx, storeTimeout, func() { _ = f.keepPress() }) // keepLoop logs a failure
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	for len(f.orders.pendingOrders()) > 0 {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
