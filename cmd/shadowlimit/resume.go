@@ -10,7 +10,7 @@ import (
 
 const resumeDescription = `Ends a hold. After a rollback the policy returns to shadow and its evidence starts
 again. It must then compare something else than the policy that was rolled back, or
-be forced.
+be forced. It is refused while a red button is pressed on a live instance.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit resume per-client --force --reason "it was not the limiter"   # after a rollback

@@ -52,7 +52,9 @@ func newHandler(harness *shadow.Harness) http.Handler {
 }
 
 func run(ctx context.Context, addr, file string) error {
-	harness, err := shadow.New(shadow.Config{File: file})
+	// While the file exists, or after the signal, this instance enforces the authoritative.
+	button := shadow.RedButton{File: "enforce-authoritative", Signal: syscall.SIGUSR1}
+	harness, err := shadow.New(shadow.Config{File: file, RedButton: button})
 	if err != nil {
 		return err
 	}

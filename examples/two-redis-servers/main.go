@@ -51,6 +51,10 @@ func newHarness(today, next redis.UniversalClient) (*shadow.Harness, error) {
 		Policies: set,
 		Redis:    today, // stages, evidence, and every side without a store of its own
 		Stores:   map[string]redis.UniversalClient{"next": next},
+		// For an outage of today's Redis: the red button, and the stages that a restart goes on in.
+		// systemd sets the variable for a unit with StateDirectory=; "" means the user's cache.
+		RedButton: shadow.RedButton{File: "enforce-authoritative", Signal: syscall.SIGUSR1},
+		StateDir:  os.Getenv("STATE_DIRECTORY"),
 	})
 }
 

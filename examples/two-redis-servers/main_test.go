@@ -31,6 +31,7 @@ const policy = "per-client"
 func open(t *testing.T) (harness *shadow.Harness, h http.Handler, today, next *miniredis.Miniredis) {
 	t.Helper()
 
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
 	today, next = miniredis.RunT(t), miniredis.RunT(t)
 
 	var clients [2]redis.UniversalClient
