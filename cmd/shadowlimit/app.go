@@ -127,7 +127,7 @@ func commands(std streams) []*cli.Command {
 		demoCommand(std), replayCommand(std), validateCommand(std), testCommand(std), explainCommand(std),
 		statusCommand(std), watchCommand(std), topCommand(std), historyCommand(std), doctorCommand(std),
 		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
-		adoptCommand(std),
+		adoptCommand(std), forgetCommand(std),
 		controllerCommand(std),
 		alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std),
 	}

@@ -123,7 +123,8 @@ func (m move) carryOut(t *task, std streams) error {
 
 	// A forced move has overruled the gate, so a typing error must not be enough for it.
 	if (t.order.Force || m.dangerous) && !t.cli.Bool("yes") {
-		if err := confirm(t.cli.Context, t.policy(), next, std); err != nil {
+		moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
+		if err := confirm(t.cli.Context, t.policy(), moves, std); err != nil {
 			return err
 		}
 	}
@@ -188,15 +189,14 @@ func showPlan(t *task, next promotion.State, out io.Writer) error {
 }
 
 // confirm asks a person at a terminal to type the policy's name. A script is not asked: it has
-// named the policy, and cannot answer.
-func confirm(ctx context.Context, policy string, next promotion.State, std streams) error {
+// named the policy, and cannot answer. does is what the command does, after "This".
+func confirm(ctx context.Context, policy, does string, std streams) error {
 	in, ok := std.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
 
-	fmt.Fprintf(std.err, "This moves %s from %s to %s. Type its name, %s, to go on: ",
-		policy, next.From, next.Describe(), policy)
+	fmt.Fprintf(std.err, "This %s. Type the policy's name, %s, to go on: ", does, policy)
 	answer := bufio.NewScanner(interruptible(ctx, in))
 	if answer.Scan() && strings.TrimSpace(answer.Text()) == policy {
 		return nil

@@ -20,7 +20,11 @@ func command(a *promotion.Assessment, verb, flags string) string {
 // nextStep returns what an operator should do next, with the command for it. Commands end at a semicolon or at the end,
 // so that the page can mark them.
 func nextStep(a *promotion.Assessment) string {
+	// A policy that was taken out of its file is announced for ever.
 	pressed := a.Pressed()
+	if len(a.Live) == 0 && len(a.Silent) == 0 {
+		return stepOf(a) + "; if no policy file has it any more: " + command(a, "forget", "")
+	}
 	if len(pressed) == 0 {
 		return stepOf(a)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -107,6 +108,15 @@ func (c *Controller) assess(
 ) Assessment {
 	a := Assessment{Spec: spec, State: state}
 	r := c.reader(spec.Policy, state)
+	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
+
+	// The ledger has nothing to read, and no stage is in use.
+	if r.abandoned(&a, now) {
+		a.Evidence = gate.Evidence{Since: state.Since, Now: now}
+		a.insufficient("no instance has had this policy for " + strconv.Itoa(divergence.KeptDays) + " days")
+		return a
+	}
+
 	history, err := r.History(ctx, now)
 	r.spec = spec
 	if err == nil {
@@ -114,7 +124,6 @@ func (c *Controller) assess(
 	}
 
 	// Instances flush every few seconds: one that has not done so for a minute has a fault.
-	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
 	a.Evidence = gate.Evidence{
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),
 		Silent: idsOf(a.Live, func(i Instance) bool {
@@ -145,6 +154,14 @@ func (c *Controller) assess(
 		c.alarm(ctx, &a, r)
 	}
 	return a
+}
+
+// abandoned reports whether no instance has had the policy for as long as the ledger remembers:
+// there is none, no minute was found, and the stage is older than that. A policy that was taken
+// out of its file is announced for ever, and must not be read in each round.
+func (r *reader) abandoned(a *Assessment, now time.Time) bool {
+	return len(a.Live)+len(a.Silent) == 0 && r.known && len(r.minutes) == 0 &&
+		now.Sub(a.State.At) > divergence.KeptDays*divergence.HoursPerDay*time.Hour
 }
 
 // reader returns the reader of a policy's evidence, a new one after the evidence began

@@ -111,6 +111,16 @@ func (m *MemoryStore) Specs(context.Context) ([]Spec, error) {
 	return slices.SortedFunc(maps.Values(m.specs), byPolicy), nil
 }
 
+// Forget implements Store.
+func (m *MemoryStore) Forget(_ context.Context, policy string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.specs, policy)
+	delete(m.states, policy)
+	delete(m.history, policy)
+	return nil
+}
+
 // Beat implements Store.
 func (m *MemoryStore) Beat(_ context.Context, i Instance) error {
 	m.mu.Lock()

@@ -203,6 +203,19 @@ func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
 	return nil
 }
 
+// Forget implements Store. The announcement goes first: if the rest fails, no controller judges
+// the policy any more, and another call removes the rest.
+func (s *RedisStore) Forget(ctx context.Context, policy string) error {
+	err := s.rdb.HDel(ctx, s.key("policies"), policy).Err()
+	if err == nil {
+		err = s.rdb.Del(ctx, s.policyKey(policy, "state"), s.policyKey(policy, "audit")).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("promotion: forget %s: %w", policy, humanize.Discreet(err))
+	}
+	return nil
+}
+
 // Specs implements Store. It leaves out what cannot be read.
 func (s *RedisStore) Specs(ctx context.Context) ([]Spec, error) {
 	specs, err := all[Spec](ctx, s, "policies")

@@ -108,6 +108,10 @@ type Store interface {
 	Announce(ctx context.Context, specs []Spec) error
 	// Specs returns the announced policies by name.
 	Specs(ctx context.Context) ([]Spec, error)
+	// Forget removes all that is kept of a policy: its announcement, its state and its audit
+	// trail. A policy of which nothing is kept is no error. An instance that still has the
+	// policy writes it again.
+	Forget(ctx context.Context, policy string) error
 	// Beat notes that an instance is live, Leave that it has stopped.
 	Beat(ctx context.Context, i Instance) error
 	Leave(ctx context.Context, id string) error

@@ -113,3 +113,31 @@ func specs(s subject) {
 		s.Errorf("specs %+v, want another and %+v", got, want)
 	}
 }
+
+// forget removes one policy and not the other, and also one of which only a part is kept.
+func forget(s subject) {
+	s.begin("e1")
+	s.advance(canary(10))
+	s.must(promotion.Begin(s.ctx(), s.Store, "another", "e1", "test"))
+	s.must(s.Announce(s.ctx(), []promotion.Spec{{Policy: policy}, {Policy: "another"}}))
+
+	// The second time there is nothing left to remove.
+	for range 2 {
+		s.must(s.Forget(s.ctx(), policy))
+		specs, err := s.Specs(s.ctx())
+		s.must(err)
+		if len(specs) != 1 || specs[0].Policy != "another" || s.state().Stage != "" || len(s.trail()) != 0 {
+			s.Errorf("specs %+v, state %+v, %d changes", specs, s.state(), len(s.trail()))
+		}
+	}
+
+	states, err := s.States(s.ctx(), []string{"another"})
+	s.must(err)
+	if states[0].Stage != promotion.Shadow {
+		s.Errorf("the other policy is %+v", states[0])
+	}
+	s.begin("e2")
+	if got := s.state(); got.Version != (promotion.Version{Term: 1, Seq: 1}) || got.Epoch != "e2" || len(s.trail()) != 1 {
+		s.Errorf("begun again: %+v, %d changes", got, len(s.trail()))
+	}
+}

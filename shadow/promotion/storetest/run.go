@@ -44,6 +44,7 @@ var laws = []struct {
 	{"watchers hear of a change, and their channel is closed at the end", watch},
 	{"instances are remembered, and leave", instances},
 	{"policies are announced", specs},
+	{"a policy that is forgotten leaves nothing, and begins again", forget},
 }
 
 // subject is a store under test. Its moves fail the test if the store refuses them, so that a

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+const forgetDescription = `Removes what Redis keeps of a policy that no policy file has any more: its announcement,
+its stage and its history, which never expire. It is refused, with exit status 3, while
+a live instance has the policy. The evidence and the keys' budgets expire by themselves,
+within 33 days. A policy of that name that is deployed later starts in shadow.
+
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit forget per-client --dry-run   # refused (3) while an instance has it
+  shadowlimit forget per-client             # refused (3) while an instance has it`
+
+func forgetCommand(std streams) *cli.Command {
+	return &cli.Command{
+		Name:        "forget",
+		Usage:       "remove a policy that no instance has any more",
+		ArgsUsage:   "POLICY",
+		Description: forgetDescription,
+		Flags: fleetFlags(
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed, and remove nothing"},
+		),
+		Action: withFleet(func(c *cli.Context, f *fleet) error { return forgetAction(c, f, std) }),
+	}
+}
+
+// forgotten is the contract of forget -o json: what was kept of the policy.
+type forgotten struct {
+	Policy    string `json:"policy"`
+	DryRun    bool   `json:"dry_run"`
+	Announced bool   `json:"announced"`
+	Stage     string `json:"stage"` // "" if none was stored
+	Term      int64  `json:"term"`
+	Seq       int64  `json:"seq"`
+	Changes   int    `json:"changes"` // of its history, as far as it was kept
+
+	state promotion.State
+}
+
+func forgetAction(c *cli.Context, f *fleet, std streams) error {
+	policy, err := onePolicy(c)
+	if err != nil {
+		return err
+	}
+	kept, err := f.kept(c.Context, policy)
+	if err != nil {
+		return err
+	}
+	if err := f.refuseLive(c.Context, policy, std); err != nil {
+		return err
+	}
+
+	// The history is gone for good, so a typing error must not be enough for it.
+	kept.DryRun = c.Bool("dry-run")
+	if !kept.DryRun && !c.Bool("yes") {
+		if err := confirm(c.Context, policy, "removes "+kept.text(), std); err != nil {
+			return err
+		}
+	}
+	if !kept.DryRun {
+		if err := f.store.Forget(c.Context, policy); err != nil {
+			return err
+		}
+	}
+	return f.format.print(std.out, kept, kept.writeText)
+}
+
+// kept returns what is stored of a policy, or an error if that is nothing.
+func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
+	specs, err := f.store.Specs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, err := f.store.States(ctx, []string{policy})
+	if err != nil {
+		return nil, err
+	}
+
+	// An entry that cannot be read is one of those that are to be removed.
+	history, _ := f.store.History(ctx, policy)
+	s := states[0]
+	kept := &forgotten{
+		Policy: policy, Stage: string(s.Stage), Term: s.Term, Seq: s.Seq, Changes: len(history), state: s,
+		Announced: slices.ContainsFunc(specs, func(s promotion.Spec) bool { return s.Policy == policy }),
+	}
+	if !kept.Announced && s.Stage == "" && len(history) == 0 {
+		return nil, fmt.Errorf("%s has no policy %q: nothing is kept of it", f.name, policy)
+	}
+	return kept, nil
+}
+
+// refuseLive refuses a policy that a live instance has: it would write the policy again within a
+// second, and lose its history. An instance that is silent would do so if it comes back.
+func (f *fleet) refuseLive(ctx context.Context, policy string, std streams) error {
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := f.store.Instances(ctx)
+	if err != nil {
+		return err
+	}
+
+	live, silent := promotion.LiveAt(now, policy, all)
+	if len(live) > 0 {
+		return statusf(exitNotMet, "not forgotten: %s has the policy: take it out of the policy file first, or stop the service",
+			namesOf(live))
+	}
+	if len(silent) > 0 {
+		fmt.Fprintf(std.err, "no report for over %s from %s, which had the policy and has not left: if it still runs, it writes the "+
+			"policy again when it reaches Redis\n", promotion.LiveFor, namesOf(silent))
+	}
+	return nil
+}
+
+// namesOf lists the ids of instances for a message, three at most.
+func namesOf(list []promotion.Instance) string {
+	const most = 3
+	var names []string
+	for _, i := range list[:min(most, len(list))] {
+		names = append(names, humanize.Printable(i.ID))
+	}
+	if more := len(list) - most; more > 0 {
+		names = append(names, humanize.Counted(int64(more), "other"))
+	}
+	return strings.Join(names, ", ")
+}
+
+// text names what is kept.
+func (r *forgotten) text() string {
+	text := humanize.Printable(r.Policy)
+	if r.Stage != "" {
+		text += ", " + r.state.Describe() + ", version " + r.state.Version.String()
+	}
+	return text + ", with " + humanize.Counted(int64(r.Changes), "change") + " of its history"
+}
+
+func (r *forgotten) writeText(out io.Writer) error {
+	what := "forgotten: "
+	if r.DryRun {
+		what = "would forget "
+	}
+	_, err := fmt.Fprintf(out, "%s%s; its evidence expires within 33 days\n", what, r.text())
+	return err
+}

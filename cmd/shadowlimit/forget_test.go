@@ -1,0 +1,71 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// A policy that no instance has any more stays, says how to remove it, and is gone after that.
+// One that a live instance has is not removed.
+func TestForget(t *testing.T) {
+	server, h := service(t)
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().UTC()
+	state := promotion.State{
+		Version: promotion.Version{Term: 1, Seq: 1}, Stage: promotion.Shadow, Epoch: "e", From: "new",
+		Since: at, StageAt: at, At: at,
+	}
+	spec := promotion.Spec{Policy: "removed", Epoch: "e", Config: promotion.Config{}.WithDefaults()}
+	if err := h.Stages().Announce(t.Context(), []promotion.Spec{spec}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Stages().Put(t.Context(), "removed", state, promotion.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, step := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"status removed", 0, "if no policy file has it any more: shadowlimit forget removed"},
+		{"forget", 2, "needs one policy"},
+		{"forget nothing", 1, "nothing is kept of it"},
+		{"forget writes", 3, "not forgotten: a-"},
+		{"forget writes --dry-run", 3, "has the policy: take it out of the policy file first"},
+		{"forget removed --dry-run", 0, "would forget removed, shadow, version 1.1, with 1 change of its history"},
+		{"forget removed --dry-run -o json", 0, `"announced": true`},
+		{"forget removed", 0, "forgotten: removed, shadow, version 1.1"},
+		{"forget removed", 1, "nothing is kept of it"},
+		{"status removed", 1, `has no policy "removed"`},
+		{"history writes", 0, "1.1"},
+	} {
+		status, out, talk := shell(t, "", strings.Fields(step.args)...)
+		if status != step.status || !strings.Contains(out+talk, step.want) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s%s", step.args, status, step.status, step.want, out, talk)
+		}
+	}
+	if _, out, _ := shell(t, "", "status", "writes"); strings.Contains(out, "forget") {
+		t.Errorf("a policy with an instance: %s", out)
+	}
+
+	// An instance that is silent and has not left may come back: it is named.
+	gone := `{"id":"gone","at":"` + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano) + `","policies":{"old":{}}}`
+	server.HSet("shadowlimit:{checkout}:instances", "gone", gone)
+	if err := h.Stages().Announce(t.Context(), []promotion.Spec{{Policy: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, talk := shell(t, "", "forget", "old"); status != 0 || !strings.Contains(talk, "from gone, which had the policy") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+	left := func(key string) bool { return strings.Contains(key, ":old}") || strings.Contains(key, ":removed}") }
+	if keys := server.Keys(); slices.ContainsFunc(keys, left) {
+		t.Errorf("left: %q", keys)
+	}
+}

@@ -1,0 +1,66 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// counted is a ledger that counts the reads of hours.
+type counted struct {
+	divergence.Ledger
+	reads int
+}
+
+func (l *counted) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
+	l.reads++
+	return l.Ledger.Hours(ctx, id, from, to)
+}
+
+// The evidence of a policy that no instance has had for longer than a ledger remembers is read
+// once. It is read again as soon as an instance has the policy.
+func TestAbandonedPoliciesAreNotRead(t *testing.T) {
+	for _, tt := range []struct {
+		age  time.Duration
+		read bool
+	}{{33 * 24 * time.Hour, false}, {31 * 24 * time.Hour, true}} {
+		ledger, store := &counted{Ledger: divergence.NewMemoryLedger()}, NewMemoryStore()
+		at := time.Now().Add(-tt.age)
+		state := State{Version: Version{1, 1}, Stage: Shadow, Epoch: "e", Since: at, StageAt: at, At: at}
+		spec := Spec{Policy: "p", Epoch: "e", Config: Config{}.WithDefaults()}
+		err := errors.Join(store.Announce(t.Context(), []Spec{spec}), store.Put(t.Context(), "p", state, Condition{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		c := NewController(store, ledger, "controller")
+		judge := func() Assessment {
+			list, err := c.Assess(t.Context())
+			if err != nil || len(list) != 1 {
+				t.Fatal(list, err)
+			}
+			return list[0]
+		}
+		judge()
+		first := ledger.reads
+		a := judge()
+		says := strings.HasPrefix(a.Gate.Reason, "no instance has had this policy for 32 days")
+		if read := ledger.reads > first; read != tt.read || says == tt.read || a.Gate.Verdict != gate.Insufficient {
+			t.Errorf("after %v: read again %t, %q", tt.age, read, a.Gate.Reason)
+		}
+
+		beat := Instance{ID: "i", At: time.Now(), Policies: map[string]Applied{"p": {Epoch: "e", Version: Version{1, 1}, Flushed: time.Now()}}}
+		if err := store.Beat(t.Context(), beat); err != nil {
+			t.Fatal(err)
+		}
+		before := ledger.reads
+		if a := judge(); ledger.reads == before || len(a.Live) != 1 {
+			t.Errorf("after %v: an instance has the policy again, and nothing is read: %q", tt.age, a.Gate.Reason)
+		}
+	}
+}
