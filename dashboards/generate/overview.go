@@ -19,6 +19,7 @@ func overview() board {
 			{"Evidence", 8, []panel{scores(), ratiosOfTolerated(), ratios()}},
 			{"Harm", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare()}},
 			{"History", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
+			{"Deployments", 6, []panel{votes(), otherEpoch(), olderGeneration()}},
 		},
 	}
 }
@@ -238,6 +239,28 @@ func instances() panel {
 			"Steps forward wait for silent instances: find out whether they still serve.",
 		query{"{{policy}} {{state}}", greatest("policy, state", series("instances")), ""}).
 		from(0).coloured("silent", "red").page("ShadowlimitInstanceSilent.md")
+}
+
+func votes() panel {
+	return lines(12, "Votes", "none",
+		"Instances that have decided a request, by what they compare. Another epoch takes over when it has been ahead of the "+
+			"stored one for half a minute.",
+		query{"{{policy}} {{epoch}}", greatest("policy, epoch", series("votes")), ""}).
+		from(0).page("ShadowlimitOtherEpoch.md")
+}
+
+func otherEpoch() panel {
+	return stat(6, "Other epoch", "none",
+		"Instances with another policy file than the fleet's. They enforce the authoritative.",
+		query{"{{policy}}", "sum by (policy) (" + series("other_epoch") + ")", ""}).
+		colours(levels("green", at(1, "orange"))).page("ShadowlimitOtherEpoch.md")
+}
+
+func olderGeneration() panel {
+	return stat(6, "Older generation", "none",
+		"Most instances have a policy file of a smaller generation, which does not take over. shadowlimit adopt POLICY lets it.",
+		query{"{{policy}}", greatest("policy", series("older_generation")), ""}).
+		calls(0, display{Text: "no", Color: "green"}, display{Text: "waits", Color: "orange"}).page("ShadowlimitOlderGeneration.md")
 }
 
 func failuresNow() panel {
