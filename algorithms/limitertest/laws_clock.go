@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"math"
 	"time"
 
 	"pgregory.net/rapid"
@@ -118,18 +119,19 @@ func clockMintsNoMore(t *trial) {
 	definition := ruleOf(t.subject.Algorithm.Name())
 
 	var run []event
+	stands := int64(math.MinInt64) // the key's instant
 	for i, d := range t.judge(events...) {
 		e := events[i]
-		// A step of more than a window begins another count: that is its stated price.
-		if len(run) > 0 && run[len(run)-1].at-e.at > t.limit.Window.Microseconds() {
-			run = nil
+		// A step of more than a window begins another count: that is its stated price. It moves
+		// the key, even where nothing is admitted.
+		if stands > e.at+t.limit.Window.Microseconds() {
+			run, stands = nil, e.at
 		}
 		if !d.Allowed || e.cost == 0 {
 			continue
 		}
-		if len(run) > 0 {
-			e.at = max(e.at, run[len(run)-1].at)
-		}
+		e.at = max(e.at, stands)
+		stands = e.at
 
 		// Each interval that ends with this charge is held against the algorithm's bound.
 		run = append(run, e)
