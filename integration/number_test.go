@@ -1,9 +1,15 @@
 package integration
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
@@ -54,6 +60,58 @@ func TestRecordIsKeptForTheOtherStore(t *testing.T) {
 		}
 		if ttl := client.PTTL(ctx, pair.LogKey("p", "k", "today")).Val(); ttl > 2*time.Hour {
 			t.Errorf("the log lives %s, want at most what a log needs", ttl)
+		}
+	})
+}
+
+// TestBrokenPartOfAUsualRecord breaks one part of a record whose length and names are those of a pair: its side starts
+// afresh, and the other one keeps its state. Broken numbers make the sides apart.
+func TestBrokenPartOfAUsualRecord(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		pair, client := newPair(t, s.addr)
+		ctx := context.Background()
+
+		for _, number := range []float64{math.NaN(), 0.5, 1e300} {
+			for part, want := range [][2]int64{{9, 6}, {6, 9}, {6, 6}} {
+				c := numbered(fmt.Sprint(number, " in part ", part), 0)
+				evaluate(t, pair, c, c, c)
+
+				eight := binary.LittleEndian.AppendUint64(nil, math.Float64bits(number))
+				at := int64(40*part + 8)
+				if err := client.SetRange(ctx, pair.RecordKey("p", c.Key), at, string(bytes.Repeat(eight, 4))).Err(); err != nil {
+					t.Fatal(err)
+				}
+
+				o := evaluate(t, pair, c)[0]
+				if got := [2]int64{o[0].Decision.Remaining, o[1].Decision.Remaining}; o[0].Err != nil || o[1].Err != nil || got != want {
+					t.Errorf("%s: %+v, want %v remaining", c.Key, o, want)
+				}
+				if part == 2 && o[0].Apart == 0 {
+					t.Errorf("%s: the sides are not apart", c.Key)
+				}
+			}
+		}
+	})
+}
+
+// TestNumberOfASideWhoseOtherFails holds that the number of a side stays with its part where the enforced side has
+// failed and has no part: the other one is then the first part of the record. miniredis stores nothing after an error.
+func TestNumberOfASideWhoseOtherFails(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		pair, client := newPair(t, s.addr)
+		c := charge("k", 0, algorithms.SlidingWindowLog{}, algorithms.GCRA{})
+		c.Epoch = 7
+		if err := client.Set(context.Background(), pair.LogKey("p", "k", "today"), "no set", redis.KeepTTL).Err(); err != nil {
+			t.Fatal(err)
+		}
+
+		failed := evaluate(t, pair, c)[0]
+		if failed[0].Err == nil || failed[1].Err != nil || failed[1].Number == 0 {
+			t.Fatalf("a log on a string beside a bucket: %+v", failed)
+		}
+		alone := evaluate(t, pair, only(c, algorithms.Candidate))[0][1]
+		if alone.Number != failed[1].Number.Next() {
+			t.Errorf("after the number %x comes %x", failed[1].Number, alone.Number)
 		}
 	})
 }
