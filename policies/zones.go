@@ -43,6 +43,7 @@ func (c *compiler) refuseZones(n *yaml.Node, what string, a *cel.Ast) (found boo
 			return
 		}
 
+		// A typing error would fail each request, and not the file.
 		if isText(zone) && !isZone(literal(zone)) {
 			c.failAt(line, column, "%s: unknown time zone %q: want a name such as \"Europe/Berlin\", or an offset such as \"+01:00\"",
 				what, literal(zone))
@@ -55,6 +56,7 @@ func (c *compiler) refuseZones(n *yaml.Node, what string, a *cel.Ast) (found boo
 // isZone reports whether CEL will know a zone. Where this machine has no time zones, the file
 // is refused here, and not each request later.
 func isZone(name string) bool {
+	// CEL takes every text with a colon for hours and minutes, and looks for no file.
 	if strings.Contains(name, ":") {
 		return offset.MatchString(name)
 	}
