@@ -75,8 +75,13 @@ func (c *cluster) write(do func(promotion.Store) error) error {
 
 // check holds a state that was put against the one before.
 func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
+	if next.Epoch != before.Epoch && before.EndedAs(next.Epoch) == promotion.RolledBack && next.Stage != promotion.RolledBack &&
+		!c.accepted[identify(next)] {
+		c.t.Errorf("I9: %s of epoch %s, which was rolled back, was put while there was %s", next, next.Epoch, before)
+	}
 	if exposure(next) > exposure(before) && !c.accepted[identify(next)] {
-		if before.Hold {
+		// An epoch that returns is where it was, and stays on hold.
+		if before.Hold && !(next.Epoch != before.Epoch && next.Hold) {
 			c.t.Errorf("I3: %s was put while there was %s", next, before)
 		}
 		step := promotion.Version{Term: before.Term, Seq: before.Seq + 1}
@@ -164,11 +169,33 @@ func (l *link) Announce(ctx context.Context, specs []promotion.Spec) error {
 	return l.write(func(s promotion.Store) error { return s.Announce(ctx, specs) })
 }
 
-func (l *link) Beat(ctx context.Context, i promotion.Instance) error {
+func (l *link) Leave(ctx context.Context, id string) error {
 	if err := l.pass(); err != nil {
 		return err
 	}
-	return l.write(func(s promotion.Store) error { return s.Beat(ctx, i) })
+	return l.write(func(s promotion.Store) error { return s.Leave(ctx, id) })
+}
+
+func (l *link) Publish(ctx context.Context, count promotion.Count) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.write(func(s promotion.Store) error { return s.Publish(ctx, count) })
+}
+
+func (l *link) Count(ctx context.Context) (promotion.Count, error) {
+	if err := l.pass(); err != nil {
+		return promotion.Count{}, err
+	}
+	return l.primary.Count(ctx)
+}
+
+// Lease is of the primary alone: a replica may give the lease to another instance.
+func (l *link) Lease(ctx context.Context, holder string, d time.Duration) (bool, error) {
+	if err := l.pass(); err != nil {
+		return false, err
+	}
+	return l.primary.Lease(ctx, holder, d)
 }
 
 func (l *link) Instances(ctx context.Context) ([]promotion.Instance, error) {
@@ -176,6 +203,20 @@ func (l *link) Instances(ctx context.Context) ([]promotion.Instance, error) {
 		return nil, err
 	}
 	return l.primary.Instances(ctx)
+}
+
+func (l *link) History(ctx context.Context, policy string) ([]promotion.State, error) {
+	if err := l.pass(); err != nil {
+		return nil, err
+	}
+	return l.primary.History(ctx, policy)
+}
+
+func (l *link) Beat(ctx context.Context, i promotion.Instance) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.write(func(s promotion.Store) error { return s.Beat(ctx, i) })
 }
 
 // checkTrail holds the audit trail against the writes that the primary knows of.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -23,6 +24,7 @@ type fleetModel struct {
 	operators  []*operator
 	controller operator
 	rollbacks  []*rollback
+	started    int // instances in the place of others
 }
 
 // node is one instance.
@@ -30,7 +32,7 @@ type node struct {
 	*fleet
 	*migration
 	link    *link
-	polls   bool            // right now
+	busy    bool            // it polls, counts or reloads right now
 	applied promotion.State // when last looked at
 	heardAt time.Time       // of the store
 }
@@ -53,7 +55,7 @@ func newFleetModel(t *rapid.T) *fleetModel {
 	for i := range 3 {
 		n := &node{link: &link{cluster: c}}
 		n.link.heard = func() { n.heardAt = time.Now() }
-		n.fleet, n.migration = idleOn(n.link, fmt.Sprint("instance ", i))
+		n.start(fmt.Sprint("instance ", i))
 		n.fleet.button.changed = n.fleet.ordered
 		m.nodes = append(m.nodes, n)
 		m.poll(n)
@@ -68,7 +70,9 @@ func (m *fleetModel) interfere() {
 	if m.quiet || m.busy >= 3 || rapid.IntRange(0, 9).Draw(m.t, "others act at 9") != 9 {
 		return
 	}
-	others := []func(){m.pollOne, m.promote, m.rollBack, m.pause, m.resume, m.control, m.ensure, m.failOverNow}
+	others := []func(){
+		m.pollOne, m.tellOne, m.reload, m.endEpoch, m.promote, m.rollBack, m.pause, m.resume, m.control, m.ensure, m.failOverNow,
+	}
 	others[rapid.IntRange(0, len(others)-1).Draw(m.t, "meanwhile")]()
 }
 
@@ -81,12 +85,17 @@ func (m *fleetModel) within(do func(context.Context)) {
 }
 
 func (m *fleetModel) poll(n *node) {
-	if n.polls { // an instance has one poll at a time
+	m.alone(n, func(ctx context.Context) { _ = n.fleet.poll(ctx) })
+}
+
+// alone has an instance do what it does once at a time.
+func (m *fleetModel) alone(n *node, do func(context.Context)) {
+	if n.busy {
 		return
 	}
-	n.polls = true
-	m.within(func(ctx context.Context) { _ = n.fleet.poll(ctx) })
-	n.polls = false
+	n.busy = true
+	m.within(do)
+	n.busy = false
 }
 
 func (m *fleetModel) someNode() *node {
@@ -94,6 +103,110 @@ func (m *fleetModel) someNode() *node {
 }
 func (m *fleetModel) someOperator() *operator {
 	return m.operators[rapid.IntRange(0, len(m.operators)-1).Draw(m.t, "operator")]
+}
+
+// start starts an instance, of the same epoch as before.
+func (n *node) start(id string) {
+	before := n.migration
+	n.fleet, n.migration = idleOn(n.link, id)
+	n.fleet.decided = true
+	if before != nil {
+		n.use(before.spec.Epoch, 0)
+	}
+}
+
+// use gives an instance a policy file of another epoch and generation.
+func (n *node) use(epoch string, generation int64) {
+	spec := n.migration.spec
+	spec.Epoch = epoch
+	before := n.migration
+	n.migration = newMigration(spec, before.sides, options{log: n.fleet.log, before: before})
+	next := &plan{set: &policies.Set{Generation: generation}, migrations: []*migration{n.migration}}
+	n.fleet.replan(next, nil)
+}
+
+// reload gives an instance another file.
+func (m *fleetModel) reload() {
+	n := m.someNode()
+	m.alone(n, func(context.Context) {
+		epoch := rapid.SampledFrom([]string{"e", "e", "f", "g"}).Draw(m.t, "epoch")
+		n.use(epoch, rapid.Int64Range(0, 2).Draw(m.t, "generation"))
+	})
+}
+
+// restart closes an instance and starts another in its place, which has decided requests.
+func (m *fleetModel) restart() {
+	n := m.someNode()
+	m.alone(n, func(ctx context.Context) {
+		_ = n.fleet.leave(ctx)
+		m.started++
+		n.start(fmt.Sprint("restart ", m.started))
+		n.applied = promotion.State{}
+	})
+}
+
+// tellOne has an instance count, if the lease is its own.
+func (m *fleetModel) tellOne() { m.tell(m.someNode()) }
+
+func (m *fleetModel) tell(n *node) {
+	m.alone(n, func(ctx context.Context) { _ = n.fleet.tell(ctx) })
+}
+
+// count lets time pass in which all instances poll and count.
+func (m *fleetModel) count() { m.rest(rapid.IntRange(1, 50).Draw(m.t, "s")) }
+
+func (m *fleetModel) rest(seconds int) {
+	for s := range seconds {
+		time.Sleep(time.Second)
+		for _, n := range m.nodes {
+			m.poll(n)
+			if s%5 == 4 {
+				m.tell(n)
+			}
+		}
+	}
+}
+
+// endEpoch is a rollback that comes after the fleet has moved on.
+func (m *fleetModel) endEpoch() {
+	epoch := rapid.SampledFrom([]string{"e", "f", "g"}).Draw(m.t, "ended epoch")
+	m.within(func(ctx context.Context) {
+		_, _ = promotion.EndEpoch(ctx, m.link(), "p", epoch, promotion.Order{Actor: "button"})
+	})
+}
+
+func (m *fleetModel) adopt() {
+	m.within(func(ctx context.Context) {
+		_, _ = promotion.Adopt(ctx, m.link(), "p", promotion.Order{Actor: "operator"})
+	})
+}
+
+// settleVotes lets the fleet come to rest, and compares what is stored with what most
+// instances compare. An operator adopts a smaller generation.
+func (m *fleetModel) settleVotes() {
+	m.settle()
+	m.quiet = true
+	for range 2 {
+		m.rest(45)
+		m.adopt()
+	}
+	m.rest(45)
+
+	votes := map[string]int{}
+	for _, n := range m.nodes {
+		votes[n.spec.Epoch]++
+	}
+	s := m.stored()
+	for epoch, n := range votes {
+		if n > len(m.nodes)/2 && s.Epoch != epoch {
+			m.t.Errorf("I10: %d of %d instances compare %s, and the store has %s of %s", n, len(m.nodes), epoch, s, s.Epoch)
+		}
+	}
+	for _, n := range m.nodes {
+		if n.applied.Version != s.Version || n.applied.Epoch != s.Epoch || !n.applied.Since.Equal(s.Since) {
+			m.t.Errorf("%s has applied %s of %s, the store has %s of %s", n.fleet.id, n.applied, n.applied.Epoch, s, s.Epoch)
+		}
+	}
 }
 
 func (m *fleetModel) pollOne() { m.poll(m.someNode()) }
@@ -180,7 +293,7 @@ func (m *fleetModel) cutOrHeal() {
 // pressOrRelease presses the red button of an instance, or releases it.
 func (m *fleetModel) pressOrRelease() {
 	n := m.someNode()
-	if n.polls { // an order that is on its way cannot be withdrawn
+	if n.busy { // an order that is on its way cannot be withdrawn
 		return
 	}
 	m.pressed["red button of "+n.fleet.id] = n.applied.Term
@@ -268,7 +381,8 @@ func (m *fleetModel) mustEnforce(n *node, when string) {
 func (m *fleetModel) checkMembership() {
 	for _, small := range m.nodes {
 		for _, large := range m.nodes {
-			if exposure(small.applied) > exposure(large.applied) || large.cutOff() {
+			differs := small.applied.Epoch != large.applied.Epoch || large.differs() || small.differs()
+			if exposure(small.applied) > exposure(large.applied) || large.cutOff() || differs {
 				continue
 			}
 			for _, hash := range hashes {
@@ -368,9 +482,15 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 				"settle":       action(m.settle),
 				"sleep":        action(m.sleep),
 				"press":        action(m.pressOrRelease),
+				"reload":       action(m.reload),
+				"restart":      action(m.restart),
+				"tell":         action(m.tellOne),
+				"count":        action(m.count),
+				"end epoch":    action(m.endEpoch),
+				"adopt":        action(m.adopt),
 			})
 
-			m.settle()
+			m.settleVotes()
 		})
 	})
 }
