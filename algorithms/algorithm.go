@@ -65,7 +65,8 @@ type Algorithm interface {
 //	log       requests, window in microseconds, most entries of a key
 //	buckets   burst, debt units to the token, debt units drained per microsecond
 //
-// The first is the capacity and the fourth is the window in microseconds, for all of them.
+// The first is the capacity and the fourth is the window in microseconds, for all of them. The
+// second and the third are the step's own.
 type Terms [4]int64
 
 // Termed is an algorithm that has a Lua twin.
@@ -83,7 +84,7 @@ var (
 		"take sliding_window_counter or a shorter window")
 )
 
-// All are the algorithms. Their order is that of the help and of the documents, which
+// All are the algorithms. Their order is also the order of the help and of the documents, which
 // tests hold. docs/new-algorithm.md says what else a new one needs; tests name each place
 // that was forgotten.
 var All = []Algorithm{

@@ -107,13 +107,13 @@ func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 		t.Run(a.Name(), rapid.MakeCheck(func(t *rapid.T) {
 			p := keyPrograms.Draw(t, "program")
 			charged := p.begin
-			for i, reset := range p.resets(a) {
+			for i, answer := range p.answers(a) {
 				if c := p.charges[i]; c.cost > 0 {
 					charged = c.at
 				}
 
-				unused, forgotten := p.charges[i].at+reset.Microseconds(), algorithms.Forgotten(shape, p.limitOf(a), charged)
-				if reset > 0 && unused > forgotten {
+				unused, forgotten := p.charges[i].at+answer.inUse.Microseconds(), algorithms.Forgotten(shape, p.limitOf(a), charged)
+				if answer.inUse > 0 && unused > forgotten {
 					t.Fatalf("a key with %s that was last charged at %d us is in use until %d us, but Forgotten (number.go) says %d: "+
 						"give its shape a case there", p.limitOf(a), charged, unused, forgotten)
 				}
@@ -123,16 +123,17 @@ func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 }
 
 // Two limiters of one shape and one limit count as the same limiter when a cause is
-// looked for, so they must forget at the same instants.
-func TestEveryAlgorithmOfAShapeForgetsAtTheSameInstants(t *testing.T) {
+// looked for, and where their answers may be echoes of a missed charge. So they must allow
+// the same charges, and forget them at the same instants.
+func TestEveryAlgorithmOfAShapeDecidesAlike(t *testing.T) {
 	pairsOfAlgorithms(func(a, b algorithms.Algorithm) {
 		if algorithms.TraitsOf(a).Shape != algorithms.TraitsOf(b).Shape {
 			return
 		}
 		t.Run(a.Name()+" and "+b.Name(), rapid.MakeCheck(func(t *rapid.T) {
 			p := keyPrograms.Draw(t, "program")
-			if first, second := p.resets(a), p.resets(b); !slices.Equal(first, second) {
-				t.Fatalf("%s and %s have one Shape, but with %s their keys rest after %v and %v: give one of them a new Shape",
+			if first, second := p.answers(a), p.answers(b); !slices.Equal(first, second) {
+				t.Fatalf("%s and %s have one Shape, but with %s they answer %v and %v: give one of them a new Shape",
 					a.Name(), b.Name(), p.limitOf(a), first, second)
 			}
 		}))
@@ -147,7 +148,7 @@ func TestProgramsTellShapesApart(t *testing.T) {
 			return
 		}
 		for seed := range 100 {
-			if p := keyPrograms.Example(seed); !slices.Equal(p.resets(a), p.resets(b)) {
+			if p := keyPrograms.Example(seed); !slices.Equal(p.answers(a), p.answers(b)) {
 				return
 			}
 		}
@@ -199,15 +200,22 @@ func (p *keyProgram) limitOf(a algorithms.Algorithm) algorithms.Limit {
 	return l
 }
 
-// resets returns how long the key is in use after each charge.
-func (p *keyProgram) resets(a algorithms.Algorithm) (list []time.Duration) {
+// keyAnswer is what all algorithms of one shape say alike to a charge. They may differ in Remaining,
+// Delay and RetryAfter.
+type keyAnswer struct {
+	allowed bool
+	inUse   time.Duration // how long the key is in use from the charge on
+}
+
+// answers returns what the algorithm says to each charge.
+func (p *keyProgram) answers(a algorithms.Algorithm) (list []keyAnswer) {
 	var s algorithms.State
 	for _, c := range p.charges {
 		next, d, err := a.Step(s, p.limitOf(a), c.cost, c.at)
 		if err != nil {
 			panic(err)
 		}
-		s, list = next, append(list, d.ResetAfter)
+		s, list = next, append(list, keyAnswer{d.Allowed, d.ResetAfter})
 	}
 	return list
 }

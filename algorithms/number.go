@@ -4,7 +4,7 @@ package algorithms
 // the pair, and 37 bits that count the charges which the leading side has admitted, whether or not the part's own side
 // has admitted them. The leading side is the one that is enforced, or that answers first.
 //
-// A comparison counts only if both numbers were equal before it. The zero Number is that of a part that has none: of a
+// A comparison counts only if both numbers were equal before it. The zero Number belongs to a part that has none: of a
 // policy without a candidate, or of a record that an older release has written.
 type Number int64
 
@@ -47,7 +47,7 @@ func (n Number) Behind(other Number) bool {
 }
 
 // Lead is what the leading side has said to a charge, for the side that follows behind it in a charge of its own. The
-// zero Lead is that of a charge that follows none.
+// zero Lead belongs to a charge that follows none.
 type Lead struct {
 	// Number is the leading side's before the charge. Unused reports that the leading side was as if unused then:
 	// two sides as if unused have had the same charges, whatever their numbers are.
@@ -61,9 +61,9 @@ type Lead struct {
 }
 
 // Forgotten returns the instant in microseconds from which no state of a limit depends on whether a charge at the given
-// instant, or before it, was made: the end of an aligned window, that of the next one for the counter, one window later
-// for a log and for an anchored window, and the time in which a full bucket drains. For a shape that is not known it is
-// one window later.
+// instant, or before it, was made, if nothing else is charged (decision 0109 is about keys in use): the end of an aligned
+// window, that of the next one for the counter, one window later for a log and for an anchored window, and the time in
+// which a full bucket drains. For a shape that is not known it is one window later.
 func Forgotten(shape Shape, l Limit, at int64) int64 {
 	window := max(1, l.micros())
 	switch shape {

@@ -122,7 +122,7 @@ func TestConcurrentHistoryIsLinear(t *testing.T) {
 			}
 			group.Wait()
 
-			oracle := limitertest.NewOracle(a.Name())
+			oracle := limitertest.OracleOf(t, a)
 			replayed, allowed := 0, 0
 			for i, h := range w.history {
 				want := oracle.Step(limit, h.cost, h.at)

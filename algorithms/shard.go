@@ -64,7 +64,7 @@ func (s *shard) next() *entry {
 	return s.entries[s.hand]
 }
 
-// sweep looks at a few keys, drops those that are idle, and returns their number. With two
+// sweep looks at a few keys, drops idle ones, and returns their number. With two
 // looks for each new key, the hand goes round faster than the shard grows. Requires mu.
 func (s *shard) sweep(at int64) (dropped int) {
 	for range sweepEntries {

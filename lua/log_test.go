@@ -108,7 +108,7 @@ func TestLongLogsAgreeWithOracle(t *testing.T) {
 	for _, earlier := range []float64{0, 0.1, 0.5} {
 		t.Run(fmt.Sprintf("%.0f %% by an earlier release", 100*earlier), func(t *testing.T) {
 			l := newLogUnderTest(t, miniredis.RunT(t))
-			oracle := limitertest.NewOracle(l.side.Algorithm.Name())
+			oracle := limitertest.OracleOf(t, l.side.Algorithm)
 			rng := rand.New(rand.NewPCG(5, 5))
 
 			for step := range 3000 {
@@ -165,7 +165,7 @@ func costOfLog(rng *rand.Rand, l algorithms.Limit) int64 {
 func TestSeqsOfALogBeginAgain(t *testing.T) {
 	l := newLogUnderTest(t, miniredis.RunT(t))
 	l.side.Limit.Requests = 1<<53 - 1
-	oracle := limitertest.NewOracle(l.side.Algorithm.Name())
+	oracle := limitertest.OracleOf(t, l.side.Algorithm)
 	rng := rand.New(rand.NewPCG(6, 6))
 
 	// The seqs begin again twice at one instant, with the same cost.
@@ -191,7 +191,7 @@ func TestEntriesOfOneInstantStayInOrder(t *testing.T) {
 
 	for first := 1; first <= 12; first++ {
 		redis.FlushAll()
-		oracle := limitertest.NewOracle(l.side.Algorithm.Name())
+		oracle := limitertest.OracleOf(t, l.side.Algorithm)
 		l.side.Limit.Requests = int64(first + 20)
 
 		for entry := range l.side.Limit.Requests {
@@ -243,11 +243,11 @@ func TestVisitsOfALogAreBounded(t *testing.T) {
 	l.now += 600_000
 	visit("a charge", 1)
 	l.now += 500_000
-	visit("a look when nearly all has left", 0)
+	visit("a peek when nearly all has left", 0)
 	visit("a denial when nearly all has left", 1000)
 	for range 5 {
 		visit("a charge when nearly all has left", 1)
-		visit("a look when something is still to be removed", 0)
+		visit("a peek when something is still to be removed", 0)
 	}
 
 	redis.Del(l.pair.RecordKey("p", "k"))

@@ -62,7 +62,7 @@ func TestExpiryChangesNothing(t *testing.T) {
 				limit.Burst = 3
 			}
 
-			oracle := limitertest.NewOracle(a.Name())
+			oracle := limitertest.OracleOf(t, a)
 			rng := rand.New(rand.NewPCG(7, 7))
 			now := time.UnixMicro(1_700_000_000_123_456)
 			expired := 0

@@ -99,6 +99,8 @@ func (c *call) observe(took time.Duration) {
 		all, err = c.common(reply)
 	}
 
+	// The slot of the record is migrating, and a log is a second key that may have moved already. The
+	// enforced side was sent alone (submitMigrating), and the other one follows behind the request.
 	if c.reduced {
 		c.into[c.roles[0].Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}

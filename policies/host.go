@@ -18,7 +18,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(withoutPort(host), "."))
 }
 
-// withoutPort returns a host without port and brackets. What is neither a name nor an address
+// withoutPort returns a host without port and brackets. A text that is neither a name nor an address
 // with a port stays as it is: no router serves it.
 func withoutPort(host string) string {
 	// Most servers listen on the usual port, and clients leave it out.

@@ -31,7 +31,7 @@ var laws = []law{
 	{"G6_retry_after_is_exact", "a denied cost is allowed after RetryAfter and denied one microsecond sooner", retryAfterExact},
 	{"G7_keys_are_apart", "what one key spends, no other key notices, odd keys included", keysApart},
 	{"G8_remaining_is_exact", "a cost of Remaining is allowed, one more is denied", remainingExact},
-	{"G9_reset_after_is_exact", "after ResetAfter, and not a microsecond sooner, the key is as if never used", resetAfterExact},
+	{"G9_reset_after_is_exact", "after ResetAfter, and not a microsecond sooner, the key is as if never used: all remains", resetAfterExact},
 	{"G10_shift", "moving a history by whole windows changes nothing", shiftInvariant},
 	{"G11_scale", "multiplying limit, burst and costs by the same number keeps every decision", scales},
 	{"G12_deterministic", "the same history has the same decisions", deterministic},
@@ -218,6 +218,11 @@ func resetAfterExact(t *trial) {
 			t.Fatalf("ResetAfter 0 with %d of %d remaining", d.Remaining, t.limit.Capacity())
 		}
 		return
+	}
+
+	// Decision.WasUnused, and pair.lua, tell an unused key by nothing but what remains.
+	if d.Remaining == t.limit.Capacity() {
+		t.Fatalf("all %d remain %s before the key is as if never used", d.Remaining, d.ResetAfter)
 	}
 
 	// A charge of the whole capacity is decided as for a fresh key only if nothing is owed.

@@ -42,7 +42,7 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 	}
 
 	// A side that has failed takes no part in the numbering, so a charge of two sides may be
-	// numbered like that of one.
+	// numbered like the side of one.
 	found := false
 	switch {
 	case len(parts) == 2:
@@ -119,7 +119,7 @@ func (r *modelRecord) follow(c *algorithms.Charge, part *modelPart, seen *algori
 	return lacks || c.Lead.Counted
 }
 
-// latest returns the instant of the charge, or that of the part's last charge if a clock went back.
+// latest returns the instant of the charge, or the instant of the part's last charge if a clock went back.
 func (p *modelPart) latest(c *algorithms.Charge) int64 {
 	if p.oracle.used {
 		return max(p.oracle.last, c.At.UnixMicro())

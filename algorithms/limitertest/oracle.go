@@ -3,6 +3,7 @@ package limitertest
 import (
 	"fmt"
 	"math"
+	"testing"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -39,8 +40,9 @@ type rule interface {
 	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
 	// for an algorithm without a delay.
 	backlog(l algorithms.Limit, t int64) int64
-	// move makes what counts at the instant from count at the earlier instant to: nothing
-	// more, nothing less, and for no longer than a charge admitted there.
+	// move makes what counts at the instant from count at the earlier instant to. As much
+	// remains there as remained at from, and what counts is forgotten no later than a charge
+	// that is admitted at to.
 	move(l algorithms.Limit, from, to int64)
 	// most returns the largest cost that the algorithm admits at instants at most span
 	// microseconds apart, whatever happened before them.
@@ -50,6 +52,15 @@ type rule interface {
 // NewOracle returns the specification of the algorithm of that name for a key
 // never used. It panics for a name it does not know.
 func NewOracle(algorithm string) *Oracle { return &Oracle{rule: ruleOf(algorithm)} }
+
+// OracleOf is NewOracle for a test, which fails without a rule: a panic would end all tests of its package.
+func OracleOf(t testing.TB, a algorithms.Algorithm) *Oracle {
+	t.Helper()
+	if newRules()[a.Name()] == nil {
+		t.Fatalf("%s has no rule in newRules (algorithms/limitertest/oracle.go): add its definition", a.Name())
+	}
+	return NewOracle(a.Name())
+}
 
 // UpperBound returns the largest cost that the algorithm of that name admits within a
 // closed interval of that length, whatever happened before. It panics for a name it

@@ -149,7 +149,7 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 	}
 
 	// Bounds of exactness differ between algorithms, so Validate is asked until it agrees. A burst
-	// is drawn for those that take one, also smaller than the requests.
+	// is drawn for algorithms that take one, also smaller than the requests.
 	for {
 		l := algorithms.Limit{Requests: t.requests(), Window: t.window()}
 		if algorithms.TraitsOf(a).Burst != algorithms.BurstRefused {
