@@ -2,6 +2,10 @@ GO          ?= go
 # Steps of the differential test, in `make test` and in `make oracle`.
 STEPS        ?= 200000
 ORACLE_STEPS ?= 10000000
+# Tests of processes that run at once: they wait for most of their time.
+WAITING      ?= 8
+# How long the soak takes.
+SOAK         ?= 30m
 STATICCHECK  ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COMPONENTS   := .components.env
 
@@ -17,7 +21,7 @@ build: ## build ./shadowlimit
 test: components ## run all tests, also on a real Redis; installs missing components and names them
 	$(GO) test ./...
 	cd examples && $(GO) test ./...
-	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -steps $(STEPS)
+	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 
 .PHONY: servers
 servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
@@ -26,6 +30,16 @@ servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetc
 .PHONY: long
 long: components servers ## search for programs in which twins differ: thousands, drawn anew each time
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
+	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run JudgesThatStop -count=1
+	. ./$(COMPONENTS) && cd integration && $(GO) test -run RandomDisturbances -disturbances 300 -seed 0 -timeout 60m -v
+
+.PHONY: soak
+soak: components ## run processes of two releases through random disturbances for SOAK (30m); SEED=N repeats them
+	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SOAK=$(SOAK) SHADOWLIMIT_SOAK_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -run '^TestSoak$$'
+
+.PHONY: scale
+scale: components ## measure fleets of 10 to 1,000 instances and write docs/performance.md; PART=fleets, commands, keys or ledger
+	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SCALE=$(or $(PART),all) $(GO) test -v -count=1 -timeout 0 -run '^TestScale$$'
 
 .PHONY: check
 check: components ## run gofmt, vet, staticcheck, and all tests with the race detector
@@ -35,7 +49,7 @@ check: components ## run gofmt, vet, staticcheck, and all tests with the race de
 	cd integration && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	cd examples && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...
 	$(GO) test -race -shuffle=on ./...
-	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m
+	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m -parallel $(WAITING)
 
 .PHONY: oracle
 oracle: components ## compare Go, Redis and miniredis with the oracle for ORACLE_STEPS steps (10 million)

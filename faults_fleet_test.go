@@ -16,7 +16,7 @@ var faultsOfRequests = []fault{
 		clients: unchanged, evidence: "`inconclusive` without room, and the key is `blind` for a window.",
 		operators: "`follower_queue_length`, `skipped_comparisons_total`, ShadowlimitFollowerQueueFilling.",
 		lasts:     "The crowd, and a window for the keys that had no room.", bound: "0.",
-		tests: []string{"TestFullQueueIsInconclusive", "TestPredecessorThatNeverComes"},
+		tests: []string{"TestFullQueueIsInconclusive", "TestPredecessorThatNeverComes", "TestTwinsKeepTheLimit"},
 	},
 	{
 		name:      "The candidate's own Redis (`store`) is dead or slow",
@@ -47,7 +47,7 @@ var faultsOfRequests = []fault{
 	},
 	{
 		name: "Clients set deadlines that Redis cannot keep", twins: []string{"short deadlines"},
-		clients: "The rule decides these requests, and no others.", evidence: notCompared,
+		clients: "The rule decides these requests, and no others.", evidence: notAnswered,
 		operators: "`fallback_decisions_total`, `store_errors_total`.", lasts: "The request.", bound: theShares,
 		tests: []string{"TestCallersInAHurryDoNotOpenTheBreaker", "TestCallersInAHurryDoNotOpenTheBreakerOfACandidate"},
 	},
@@ -114,21 +114,21 @@ var faultsOfInstances = []fault{
 	{
 		number: 28, name: "A process is killed", twins: []string{"crash"},
 		clients:   "Its requests have no answer.",
-		evidence:  "The last 5 s before the kill are lost, and keys in its queue are `blind` for a window.",
+		evidence:  "The last 15 s before the kill are lost, 5 s where the candidate is enforced, and keys in its queue are `blind` for a window.",
 		operators: "`status` names the silent instance, ShadowlimitInstanceSilent.", lasts: "A window.",
 		bound: "0; one capacity where a side is in memory.",
-		tests: []string{"TestKilledProcessLosesAnIntervalAtMost", "TestInstancesOnOneRedisAddUp"},
+		tests: []string{"TestKilledProcessLosesAnIntervalAtMost", "TestInstancesOnOneRedisAddUp", "TestTwinsKeepTheLimit"},
 	},
 	{
 		name: "A process stands still for a while", twins: []string{"freeze"},
-		clients: "Its requests wait, and then the rule decides them.", evidence: notCompared,
+		clients: "Its requests wait, and then the rule decides them.", evidence: notAnswered,
 		operators: "`fallback_decisions_total`.", lasts: "The standstill.", bound: theShares,
 	},
 	{
 		name: "A rolling deployment of the same epoch", twins: []string{"restart"},
 		clients: unchanged, evidence: "All requests are compared; a foreign side that begins again is `blind` for a window.",
 		operators: "No alarm.", lasts: "The deployment.", bound: "0; one capacity where a side is in memory.",
-		tests: []string{"TestDeploymentsAreNoAlarm", "TestRestartsUnderOneNameAddUp"},
+		tests: []string{"TestDeploymentsAreNoAlarm", "TestRestartsUnderOneNameAddUp", "TestTwinsKeepTheLimit"},
 	},
 	{
 		name: "A deployment of another epoch, or one that has no candidate", twins: []string{"another epoch", "plain limiter"},
@@ -137,6 +137,14 @@ var faultsOfInstances = []fault{
 		operators: "`status` names instances of another epoch, and there is no `pass` meanwhile.",
 		lasts:     "The deployment, and a window.", bound: oneCapacity,
 		tests: []string{"TestInstancesOfAnotherEpochEnforceTheAuthoritative", "TestCompletedStaysThroughTheNextDeployment"},
+	},
+	{
+		name:      "The judge of a policy is killed, or stands still for a minute and goes on",
+		clients:   unchanged,
+		evidence:  "Unchanged; another instance judges within 15 s, and what the first one knew moves nothing when it goes on.",
+		operators: "`assessment_age_seconds`; ShadowlimitNotJudged only if no other instance takes over.",
+		lasts:     "15 s.", bound: "0.",
+		tests: []string{"TestJudgeIsReplaced"},
 	},
 	{
 		name:      "An instance with an old file starts: an autoscaled image, a crash loop, a laptop",
@@ -161,7 +169,7 @@ var faultsOfInstances = []fault{
 		name: "The policy file is reloaded", twins: []string{"reload"},
 		clients: unchanged, evidence: "Kept where the epoch is the same.", operators: "`config_last_reload_success_timestamp_seconds`.",
 		lasts: "A second.", bound: "0.",
-		tests: []string{"TestReloadKeepsWhatIsNotTouched", "TestReloadUnderLoad"},
+		tests: []string{"TestReloadKeepsWhatIsNotTouched", "TestReloadUnderLoad", "TestTwinsKeepTheLimit"},
 	},
 	{
 		name:    "The new policy file is invalid, or half written",

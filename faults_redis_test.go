@@ -5,6 +5,7 @@ package shadowlimit_test
 const (
 	ruleAfterTimeout = "Requests wait for the client's timeout until five have failed in a row, and then the rule decides at once."
 	notCompared      = "`authoritative_error`, and `inconclusive` while the breaker is open: these requests are not compared."
+	notAnswered      = "`authoritative_error`: these requests are not compared, and the breaker stays closed."
 	breakerShown     = "`breaker_open`, `fallback_decisions_total`, and a log line at the beginning and the end."
 	untilTried       = "The fault and the pause."
 	theShares        = "The shares."
@@ -25,9 +26,11 @@ var faultsOfTheNetwork = []fault{
 	},
 	{
 		name: "The answers of Redis are lost", twins: []string{"mute"},
-		clients: ruleAfterTimeout, evidence: "`authoritative_error`: both sides were charged, and no script is sent again.",
+		clients: ruleAfterTimeout,
+		evidence: "`authoritative_error`: both sides were charged, and no script is sent again; " +
+			"keys of sides in two stores are `blind` for a window.",
 		operators: breakerShown, lasts: untilTried, bound: theShares,
-		tests: []string{"TestScriptWithoutAnswerIsNotSentAgain", "TestFaults"},
+		tests: []string{"TestScriptWithoutAnswerIsNotSentAgain", "TestFaults", "TestTwinsAtTwoInstants"},
 	},
 	{
 		number: 3, name: "Redis answers late, and in time",
@@ -43,7 +46,7 @@ var faultsOfTheNetwork = []fault{
 	},
 	{
 		name: "Redis stalls once, for less than five timeouts", twins: []string{"hold", "lossy hold"},
-		clients: "The rule decides the requests that the stall holds up, and no others.", evidence: notCompared,
+		clients: "The rule decides the requests that the stall holds up, and no others.", evidence: notAnswered,
 		operators: "`fallback_decisions_total`.", lasts: "The stall.", bound: theShares,
 		tests: []string{"TestOneStallIsOneFailure", "TestBreakerTriesAgainSoon"},
 	},
@@ -101,7 +104,7 @@ var faultsOfAnswers = []fault{
 	},
 	{
 		number: 15, name: "Redis is out of memory (noeviction)", twins: []string{"out of memory"},
-		clients: "The rule decides, and nothing is half written.", evidence: notCompared,
+		clients: "The rule decides, and nothing is half written.", evidence: notAnswered,
 		operators: "`fallback_decisions_total`, and a log line once a minute.", lasts: "The fault.", bound: theShares,
 		tests: []string{"TestFaults", "TestRedisOutOfMemory", "TestFullRedisStillDenies"},
 	},
@@ -136,7 +139,7 @@ var faultsOfAnswers = []fault{
 	{
 		number: 19, name: "All connections of the client's pool are in use",
 		clients:  "A request waits for a connection as long as the client may, 50 ms with `lua.Tune`, and then the rule decides.",
-		evidence: notCompared, operators: "`fallback_decisions_total`, `store_errors_total`.", lasts: "The crowd.", bound: theShares,
+		evidence: notAnswered, operators: "`fallback_decisions_total`, `store_errors_total`.", lasts: "The crowd.", bound: theShares,
 		tests: []string{"TestFullPoolIsBounded"},
 	},
 	{
@@ -162,10 +165,10 @@ var faultsOfAnswers = []fault{
 
 var faultsOfData = []fault{
 	{
-		number: 8, name: "Redis forgets its scripts (SCRIPT FLUSH)",
+		number: 8, name: "Redis forgets its scripts (SCRIPT FLUSH)", twins: []string{"script flush"},
 		clients: "One more round trip for one request.", evidence: allCompared, operators: "Nothing.",
 		lasts: "One request.", bound: "0.",
-		tests: []string{"TestForgottenScriptsAreLoadedAgain", "TestClusterPipelines"},
+		tests: []string{"TestForgottenScriptsAreLoadedAgain", "TestClusterPipelines", "TestTwinsKeepTheLimit"},
 	},
 	{
 		name: "Redis restarts with its data", twins: []string{"kill"},
@@ -189,17 +192,17 @@ var faultsOfData = []fault{
 		tests: []string{"TestFailoverGivesOneCapacity", "TestRollbackDrill", "TestForgottenRollbackIsAssertedAgain"},
 	},
 	{
-		number: 12, name: "A slot of a cluster moves (MOVED, ASK, TRYAGAIN)", twins: []string{"try again"},
+		number: 12, name: "A slot of a cluster moves (MOVED, ASK, TRYAGAIN)", twins: []string{"slot moves", "try again"},
 		clients: "The enforced side is judged alone, at once; where it is a `sliding_window_log` it is tried for 14 ms, " +
 			"and then the rule decides.",
 		evidence:  "The other side follows behind the request, and is compared.",
 		operators: "A log line.", lasts: "The move of the slot.", bound: "0; the shares for an enforced log.",
-		tests: []string{"TestSlotThatMoves", "TestMigratingSlotFailsNoEnforcedSide", "TestMigratingSlot"},
+		tests: []string{"TestSlotThatMoves", "TestMigratingSlotFailsNoEnforcedSide", "TestMigratingSlot", "TestTwinsKeepTheLimit"},
 	},
 	{
 		number: 13, name: "One master of a cluster is dead",
 		clients:   "The rule decides for its keys, and all other keys are judged as before.",
-		evidence:  "`authoritative_error` for its keys.",
+		evidence:  "For its keys `authoritative_error`, and `inconclusive` while the breaker of that node is open.",
 		operators: "`breaker_open`, and a log line that names the node.",
 		lasts:     "Until a replica takes over, and then 5 s at most.", bound: "The shares, for its keys.",
 		tests: []string{"TestDeadMasterTakesNoOtherKeys", "TestDeadNodeTakesNoOtherNodesKeys", "TestSuccessorIsAskedAtOnce"},

@@ -180,7 +180,7 @@ func TestFaultsNameWhatExists(t *testing.T) {
 }
 
 // calmSteps are the steps of the twin suite that disturb nothing.
-var calmSteps = []string{"requests", "costs", "peeks", "wait"}
+var calmSteps = []string{"requests", "costs", "peeks", "saturate", "wait"}
 
 // Every disturbance of the twin suite has a row, and no row names another one.
 func TestFaultsAreThoseOfTheTwins(t *testing.T) {

@@ -160,6 +160,14 @@ var policyWarnings = []warningTest{
 		7, "windows of 1h are aligned",
 	},
 	{
+		"logs that fill a Redis", candidate("key: request.user", "algorithm: sliding_window_log, limit: 1000"),
+		7, "may take 156 KiB a key in Redis, 1.5 GiB for 10000 busy keys",
+	},
+	{
+		"logs that fit into a Redis", candidate("key: request.user", "algorithm: sliding_window_log, limit: 600"),
+		0, "",
+	},
+	{
 		"a cost that never fits", onePolicy("key: request.user\n    cost: 11"),
 		6, "cost: 11 is more than the authoritative ever allows at once, 10",
 	},

@@ -38,6 +38,26 @@ func (l *linter) policy(p *Policy, at places) {
 	l.hostHeader(p, at["name"])
 	l.candidate(p, at["candidate"])
 	l.startsCold(p, at)
+	l.largeLogs(p, at)
+}
+
+// Keys that are busy within one window, for a warning of logs that take too much of a Redis.
+const (
+	busyKeys     = 10_000
+	mostLogBytes = 1 << 30 // bytes of that many full logs, beyond which a log is rarely meant
+)
+
+// largeLogs warns of logs that fill a Redis before an operator expects it: a log grows with the limit, and all other
+// algorithms store a few numbers a key.
+func (l *linter) largeLogs(p *Policy, at places) {
+	for role, side := range p.Sides {
+		if side == nil || side.LargestLog()*busyKeys <= mostLogBytes {
+			continue
+		}
+		l.warn(at[algorithms.Role(role).String()], "a log of this limit may take %d KiB a key in Redis, %.1f GiB for %d busy keys; "+
+			"use sliding_window_counter or gcra, which store a few numbers a key, unless there are few keys",
+			side.LargestLog()>>10, float64(side.LargestLog()*busyKeys)/(1<<30), busyKeys)
+	}
 }
 
 // startsCold warns of a side that begins with its process beside one that does not: each start of an instance makes

@@ -11,11 +11,12 @@ import (
 // Promotion is what the file says about promoting a policy. A field that the file
 // leaves out has its zero value: the gate knows the defaults.
 type Promotion struct {
-	// Mode is "manual" or "automatic", Rule "evidence" or "simple".
-	Mode, Rule string
-	// Divergence, NewlyDenied and NewlyAllowed are thresholds, fractions above 0 and
-	// below 1.
-	Divergence, NewlyDenied, NewlyAllowed float64
+	// Mode is "manual" or "automatic", Rule "evidence" or "simple", OnRegression "rollback" or
+	// "hold".
+	Mode, Rule, OnRegression string
+	// Divergence, NewlyDenied, NewlyAllowed and ExtraLoad are thresholds, fractions above 0
+	// and below 1.
+	Divergence, NewlyDenied, NewlyAllowed, ExtraLoad float64
 	// Block, Soak and Dwell are whole minutes.
 	Block, Soak, Dwell time.Duration
 	// MinDenials and MinDeniedKeys are at least 1.
@@ -45,6 +46,7 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"divergence":      {read: c.fraction("divergence", &into.Divergence)},
 			"newly_denied":    {read: c.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: c.fraction("newly_allowed", &into.NewlyAllowed)},
+			"extra_load":      {read: c.fraction("extra_load", &into.ExtraLoad)},
 			"block":           {read: c.minutes("block", &into.Block)},
 			"soak":            {read: c.minutes("soak", &into.Soak)},
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
@@ -57,6 +59,7 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"canary":        {read: c.canary(&into.Canary)},
 			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
 			"change_window": {read: c.changeWindow(into)},
+			"on_regression": {read: c.choice("on_regression", &into.OnRegression, "rollback", "hold")},
 		})
 	}
 }

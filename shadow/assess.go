@@ -2,34 +2,65 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// assess judges all policies, moves the automatic ones, and keeps the assessments
-// for metrics and the status page. Every instance does so: controllers need no leader,
-// because each of their steps is a compare-and-set.
-func (f *fleet) assess(ctx context.Context) error {
-	list, moves, err := f.controller.Step(ctx)
-	f.logMoves(moves)
+// round judges the policies whose turn is this instance's: in full every assessEvery, and by their
+// triggers in between. It reads what the judges of the others have published.
+func (f *fleet) round(ctx context.Context) error {
+	turns, err := f.turns(ctx)
+	if err != nil {
+		return err
+	}
+	var full, fast []string
+	for _, m := range turns {
+		// A bit less than the whole time, which is a multiple of that between two rounds.
+		if m.judged.within(assessEvery - flushEvery/2) {
+			fast = append(fast, m.spec.Policy)
+		} else {
+			full = append(full, m.spec.Policy)
+		}
+	}
 
-	// These two need no assessment, so they go on after an error, too.
-	f.countLive(ctx)
+	// A stage that does harm is left before others are judged.
+	f.controller.Keep(append(slices.Clone(full), fast...))
+	failed := []error{f.checkTriggers(ctx, fast)}
+	if len(full) > 0 {
+		failed = append(failed, f.assess(ctx, full))
+	}
 	f.holdOverloaded(ctx)
+	return errors.Join(append(failed, f.readPublished(ctx, turns))...)
+}
+
+// assess judges the policies of these names, or all without a name, moves the automatic ones, and
+// publishes what it has found. Two instances may do so at once: each move is a compare-and-set.
+func (f *fleet) assess(ctx context.Context, policies []string) error {
+	list, moves, err := f.controller.Step(ctx, policies...)
+	f.logMoves(moves)
 
 	// A policy without an assessment keeps its last one, which soon counts as old.
 	var forgotten []*migration
+	var publish []promotion.Published
 	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
-		if !m.differs() && (i < 0 || list[i].Spec.Epoch != m.spec.Epoch) {
+		judges := len(policies) == 0 || slices.Contains(policies, m.spec.Policy)
+		if judges && !m.differs() && (i < 0 || list[i].Spec.Epoch != m.spec.Epoch) {
 			forgotten = append(forgotten, m)
 		}
 		if i >= 0 {
-			f.keep(m, &list[i])
+			m.judged.note()
+			f.keep(m, &assessment{&list[i], time.Now()})
+			publish = append(publish, f.published(ctx, m, &list[i]))
 		}
+	}
+	if len(publish) > 0 {
+		err = errors.Join(err, f.noteJudged(ctx, publish))
 	}
 
 	// A store that has lost its data does not know the policies any more, and an instance of
@@ -41,27 +72,80 @@ func (f *fleet) assess(ctx context.Context) error {
 	return err
 }
 
-// countLive notes how many instances share the limits where a store fails. If that is not
-// known, the last number stands: a store that is silent is no sign that the others have
-// gone, and a smaller number would let every instance allow more.
-func (f *fleet) countLive(ctx context.Context) {
-	all, err := f.store.Instances(ctx)
+// detailsEvery is how often the details of an assessment are published: they grow with the history,
+// and are of hours and days.
+const detailsEvery = time.Minute
+
+// published is what the others learn of an assessment.
+func (f *fleet) published(ctx context.Context, m *migration, a *promotion.Assessment) promotion.Published {
+	p := a.Publish(f.id)
+	if !m.detailed.renew(detailsEvery) {
+		return p
+	}
+	if d, err := status.DetailsOf(ctx, f.ledger, a); err == nil {
+		p.Details = &d
+	}
+	return p
+}
+
+// noteJudged publishes assessments. One that is too late for that was made by an instance that was
+// stopped in between: another one judges by now.
+func (f *fleet) noteJudged(ctx context.Context, list []promotion.Published) error {
+	oldest := list[0].Evidence.Now
+	err := f.store.NoteJudged(ctx, promotion.Judgement{At: oldest, By: f.id}, list)
+	if errors.Is(err, promotion.ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// readPublished reads every assessEvery what others have found of the policies that are not this
+// instance's turn.
+func (f *fleet) readPublished(ctx context.Context, turns []*migration) error {
+	if !f.read.renew(assessEvery - flushEvery/2) {
+		return nil
+	}
+	others := slices.DeleteFunc(f.migrations(), func(m *migration) bool { return slices.Contains(turns, m) })
+	list, err := f.store.Assessments(ctx, namesOf(others))
 	if err != nil {
-		return
+		return err
 	}
 
-	// This instance is live even if its own beat is not stored yet, and limits are divided
-	// by this number, which must not be zero.
-	live, _ := promotion.LiveAt(f.view.now(), "", all)
-	f.view.live.Store(int64(max(1, len(live))))
+	for n, m := range others {
+		state := *m.stage.state.Load()
+		if p := &list[n]; p.Format != 0 && p.Of(&state) {
+			a := p.Assessment(m.spec, state)
+			f.keep(m, &assessment{&a, time.Now().Add(-f.view.now().Sub(a.Evidence.Now).Abs())})
+		}
+	}
+	return nil
+}
+
+func namesOf(migrations []*migration) (names []string) {
+	for _, m := range migrations {
+		names = append(names, m.spec.Policy)
+	}
+	return names
 }
 
 // checkTriggers rolls back candidates that do harm. It reads ticks only, and so costs much
 // less than an assessment.
-func (f *fleet) checkTriggers(ctx context.Context) error {
-	moves, err := f.controller.CheckTriggers(ctx)
+func (f *fleet) checkTriggers(ctx context.Context, policies []string) error {
+	if len(policies) == 0 {
+		return nil
+	}
+	now := f.view.now()
+	moves, err := f.controller.CheckTriggers(ctx, policies...)
 	f.logMoves(moves)
-	return err
+	if err != nil || f.alone {
+		return err
+	}
+
+	looked := make([]promotion.Published, len(policies))
+	for n, policy := range policies {
+		looked[n].Policy, looked[n].Evidence.Now = policy, now
+	}
+	return f.noteJudged(ctx, looked)
 }
 
 // logMoves logs the steps of this instance's controller.
@@ -75,6 +159,7 @@ func (f *fleet) logMoves(moves []promotion.Move) {
 // holdOverloaded puts policies beyond shadow on hold whose two sides go on being too much
 // for their store: each step forward would make it worse. One slow moment does not.
 func (f *fleet) holdOverloaded(ctx context.Context) {
+	now := f.view.now()
 	for _, m := range f.migrations() {
 		s, store := m.stage.state.Load(), m.sides[algorithms.Candidate].store
 		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloadLasts() {
@@ -84,7 +169,7 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 		// The order is for the state that was checked. If it has moved since, this fails,
 		// and the next round looks at the new one.
 		order := promotion.Order{
-			Actor: "instance " + f.id, Expect: &s.Version,
+			Actor: "instance " + f.id, Expect: &s.Version, AsOf: now,
 			Reason: "scripts time out, or the store is busy or out of memory, for over 30 s: judging both sides may be too much for it",
 		}
 		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
@@ -96,8 +181,8 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 // keep keeps the assessment of a policy, and logs an alarm that an operator has to act on.
 // An alarm that goes on is logged once. In automatic mode the controller acts on it, and
 // the move is logged instead.
-func (f *fleet) keep(m *migration, a *promotion.Assessment) {
-	before := m.assessment.Swap(&assessment{a, time.Now()})
+func (f *fleet) keep(m *migration, a *assessment) {
+	before := m.assessment.Swap(a)
 	known := before != nil && before.Alarm.Reason != ""
 	if a.Alarm.Reason == "" || known || a.Spec.Config.Automatic {
 		return

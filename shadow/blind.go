@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/lua"
 )
 
 // epochBits are the 16 bits of an epoch that the numbers of a policy's parts have. 0 means
@@ -32,7 +31,7 @@ func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
 
 // blind reports whether the sides may answer differently because they have had different
 // charges, and not because they are different limiters.
-func (ev *evaluation) blind(at time.Time, o *observations) bool {
+func (ev *evaluation) blind(c *algorithms.Charge, at time.Time, o *observations) bool {
 	for role := range o {
 		if apart := o[role].Apart; apart != 0 && o[role].At.UnixMicro() < ev.forgotten(apart) {
 			return true
@@ -44,32 +43,13 @@ func (ev *evaluation) blind(at time.Time, o *observations) bool {
 
 	// A foreign limiter may have begun with this process, and the other side's records
 	// before it.
-	if ev.joined.Load() && at.UnixMicro() < ev.forgotten(ev.started.UnixMicro()) {
-		return true
+	if ev.joined.Load() {
+		if joined := ev.forgotten(ev.started.UnixMicro()); at.UnixMicro() < joined {
+			ev.missed.note(ev.hash, joined)
+			return true
+		}
 	}
-	return ev.missed.has(ev.hash, at.UnixMicro())
-}
-
-// echoes reports whether two answers differ only because one side has missed a charge, long
-// ago. A key that is denied again and again keeps its sides out of phase: what one of them
-// missed moves on from window to window, until a charge finds both as if unused, which takes
-// the instant apart away. Two limiters that are the same have no other reason to differ. All
-// others have, so an echo is not told from what they are compared for, and counts.
-func (ev *evaluation) echoes(o *observations) bool {
-	found := o[0].Apart != 0 || o[1].Apart != 0
-	return found && o[0].Decision.Allowed != o[1].Decision.Allowed && ev.alike()
-}
-
-// alike reports whether both sides decide alike if they have the same charges: algorithms of
-// ours, of one shape, with one limit. An algorithm of the user's may have a shape and decide in
-// another way.
-func (ev *evaluation) alike() bool {
-	one, other := &ev.sides[0], &ev.sides[1]
-	if one.shape != other.shape || !lua.HasScript(one.algorithm.Algorithm) || !lua.HasScript(other.algorithm.Algorithm) {
-		return false
-	}
-	a, b := &ev.limits[0], &ev.limits[1]
-	return a.Requests == b.Requests && a.Window == b.Window && a.Capacity() == b.Capacity()
+	return ev.outOfStep(c, at.UnixMicro(), o)
 }
 
 // longestWarming bounds how long a process may take to know the budgets already spent. The
@@ -113,15 +93,15 @@ func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observat
 		return
 	}
 
-	// A calm request takes no lock: nothing is late.
+	// A calm request takes no lock: no charge of it is late, and none is pending.
 	m := &ev.missed
 	switch late := ev.sides[c.Enforced].foreign != nil && o[c.Enforced].Took > mostLate; {
 	case uncertain(&o[0]) || uncertain(&o[1]):
-		m.noteLate(ev.hash, ev.forgotten(at.UnixMicro()))
+		m.notePending(ev.hash, ev.forgotten(at.UnixMicro()))
 	case late || onlyOneSide(o):
 		m.note(ev.hash, ev.forgotten(at.UnixMicro()))
-	case m.anyLate.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
-		m.caughtUp(ev.forgotten(at.UnixMicro()))
+	case m.anyPending.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
+		m.noneIsPending(ev.forgotten(at.UnixMicro()))
 	}
 }
 

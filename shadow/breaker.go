@@ -68,8 +68,8 @@ type attempt struct {
 
 // hurried reports whether the caller's context has ended the attempt, or is about to, before
 // the attempt had that much time.
-func (a attempt) hurried(ctx context.Context, patience time.Duration) bool {
-	if time.Since(a.began) >= patience {
+func (a attempt) hurried(ctx context.Context, fullTime time.Duration) bool {
+	if time.Since(a.began) >= fullTime {
 		return false
 	}
 
@@ -101,7 +101,7 @@ func (b *breaker) finish(a attempt, err error) (counted bool) {
 
 	// A caller that leaves says nothing of the store or limiter that it has asked. Its
 	// trial is not lost to the others, and does not lengthen the pause.
-	case errors.Is(err, errNotAsked) || errors.Is(err, context.Canceled):
+	case errors.Is(err, errNotAsked):
 		if a.trial {
 			b.mu.Lock()
 			defer b.mu.Unlock()

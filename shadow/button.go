@@ -66,7 +66,7 @@ func newButton(cfg RedButton, log *slog.Logger) *button {
 
 func (b *button) pressed() bool { return b.on.Load() }
 
-// pressedBy names those who press.
+// pressedBy names the files, signals and callers that press.
 func (b *button) pressedBy() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,11 +54,13 @@ func rulesOf(p policies.Promotion) gate.Config {
 		Divergence:    p.Divergence,
 		NewlyDenied:   p.NewlyDenied,
 		NewlyAllowed:  p.NewlyAllowed,
+		ExtraLoad:     p.ExtraLoad,
 		Block:         p.Block,
 		Soak:          p.Soak,
 		MinDenials:    p.MinDenials,
 		MinDeniedKeys: p.MinDeniedKeys,
 		Sample:        p.Sample,
+		OnRegression:  gate.Regression(p.OnRegression),
 	}
 }
 

@@ -58,31 +58,32 @@ func (s *store) ahead() (time.Duration, bool) {
 // instant returns when a side of this store is judged that follows the primary side, by
 // this store's clock. The primary side was judged at the instant at, by its own store's
 // clock; at is zero for a foreign limiter. It answered at the time local, by this process's
-// clock. The result is zero, which means the store's own now, where clocks are not known.
-func (s *store) instant(local time.Time, primary *store, at time.Time) time.Time {
+// clock. It reports whether the clocks are known: else the sides are judged at two instants,
+// and a zero one means the store's own now.
+func (s *store) instant(local time.Time, primary *store, at time.Time) (judged time.Time, known bool) {
 	if primary == s && !at.IsZero() {
-		return at
+		return at, true
 	}
 	ahead, known := s.ahead()
 	if !known {
-		return time.Time{}
+		return time.Time{}, false
+	}
+	if primary == nil || at.IsZero() {
+		return local.Add(ahead), true
+	}
+
+	// The answer is later than the judgement by the way back from the store.
+	primaryAhead, known := primary.ahead()
+	if !known {
+		return local.Add(ahead), false
 	}
 
 	// Clocks that agree are taken for one. Sides that are judged at the very same instant
 	// have the same ends of windows, and no estimate of an offset comes between them.
-	if primary != nil && !at.IsZero() {
-		if primaryAhead, known := primary.ahead(); known && (ahead-primaryAhead).Abs() <= tolerated {
-			return at
-		}
+	if (ahead - primaryAhead).Abs() <= tolerated {
+		return at, true
 	}
-
-	// The answer is later than the judgement by the way back from the store.
-	if primary != nil && !at.IsZero() {
-		if primaryAhead, known := primary.ahead(); known {
-			local = at.Add(-primaryAhead)
-		}
-	}
-	return local.Add(ahead)
+	return at.Add(ahead - primaryAhead), true
 }
 
 // tolerated is how far the clocks of two stores may differ without a warning. Both sides

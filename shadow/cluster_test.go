@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -18,12 +19,16 @@ type cluster struct {
 	t         *rapid.T
 	primary   *promotion.MemoryStore
 	writes    []func(promotion.Store) // accepted by the primary since the beginning
+	changes   int64                   // the number of changes: that of the last write that made one
+	changed   int64                   // the greatest one so far; none is given twice, as in Redis
 	accepted  map[identity]bool       // states that ever were stored
 	resumed   []promotion.Version     // states that ended a rollback, in the order of time
 	pressed   map[string]int64        // terms in which red buttons were pressed, by actor
 	busy      int                     // orders under way, one within another
 	quiet     bool                    // no answer gets lost
+	ledger    divergence.Ledger       // of all instances; it does not fail over
 	meanwhile func()                  // what others do between two calls
+	stopped   func()                  // what they do while an instance is stopped
 }
 
 // identity tells states apart that were made at different times.
@@ -58,7 +63,7 @@ func (c *cluster) link() *link { return &link{cluster: c} }
 // failOver makes the replica the primary. It has missed the last writes.
 func (c *cluster) failOver(missed int) {
 	c.writes = c.writes[:max(0, len(c.writes)-missed)]
-	c.primary = promotion.NewMemoryStore()
+	c.primary, c.changes = promotion.NewMemoryStore(), 0
 	for _, write := range c.writes {
 		write(c.primary)
 	}
@@ -73,12 +78,26 @@ func (c *cluster) write(do func(promotion.Store) error) error {
 	return err
 }
 
+// change is a write that changes the number of changes.
+func (c *cluster) change(do func(promotion.Store) error) error {
+	c.changed++
+	number := c.changed
+	return c.write(func(s promotion.Store) error {
+		err := do(s)
+		if err == nil {
+			c.changes = number
+		}
+		return err
+	})
+}
+
 // check holds a state that was put against the one before.
 func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
 	if next.Epoch != before.Epoch && before.EndedAs(next.Epoch) == promotion.RolledBack && next.Stage != promotion.RolledBack &&
 		!c.accepted[identify(next)] {
 		c.t.Errorf("I9: %s of epoch %s, which was rolled back, was put while there was %s", next, next.Epoch, before)
 	}
+
 	if exposure(next) > exposure(before) && !c.accepted[identify(next)] {
 		// An epoch that returns is where it was, and stays on hold.
 		if before.Hold && !(next.Epoch != before.Epoch && next.Hold) {
@@ -92,12 +111,15 @@ func (c *cluster) check(before, next promotion.State, expect *promotion.State) {
 	if before.Stage == promotion.RolledBack && next.Stage != promotion.RolledBack {
 		c.resumed = append(c.resumed, next.Version)
 	}
+	if !c.accepted[identify(next)] {
+		c.checkOrder(before, next)
+	}
 	c.accepted[identify(next)] = true
-	c.checkOrder(before, next)
 }
 
-// checkOrder holds a rollback of a red button against the term that its instance knew when
-// the button was pressed. After a resumption the term is a later one.
+// checkOrder holds a new rollback of a red button against the term that its instance knew when
+// the button was pressed. After a resumption the term is a later one. An instance may write
+// again what a failover has lost: that is no new rollback.
 func (c *cluster) checkOrder(before, next promotion.State) {
 	if term, ordered := c.pressed[next.Actor]; next.Term > before.Term && ordered && before.Term > term {
 		c.t.Errorf("I9: %s, pressed in term %d, rolls back %s", next.Actor, term, before)
@@ -111,6 +133,9 @@ type link struct {
 	*cluster
 	cut   bool
 	heard func() // called when states were read
+
+	freezesIn int       // calls until the instance is stopped for a minute; 0: it goes on
+	read      time.Time // when it last read evidence
 }
 
 var errLost = errors.New("the answer is lost")
@@ -118,6 +143,9 @@ var errLost = errors.New("the answer is lost")
 // pass lets others act, and reports whether the link works.
 func (l *link) pass() error {
 	l.meanwhile()
+	if l.freezesIn--; l.freezesIn == 0 {
+		l.stopped()
+	}
 	if l.cut {
 		return errCut
 	}
@@ -150,13 +178,42 @@ func (l *link) States(ctx context.Context, policies []string) ([]promotion.State
 	return states, err
 }
 
+func (l *link) Changes(context.Context) (int64, error) {
+	if err := l.pass(); err != nil {
+		return 0, err
+	}
+	if l.heard != nil {
+		l.heard()
+	}
+	return l.changes, nil
+}
+
+func (l *link) NoteChange(ctx context.Context) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.change(func(s promotion.Store) error { return s.NoteChange(ctx) })
+}
+
 func (l *link) Put(ctx context.Context, policy string, next promotion.State, only promotion.Condition) error {
 	if err := l.pass(); err != nil {
 		return err
 	}
-	before := l.stored()
-	if err := l.write(func(s promotion.Store) error { return s.Put(ctx, policy, next, only) }); err != nil {
+	before, primary, known := l.stored(), l.primary, l.accepted[identify(next)]
+	put := func(s promotion.Store) error {
+		// A replica carries out what the primary has, however late, and judges no evidence.
+		condition := only
+		if s != promotion.Store(primary) {
+			condition.AsOf = time.Time{}
+		}
+		return s.Put(ctx, policy, next, condition)
+	}
+	if err := l.change(put); err != nil {
 		return err
+	}
+
+	if byController(next) && !known {
+		l.checkEvidence("a controller moved", next.Actor)
 	}
 	l.check(before, next, only.Expect)
 	return l.lost()
@@ -181,6 +238,11 @@ func (l *link) Publish(ctx context.Context, count promotion.Count) error {
 		return err
 	}
 	return l.write(func(s promotion.Store) error { return s.Publish(ctx, count) })
+}
+
+func (l *link) Head(ctx context.Context) (promotion.Head, error) {
+	count, err := l.Count(ctx)
+	return count.Head, err
 }
 
 func (l *link) Count(ctx context.Context) (promotion.Count, error) {

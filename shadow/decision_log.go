@@ -22,7 +22,7 @@ type DecisionLogConfig struct {
 	// Others is the same for all other comparisons; 0 means 1, negative none. They are far
 	// more in most services, and in one budget would take the places of differences.
 	Others int64
-	// Secret makes the logged hashes of keys useless to anyone who only has the log. The
+	// Secret makes the logged hashes of keys useless to a reader of the log alone. The
 	// plain hash of an address can be found by trying all addresses.
 	Secret []byte
 }

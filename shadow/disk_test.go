@@ -72,6 +72,23 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 		_, err := promotion.Complete(t.Context(), s, policy, promotion.Order{})
 		return err
 	}
+	overtaken := func(as promotion.Stage) func(promotion.Store) error {
+		return func(s promotion.Store) error {
+			if err := complete(s); err != nil {
+				return err
+			}
+			states, err := s.States(t.Context(), []string{policy})
+			if err != nil {
+				return err
+			}
+			next := states[0]
+			next.Seq++
+			next.Stage, next.Percent = promotion.Shadow, 0
+			next.Ended = []promotion.Ended{{Epoch: next.Epoch, As: as}}
+			next.Epoch = "next"
+			return s.Put(t.Context(), policy, next, promotion.Condition{})
+		}
+	}
 	back := func(s promotion.Store) error {
 		_, err := promotion.Rollback(t.Context(), s, policy, promotion.Order{Reason: "429s"})
 		return err
@@ -88,6 +105,8 @@ func TestStartWithoutRedisObeysTheDisk(t *testing.T) {
 		{"promoted of another epoch", to(full), another, "authoritative"},
 		{"canary", to(half), file, "authoritative"},
 		{"completed", complete, file, "candidate"},
+		{"completed before the next epoch", overtaken(promotion.Completed), file, "candidate"},
+		{"rolled back before the next epoch", overtaken(promotion.RolledBack), file, "authoritative"},
 		{"rolled back", back, file, "authoritative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func (p *plan) named(policy string) *migration {
 	return nil
 }
 
-// generation returns that of the policy file, 0 without one.
+// generation returns the policy file's, 0 without one.
 func (p *plan) generation() int64 {
 	if p.set == nil {
 		return 0

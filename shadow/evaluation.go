@@ -45,8 +45,8 @@ func (m *migration) evaluationOf(service string, c *algorithms.Charge, expected 
 // side that is not enforced. It takes that side off the charge unless it is judged
 // together with the enforced one.
 func (ev *evaluation) assign(c *algorithms.Charge) {
-	follower := c.Enforced.Other()
-	followersStore := ev.sides[follower].store
+	other := c.Enforced.Other()
+	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
 	ev.completed = c.Enforced == algorithms.Candidate && ev.stage.completed.Load()
 
@@ -56,23 +56,23 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 
 	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It
 	// comes second: a client that leaves would else be charged by this side alone.
-	case ev.primaryStore == nil && followersStore != nil && !followersStore.remote():
+	case ev.primaryStore == nil && othersStore != nil && !othersStore.remote():
 		ev.other, ev.beside = algorithms.Deferred, true
 
 	// A request must not wait for a store or a limiter that its answer does not need.
-	case ev.primaryStore == nil, followersStore != ev.primaryStore, ev.alwaysDeferred:
+	case ev.primaryStore == nil, othersStore != ev.primaryStore, ev.alwaysDeferred:
 		ev.other = algorithms.Deferred
 
 	// One store has both sides, and suffers from judging them at once. The other side follows
 	// then, and goes on to follow until the queue is empty: judged together with the enforced
 	// one, it would be ahead of the charges in the queue.
-	case followersStore.remote() && (followersStore.overloaded() || ev.followers.busy()):
+	case othersStore.remote() && (othersStore.overloaded() || ev.followers.busy()):
 		ev.other = algorithms.Deferred
 	}
 
 	ev.numberParts(c)
 	if ev.other != algorithms.Judged {
-		c.Sides[follower] = algorithms.Side{}
+		c.Sides[other] = algorithms.Side{}
 	}
 }
 
@@ -87,8 +87,30 @@ func (ev *evaluation) numberParts(c *algorithms.Charge) {
 	// The record of one store must live as long as the other's: a part that is gone
 	// has no number to compare.
 	if c.Epoch != 0 && !ev.judgedTogether() {
-		c.Keep = time.Duration(ev.forgotten(0)) * time.Microsecond
+		c.Keep = ev.keep()
 	}
+}
+
+// keep returns how long a record must live for the sake of the other store's. The limits of most
+// policies are the same for all requests, so the time of the first ones is kept.
+func (ev *evaluation) keep() time.Duration {
+	known := ev.kept.Load()
+	if known != nil && known.limits == ev.limits {
+		return known.keep
+	}
+
+	// Limits that an expression decides may be others for each request.
+	keep := time.Duration(ev.forgotten(0)) * time.Microsecond
+	if known == nil {
+		ev.kept.Store(&keeping{ev.limits, keep})
+	}
+	return keep
+}
+
+// keeping is how long records of two limits must live.
+type keeping struct {
+	limits [2]algorithms.Limit
+	keep   time.Duration
 }
 
 // only is a charge of one side alone, with the limit that is configured for it. The charge
@@ -99,6 +121,13 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	alone.Sides = [2]algorithms.Side{}
 	alone.Sides[role] = ev.sides[role].algorithm
 	alone.Sides[role].Limit = ev.limits[role]
+
+	// This side stands in for one that did not answer, or follows it. That one may have counted the
+	// charge, and at another instant. If each counted it for itself, their numbers would be equal, and
+	// would hide that their charges differ: so this one is not numbered.
+	if alone.Lead.Number == 0 {
+		alone.Epoch = 0
+	}
 	return alone
 }
 
@@ -118,10 +147,10 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	// Warming concerns only the triggers, which look at keys with an enforced candidate.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
-		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
+		Expected: ev.expected, Cost: c.Cost, Peek: c.Cost == 0, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
 		Enforced: c.Enforced, Cell: divergence.CellOf(ev.hash), Completed: ev.completed,
-		Blind: ev.blind(at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
+		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	})
 
 	if ev.observer != nil {

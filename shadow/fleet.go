@@ -21,12 +21,15 @@ const (
 	// A message announces a new state at once. Where it is lost, a rollback reaches the
 	// instance with the next poll.
 	pollEvery = time.Second
-	// A process that is killed loses the evidence of about this time.
+	// A process that is killed loses the evidence of about this time where the candidate is
+	// enforced, and of three times as much in shadow: see migration.due.
 	flushEvery = 5 * time.Second
-	// A multiple of flushEvery: see writeLoop.
+	// A multiple of flushEvery: see round.
 	assessEvery = 15 * time.Second
-	// storeTimeout bounds each exchange with the store.
-	storeTimeout = 2 * time.Second
+	// clockRounds is how often the stores are asked for their time, in rounds of writeLoop.
+	clockRounds = 3
+	// fleetTimeout bounds each exchange with the fleet's store. No request waits for one.
+	fleetTimeout = 2 * time.Second
 )
 
 // fleet is this instance's part in the fleet: it applies states, announces the instance,
@@ -39,14 +42,22 @@ type fleet struct {
 	started    time.Time
 
 	orders orders // of the red button
+	read   moment // when published assessments were
+	told   moment // when a teller counted that looks after the number of changes
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
 	// first.
 	polling sync.Mutex
 	writing sync.Mutex
-	rounds  int  // of flushes; guarded by writing
-	decided bool // a request since the start; guarded by polling
+	telling sync.Mutex // held by one count at a time; it guards teller
+	rounds  int        // of flushes; guarded by writing
+	decided bool       // a request since the start; guarded by polling
+	knows   knowledge  // of states; guarded by polling
+	// said is what the last beat said, apart from times; beaten when that was. Both are guarded by
+	// polling.
+	said   promotion.Instance
+	beaten moment
 
 	replanned chan struct{} // has one place; a value makes the next poll immediate
 	applied   chan struct{} // has one place; a value lets keepLoop look at the stages
@@ -68,6 +79,7 @@ type fleetConfig struct {
 
 	plan       *atomic.Pointer[plan] // in use; replan replaces it
 	view       *fleetView            // what requests see of the fleet
+	alone      bool                  // there is no other instance: the store is in this process
 	button     *button
 	syncClocks func(context.Context) error
 }
@@ -112,7 +124,7 @@ func newFleet(cfg fleetConfig) *fleet {
 	return f
 }
 
-// start starts the fleet's goroutines, and waits up to storeTimeout for the first states.
+// start starts the fleet's goroutines, and waits up to fleetTimeout for the first states.
 // Where the store does not answer, the instance starts in the stage of its last run, or with
 // the authoritative enforced.
 func (f *fleet) start() {
@@ -134,7 +146,7 @@ func (f *fleet) start() {
 	// The poll has a deadline of its own, but a client may not honour it.
 	select {
 	case <-first:
-	case <-time.After(storeTimeout):
+	case <-time.After(fleetTimeout):
 	}
 }
 
@@ -171,6 +183,7 @@ func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first cha
 		select {
 		case <-ctx.Done():
 		case <-changed:
+			f.readAgain()
 		case <-f.replanned:
 		case <-time.After(jittered(pollEvery)):
 		}
@@ -193,13 +206,12 @@ func (f *fleet) warnOfStart() {
 	}
 }
 
-// writeLoop flushes until ctx is over. After every third flush it assesses; after the
-// others it looks at the triggers only, which cannot wait. The order matters: this
+// writeLoop flushes until ctx is over, and judges after each flush. The order matters: this
 // instance's latest evidence is part of what it judges.
 func (f *fleet) writeLoop(ctx context.Context) {
 	flush, clocks := task{what: "evidence", do: f.flush}, task{what: "clocks", do: f.syncClocks}
-	assess, triggers := task{what: "verdicts", do: f.assess}, task{what: "alarms", do: f.checkTriggers}
-	for round := 1; ; round++ {
+	round := task{what: "verdicts", do: f.round}
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
@@ -207,12 +219,10 @@ func (f *fleet) writeLoop(ctx context.Context) {
 		}
 
 		f.run(ctx, &flush)
-		f.run(ctx, &clocks)
-		if round%int(assessEvery/flushEvery) == 0 {
-			f.run(ctx, &assess)
-		} else {
-			f.run(ctx, &triggers)
+		if n%clockRounds == 0 {
+			f.run(ctx, &clocks)
 		}
+		f.run(ctx, &round)
 	}
 }
 
@@ -224,7 +234,7 @@ func jittered(d time.Duration) time.Duration {
 
 // run does a task within its time.
 func (f *fleet) run(ctx context.Context, t *task) {
-	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, fleetTimeout)
 	defer cancel()
 
 	// A failure of the store is no failure of requests, so one line for an outage is enough.
@@ -232,7 +242,7 @@ func (f *fleet) run(ctx context.Context, t *task) {
 	case ctx.Err() != nil: // closing is no failure
 	case err != nil && !t.failing:
 		t.failing = true
-		f.log.Warn("shadowlimit: the store of "+t.what+" fails; decisions go on as before", "error", err)
+		f.log.Warn("shadowlimit: the store of "+t.what+" fails; the applied stages hold", "error", err)
 	case err == nil && t.failing:
 		t.failing = false
 		f.log.Info("shadowlimit: the store of " + t.what + " answers again")
@@ -240,9 +250,13 @@ func (f *fleet) run(ctx context.Context, t *task) {
 }
 
 // sync does everything now. It polls twice: the states before the flush name the
-// evidence, and those after it are what the others have decided meanwhile.
+// evidence, and those after it are what the others have decided meanwhile. The second beat
+// says which records are written.
 func (f *fleet) sync(ctx context.Context) error {
-	return errors.Join(f.poll(ctx), f.flush(ctx), f.poll(ctx), f.assess(ctx))
+	f.readAgain()
+	failed := []error{f.poll(ctx), f.flushAll(ctx)}
+	f.readAgain()
+	return errors.Join(append(failed, f.poll(ctx), f.tell(ctx), f.assess(ctx, nil))...)
 }
 
 var errStore = errors.New("shadow: close: the store does not answer: the last seconds of evidence are lost")
@@ -254,15 +268,15 @@ func (f *fleet) close(ctx context.Context) error {
 		return nil
 	}
 	f.stop()
-	within(ctx, storeTimeout, f.done.Wait)
+	within(ctx, fleetTimeout, f.done.Wait)
 
-	// The last records get their time even if ctx is over. They are up to 5 s of evidence,
+	// The last records get their time even if ctx is over. They are up to 15 s of evidence,
 	// and an instance that does not leave counts as silent for the others.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), fleetTimeout)
 	defer cancel()
 	var err error
-	leave := func() { err = errors.Join(f.flush(last), f.leave(last)) }
-	if !within(last, storeTimeout, leave) {
+	leave := func() { err = errors.Join(f.flushAll(last), f.leave(last)) }
+	if !within(last, fleetTimeout, leave) {
 		// err is not read: leave may still write it.
 		return errStore
 	}

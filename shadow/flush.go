@@ -4,20 +4,79 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// flush writes the records of all policies. It begins with another policy each time: if
+// How often the evidence of a policy is written, in rounds of writeLoop: where the candidate is enforced each time, because
+// triggers read it; where there is something new, before each assessment; and else as a sign that the instance is there.
+const (
+	changedRounds = int(assessEvery / flushEvery)
+	idleRounds    = int(time.Minute / flushEvery)
+	// The fold is asked for once a minute. Keys are shown and judge nothing: after the first ones they may wait for longer.
+	askFoldedEvery = time.Minute - flushEvery
+	keysEvery      = 5 * time.Minute
+)
+
+// written is what the fleet knows of a migration's writes to the ledger. But for flushed, fleet.writing guards it.
+type written struct {
+	flushed atomic.Int64 // the ledger has all that was counted before, us
+	round   int          // of the last write, by fleet.rounds
+	// By the store's clock. The zero time says that it is due.
+	asked time.Time // when the ledger was asked for the fold
+	keys  time.Time // when keys were last part of a write
+}
+
+// past reports whether so much time has passed since an instant. A clock that has stepped back says nothing.
+func past(d time.Duration, since, now time.Time) bool {
+	passed := now.Sub(since)
+	return passed < 0 || passed >= d
+}
+
+// due reports whether to write in this round. Requires writing.
+func (m *migration) due(round int) bool {
+	since := round - m.written.round
+	return m.written.round == 0 || since >= idleRounds || m.stage.state.Load().Exposed() ||
+		since >= changedRounds && m.recorder.Changed()
+}
+
+// flush writes the records of the policies of which something is due. It begins with another policy each time: if
 // there is no time for all, it does not always leave out the same ones.
 func (f *fleet) flush(ctx context.Context) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	f.rounds++
+	return f.flushEach(ctx, func(ctx context.Context, m *migration, now time.Time) error {
+		if m.due(f.rounds) {
+			return f.flushOne(ctx, m, now)
+		}
+		if !m.recorder.Changed() {
+			m.flushed.Store(now.UnixMicro()) // nothing waits
+		}
+		return nil
+	})
+}
 
-	// The ledger's hours and days are those of the store's clock, which all instances share.
-	now, err := f.store.Now(ctx)
-	if err != nil {
-		now = f.view.now()
+// flushAll writes everything that waits.
+func (f *fleet) flushAll(ctx context.Context) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.rounds++
+	return f.flushEach(ctx, f.flushRest)
+}
+
+// flushEach flushes all policies at the store's time. Requires f.writing.
+func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migration, time.Time) error) error {
+	// The ledger's hours and days are those of the store's clock, which all instances share. A beat has just asked for it.
+	now, err := f.view.now(), error(nil)
+	if !f.beaten.within(flushEvery) {
+		if asked, failed := f.store.Now(ctx); failed == nil {
+			now = asked
+		} else {
+			err = failed
+		}
 	}
 
 	failed := []error{err}
@@ -25,34 +84,95 @@ func (f *fleet) flush(ctx context.Context) error {
 	for i := range migrations {
 		m := migrations[(f.rounds+i)%len(migrations)]
 		if err == nil {
-			failed = append(failed, f.flushOne(ctx, m, now))
+			failed = append(failed, flush(ctx, m, now))
 			continue
 		}
 
 		// Without the store's time there is nothing to write by, but the recorder
 		// notes that the instance was there.
-		m.recorder.Snapshot(now)
-		m.recorder.Abandon(now)
+		m.recorder.Present(now)
 	}
 	return errors.Join(failed...)
 }
 
-// flushOne writes the records of one policy and of its noise floor. A snapshot is
-// cumulative, so a write that failed is made good by the next one. Requires f.writing.
+// flushRest writes everything of one policy: counts of the time in which an earlier write failed come after that one. Requires
+// f.writing.
+func (f *fleet) flushRest(ctx context.Context, m *migration, now time.Time) error {
+	for ; m != nil; m = m.noise {
+		m.written.asked, m.written.keys = time.Time{}, time.Time{}
+		if err := f.flushRecord(ctx, m, now); err != nil {
+			return err
+		}
+		if !m.recorder.Changed() {
+			continue
+		}
+		if err := f.flushRecord(ctx, m, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushOne writes the records of one policy and of its noise floor. The noise floor comes second: the policy's evidence is the
+// one that decides. Requires f.writing.
 func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
-	snapshot := m.recorder.Snapshot(now)
-	if err := f.ledger.Write(ctx, m.id(), f.id, snapshot); err != nil {
+	for ; m != nil; m = m.noise {
+		if err := f.flushRecord(ctx, m, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushRecord writes one record. One that was not written is repeated by the next call. Requires f.writing.
+func (f *fleet) flushRecord(ctx context.Context, m *migration, now time.Time) error {
+	id := m.id()
+	snapshot, err := f.snapshot(ctx, m, id, now)
+	if err != nil {
+		m.recorder.Present(now)
+		return err
+	}
+	if err := f.ledger.Write(ctx, id, f.id, snapshot); err != nil {
 		m.recorder.Abandon(now)
+		m.written.asked, m.written.keys = time.Time{}, time.Time{}
 		return err
 	}
 
-	// The noise floor comes second: the policy's evidence is the one that decides.
 	m.recorder.Commit(snapshot, now)
-	m.flushed.Store(now.UnixMicro())
-	if m.noise == nil {
-		return nil
+
+	// A record that was repeated leaves out the counts since then, which are due in the next round.
+	if !snapshot.Repeated {
+		m.written.round = f.rounds
+		m.flushed.Store(now.UnixMicro())
 	}
-	return f.flushOne(ctx, m.noise, now)
+	return nil
+}
+
+// snapshot returns what to write of one policy. It asks first for the fold, once a minute and after each failure: an
+// instance that was taken for gone must know that before it takes new counts from the requests. Requires f.writing.
+func (f *fleet) snapshot(ctx context.Context, m *migration, id divergence.ID, now time.Time) (*divergence.Snapshot, error) {
+	if past(askFoldedEvery, m.written.asked, now) {
+		incarnation := m.recorder.Incarnation()
+		ack, err := f.ledger.Acked(ctx, id, divergence.Writer{Instance: f.id, Incarnation: incarnation})
+		if err != nil {
+			return nil, err
+		}
+		m.recorder.Acknowledge(incarnation, ack)
+		m.written.asked = now
+	}
+
+	if !m.keysDue(now) {
+		return m.recorder.Brief(now), nil
+	}
+	m.written.keys = now
+	return m.recorder.Snapshot(now), nil
+}
+
+// keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, and for all of them
+// while the candidate is enforced. Requires f.writing.
+func (m *migration) keysDue(now time.Time) bool {
+	soon := m.stage.state.Load().Exposed() || m.recorder.KeysWait()
+	return past(keysEvery, m.written.keys, now) || soon && past(askFoldedEvery, m.written.keys, now)
 }
 
 // replan replaces the plan in use, and writes the last records of the dropped migrations.
@@ -63,7 +183,8 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	// poll of the old plan could otherwise announce an old epoch after the new one.
 	f.polling.Lock()
 	f.writing.Lock()
-	f.decides() // by the counts of the old plan, which end with it
+	f.decides()           // by the counts of the old plan, which end with it
+	f.knows = knowledge{} // the states of new policies are not
 	next.replace(f.plan.Load())
 	f.plan.Store(next)
 	f.writing.Unlock()
@@ -76,7 +197,7 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 
 	// Followers end before the last records are written: queued charges are evidence
 	// of the old plan.
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), fleetTimeout)
 	defer cancel()
 	for i, err := range closeFollowers(ctx, dropped) {
 		m := dropped[i]
@@ -89,7 +210,7 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 		}
 
 		f.writing.Lock()
-		if err := f.flushOne(ctx, m, f.view.now()); err != nil {
+		if err := f.flushRest(ctx, m, f.view.now()); err != nil {
 			f.log.Warn("shadowlimit: the last seconds of evidence before the reload are lost",
 				"policy", m.spec.Policy, "error", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -195,82 +194,6 @@ func TestClientThatLeavesIsNoFallback(t *testing.T) {
 	fallbacks, failed := metric(t, h, "shadowlimit_fallback_decisions_total"), metricOf(t, h, "shadowlimit_decisions_total", "error")
 	if fallbacks != 0 || failed != 0 {
 		t.Errorf("%g fallbacks and %g errors because clients left", fallbacks, failed)
-	}
-}
-
-// promotedPair is a pair in memory whose candidate is enforced, and what it has compared.
-func promotedPair(t *testing.T, authoritative, candidate shadow.Side) (pair *shadow.Pair, seen *[]shadow.Comparison) {
-	t.Helper()
-	seen = new([]shadow.Comparison)
-	pair, err := shadow.NewPair(shadow.PairConfig{
-		Authoritative: authoritative, Candidate: candidate,
-		Observer: func(c shadow.Comparison) { *seen = append(*seen, c) },
-		Logger:   slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() { pair.Close(ctx(t)) })
-	syncNow(t, pair)
-	advance(t, pair.Stages(), "default", promotion.Step{Stage: promotion.Promoted})
-	syncNow(t, pair)
-	return pair, seen
-}
-
-// leaves is a foreign limiter that spends, and whose clients may leave before its answer.
-var leaves = shadow.LimiterFunc(func(ctx context.Context, _ string, _ algorithms.Limit, _ int64) (algorithms.Decision, error) {
-	return algorithms.Decision{Allowed: true, Remaining: -1}, ctx.Err()
-})
-
-// Clients that leave before an enforced foreign candidate has answered are limited all the
-// same: the authoritative beside it stands in.
-func TestClientThatLeavesIsLimited(t *testing.T) {
-	two := shadow.Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 2, Window: time.Hour}}
-	pair, _ := promotedPair(t, two, shadow.Side{Limiter: leaves})
-
-	gone, cancel := context.WithCancel(ctx(t))
-	cancel()
-	n := 0
-	for range 10 {
-		if pair.Allow(gone, "alice", 1).Allowed {
-			n++
-		}
-	}
-	if n != 2 {
-		t.Errorf("%d of 10 requests are allowed whose clients left, want the authoritative's 2", n)
-	}
-}
-
-// A candidate whose client has left may have been charged. Where the authoritative was not,
-// the next answers to the key compare nothing.
-func TestClientThatLeavesMayHaveBeenCharged(t *testing.T) {
-	failing := true
-	old := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
-		if failing {
-			return algorithms.Decision{}, errMine
-		}
-		return algorithms.Decision{Allowed: true, Remaining: -1}, nil
-	})
-	one := algorithms.Limit{Requests: 1, Window: time.Hour}
-	pair, seen := promotedPair(t, shadow.Side{Limiter: old, Limit: one}, shadow.Side{Limiter: leaves, Limit: one})
-
-	gone, cancel := context.WithCancel(ctx(t))
-	cancel()
-	pair.Allow(gone, "alice", 1)
-	failing = false
-	for _, key := range []string{"alice", "bob"} {
-		pair.Allow(ctx(t), key, 1)
-		syncNow(t, pair)
-	}
-
-	var outcomes []divergence.Outcome
-	for _, c := range *seen {
-		outcomes = append(outcomes, c.Outcome)
-	}
-	want := []divergence.Outcome{divergence.Inconclusive, divergence.Blind, divergence.AgreeAllow}
-	if !slices.Equal(outcomes, want) {
-		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
 }
 

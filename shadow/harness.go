@@ -163,7 +163,7 @@ func (h *Harness) Close(ctx context.Context) error {
 		h.reloading.Lock() // waits for a Reload under way; no other can follow
 		defer h.reloading.Unlock()
 	}()
-	within(ctx, storeTimeout, func() { <-ended })
+	within(ctx, fleetTimeout, func() { <-ended })
 
 	err := h.close(ctx)
 	select {

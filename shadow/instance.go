@@ -59,7 +59,7 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores),
 		plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
-		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name,
+		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, alone: cfg.redis == nil,
 	}
 	if cfg.redis != nil {
 		fleet.store = promotion.NewRedisStore(cfg.redis, cfg.name)
@@ -147,7 +147,7 @@ func (i *instance) start(p *plan) {
 // close writes the last records, tells the fleet that this instance has gone, and ends
 // every goroutine, except for foreign limiters that do not return.
 func (i *instance) close(ctx context.Context) error {
-	within(ctx, storeTimeout, i.engine.button.close) // its file may be on a disk that hangs
+	within(ctx, fleetTimeout, i.engine.button.close) // its file may be on a disk that hangs
 
 	// The fleet comes last: what the followers still judge belongs to its last records.
 	failed := closeFollowers(ctx, i.engine.plan.Load().migrations)

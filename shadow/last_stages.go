@@ -48,7 +48,7 @@ func (f *fleet) obeyDisk(ctx context.Context) {
 		return
 	}
 	var states map[string]promotion.State
-	if !within(ctx, storeTimeout, func() { states = f.lastStages() }) {
+	if !within(ctx, fleetTimeout, func() { states = f.lastStages() }) {
 		f.log.Warn("shadowlimit: the disk with the last stages does not answer; this instance enforces the authoritative")
 		return
 	}
@@ -66,18 +66,19 @@ func (f *fleet) obeyDisk(ctx context.Context) {
 }
 
 // obeys reports whether a state of the last run holds without a store. A canary does not: it
-// is left where no rollback can reach it. A state of another epoch is about other sides.
+// is left where no rollback can reach it. A state of another epoch is about other sides, unless
+// it remembers that this epoch was completed.
 func (m *migration) obeys(s promotion.State) bool {
 	unknown := m.stage.state.Load().Version == promotion.Version{}
 	holds := s.Stage == promotion.Promoted || s.Stage == promotion.Completed || s.Stage == promotion.RolledBack
-	return unknown && holds && s.Epoch == m.spec.Epoch
+	return unknown && (holds && s.Epoch == m.spec.Epoch || s.Epoch != m.spec.Epoch && s.EndedAs(m.spec.Epoch) == promotion.Completed)
 }
 
-// settle ends the time in which a state from the disk stands in for the stored one, which
+// leaveDisk ends the time in which a state from the disk stands in for the stored one, which
 // takes its place even where it is older: a file may be of a time before the policy began
 // again. Two states stay, and are written again: a rollback, which a failover may have
 // lost, and the state of a policy that the store has lost altogether.
-func (m *migration) settle(stored promotion.State) {
+func (m *migration) leaveDisk(stored promotion.State) {
 	if !m.stage.fromDisk {
 		return
 	}
@@ -110,7 +111,7 @@ func (f *fleet) keepLoop(ctx context.Context) {
 	}
 }
 
-// keepAll writes what has changed. It warns of the first failure in a row.
+// keepAll writes the files that have changed. It warns of the first failure in a row.
 func (f *fleet) keepAll(k *keeper) {
 	err := errors.Join(f.keepPress(), f.keepStages(k))
 	if err != nil && !k.failing {

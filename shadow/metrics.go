@@ -166,11 +166,11 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"gate_score", "Evidence that a ratio stays below its threshold; the gate needs 20.",
-		gauge, []string{"ratio"}, assessed(func(a *promotion.Assessment, send sender) {
-			for _, ratio := range divergence.AllRatios {
-				send(a.Gate.Ratio(ratio).Score, ratio.String())
-			}
-		}),
+		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Score }),
+	},
+	{
+		"gate_mirror", "Evidence that a ratio has risen above its threshold; from 24 on no step is taken.",
+		gauge, []string{"ratio"}, byRatio(func(g *gate.RatioResult) float64 { return g.Mirror }),
 	},
 	{
 		"gate_threshold", "The value that a ratio has to stay below.",
@@ -268,9 +268,17 @@ var policyMetrics = []family[reading]{
 	{
 		"instances", "Instances that are live, and those that fell silent recently.",
 		gauge, []string{"state"}, assessed(func(a *promotion.Assessment, send sender) {
-			send(float64(len(a.Live)), "live")
-			send(float64(len(a.Silent)), "silent")
+			send(float64(a.Evidence.Live), "live")
+			send(float64(a.SilentThen), "silent")
 		}),
+	},
+	{
+		"assessment_age_seconds", "Time since the policy was last judged, by whichever instance; before the first time since its start.",
+		gauge, nil, compared(func(r reading, send sender) { send(r.assessmentAge().Seconds()) }),
+	},
+	{
+		"judge", "1 while this instance judges the policy; the others show what it publishes.",
+		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.isJudge())) }),
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",
@@ -280,66 +288,6 @@ var policyMetrics = []family[reading]{
 			}
 		}),
 	},
-}
-
-// compared leaves out policies without a candidate.
-func compared(values func(reading, sender)) func(reading, sender) {
-	return func(r reading, send sender) {
-		if r.hasCandidate() {
-			values(r, send)
-		}
-	}
-}
-
-// assessed leaves out values that are old. An instance that is cut off from the store does
-// not know the fleet's verdict any more.
-func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
-	return compared(func(r reading, send sender) {
-		if r.assessment != nil {
-			values(r.assessment, send)
-		}
-	})
-}
-
-// voted leaves out votes that are old.
-func voted(values func(*promotion.Votes, sender)) func(reading, sender) {
-	return compared(func(r reading, send sender) {
-		if v := r.recentVotes(); v != nil {
-			values(&v.Votes, send)
-		}
-	})
-}
-
-// noAssessment stands in before the first assessment, so that all series are there from
-// the start.
-var noAssessment = func() *promotion.Assessment {
-	a := &promotion.Assessment{}
-	for _, ratio := range divergence.AllRatios {
-		a.Gate.Ratio(ratio).Score = 1
-	}
-	return a
-}()
-
-// oldAfter is the age at which an assessment is left out of metrics: four rounds of
-// assessEvery without one.
-const oldAfter = time.Minute
-
-// latest returns the last assessment, nil if it is old.
-func (p *progress) latest() *promotion.Assessment {
-	switch a := p.assessment.Load(); {
-	case a == nil:
-		return noAssessment
-	case time.Since(a.at) < oldAfter:
-		return a.Assessment
-	}
-	return nil
-}
-
-func boolean(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // newDurations is the histogram of how long sides took. Sides in this process's memory are

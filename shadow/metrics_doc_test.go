@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")
@@ -168,5 +171,64 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 			t.Errorf("%s does not count the requests of a policy without a candidate: count it in Recorder.Observe above the return "+
 				"for such policies, or wrap its row in policyMetrics in compared", f.GetName())
 		}
+	}
+}
+
+// A number of Totals that no series shows counts for nothing.
+func TestEveryTotalIsExported(t *testing.T) {
+	const text = "version: 1\nname: test\npolicies:\n" +
+		"  - { name: two-sides, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h },\n" +
+		"      candidate: { algorithm: token_bucket, limit: 3, window: 1h } }\n"
+	set, err := policies.Load("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(t.Context())
+
+	// Ages do not change in a bubble.
+	m := h.engine.plan.Load().migrations[0]
+	synctest.Test(t, func(t *testing.T) {
+		for field := range reflect.TypeFor[divergence.Totals]().Fields() {
+			var totals divergence.Totals
+			without := exportedOf(h.collector, m, totals)
+			setFirst(t, reflect.ValueOf(&totals).Elem().FieldByIndex(field.Index))
+			if exportedOf(h.collector, m, totals) == without {
+				t.Errorf("no series shows Totals.%s: add a row to policyMetrics", field.Name)
+			}
+		}
+	})
+}
+
+// exportedOf is everything that a scrape shows of a policy with these totals.
+func exportedOf(c *collector, m *migration, totals divergence.Totals) string {
+	var b strings.Builder
+	r := reading{migration: m, totals: totals, applied: *m.stage.state.Load(), assessment: noAssessment}
+	for _, f := range policyMetrics {
+		f.values(r, func(v float64, labels ...string) { fmt.Fprintln(&b, f.name, labels, v) })
+	}
+	for n, h := range c.differences {
+		fmt.Fprintln(&b, n, *h.of(&totals))
+	}
+	return b.String()
+}
+
+// setFirst sets the first number in a value to 1.
+func setFirst(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch {
+	case v.CanInt():
+		v.SetInt(1)
+	case v.CanFloat():
+		v.SetFloat(1)
+	case v.Kind() == reflect.Array:
+		setFirst(t, v.Index(0))
+	case v.Kind() == reflect.Struct:
+		setFirst(t, v.Field(0))
+	default:
+		t.Fatalf("no number in a %s: add its kind here", v.Type())
 	}
 }

@@ -30,6 +30,7 @@ type migration struct {
 	// alwaysDeferred makes the side that is not enforced follow behind the request,
 	// wherever it is.
 	alwaysDeferred bool
+	kept           atomic.Pointer[keeping] // nil before the first request of two stores
 	*progress
 }
 
@@ -93,6 +94,7 @@ func (m *migration) begin(o *options) {
 	if o.before != nil {
 		m.stage.state.Store(o.before.stage.state.Load())
 		m.stage.heard.at.Store(o.before.stage.heard.at.Load())
+		m.noteCompletion(*m.stage.state.Load())
 	}
 
 	for role := range m.sides {
@@ -190,6 +192,17 @@ func (m *migration) apply(s promotion.State) {
 	}
 }
 
+// noteCompletion notes whether this epoch is completed, also by a state of another epoch that
+// remembers it: after a restart the authoritative is as cold as before. Requires fleet.polling.
+func (m *migration) noteCompletion(s promotion.State) {
+	switch ended := s.EndedAs(m.spec.Epoch); {
+	case s.Epoch == m.spec.Epoch:
+		m.stage.completed.Store(s.Stage == promotion.Completed)
+	case ended != "":
+		m.stage.completed.Store(ended == promotion.Completed)
+	}
+}
+
 // replace takes a state in the place of the applied one. Requires fleet.polling.
 func (m *migration) replace(s promotion.State) {
 	before := m.stage.state.Load()
@@ -197,9 +210,7 @@ func (m *migration) replace(s promotion.State) {
 	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.stage.state.Store(&s)
 	m.joined.Store(s.Since.Before(m.started) && m.foreignBesideRedis())
-	if s.Epoch == m.spec.Epoch {
-		m.stage.completed.Store(s.Stage == promotion.Completed)
-	}
+	m.noteCompletion(s)
 	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
 		m.stage.applied[i].Add(1)
 	}

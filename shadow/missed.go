@@ -10,105 +10,103 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// mostMissed bounds the keys that are remembered, per policy: about 200 kB.
-const mostMissed = 4096
+// missedSlots bounds the memory of a policy's missed charges, to 200 kB. Keys that share a slot share
+// what it says: of a thousand keys that have missed a charge, an eighth of the others is taken
+// for missed, too.
+const missedSlots = 8192
 
 // missed remembers which keys of a policy had a charge that only one side got. It is for
 // policies with a foreign limiter, which holds no number; parts of records tell by their
-// own numbers. It may be used concurrently.
+// own numbers. It may be used concurrently, and a request takes no lock unless a side has
+// not answered.
 type missed struct {
-	// A calm policy reads no more than these two, and takes no lock. They are written under mu.
-	last    atomic.Int64 // until when any key is taken for missed, in microseconds
-	anyLate atomic.Bool
+	slots atomic.Pointer[[missedSlots]missedSlot] // nil until the first charge that is missed
 
-	mu    sync.Mutex // guards the fields below
-	until map[uint64]int64
-	all   int64 // until when all keys are taken for missed, because a key found no room
-	swept time.Time
-	// late are the keys with a charge that may still run: its side has not answered in time,
-	// and nothing else since.
-	late map[uint64]struct{}
+	// pending are the keys with a charge that may still run: its side has not answered in time,
+	// and nothing else since. Requests read anyPending only.
+	anyPending atomic.Bool
+	mu         sync.Mutex // guards pending
+	pending    map[uint64]struct{}
+}
+
+// missedSlot is the memory of the keys that share it. Instants are in microseconds.
+type missedSlot struct {
+	// until is when no side's state depends on the missed charge any more. It stays, until the
+	// key has been idle: the sides may be out of phase for so long. 0 says that they are not.
+	until atomic.Int64
+	idle  atomic.Int64 // from when on both sides are as if unused
+	// balance is the cost that the candidate has admitted since then and the authoritative has
+	// not, less the cost of which the opposite is true.
+	balance atomic.Int64
+}
+
+// slot returns the memory of a key; nil if no key has missed a charge.
+func (m *missed) slot(hash uint64) *missedSlot {
+	slots := m.slots.Load()
+	if slots == nil {
+		return nil
+	}
+	return &slots[hash%missedSlots]
 }
 
 // note remembers a key until an instant in microseconds.
 func (m *missed) note(hash uint64, until int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.noteLocked(hash, until)
+	if m.slots.Load() == nil {
+		m.slots.CompareAndSwap(nil, new([missedSlots]missedSlot))
+	}
+
+	// Another missed charge moves the sides against each other once more.
+	s := m.slot(hash)
+	s.balance.Store(0)
+	raise(&s.idle, until)
+	raise(&s.until, until)
 }
 
-// noteLate remembers a key until an instant, and until the instant of the next caughtUp.
-func (m *missed) noteLate(hash uint64, until int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.noteLocked(hash, until)
-
-	if m.late == nil {
-		m.late = map[uint64]struct{}{}
-	}
-	if len(m.late) < mostMissed {
-		m.late[hash] = struct{}{}
-	}
-	m.anyLate.Store(true)
-}
-
-// caughtUp notes that both sides answer again: late charges have run by now. It remembers
-// those keys until an instant in microseconds.
-func (m *missed) caughtUp(until int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for hash := range m.late {
-		m.noteLocked(hash, until)
-	}
-
-	// Beyond the bound it is not known which keys are late.
-	if len(m.late) >= mostMissed {
-		m.all = max(m.all, until)
-	}
-	clear(m.late)
-	m.anyLate.Store(false)
-}
-
-// noteLocked requires m.mu.
-func (m *missed) noteLocked(hash uint64, until int64) {
-	m.last.Store(max(m.last.Load(), until))
-	if m.until == nil {
-		m.until = map[uint64]int64{}
-	}
-	if _, known := m.until[hash]; !known && len(m.until) >= mostMissed && !m.sweep() {
-		m.all = max(m.all, until)
-		return
-	}
-	m.until[hash] = max(m.until[hash], until)
-}
-
-// sweep drops the keys whose time is over, and reports whether there is room now. It looks
-// at all of them, so it does that once a second at most. Requires m.mu.
-func (m *missed) sweep() bool {
-	now := time.Now()
-	if now.Sub(m.swept) < time.Second {
-		return false
-	}
-	m.swept = now
-
-	for hash, until := range m.until {
-		if until <= now.UnixMicro() {
-			delete(m.until, hash)
+// raise stores the larger one of a value and the value that is there.
+func raise(into *atomic.Int64, value int64) {
+	for {
+		before := into.Load()
+		if before >= value || into.CompareAndSwap(before, value) {
+			return
 		}
 	}
-	return len(m.until) < mostMissed
 }
 
-// has reports whether a key is taken for missed at an instant in microseconds.
-func (m *missed) has(hash uint64, at int64) bool {
-	return at < m.last.Load() && at < m.of(hash)
-}
+// mostPending bounds the keys with a charge that may still run.
+const mostPending = 4096
 
-// of returns until when a key is taken for missed, in microseconds; 0 if it never was.
-func (m *missed) of(hash uint64) int64 {
+// notePending remembers a key until an instant, and until the instant of the next noneIsPending.
+func (m *missed) notePending(hash uint64, until int64) {
+	m.note(hash, until)
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return max(m.all, m.until[hash])
+	if m.pending == nil {
+		m.pending = map[uint64]struct{}{}
+	}
+	if len(m.pending) < mostPending {
+		m.pending[hash] = struct{}{}
+	}
+	m.anyPending.Store(true)
+}
+
+// noneIsPending notes that both sides answer again: pending charges have run by now. It remembers
+// those keys until an instant in microseconds.
+func (m *missed) noneIsPending(until int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for hash := range m.pending {
+		m.note(hash, until)
+	}
+
+	// Beyond the bound it is not known which keys are pending.
+	if len(m.pending) >= mostPending {
+		for hash := range uint64(missedSlots) {
+			m.note(hash, until)
+		}
+	}
+	clear(m.pending)
+	m.anyPending.Store(false)
 }
 
 // mostLate is how long after the other side a foreign limiter may be asked or answer. It goes

@@ -12,49 +12,46 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// A key is remembered until its time is over. A key that finds no room counts for all keys.
-func TestMissedKeysAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m missed
-		now := time.Now().UnixMicro()
-		soon := now + time.Minute.Microseconds()
-		for hash := range uint64(mostMissed) {
-			m.note(hash, soon)
-		}
-		if m.of(0) != soon || m.of(mostMissed) != 0 {
-			t.Errorf("key 0 until %d, a key that missed nothing until %d", m.of(0)-now, m.of(mostMissed)-now)
-		}
-
-		later := soon + time.Hour.Microseconds()
-		m.note(mostMissed, later)
-		if len(m.until) != mostMissed || m.of(mostMissed+1) != later {
-			t.Errorf("%d keys, another one until %d, want all keys to count", len(m.until), m.of(mostMissed+1)-now)
-		}
-
-		time.Sleep(2 * time.Minute)
-		m.note(mostMissed, later)
-		if len(m.until) != 1 {
-			t.Errorf("%d keys are remembered, want the one whose time is not over", len(m.until))
-		}
-	})
+// has reports whether a key is taken for missed at an instant.
+func (m *missed) has(hash uint64, at int64) bool {
+	s := m.slot(hash)
+	return s != nil && at < s.until.Load()
 }
 
-// Once everything is forgotten, requests take no lock again.
-func TestCalmPolicyTakesNoLock(t *testing.T) {
+// A key is remembered until its time is over, and the pending ones until that of their charges is.
+func TestMissedKeysAreRemembered(t *testing.T) {
 	var m missed
-	m.noteLate(1, 100)
-	if !m.has(1, 99) || m.has(1, 100) || m.has(2, 99) {
-		t.Error("want key 1 until 100, and no other")
-	}
-	m.caughtUp(200)
-	if !m.has(1, 199) {
-		t.Error("want key 1 until its late charge is forgotten")
+	if m.has(1, 0) {
+		t.Error("a key has missed a charge before any has")
 	}
 
-	m.mu.Lock() // a request that takes it never ends
-	defer m.mu.Unlock()
-	if m.has(1, 200) || m.anyLate.Load() {
-		t.Error("want nothing after 200")
+	m.note(1, 100)
+	m.note(1, 50)
+	if !m.has(1, 99) || m.has(1, 100) || m.has(2, 0) {
+		t.Error("want key 1 until 100, and no other")
+	}
+
+	m.notePending(2, 100)
+	m.noneIsPending(200)
+	if !m.has(2, 199) || m.has(2, 200) || m.has(1, 100) || m.anyPending.Load() {
+		t.Error("want key 2 until 200, when its late charge is forgotten, and key 1 as before")
+	}
+}
+
+// Beyond the bound it is not known which keys are pending, so all are.
+func TestPendingKeysAreBounded(t *testing.T) {
+	var m missed
+	for hash := range uint64(mostPending) {
+		m.notePending(hash, 100)
+	}
+	m.notePending(mostPending, 100)
+	if len(m.pending) != mostPending {
+		t.Errorf("%d keys are remembered, want %d", len(m.pending), mostPending)
+	}
+
+	m.noneIsPending(200)
+	if !m.has(0, 199) || !m.has(mostPending+1, 199) {
+		t.Error("want every key until 200")
 	}
 }
 
@@ -76,7 +73,7 @@ func TestForeignSideBesideRedisJoinsBlind(t *testing.T) {
 			ev := evaluation{migration: m, limits: [2]algorithms.Limit{limit, limit}}
 			for range 2 {
 				o := observations{{At: time.Now()}, {At: time.Now()}}
-				seen = append(seen, divergence.Compare(&o).Seen(ev.blind(time.Now(), &o)))
+				seen = append(seen, divergence.Compare(&o).Seen(ev.blind(&algorithms.Charge{Cost: 1}, time.Now(), &o)))
 				time.Sleep(2 * time.Minute)
 			}
 			return seen

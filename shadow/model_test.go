@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -49,9 +50,10 @@ type rollback struct {
 }
 
 func newFleetModel(t *rapid.T) *fleetModel {
-	c := &cluster{t: t, primary: promotion.NewMemoryStore(), accepted: map[identity]bool{}, pressed: map[string]int64{}, quiet: true}
+	c := &cluster{t: t, primary: promotion.NewMemoryStore(), accepted: map[identity]bool{}, pressed: map[string]int64{}, quiet: true,
+		ledger: divergence.NewMemoryLedger()}
 	m := &fleetModel{cluster: c, operators: []*operator{{}, {}}}
-	c.meanwhile = m.interfere
+	c.meanwhile, c.stopped = m.interfere, m.freeze
 	for i := range 3 {
 		n := &node{link: &link{cluster: c}}
 		n.link.heard = func() { n.heardAt = time.Now() }
@@ -71,7 +73,7 @@ func (m *fleetModel) interfere() {
 		return
 	}
 	others := []func(){
-		m.pollOne, m.tellOne, m.reload, m.endEpoch, m.promote, m.rollBack, m.pause, m.resume, m.control, m.ensure, m.failOverNow,
+		m.pollOne, m.tellOne, m.judgeOne, m.reload, m.endEpoch, m.promote, m.rollBack, m.pause, m.resume, m.control, m.ensure, m.failOverNow,
 	}
 	others[rapid.IntRange(0, len(others)-1).Draw(m.t, "meanwhile")]()
 }
@@ -110,6 +112,9 @@ func (n *node) start(id string) {
 	before := n.migration
 	n.fleet, n.migration = idleOn(n.link, id)
 	n.fleet.decided = true
+	n.fleet.ledger = &evidence{n.link.ledger, n.link}
+	n.fleet.controller = promotion.NewController(n.link, n.fleet.ledger, "controller "+id)
+	n.migration.spec.Config.Automatic = true
 	if before != nil {
 		n.use(before.spec.Epoch, 0)
 	}
@@ -162,6 +167,7 @@ func (m *fleetModel) rest(seconds int) {
 			m.poll(n)
 			if s%5 == 4 {
 				m.tell(n)
+				m.judge(n)
 			}
 		}
 	}
@@ -394,8 +400,8 @@ func (m *fleetModel) checkMembership() {
 	}
 }
 
-// settle lets the network rest: every instance polls once, and again when it hears of a
-// change, and operators ensure their rollbacks.
+// settle lets the network rest until a teller has repaired the number of changes, and operators
+// ensure their rollbacks.
 func (m *fleetModel) settle() {
 	held := m.appliedRollbacks()
 	m.quiet = true
@@ -405,10 +411,7 @@ func (m *fleetModel) settle() {
 
 	for round := 0; ; round++ {
 		before := m.stored()
-		for _, n := range m.nodes {
-			m.poll(n)
-		}
-
+		m.rest(20)
 		m.ensure()
 		if round > 0 && identify(before) == identify(m.stored()) {
 			break
@@ -420,6 +423,7 @@ func (m *fleetModel) settle() {
 
 	m.checkRest(held)
 	m.checkOrders()
+	m.checkJudged()
 	m.quiet = false
 }
 
@@ -485,6 +489,9 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 				"reload":       action(m.reload),
 				"restart":      action(m.restart),
 				"tell":         action(m.tellOne),
+				"judge":        action(m.judgeOne),
+				"stop a judge": action(m.stopJudge),
+				"harm":         action(m.harm),
 				"count":        action(m.count),
 				"end epoch":    action(m.endEpoch),
 				"adopt":        action(m.adopt),

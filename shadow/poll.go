@@ -3,38 +3,76 @@ package shadow
 import (
 	"context"
 	"errors"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
+// knowledge says which states of the store this instance knows: those from when the number of
+// changes was this one. The zero value says that the states must be read.
+type knowledge struct {
+	changes int64
+	at      time.Time
+}
+
+// readAgainAfter is how long an instance goes by the number of changes alone. Every way in which a
+// state is put without it is repaired by the teller; this is for a way that is not known.
+const readAgainAfter = 5 * time.Minute
+
 // poll applies newer states, writes the applied ones where the store has forgotten them,
-// and tells the fleet that this instance is there.
+// and tells the fleet that this instance is there. It reads states only if they may have
+// changed.
 func (f *fleet) poll(ctx context.Context) error {
 	f.polling.Lock()
 	defer f.polling.Unlock()
 	defer f.noteApplied()
-	return f.pollLocked(ctx)
+
+	// A state that was applied just now may be newer than the number, and a failover may lose
+	// both: it is read once more, and written again if it is gone.
+	before := appliedOf(f.migrations())
+	err := f.pollLocked(ctx)
+	if !slices.Equal(before, appliedOf(f.migrations())) {
+		f.knows = knowledge{}
+	}
+	return err
+}
+
+// readAgain lets the next poll read all states, and beat.
+func (f *fleet) readAgain() {
+	f.polling.Lock()
+	defer f.polling.Unlock()
+	f.knows = knowledge{}
+	f.beaten.at.Store(nil)
 }
 
 // pollLocked is poll. Requires polling.
 func (f *fleet) pollLocked(ctx context.Context) error {
 	migrations := f.migrations()
 
-	// States are read and applied first: that works even where nothing can be written.
-	states, err := f.applyStates(ctx, migrations)
+	// Reading comes first: that works even where nothing can be written. The number is read before
+	// the states: a state that is put in between is read twice, and not never.
+	changes, err := f.store.Changes(ctx)
 	if err != nil {
 		return err
 	}
-
-	// What this instance knows comes before what it would begin: after a loss of data the
-	// policy goes on where it was.
-	failed := []error{f.reassert(ctx, migrations, states)}
-	begun, err := f.begin(ctx, migrations)
-	failed = append(failed, err)
-	if begun {
-		_, err := f.applyStates(ctx, migrations)
+	var failed []error
+	if f.mayHaveChanged(changes) {
+		f.knows = knowledge{}
+		states, err := f.applyStates(ctx, migrations)
+		if err != nil {
+			return err
+		}
+		if err = f.restore(ctx, migrations, states); err == nil {
+			f.knows = knowledge{changes, time.Now()}
+		}
 		failed = append(failed, err)
+	}
+	for _, m := range migrations {
+		m.stage.heard.note()
 	}
 
 	// The beat goes on where nothing can be written: the fleet must not lose sight of an
@@ -44,6 +82,34 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 		return err
 	}
 	return f.handOver(ctx, migrations)
+}
+
+// appliedOf returns the states that migrations have applied, each by its place in memory.
+func appliedOf(migrations []*migration) (list []*promotion.State) {
+	for _, m := range migrations {
+		list = append(list, m.stage.state.Load())
+	}
+	return list
+}
+
+// mayHaveChanged reports whether a state may have changed since they were read. The number of changes
+// says so while a teller looks after it. Requires polling.
+func (f *fleet) mayHaveChanged(changes int64) bool {
+	return changes == 0 || changes != f.knows.changes || time.Since(f.knows.at) > readAgainAfter ||
+		!f.told.within(promotion.LiveFor)
+}
+
+// restore writes what the store lacks. What this instance knows comes before what it would begin:
+// after a loss of data the policy goes on where it was.
+func (f *fleet) restore(ctx context.Context, migrations []*migration, states []promotion.State) error {
+	failed := []error{f.reassert(ctx, migrations, states)}
+	begun, err := f.begin(ctx, migrations)
+	failed = append(failed, err)
+	if begun {
+		_, err = f.applyStates(ctx, migrations)
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
 }
 
 // applyStates reads and applies the states of migrations.
@@ -58,9 +124,8 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 		return nil, err
 	}
 	for i, m := range migrations {
-		m.settle(states[i])
+		m.leaveDisk(states[i])
 		m.apply(states[i])
-		m.stage.heard.note()
 		m.noteEpoch()
 	}
 	return states, nil
@@ -105,7 +170,7 @@ func (f *fleet) begin(ctx context.Context, migrations []*migration) (begun bool,
 }
 
 // announceOwn announces the policies whose stored epoch is this instance's, each once for
-// as long as it is. Controllers judge by what was announced last, so an instance of
+// as long as it is. Controllers judge by the last announcement, so an instance of
 // another epoch keeps silent.
 func (f *fleet) announceOwn(ctx context.Context, migrations []*migration) error {
 	var news []*migration
@@ -140,22 +205,50 @@ func (f *fleet) announce(ctx context.Context, migrations []*migration) error {
 	return f.store.Announce(ctx, specs)
 }
 
-// beat tells the fleet that this instance is live, and which states it has applied.
+// beatEvery is the least time between two beats that say the same. With polls about every second
+// the second one after a beat sends the next.
+const beatEvery = 1500 * time.Millisecond
+
+// beat tells the fleet that this instance is live, and which states it has applied: regularly, and
+// at once where it has something new to say. Requires polling.
 func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
+	i := f.describe(migrations)
+	if f.beaten.within(beatEvery) && reflect.DeepEqual(i, f.said) {
+		return nil
+	}
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	f.view.offset.Store(int64(time.Until(now)))
 
+	// When evidence was written is no news.
+	said := i
+	i.At, i.Policies = now, maps.Clone(i.Policies)
+	for _, m := range migrations {
+		applied := i.Policies[m.spec.Policy]
+		applied.Flushed = time.UnixMicro(m.flushed.Load()).UTC()
+		i.Policies[m.spec.Policy] = applied
+	}
+	if err := f.store.Beat(ctx, i); err != nil {
+		return err
+	}
+	f.said = said
+	f.beaten.note()
+	return nil
+}
+
+// describe returns what a beat says besides times. Requires polling.
+func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
-		ID: f.id, At: now, Idle: !f.decides(), RedButton: f.button.pressed(), Client: f.client, Policies: map[string]promotion.Applied{},
+		ID: f.id, Idle: !f.decides(), RedButton: f.button.pressed(), Client: f.client, Format: promotion.Format, Revision: gate.Revision,
+		Policies: map[string]promotion.Applied{},
 	}
 	generation := f.plan.Load().generation()
 	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{
-			Version: m.stage.state.Load().Version, Epoch: m.spec.Epoch, Generation: generation, Flushed: time.UnixMicro(m.flushed.Load()).UTC(),
+			Version: m.stage.state.Load().Version, Epoch: m.spec.Epoch, Generation: generation,
 		}
 	}
-	return f.store.Beat(ctx, i)
+	return i
 }

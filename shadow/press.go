@@ -18,11 +18,11 @@ import (
 // button is released and no order is left, so that a restart in an outage loses neither.
 type press struct {
 	By     []string         `json:"by"`
-	Orders map[string]order `json:"orders"` // by policy, those that are not stored yet
+	Orders map[string]order `json:"orders"` // by policy, not stored yet
 }
 
 // order is the order to roll a policy back. It names what the instance knew when its button
-// was pressed: a late order must not roll back what was begun since.
+// was pressed: a late order must not roll back a migration that was begun since.
 type order struct {
 	Epoch string `json:"epoch"`
 	Term  int64  `json:"term"`
@@ -67,7 +67,7 @@ func (o *orders) done(policy string, stored order) {
 // orders of that press. It waits 2 s at most for the disk.
 func (f *fleet) startButton(ctx context.Context) {
 	var last press
-	if f.disk != nil && !within(ctx, storeTimeout, func() { last = f.readPress() }) {
+	if f.disk != nil && !within(ctx, fleetTimeout, func() { last = f.readPress() }) {
 		f.log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
 		last = press{}
 	}
@@ -119,18 +119,28 @@ func (f *fleet) storeOrders(ctx context.Context) error {
 			Actor:  "red button of " + f.id,
 			Reason: "the red button was pressed, by " + strings.Join(f.button.pressedBy(), " and "),
 		}
+
 		s, err := promotion.RollbackOf(ctx, f.store, policy, o.Epoch, o.Term, by)
-		if err != nil && !errors.Is(err, promotion.ErrUnknownPolicy) {
+		switch {
+		case err == nil:
+			f.orderStored(policy, o, s)
+		case !errors.Is(err, promotion.ErrUnknownPolicy):
 			failed = append(failed, err)
-			continue
-		}
-		if err == nil {
-			f.orders.done(policy, o)
-			f.log.Info("shadowlimit: the order of the red button has reached the store",
-				"policy", policy, "epoch", o.Epoch, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// orderStored strikes out an order that the store has answered with a state. A failover may lose
+// the rollback before the next poll, and the order is not given again: this instance knows the
+// state from now on, and writes it again. Requires polling.
+func (f *fleet) orderStored(policy string, o order, s promotion.State) {
+	if m := f.plan.Load().named(policy); m != nil {
+		m.apply(s)
+	}
+	f.orders.done(policy, o)
+	f.log.Info("shadowlimit: the order of the red button has reached the store",
+		"policy", policy, "epoch", o.Epoch, "term", o.Term, "stage", s.Describe(), "version", s.Version.String())
 }
 
 // keepPress writes the press to the disk if it has changed, or removes it.
@@ -187,7 +197,7 @@ type waitingItem struct {
 // reportPress reports the press. It waits 2 s at most for the disk.
 func (f *fleet) reportPress(ctx context.Context) pressReport {
 	var same bool
-	kept := f.disk != nil && within(ctx, storeTimeout, func() { same = f.pressKept() }) && same
+	kept := f.disk != nil && within(ctx, fleetTimeout, func() { same = f.pressKept() }) && same
 
 	r := pressReport{Pressed: f.button.pressed(), By: f.button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
 	pending := f.orders.pendingOrders()
@@ -198,13 +208,22 @@ func (f *fleet) reportPress(ctx context.Context) pressReport {
 }
 
 // settlePress waits until the disk has the press and the store has its orders, for as long as
-// a poll may take.
+// a poll may take. The disk comes first, because the store may be away, and once more when the
+// orders are stored: it must not say that they are not.
 func (f *fleet) settlePress(ctx context.Context) {
-	if f.disk != nil {
-		within(ctx, storeTimeout, func() { _ = f.keepPress() }) // keepLoop logs a failure
+	keep := func() {
+		if f.disk != nil {
+			within(ctx, fleetTimeout, func() { _ = f.keepPress() }) // keepLoop logs a failure
+		}
 	}
+	keep()
+	f.awaitOrders(ctx)
+	keep()
+}
 
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+// awaitOrders waits until the store has the orders of the button.
+func (f *fleet) awaitOrders(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
 	defer cancel()
 	for len(f.orders.pendingOrders()) > 0 {
 		select {

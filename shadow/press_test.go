@@ -107,6 +107,22 @@ func TestPressInAnOutageIsStoredOnce(t *testing.T) {
 	}
 }
 
+// A press while Redis answers is stored and on the disk when the handler answers.
+func TestPressIsKeptWhenTheHandlerAnswers(t *testing.T) {
+	for range 10 {
+		server := miniredis.RunT(t)
+		h := open(t, file, shadow.Config{Redis: redisAt(t, server.Addr()), StateDir: t.TempDir()})
+		syncNow(t, h)
+		advance(t, h.Stages(), policy, full)
+		syncNow(t, h)
+		code, r := asked(t, h.RedButtonHandler(), http.MethodPost)
+		if code != 200 || !r.Pressed || !r.Kept || len(r.Waiting) != 0 {
+			t.Errorf("%d %+v", code, r)
+		}
+		h.Close(ctx(t))
+	}
+}
+
 // A release before the order is stored withdraws it, also by an instance that has restarted.
 func TestReleaseInAnOutageWithdrawsTheOrder(t *testing.T) {
 	for _, restarts := range []int{0, 1} {

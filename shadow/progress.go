@@ -13,18 +13,18 @@ import (
 // progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
 // the epoch as it is.
 type progress struct {
-	stage      appliedStage
-	counts     counters
-	recorder   *divergence.Recorder
-	followers  *followers  // nil if both sides are always judged together
-	missed     missed      // keys of which only one side had a charge; unused where parts hold numbers
-	joined     atomic.Bool // a foreign side began with this process, in an epoch that is older
-	noise      *migration  // measures the noise floor where spec.Noise; nil if it cannot be measured
-	news       epochNews   // guarded by fleet.polling
-	started    time.Time
-	assessment atomic.Pointer[assessment] // the last one
-	flushed    atomic.Int64               // when the ledger was last written, us
-	log        *slog.Logger
+	stage     appliedStage
+	counts    counters
+	recorder  *divergence.Recorder
+	followers *followers  // nil if both sides are always judged together
+	missed    missed      // keys of which only one side had a charge; unused where parts hold numbers
+	joined    atomic.Bool // a foreign side began with this process, in an epoch that is older
+	noise     *migration  // measures the noise floor where spec.Noise; nil if it cannot be measured
+	news      epochNews   // guarded by fleet.polling
+	started   time.Time
+	judging
+	written
+	log *slog.Logger
 }
 
 // appliedStage is the stage that this instance has applied. The fleet writes it, and
@@ -36,6 +36,13 @@ type appliedStage struct {
 	heard     moment                              // the store was last heard of
 	votes     atomic.Pointer[votes]               // for metrics; nil before the first count
 	applied   [len(promotion.Stages)]atomic.Int64 // how often each stage was applied
+}
+
+// judging is what this instance knows of the judgements of a policy, and what it does for them.
+type judging struct {
+	assessment atomic.Pointer[assessment] // the last one, by whichever instance
+	judged     moment                     // this instance last assessed the policy
+	detailed   moment                     // it last published details
 }
 
 // epochNews is what the fleet and the log know of a migration's epoch.

@@ -73,10 +73,10 @@ func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *ob
 		return
 	}
 
-	follower := c.Enforced.Other()
+	other := c.Enforced.Other()
 	var judged [1]observations
-	ev.sides[follower].store.evaluate(context.WithoutCancel(ctx), []algorithms.Charge{ev.only(follower, c)}, judged[:])
-	o[follower] = judged[0][follower]
+	ev.sides[other].store.evaluate(context.WithoutCancel(ctx), []algorithms.Charge{ev.only(other, c)}, judged[:])
+	o[other] = judged[0][other]
 }
 
 // askStandIn asks the authoritative where an enforced candidate has failed: a candidate
@@ -182,8 +182,9 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 
 	noteStoreFailure(o)
 
-	// An authoritative behind an open breaker was needed and did not answer: its
-	// failures must stay visible. A candidate behind one is only skipped.
+	// An authoritative behind an open breaker was needed and did not answer: it counts as
+	// failed in decisions_total, and as authoritative_error where the candidate did answer.
+	// Where both were skipped the outcome is inconclusive. A candidate is only skipped.
 	if skippedByBreaker(authoritative) {
 		*authoritative = algorithms.Failure(authoritative.Err)
 	}
@@ -214,20 +215,20 @@ func (e *engine) evidenceTime(ev *evaluation, o *observations) time.Time {
 // deferOther queues the side that is judged after the answer, and reports whether it is
 // queued: its outcome is then recorded when it has been judged.
 func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observations) bool {
-	follower := c.Enforced.Other()
-	if o[follower].Status != algorithms.Deferred {
+	other := c.Enforced.Other()
+	if o[other].Status != algorithms.Deferred {
 		return false
 	}
 
 	// A side that is known to fail must not fill the queue.
-	if ev.sides[follower].resting() {
-		o[follower] = algorithms.Skip(algorithms.BreakerOpen)
+	if ev.sides[other].resting() {
+		o[other] = algorithms.Skip(algorithms.BreakerOpen)
 		return false
 	}
 	job := followed{charge: *c, evaluation: *ev, at: at, local: time.Now(), into: *o}
 	job.charge.Lead = leadOf(c, &o[c.Enforced])
 	if !ev.followers.follow(&job) {
-		o[follower] = algorithms.Skip(algorithms.QueueFull)
+		o[other] = algorithms.Skip(algorithms.QueueFull)
 		return false
 	}
 	return true

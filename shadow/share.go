@@ -12,32 +12,32 @@ import (
 // instances must not become zero, which would deny everything.
 //
 // A cost above the share is allowed where nothing else is spent, and the share then pays for
-// it: otherwise a client whose requests cost more would be locked out of each instance. A
-// bucket owes it by itself, if its burst is the cost. A window cannot owe more than it
-// admits: see debts.
+// it: otherwise a client whose requests cost more would be locked out of each instance. An
+// algorithm with a burst owes it by itself, if its burst is the cost. A window cannot owe
+// more than it admits: see debts.
 func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int64) (share algorithms.Limit, tooLarge bool) {
 	part := func(n int64) int64 { return n/instances + (n%instances+instances-1)/instances }
 	share = algorithms.Limit{Requests: part(whole.Requests), Window: whole.Window, Burst: part(whole.Burst)}
 
 	tooLarge = cost > share.Capacity() && cost <= whole.Capacity()
-	if algorithms.TraitsOf(a).Shape != algorithms.Bucket {
+	if !tooLarge || algorithms.TraitsOf(a).Burst == algorithms.BurstRefused {
 		return share, tooLarge
 	}
-	if tooLarge {
-		share.Burst = cost
-	}
+
+	share.Burst = cost
 	return share, false
 }
 
-// askCoarsely asks again for sides that have failed because a bucket cannot be exact with its
-// share. A step finds that out anyway, so only these limits take the time to look for it.
+// askCoarsely asks again for sides that have failed because their algorithm is exact with the
+// whole limit and not with a share of it, as a bucket can be. A step finds that out anyway, so
+// only these limits take the time to look for it.
 func (l *local) askCoarsely(charge algorithms.Charge, whole [2]algorithms.Limit, o *observations) {
 	for role := range o {
 		s := &charge.Sides[role]
 		if !s.Present() || o[role].Status != algorithms.Failed || s.Limit.Requests <= 0 {
 			continue
 		}
-		if algorithms.TraitsOf(s.Algorithm).Shape != algorithms.Bucket || s.Algorithm.Validate(whole[role]) != nil {
+		if s.Algorithm.Validate(s.Limit) == nil || s.Algorithm.Validate(whole[role]) != nil {
 			continue
 		}
 

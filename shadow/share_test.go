@@ -124,7 +124,7 @@ func TestCostAboveTheShareIsADebt(t *testing.T) {
 				t.Fatalf("%s: %+v, want a cost of 10 to be allowed", a.Name(), d)
 			}
 			if d := f.ask(0, 0); !d.Allowed || d.Remaining != 0 || d.RetryAfter != 0 {
-				t.Errorf("%s: a look: %+v", a.Name(), d)
+				t.Errorf("%s: a peek: %+v", a.Name(), d)
 			}
 
 			d := f.ask(0, 10)

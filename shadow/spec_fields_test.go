@@ -25,6 +25,8 @@ policies:
       divergence: 3%
       newly_denied: 4%
       newly_allowed: 40%
+      extra_load: 20%
+      on_regression: hold
       block: 2h
       soak: 72h
       dwell: 3h
@@ -38,6 +40,8 @@ policies:
 
 // measuredLater are the fields of a Spec that no policy file decides, with the reason.
 var measuredLater = map[string]string{
+	"Spec.Config.Config.Graded": "it is true where the file declares no soak, and fullFile declares one",
+
 	"Spec.Noise": "newMigration sets it, for the sides decide whether the noise floor can be measured; a sampled policy has none",
 }
 
@@ -123,6 +127,8 @@ var specChanges = map[string]specChange{
 	"Promotion.Divergence":    {"divergence: 3%", "divergence: 4%", newSpec, ""},
 	"Promotion.NewlyDenied":   {"newly_denied: 4%", "newly_denied: 5%", newSpec, ""},
 	"Promotion.NewlyAllowed":  {"newly_allowed: 40%", "newly_allowed: 41%", newSpec, ""},
+	"Promotion.ExtraLoad":     {"extra_load: 20%", "extra_load: 21%", newSpec, ""},
+	"Promotion.OnRegression":  {"on_regression: hold", "on_regression: rollback", newSpec, ""},
 	"Promotion.Block":         {"block: 2h", "block: 3h", newSpec, ""},
 	"Promotion.Soak":          {"soak: 72h", "soak: 73h", newSpec, ""},
 	"Promotion.Dwell":         {"dwell: 3h", "dwell: 4h", newSpec, ""},

@@ -37,19 +37,28 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	}
 
 	list := []promotion.Assessment{}
-	for _, m := range f.migrations() {
-		a, err := m.judged(now)
+	migrations := f.migrations()
+	details, err := f.store.Details(ctx, namesOf(migrations))
+	if err != nil {
+		return nil, err
+	}
+	for n, m := range migrations {
+		a, err := m.lastAssessment(now)
 		if err != nil {
 			return nil, err
 		}
+		if a.Judge != "" {
+			a.Details = details[n]
+		}
+		a.LookedAt = now
 		a.Live, a.Silent = promotion.LiveAt(now, m.spec.Policy, instances)
 		list = append(list, a)
 	}
 	return list, nil
 }
 
-// judged returns the last assessment in the applied state.
-func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
+// lastAssessment returns the last assessment in the applied state.
+func (m *migration) lastAssessment(now time.Time) (promotion.Assessment, error) {
 	state := *m.stage.state.Load()
 	last := m.lastJudged(&state)
 	if last == nil {
@@ -59,9 +68,7 @@ func (m *migration) judged(now time.Time) (promotion.Assessment, error) {
 		return promotion.Assessment{}, status.ErrOld
 	}
 
-	a := last.in(state)
-	a.Evidence.Now = now
-	return a, nil
+	return last.in(state), nil
 }
 
 // lastJudged returns the last assessment of the evidence that a state has, nil if there is
@@ -92,8 +99,8 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 	a := promotion.Assessment{
 		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
 	}
-	a.Gate.Reason = "this instance has not judged the current comparison yet: it judges every " + assessEvery.String()
-	a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
+	a.Gate.Reason = "no instance has judged the current comparison yet: its judge does so every " + assessEvery.String()
+	a.Gate.Forecast, a.Gate.Obstacles = gate.Forecast{}, nil
 	return a
 }
 

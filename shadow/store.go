@@ -21,7 +21,7 @@ type store struct {
 	name     string
 	pair     algorithms.Pair
 	nodes    *nodes        // nil in memory, which does not fail
-	patience time.Duration // how long the store must have had for its silence to be a failure
+	fullTime time.Duration // how long the store must have had for its silence to be a failure
 	strain   *strain       // nil in memory
 	log      *slog.Logger
 	errors   atomic.Int64 // evaluations that failed; written by requests, read by metrics
@@ -47,7 +47,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 			return newStoreBreaker(log.With("store", name, "node", address))
 		})
 	}
-	s.patience = patienceOf(client)
+	s.fullTime = fullTimeOf(client)
 
 	s.clock = &clock{ask: func(ctx context.Context) (time.Time, error) { return client.Time(ctx).Result() }}
 	s.warnings = lua.Warnings(client)
@@ -60,7 +60,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 // newRemoteStore returns the store that a pair is, which may fail.
 func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store {
 	return &store{
-		name: name, pair: pair, log: log, patience: lua.DefaultBudget, strain: newStrain(),
+		name: name, pair: pair, log: log, fullTime: lua.DefaultBudget, strain: newStrain(),
 		nodes: &nodes{whole: newStoreBreaker(log.With("store", name))},
 	}
 }
@@ -77,17 +77,17 @@ func newStoreBreaker(log *slog.Logger) *breaker {
 	})
 }
 
-// mostPatience bounds store.patience. A client that was not tuned waits for seconds, and
+// mostFullTime bounds store.fullTime. A client that was not tuned waits for seconds, and
 // callers that do not wait that long would never open the breaker of a dead store.
-const mostPatience = 5 * lua.DefaultBudget
+const mostFullTime = 5 * lua.DefaultBudget
 
-// patienceOf returns how long a client waits for an answer by itself.
-func patienceOf(client redis.UniversalClient) time.Duration {
+// fullTimeOf returns how long a client waits for an answer by itself.
+func fullTimeOf(client redis.UniversalClient) time.Duration {
 	read := lua.ReadTimeout(client)
 	if read <= 0 {
-		return mostPatience
+		return mostFullTime
 	}
-	return min(read, mostPatience)
+	return min(read, mostFullTime)
 }
 
 // remote reports whether asking the store can fail. Only a store in memory has no breaker.
@@ -103,7 +103,7 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 	}
 
 	if s.nodes.cluster == nil {
-		s.evaluateAt(ctx, s.nodes.whole, question{charges: charges, into: into})
+		s.evaluateOn(ctx, s.nodes.whole, question{charges: charges, into: into})
 		return
 	}
 
@@ -111,7 +111,7 @@ func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into 
 	records, places := s.nodes.find(charges)
 	q := question{charges, into, records}
 	if allEqual(places) {
-		s.evaluateAt(ctx, places[0], q)
+		s.evaluateOn(ctx, places[0], q)
 		return
 	}
 	s.evaluateByNode(ctx, places, q)
@@ -128,8 +128,8 @@ func allEqual(places []*breaker) bool {
 	return !slices.ContainsFunc(places, func(b *breaker) bool { return b != places[0] })
 }
 
-// evaluateAt judges charges whose records are on one node.
-func (s *store) evaluateAt(ctx context.Context, node *breaker, q question) {
+// evaluateOn judges charges whose records are on one node.
+func (s *store) evaluateOn(ctx context.Context, node *breaker, q question) {
 	// An open breaker costs nothing: the store is not asked, and the request falls back.
 	asked, ok := node.allow()
 	if !ok {
@@ -232,7 +232,7 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 	// A caller that gave the store less time than its client would have is in a hurry. What
 	// it does not get says nothing of the store, or clients with short deadlines could keep
 	// everybody's requests off a store that is well.
-	if asked.hurried(ctx, s.patience) {
+	if asked.hurried(ctx, s.fullTime) {
 		node.finish(asked, errNotAsked)
 		return
 	}

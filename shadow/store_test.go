@@ -126,24 +126,24 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 		other.ID = "b"
 		c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{side, other}}
 		var o [1][2]algorithms.Observation
-		ask := func(patience time.Duration) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ask := func(given time.Duration) {
+			ctx, cancel := context.WithTimeout(context.Background(), given)
 			defer cancel()
 			s.evaluate(ctx, []algorithms.Charge{c}, o[:])
 		}
 
-		for _, patience := range []time.Duration{0, time.Millisecond, 11 * time.Millisecond} {
+		for _, given := range []time.Duration{0, time.Millisecond, 11 * time.Millisecond} {
 			for range 2 * breakAfter {
-				ask(patience)
+				ask(given)
 			}
 			if s.nodes.open() || s.overloaded() {
-				t.Errorf("patience %s: breaker open %t, overloaded %t because of callers in a hurry", patience, s.nodes.open(), s.overloaded())
+				t.Errorf("given %s: breaker open %t, overloaded %t because of callers in a hurry", given, s.nodes.open(), s.overloaded())
 			}
 		}
 
 		answersIn = time.Hour
 		for range breakAfter {
-			ask(s.patience + time.Millisecond)
+			ask(s.fullTime + time.Millisecond)
 		}
 		if !s.nodes.open() || !s.overloaded() {
 			t.Errorf("a store that hangs: breaker open %t, overloaded %t", s.nodes.open(), s.overloaded())

@@ -199,7 +199,7 @@ func TestSwapsOnlyChangeTheEnforcedSide(t *testing.T) {
 		s := newSwapper(t, sidesOf(from, to, 5), shadow.Config{})
 		alone := map[string][2]*limitertest.Oracle{}
 		for _, user := range swapUsers {
-			alone[user] = [2]*limitertest.Oracle{limitertest.NewOracle(from.Name()), limitertest.NewOracle(to.Name())}
+			alone[user] = [2]*limitertest.Oracle{limitertest.OracleOf(t, from), limitertest.OracleOf(t, to)}
 		}
 
 		var enforced, denied [2]int

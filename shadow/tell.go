@@ -23,21 +23,34 @@ func (f *fleet) tellLoop(ctx context.Context) {
 }
 
 func (f *fleet) tell(ctx context.Context) error {
+	f.telling.Lock()
+	defer f.telling.Unlock()
 	count, moves, err := f.teller.Tell(ctx)
 	f.logMoves(moves)
 	if err != nil {
 		return err
 	}
 
+	age := f.view.now().Sub(count.At).Abs()
+	if count.Changes != 0 {
+		counted := time.Now().Add(-age)
+		f.told.at.Store(&counted)
+	}
+
+	// Limits are divided by this number where a store fails. Without a recent count the last number
+	// stands: a smaller one would let every instance allow more.
+	if age < promotion.LiveFor {
+		f.view.live.Store(int64(max(1, count.Live)))
+	}
 	for _, m := range f.migrations() {
-		if v, counted := count.Policies[m.spec.Policy]; counted && f.view.now().Sub(count.At) < oldAfter {
+		if v, counted := count.Policies[m.spec.Policy]; counted && age < oldAfter {
 			m.stage.votes.Store(&votes{v, time.Now()})
 		}
 	}
 	return nil
 }
 
-// votes are those that were counted last, as heard of at an instant of this process's clock.
+// votes are the last count, as heard of at an instant of this process's clock.
 type votes struct {
 	promotion.Votes
 	at time.Time

@@ -33,6 +33,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	"requests": func(w *twinWorld, s twinStep) { w.traffic(context.Background(), s, 1) },
 	"costs":    func(w *twinWorld, s twinStep) { w.traffic(context.Background(), s, 2) },
 	"peeks":    func(w *twinWorld, s twinStep) { w.traffic(context.Background(), s, 0) },
+	"saturate": func(w *twinWorld, s twinStep) { w.saturate(twinKeys[s.on], 4) },
 	"wait":     func(_ *twinWorld, s twinStep) { time.Sleep(s.span) },
 	"crowd": func(w *twinWorld, s twinStep) {
 		for i := range 40 * s.n {
@@ -94,8 +95,13 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	"out of memory": func(w *twinWorld, s twinStep) { w.refuse(s, proto("OOM command not allowed"), false) },
 	"busy":          func(w *twinWorld, s twinStep) { w.refuse(s, proto("BUSY Redis is busy"), false) },
 	"try again":     func(w *twinWorld, s twinStep) { w.refuse(s, proto("TRYAGAIN Multiple keys request"), true) },
-	"clock ahead":   func(w *twinWorld, s twinStep) { w.stepClock(s.on, s.span) },
-	"clock back":    func(w *twinWorld, s twinStep) { w.stepClock(s.on, -s.span) },
+	"slot moves": func(w *twinWorld, s twinStep) {
+		w.during(s.span, func() { w.change(s.on, func(server *twinServer) { server.moves = true }) },
+			func() { w.change(s.on, func(server *twinServer) { server.moves = false }) })
+	},
+	"script flush": func(w *twinWorld, s twinStep) { w.change(s.on, func(server *twinServer) { server.forgot = true }) },
+	"clock ahead":  func(w *twinWorld, s twinStep) { w.stepClock(s.on, s.span) },
+	"clock back":   func(w *twinWorld, s twinStep) { w.stepClock(s.on, -s.span) },
 
 	// The network of one process.
 	"cut":    func(w *twinWorld, s twinStep) { w.part(s, wayCut) },
@@ -104,12 +110,10 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 
 	// Processes.
 	"crash": func(w *twinWorld, s twinStep) {
-		w.lose()
 		w.crash(w.someInstance(s.n))
 		w.launch(twinRelease{})
 	},
 	"restart": func(w *twinWorld, s twinStep) {
-		w.lose()
 		w.leave(w.someInstance(s.n))
 		w.launch(twinRelease{})
 	},
@@ -132,6 +136,7 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 		w.settle()
 		to := promotion.Step{Stage: promotion.Promoted}
 		_, _ = promotion.Advance(context.Background(), w.states, twinPolicy, to, promotion.Order{Actor: "test"})
+		w.exposed = true
 		w.settle()
 	},
 	"roll back": func(w *twinWorld, _ twinStep) {
@@ -187,6 +192,7 @@ func drawTwinProgram(t *rapid.T, without map[string]bool) (program []twinStep) {
 func (w *twinWorld) run(program []twinStep) {
 	time.Sleep(2 * time.Second)
 	if w.stage.Stage != "" {
+		w.exposed = true
 		_, err := promotion.Advance(context.Background(), w.states, twinPolicy, w.stage, promotion.Order{Actor: "test"})
 		if err != nil {
 			w.violate("the stage cannot be taken: %v", err)
@@ -213,6 +219,16 @@ func (w *twinWorld) traffic(ctx context.Context, s twinStep, cost int64) {
 	for i := range s.n {
 		w.ask(ctx, w.someInstance(i), twinKeys[(s.on+i*(s.n%2))%len(twinKeys)], cost)
 		time.Sleep(s.span)
+	}
+}
+
+// saturate has a key denied for some windows, in which it is never idle. Sides that are out of
+// phase show it then.
+func (w *twinWorld) saturate(key string, windows int64) {
+	n := 3 * w.limits[0].Requests
+	for range windows * n {
+		w.ask(context.Background(), w.someInstance(0), key, 1)
+		time.Sleep(w.limits[0].Window / time.Duration(n))
 	}
 }
 
@@ -307,9 +323,12 @@ func (in *twinInstance) reload() {
 // deploy runs a process of another release beside the others for a while, with traffic of its
 // own.
 func (w *twinWorld) deploy(s twinStep, r twinRelease) {
-	w.mu.Lock()
-	w.deployed = append(w.deployed, time.Now())
-	w.mu.Unlock()
+	// Only another epoch moves clients from one side to the other, if the candidate is exposed.
+	if r.epoch != "" && w.exposed {
+		w.mu.Lock()
+		w.deployed = append(w.deployed, time.Now())
+		w.mu.Unlock()
+	}
 	w.settle()
 	in := w.launch(r)
 	w.settle()

@@ -30,6 +30,9 @@ type twinServer struct {
 	life    int // counted by kills: commands that wait are lost then
 	refuses error
 	spares  bool           // it refuses only commands with both sides
+	moves   bool           // of commands with both sides, only the enforced one finds its keys
+	reduced int            // commands of which only the enforced side was judged
+	forgot  bool           // it does not know the script of the next command
 	evicted map[string]int // by key, how often its record was evicted
 }
 
@@ -61,6 +64,9 @@ func (s *twinServer) exchange(ctx context.Context, charges []algorithms.Charge, 
 
 	go func() {
 		time.Sleep(latency)
+		if s.unknown() {
+			time.Sleep(2 * latency) // the answer is NOSCRIPT, and the script comes as text
+		}
 		list := s.run(ctx, charges, life)
 		time.Sleep(latency)
 		replies <- list
@@ -72,6 +78,12 @@ func (s *twinServer) exchange(ctx context.Context, charges []algorithms.Charge, 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// unknown reports whether the server does not know the script of a command. It learns it then.
+func (s *twinServer) unknown() (forgot bool) {
+	s.change(func() { forgot, s.forgot = s.forgot, false })
+	return forgot
 }
 
 // run waits until the server is not held, and judges.
@@ -94,6 +106,12 @@ func (s *twinServer) run(ctx context.Context, charges []algorithms.Charge, life 
 			list[i].err = ctx.Err()
 		case s.refuses != nil && (both || !s.spares):
 			list[i].err = s.refuses
+		case s.moves && both:
+			s.reduced++
+			other := c.Enforced.Other()
+			c.Sides[other] = algorithms.Side{}
+			list[i].observations, list[i].err = s.judge(c)
+			list[i].observations[other] = algorithms.Unjudged(algorithms.Deferred)
 		default:
 			list[i].observations, list[i].err = s.judge(c)
 		}

@@ -33,6 +33,8 @@ type twinSetting struct {
 	places    [2]twinPlace         // by role
 	instances int
 	stage     promotion.Step // the zero Step: shadow
+	// unlike is the limit that a foreign limiter goes by, whatever the file says; the zero Limit: the file's.
+	unlike algorithms.Limit
 }
 
 // twinWorld is a fleet of processes that compare two limiters, and the servers that these
@@ -50,9 +52,9 @@ type twinWorld struct {
 	admissions  map[string][]twinAdmission
 	lost        []time.Time // when a store may have lost what it had counted
 	away        []time.Time // when a store may have begun to fail
-	deployed    []time.Time // when another release began to run
+	deployed    []time.Time // when another epoch came beside an exposed candidate
+	exposed     bool        // a candidate has been enforced
 	rested      time.Time   // when every disturbance had ended
-	restedAt    int         // the first comparison after all was forgotten
 	violations  []string
 
 	turns    map[string]chan struct{} // by key; see turn
@@ -237,6 +239,9 @@ func (in *twinInstance) newForeign() Limiter {
 			return algorithms.Decision{}, err
 		}
 
+		if in.world.unlike.Window > 0 {
+			limit = in.world.unlike
+		}
 		own := algorithms.Side{Algorithm: in.world.algorithm, Limit: limit}
 		c := algorithms.Charge{Policy: "foreign", Key: key, Cost: cost, Sides: [2]algorithms.Side{own}}
 		var into [1]observations

@@ -130,7 +130,7 @@ func takeJob(batch []followed, job *followed) []followed {
 // roles may be among them where the stage has just changed.
 func (w *worker) judge(batch []followed) {
 	for len(batch) > 0 {
-		n := alike(batch)
+		n := inOneCall(batch)
 		w.ask(batch[:n])
 		for i := range batch[:n] {
 			w.finish(&batch[i])
@@ -157,10 +157,10 @@ func (w *worker) finish(job *followed) {
 	w.unsettled.Add(-1)
 }
 
-// alike returns how many of the first jobs one call judges: those of one side of one
+// inOneCall returns how many of the first jobs one call judges: those of one side of one
 // migration in a store, and just one where a foreign limiter is asked. Only neighbours are
 // taken together: that keeps a key's charges in order.
-func alike(batch []followed) int {
+func inOneCall(batch []followed) int {
 	first := &batch[0]
 	n := 1
 	if first.side().foreign != nil {
@@ -215,16 +215,25 @@ func (w *worker) askStore(ctx context.Context, role algorithms.Role, batch []fol
 		// Any charge of the batch may be early, so there has to be room for each that waits.
 		charges[i].Lead.Patient = len(w.early)+i < mostEarly && w.waits(job)
 
-		// An instant that Config.Clock gave is for both sides as it is.
+		// An instant that Config.Clock gave is for both sides as it is. Sides that are judged at two
+		// instants have not had the same charges, and are not numbered as if they had.
 		if charges[i].At.IsZero() {
-			charges[i].At = s.store.instant(job.local, other, job.into[role.Other()].At)
+			known := false
+			charges[i].At, known = s.store.instant(job.local, other, job.into[role.Other()].At)
+			if !known {
+				charges[i].Epoch = 0
+			}
 		}
 	}
 
 	s.store.evaluate(ctx, charges, observed)
 	for i := range batch {
-		batch[i].into[role] = observed[i][role]
-		w.learn(&batch[i], &charges[i], observed[i][role].Status)
+		o := &observed[i][role]
+		if charges[i].Epoch != batch[i].charge.Epoch && o.Status == algorithms.Judged {
+			o.Apart = o.At.UnixMicro()
+		}
+		batch[i].into[role] = *o
+		w.learn(&batch[i], &charges[i], o.Status)
 	}
 }
 

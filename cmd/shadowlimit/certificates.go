@@ -25,7 +25,7 @@ var (
 	errNoPEM   = errors.New("cacert: the file has no certificate in PEM")
 )
 
-// certificates are the files that a URL names, "" for those that it does not.
+// certificates are the files that a URL names, "" for a file that it does not name.
 type certificates struct{ authority, certificate, key string }
 
 // cutCertificates takes the files out of the options of a URL, because go-redis does not know them.

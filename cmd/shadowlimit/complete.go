@@ -59,7 +59,7 @@ func completeObstacle(a *promotion.Assessment) string {
 	case len(a.Pressed()) > 0:
 		return "the red button is pressed on " + strings.Join(a.Pressed(), ", ")
 	case len(a.Evidence.OtherEpoch) > 0:
-		return "instances run another configuration"
+		return "instances compare another epoch"
 	case rest > 0:
 		rest = rest.Round(time.Minute)
 		return fmt.Sprintf("a rollback has to stay warm for another %s, until a week after the promotion", rest)

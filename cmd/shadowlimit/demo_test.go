@@ -81,10 +81,25 @@ func TestDemoNeedsTheRedisThatIsGiven(t *testing.T) {
 	}
 }
 
-// The demo serves the commands of another process until it is interrupted.
-func TestDemoServes(t *testing.T) {
-	t.Setenv("SHADOWLIMIT_REDIS", serveDemo(t))
+// The demo tells its story, and then serves the commands of another process until it is
+// interrupted. Every example of every help works there.
+func TestDemo(t *testing.T) {
+	url, story := serveDemo(t)
+	t.Setenv("SHADOWLIMIT_REDIS", url)
 	t.Setenv("SHADOWLIMIT_NAME", "demo")
+
+	rest := story
+	for _, want := range []string{
+		"10,000 requests", "=> shadow", "=> canary 1 %", "scores of at least 20", "=> canary 10 %", "=> canary 50 %",
+		"=> promoted",
+		"x-plan: trial", "=> rolled_back (hold)", "over 15 minutes", "audit trail", "promoted -> rolled_back (hold)",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("no %q after what came before it in\n%s", want, story)
+		}
+		rest = after
+	}
 
 	for args, want := range map[string]string{
 		"status": "rolled_back", "history per-client": "canary 10 % -> canary 50 %", "top per-client": "count",
@@ -94,4 +109,6 @@ func TestDemoServes(t *testing.T) {
 			t.Errorf("%s: status %d\n%s%s", args, status, out, talk)
 		}
 	}
+
+	t.Run("examples", tryExamples)
 }

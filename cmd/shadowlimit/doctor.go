@@ -15,8 +15,9 @@ import (
 const doctorDescription = `Checks the Redis that a service uses and says what to change: version, role, memory
 and eviction, persistence, clock, latency. With --name it also tries whether this
 user may do what the library does, on scratch keys that it removes, lists what
-instances report about the options of their Redis clients, and names the policies of
-which too many requests are not compared or blind. Exit status 1 if there is a
+instances report about the options of their Redis clients, names the policies of
+which too many requests are not compared or blind, and compares what the logs of
+sliding_window_log may take with maxmemory. Exit status 1 if there is a
 problem; warnings do not change it.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:

@@ -69,7 +69,7 @@ func TestDoctorNamesPoliciesThatAreNotCompared(t *testing.T) {
 	hour.Skipped[algorithms.QueueFull] = 10
 	ledger := divergence.NewRedisLedger(client, "checkout")
 	id := states[0].LedgerID("writes")
-	if err := ledger.Write(t.Context(), id, "a", &divergence.Snapshot{Hours: []divergence.Hour{hour}}); err != nil {
+	if err := ledger.Write(t.Context(), id, "a", &divergence.Snapshot{Record: divergence.Record{Open: []divergence.Hour{hour}}}); err != nil {
 		t.Fatal(err)
 	}
 

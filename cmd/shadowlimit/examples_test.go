@@ -78,12 +78,10 @@ func prepare(t *testing.T, situation string) {
 	}
 }
 
-// Every example of every command's help works, pasted into a shell in the root of a clone. The
-// examples of a command run in their order, and need no other command's.
-func TestExamples(t *testing.T) {
+// Every example of every command's help works beside the demo, pasted into a shell in the root of
+// a clone. The examples of a command run in their order, and need no other command's.
+func tryExamples(t *testing.T) {
 	root := clone(t)
-	t.Setenv("SHADOWLIMIT_REDIS", serveDemo(t))
-	t.Setenv("SHADOWLIMIT_NAME", "demo")
 
 	// The addresses in the examples may be taken on this machine.
 	url := "redis://" + miniredis.RunT(t).Addr()
@@ -215,8 +213,9 @@ func endless(line string) (says string, is bool) {
 	return "", false
 }
 
-// serveDemo starts the demo's service and returns the URL of its Redis.
-func serveDemo(t *testing.T) string {
+// serveDemo starts the demo's service. It returns the URL of its Redis, and the story that it
+// told before.
+func serveDemo(t *testing.T) (url, story string) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(context.Background())
 	out, in := io.Pipe()
@@ -232,19 +231,19 @@ func serveDemo(t *testing.T) string {
 		}
 	})
 
-	var url, last string
+	var told strings.Builder
 	scanner := bufio.NewScanner(out)
 	for scanner.Scan() {
-		last = scanner.Text()
+		told.WriteString(scanner.Text() + "\n")
 		if _, after, found := strings.Cut(scanner.Text(), "SHADOWLIMIT_REDIS="); found {
 			url = strings.Fields(after)[0]
 		}
 		if url != "" && strings.Contains(scanner.Text(), "/metrics") {
 			go io.Copy(io.Discard, out) // else the demo would wait for its reader
-			return url
+			return url, told.String()
 		}
 	}
 
-	t.Fatalf("the demo does not serve: %s", last)
-	return ""
+	t.Fatalf("the demo does not serve: %s", told.String())
+	return "", ""
 }

@@ -108,7 +108,20 @@ func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessme
 	if err != nil {
 		return nil, err
 	}
+	return f.only(policy, all)
+}
 
+// look returns the published assessments of all policies, or of one if policy is not "".
+func (f *fleet) look(ctx context.Context, policy string) ([]promotion.Assessment, error) {
+	all, err := f.controller.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return f.only(policy, all)
+}
+
+// only returns the assessment of one policy, or all if policy is "".
+func (f *fleet) only(policy string, all []promotion.Assessment) ([]promotion.Assessment, error) {
 	names := make([]string, len(all))
 	for i, a := range all {
 		names[i] = a.Spec.Policy

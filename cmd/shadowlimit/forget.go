@@ -36,7 +36,7 @@ func forgetCommand(std streams) *cli.Command {
 	}
 }
 
-// forgotten is the contract of forget -o json: what was kept of the policy.
+// forgotten is the contract of forget -o json: the kept things of the policy.
 type forgotten struct {
 	Policy    string `json:"policy"`
 	DryRun    bool   `json:"dry_run"`
@@ -77,7 +77,7 @@ func forgetAction(c *cli.Context, f *fleet, std streams) error {
 	return f.format.print(std.out, kept, kept.writeText)
 }
 
-// kept returns what is stored of a policy, or an error if that is nothing.
+// kept returns the stored things of a policy, or an error if that is nothing.
 func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
 	specs, err := f.store.Specs(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (f *fleet) kept(ctx context.Context, policy string) (*forgotten, error) {
 		return nil, err
 	}
 
-	// An entry that cannot be read is one of those that are to be removed.
+	// An entry that cannot be read is to be removed, too.
 	history, _ := f.store.History(ctx, policy)
 	s := states[0]
 	kept := &forgotten{
@@ -138,7 +138,7 @@ func namesOf(list []promotion.Instance) string {
 	return strings.Join(names, ", ")
 }
 
-// text names what is kept.
+// text names the kept things.
 func (r *forgotten) text() string {
 	text := humanize.Printable(r.Policy)
 	if r.Stage != "" {

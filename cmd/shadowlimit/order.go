@@ -33,8 +33,8 @@ type move struct {
 	needsReason bool
 	// dangerous moves need a confirmation although they are not forced.
 	dangerous bool
-	// blind moves ignore the evidence, so they work even if it cannot be read.
-	blind bool
+	// ignoresEvidence is set for a move that works even if the evidence cannot be read.
+	ignoresEvidence bool
 	// check says what forbids the move; force may overrule it.
 	check func(*promotion.Assessment) error
 	do    func(context.Context, *task) (promotion.State, error)
@@ -44,7 +44,7 @@ type move struct {
 type task struct {
 	cli        *cli.Context // for the flags
 	fleet      *fleet
-	assessment *promotion.Assessment // of a blind move only the policy's name
+	assessment *promotion.Assessment // of a move that ignores the evidence only the policy's name
 	order      promotion.Order
 	start      time.Time
 }
@@ -68,7 +68,7 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 
 	// A rollback has to work while the evidence cannot be read.
 	a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
-	if !m.blind {
+	if !m.ignoresEvidence {
 		list, err := f.assess(c.Context, policy)
 		if err != nil {
 			return err

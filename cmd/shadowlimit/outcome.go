@@ -24,7 +24,7 @@ type outcome struct {
 	Applied []string `json:"applied"` // live instances that have applied the state
 	Missing []string `json:"missing"` // live instances that have not
 	Silent  []string `json:"silent"`  // instances without a recent report: gone, or cut off
-	Other   []string `json:"other"`   // live instances of another configuration
+	Other   []string `json:"other"`   // live instances of another epoch
 	Seconds float64  `json:"seconds"`
 
 	state   promotion.State
@@ -178,7 +178,7 @@ func (o *outcome) writeText(out io.Writer) error {
 	}{
 		{"not applied", o.Missing},
 		{"silent, has not left", o.Silent},
-		{"of another configuration, enforces the authoritative", o.Other},
+		{"of another epoch, enforces the authoritative", o.Other},
 	} {
 		for _, id := range list.ids {
 			fmt.Fprintf(out, "  %s: %s\n", list.what, humanize.Printable(id))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -16,6 +17,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/lua"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
@@ -54,30 +57,14 @@ func replayCommand(std streams) *cli.Command {
 		Usage:       "run both limiters over an access log and report how they differ",
 		ArgsUsage:   "LOG...",
 		Description: strings.Replace(replayDescription, "ALGORITHMS", algorithmNames(), 1),
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
-			&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
-			&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
-			&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
-
-			&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
-			&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
-				"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
-			&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
-			&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
+		Flags: slices.Concat(subjectFlags(), logFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
-
 			&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
-			&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h)"},
-			&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
-			&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
-			&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
-			&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
-
+		}, gateFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
 			redisFlag(),
 			outputFlag(),
-		},
+		}),
 		Action: func(c *cli.Context) error { return replayAction(c, std) },
 	}
 }
@@ -137,25 +124,40 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	}
 	defer closeStore()
 
-	skipped, err := r.readLogs(ctx, func(e accesslog.Event) { s.add(ctx, e) })
+	skipped, stretches, err := r.take(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	report := s.intake().report()
+	report.SkippedLines, report.Warnings = skipped, stretches.Warnings()
+	return report, r.compare(ctx, s.comparisons(), open, stretches.Live, report)
+}
+
+// take reads the logs into the subject, and says on the standard error what of them looks wrong.
+func (r *replayer) take(ctx context.Context, s subject) (skipped int64, stretches replay.Stretches, err error) {
+	if skipped, err = r.readLogs(ctx, func(e accesslog.Event) { s.add(ctx, e) }); err != nil {
+		return 0, stretches, err
+	}
+
 	in := s.intake()
 	if in.failed > 0 {
 		r.bar.clear()
 		requests := humanize.Counted(in.failed, "request")
 		fmt.Fprintf(r.std.err, "%s %s; the first: %v\n", requests, in.consequence, in.failure)
 	}
-
-	report := in.report()
-	report.SkippedLines = skipped
-	return report, r.compare(ctx, s.comparisons(), open, report)
+	stretches = in.presence.Stretches()
+	for _, warning := range stretches.Warnings() {
+		r.bar.clear()
+		fmt.Fprintf(r.std.err, "warning: %s\n", warning)
+	}
+	return skipped, stretches, nil
 }
 
 // compare replays comparisons and adds them to a report. Policies charge independently, so each is
 // a replay of its own, with a pair of its own.
-func (r *replayer) compare(ctx context.Context, list []comparison, open openPair, report *replay.Report) (err error) {
+func (r *replayer) compare(
+	ctx context.Context, list []comparison, open openPair, live []divergence.Span, report *replay.Report,
+) (err error) {
 	decisions, closeDecisions, err := createFile(r.decisionsFile)
 	if err != nil {
 		return err
@@ -169,7 +171,7 @@ func (r *replayer) compare(ctx context.Context, list []comparison, open openPair
 		}
 
 		cfg := r.configOf(c)
-		cfg.Decisions = decisions
+		cfg.Live, cfg.Decisions = live, decisions
 		cfg.Progress = func(judged, total int) {
 			r.bar.show("replaying policy "+c.name, int64(judged), int64(total))
 		}
@@ -198,7 +200,10 @@ func (r *replayer) noteUncharged(c *comparison, requests int64) {
 // configOf is how a comparison is replayed: the same for the short forms and for policies, so
 // that no flag works for one of them only.
 func (o *replayOptions) configOf(c *comparison) replay.Config {
-	return replay.Config{Policy: c.name, Sides: c.sides, Texts: c.texts, Gate: o.gate.Or(c.gate)}
+	return replay.Config{
+		Policy: c.name, Sides: c.sides, Texts: c.texts,
+		Gate: o.gate.Or(c.rules.Config), Step: promotion.FirstStep(c.rules.Canary),
+	}
 }
 
 // openPair makes a pair with an empty store.

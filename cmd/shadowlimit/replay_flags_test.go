@@ -25,11 +25,12 @@ var effects = map[string][]string{
 	"cost-field":    {"--cost-field", "size"},
 	"decisions":     {"--decisions", "FILE"},
 	"require-pass":  {"--require-pass"},
-	"soak":          {"--soak", "96h"},
+	"soak":          {"--soak", "168h"},
 	"block":         {"--block", "7h"},
 	"divergence":    {"--divergence", "3%"},
 	"newly-denied":  {"--newly-denied", "3%"},
 	"newly-allowed": {"--newly-allowed", "3%"},
+	"extra-load":    {"--extra-load", "3%"},
 	"store":         {"--store", "nowhere"},
 	"redis":         {"--redis", "redis://127.0.0.1:1", "--store", "redis"},
 	"output":        {"--output", "text"},
@@ -47,6 +48,12 @@ func effectLog() []byte {
 	for i := range 1800 {
 		at := 1_700_006_400 + 3600*(i/30) + 60
 		log += fmt.Sprintf("%d,%d,k%d,u%d,2\n", at, at+5, i/60, i/30)
+	}
+
+	// Enough that both sides allow for the gate to pass in time: else no flag would change when.
+	for i := range 1200 {
+		at := 1_700_006_400 + 3600*(i/20) + 61 + 175*(i%20)
+		log += fmt.Sprintf("%d,%d,e%d,e%d,2\n", at, at+5, i%20, i/20)
 	}
 
 	// A full minute and one request more just after it: only a window that is aligned allows that.

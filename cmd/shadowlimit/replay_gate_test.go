@@ -29,6 +29,12 @@ type gateJSON struct {
 		Verdict, Reason string
 	}
 	Proposed map[string]*float64
+	Hurt     struct {
+		Keys  int64
+		Share float64
+		Worst string  `json:"worst_key"`
+		Loses float64 `json:"worst_share"`
+	}
 }
 
 func replayGate(t *testing.T, args ...string) gateJSON {
@@ -77,11 +83,11 @@ func TestReplayProposesNothingForAnotherLimit(t *testing.T) {
 
 	for _, tt := range tests {
 		p := replayGate(t, "--from", "fixed_window:20/1m", "--to", tt.to, log)
-		if v, ok := p.Proposed[tt.none]; !ok || v != nil || len(p.Proposed) != 3 {
+		if v, ok := p.Proposed[tt.none]; !ok || v != nil || len(p.Proposed) != 4 {
 			t.Errorf("%s: proposed %v, want null for %s", tt.to, p.Proposed, tt.none)
 		}
 
-		if p.PassedAt != nil || p.FailedAt == nil || len(p.Strikes) < 3 || len(p.Strikes) != p.Gate.Strikes {
+		if p.PassedAt != nil || p.FailedAt == nil || len(p.Strikes) != p.Gate.Strikes {
 			t.Errorf("%s: passed at %v, failed at %v, %d strikes of %d",
 				tt.to, p.PassedAt, p.FailedAt, len(p.Strikes), p.Gate.Strikes)
 		}
@@ -91,8 +97,10 @@ func TestReplayProposesNothingForAnotherLimit(t *testing.T) {
 			t.Errorf("%s: the last verdict is %+v, the gate's %s", tt.to, last, p.Gate.Verdict)
 		}
 
-		if s := p.Strikes[0]; s.Value <= s.Cap || s.To.Sub(s.From) < time.Hour {
-			t.Errorf("%s: strike %+v", tt.to, s)
+		for _, s := range p.Strikes {
+			if s.Value <= s.Cap || s.To.Sub(s.From) < time.Hour {
+				t.Errorf("%s: strike %+v", tt.to, s)
+			}
 		}
 	}
 }
@@ -149,6 +157,59 @@ func TestReplayReportsTheGate(t *testing.T) {
 		status, out, talk := shell(t, "", append(strings.Fields("replay -o json "+tt.args), log)...)
 		if status != tt.status || !strings.Contains(out, tt.want) {
 			t.Errorf("%s: status %d, want %d with %s:\n%s%s", tt.args, status, tt.status, tt.want, out, talk)
+		}
+	}
+}
+
+// A line of a device whose clock was not set, or one of days later, is no soak.
+func TestReplayOfStrayLines(t *testing.T) {
+	var day strings.Builder
+	for minute := range 24 * 60 {
+		at := time.Date(2026, 3, 2, 0, minute, 0, 0, time.UTC).Unix()
+		for range 12 {
+			fmt.Fprintf(&day, "{\"t_s\":%d,\"key\":\"k%d\"}\n", at, minute%40)
+		}
+	}
+
+	for name, stray := range map[string]string{
+		"none": "", "1970": `{"t_s":0,"key":"k1"}`, "later": `{"t_s":1772900000,"key":"k1"}`,
+	} {
+		log := write(t, "log", []byte(day.String()+stray+"\n"))
+		args := []string{"replay", "--require-pass", "--from", "fixed_window:10/1m", "--to", "fixed_window:10/1m", "-o", "json", log}
+		status, out, talk := shell(t, "", args...)
+		if status != exitNotMet || !strings.Contains(out, `"verdict": "wait"`) {
+			t.Errorf("%s: status %d, %s", name, status, talk)
+		}
+		if stray != "" && (!strings.Contains(out, "no line for over an hour") || !strings.Contains(talk, "warning: no line")) {
+			t.Errorf("%s: no warning in %s\n%s", name, talk, out)
+		}
+	}
+}
+
+// Thresholds describe the candidate that was asked about: by none of them the same one with three quarters of the limit passes,
+// and half of the limit has none.
+func TestReplayProposesForNoOtherLimit(t *testing.T) {
+	log := write(t, "access.log.gz", sample.Log())
+	sides := func(to string) []string { return []string{"--from", "fixed_window:20/1m", "--to", to, log} }
+
+	half := replayGate(t, sides("fixed_window:10/1m")...)
+	if half.Proposed["newly_denied"] != nil || half.Proposed["divergence"] != nil {
+		t.Errorf("for half of the limit: %v", half.Proposed)
+	}
+	if text := half.Hurt; text.Keys != 79 || text.Worst == "" || text.Loses < 0.4 || text.Share < 0.04 {
+		t.Errorf("half of the limit hurts %+v, want 79 keys, and one that loses half", text)
+	}
+
+	for _, name := range []string{"fixed_window", "sliding_window_counter"} {
+		whole := replayGate(t, sides(name+":20/1m")...)
+		args := sides(name + ":15/1m")
+		for ratio, v := range whole.Proposed {
+			if v != nil {
+				args = append(args, fmt.Sprintf("--%s=%g%%", strings.ReplaceAll(ratio, "_", "-"), 100**v))
+			}
+		}
+		if less := replayGate(t, args...); whole.Proposed["newly_denied"] == nil || less.Gate.Verdict == "pass" || less.PassedAt != nil {
+			t.Errorf("%s: by %v three quarters of the limit has %s", name, whole.Proposed, less.Gate.Verdict)
 		}
 	}
 }

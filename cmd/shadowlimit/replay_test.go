@@ -221,27 +221,6 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestDemo(t *testing.T) {
-	status, out, talk := shell(t, "", "demo")
-	rest := out
-
-	for _, want := range []string{
-		"10,000 requests", "=> shadow", "=> canary 1 %", "scores of at least 20", "=> canary 10 %", "=> canary 50 %",
-		"=> promoted",
-		"x-plan: trial", "=> rolled_back (hold)", "over 15 minutes", "audit trail", "promoted -> rolled_back (hold)",
-	} {
-		_, after, found := strings.Cut(rest, want)
-		if !found {
-			t.Fatalf("status %d, %q: no %q after what came before it in\n%s", status, talk, want, out)
-		}
-		rest = after
-	}
-
-	if status != 0 || talk != "" {
-		t.Errorf("status %d, %q", status, talk)
-	}
-}
-
 func TestFlagsFirst(t *testing.T) {
 	commands := newApp(streams{}).Commands
 	tests := []struct{ give, want string }{

@@ -28,27 +28,77 @@ type replayOptions struct {
 	format        format
 }
 
+// subjectFlags name the limiters to compare, and the keys.
+func subjectFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
+		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
+		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
+		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
+	}
+}
+
+// logFlags say how logs are read.
+func logFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
+		&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
+			"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
+		&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
+		&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
+	}
+}
+
+// gateFlags overrule what a policy asks of the evidence.
+func gateFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h for the first step)"},
+		&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
+		&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
+		&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
+		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
+		&cli.StringFlag{Name: "extra-load", Usage: "threshold `PERCENT` of newly allowed, of what the authoritative allows (default: 10%)"},
+	}
+}
+
 const replayHint = "see: shadowlimit replay --help"
 
-// replayConflicts are the combinations of flags and arguments that replay refuses. The first
-// that applies is reported.
-var replayConflicts = []struct {
+// conflict is a combination of flags and arguments that a command refuses.
+type conflict struct {
 	applies func(*cli.Context) bool
 	message string
 	hint    string
-}{
-	{
+}
+
+// refuse returns the error of the first conflict that applies.
+func refuse(c *cli.Context, list []conflict) error {
+	for _, one := range list {
+		if one.applies(c) {
+			return usageError{one.message, one.hint}
+		}
+	}
+	return nil
+}
+
+// Conflicts of the flags that name limiters and keys.
+var (
+	conflictOfLimiters = conflict{
 		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
 		"--config has the limiters: leave out --from and --to", replayHint,
-	},
-	{
+	}
+	conflictOfKeys = conflict{
 		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
 		"--config has the keys: leave out --key", replayHint,
-	},
-	{
+	}
+	conflictOfKeyFields = conflict{
 		func(c *cli.Context) bool { return c.IsSet("key") && c.IsSet("key-field") },
 		"--key and --key-field: want one of them", replayHint,
-	},
+	}
+)
+
+// replayConflicts are the combinations that replay refuses.
+var replayConflicts = []conflict{
+	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields,
 	{
 		func(c *cli.Context) bool { return c.String("decisions") == "-" },
 		"--decisions -: want a file", "name a file; standard output has the report",
@@ -57,23 +107,22 @@ var replayConflicts = []struct {
 		func(c *cli.Context) bool { return hasConfig(c) && c.String("decisions") != "" },
 		"--decisions is for one policy: use it with --from and --to", replayHint,
 	},
-	{
-		func(c *cli.Context) bool { return !hasConfig(c) && (c.String("from") == "" || c.String("to") == "") },
-		"replay needs both --from and --to, or --config", shortFormHint,
-	},
+	{lacksLimiters, "replay needs both --from and --to, or --config", shortFormHint},
 	{
 		func(c *cli.Context) bool { return !c.Args().Present() },
 		"replay needs a log", "name log files, or - for standard input",
 	},
 }
 
+func lacksLimiters(c *cli.Context) bool {
+	return !hasConfig(c) && (c.String("from") == "" || c.String("to") == "")
+}
+
 func hasConfig(c *cli.Context) bool { return c.String("config") != "" }
 
 func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
-	for _, conflict := range replayConflicts {
-		if conflict.applies(c) {
-			return nil, usageError{conflict.message, conflict.hint}
-		}
+	if err := refuse(c, replayConflicts); err != nil {
+		return nil, err
 	}
 
 	// Values are read in a fixed order, so that the same command line always gets the same error.
@@ -81,7 +130,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"),
 	}
-	for _, parse := range []func(*cli.Context) error{o.parseForms, o.parseGate, o.parseSides, o.parseKey} {
+	for _, parse := range []func(*cli.Context) error{o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey} {
 		if err := parse(c); err != nil {
 			return nil, err
 		}
@@ -89,13 +138,10 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	return o, nil
 }
 
-// parseForms reads the forms of the logs, of the store and of the report.
+// parseForms reads the forms of the logs and of the report.
 func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c); err != nil {
 		return err
-	}
-	if o.store != "memory" && o.store != "redis" {
-		return usagef(replayHint, "--store %s: want memory or redis", o.store)
 	}
 
 	// Only expressions look at more of a line than its time, key and cost.
@@ -105,6 +151,13 @@ func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	}
 	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
 		return usagef(replayHint, "--format: %v", err)
+	}
+	return nil
+}
+
+func (o *replayOptions) parseStore(*cli.Context) error {
+	if o.store != "memory" && o.store != "redis" {
+		return usagef(replayHint, "--store %s: want memory or redis", o.store)
 	}
 	return nil
 }
@@ -151,6 +204,7 @@ func (o *replayOptions) parseGate(c *cli.Context) (err error) {
 		into *float64
 	}{
 		{"divergence", &o.gate.Divergence}, {"newly-denied", &o.gate.NewlyDenied}, {"newly-allowed", &o.gate.NewlyAllowed},
+		{"extra-load", &o.gate.ExtraLoad},
 	}
 	for _, t := range thresholds {
 		if *t.into, err = thresholdOf(c, t.flag); err != nil {

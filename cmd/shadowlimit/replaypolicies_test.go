@@ -89,6 +89,9 @@ func (c *tally) add(key string, at, cost int64, fresh [2]window) {
 		c.windows[key] = &fresh
 	}
 
+	if cost == 0 { // a peek is no comparison
+		return
+	}
 	c.Comparisons++
 	c.Keys = len(c.windows)
 

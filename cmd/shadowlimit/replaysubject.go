@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // subject is what a replay compares: two limiters, or the policies of a file.
@@ -35,12 +35,13 @@ type comparison struct {
 	sides  [2]algorithms.Side
 	texts  [2]string // describe the sides in the report; "" means by their limits
 	events *replay.Events
-	gate   gate.Config // flags overrule it
+	rules  promotion.Config // flags overrule what the gate judges by
 }
 
 // intake counts the requests of a log.
 type intake struct {
 	requests    int64
+	presence    replay.Presence
 	first, last int64  // instants of the first and the last request, in microseconds
 	failed      int64  // requests for which an expression failed
 	failure     error  // of the first of them
@@ -52,6 +53,7 @@ func (in *intake) count(at int64) {
 		in.first, in.last = at, at
 	}
 	in.requests++
+	in.presence.Add(at)
 	in.first, in.last = min(in.first, at), max(in.last, at)
 }
 
@@ -103,5 +105,5 @@ func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
 func (s *sideSubject) intake() *intake { return &s.in }
 
 func (s *sideSubject) comparisons() []comparison {
-	return []comparison{{name: "replay", sides: s.sides, events: s.events}}
+	return []comparison{{name: "replay", sides: s.sides, events: s.events, rules: promotion.Config{}.WithDefaults()}}
 }

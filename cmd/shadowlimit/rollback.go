@@ -24,7 +24,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme" --wait --timeout 1h   # through an outage of Redis`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, blind: true, do: rollbackDo(std)}
+	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std)}
 	return &cli.Command{
 		Name:        "rollback",
 		Usage:       "return a policy to its authoritative side at once",

@@ -11,7 +11,8 @@ import (
 
 const statusDescription = `Shows for each policy, or for one, its stage, how the candidate differs, the gate's
 verdict with its reason, the instances that have applied the stage, and what to do
-next. It computes the verdict from the ledger, as the service does.
+next. It shows the verdict that the service's judge has published, and how old it is;
+where no instance judges it computes the verdict from the ledger.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit status
@@ -42,7 +43,7 @@ func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
 
 // report is the status of all policies, or of one if policy is not "".
 func (f *fleet) report(ctx context.Context, policy string) (status.Report, error) {
-	list, err := f.assess(ctx, policy)
+	list, err := f.look(ctx, policy)
 	if err != nil {
 		return status.Report{}, err
 	}

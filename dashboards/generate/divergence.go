@@ -121,7 +121,7 @@ func blind() panel {
 	of := series("comparisons_total", `outcome="blind"`)
 	return lines(6, "Blind comparisons", "percentunit",
 		"Share of the evaluations in which the sides had different charges of the same keys: a side missed some, because data was lost, "+
-			"a queue was full, or another file was deployed. They are no evidence, and end by themselves one window after the cause. "+
+			"a queue was full, or another file was deployed. They are no evidence, and end by themselves a window or two after the cause. "+
 			"An hour with more than 10 % is no evidence.",
 		query{"{{policy}}", perSecond("policy", of) + " / " + perSecond("policy", series("comparisons_total")), ""},
 		query{"{{policy}} in 24 hours", greatest("policy", series("gate_blind_ratio")), ""}).

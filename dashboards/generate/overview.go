@@ -16,10 +16,10 @@ func overview() board {
 			{"Now", 4, []panel{
 				stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton(),
 			}},
-			{"Evidence", 8, []panel{scores(), ratiosOfTolerated(), ratios()}},
+			{"Evidence", 8, []panel{scores(), mirrors(), ratiosOfTolerated(), ratios()}},
 			{"Harm", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare()}},
 			{"History", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
-			{"Deployments", 6, []panel{votes(), otherEpoch(), olderGeneration()}},
+			{"Deployments", 6, []panel{votes(), otherEpoch(), olderGeneration(), assessmentAge(), judges()}},
 		},
 	}
 }
@@ -118,8 +118,8 @@ func scores() panel {
 	// A score may be 1e15, beside which the 20 that counts would not be visible.
 	const drawn = ", 1000)"
 
-	return lines(9, "Evidence scores", "none",
-		"How strongly the evidence says that a ratio stays below its threshold, drawn up to 1,000. All three must reach 20, "+
+	return lines(6, "Evidence scores", "none",
+		"How strongly the evidence says that a ratio stays below its threshold, drawn up to 1,000. All four must reach 20, "+
 			"which bounds the risk of a wrong pass to 1 in 20, however often the score is read. "+
 			"A score that falls has met bad blocks. A score that stays needs more traffic.",
 		query{"{{policy}} {{ratio}}", "clamp_max(" + greatest("policy, ratio", series("gate_score")) + drawn, ""},
@@ -127,11 +127,20 @@ func scores() panel {
 		logarithmic().dashed("enough").coloured("enough", "green")
 }
 
+func mirrors() panel {
+	return lines(6, "Mirrors", "none",
+		"How strongly the evidence says that a ratio has risen above its threshold, drawn up to 10,000. From 24 on no step is taken. "+
+			"At 2,160, for blocks of an hour, an exposed candidate is put on hold or rolled back, as on_regression says.",
+		query{"{{policy}} {{ratio}}", "clamp_max(" + greatest("policy, ratio", series("gate_mirror")) + ", 10000)", ""},
+		query{"no steps", "vector(24)", ""}).
+		logarithmic().dashed("no steps").coloured("no steps", "red")
+}
+
 func ratiosOfTolerated() panel {
 	ratio := greatest("policy, ratio", series("gate_ratio"))
 	threshold := greatest("policy, ratio", series("gate_threshold"))
 
-	return lines(9, "Ratios, as parts of their thresholds", "percentunit",
+	return lines(6, "Ratios, as parts of their thresholds", "percentunit",
 		"Each ratio over all the evidence, divided by its threshold. Above 100 % the candidate will not pass: "+
 			"change the candidate, or declare the difference as expected in the policy file.",
 		query{"{{policy}} {{ratio}}", ratio + " / " + threshold, ""},
@@ -144,7 +153,8 @@ func ratios() panel {
 		"Over all the evidence. divergence: comparisons that differ, of all comparisons. "+
 			"newly_denied: the candidate's denials, of the requests that the authoritative allows. "+
 			"newly_allowed: the candidate's permissions, of the requests that the authoritative denies. "+
-			"The thresholds are 2 %, 2 % and 50 % unless the policy file says otherwise.",
+			"extra_load: the same permissions, of the requests that the authoritative allows. "+
+			"The thresholds are 2 %, 2 %, 50 % and 10 % unless the policy file says otherwise.",
 		query{"{{policy}} {{ratio}}", greatest("policy, ratio", series("gate_ratio")), ""}).
 		colours(levels("blue")).otherwise("nothing compared yet")
 }
@@ -242,22 +252,36 @@ func instances() panel {
 }
 
 func votes() panel {
-	return lines(12, "Votes", "none",
+	return lines(8, "Votes", "none",
 		"Instances that have decided a request, by what they compare. Another epoch takes over when it has been ahead of the "+
 			"stored one for half a minute.",
 		query{"{{policy}} {{epoch}}", greatest("policy, epoch", series("votes")), ""}).
 		from(0).page("ShadowlimitOtherEpoch.md")
 }
 
+func assessmentAge() panel {
+	return stat(4, "Last judged", "s",
+		"Time since the policy was last judged. Its judge does so every 15 s, and another instance takes over within 15 s.",
+		query{"{{policy}}", "min by (policy) (" + series("assessment_age_seconds") + ")", ""}).
+		colours(levels("green", at(60, "orange"), at(180, "red"))).page("ShadowlimitNotJudged.md")
+}
+
+func judges() panel {
+	return stat(4, "Judges", "none",
+		"Instances that judge the policy: one, and two for a moment when another one takes over.",
+		query{"{{policy}}", "sum by (policy) (" + series("judge") + ")", ""}).
+		colours(levels("blue")).page("ShadowlimitNotJudged.md")
+}
+
 func otherEpoch() panel {
-	return stat(6, "Other epoch", "none",
+	return stat(4, "Other epoch", "none",
 		"Instances with another policy file than the fleet's. They enforce the authoritative.",
 		query{"{{policy}}", "sum by (policy) (" + series("other_epoch") + ")", ""}).
 		colours(levels("green", at(1, "orange"))).page("ShadowlimitOtherEpoch.md")
 }
 
 func olderGeneration() panel {
-	return stat(6, "Older generation", "none",
+	return stat(4, "Older generation", "none",
 		"Most instances have a policy file of a smaller generation, which does not take over. shadowlimit adopt POLICY lets it.",
 		query{"{{policy}}", greatest("policy", series("older_generation")), ""}).
 		calls(0, display{Text: "no", Color: "green"}, display{Text: "waits", Color: "orange"}).page("ShadowlimitOlderGeneration.md")

@@ -22,7 +22,7 @@ type Service interface {
 	Close(ctx context.Context) error
 }
 
-// Allowed sends n requests, each made by request, and returns the number of those that
+// Allowed sends n requests, each made by request, and returns the number of requests that
 // were answered 200. Any status besides 200 and 429 fails the test.
 func Allowed(t testing.TB, h http.Handler, n int, request func() *http.Request) (allowed int) {
 	t.Helper()

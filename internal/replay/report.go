@@ -2,9 +2,11 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -12,11 +14,13 @@ import (
 
 // Report is the result of a replay. Its JSON form is the command line's contract.
 type Report struct {
-	Requests     int64          `json:"requests"`
-	SkippedLines int64          `json:"skipped_lines"`
-	First        *time.Time     `json:"first"` // nil without requests
-	Last         *time.Time     `json:"last"`
-	Policies     []PolicyReport `json:"policies"`
+	Requests     int64      `json:"requests"`
+	SkippedLines int64      `json:"skipped_lines"`
+	First        *time.Time `json:"first"` // nil without requests
+	Last         *time.Time `json:"last"`
+	// Warnings say what of the log looks wrong.
+	Warnings []string       `json:"warnings"`
+	Policies []PolicyReport `json:"policies"`
 }
 
 // PolicyReport is the part of one policy.
@@ -28,7 +32,48 @@ type PolicyReport struct {
 	Gate gate.Result `json:"gate"`
 	gate.Course
 	Proposed gate.Proposal `json:"proposed"`
+	Hurt     Hurt          `json:"hurt"`
 	timeline timeline
+}
+
+// Hurt says whom newly denied would hurt: how many keys, and which one loses the largest share of what the authoritative
+// allows it, of the keys of which it allows 20 or more.
+type Hurt struct {
+	Keys  int64   `json:"keys"`
+	Share float64 `json:"share"` // of all keys
+	Worst string  `json:"worst_key"`
+	Loses float64 `json:"worst_share"`
+}
+
+// leastAllowed is how many requests a key must be allowed before its share says anything.
+const leastAllowed = 20
+
+func (r *run) hurt() (h Hurt) {
+	for id, k := range r.keys {
+		if k.newlyDenied == 0 {
+			continue
+		}
+		h.Keys++
+		if loses := float64(k.newlyDenied) / float64(k.allowed); k.allowed >= leastAllowed && loses > h.Loses {
+			h.Worst, h.Loses = r.events.keys[id], loses
+		}
+	}
+	if h.Keys > 0 {
+		h.Share = float64(h.Keys) / float64(len(r.keys))
+	}
+	return h
+}
+
+// String is a sentence for a terminal; "" if no key is hurt.
+func (h *Hurt) String() string {
+	if h.Keys == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("The candidate takes requests from %s, %s of all", humanize.Counted(h.Keys, "key"), humanize.Percent(h.Share))
+	if h.Worst != "" {
+		text += fmt.Sprintf("; %s loses most of its own, %s", humanize.Printable(h.Worst), humanize.Percent(h.Loses))
+	}
+	return text + "."
 }
 
 // Join adds the policies of another report on the same log.
@@ -57,6 +102,8 @@ func (r *run) report() *Report {
 	p.Keys = int64(len(r.events.keys))
 	p.TopNewlyDenied, p.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
 	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
+
+	p.Hurt = r.hurt()
 
 	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
 	if list := r.events.list; len(list) > 0 {

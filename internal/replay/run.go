@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/plan"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
@@ -24,8 +25,12 @@ type Config struct {
 	Texts [2]string
 	// Pair judges the charges. Its store must be empty under Policy.
 	Pair algorithms.Pair
-	// Gate has the thresholds of the gate; zero fields mean their defaults.
+	// Gate has the thresholds of the gate; zero fields mean their defaults. Step is the step that
+	// the verdict is for.
 	Gate gate.Config
+	Step gate.Step
+	// Live are the spans in which the log has lines, as Presence has them; nil if the events are all of its lines.
+	Live []divergence.Span
 	// Decisions, if set, receives a line of JSON per charge.
 	Decisions io.Writer
 	// Progress, if set, is called after each batch with the number of charges judged.
@@ -39,24 +44,30 @@ const batch = 256
 // Run replays the events, which it sorts, and returns the report. A side that
 // cannot decide, because its store fails, ends the replay with an error.
 func Run(ctx context.Context, events *Events, cfg Config) (*Report, error) {
-	events.sort()
 	r := newRun(events, cfg)
+	if err := r.judgeAll(ctx); err != nil {
+		return nil, err
+	}
+	report := r.report()
+	return report, r.bound(ctx, &report.Policies[0])
+}
 
-	for from := 0; from < len(events.list); from += batch {
-		to := min(from+batch, len(events.list))
-		if err := r.judge(ctx, events.list[from:to]); err != nil {
-			return nil, err
+func (r *run) judgeAll(ctx context.Context) error {
+	list := r.events.list
+	for from := 0; from < len(list); from += batch {
+		to := min(from+batch, len(list))
+		if err := r.judge(ctx, list[from:to]); err != nil {
+			return err
 		}
-		if cfg.Progress != nil {
-			cfg.Progress(to, len(events.list))
+		if r.cfg.Progress != nil {
+			r.cfg.Progress(to, len(list))
 		}
 	}
 
 	if err := r.decisions.Flush(); err != nil {
-		return nil, fmt.Errorf("replay: write decisions: %w", err)
+		return fmt.Errorf("replay: write decisions: %w", err)
 	}
-
-	return r.report(), nil
+	return nil
 }
 
 type run struct {
@@ -68,14 +79,21 @@ type run struct {
 	lines     decisionLines
 	total     divergence.Tally
 	keys      []keyTally
-	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
+	denied    []int64       // for each key that the authoritative denied, the minute of its first denial
+	denials   []plan.Denial // of every minute and key, for a plan; nil if they are not asked for
 	minutes   []divergence.Minute
 	timeline  timeline
+	probe     *probe // the candidate has its share of the limit; nil: the limit
 }
 
-type keyTally struct{ denied, newlyDenied, newlyAllowed int64 }
+type keyTally struct {
+	denied, newlyDenied, newlyAllowed int64
+	allowed                           int64 // by the authoritative
+	deniedAt                          int64 // the minute of the last denial in the denials of a run
+}
 
 func newRun(events *Events, cfg Config) *run {
+	events.sort()
 	r := &run{
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
@@ -112,6 +130,13 @@ func (r *run) judge(ctx context.Context, events []event) error {
 				charges[i].Sides[role].Limit = limit
 			}
 		}
+		if r.probe != nil {
+			limit := r.cfg.Sides[algorithms.Candidate].Limit
+			if e.terms > 0 {
+				limit = r.events.terms[e.terms-1].Limits[algorithms.Candidate]
+			}
+			charges[i].Sides[algorithms.Candidate].Limit = r.probe.scale(limit)
+		}
 	}
 
 	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
@@ -139,16 +164,9 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), side.Err)
 	}
 
-	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
-	r.total[outcome]++
-	r.timeline.add(e.at, outcome)
-
-	m := r.minute(e.at)
-	m.Count(outcome, uint64(e.key))
-	if r.keys[e.key].count(outcome) {
-		r.denied = append(r.denied, m.Unix)
+	if e.cost > 0 {
+		r.compare(e, o)
 	}
-
 	if r.lines.keys == nil {
 		return nil
 	}
@@ -157,13 +175,35 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	return err
 }
 
+// compare counts what the two sides decided. An event of cost 0 only looks, and is no comparison.
+func (r *run) compare(e event, o *[2]algorithms.Observation) {
+	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
+	r.total[outcome]++
+	r.timeline.add(e.at, outcome)
+
+	m := r.minute(e.at)
+	m.Count(outcome, uint64(e.key))
+	k := &r.keys[e.key]
+	before := k.denied
+	if k.count(outcome) {
+		r.denied = append(r.denied, m.Unix)
+	}
+	if r.denials != nil && k.denied > before && k.deniedAt != m.Unix {
+		k.deniedAt = m.Unix
+		r.denials = append(r.denials, plan.Denial{Minute: m.Unix, Key: e.key})
+	}
+}
+
 // count reports whether the authoritative denied the key for the first time.
 func (k *keyTally) count(o divergence.Outcome) (first bool) {
 	before := k.denied
 	switch o {
+	case divergence.AgreeAllow, divergence.ExpectedDenied:
+		k.allowed++
 	case divergence.AgreeDeny, divergence.ExpectedAllowed:
 		k.denied++
 	case divergence.NewlyDenied:
+		k.allowed++
 		k.newlyDenied++
 	case divergence.NewlyAllowed:
 		k.denied++
@@ -183,19 +223,26 @@ func (r *run) minute(at int64) *divergence.Minute {
 }
 
 // assess judges the candidate at the end of the log and at the end of every hour
-// before it. An instance counts as live from the first to the last line of the log.
+// before it. An instance counts as live while the log has lines.
 func (r *run) assess(p *PolicyReport) {
 	cfg := r.cfg.Gate.WithDefaults()
-	e := gate.Evidence{Live: 1}
+	e := gate.Evidence{Live: 1, Step: r.cfg.Step}
 
-	if n := len(r.minutes); n > 0 {
-		first, last := r.minutes[0].Unix, r.minutes[n-1].Unix
-		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix((last+1)*divergence.SecondsPerMinute, 0)
-		e.History = divergence.History{Minutes: r.minutes, Live: []divergence.Span{{From: first, To: last + 1}}}
+	if live := r.live(); len(live) > 0 {
+		first, last := live[0].From, live[len(live)-1].To
+		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix(last*divergence.SecondsPerMinute, 0)
+		e.History = divergence.History{Minutes: r.minutes, Live: live}
 	}
 	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
+	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))
 
 	p.Gate = gate.Assess(cfg, e)
 	p.Course = gate.Follow(cfg, e, r.denied)
 	p.Proposed = gate.Propose(cfg, e)
+
+	// The gate's advice, to send traffic, is for a service.
+	if r.total.Evaluations() == 0 {
+		p.Gate.Reason = "nothing was compared: no request of the log is charged by the policy; check its condition, " +
+			"and that the log has every field that the policy reads"
+	}
 }

@@ -3,9 +3,7 @@ package replay
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -19,7 +17,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	b.WriteString(humanize.Counted(r.Requests, "request"))
 	if r.First != nil {
 		const stamp = "2006-01-02 15:04:05"
-		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), span(r.Last.Sub(*r.First)))
+		fmt.Fprintf(&b, " from %s to %s UTC (%s)", r.First.Format(stamp), r.Last.Format(stamp), humanize.Span(r.Last.Sub(*r.First)))
 	}
 
 	if r.SkippedLines > 0 {
@@ -52,6 +50,9 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.Course.WriteText(b)
 	b.WriteByte('\n')
 	p.Proposed.WriteText(b)
+	if text := p.Hurt.String(); text != "" {
+		fmt.Fprintf(b, "  %s\n", text)
+	}
 
 	p.writeCharts(b)
 	status.WriteHarmed(b, &p.Summary)
@@ -62,7 +63,7 @@ func (p *PolicyReport) writeCharts(b *strings.Builder) {
 		return
 	}
 
-	fmt.Fprintf(b, "\nover time, %s a column\n", span(p.timeline.Span()))
+	fmt.Fprintf(b, "\nover time, %s a column\n", humanize.Span(p.timeline.Span()))
 	for _, o := range []divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
 		counts, peak := p.timeline.counts(o)
 		name := strings.ReplaceAll(o.String(), "_", " ")
@@ -87,30 +88,4 @@ func bars(counts []int64, peak int64) string {
 	}
 
 	return "|" + b.String() + "|"
-}
-
-// span writes a duration in days, hours, minutes and seconds, without the units that
-// are 0.
-func span(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.String()
-	case d < time.Minute:
-		return d.Round(10 * time.Millisecond).String()
-	}
-
-	d = d.Round(time.Second)
-
-	var s string
-	for _, u := range []struct {
-		name string
-		unit time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
-		if n := d / u.unit; n > 0 {
-			s += strconv.FormatInt(int64(n), 10) + u.name
-		}
-		d %= u.unit
-	}
-
-	return s
 }

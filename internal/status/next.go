@@ -21,23 +21,23 @@ func command(a *promotion.Assessment, verb, flags string) string {
 // so that the page can mark them.
 func nextStep(a *promotion.Assessment) string {
 	// A policy that was taken out of its file is announced for ever.
-	pressed := a.Pressed()
+	step, pressed := stepOf(a), a.Pressed()
 	if len(a.Live) == 0 && len(a.Silent) == 0 {
-		return stepOf(a) + "; if no policy file has it any more: " + command(a, "forget", "")
+		return step + "; if no policy file has it any more: " + command(a, "forget", "")
 	}
 	if len(pressed) == 0 {
-		return stepOf(a)
+		return step
 	}
 
 	// The button overrules every stage, so its instances do not show what the stage says.
 	release := "release the red button of " + firstOf(pressed)
-	if stepOf(a) == command(a, "promote", withReason) {
-		return release + ", then: " + stepOf(a)
+	if step == "" {
+		return release
 	}
-	return stepOf(a) + "; " + release
+	return step + "; " + release
 }
 
-// stepOf returns the next step with all red buttons released. The first case that applies is the most urgent one.
+// stepOf returns the next step besides releasing red buttons, "" if there is none. The first case that applies is the most urgent one.
 func stepOf(a *promotion.Assessment) string {
 	rollback := command(a, "rollback", withReason)
 	goBack := "; to go back: " + rollback
@@ -84,10 +84,13 @@ func stepOf(a *promotion.Assessment) string {
 	return afterPass(a)
 }
 
-// onHold returns how a hold ends, behind another step. That of a rollback ends by other rules, which stepOf names.
+// onHold returns how a hold ends, behind another step. The hold of a rollback ends by other rules, which stepOf names.
 func onHold(a *promotion.Assessment) string {
 	if !a.State.Hold || a.State.Stage == promotion.RolledBack && a.State.Failed() {
 		return ""
+	}
+	if a.State.HeldForHealth {
+		return "; the hold ends by itself when the candidate has been well for an hour; to end it now: " + command(a, "resume", "")
 	}
 	return "; when the reason for the hold is resolved: " + command(a, "resume", "")
 }

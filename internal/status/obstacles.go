@@ -14,25 +14,33 @@ import (
 // shownObstacles is how many obstacles a next step names. The first ones matter: they may be the cause of the others.
 const shownObstacles = 3
 
-// urgency is the order of the obstacles that need an action, each before those that it may cause.
+// urgency is the order of the obstacles that need an action, each before the ones that it may cause.
 var urgency = [...]gate.ObstacleKind{
 	gate.OtherEpochs, gate.NoInstance, gate.Sampled, gate.NothingCompared, gate.SilentInstances, gate.LowCoverage,
-	gate.MostlyBlind, gate.NoiseFloor, gate.DeniesNothing, gate.AllowsNothing, gate.AboveThreshold,
+	gate.MostlyBlind, gate.NoiseFloor, gate.DeniesNothing, gate.AllowsNothing, gate.AboveThreshold, gate.AboveLately, gate.Suspect,
 }
 
 // towardsPass returns what leads to the verdict pass: the actions, and then what time alone may end.
 func towardsPass(a *promotion.Assessment) string {
+	if len(a.Gate.Obstacles) == 0 {
+		return towardsVerdict(a)
+	}
+	return overcome(a, a.Gate.Obstacles)
+}
+
+// towardsVerdict returns what lets the gate judge evidence that it could not judge, in the order of
+// promotion.Assessment: "" if only a pressed red button is in the way.
+func towardsVerdict(a *promotion.Assessment) string {
 	switch {
 	// Evidence that was not read looks as if nothing had been compared.
 	case strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable):
 		return "check whether the Redis of the evidence answers: shadowlimit doctor"
-
-	// There is no judgement yet, and the reason says when there will be one.
-	case len(a.Gate.Obstacles) == 0:
-		return "wait: " + a.Gate.Reason
+	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
+		return "finish the deployment, or start an instance of epoch " + a.State.Epoch + ", which is stored"
+	case len(a.Pressed()) > 0:
+		return ""
 	}
-
-	return overcome(a, a.Gate.Obstacles)
+	return "start an instance that has this policy"
 }
 
 // besides returns the obstacles behind a more urgent step, which the caller has named.
@@ -63,7 +71,8 @@ func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
 	shown := min(len(actions), shownObstacles)
 	parts := slices.Clone(actions[:shown])
 	if n := min(len(waits), shownObstacles-shown); n > 0 {
-		list := strings.Join(waits[:n], "; ")
+		// All of them have to end, and nothing is to be done about any: one list on one line.
+		list := strings.Join(waits[:n], ", and ")
 		if len(actions) > 0 {
 			parts = append(parts, "then wait: "+list)
 		} else {
@@ -78,13 +87,15 @@ func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
 	return strings.Join(parts, "; ")
 }
 
-// waitFor words a wait for obstacles that time alone may end, with its date, or with the reason why it has none.
+// waitFor words a wait for obstacles that time alone may end, with the forecast in the words of the gate's reason.
 func waitFor(a *promotion.Assessment, list string) string {
 	switch at := a.Gate.WouldPassAt; {
 	case at != nil:
-		return "wait at least until " + instant(*at) + ": " + list
+		return "wait (could pass " + instant(*at) + "): " + list
+	case a.Gate.Never:
+		return a.Gate.NoForecast
 	case a.Gate.NoForecast != "":
-		return "wait, without a date because " + a.Gate.NoForecast + ": " + list
+		return "wait (no forecast: " + a.Gate.NoForecast + "): " + list
 	}
 	return "wait: " + list
 }
@@ -121,7 +132,7 @@ var remedies = map[gate.ObstacleKind]string{
 // otherEpochs says which epoch will be compared, and what to do to have it so.
 func otherEpochs(a *promotion.Assessment) string {
 	v := &a.Votes
-	runs := "another configuration runs on " + firstOf(a.Evidence.OtherEpoch)
+	runs := "another epoch runs on " + firstOf(a.Evidence.OtherEpoch)
 	switch {
 	case v.Ahead == "":
 		return "finish the deployment or undo it: " + runs
@@ -144,8 +155,8 @@ func action(a *promotion.Assessment, kind gate.ObstacleKind, texts []string) str
 	case gate.LowCoverage:
 		return uncovered(a.Evidence.History.Total())
 
-	case gate.AboveThreshold:
-		return differs(texts)
+	case gate.AboveThreshold, gate.AboveLately, gate.Suspect:
+		return differs(kind, texts)
 	}
 
 	return remedies[kind]
@@ -153,18 +164,31 @@ func action(a *promotion.Assessment, kind gate.ObstacleKind, texts []string) str
 
 func uncovered(total divergence.Tally) string {
 	if total.Comparisons() == 0 {
-		return "find out why no request could be compared: docs/runbooks/ShadowlimitMostlyBlind.md"
+		return "find out why no request could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
 	}
-	return "find out why too few requests could be compared: docs/runbooks/ShadowlimitMostlyBlind.md"
+	return "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
 }
 
-// differs says what to do about ratios that are not below their thresholds: time alone lowers none of them.
-func differs(texts []string) string {
-	ratios := texts[0]
+// byItself says how far time alone mends a ratio that is not below its threshold.
+var byItself = map[gate.ObstacleKind]string{
+	gate.AboveThreshold: ", because waiting alone does not mend that",
+	gate.AboveLately:    "; one incident leaves the last 24 h by itself",
+	gate.Suspect:        "; a mirror forgets one incident by itself in quiet hours",
+}
+
+// differs says what to do about ratios that are not below their thresholds.
+func differs(kind gate.ObstacleKind, texts []string) string {
+	// A ratio that is known to be high comes before one that has seen too little.
+	early := func(text string) bool { return strings.Contains(text, gate.TooEarly) }
+	first := max(0, slices.IndexFunc(texts, func(text string) bool { return !early(text) }))
+	ratios := texts[first]
 	if n := len(texts) - 1; n > 0 {
-		ratios += fmt.Sprintf(" (and %d more of the three ratios)", n)
+		ratios += fmt.Sprintf(" (and %d more of the ratios)", n)
 	}
-	return "find out why the limiters differ, because waiting alone does not mend that: " + ratios +
+	if early(texts[first]) {
+		return "send more traffic, or wait until more requests were compared: " + ratios
+	}
+	return "find out why the limiters differ" + byItself[kind] + ": " + ratios +
 		"; if the difference is wanted, declare it as expected in the policy file or raise the threshold" +
 		"; if not, change the candidate"
 }

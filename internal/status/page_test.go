@@ -113,13 +113,19 @@ func goldenAssessment() promotion.Assessment {
 		ratio := 0.0123
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
-			Strikes: 2, CleanHours: 31.5, WouldPassAt: &eta, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio, Noise: &ratio},
-			Obstacles:  []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
-			NoForecast: "of a reason", // which a real gate gives instead of WouldPassAt
+			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio, Noise: &ratio},
+			Obstacles: []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
+			Forecast:  gate.Forecast{WouldPassAt: &eta, NoForecast: "of a reason", Never: true}, // a real gate gives one of them
 		}
-		a.Gate.NewlyDenied = gate.RatioResult{Ratio: &ratio, Threshold: 0.02, Score: 17.25, UpperBound: &ratio}
-		a.Gate.NewlyAllowed = gate.RatioResult{Ratio: &ratio, Threshold: 0.01, Score: 20, UpperBound: &ratio}
-		a.Gate.Divergence = gate.RatioResult{Ratio: &ratio, Threshold: 0.03, Score: 18.5, UpperBound: &ratio}
+		lower, upper := 0.0045, 0.0321
+		for r, score := range map[divergence.Ratio]float64{
+			divergence.OfComparisons: 18.5, divergence.OfAllows: 17.25, divergence.OfDenials: 20, divergence.ExtraLoad: 21.5,
+		} {
+			*a.Gate.Ratio(r) = gate.RatioResult{
+				Ratio: &ratio, Threshold: 0.04 - 0.01*float64(r), Score: score, Mirror: 7.25, LowerBound: &lower, UpperBound: &upper,
+			}
+		}
+		a.Gate.Step, a.Gate.Regression = "canary 10 %", gate.Alarm{Level: gate.Hold, Reason: "risen", Health: true, Harm: 1}
 
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3
@@ -138,6 +144,9 @@ func goldenAssessment() promotion.Assessment {
 		a.Evidence.History.Distinct[divergence.KeysSeen] = 777
 		a.Evidence.History.Distinct[divergence.KeysNewlyDenied] = 66
 		a.Evidence.History.Distinct[divergence.KeysNewlyAllowed] = 5
+
+		a.Judge, a.LookedAt = "instance-j", now.Add(12*time.Second)
+		a.Details = &promotion.Details{Series: gate.Series(a.Spec.Config.Config, a.Evidence)}
 	})
 }
 

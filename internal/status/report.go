@@ -47,6 +47,10 @@ type Policy struct {
 	Instances  []Instance       `json:"instances"`
 	Alarm      string           `json:"alarm,omitempty"`
 	NextStep   string           `json:"next_step"`
+	// JudgedAt is when the evidence was judged, Judge the instance that did so, "" if it was judged for this report.
+	JudgedAt  time.Time `json:"judged_at"`
+	JudgedAge float64   `json:"judged_age_seconds"`
+	Judge     string    `json:"judge,omitempty"`
 	// Series are the hours of the evidence.
 	Series []gate.Point `json:"-"`
 	// Canary are the percentages of the steps to promotion.
@@ -76,19 +80,42 @@ func Of(ctx context.Context, name string, ledger divergence.Ledger, list []promo
 
 	for i := range report.Policies {
 		p := &report.Policies[i]
-		for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{
-			divergence.KeysNewlyDenied:  &p.TopNewlyDenied,
-			divergence.KeysNewlyAllowed: &p.TopNewlyAllowed,
-		} {
-			top, err := Top(ctx, ledger, &list[i], kind, list[i].State.Since)
+		d := list[i].Details
+		if list[i].Judge == "" {
+			own, err := topOf(ctx, ledger, &list[i])
 			if err != nil {
 				return report, err
 			}
-			*into = top[:min(len(top), TopKeys)]
+			d = &own
+		}
+		if d != nil {
+			p.TopNewlyDenied, p.TopNewlyAllowed = d.TopNewlyDenied, d.TopNewlyAllowed
 		}
 	}
 
 	return report, nil
+}
+
+// DetailsOf returns the details of an assessment that was made here.
+func DetailsOf(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment) (promotion.Details, error) {
+	d, err := topOf(ctx, ledger, a)
+	d.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
+	return d, err
+}
+
+// topOf reads the most frequent keys from the ledger.
+func topOf(ctx context.Context, ledger divergence.Ledger, a *promotion.Assessment) (d promotion.Details, err error) {
+	for kind, into := range map[divergence.KeyKind]*[]divergence.KeyCount{
+		divergence.KeysNewlyDenied:  &d.TopNewlyDenied,
+		divergence.KeysNewlyAllowed: &d.TopNewlyAllowed,
+	} {
+		top, err := Top(ctx, ledger, a, kind, a.State.Since)
+		if err != nil {
+			return d, err
+		}
+		*into = top[:min(len(top), TopKeys)]
+	}
+	return d, nil
 }
 
 // WithoutKeys makes a report of assessments alone, which needs no ledger. It has no most frequent keys.
@@ -135,11 +162,18 @@ func policyOf(a *promotion.Assessment) Policy {
 		Instances:  []Instance{},
 		Alarm:      a.Alarm.Reason,
 		NextStep:   nextStep(a),
-		Series:     gate.Series(a.Spec.Config.Config, a.Evidence),
+		JudgedAt:   a.Evidence.Now,
+		Judge:      a.Judge,
 		Canary:     a.Spec.Config.Canary,
 	}
 	if a.Spec.Config.Automatic {
 		p.Mode = "automatic"
+	}
+	switch {
+	case a.Judge == "":
+		p.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
+	case a.Details != nil:
+		p.Series = a.Details.Series
 	}
 
 	distinct := history.Distinct
@@ -152,9 +186,21 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.CausesNewlyAllowed = causesOf(causes.Allowed[:])
 	p.CausesUncompared = UncomparedCauses(history)
 
+	p.addInstances(a)
+	return p
+}
+
+// addInstances adds the instances as they were last looked at, which may be later than the policy was judged.
+func (p *Policy) addInstances(a *promotion.Assessment) {
+	looked := a.LookedAt
+	if looked.IsZero() {
+		looked = a.Evidence.Now
+	}
+	p.JudgedAge = looked.Sub(a.Evidence.Now).Seconds()
+
 	// Silent instances are listed, too: one that is cut off may still enforce the candidate.
 	for _, i := range append(slices.Clone(a.Live), a.Silent...) {
-		age := a.Evidence.Now.Sub(i.At)
+		age := looked.Sub(i.At)
 		applied := i.Policies[a.Spec.Policy]
 		p.Instances = append(p.Instances, Instance{
 			ID:         i.ID,
@@ -166,8 +212,6 @@ func policyOf(a *promotion.Assessment) Policy {
 			RedButton:  i.RedButton,
 		})
 	}
-
-	return p
 }
 
 // causesOf returns the causes that occur, the most frequent first.

@@ -78,6 +78,9 @@ func WriteSummary(w io.Writer, s *Summary) error {
 		}
 	}
 
+	if s.NewlyAllowed > 0 {
+		row("extra load", s.NewlyAllowed, share(s.Ratios.ExtraLoad, "more than the authoritative allows", -1))
+	}
 	different := s.NewlyDenied + s.NewlyAllowed + s.CandidateError
 	row("divergence", different, share(s.Ratios.Divergence, "of all comparisons", -1))
 

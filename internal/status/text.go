@@ -39,6 +39,9 @@ func (p *Policy) write(b *strings.Builder) {
 	// One thing to do a line: several in one line are not read at three in the morning.
 	fmt.Fprintf(b, "  next           %s\n\n", strings.ReplaceAll(p.NextStep, "; ", "\n                 "))
 
+	if p.Judge != "" {
+		fmt.Fprintf(b, "  judged %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Judge))
+	}
 	p.Gate.WriteText(b) // a strings.Builder never fails
 	if p.Prediction != nil {
 		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)

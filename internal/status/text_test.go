@@ -87,27 +87,43 @@ func TestNextStep(t *testing.T) {
 			a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, promotion.EvidenceUnreadable+": no answer"
 			a.Evidence.History = divergence.History{}
 		}, "check whether the Redis of the evidence answers"},
-		{"not judged yet", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: "not judged yet: in 15 s"}
-		}, "wait: not judged yet: in 15 s"},
+		{"no instance has had it for a month", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate, a.Live, a.Silent = gate.Result{Verdict: gate.Insufficient, Reason: "no instance has had this policy for 32 days"}, nil, nil
+		}, "start an instance that has this policy; if no policy file has it any more: shadowlimit forget writes"},
+		{"no instance knows the thresholds", promotion.Shadow, func(a *promotion.Assessment) {
+			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: "its thresholds are unknown"}
+			a.State.Epoch = "e5f1"
+		}, "finish the deployment, or start an instance of epoch e5f1, which is stored"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowScore, "3 blocks", gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.Verdict, a.Gate.NoForecast = gate.Wait, "traffic is rare"
-		}, "wait, without a date because traffic is rare: 3 blocks; 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
+		}, "wait (no forecast: traffic is rare): 3 blocks, and 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
+		{"waiting in vain", promotion.Shadow, func(a *promotion.Assessment) {
+			hinder(a, gate.FewDeniedKeys, "5 of the 20 keys needed")
+			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys: set min_denied_keys", true
+		}, "the policy has only 5 keys: set min_denied_keys"},
 		{"waiting, with a forecast", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			at := now.Add(47 * time.Hour)
 			hinder(a, gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.Verdict, a.Gate.WouldPassAt = gate.Wait, &at
-		}, "wait at least until Thu 2026-03-12 11:00 UTC: 1 h of 48 h clean; to see"},
+		}, "wait (could pass Thu 2026-03-12 11:00 UTC): 1 h of 48 h clean; to see"},
 		{"a ratio above its threshold", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.AboveThreshold, "divergence is 8 %", gate.AboveThreshold, "newly_denied is 8 %", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Wait
 		}, "find out why the limiters differ, because waiting alone does not mend that: divergence is 8 % " +
-			"(and 1 more of the three ratios); if the difference is wanted, declare it as expected in the policy file " +
+			"(and 1 more of the ratios); if the difference is wanted, declare it as expected in the policy file " +
 			"or raise the threshold; if not, change the candidate; then wait: 1 h clean; to see which keys differ: shadowlimit top writes"},
+		{"ratios above their thresholds, the first from too little", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly, gate.AboveThreshold, "newly_denied is 8 %")
+		}, "find out why the limiters differ, because waiting alone does not mend that: newly_denied is 8 % (and 1 more of the ratios); if"},
+		{"a ratio above its threshold, from too little", promotion.Shadow, func(a *promotion.Assessment) {
+			differing(a)
+			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly)
+		}, "send more traffic, or wait until more requests were compared: divergence is 3 %: too early to tell; to see"},
 		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Evidence.Silent = []string{"j"}
 			hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise", gate.HoursUnseen, "3 hours", gate.SilentInstances, "j",
@@ -132,7 +148,7 @@ func TestNextStep(t *testing.T) {
 		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowCoverage, "90 %")
-		}, "find out why too few requests could be compared"},
+		}, "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"},
 		{"noise", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.NoiseFloor, "3 %")
@@ -143,7 +159,11 @@ func TestNextStep(t *testing.T) {
 		}, "check that the candidate limits at all; to see which keys differ"},
 		{"the red button, passed", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
-		}, "release the red button of i, then: shadowlimit promote writes --reason WHY"},
+			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: "the red button is pressed on i"}
+		}, "release the red button of i"},
+		{"held for health", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold, a.State.HeldForHealth = true, true
+		}, "the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes"},
 		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
 			hinder(a, gate.NothingCompared, "nothing")
@@ -182,7 +202,7 @@ func TestNextStep(t *testing.T) {
 		}, `shadowlimit rollback writes --reason "overload"`},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
-		}, "finish the deployment or undo it: another configuration runs on j"},
+		}, "finish the deployment or undo it: another epoch runs on j"},
 		{"a deployment that is ahead", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-10 * time.Second)}
@@ -191,7 +211,7 @@ func TestNextStep(t *testing.T) {
 			a.Evidence.OtherEpoch, a.State.Generation = []string{"j"}, 7
 			a.Votes = promotion.Votes{Ahead: "e2", Older: true}
 		}, "if the deployment was undone: shadowlimit adopt writes --reason WHY; if not, deploy the file of generation 7 again: " +
-			"another configuration runs on j, of a smaller one, and most instances have it"},
+			"another epoch runs on j, of a smaller one, and most instances have it"},
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold = true
 		}, "when the reason for the hold is resolved: shadowlimit resume writes"},
@@ -202,7 +222,7 @@ func TestNextStep(t *testing.T) {
 		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"j"}
 			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
-		}, "finish the deployment or undo it: another configuration runs on j; when the reason for the hold is resolved: " +
+		}, "finish the deployment or undo it: another epoch runs on j; when the reason for the hold is resolved: " +
 			"shadowlimit resume writes; besides: check that the candidate limits at all"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
 			a.State.Hold, a.State.FailedEpoch = true, "e"

@@ -57,7 +57,7 @@ func WhyUncompared(causes []Cause) string {
 
 // WhyBlind says why comparisons are blind and when that ends.
 const WhyBlind = "the sides had different charges of the same keys, because a side missed some (lost data, a full queue, " +
-	"a deployment of another file); new ones end one window after the cause"
+	"a deployment of another file); new ones end a window or two after the cause"
 
 // NotCompared says how many requests have no two answers to compare, and why, or "" if all have.
 func (p *Policy) NotCompared() string {

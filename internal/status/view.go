@@ -268,6 +268,7 @@ var pageFuncs = template.FuncMap{
 	"tenfold": func(v float64) float64 { return 10 * v },
 	"round":   func(v float64) string { return fmt.Sprintf("%.4g", v) },
 	"seconds": seconds,
+	"score":   scoreText,
 	"instant": instant,
 	"spaced":  spaced,
 	"note":    func(i Instance, p *Policy) string { return i.Note(p) },

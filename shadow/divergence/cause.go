@@ -50,6 +50,9 @@ type Setting struct {
 	Completed bool
 	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.
 	Warming bool
+	// Peek reports a charge of cost 0, which both sides allow: it is a decision and no comparison. A client could
+	// dilute every ratio with such charges.
+	Peek bool
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
 	Blind bool
 }
@@ -61,6 +64,7 @@ func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		denies, allows = allows, denies
 	}
 
+	// All rules below compare how two sides forget, and without a shape that is not known.
 	if s.Shapes[denies] == algorithms.UnknownShape || s.Shapes[allows] == algorithms.UnknownShape {
 		return OtherCause
 	}
@@ -88,11 +92,13 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 		return 2*(d.Limit-d.Remaining) < d.Limit
 	}
 
+	// A side that was unused has everything left but the cost of this charge.
 	if d.Remaining+s.Cost != d.Limit {
 		return false
 	}
 
-	// The side that denies has forgotten everything after one window at the latest.
+	// The side that denies has forgotten nearly everything after one window. A counter remembers for two, and a bucket of a
+	// large burst for longer; a cause is a hint.
 	forgets := s.Limits[denies].Window
 	switch l := s.Limits[allows]; s.Shapes[allows] {
 	case algorithms.AlignedWindow: // it remembers since its window began
@@ -115,6 +121,8 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) bool {
 	a, b := s.Limits[allows], s.Limits[denies]
 	converted := float64(b.Requests) * float64(a.Window) / float64(b.Window)
+
+	// A limit that is as high for the same time cannot be why its side denies more.
 	if converted >= float64(a.Requests) {
 		return false
 	}

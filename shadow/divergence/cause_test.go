@@ -140,6 +140,8 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 	recorder := divergence.NewRecorder(nil)
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+	// Most requests cost 1, and some as much as fits only where a lot is left.
+	costs := []int64{1, 1, 1, 3}
 	lost := false
 	step := func() time.Duration { return time.Duration(rng.Int64N(int64(2500 * time.Millisecond))) }
 
@@ -151,10 +153,11 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 
 		key := fmt.Sprint("client-", rng.IntN(3))
 		for range 1 + rng.IntN(4) {
+			cost := costs[rng.IntN(len(costs))]
 			var o [2]algorithms.Observation
 			for role := range o {
 				charge := algorithms.Charge{
-					Policy: "p", Key: key, Cost: 1, At: start.Add(at), Enforced: algorithms.Role(role),
+					Policy: "p", Key: key, Cost: cost, At: start.Add(at), Enforced: algorithms.Role(role),
 				}
 				if role == int(algorithms.Candidate) {
 					charge.At = charge.At.Add(time.Duration(rng.Int64N(int64(c.lag) + 1)))
@@ -168,7 +171,7 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 				o[role] = into[0][role]
 			}
 
-			setting := &divergence.Setting{Cost: 1, SeparateStores: c.lag > 0 || c.cold}
+			setting := &divergence.Setting{Cost: cost, SeparateStores: c.lag > 0 || c.cold}
 			for role, s := range c.sides {
 				setting.Limits[role], setting.Shapes[role] = s.Limit, algorithms.TraitsOf(s.Algorithm).Shape
 			}
@@ -201,7 +204,7 @@ it forgets, so its differences are ` + "`other`" + `.
 | cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
 
 The table shows how good the guess is where the reason is known: pairs that differ for one reason only, in twenty minutes of
-bursty traffic (` + "`TestCauses`" + `). After the first differences, the effect of lost state looks like lag between two
+bursty traffic of costs 1 and 3 (` + "`TestCauses`" + `). After the first differences, the effect of lost state looks like lag between two
 stores.
 
 | pair | differences | found | taken for |

@@ -72,7 +72,7 @@ func joinHours(hours []Hour) (joined []Hour) {
 	return joined
 }
 
-// extend adds a minute to the live spans.
+// extend adds a minute to the live spans. Minutes come in order, so only the last span can grow.
 func (h *History) extend(minute int64) {
 	if n := len(h.Live); n > 0 && h.Live[n-1].To == minute {
 		h.Live[n-1].To++
@@ -94,7 +94,8 @@ func (h *History) append(later History) {
 	h.Live = append(h.Live, later.Live...)
 }
 
-// dropBefore leaves out everything before a minute. An hour that contains the minute stays.
+// dropBefore leaves out everything before a minute. An hour that contains the minute stays. Its causes and cells are
+// not known by minutes, so they cannot be divided.
 func (h *History) dropBefore(minute int64) {
 	first := slices.IndexFunc(h.Minutes, func(m Minute) bool { return m.Unix >= minute })
 	if first < 0 {

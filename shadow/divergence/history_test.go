@@ -29,6 +29,7 @@ func TestHistoriesAreTheCallers(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Commit(s, now)
+		foldAndTell(t, l, reader, r, id, now)
 		h, err := reader.History(t.Context(), now)
 		if err != nil {
 			t.Fatal(err)
@@ -60,6 +61,7 @@ func TestHistoriesBeginWithTheEvidence(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Commit(s, now)
+		foldAndTell(t, l, reader, r, id, now)
 
 		var err error
 		if h, err = reader.History(t.Context(), now); err != nil {
@@ -74,4 +76,19 @@ func TestHistoriesBeginWithTheEvidence(t *testing.T) {
 	if n := int64(len(h.Minutes)); n != to-from || h.Minutes[0].Unix != from {
 		t.Errorf("%d minutes from %d on, want %d from %d on", n, h.Minutes[0].Unix, to-from, from)
 	}
+}
+
+// foldAndTell folds what the instance a has written, and tells its recorder.
+func foldAndTell(
+	t *testing.T, l divergence.Ledger, judge *divergence.Reader, r *divergence.Recorder, id divergence.ID, now time.Time,
+) {
+	t.Helper()
+	if err := judge.Fold(t.Context(), now, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	ack, err := l.Acked(t.Context(), id, divergence.Writer{Instance: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Acknowledge(0, ack)
 }

@@ -1,8 +1,8 @@
 package divergence
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -14,56 +14,49 @@ const memoryKeys = 10_000
 // MemoryLedger is the ledger of a single instance, in its memory. It keeps the last 32 days, and counts at most 10,000
 // distinct keys of a kind.
 type MemoryLedger struct {
-	// mu guards all maps. Writes come every few seconds and reads with each assessment, so one lock suffices.
-	mu   sync.Mutex
-	days map[ID]map[int64]*memoryDay
-	keys map[ID]*[keyKinds]map[uint64]struct{}
-	// ticks of the last snapshot of each instance, which holds the current entry and the one before.
-	ticks map[ID]map[string][]Tick
+	// mu guards all entries. Writes come every few seconds and reads with each assessment, so one lock suffices.
+	mu      sync.Mutex
+	entries map[ID]*memoryEntries
 }
 
-// memoryDay is one day of an ID, the unit in which old entries are forgotten.
-type memoryDay struct {
-	hours map[instanceHour]Hour
-	tops  map[string][keyKinds][]KeyCount // by writer
-}
-
-// instanceHour names an entry: a later write of the same writer and hour replaces it.
-type instanceHour struct {
-	instance string // the snapshot's writer, with its incarnation
-	hour     int64
+// memoryEntries are those of one ID. Hours and lists are by the names of their writers, and nothing in them is changed
+// once it is stored.
+type memoryEntries struct {
+	mark    Mark
+	hours   map[int64]map[string]Hour
+	records map[string]Record
+	acks    map[string]Ack
+	lists   map[int64]map[string]Lists // by day
+	keys    [keyKinds]map[uint64]struct{}
+	// ticks of the last snapshot of each writer, which holds the current entry and the one before.
+	ticks map[string][]Tick
 }
 
 var _ Ledger = (*MemoryLedger)(nil)
 
 // NewMemoryLedger returns an empty ledger.
-func NewMemoryLedger() *MemoryLedger {
-	return &MemoryLedger{
-		days:  map[ID]map[int64]*memoryDay{},
-		keys:  map[ID]*[keyKinds]map[uint64]struct{}{},
-		ticks: map[ID]map[string][]Tick{},
-	}
-}
+func NewMemoryLedger() *MemoryLedger { return &MemoryLedger{entries: map[ID]*memoryEntries{}} }
 
-// day returns a day of a policy, which it creates if it is new. Requires l.mu.
-func (l *MemoryLedger) day(id ID, day int64) *memoryDay {
-	days := l.days[id]
-	if days == nil {
-		days = map[int64]*memoryDay{}
-		l.days[id] = days
-	}
+// of returns the entries of an ID, which it creates if it is new. Requires l.mu.
+func (l *MemoryLedger) of(id ID) *memoryEntries {
+	e := l.entries[id]
 
-	// A new day is the occasion to forget old ones, which bounds memory without a goroutine.
-	if days[day] == nil {
-		days[day] = &memoryDay{hours: map[instanceHour]Hour{}, tops: map[string][keyKinds][]KeyCount{}}
-		for old := range days {
-			if old < day-KeptDays {
-				delete(days, old)
-			}
+	// All maps are made here, so that no method has to look for nil.
+	if e == nil {
+		e = &memoryEntries{
+			hours:   map[int64]map[string]Hour{},
+			records: map[string]Record{},
+			acks:    map[string]Ack{},
+			lists:   map[int64]map[string]Lists{},
+			ticks:   map[string][]Tick{},
 		}
-	}
+		for kind := range e.keys {
+			e.keys[kind] = map[uint64]struct{}{}
+		}
 
-	return days[day]
+		l.entries[id] = e
+	}
+	return e
 }
 
 // Write implements Ledger.
@@ -71,28 +64,23 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	writer := s.writer(instance)
-	for _, h := range s.Hours {
-		l.day(id, h.Unix/HoursPerDay).hours[instanceHour{writer, h.Unix}] = h
-	}
-	l.day(id, s.Day).tops[writer] = s.Tops
+	// A snapshot has all ticks that a trigger may still ask for, so the last one replaces the earlier ones.
+	e, writer := l.of(id), s.writer(instance)
+	e.records[writer] = s.Record
+	e.ticks[writer] = s.Ticks
 
-	// A snapshot has all ticks that anyone may still ask for, so the last one replaces the earlier ones.
-	if l.ticks[id] == nil {
-		l.ticks[id] = map[string][]Tick{}
+	// A brief snapshot has no keys, and names no day for them.
+	if !s.Whole {
+		return nil
 	}
-	l.ticks[id][writer] = s.Ticks
 
-	if l.keys[id] == nil {
-		l.keys[id] = &[keyKinds]map[uint64]struct{}{}
+	if s.Tops.any() {
+		e.day(s.Day)[writer] = s.Tops
 	}
 	for kind, hashes := range s.Keys {
-		if l.keys[id][kind] == nil {
-			l.keys[id][kind] = map[uint64]struct{}{}
-		}
 		for _, hash := range hashes {
-			if len(l.keys[id][kind]) < memoryKeys {
-				l.keys[id][kind][hash] = struct{}{}
+			if len(e.keys[kind]) < memoryKeys {
+				e.keys[kind][hash] = struct{}{}
 			}
 		}
 	}
@@ -100,22 +88,107 @@ func (l *MemoryLedger) Write(_ context.Context, id ID, instance string, s *Snaps
 	return nil
 }
 
-// Hours implements Ledger.
-func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) ([]Hour, error) {
+// day returns the lists of a day. A new day is the occasion to forget old ones, which bounds memory without a goroutine.
+func (e *memoryEntries) day(day int64) map[string]Lists {
+	if e.lists[day] == nil {
+		e.lists[day] = map[string]Lists{}
+		maps.DeleteFunc(e.lists, func(old int64, _ map[string]Lists) bool { return old < day-KeptDays })
+	}
+	return e.lists[day]
+}
+
+// hour returns the entries of an hour, and forgets old ones when it is new. It keeps a day more than KeptDays, as a
+// RedisLedger does.
+func (e *memoryEntries) hour(hour int64) map[string]Hour {
+	if e.hours[hour] == nil {
+		e.hours[hour] = map[string]Hour{}
+		maps.DeleteFunc(e.hours, func(old int64, _ map[string]Hour) bool { return old < hour-(KeptDays+1)*HoursPerDay })
+	}
+	return e.hours[hour]
+}
+
+// Acked implements Ledger.
+func (l *MemoryLedger) Acked(_ context.Context, id ID, writer Writer) (Ack, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	var out []Hour
-	for _, d := range l.days[id] {
-		for k, h := range d.hours {
-			if k.hour >= from && k.hour <= to {
-				out = append(out, h)
+	return l.of(id).acks[writer.String()], nil
+}
+
+// Hours implements Ledger.
+func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) (Page, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	return l.of(id).page(from, to), nil
+}
+
+func (e *memoryEntries) page(from, to int64) Page {
+	page := Page{Mark: e.mark}
+	for _, unix := range slices.Sorted(maps.Keys(e.hours)) {
+		for writer, h := range e.hours[unix] {
+			if unix >= from && unix <= to {
+				page.Entries = append(page.Entries, Entry{writer, h})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
+	return page
+}
 
-	return out, nil
+// Evidence implements Ledger.
+func (l *MemoryLedger) Evidence(_ context.Context, id ID, from, to int64) (Evidence, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	e := l.of(id)
+	return Evidence{e.page(from, to), maps.Clone(e.records), maps.Clone(e.acks)}, nil
+}
+
+// Fold implements Ledger.
+func (l *MemoryLedger) Fold(_ context.Context, id ID, f *Fold) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	e := l.of(id)
+
+	// A judge that has read the ledger before another one's fold would count that fold's batches again.
+	if e.mark.Fold != f.Expect {
+		return ErrFolded
+	}
+
+	e.mark = f.Mark
+	for _, h := range f.Hours {
+		e.hour(h.Unix)[FleetWriter] = h
+	}
+	for day, lists := range f.Lists {
+		e.day(day)[FleetWriter] = lists
+	}
+	maps.Copy(e.acks, f.Acks)
+	e.remove(f)
+
+	return nil
+}
+
+func (e *memoryEntries) remove(f *Fold) {
+	for _, writer := range f.Forgotten {
+		delete(e.acks, writer)
+	}
+	for _, writer := range f.Removed {
+		delete(e.records, writer)
+		delete(e.ticks, writer)
+	}
+
+	// Entries of earlier releases, and lists of days that are over, are part of the fleet's now.
+	for hour, writers := range f.RemovedEntries {
+		for _, writer := range writers {
+			delete(e.hours[hour], writer)
+		}
+	}
+	for day, writers := range f.RemovedLists {
+		for _, writer := range writers {
+			delete(e.lists[day], writer)
+		}
+	}
 }
 
 // Distinct implements Ledger.
@@ -123,10 +196,8 @@ func (l *MemoryLedger) Distinct(_ context.Context, id ID) (n [keyKinds]int64, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	if keys := l.keys[id]; keys != nil {
-		for kind := range n {
-			n[kind] = int64(len(keys[kind]))
-		}
+	for kind, keys := range l.of(id).keys {
+		n[kind] = int64(len(keys))
 	}
 
 	return n, nil
@@ -138,7 +209,7 @@ func (l *MemoryLedger) Ticks(_ context.Context, id ID, from, to int64) ([]Tick, 
 	defer l.mu.Unlock()
 
 	var all []Tick
-	for _, ticks := range l.ticks[id] {
+	for _, ticks := range l.of(id).ticks {
 		for _, t := range ticks {
 			if b := bucketOf(t.Unix); b >= from && b <= to {
 				all = append(all, t)
@@ -154,14 +225,24 @@ func (l *MemoryLedger) Top(_ context.Context, id ID, kind KeyKind, from, to int6
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
+	e := l.of(id)
 	var lists [][]KeyCount
-	for day, d := range l.days[id] {
-		for _, tops := range d.tops {
-			if day >= from && day <= to {
-				lists = append(lists, tops[kind])
-			}
+	for day, all := range e.lists {
+		if day < from || day > to {
+			continue
+		}
+		for _, counted := range countedLists(all, day, e.mark, e.acks) {
+			lists = append(lists, counted[kind])
 		}
 	}
 
 	return MergeTop(topWritten, lists...), nil
+}
+
+// Lists implements Ledger.
+func (l *MemoryLedger) Lists(_ context.Context, id ID, day int64) (map[string]Lists, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	return maps.Clone(l.of(id).lists[day]), nil
 }

@@ -33,14 +33,20 @@ type Minute struct {
 	// Unix is the minute, counted from the Unix epoch.
 	Unix  int64
 	Tally Tally
-	// Keys samples the keys in the numerator of each ratio.
-	Keys [ratios]KeySample
+	// Keys samples the keys in the numerator of each ratio up to OfDenials; see Sample.
+	Keys [sampledRatios]KeySample
 }
+
+// sampledRatios have a sample of their own. ExtraLoad has the numerator of OfDenials.
+const sampledRatios = OfDenials + 1
+
+// Sample returns the sample of the keys in a ratio's numerator.
+func (m *Minute) Sample(r Ratio) *KeySample { return &m.Keys[min(r, OfDenials)] }
 
 // Count adds one outcome of the key with this hash.
 func (m *Minute) Count(o Outcome, hash uint64) {
 	m.Tally[o]++
-	for _, r := range AllRatios {
+	for _, r := range AllRatios[:sampledRatios] {
 		if r.counts(o) {
 			m.Keys[r].Add(hash)
 		}

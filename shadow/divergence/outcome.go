@@ -45,6 +45,7 @@ func (o Outcome) Under(e algorithms.Expected) Outcome {
 // Seen returns the outcome of a charge whose sides may have had different charges before. Two such answers are no
 // comparison, whether they differ or not. Errors are of this charge alone.
 func (o Outcome) Seen(blind bool) Outcome {
+	// The outcomes up to NewlyAllowed are the ones with two answers.
 	if blind && o <= NewlyAllowed {
 		return Blind
 	}
@@ -57,6 +58,7 @@ func Compare(o *[2]algorithms.Observation) Outcome {
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
 
 	// A side that was not judged comes first: where one was left out, the failure of the other is no evidence.
+	// Two failures leave nothing to compare the candidate with, whatever the reason of its own.
 	switch {
 	case skipped(authoritative):
 		return Inconclusive

@@ -21,9 +21,9 @@ type packedCell [5]int64
 // packedMinute is a Minute as it is stored. Names have one letter, since an entry has up to 60 of them and is written
 // every few seconds.
 type packedMinute struct {
-	Minute int64              `json:"m"`
-	Tally  Tally              `json:"t"`
-	Keys   *[ratios]KeySample `json:"k,omitempty"`
+	Minute int64                     `json:"m"`
+	Tally  Tally                     `json:"t"`
+	Keys   *[sampledRatios]KeySample `json:"k,omitempty"`
 }
 
 // packed leaves out empty parts: most minutes have no differences, and most cells no keys.
@@ -55,13 +55,23 @@ func packed(h *Hour) packedHour {
 	return p
 }
 
-// unpack checks the numbers that become indexes: other programs can write to the ledger.
+// mostAMinute is the largest count of a minute that is believed. It is over a thousand million requests a second, and
+// thousands of instances in 32 days do not add up to more than a number can hold.
+const mostAMinute = 1 << 36
+
+// unpack checks the numbers that become indexes, and the counts: other programs can write to the ledger. Counts below 0,
+// or sums that overflow, would be ratios of nothing.
 func (p *packedHour) unpack(hour int64) (Hour, error) {
 	h := Hour{Unix: hour, Live: p.Live & (1<<MinutesPerHour - 1)}
 
 	for _, m := range p.Minutes {
 		if m.Minute < 0 || m.Minute >= MinutesPerHour {
 			return h, fmt.Errorf("minute %d of an hour", m.Minute)
+		}
+		for _, n := range m.Tally {
+			if n < 0 || n > mostAMinute {
+				return h, fmt.Errorf("a count of %d in a minute", n)
+			}
 		}
 
 		out := h.at(hour*MinutesPerHour + m.Minute)
@@ -87,7 +97,8 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	return h, nil
 }
 
-// packedTick is a Tick as it is stored, the hashes as four bytes each.
+// packedTick is a Tick as it is stored, the hashes as four bytes each. In base64 a hash takes less than six characters,
+// and as a number up to ten.
 type packedTick struct {
 	Unix   int64  `json:"u"`
 	Tally  Tally  `json:"t"`

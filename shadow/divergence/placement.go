@@ -42,6 +42,7 @@ const NumCells = len(slots) * cellsPerSlot
 
 // CellOf returns the cell, less than NumCells, of a key with this hash.
 func CellOf(hash uint64) int {
+	// The last slot ends at 100 %, so every rank is in one.
 	rank := float64(hash % keyShares)
 	slot := slices.IndexFunc(slots[:], func(percent float64) bool { return rank < percent*(keyShares/100) })
 

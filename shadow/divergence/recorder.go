@@ -54,12 +54,14 @@ type Recorder struct {
 
 	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
-	incarnation int64              // counted up when the clock goes back
-	closed      int64              // hours before this one are closed
+	incarnation int64              // counted up when the evidence or the writer begins again
+	batches     batches            // taken from the stripes
+	hour        int64              // of the last snapshot
 	liveTill    int64              // minute up to which presence is noted
-	live        map[int64]uint64   // by open hour, the bits of Hour.Live
+	live        map[int64]uint64   // by hour, the bits of Hour.Live that are not in batches
 	day         int64              // of the frequent keys, from the Unix epoch; 0 before the first snapshot
 	unsent      [keyKinds][]uint64 // hashes taken from the stripes and not yet committed
+	listed      [keyKinds]bool     // the ledger has keys of the kind, of the day
 }
 
 // stripe is the part of a recorder that counts the keys of one share of the hashes. A key is always in the same stripe,
@@ -68,7 +70,7 @@ type stripe struct {
 	mu     sync.Mutex // guards the fields below; never held while another stripe's is taken
 	total  Totals
 	hours  []*Hour // in order, at most openHours
-	closed int64   // hours before this one are closed; closeHours copies the recorder's
+	closed int64   // hours before this one take no more counts
 	recent ticking
 	tops   [keyKinds]*top               // nil until the kind's first key of the day
 	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
@@ -80,11 +82,13 @@ type stripe struct {
 func NewRecorder(secret []byte) *Recorder {
 	// Twice as many stripes as processors, rounded up to a power of two: then two requests rarely need the same lock.
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
+
+	// At most 64, because the hashes that a stripe remembers as sent take 8 KiB alone.
 	return &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
 }
 
 // StartIncarnation gives an empty recorder the number of its incarnation. Recorders of one instance with different
-// numbers write beside each other in the ledger; with the same number the later one overwrites the earlier one's hours.
+// numbers write beside each other in the ledger; with the same number the later one's batches would count as folded.
 func (r *Recorder) StartIncarnation(n int64) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
@@ -93,7 +97,7 @@ func (r *Recorder) StartIncarnation(n int64) {
 }
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash, at the instant of the store's
-// clock at which it was judged. Without a candidate, or after a completed migration, only the decisions are counted.
+// clock at which it was judged. Without a candidate, after a completed migration, and of a peek, only the decisions are counted.
 func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
 ) Outcome {
@@ -106,7 +110,7 @@ func (r *Recorder) Observe(
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
-	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed {
+	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Peek {
 		return outcome
 	}
 
@@ -142,6 +146,7 @@ func (r *Recorder) Observe(
 
 // tick counts for the fast triggers, which look at the last minutes only.
 func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Observation, outcome Outcome) {
+	// A tick that is older than all of a full list is left out: triggers look at the last minutes.
 	t := s.recent.at(unix)
 	if t == nil {
 		return
@@ -160,10 +165,9 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 	}
 }
 
-// minute returns the counts of a minute and of its hour.
+// minute returns the counts of a minute and of its hour. They are valid while the stripe's lock is held.
 func (s *stripe) minute(unix int64) (*Hour, *Minute) {
-	// A late observation of a closed hour counts in the oldest open one: the recorder has dropped the closed hour, and
-	// writing it again would replace it by one with less in it.
+	// A late observation of a closed hour counts in the oldest open one: judges have read the closed hour for the last time.
 	if unix/MinutesPerHour < s.closed {
 		unix = s.closed * MinutesPerHour
 	}
@@ -180,11 +184,29 @@ func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 
 	// More open hours than the clock can explain: keep the memory bound.
 	if n := len(s.hours); n >= openHours {
-		return s.hours[n-1], &s.hours[n-1].Minutes[0]
+		last := s.hours[n-1]
+		return last, last.at(last.Unix * MinutesPerHour)
 	}
 
 	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
 	return s.hours[i], s.hours[i].at(unix)
+}
+
+// counted reports whether there are counts that no snapshot has.
+func (s *stripe) counted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	return slices.ContainsFunc(s.hours, func(h *Hour) bool { return len(h.Minutes) > 0 })
+}
+
+// crowded reports whether hashes of a kind wait, and whether they are more than half of the most that may wait.
+func (s *stripe) crowded(kind KeyKind) (waits, crowded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	n := len(s.fresh[kind])
+	return n > 0, n > newHashes/2
 }
 
 func (s *stripe) top(kind KeyKind) *top {
@@ -197,6 +219,8 @@ func (s *stripe) top(kind KeyKind) *top {
 // queueHash queues a hash for the ledger's count of distinct keys, unless it was sent recently. The ledger counts a
 // hash that is sent twice once.
 func (s *stripe) queueHash(kind KeyKind, hash uint64) {
+	// The lowest bits of the hash have chosen the stripe, so they are the same for all its keys. A hash that finds
+	// the queue full is not noted as sent: it is queued when its key comes again.
 	slot := &s.sent[kind][hash>>8%sentHashes]
 	if *slot == hash || len(s.fresh[kind]) >= newHashes {
 		return

@@ -1,6 +1,7 @@
 package divergence_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -89,26 +90,18 @@ func TestHashesThatWaitAreBounded(t *testing.T) {
 	}
 }
 
-// An observation that arrives after its hour was closed counts in the oldest open hour: writing the closed hour again
-// would replace it by one with less in it.
-func TestLateObservationsLeaveClosedHoursAlone(t *testing.T) {
+// An observation counts in its hour for as long as a recorder keeps hours, and then in the oldest that it keeps.
+func TestLateObservationsCountInTheirHour(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{})
-	later := noon.Add(2 * time.Hour)
+	later := noon.Add(5 * time.Hour)
 	r.Commit(r.Snapshot(later), later)
-
-	r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
-	var late int64
-	for _, h := range r.Snapshot(later).Hours {
-		if h.Unix < later.Unix()/divergence.SecondsPerHour-1 {
-			t.Errorf("hour %d is written again", h.Unix)
-		}
-		for _, m := range h.Minutes {
-			late += m.Tally[divergence.NewlyDenied]
-		}
+	for _, hours := range []time.Duration{3, 4} {
+		r.Observe("k", 7, later.Add(-hours*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{})
 	}
-	if late != 1 {
-		t.Errorf("the late observation is counted %d times, want once", late)
+
+	open := r.Snapshot(later).Record.Open
+	if oldest := later.Unix()/divergence.SecondsPerHour - 3; open[0].Unix != oldest || open[0].Minutes[0].Tally[divergence.NewlyDenied] != 2 {
+		t.Errorf("the first hour is %+v, want both observations in hour %d", open[0], oldest)
 	}
 }
 
@@ -174,8 +167,8 @@ func TestRestartForgetsTheEvidence(t *testing.T) {
 		t.Error("the new evidence would be written over the old")
 	}
 
-	if len(after.Hours) != 1 || len(after.Hours[0].Minutes) != 0 || len(after.Ticks) != 0 {
-		t.Errorf("hours %v, ticks %v, want a live minute and nothing else", after.Hours, after.Ticks)
+	if len(after.Record.Open) != 1 || len(after.Record.Open[0].Minutes) != 0 || len(after.Ticks) != 0 {
+		t.Errorf("hours %v, ticks %v, want a live minute and nothing else", after.Record.Open, after.Ticks)
 	}
 	for kind := range after.Keys {
 		if len(after.Keys[kind])+len(after.Tops[kind]) > 0 {
@@ -188,19 +181,46 @@ func TestRestartForgetsTheEvidence(t *testing.T) {
 	}
 }
 
-// While the ledger cannot be written, a recorder keeps the last four hours.
+// While there is no ledger, a recorder keeps the last four hours. Where no judge folds, it keeps the last eight.
 func TestHoursThatWaitAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	now := noon
 	for range 12 {
 		now = now.Add(time.Hour)
 		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
-		r.Snapshot(now)
-		r.Abandon(now)
+		r.Present(now)
 	}
 
-	if n := len(r.Snapshot(now).Hours); n != 4 {
+	if n := len(r.Snapshot(now).Record.Open); n != 4 {
 		t.Errorf("%d hours wait for the ledger, want 4", n)
+	}
+
+	r.Commit(r.Snapshot(now), now)
+	for range 30 {
+		now = now.Add(time.Hour)
+		r.Commit(r.Snapshot(now), now)
+	}
+	if record := r.Snapshot(now).Record; record.Batch != 1 || len(record.Sealed) > 8 || len(record.Open) != 8 {
+		t.Errorf("batch %d of %d hours and %d open ones, want the first batch and 8", record.Batch, len(record.Sealed), len(record.Open))
+	}
+}
+
+// A record that may not be written is repeated as it is, and what is counted meanwhile comes with the next one.
+func TestRecordsAreRepeated(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	observe := func() { r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{}) }
+	observe()
+	first := r.Snapshot(noon)
+	r.Abandon(noon)
+	observe()
+
+	second := r.Brief(noon.Add(time.Second))
+	if !second.Repeated || !reflect.DeepEqual(first.Record, second.Record) {
+		t.Errorf("after %+v follows %+v, want the same", first.Record, second.Record)
+	}
+	r.Commit(second, noon)
+	if n := r.Snapshot(noon).Record.Open[0].Minutes[0].Tally[divergence.AgreeAllow]; n != 2 {
+		t.Errorf("%d comparisons, want 2", n)
 	}
 }
 

@@ -1,33 +1,32 @@
 package divergence
 
 import (
-	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// Snapshot is what one instance writes to the ledger: its whole open hours so far, the day's most frequent keys so far,
-// and hashes of keys that may be new. It may be written any number of times.
+// Snapshot is what one instance writes to the ledger: its record, its ticks, the day's most frequent keys so far, and
+// hashes of keys that may be new. It may be written any number of times.
 type Snapshot struct {
-	Hours []Hour
-	// Incarnation is part of the instance's name in the ledger, unless it is 0. When the clock goes back, the recorder
-	// begins a new one: it must not overwrite the hours that it wrote before.
+	Record Record
+	// Incarnation is part of the writer's name in the ledger.
 	Incarnation int64
-	// Day is the day of Tops, counted from the Unix epoch.
-	Day int64
-	// Tops are the most frequent keys by KeyKind, masked if there is a secret.
-	Tops [keyKinds][]KeyCount
-	// Keys are hashes by KeyKind that the ledger may not have counted yet.
-	Keys [keyKinds][]uint64
+	// Whole reports that the fields below are part of the snapshot. A brief one leaves out what may wait for a minute.
+	Whole bool
+	// Repeated reports that the record is the one before once more. The next snapshot has the counts since then.
+	Repeated bool
 	// Ticks of the current entry of the ledger and of the one before, in order.
 	Ticks []Tick
+
+	// Day is the day of Tops, counted from the Unix epoch.
+	Day int64
+	// Tops are the most frequent keys, masked if there is a secret.
+	Tops Lists
+	// Keys are hashes by KeyKind that the ledger may not have counted yet.
+	Keys [keyKinds][]uint64
 }
 
 const (
@@ -36,58 +35,92 @@ const (
 )
 
 // Snapshot returns what to write at an instant of the store's clock. The instance counts as present in every minute
-// since the last Snapshot, unless that is more than 10 minutes ago. Call Commit or Abandon after the write.
+// since the last Snapshot, unless that is more than 10 minutes ago. Call Commit or Abandon after the write. Write one
+// snapshot after the other: a Commit takes all hashes that wait as written.
 func (r *Recorder) Snapshot(now time.Time) *Snapshot {
 	r.flush.Lock()
 	defer r.flush.Unlock()
 
-	// The clock has gone back to an hour that this instance has already written and dropped.
-	if now.Unix()/SecondsPerHour < r.closed {
-		r.beginIncarnation()
-	}
-
-	r.notePresence(now.Unix() / SecondsPerMinute)
+	out := r.brief(now)
+	out.Whole = true
 
 	// Frequent keys belong to the day on which their lists began, until a Commit on a later day.
 	if r.day == 0 {
 		r.day = now.Unix() / SecondsPerDay
 	}
+	out.Day = r.day
 
-	// An hour without requests is written too: the instance was present.
-	out := &Snapshot{Day: r.day, Incarnation: r.incarnation}
-	hours := map[int64]*Hour{}
-	for hour, live := range r.live {
-		hours[hour] = &Hour{Unix: hour, Live: live}
-	}
-
-	// Open hours are copied whole each time. A snapshot that is lost or repeated then changes nothing.
 	var tops [keyKinds][][]KeyCount
 	for i := range r.stripes {
-		r.stripes[i].collect(hours, &tops, &r.unsent)
+		r.stripes[i].collectKeys(&tops, &r.unsent)
 	}
-
-	for _, h := range hours {
-		out.Hours = append(out.Hours, *h)
-	}
-	slices.SortFunc(out.Hours, func(a, b Hour) int { return cmp.Compare(a.Unix, b.Unix) })
-	out.Ticks = r.ticks(now)
 
 	// The hashes are copied, because the recorder goes on appending while the snapshot is written.
 	for kind := range out.Tops {
 		out.Tops[kind] = MergeTop(topWritten, tops[kind]...)
+		r.maskTops(out.Tops[kind])
 		r.unsent[kind] = r.unsent[kind][:min(len(r.unsent[kind]), unsentHashes)]
 		out.Keys[kind] = slices.Clone(r.unsent[kind])
 	}
 
-	// The texts that JSON cannot carry are quoted last: an HMAC is of the key itself.
-	r.mask(out)
-	for _, list := range out.Tops {
-		for i := range list {
-			list[i].Key = jsonSafe(list[i].Key)
-		}
+	return out
+}
+
+// Brief returns a Snapshot without keys. It has what a judge looks at in each round. Call Commit or Abandon after the
+// write, as of any Snapshot.
+func (r *Recorder) Brief(now time.Time) *Snapshot {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	return r.brief(now)
+}
+
+// brief is Brief. Requires r.flush.
+func (r *Recorder) brief(now time.Time) *Snapshot {
+	// A judge may have ended this writer, and the ledger may have forgotten that. The record would then count a
+	// second time.
+	if r.batches.forgotten(now) {
+		r.beginIncarnation()
+	}
+	r.notePresence(now.Unix() / SecondsPerMinute)
+
+	out := &Snapshot{Incarnation: r.incarnation, Repeated: r.batches.repeating, Ticks: r.ticks(now)}
+	if out.Repeated {
+		out.Record = r.batches.shown()
+		return out
 	}
 
+	r.collectHours(now)
+	out.Record = r.batches.next(now)
 	return out
+}
+
+// collectHours moves what the stripes have counted, and the presence of the instance, to the open hours.
+func (r *Recorder) collectHours(now time.Time) {
+	// An hour without requests is written too: the instance was present.
+	hours := map[int64]*Hour{}
+	for hour, live := range r.live {
+		hours[hour] = &Hour{Unix: hour, Live: live}
+	}
+	clear(r.live)
+
+	for i := range r.stripes {
+		r.stripes[i].collectHours(hours)
+	}
+	r.maskHours(hours)
+
+	r.batches.take(hours)
+	r.closeHours(now)
+}
+
+// Present notes that the instance is there, at an instant of the store's clock as far as it is known. Call it instead of
+// Snapshot where nothing can be written.
+func (r *Recorder) Present(now time.Time) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	r.notePresence(now.Unix() / SecondsPerMinute)
+	r.closeHours(now)
 }
 
 // ticks returns the ticks of the current entry of the ledger and of the one before.
@@ -137,7 +170,12 @@ func (r *Recorder) Restart() {
 	defer r.flush.Unlock()
 
 	r.beginIncarnation()
+
+	// Presence and days of the time before belong to the evidence that has ended.
+	r.liveTill = 0
+	clear(r.live)
 	r.day = 0
+	r.listed = [keyKinds]bool{}
 	for kind := range r.unsent {
 		r.unsent[kind] = nil
 	}
@@ -150,59 +188,85 @@ func (r *Recorder) Restart() {
 		s.fresh = [keyKinds][]uint64{}
 		s.sent = [keyKinds][sentHashes]uint64{}
 		s.recent = ticking{}
+		s.hours = nil
 		s.mu.Unlock()
 	}
 }
 
-// beginIncarnation makes later snapshots write beside the earlier ones. Counts since the last write are lost.
-// Requires r.flush.
+// Incarnation returns the number of the incarnation that writes.
+func (r *Recorder) Incarnation() int64 {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	return r.incarnation
+}
+
+// Acknowledge notes what the ledger said of an incarnation of this recorder. A judge that took the instance for gone has
+// counted what it had written, so the recorder goes on as another writer with what it had not.
+func (r *Recorder) Acknowledge(incarnation int64, ack Ack) {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	switch {
+	case incarnation != r.incarnation: // an answer to a question of before
+	case ack.Ended > 0:
+		r.beginIncarnation()
+	default:
+		r.batches.acked = ack.Batch
+	}
+}
+
+// beginIncarnation makes later snapshots write beside the earlier ones, which keep what they have. Requires r.flush.
 func (r *Recorder) beginIncarnation() {
 	r.incarnation++
-	r.closed = 0
-	r.liveTill = 0
-	clear(r.live)
-
-	for i := range r.stripes {
-		s := &r.stripes[i]
-		s.mu.Lock()
-		s.hours = nil
-		s.closed = 0
-		s.recent = ticking{}
-		s.mu.Unlock()
-	}
+	r.batches = batches{}
 }
 
 // longestNap is the longest time between two snapshots, in minutes, in which the instance counts as present. After a
 // longer one it was suspended, or the clock has jumped.
 const longestNap = 10
 
-// notePresence marks the minutes since the last call.
+// notePresence marks the minutes since the last call. Requires r.flush.
 func (r *Recorder) notePresence(minute int64) {
 	from := r.liveTill + 1
-	if minute-r.liveTill > longestNap {
+	if minute-r.liveTill > longestNap || minute < r.liveTill {
 		from = minute
 	}
 
-	// After a clock that went back a little, from is later than minute, and nothing is noted twice.
 	for m := from; m <= minute; m++ {
 		r.live[m/MinutesPerHour] |= 1 << (m % MinutesPerHour)
 	}
-	r.liveTill = max(r.liveTill, minute)
+	r.liveTill = minute
 }
 
-// collect adds a stripe's hours and frequent keys, and moves its new hashes.
-func (s *stripe) collect(hours map[int64]*Hour, tops *[keyKinds][][]KeyCount, unsent *[keyKinds][]uint64) {
+// collectHours moves a stripe's hours. The last one stays with its room for the next counts.
+func (s *stripe) collectHours(hours map[int64]*Hour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	for _, h := range s.hours {
+		if len(h.Minutes) == 0 {
+			continue
+		}
 		if hours[h.Unix] == nil {
 			hours[h.Unix] = &Hour{Unix: h.Unix}
 		}
 		hours[h.Unix].join(h)
 	}
 
-	// Hashes move to the recorder, which keeps them until a write succeeds, and the stripe has room for new ones.
+	if n := len(s.hours); n > 0 {
+		s.hours = slices.Delete(s.hours, 0, n-1)
+		last := s.hours[0]
+		*last = Hour{Unix: last.Unix, Minutes: last.Minutes[:0], Cells: last.Cells[:0]}
+	}
+}
+
+// collectKeys adds a stripe's frequent keys, and moves its new hashes. The recorder keeps those until a write succeeds, and
+// the stripe has room for new ones.
+func (s *stripe) collectKeys(tops *[keyKinds][][]KeyCount, unsent *[keyKinds][]uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
 	for kind, t := range s.tops {
 		if t != nil {
 			tops[kind] = append(tops[kind], slices.Clone(t.slots))
@@ -212,49 +276,89 @@ func (s *stripe) collect(hours map[int64]*Hour, tops *[keyKinds][][]KeyCount, un
 	}
 }
 
-// Commit reports that a snapshot was written. It closes all hours but the current one and the one before, and on a new
-// day the lists of frequent keys start empty.
+// writer returns the name under which a snapshot is stored.
+func (s *Snapshot) writer(instance string) string { return Writer{instance, s.Incarnation}.String() }
+
+// Changed reports whether anything was counted that is in no snapshot, or in one that may not be written.
+func (r *Recorder) Changed() bool {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	for i := range r.stripes {
+		if r.stripes[i].counted() {
+			return true
+		}
+	}
+	return r.batches.repeating
+}
+
+// KeysWait reports whether the next snapshot should have keys: there are some of a kind that the ledger has none of, or a stripe
+// has more than half of the most that it may have.
+func (r *Recorder) KeysWait() bool {
+	r.flush.Lock()
+	defer r.flush.Unlock()
+
+	for i := range r.stripes {
+		for kind, listed := range r.listed {
+			if waits, crowded := r.stripes[i].crowded(KeyKind(kind)); crowded || waits && !listed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Commit reports that a snapshot was written. On a new day the lists of frequent keys start empty.
 func (r *Recorder) Commit(s *Snapshot, now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
 
+	if s.Incarnation != r.incarnation {
+		return // the recorder has begun again while the snapshot was written
+	}
+	r.batches.repeating = false
+	r.batches.written = now
+	r.closeHours(now)
+	if !s.Whole {
+		return
+	}
+
 	for kind := range r.unsent {
+		r.listed[kind] = r.listed[kind] || len(s.Keys[kind]) > 0
 		r.unsent[kind] = r.unsent[kind][:0]
 	}
 
-	// The hour before the current one stays open for observations that arrive late. The frequent keys of an old day
-	// were just written for the last time.
+	// The frequent keys of an old day were just written for the last time.
 	day := now.Unix() / SecondsPerDay
-	r.closeHours(now.Unix()/SecondsPerHour - 1)
 	if day != r.day {
 		r.dropTops()
 	}
 	r.day = day
 }
 
-// Abandon reports that a snapshot could not be written, or that it is not known whether it was. Everything is kept for
-// the next one, except hours beyond the memory bound.
+// Abandon reports that a snapshot could not be written, or that it is not known whether it was. Its record is repeated, and
+// everything else is kept for the next one, except hours beyond the memory bound.
 func (r *Recorder) Abandon(now time.Time) {
 	r.flush.Lock()
 	defer r.flush.Unlock()
 
-	r.closeHours(now.Unix()/SecondsPerHour - openHours + 1)
+	r.closeHours(now)
 }
 
-// closeHours forgets the hours before one. Requires r.flush.
-func (r *Recorder) closeHours(before int64) {
-	newHour := before > r.closed
-	r.closed = max(r.closed, before)
-	for hour := range r.live {
-		if hour < before {
-			delete(r.live, hour)
-		}
-	}
+// closeHours forgets the hours that are older than openHours. Later counts of them go to the first one that is kept.
+// Requires r.flush.
+func (r *Recorder) closeHours(now time.Time) {
+	hour := now.Unix() / SecondsPerHour
+	newHour := hour != r.hour
+	r.hour = hour
+
+	before := hour - openHours + 1
+	maps.DeleteFunc(r.live, func(hour int64, _ uint64) bool { return hour < before })
 
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.closed = r.closed
+		s.closed = before
 		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
 
 		// Send all keys again once an hour: the ledger may have lost them.
@@ -265,51 +369,14 @@ func (r *Recorder) closeHours(before int64) {
 	}
 }
 
-// dropTops forgets the lists of frequent keys. Requires r.flush.
+// dropTops forgets the lists of frequent keys. Requires r.flush. Without lists in the ledger for the new day, its first
+// keys are written soon; see KeysWait.
 func (r *Recorder) dropTops() {
+	r.listed = [keyKinds]bool{}
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
 		s.tops = [keyKinds]*top{}
 		s.mu.Unlock()
 	}
-}
-
-// mask replaces keys by HMACs if there is a secret: a key by the text that the Redis pair stores for it, a hash by
-// another hash. The hashes for a HyperLogLog stay: it cannot be read back.
-func (r *Recorder) mask(s *Snapshot) {
-	if len(r.secret) == 0 {
-		return
-	}
-
-	for _, list := range s.Tops {
-		for i := range list {
-			list[i].Key = algorithms.StoredKey(list[i].Key, r.secret)
-		}
-	}
-
-	for h := range s.Hours {
-		for m := range s.Hours[h].Minutes {
-			for _, sample := range s.Hours[h].Minutes[m].Keys {
-				for i, hash := range sample {
-					sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
-				}
-			}
-		}
-	}
-}
-
-// masked replaces the hash of a key by an HMAC, if there is a secret.
-func (r *Recorder) masked(hash uint32) uint32 {
-	if len(r.secret) == 0 {
-		return hash
-	}
-	return binary.BigEndian.Uint32(r.sum(binary.BigEndian.AppendUint32(nil, hash)))
-}
-
-// sum returns the HMAC-SHA256 of data by the secret.
-func (r *Recorder) sum(data []byte) []byte {
-	mac := hmac.New(sha256.New, r.secret)
-	mac.Write(data)
-	return mac.Sum(nil)
 }

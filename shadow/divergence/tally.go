@@ -36,20 +36,21 @@ func (t *Tally) Add(other Tally) {
 	}
 }
 
-// Ratio is one of the three ratios that a promotion is judged by.
+// Ratio is one of the ratios that a promotion is judged by.
 type Ratio int
 
 const (
 	OfComparisons Ratio = iota // newly denied, newly allowed and failed, of all comparisons
 	OfAllows                   // newly denied, of what the authoritative allows
 	OfDenials                  // newly allowed, of what the authoritative denies
+	ExtraLoad                  // newly allowed, of what the authoritative allows; may be above 1
 	ratios        = iota
 )
 
 // AllRatios are the ratios in the order of their documentation.
-var AllRatios = [ratios]Ratio{OfComparisons, OfAllows, OfDenials}
+var AllRatios = [ratios]Ratio{OfComparisons, OfAllows, OfDenials, ExtraLoad}
 
-var ratioNames = [ratios]string{"divergence", "newly_denied", "newly_allowed"}
+var ratioNames = [ratios]string{"divergence", "newly_denied", "newly_allowed", "extra_load"}
 
 // String returns the name as in metrics and JSON.
 func (r Ratio) String() string { return ratioNames[r] }
@@ -61,12 +62,14 @@ func (r Ratio) Of(t Tally) (numerator, denominator int64) {
 		return t[NewlyDenied], t.AuthoritativeAllows()
 	case OfDenials:
 		return t[NewlyAllowed], t.AuthoritativeDenies()
+	case ExtraLoad:
+		return t[NewlyAllowed], t.AuthoritativeAllows()
 	}
 
 	return t[NewlyDenied] + t[NewlyAllowed] + t[CandidateError], t.Comparisons()
 }
 
-// Value returns the ratio as a fraction from 0 to 1, or nil if the denominator is 0.
+// Value returns the ratio as a fraction, or nil if the denominator is 0.
 func (r Ratio) Value(t Tally) *float64 {
 	numerator, denominator := r.Of(t)
 	if denominator == 0 {
@@ -81,7 +84,7 @@ func (r Ratio) Value(t Tally) *float64 {
 func (r Ratio) counts(o Outcome) bool {
 	switch o {
 	case NewlyDenied:
-		return r != OfDenials
+		return r == OfComparisons || r == OfAllows
 	case NewlyAllowed:
 		return r != OfAllows
 	case CandidateError:
@@ -91,14 +94,15 @@ func (r Ratio) counts(o Outcome) bool {
 	return false
 }
 
-// Ratios are the three ratios of a tally, fractions from 0 to 1. A ratio without a denominator is nil.
+// Ratios are the ratios of a tally as fractions. A ratio without a denominator is nil.
 type Ratios struct {
 	Divergence   *float64 `json:"divergence"`    // of all comparisons
 	NewlyDenied  *float64 `json:"newly_denied"`  // of what the authoritative allows
 	NewlyAllowed *float64 `json:"newly_allowed"` // of what the authoritative denies
+	ExtraLoad    *float64 `json:"extra_load"`    // newly allowed, of what the authoritative allows
 }
 
 // Ratios returns the tally's ratios. A candidate's error counts in divergence only.
 func (t Tally) Ratios() Ratios {
-	return Ratios{OfComparisons.Value(t), OfAllows.Value(t), OfDenials.Value(t)}
+	return Ratios{OfComparisons.Value(t), OfAllows.Value(t), OfDenials.Value(t), ExtraLoad.Value(t)}
 }

@@ -59,6 +59,7 @@ func (t Tick) clone() Tick {
 	return t
 }
 
+// count adds one evaluation. A request counts as slow or as failed, and never as both.
 func (t *Tick) count(o *[2]algorithms.Observation, outcome Outcome) {
 	t.Tally[outcome]++
 

@@ -34,7 +34,7 @@ func (d *Decisions) count(o *algorithms.Observation) {
 	}
 }
 
-// count adds one comparison.
+// count adds one evaluation with a candidate.
 func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Cause) {
 	t.Outcomes[outcome]++
 	t.Causes.count(outcome, cause)
@@ -43,6 +43,8 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 	}
 
 	authoritative, candidate := &o[algorithms.Authoritative], &o[algorithms.Candidate]
+
+	// Sides that have not had the same charges differ in their numbers by that alone.
 	if authoritative.Status != algorithms.Judged || candidate.Status != algorithms.Judged || outcome == Blind {
 		return
 	}

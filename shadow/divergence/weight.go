@@ -44,7 +44,8 @@ func (w *Weights) count(key uint32) {
 	*w = slices.DeleteFunc(*w, func(one Weight) bool { return one.Count <= 0 })
 }
 
-// Top returns the n heaviest keys, each of them once, the heaviest first.
+// Top returns the n heaviest keys, each of them once, the heaviest first. Keys of one count are in the order of their
+// hashes, so that the result does not depend on the order of a map.
 func (w Weights) Top(n int) Weights {
 	sums := map[uint32]int64{}
 	for _, one := range w {

@@ -17,9 +17,9 @@ type counted struct {
 	reads int
 }
 
-func (l *counted) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
+func (l *counted) Evidence(ctx context.Context, id divergence.ID, from, to int64) (divergence.Evidence, error) {
 	l.reads++
-	return l.Ledger.Hours(ctx, id, from, to)
+	return l.Ledger.Evidence(ctx, id, from, to)
 }
 
 // The evidence of a policy that no instance has had for longer than a ledger remembers is read

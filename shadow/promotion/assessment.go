@@ -24,9 +24,23 @@ type Assessment struct {
 	Prediction *gate.Prediction
 	// Votes are those for its epochs; the zero Votes without a recent count.
 	Votes Votes
+	// well says that the health of a candidate that is held for it has been fine for an hour.
+	well bool
 	// Alarm names the harm of a candidate that is enforced for some keys; the zero Alarm if
 	// there is none. In automatic mode it has been acted on.
 	Alarm gate.Alarm
+	Origin
+}
+
+// Origin says where an assessment comes from.
+type Origin struct {
+	// Judge is the instance that has published this, with Details if they are there; "" if it was
+	// judged here. SilentThen is how many instances were silent when it was judged, LookedAt when
+	// instances were last looked at, zero if that was then.
+	Judge      string
+	Details    *Details
+	SilentThen int
+	LookedAt   time.Time
 }
 
 // NotYet says why the next step is not to be taken yet; "" if nothing is against it. It
@@ -50,10 +64,24 @@ func (a *Assessment) NotYet() string {
 	return ""
 }
 
+// qualify takes the gate's verdict back where it is not about what the instances do; err is the error of
+// reading the evidence.
+func (a *Assessment) qualify(err error) {
+	switch {
+	case err != nil:
+		a.insufficient(EvidenceUnreadable + ": " + err.Error())
+	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
+		a.insufficient("its thresholds are unknown: no instance of epoch " + a.State.Epoch + ", which is stored, has announced them")
+	case a.Gate.Verdict == gate.Pass && len(a.Pressed()) > 0:
+		a.insufficient("the red button is pressed on " + strings.Join(a.Pressed(), ", ") +
+			", so the authoritative is enforced there: release it")
+	}
+}
+
 // insufficient replaces the verdict where the evidence cannot be judged.
 func (a *Assessment) insufficient(reason string) {
 	a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, reason
-	a.Gate.WouldPassAt, a.Gate.NoForecast, a.Gate.Obstacles = nil, "", nil
+	a.Gate.Forecast, a.Gate.Obstacles = gate.Forecast{}, nil
 }
 
 // Pressed returns the ids of the live instances whose red button is pressed.

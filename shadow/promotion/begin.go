@@ -60,9 +60,12 @@ func takeOver(ctx context.Context, store Store, policy string, s State, c claim)
 			next.end(e.Epoch, e.As)
 		}
 	}
+
+	// A state that could not be read may have no term. Terms begin with 1.
 	next.Term = max(1, next.Term)
 	next.Epoch, next.Generation = c.epoch, c.generation
 	next.Since, next.StageAt = next.At, next.At
+	next.recover() // the health was another candidate's
 	next.place(s, past)
 	next.displace(s)
 	return next, store.Put(ctx, policy, next, Condition{Expect: &s, AsOf: c.asOf})
@@ -78,7 +81,7 @@ func (s *State) place(before, past State) {
 		s.Stage, s.Percent = Completed, 100
 	case past.Stage != "":
 		s.Stage, s.Percent, s.Since = past.Stage, past.Percent, past.Since
-		s.Hold = before.Hold || past.Hold
+		s.Hold = s.Hold || past.Hold
 	case before.Stage != RolledBack:
 		s.Stage, s.Percent = Shadow, 0
 	default:
@@ -121,7 +124,7 @@ func (d Displaced) state(term int64, now time.Time) State {
 	return State{Stage: d.Stage, Percent: d.Percent, Since: d.Since, Hold: d.Hold, Epoch: d.Epoch}
 }
 
-// EndEpoch puts an epoch on the list of those that were rolled back, and moves nothing: it
+// EndEpoch puts an epoch on the list of rolled back ones, and moves nothing: it
 // is for a rollback that comes after another epoch has taken over. When the epoch is
 // deployed once more, it is rolled back.
 func EndEpoch(ctx context.Context, store Store, policy, epoch string, o Order) (State, error) {
@@ -135,6 +138,8 @@ func EndEpoch(ctx context.Context, store Store, policy, epoch string, o Order) (
 			s.end(epoch, RolledBack)
 			return nil
 		})
+
+		// Only a lost race is tried again.
 		if errors.Is(err, errEnded) {
 			return s, nil
 		}

@@ -18,7 +18,7 @@ var ErrPressed = errors.New("the red button is pressed")
 //   - The same epoch in a later term has been rolled back and resumed since: an operator has
 //     decided already, and the order changes nothing.
 //   - Another epoch is not what the button was pressed against. The order's epoch is put on the
-//     list of those that failed, and the policy does not move.
+//     list of failed ones, and the policy does not move.
 //
 // The order is stored once, whatever the number of instances that have it and of calls. It
 // returns the state that stands.

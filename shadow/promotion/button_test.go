@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -48,5 +49,38 @@ func TestOrderOfARedButton(t *testing.T) {
 				t.Errorf("the order is on record %d times", len(history)-1)
 			}
 		})
+	}
+}
+
+// moving is a store whose policy moves when it is read for the second time.
+type moving struct {
+	promotion.Store
+	reads int
+	move  func()
+}
+
+func (m *moving) States(ctx context.Context, policies []string) ([]promotion.State, error) {
+	if m.reads++; m.reads == 2 {
+		m.move()
+	}
+	return m.Store.States(ctx, policies)
+}
+
+// An order rolls back the state that was looked at: an epoch that takes over meanwhile is not
+// what the button was pressed against.
+func TestOrderRollsBackWhatItHasSeen(t *testing.T) {
+	store := &moving{Store: promotion.NewMemoryStore()}
+	put := func(seq int64, epoch string) {
+		s := promotion.State{Version: promotion.Version{Term: 1, Seq: seq}, Stage: promotion.Promoted, Epoch: epoch}
+		if err := store.Put(t.Context(), "p", s, promotion.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(2, "A")
+	store.move = func() { put(3, "B") }
+
+	s, err := promotion.RollbackOf(t.Context(), store, "p", "A", 1, promotion.Order{Actor: "red button"})
+	if err != nil || s.Stage != promotion.Promoted || s.Epoch != "B" || s.EndedAs("A") != promotion.RolledBack {
+		t.Errorf("%s of %s, ended %v, %v, want B promoted and A ended", s, s.Epoch, s.Ended, err)
 	}
 }

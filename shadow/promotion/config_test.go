@@ -16,7 +16,8 @@ var announced = []struct {
 }{
 	{
 		`{"policy":"p","epoch":"","authoritative":"","candidate":"","config":{"automatic":false,"rule":"evidence",` +
-			`"divergence":0.02,"newly_denied":0.02,"newly_allowed":0.5,"block_ns":3600000000000,"soak_ns":172800000000000,` +
+			`"divergence":0.02,"newly_denied":0.02,"newly_allowed":0.5,"extra_load":0.1,"block_ns":3600000000000,` +
+			`"soak_ns":172800000000000,"graded":true,"on_regression":"rollback",` +
 			`"dwell_ns":3600000000000,"min_denials":200,"min_denied_keys":20,"canary":[1,10,50],"change_window":` +
 			`{"days":[1,2,3,4,5],"from_ns":32400000000000,"to_ns":57600000000000,"zone":"UTC"}}}`,
 		Spec{Policy: "p", Config: Config{}.WithDefaults()},
@@ -24,6 +25,7 @@ var announced = []struct {
 	{
 		`{"policy":"writes","epoch":"e1","authoritative":"fixed_window 10/1m","candidate":"gcra 10/1m","config":` +
 			`{"automatic":true,"rule":"simple","divergence":0.01,"newly_denied":0.001,"newly_allowed":0.25,` +
+			`"extra_load":0.2,"on_regression":"hold",` +
 			`"block_ns":1800000000000,"soak_ns":86400000000000,"dwell_ns":7200000000000,"min_denials":100,` +
 			`"min_denied_keys":10,"canary":[5,25],"sample":0.1,"change_window":` +
 			`{"days":[2,3],"from_ns":28800000000000,"to_ns":43200000000000,"zone":"Europe/Berlin"}},"noise":true}`,
@@ -33,6 +35,7 @@ var announced = []struct {
 				Automatic: true,
 				Config: gate.Config{
 					Rule: gate.Simple, Divergence: 0.01, NewlyDenied: 0.001, NewlyAllowed: 0.25,
+					ExtraLoad: 0.2, OnRegression: gate.ByHold,
 					Block: 30 * time.Minute, Soak: 24 * time.Hour, MinDenials: 100, MinDeniedKeys: 10, Sample: 0.1,
 				},
 				Dwell: 2 * time.Hour, Canary: []float64{5, 25},
@@ -61,6 +64,22 @@ func TestAnnouncementsKeepTheirJSON(t *testing.T) {
 		if got, want := decoded(t, string(text)), decoded(t, tt.text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\nwrites %s\nwant   %s", tt.spec.Policy, text, tt.text)
 		}
+	}
+}
+
+// What an earlier release announces has no fields that were added since. They have their
+// defaults, and its soak is one that was declared.
+func TestEarlierAnnouncementsHaveDefaults(t *testing.T) {
+	const text = `{"policy":"p","config":{"rule":"evidence","divergence":0.02,"newly_denied":0.02,"newly_allowed":0.5,` +
+		`"block_ns":3600000000000,"soak_ns":172800000000000,"min_denials":200,"min_denied_keys":20}}`
+	var read Spec
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
+		t.Fatal(err)
+	}
+
+	want := Config{Config: gate.Config{Soak: 48 * time.Hour}}.WithDefaults()
+	if got := read.Config.WithDefaults(); !reflect.DeepEqual(got, want) || got.SoakFor(100) != 48*time.Hour {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +37,8 @@ type reader struct {
 	*divergence.Reader
 	noise *divergence.Reader
 	spec  Spec // of the last assessment
+	// folded is when the evidence was last folded.
+	folded time.Time
 	// minutes are the last that were read, known reports that any were: a history that
 	// cannot be read now must not make a burst of every day look like one never seen.
 	minutes []divergence.Minute
@@ -49,14 +50,23 @@ func NewController(store Store, ledger divergence.Ledger, actor string) *Control
 	return &Controller{store: store, ledger: ledger, actor: actor, readers: map[string]*reader{}}
 }
 
-// Assess judges every announced policy that has a candidate.
-func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
+// Assess judges the announced policies of these names, or all without a name.
+func (c *Controller) Assess(ctx context.Context, only ...string) ([]Assessment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.assessAll(ctx, only, func(context.Context, *reader, []Instance, time.Time) {})
+}
 
+// assessAll is Assess. It lets fold look at each policy before. Requires c.mu.
+func (c *Controller) assessAll(
+	ctx context.Context, only []string, fold func(context.Context, *reader, []Instance, time.Time),
+) ([]Assessment, error) {
 	specs, err := c.store.Specs(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if len(only) > 0 {
+		specs = slices.DeleteFunc(specs, func(s Spec) bool { return !slices.Contains(only, s.Policy) })
 	}
 	names := make([]string, len(specs))
 	for i, spec := range specs {
@@ -71,13 +81,17 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 		return nil, err
 	}
 
-	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(names, policy) })
+	// Only a call for all policies knows which ones are announced no more.
+	if len(only) == 0 {
+		c.keep(names)
+	}
 
 	// Each round begins with another policy: the deadline may leave no time for all.
 	list := make([]Assessment, len(specs))
 	c.rounds++
 	for n := range specs {
 		i := (n + c.rounds) % len(specs)
+		fold(ctx, c.reader(specs[i].Policy, states[i]), instances, now)
 		list[i] = c.assess(ctx, specs[i], states[i], instances, now)
 	}
 
@@ -91,7 +105,20 @@ func (c *Controller) Assess(ctx context.Context) ([]Assessment, error) {
 	return list, nil
 }
 
-// statesNow reads the states of policies, and the clock that they are by.
+// Keep forgets the readings of other policies than these.
+func (c *Controller) Keep(policies []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keep(policies)
+}
+
+// keep is Keep. Requires c.mu.
+func (c *Controller) keep(policies []string) {
+	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(policies, policy) })
+}
+
+// statesNow reads the states of policies, and the clock that they are by. The clock comes last: no
+// state is from after that instant.
 func (c *Controller) statesNow(ctx context.Context, policies []string) ([]State, time.Time, error) {
 	states, err := c.store.States(ctx, policies)
 	if err != nil {
@@ -106,9 +133,11 @@ func (c *Controller) statesNow(ctx context.Context, policies []string) ([]State,
 func (c *Controller) assess(
 	ctx context.Context, spec Spec, state State, instances []Instance, now time.Time,
 ) Assessment {
+	spec.Config = spec.Config.WithDefaults() // an earlier release knows fewer fields
 	a := Assessment{Spec: spec, State: state}
 	r := c.reader(spec.Policy, state)
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)
+	a.SilentThen = len(a.Silent)
 
 	// The ledger has nothing to read, and no stage is in use.
 	if r.abandoned(&a, now) {
@@ -132,6 +161,10 @@ func (c *Controller) assess(
 		OtherEpoch: idsOf(voters(spec.Policy, instances, now), func(i Instance) bool {
 			return i.Policies[spec.Policy].Epoch != state.Epoch
 		}),
+		Step: stepAfter(state, spec.Config.Canary),
+	}
+	if state.Exposed() {
+		a.Evidence.Exposure = gate.Exposure{Since: state.StageAt, AllKeys: state.Stage == Promoted}
 	}
 	if spec.Noise && err == nil {
 		var noise divergence.History
@@ -140,20 +173,35 @@ func (c *Controller) assess(
 	}
 
 	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
-	switch {
-	case err != nil:
-		a.insufficient(EvidenceUnreadable + ": " + err.Error())
-	case spec.Epoch != state.Epoch && state.Epoch != "":
-		a.insufficient("its thresholds are unknown: no instance of epoch " + state.Epoch + ", which is stored, has announced them")
-	case a.Gate.Verdict == gate.Pass && len(a.Pressed()) > 0:
-		a.insufficient("the red button is pressed on " + strings.Join(a.Pressed(), ", ") +
-			", so the authoritative is enforced there: release it")
-	}
+	a.qualify(err)
 
 	if state.Exposed() {
 		c.alarm(ctx, &a, r)
 	}
 	return a
+}
+
+// foldEvery is about how often a judge folds, once in four rounds.
+const foldEvery = 50 * time.Second
+
+// fold folds what instances have counted, once a minute. Every controller may do so, but for one that only looks. Where it
+// fails, reading the evidence or writing it fails, too, and that is reported.
+func (r *reader) fold(ctx context.Context, instances []Instance, now time.Time) {
+	since := now.Sub(r.folded)
+	abandoned := len(instances) == 0 && r.known && len(r.minutes) == 0
+	if abandoned || since >= 0 && since < foldEvery {
+		return
+	}
+
+	// An instance that is silent may be cut off and go on.
+	present := idsOf(instances, func(Instance) bool { return true })
+	err := r.Fold(ctx, now, present)
+	if r.spec.Noise && err == nil {
+		err = r.noise.Fold(ctx, now, present)
+	}
+	if err == nil {
+		r.folded = now
+	}
 }
 
 // abandoned reports whether no instance has had the policy for as long as the ledger remembers:
@@ -189,15 +237,15 @@ func (c *Controller) alarm(ctx context.Context, a *Assessment, r *reader) {
 
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
 	// away the verdict says so.
-	recent, _ := c.recent(ctx, r, a.State, a.Evidence.Now)
-	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent)
+	recent, err := c.recent(ctx, r, a.State, a.Evidence.Now)
+	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent).Or(a.Gate.Regression)
+	a.well = err == nil && a.State.HeldForHealth && gate.Well(a.Spec.Config.Config, recent)
 }
 
 // recent reads the last ticks of a policy. With an error it returns none.
 func (c *Controller) recent(ctx context.Context, r *reader, s State, now time.Time) (gate.Recent, error) {
 	recent := gate.Recent{Minutes: r.minutes, UsualUnknown: !r.known, StageAt: s.StageAt, Now: now}
-	from, to := now.Add(-gate.TicksBack).Unix()/divergence.BucketSeconds, now.Unix()/divergence.BucketSeconds
-	ticks, err := c.ledger.Ticks(ctx, s.LedgerID(r.spec.Policy), from, to)
+	ticks, err := r.Ticks(ctx, now, gate.TicksBack)
 	if err == nil {
 		recent.Ticks = ticks
 	}
@@ -210,10 +258,10 @@ type Move struct {
 	State  State
 }
 
-// Step judges all policies and moves the automatic ones. It returns its judgements and its
-// moves. A step that another controller took first is no error.
-func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
-	list, err := c.Assess(ctx)
+// Step judges the policies of these names, or all without a name, and moves the automatic ones. It
+// returns its judgements and its moves. A step that another controller took first is no error.
+func (c *Controller) Step(ctx context.Context, only ...string) ([]Assessment, []Move, error) {
+	list, err := c.foldAndAssess(ctx, only)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,18 +282,26 @@ func (c *Controller) Step(ctx context.Context) ([]Assessment, []Move, error) {
 	return list, moves, errors.Join(failed...)
 }
 
+// foldAndAssess is Assess, with a fold of each policy before.
+func (c *Controller) foldAndAssess(ctx context.Context, only []string) ([]Assessment, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.assessAll(ctx, only, func(ctx context.Context, r *reader, instances []Instance, now time.Time) {
+		r.fold(ctx, instances, now)
+	})
+}
+
 // act takes the step that is due for one policy.
 func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error) {
 	s, policy := a.State, a.Spec.Policy
-	order := Order{Actor: c.actor, Reason: a.Alarm.Reason, Expect: &s.Version, Evidence: a.Gate.Brief()}
+	order := Order{Actor: c.actor, Expect: &s.Version, Evidence: a.Gate.Brief(), AsOf: a.Evidence.Now}
 	switch {
 	case !a.Spec.Config.Automatic || s.Stage == RolledBack:
 		return s, false, nil
-	case a.Alarm.Level == gate.RollBack:
-		state, err := Rollback(ctx, c.store, policy, order)
-		return state, err == nil, err
-	case a.Alarm.Level == gate.Hold && !s.Hold:
-		state, err := Pause(ctx, c.store, policy, order)
+	case a.Alarm.Level != gate.Calm:
+		return c.respond(ctx, policy, s, a.Alarm, order)
+	case s.recovers(a.well, a.Evidence.Now):
+		state, err := endHold(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
 
@@ -257,6 +313,7 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 		return state, err == nil, err
 	}
 
+	// The change window is for steps forward alone. Harm and the end of a hold do not wait for it.
 	if s.Hold || a.NotYet() != "" || !a.Spec.Config.Change.Open(a.Evidence.Now) {
 		return s, false, nil
 	}
@@ -264,21 +321,29 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 	if err != nil {
 		return s, false, nil // promoted: no step is left
 	}
-	order.Reason, order.AsOf = a.Gate.Reason, a.Evidence.Now
+	order.Reason = a.Gate.Reason
 	state, err := Advance(ctx, c.store, policy, step, order)
 	return state, err == nil, err
 }
 
+// rollBack rolls a policy back, and reports whether it was not rolled back before: of two
+// controllers that see the same harm, one moves.
+func (c *Controller) rollBack(ctx context.Context, policy string, o Order) (State, bool, error) {
+	s, err := Rollback(ctx, c.store, policy, o)
+	return s, err == nil && s.Actor == o.Actor, err
+}
+
 // CheckTriggers looks at the last minutes of the candidates that are enforced, and rolls
 // back those of automatic policies that do harm. Call it between two Steps, because harm
-// cannot wait. It looks at the policies that were assessed before.
-func (c *Controller) CheckTriggers(ctx context.Context) ([]Move, error) {
+// cannot wait. It looks at the policies of these names that were assessed before, or at all of
+// them without a name.
+func (c *Controller) CheckTriggers(ctx context.Context, only ...string) ([]Move, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
 	var names []string
 	for policy, r := range c.readers {
-		if r.spec.Config.Automatic {
+		if r.spec.Config.Automatic && (len(only) == 0 || slices.Contains(only, policy)) {
 			names = append(names, policy)
 		}
 	}
@@ -295,7 +360,7 @@ func (c *Controller) CheckTriggers(ctx context.Context) ([]Move, error) {
 	for i, policy := range names {
 		state, moved, err := c.trigger(ctx, policy, states[i], now)
 		switch {
-		case errors.Is(err, ErrConflict): // it is another state's business now
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrStale), errors.Is(err, ErrHold): // the next round looks again
 		case err != nil:
 			failed = append(failed, err)
 		case moved:
@@ -317,11 +382,6 @@ func (c *Controller) trigger(ctx context.Context, policy string, s State, now ti
 	if err != nil {
 		return s, false, err
 	}
-	reason := gate.Triggers(r.spec.Config.Config, recent)
-	if reason == "" {
-		return s, false, nil
-	}
-
-	state, err := Rollback(ctx, c.store, policy, Order{Actor: c.actor, Reason: reason, Expect: &s.Version})
-	return state, err == nil, err
+	alarm := gate.Triggers(r.spec.Config.Config, recent)
+	return c.respond(ctx, policy, s, alarm, Order{Actor: c.actor, Expect: &s.Version, AsOf: now})
 }

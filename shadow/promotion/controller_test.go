@@ -3,6 +3,7 @@ package promotion
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -58,7 +59,9 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 
 // A prediction that is off stops an automatic canary once. An operator who resumes it can
 // take the next step, and no controller does.
-func TestPredictionThatIsOffHoldsOnce(t *testing.T) {
+func TestPredictionThatIsOffHoldsOnce(t *testing.T) { synctest.Test(t, predictionHoldsOnce) }
+
+func predictionHoldsOnce(t *testing.T) {
 	store, ctx := NewMemoryStore(), t.Context()
 	c := NewController(store, divergence.NewMemoryLedger(), "controller")
 	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
@@ -75,7 +78,8 @@ func TestPredictionThatIsOffHoldsOnce(t *testing.T) {
 			Spec:  Spec{Policy: "p", Config: Config{Automatic: true}.WithDefaults()},
 			State: s, Prediction: off, Gate: gate.Result{Verdict: gate.Pass},
 		}
-		a.Evidence.Now = s.StageAt.Add(2 * time.Hour)
+		time.Sleep(2 * time.Hour)
+		a.Evidence.Now = time.Now()
 		next, changed, err := c.act(ctx, &a)
 		return moved(next, err), changed
 	}

@@ -19,7 +19,7 @@ type Displaced struct {
 	Percent float64 `json:",omitempty"`
 	Since   time.Time
 	Hold    bool `json:",omitempty"`
-	// At is when the other one took over, Term that of the state then.
+	// At is when the other one took over, Term the term of the state then.
 	At   time.Time
 	Term int64
 }
@@ -95,7 +95,7 @@ func (s *State) displace(before State) {
 // displaced is the entry of this state, from which another epoch took over at an instant.
 func (s State) displaced(at time.Time) Displaced {
 	return Displaced{
-		Epoch: s.Epoch, Stage: s.Stage, Percent: s.Percent, Since: s.Since, Hold: s.Hold, At: at, Term: s.Term,
+		Epoch: s.Epoch, Stage: s.Stage, Percent: s.Percent, Since: s.Since, Hold: s.Hold && !s.HeldForHealth, At: at, Term: s.Term,
 	}
 }
 

@@ -29,15 +29,23 @@ func (m *epochsModel) votes() map[string]int {
 	return votes
 }
 
-// note keeps what can be asked of the end. Where data is lost while all instances that knew
-// the stage are cut off, the others begin again.
+// note keeps what can be asked of the end. Of what the store and the instances that reach it
+// know, one state supersedes the others, and it must be A's stage or remember it. It does not
+// where data is lost while the instances that knew the stage are cut off, or just after an earlier
+// release has put its own epoch: only the trail had the stage before. An earlier release that is
+// about to start goes by the store alone.
 func (m *epochsModel) note() {
 	votes := m.votes()
-	knows := m.state().Epoch == "A" && m.state().Stage == Promoted
+	last := m.state()
+	starts := slices.ContainsFunc(m.list, func(i *member) bool { return i.old && !i.begun })
 	for _, i := range m.list {
-		past, _ := recall(context.Background(), m.store, "p", i.applied, "A", i.applied.At)
-		knows = knows || !i.cut && (i.applied.Epoch == "A" && i.applied.Stage == Promoted || past.Stage == Promoted)
+		if !starts && !i.cut && i.applied.Supersedes(last) {
+			last = i.applied
+		}
 	}
+
+	past, _ := recall(context.Background(), m.store, "p", last, "A", last.At)
+	knows := past.Stage == Promoted || last.Epoch == "A" && last.Stage == Promoted
 	if votes["A"] <= votes["B"] || votes["A"] <= votes["C"] || !knows {
 		m.lost = true
 	}

@@ -302,6 +302,62 @@ func TestChangedLeadCountsAgain(t *testing.T) {
 	})
 }
 
+// A lease that was lost and came back is a gap, even within the time that a gap takes: the
+// store has lost its data in between, and another instance may have acted.
+func TestLostLeaseCountsAgain(t *testing.T) {
+	withCrew(t, "A", true, func(t *testing.T, c *crew) {
+		c.start("BB")
+		c.pass(26)
+		c.store.failOver(0) // the lease is gone, and nothing else
+		if held, err := c.store.Lease(t.Context(), "another", 6*time.Second); !held || err != nil {
+			t.Fatal(held, err)
+		}
+		c.pass(20)
+		c.expect("counted for 45 s, with a lost lease in between", "promoted A")
+		c.pass(25)
+		c.expect("counted again", "shadow B")
+	})
+}
+
+// A single instance that reloads its file waits for nothing, not even for a request.
+func TestInstanceThatIsAloneTakesOver(t *testing.T) {
+	withCrew(t, "A", true, func(t *testing.T, c *crew) {
+		c.list[0].idle = true
+		c.list[0].reload("B")
+		c.expect("alone and idle", "shadow B")
+		for _, stray := range c.start("C") {
+			stray.idle = true
+		}
+		c.pass(1)
+		c.list[0].reload("D")
+		c.expect("idle beside another one", "shadow B")
+	})
+}
+
+// An epoch needs more votes than each other one. With as many as another it does not take
+// over, whichever of the two is counted first.
+func TestMostVotes(t *testing.T) {
+	for _, tt := range []struct{ stored, votes, want string }{
+		{"A", "", ""},
+		{"A", "B", "B"},
+		{"A", "AB", ""},
+		{"A", "ABB", "B"},
+		{"A", "BC", ""},
+		{"A", "BCC", "C"},
+		{"A", "ABBCC", ""},
+		{"A", "ABBCCC", "C"},
+		{"B", "AABCC", ""},
+	} {
+		v := Votes{Stored: tt.stored, Epochs: map[string]Support{}}
+		for _, epoch := range tt.votes {
+			v.Epochs[string(epoch)] = Support{Votes: v.Epochs[string(epoch)].Votes + 1}
+		}
+		if got := v.ahead(); got != tt.want {
+			t.Errorf("%s is stored, with the votes %s: %q is ahead, want %q", tt.stored, tt.votes, got, tt.want)
+		}
+	}
+}
+
 // A displaced epoch returns within the hour, on hold if either was, and not across a rollback.
 func TestDisplacedEpochReturns(t *testing.T) {
 	withCrew(t, "A", true, func(t *testing.T, c *crew) {

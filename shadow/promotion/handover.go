@@ -46,7 +46,7 @@ func readFleet(ctx context.Context, store Store, policies []string) (*fleet, err
 // votes counts the votes for the policy of an index.
 func (f *fleet) votes(i int) Votes { return countVotes(f.policies[i], f.states[i], f.instances, f.now) }
 
-// claim is that of an epoch by its votes.
+// claim is an epoch's claim to take over, by its votes.
 func (f *fleet) claim(v *Votes, epoch, actor string) claim {
 	return claim{epoch: epoch, generation: v.Epochs[epoch].Generation, actor: actor, reason: v.text(epoch), asOf: f.now}
 }
@@ -106,7 +106,11 @@ func HandOver(ctx context.Context, store Store, policies []string, id string) ([
 // smaller generation waits for the teller, which knows for how long the stored one is gone.
 func (f *fleet) heir(i int, id string) (claim, bool) {
 	policy, s := f.policies[i], f.states[i]
-	compares := func(i Instance) bool { return i.Policies[policy].Epoch == s.Epoch }
+
+	// An instance whose plan cannot be read may compare the stored epoch, so that one stays.
+	compares := func(i Instance) bool {
+		return i.has(policy) && (i.Policies == nil || i.Policies[policy].Epoch == s.Epoch)
+	}
 	if s.Stage == "" || slices.ContainsFunc(f.instances, compares) {
 		return claim{}, false
 	}
@@ -131,6 +135,8 @@ func Adopt(ctx context.Context, store Store, policy string, o Order) (State, err
 	if err != nil {
 		return State{}, err
 	}
+
+	// The votes were counted before the state is read, so the state may be another one.
 	v := f.votes(0)
 	return change(ctx, store, policy, o, func(s *State) error {
 		switch {

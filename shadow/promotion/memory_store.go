@@ -15,6 +15,7 @@ import (
 type MemoryStore struct {
 	mu        sync.Mutex
 	states    map[string]State
+	changes   int64
 	history   map[string][]State
 	specs     map[string]Spec
 	instances map[string]Instance
@@ -22,6 +23,9 @@ type MemoryStore struct {
 	holder    string // of the lease, until leased
 	leased    time.Time
 	count     Count
+	judged    map[string]Judgement
+	published map[string]Published
+	details   map[string]*Details
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -31,6 +35,7 @@ func NewMemoryStore() *MemoryStore {
 	return &MemoryStore{
 		states: map[string]State{}, history: map[string][]State{}, specs: map[string]Spec{},
 		instances: map[string]Instance{}, watchers: map[chan struct{}]struct{}{},
+		judged: map[string]Judgement{}, published: map[string]Published{}, details: map[string]*Details{},
 	}
 }
 
@@ -64,6 +69,7 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Con
 		return errStale(policy, only.AsOf)
 	}
 	m.states[policy] = next
+	m.changes++
 
 	// A version is on record once: a safer state of the same version replaces the stored
 	// state, and is no new entry.
@@ -76,6 +82,21 @@ func (m *MemoryStore) Put(_ context.Context, policy string, next State, only Con
 	for w := range m.watchers {
 		notify(w)
 	}
+	return nil
+}
+
+// Changes implements Store.
+func (m *MemoryStore) Changes(context.Context) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changes, nil
+}
+
+// NoteChange implements Store.
+func (m *MemoryStore) NoteChange(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changes++
 	return nil
 }
 
@@ -118,6 +139,10 @@ func (m *MemoryStore) Forget(_ context.Context, policy string) error {
 	delete(m.specs, policy)
 	delete(m.states, policy)
 	delete(m.history, policy)
+
+	delete(m.judged, policy)
+	delete(m.published, policy)
+	delete(m.details, policy)
 	return nil
 }
 
@@ -170,11 +195,66 @@ func (m *MemoryStore) Publish(_ context.Context, c Count) error {
 	return nil
 }
 
+// Head implements Store.
+func (m *MemoryStore) Head(ctx context.Context) (Head, error) {
+	c, err := m.Count(ctx)
+	return c.Head, err
+}
+
 // Count implements Store.
 func (m *MemoryStore) Count(context.Context) (Count, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count, nil
+}
+
+// NoteJudged implements Store.
+func (m *MemoryStore) NoteJudged(_ context.Context, j Judgement, list []Published) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !within(time.Now(), j.At, asOfWithin) {
+		return errStale("what was judged", j.At)
+	}
+
+	// A later judgement stands.
+	for _, p := range list {
+		if m.judged[p.Policy].At.After(j.At) {
+			continue
+		}
+		m.judged[p.Policy] = j
+		if p.Details != nil {
+			m.details[p.Policy] = p.Details
+		}
+		if p.Details = nil; p.Format != 0 {
+			m.published[p.Policy] = p
+		}
+	}
+	return nil
+}
+
+// Judged implements Store.
+func (m *MemoryStore) Judged(_ context.Context, policies []string) ([]Judgement, error) {
+	return lookUp(m, m.judged, policies), nil
+}
+
+// Assessments implements Store.
+func (m *MemoryStore) Assessments(_ context.Context, policies []string) ([]Published, error) {
+	return lookUp(m, m.published, policies), nil
+}
+
+// Details implements Store.
+func (m *MemoryStore) Details(_ context.Context, policies []string) ([]*Details, error) {
+	return lookUp(m, m.details, policies), nil
+}
+
+func lookUp[V any](m *MemoryStore, in map[string]V, names []string) []V {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make([]V, len(names))
+	for n, name := range names {
+		list[n] = in[name]
+	}
+	return list
 }
 
 // Watch implements Store.
@@ -184,6 +264,8 @@ func (m *MemoryStore) Watch(ctx context.Context) <-chan struct{} {
 	m.watchers[w] = struct{}{}
 	m.mu.Unlock()
 
+	// A Put notifies under the lock. Under the lock the channel is closed, too, so no Put sends to a
+	// closed one.
 	context.AfterFunc(ctx, func() {
 		m.mu.Lock()
 		delete(m.watchers, w)

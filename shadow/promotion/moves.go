@@ -171,10 +171,11 @@ func Complete(ctx context.Context, store Store, policy string, o Order) (State, 
 // Pause sets a policy on hold.
 func Pause(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	return change(ctx, store, policy, o, func(s *State) error {
-		if s.Hold {
+		// A hold that would end by itself becomes one that does not.
+		if s.Hold && !s.HeldForHealth {
 			return fmt.Errorf("promotion: %s: %w already", policy, ErrHold)
 		}
-		s.Hold = true
+		s.Hold, s.HeldForHealth = true, false
 		return nil
 	})
 }
@@ -189,7 +190,7 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 		if !s.Hold {
 			return fmt.Errorf("promotion: %s is not on hold: %w", policy, ErrNowhere)
 		}
-		s.Hold = false
+		s.Hold, s.HeldForHealth = false, false
 		if s.Stage != RolledBack {
 			return nil
 		}
@@ -236,10 +237,13 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 
 		// Prefer compare-and-set, so that a concurrent write (a new epoch, say) is kept;
 		// after five lost races overwrite unconditionally.
-		only := Condition{Expect: &s}
+		only := Condition{Expect: &s, AsOf: o.AsOf}
 		if try >= rollbackTries/2 {
 			only.Expect = nil
 		}
+
+		// After another error the rollback may be stored. The next turn reads the state, and returns
+		// the rollback if it finds it.
 		err = store.Put(ctx, policy, next, only)
 		if !errors.Is(err, ErrConflict) && (err == nil || only.Expect == nil) {
 			return next, err
@@ -250,6 +254,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 
 // rollBack makes a stage of the state that only an operator ends.
 func (s *State) rollBack() {
-	s.Stage, s.Percent, s.Hold = RolledBack, 0, true
+	s.Stage, s.Percent, s.Hold, s.HeldForHealth = RolledBack, 0, true, false
+	s.Unwell = nil
 	s.StageAt = s.At
 }

@@ -12,7 +12,8 @@ import (
 // rollback.
 const maxNumber = 1 << 52
 
-// onHold is less than the difference of any two percentages in safety.
+// onHold is less than the difference of any two percentages in safety. Keys are divided by hundredths
+// of a percent, and a hundredth is 0.00001 in safety. Six digits in safetyText are enough for both.
 const onHold = 0.000005
 
 // safety ranks states of one version: the safer one wins, and of two stages that are
@@ -80,6 +81,11 @@ func (s State) Equal(other State) bool { return reflect.DeepEqual(s.inUTC(), oth
 func (s State) inUTC() State {
 	for _, at := range []*time.Time{&s.Since, &s.StageAt, &s.At} {
 		*at = at.Round(0).UTC()
+	}
+
+	s.Unwell = append([]time.Time(nil), s.Unwell...)
+	for i := range s.Unwell {
+		s.Unwell[i] = s.Unwell[i].Round(0).UTC()
 	}
 
 	s.Ended = append([]Ended(nil), s.Ended...)

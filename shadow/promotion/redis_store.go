@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -24,11 +26,13 @@ var (
 )
 
 // RedisStore is the store of a fleet. shadowlimit:{name:policy}:state is a hash
-// and :audit a stream; shadowlimit:{name}:policies and :instances are hashes, :teller is the
-// holder of the lease, and :count what it has counted.
+// and :audit a stream; shadowlimit:{name}:policies, :instances and :plans are hashes, :changes is a
+// number, :teller the holder of the lease, and :counted a hash of what it has counted. :count is
+// the same in one text, as earlier releases read and write it.
 type RedisStore struct {
-	rdb  redis.UniversalClient
-	name string
+	rdb   redis.UniversalClient
+	name  string
+	beats beats
 }
 
 var _ Store = (*RedisStore)(nil)
@@ -159,13 +163,36 @@ func (s *RedisStore) Put(ctx context.Context, policy string, next State, only Co
 		return fmt.Errorf("promotion: put %s: %w", policy, humanize.Discreet(err))
 	}
 
+	// The state stands, and watchers have the message already. Where the number cannot be changed
+	// the teller does it within seconds.
 	switch stored, _ := reply[0].(int64); stored {
 	case 1:
+		_ = s.NoteChange(ctx)
 		return nil
 	case -1:
 		return errStale(policy, only.AsOf)
 	}
 	return fmt.Errorf("promotion: %s is at %v: %w", policy, reply[1], ErrConflict)
+}
+
+// Changes implements Store. A number that cannot be read is none.
+func (s *RedisStore) Changes(ctx context.Context) (int64, error) {
+	text, err := s.rdb.Get(ctx, s.key("changes")).Result()
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return 0, fmt.Errorf("promotion: read the number of changes: %w", humanize.Discreet(err))
+	}
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n, nil
+}
+
+// NoteChange implements Store by a command of its own: in a cluster the states lie in other
+// slots than the number. It is drawn and not raised: a number that a failover takes back and a
+// later change raises again would be one that instances know.
+func (s *RedisStore) NoteChange(ctx context.Context) error {
+	if err := s.rdb.Set(ctx, s.key("changes"), 1+rand.Int64N(math.MaxInt64), 0).Err(); err != nil {
+		return fmt.Errorf("promotion: note a change: %w", humanize.Discreet(err))
+	}
+	return nil
 }
 
 // History implements Store. An entry that cannot be read is an error.
@@ -206,7 +233,10 @@ func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
 // Forget implements Store. The announcement goes first: if the rest fails, no controller judges
 // the policy any more, and another call removes the rest.
 func (s *RedisStore) Forget(ctx context.Context, policy string) error {
-	err := s.rdb.HDel(ctx, s.key("policies"), policy).Err()
+	var err error
+	for _, what := range []string{"policies", "judged", "assessments", "details"} {
+		err = cmp.Or(err, s.rdb.HDel(ctx, s.key(what), policy).Err())
+	}
 	if err == nil {
 		err = s.rdb.Del(ctx, s.policyKey(policy, "state"), s.policyKey(policy, "audit")).Err()
 	}
@@ -241,80 +271,6 @@ func all[T any](ctx context.Context, s *RedisStore, what string) ([]T, error) {
 	return list, nil
 }
 
-// Beat implements Store.
-func (s *RedisStore) Beat(ctx context.Context, i Instance) error {
-	text, err := json.Marshal(i)
-	if err == nil {
-		err = s.rdb.HSet(ctx, s.key("instances"), i.ID, text).Err()
-	}
-	if err != nil {
-		return fmt.Errorf("promotion: beat: %w", humanize.Discreet(err))
-	}
-	return nil
-}
-
-// Leave implements Store.
-func (s *RedisStore) Leave(ctx context.Context, id string) error {
-	if err := s.rdb.HDel(ctx, s.key("instances"), id).Err(); err != nil {
-		return fmt.Errorf("promotion: leave: %w", humanize.Discreet(err))
-	}
-	return nil
-}
-
-// Instances implements Store. It leaves out what cannot be read, and removes instances
-// without a beat for SilentFor, because a crashed instance does not leave by itself.
-func (s *RedisStore) Instances(ctx context.Context) ([]Instance, error) {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known, err := all[Instance](ctx, s, "instances")
-	if err != nil {
-		return nil, err
-	}
-
-	// An error does not matter here: the next read removes it, or one with write access.
-	for _, i := range known {
-		if !within(now, i.At, SilentFor) {
-			_ = s.Leave(ctx, i.ID)
-		}
-	}
-	return heardOf(known, now), nil
-}
-
-// Lease implements Store in one script.
-func (s *RedisStore) Lease(ctx context.Context, holder string, d time.Duration) (bool, error) {
-	held, err := s.once(ctx, leaseText, []string{s.key("teller")}, holder, d.Milliseconds()).Int()
-	if err != nil {
-		return false, fmt.Errorf("promotion: lease: %w", err)
-	}
-	return held == 1, nil
-}
-
-// Publish implements Store. A count expires once no instance would believe it.
-func (s *RedisStore) Publish(ctx context.Context, c Count) error {
-	text, err := json.Marshal(c)
-	if err == nil {
-		err = s.rdb.Set(ctx, s.key("count"), text, SilentFor).Err()
-	}
-	if err != nil {
-		return fmt.Errorf("promotion: publish the count: %w", err)
-	}
-	return nil
-}
-
-// Count implements Store. A count that cannot be read is none: the next one replaces it.
-func (s *RedisStore) Count(ctx context.Context) (c Count, err error) {
-	text, err := s.rdb.Get(ctx, s.key("count")).Bytes()
-	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return Count{}, fmt.Errorf("promotion: read the count: %w", err)
-	}
-	if err != nil || json.Unmarshal(text, &c) != nil {
-		return Count{}, nil
-	}
-	return c, nil
-}
-
 // Watch implements Store by a subscription, which go-redis restores after a broken
 // connection. Its goroutine ends with ctx, and closes the channel as its last act.
 func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
@@ -323,7 +279,8 @@ func (s *RedisStore) Watch(ctx context.Context) <-chan struct{} {
 		defer close(w)
 		subscription := s.rdb.Subscribe(ctx, s.channel())
 		defer subscription.Close()
-		messages := subscription.Channel()
+		// Polls find what a broken connection loses, so go-redis need not look after it every 3 s.
+		messages := subscription.Channel(redis.WithChannelHealthCheckInterval(time.Minute))
 
 		for {
 			select {

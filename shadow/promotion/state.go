@@ -66,8 +66,11 @@ type State struct {
 	Stage Stage
 	// Percent of the keys for which the candidate is enforced.
 	Percent float64
-	// Hold stops automatic steps forward.
-	Hold bool
+	// Hold stops automatic steps forward. HeldForHealth says that it ends by itself once the
+	// candidate has been well for an hour; Unwell are the instants of such holds within a day.
+	Hold          bool
+	HeldForHealth bool        `json:",omitempty"`
+	Unwell        []time.Time `json:",omitempty"`
 	// Epoch names the pair of sides that is compared, Since is when its evidence began.
 	Epoch string
 	Since time.Time
@@ -77,7 +80,7 @@ type State struct {
 	FailedEpoch string `json:",omitempty"`
 	// Displaced are the epochs that others took over from, at most keptDisplaced, oldest first.
 	Displaced []Displaced `json:",omitempty"`
-	// Generation is that of the policy file with which Epoch came. A smaller one does not
+	// Generation came with Epoch, from the policy file. A smaller one does not
 	// take over by votes alone.
 	Generation int64 `json:",omitempty"`
 	// StageAt is when the stage or its percentage began.

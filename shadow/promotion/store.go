@@ -42,18 +42,34 @@ type Instance struct {
 	RedButton bool `json:"red_button,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
-	// Policies by name.
-	Policies map[string]Applied `json:"policies"`
+	// Format is the newest format of beats that it can write; 0 in an earlier release.
+	Format int `json:"format,omitempty"`
+	// Revision is its gate's; see gate.Revision. It is 0 in an earlier release.
+	Revision int `json:"revision,omitempty"`
+	// Policies by name. They are nil where only their Plan is stored, and cannot be read.
+	Policies map[string]Applied `json:"policies,omitempty"`
+	// Plan stands for the policies in a stored beat. Flushed then is when it last wrote their
+	// evidence, and Behind when it did so for those of which that was long before.
+	Plan    string               `json:"plan,omitempty"`
+	Flushed time.Time            `json:"flushed,omitzero"`
+	Behind  map[string]time.Time `json:"behind,omitempty"`
+}
+
+// has reports whether an instance has a policy. One whose plan cannot be read may have any: a
+// rollback waits for it.
+func (i *Instance) has(policy string) bool {
+	_, known := i.Policies[policy]
+	return known || i.Plan != "" && i.Policies == nil
 }
 
 // Applied is how far an instance is with a policy.
 type Applied struct {
 	Version Version `json:"version"`
 	Epoch   string  `json:"epoch"`
-	// Generation is that of the policy file.
+	// Generation is the policy file's.
 	Generation int64 `json:"generation,omitempty"`
-	// Flushed is when it last wrote its evidence.
-	Flushed time.Time `json:"flushed"`
+	// Flushed is the instant as of which no evidence waits to be written.
+	Flushed time.Time `json:"flushed,omitzero"`
 }
 
 // An instance is live if its last beat is within LiveFor of the store's clock, before or
@@ -101,6 +117,12 @@ type Store interface {
 	// may differ after a failover. It wraps ErrStale if the condition's instant is too far
 	// from the store's clock.
 	Put(ctx context.Context, policy string, next State, only Condition) error
+	// Changes returns a number that each Put changes after it has stored a state; 0 if there is
+	// none. An instance that knows the number need not read the states again, whatever their
+	// number. Some states are put without it: by an earlier release, or by a process that dies
+	// between the two. NoteChange changes the number for them.
+	Changes(ctx context.Context) (int64, error)
+	NoteChange(ctx context.Context) error
 	// History returns the audit trail, oldest first.
 	History(ctx context.Context, policy string) ([]State, error)
 	// Announce makes policies known. It replaces earlier announcements under the same
@@ -120,10 +142,19 @@ type Store interface {
 	// Lease takes or extends the teller's lease by that time, and reports whether the
 	// holder has it; one instance at a time has it. A time of 0 gives it back.
 	Lease(ctx context.Context, holder string, d time.Duration) (bool, error)
-	// Publish stores what the teller has counted, Count returns it: the zero Count if there
-	// is none.
+	// Publish stores what the teller has counted, Count returns it, and Head its small part: the
+	// zero value if there is none. The Head of an earlier release's count is none.
 	Publish(ctx context.Context, c Count) error
+	Head(ctx context.Context) (Head, error)
 	Count(ctx context.Context) (Count, error)
+	// NoteJudged notes that policies were judged, and keeps the assessments that have a format. A
+	// later judgement stands. It wraps ErrStale if the instant is too far from the store's clock.
+	NoteJudged(ctx context.Context, j Judgement, list []Published) error
+	// Judged returns the last judgements, Assessments the findings, without Details, which
+	// Details returns; all in the order of the policies, and a zero value where there is none.
+	Judged(ctx context.Context, policies []string) ([]Judgement, error)
+	Assessments(ctx context.Context, policies []string) ([]Published, error)
+	Details(ctx context.Context, policies []string) ([]*Details, error)
 	// Watch returns a channel that receives after a state was put, until ctx is over.
 	// Messages may get lost, so watchers must also poll. The store closes the channel
 	// after ctx is over, and not before, once it holds nothing for the watcher any more.
@@ -134,7 +165,7 @@ type Store interface {
 // that are live at an instant and the silent ones.
 func LiveAt(now time.Time, policy string, all []Instance) (live, silent []Instance) {
 	for _, i := range all {
-		if _, known := i.Policies[policy]; !known && policy != "" {
+		if policy != "" && !i.has(policy) {
 			continue
 		}
 		if within(now, i.At, LiveFor) {

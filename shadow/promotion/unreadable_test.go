@@ -19,11 +19,11 @@ type unreadable struct {
 	fails bool
 }
 
-func (l *unreadable) Hours(ctx context.Context, id divergence.ID, from, to int64) ([]divergence.Hour, error) {
+func (l *unreadable) Evidence(ctx context.Context, id divergence.ID, from, to int64) (divergence.Evidence, error) {
 	if l.fails {
-		return nil, errors.New("i/o timeout")
+		return divergence.Evidence{}, errors.New("i/o timeout")
 	}
-	return l.Ledger.Hours(ctx, id, from, to)
+	return l.Ledger.Evidence(ctx, id, from, to)
 }
 
 // canaryOf returns a controller of an automatic policy that has been a canary for two hours, and was in shadow for four
@@ -117,7 +117,7 @@ func TestOverloadIsSeenWithoutAHistory(t *testing.T) {
 		Allowed: divergence.Weights{{Key: 1, Count: 40}, {Key: 2, Count: 40}, {Key: 3, Count: 40}},
 	}
 	recent := gate.Recent{Ticks: []divergence.Tick{tick}, UsualUnknown: true, StageAt: now, Now: now}
-	if reason := gate.Triggers(gate.Config{}.WithDefaults(), recent); reason == "" {
+	if alarm := gate.Triggers(gate.Config{}.WithDefaults(), recent); alarm.Level != gate.RollBack {
 		t.Error("no trigger: want overload")
 	}
 }

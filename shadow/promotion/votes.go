@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"time"
@@ -9,12 +10,25 @@ import (
 
 // Count is what the teller has counted, for all instances.
 type Count struct {
+	Head
+	// Policies by name.
+	Policies map[string]Votes `json:"policies"`
+}
+
+// Head is the small part of a count, which every instance reads at each count. The votes grow
+// with the number of policies, and are read when they have changed.
+type Head struct {
 	At     time.Time `json:"at"`
 	Teller string    `json:"teller"`
 	// Live is the number of live instances, with a vote or without.
 	Live int `json:"live"`
-	// Policies by name.
-	Policies map[string]Votes `json:"policies"`
+	// Changes is Store.Changes of this count; 0 if the teller is of an earlier release, which does
+	// not repair it.
+	Changes int64 `json:"changes,omitempty"`
+	// Format is the least one of the live instances; 0 while one is of an earlier release.
+	Format int `json:"format,omitempty"`
+	// Revision is another one when the votes are others, apart from their times.
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // Votes are those for the epochs of one policy. An instance has a vote if it is live and
@@ -32,6 +46,10 @@ type Votes struct {
 	// Older says that Ahead does not take over, because its generation is smaller than the
 	// stored one.
 	Older bool `json:"older,omitempty"`
+	// Judge judges the policy, StandBy does so if the judge does not. Both are ids, and "" if no
+	// instance can. A teller of an earlier release names none.
+	Judge   string `json:"judge,omitempty"`
+	StandBy string `json:"stand_by,omitempty"`
 }
 
 // TakesOverAt returns when the epoch that is ahead takes over if it stays so.
@@ -44,9 +62,17 @@ type Support struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
+// sameVotes reports whether two counts have the same votes, whenever they were counted.
+func sameVotes(a, b map[string]Votes) bool {
+	return maps.EqualFunc(a, b, func(v, w Votes) bool {
+		v.Seen, v.Since = w.Seen, w.Since
+		return reflect.DeepEqual(v, w)
+	})
+}
+
 // silentAfter is how long an instance may be silent while another one of its name beats.
-// Five beats fit into it.
-const silentAfter = 5 * time.Second
+// Three beats fit into it.
+const silentAfter = 7 * time.Second
 
 // random is the end of an id, which makes it unique; the rest is the instance's name.
 var random = regexp.MustCompile(`-[0-9a-f]{8}$`)
@@ -85,15 +111,15 @@ func countVotes(policy string, stored State, instances []Instance, now time.Time
 		v.Epochs[applied.Epoch] = e
 	}
 
-	if most := v.most(); most != stored.Epoch {
-		v.Ahead = most
-	}
+	v.Ahead = v.ahead()
 	return v
 }
 
-// most returns the epoch with more votes than any other, and "" where two have the same
-// number. The stored one needs no more than as many.
-func (v *Votes) most() string {
+// ahead returns the epoch with more votes than any other, and "" if it is the stored one or
+// if two have the same number.
+func (v *Votes) ahead() string {
+	// The stored epoch stays at a tie with another one, and a tie of two others is no majority for
+	// either.
 	best := v.Stored
 	tied := false
 	for _, epoch := range slices.Sorted(maps.Keys(v.Epochs)) {
@@ -105,11 +131,9 @@ func (v *Votes) most() string {
 			tied = true
 		}
 	}
-	if tied {
+
+	if tied || best == v.Stored {
 		return ""
 	}
 	return best
 }
-
-// leads reports whether no epoch has more votes than the stored one, which has any.
-func (v *Votes) leads() bool { return v.Epochs[v.Stored].Votes > 0 && v.most() == v.Stored }

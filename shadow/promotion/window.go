@@ -61,6 +61,9 @@ func (w ChangeWindow) NextOpen(from time.Time) (time.Time, bool) {
 
 func (w ChangeWindow) openIn(zone *time.Location, at time.Time) bool {
 	at = at.In(zone)
+
+	// The time of day counts, and not the time since midnight: on a day of a clock change they
+	// differ by an hour.
 	sinceMidnight := time.Duration(at.Hour())*time.Hour +
 		time.Duration(at.Minute())*time.Minute +
 		time.Duration(at.Second())*time.Second

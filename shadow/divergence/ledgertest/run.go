@@ -21,6 +21,8 @@ func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("other policies and epochs are kept apart", func(t *testing.T) { apart(t, open(t)) })
 	t.Run("ticks, causes and cells of instances add up", func(t *testing.T) { details(t, open(t)) })
 	t.Run("a reader continues where it was", func(t *testing.T) { continues(t, open(t)) })
+	t.Run("each comparison counts once", func(t *testing.T) { countsOnce(t, open(t)) })
+	t.Run("lists of a day become one", func(t *testing.T) { joinsLists(t, open(t)) })
 }
 
 // start is ten minutes before the end of an hour and seventy before the end of a UTC day, so that the laws cross them:
@@ -46,6 +48,12 @@ func (i *instance) observe(key string, at time.Time, authoritative, candidate bo
 // therefore written several times in all laws: a ledger that increments instead of replacing has too large counts.
 func (i *instance) flush(t *testing.T, l divergence.Ledger, id divergence.ID, now time.Time) {
 	t.Helper()
+	ack, err := l.Acked(context.Background(), id, divergence.Writer{Instance: i.name, Incarnation: i.Incarnation()})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	i.Acknowledge(i.Incarnation(), ack)
 	s := i.Snapshot(now)
 	for range 2 {
 		if err := l.Write(context.Background(), id, i.name, s); err != nil {
@@ -55,9 +63,17 @@ func (i *instance) flush(t *testing.T, l divergence.Ledger, id divergence.ID, no
 	i.Commit(s, now)
 }
 
+// fold folds as a judge does that knows all instances of the laws.
+func fold(t *testing.T, r *divergence.Reader, now time.Time) {
+	t.Helper()
+	if err := r.Fold(context.Background(), now, []string{"a", "b", "c"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // addsUp finds a ledger that counts an entry twice, or loses one: when it is written again, when the hour or the day
 // changes, or when several instances write the same hour. The gate divides these counts, so a part that is missing or
-// doubled promotes or stops a candidate wrongly. An entry replaces the earlier one of its instance (decision 0301).
+// doubled promotes or stops a candidate wrongly. A record replaces the earlier one of its writer (decision 0316).
 func addsUp(t *testing.T, l divergence.Ledger) {
 	fleet := []*instance{
 		{"a", divergence.NewRecorder(nil)},
@@ -66,11 +82,14 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 	}
 	var want divergence.Tally
 	const minutes = 130 // over two changes of the hour and one of the day
+	judge := divergence.NewReader(l, id, start)
 
 	for m := range minutes {
 		now := start.Add(time.Duration(m) * time.Minute)
 		for n, i := range fleet {
 			for k := range 5 {
+				// Answers depend on the instance and the minute. With the same ones everywhere, an entry that is lost
+				// and another that counts twice would cancel out.
 				authoritative, candidate := k != 0, (k+n+m)%7 != 0
 				i.observe(fmt.Sprintf("key-%d-%d", n, (k+m)%20), now, authoritative, candidate)
 				want[outcome(authoritative, candidate)]++
@@ -81,6 +100,7 @@ func addsUp(t *testing.T, l divergence.Ledger) {
 				i.flush(t, l, id, now.Add(30*time.Second))
 			}
 		}
+		fold(t, judge, now.Add(45*time.Second))
 	}
 
 	// At the end every instance writes the rest. By that it was present in the minute of the end, too: live minutes
@@ -149,8 +169,8 @@ func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.
 }
 
 // apart finds a ledger whose entries are named by less than the policy and the epoch. Each of the two is varied alone,
-// so that a name made of only one of them fails. Evidence of another pair of
-// sides, or from before a resumption, must not count for this one (decision 0408).
+// so that a name made of only one of them fails. Evidence of another pair of sides, or from before a resumption, must
+// not count for this one (decision 0408).
 func apart(t *testing.T, l divergence.Ledger) {
 	i := &instance{"a", divergence.NewRecorder(nil)}
 	i.observe("k", start, true, true)
@@ -177,6 +197,7 @@ func details(t *testing.T, l divergence.Ledger) {
 
 	// The second instance has a secret, so it lists the same keys by other hashes. In each minute a key is denied newly,
 	// agrees in the shadow stage, which is no tick, fails, and finds no place in a queue, again in the shadow stage.
+	// 25 minutes cross an hour, and end in the third entry of ticks.
 	for n, i := range fleet {
 		for m := range 25 {
 			at := start.Add(time.Duration(m) * time.Minute)
@@ -241,6 +262,7 @@ func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
 		}
 	}
 
+	// The run ends at 23:14, so the entry of 23:10 has five minutes with a tick, and the one before has ten.
 	if from, want := (bucket-1)*divergence.FreshTicks, 15; len(ticks) != want || ticks[0].Unix < from {
 		t.Errorf("%d ticks from %d on, want %d from %d on: one a minute of the current entry and the one before",
 			len(ticks), ticks[0].Unix, want, from)
@@ -269,6 +291,7 @@ func continues(t *testing.T, l divergence.Ledger) {
 		now := start.Add(time.Duration(m) * time.Minute)
 		i.observe("k", now, true, m%3 == 0)
 		i.flush(t, l, id, now)
+		fold(t, r, now)
 		if m%17 != 0 {
 			continue
 		}

@@ -23,8 +23,9 @@ type Recent struct {
 	StageAt, Now time.Time
 }
 
-// TicksBack is how far back the score of harmed clients looks.
-const TicksBack = 3 * divergence.FreshTicks * divergence.TickSeconds * time.Second
+// TicksBack is how far back the triggers look: the health for an hour, which ends a hold of its
+// own.
+const TicksBack = time.Hour
 
 // Level is how much an alarm asks for.
 type Level int
@@ -40,6 +41,9 @@ const (
 type Alarm struct {
 	Level  Level
 	Reason string // one sentence; "" if Calm
+	// Health says that the alarm is of the candidate's health: it fails or is slow, and the
+	// authoritative stands in. A hold for that ends by itself after a calm hour.
+	Health bool
 	// Harm is the score of harmed clients, from 0; at 12 the candidate is rolled back.
 	Harm float64
 }
@@ -49,18 +53,17 @@ type Alarm struct {
 func Alarms(cfg Config, r Recent) Alarm {
 	w := windowOf(cfg, r)
 	a := rawRatioAlarm(cfg, r.Minutes, r.Now.Unix()/60)
-	a.Harm = harmScore(w.ticks, cfg.NewlyDenied, w.now)
+	a.Harm = harmScore(w.lately(), cfg.NewlyDenied, w.now)
 
-	// A raw ratio that asks for a rollback already names the larger harm.
-	if reason := w.triggers(); reason != "" && a.Level != RollBack {
-		a.Level, a.Reason = RollBack, reason
+	// Clients that are plainly denied are not left waiting for a person.
+	if a.Level == Hold && w.plain(r.Minutes) {
+		a.Level = RollBack
 	}
-	return a
+	return a.Or(w.triggers())
 }
 
-// Triggers judges the last ticks only, for the time between two assessments. It returns
-// why the candidate must be rolled back, "" if nothing is wrong.
-func Triggers(cfg Config, r Recent) string { return windowOf(cfg, r).triggers() }
+// Triggers judges the last ticks only, for the time between two assessments.
+func Triggers(cfg Config, r Recent) Alarm { return windowOf(cfg, r).triggers() }
 
 // rawMinutes is how far back the alarm on raw ratios looks.
 const rawMinutes = 15
@@ -69,15 +72,12 @@ const rawMinutes = 15
 // enforced for some keys. Both of its levels need at least 3 keys; a hold needs as many
 // requests as a block, a rollback a fifth of that, and at least 20.
 func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Alarm) {
-	var sum divergence.Minute
-	for i := len(minutes) - 1; i >= 0 && minutes[i].Unix > now-rawMinutes; i-- {
-		sum.Join(&minutes[i])
-	}
+	sum := lastMinutes(minutes, now)
 
 	for _, r := range divergence.AllRatios {
 		// One or two clients cannot stop a migration.
 		numerator, denominator := r.Of(sum.Tally)
-		if denominator == 0 || !sum.Keys[r].AtLeastThree() {
+		if denominator == 0 || !sum.Sample(r).AtLeastThree() {
 			continue
 		}
 
@@ -97,4 +97,21 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 		}
 	}
 	return worst
+}
+
+// lastMinutes returns the minutes that the raw ratios are of, as one.
+func lastMinutes(minutes []divergence.Minute, now int64) (sum divergence.Minute) {
+	for i := len(minutes) - 1; i >= 0 && minutes[i].Unix > now-rawMinutes; i-- {
+		sum.Join(&minutes[i])
+	}
+	return sum
+}
+
+// plain reports whether a raw ratio of newly denied that is above its cap hurts many clients, and
+// as much as a sudden rise.
+func (w *window) plain(minutes []divergence.Minute) bool {
+	t := lastMinutes(minutes, w.now*divergence.TickSeconds/60).Tally
+	numerator, denominator := newlyDenied(t)
+	return w.harmedKeys() >= suddenKeys && w.unusual(t, newlyDenied, usualMargin) &&
+		float64(numerator) >= math.Min(suddenTimes*w.cfg.NewlyDenied, suddenMost)*float64(denominator)
 }

@@ -10,8 +10,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// leastDenominator is what a block needs besides its length. With it one difference is at
-// most a fifth of the threshold, so that no single one makes a block bad.
+// blockDenominator is what a block needs besides its length: as many as allow one difference.
+func blockDenominator(p0 float64) int64 { return int64(math.Ceil(1 / p0)) }
+
+// leastDenominator is what a strike and a guard need. With it one difference is at most a
+// fifth of the threshold, so that no single one makes a block bad.
 func leastDenominator(p0 float64) int64 { return int64(math.Ceil(5 / p0)) }
 
 // block is one closed piece of evidence for one ratio.
@@ -19,7 +22,9 @@ type block struct {
 	divergence.Span
 	ratio       float64
 	denominator int64
-	many        bool // its numerator is from at least 3 keys
+	many        bool    // its numerator is from at least 3 keys
+	weight      float64 // see weights; only of the blocks of a stream
+	bad         bool    // see strikes; only of the blocks of a stream
 	// uncompared are the evaluations without a comparison, taken the ratio with all of them
 	// as differences: no answer that was missed can make the score's ratio larger. Clients
 	// were not harmed by them, so no strike is of them.
@@ -27,18 +32,26 @@ type block struct {
 	taken      float64
 }
 
-// strikes reports whether the block is bad: above the cap, by more than rounding, and not
-// through one or two clients alone.
-func (b block) strikes(p0 float64) bool { return b.ratio > capOf(p0)*(1+1e-12) && b.many }
+// strikeShare is the share of a day's allowance that a bad block must use up: a small job of
+// every night is within what the threshold allows.
+const strikeShare = 0.25
+
+// strikes reports whether the block is bad: above the cap, by more than rounding, not through
+// one or two clients alone, and with at least a quarter of the differences that the threshold allows
+// in a day with a denominator of aDay.
+func (b *block) strikes(p0, aDay float64) bool {
+	return b.ratio > capOf(p0)*(1+1e-12) && b.many && b.denominator >= leastDenominator(p0) &&
+		b.ratio*float64(b.denominator) >= strikeShare*p0*aDay*(1-1e-12)
+}
 
 // blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A block
-// closes once it is at least least long and has leastDenominator in its denominator, which
+// closes once it is at least least long and has blockDenominator in its denominator, which
 // idle time does not add to. The time after the last block is still open at now. An earlier
 // now yields the first of the same blocks.
 func blocksOf(
 	minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64,
 ) (closed []block) {
-	length, enough := int64(least/time.Minute), leastDenominator(p0)
+	length, enough := int64(least/time.Minute), blockDenominator(p0)
 	open := divergence.Minute{Unix: since}
 	counted := since // end of the last minute counted
 
@@ -56,7 +69,7 @@ func blocksOf(
 			Span:        divergence.Span{From: open.Unix, To: end},
 			ratio:       float64(numerator) / float64(denominator),
 			denominator: denominator,
-			many:        open.Keys[r].AtLeastThree(),
+			many:        open.Sample(r).AtLeastThree(),
 			uncompared:  uncompared,
 			taken:       float64(numerator+uncompared) / float64(denominator+uncompared),
 		})
@@ -73,14 +86,6 @@ func blocksOf(
 	return closed
 }
 
-func takenOf(blocks []block) []float64 {
-	x := make([]float64, len(blocks))
-	for i, b := range blocks {
-		x[i] = b.taken
-	}
-	return x
-}
-
 // badBlock is a block that is bad by one of the ratios.
 type badBlock struct {
 	block
@@ -88,13 +93,19 @@ type badBlock struct {
 	cap float64
 }
 
-// badOf returns the bad blocks of all ratios in the order of their ends. Of several with the
-// same end, newly denied comes first: it hurts clients most.
+// byHarm are the ratios in the order in which a bad hour is named by them: newly denied hurts
+// clients most, and extra load the service.
+var byHarm = [len(divergence.AllRatios)]divergence.Ratio{
+	divergence.OfAllows, divergence.ExtraLoad, divergence.OfDenials, divergence.OfComparisons,
+}
+
+// badOf returns the bad blocks of all ratios in the order of their ends; of several with the
+// same end in the order of byHarm.
 func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
-	for _, r := range [...]divergence.Ratio{divergence.OfAllows, divergence.OfDenials, divergence.OfComparisons} {
+	for _, r := range byHarm {
 		s := &streams[r]
 		for _, b := range s.blocks {
-			if b.strikes(s.threshold) {
+			if b.bad {
 				bad = append(bad, badBlock{b, r, capOf(s.threshold)})
 			}
 		}

@@ -13,16 +13,22 @@ import (
 type Config struct {
 	// Rule is how evidence is judged (ByEvidence).
 	Rule Rule `json:"rule"`
-	// Divergence, NewlyDenied and NewlyAllowed are thresholds, fractions above 0
-	// and below 1: of all comparisons (0.02), of the charges that the
-	// authoritative allows (0.02), of those that it denies (0.5).
+	// Divergence, NewlyDenied, NewlyAllowed and ExtraLoad are thresholds, fractions above 0
+	// and below 1: of all comparisons (0.02), of the charges that the authoritative allows
+	// (0.02), of its denials (0.5), and the newly allowed of its admissions (0.1).
 	Divergence   float64 `json:"divergence"`
 	NewlyDenied  float64 `json:"newly_denied"`
 	NewlyAllowed float64 `json:"newly_allowed"`
+	ExtraLoad    float64 `json:"extra_load"`
 	// Block is the least length of a block of evidence, in whole minutes (1h).
 	Block time.Duration `json:"block_ns"`
-	// Soak is the clean time before promotion (48h). Each strike adds as much again.
+	// Soak is the clean time before a step (48h). Each strike adds as much again.
 	Soak time.Duration `json:"soak_ns"`
+	// Graded says that no soak was declared: later steps then need a longer one, see SoakFor.
+	// An earlier release takes Soak for all of them.
+	Graded bool `json:"graded,omitempty"`
+	// OnRegression says what an exposed candidate's mirror does at its alarm (ByRollback).
+	OnRegression Regression `json:"on_regression,omitempty"`
 	// MinDenials is how many requests (200), MinDeniedKeys how many distinct keys (20)
 	// the authoritative must have denied. With fewer its limit was not exercised.
 	MinDenials    int64 `json:"min_denials"`
@@ -43,19 +49,50 @@ const (
 	Simple Rule = "simple"
 )
 
+// Regression names the answer to an exposed candidate whose ratio has risen above its
+// threshold.
+type Regression string
+
+const (
+	// ByRollback rolls a promoted candidate back. A canary is put on hold, and rolled back at
+	// twice the alarm.
+	ByRollback Regression = "rollback"
+	// ByHold only puts it on hold.
+	ByHold Regression = "hold"
+)
+
 // WithDefaults returns the configuration with its zero fields filled in.
 func (c Config) WithDefaults() Config {
+	c.Graded = c.Graded || c.Soak == 0
 	return c.Or(Config{
 		Rule:          ByEvidence,
 		Divergence:    0.02,
 		NewlyDenied:   0.02,
 		NewlyAllowed:  0.5,
+		ExtraLoad:     0.1,
 		Block:         time.Hour,
 		Soak:          48 * time.Hour,
 		MinDenials:    200,
 		MinDeniedKeys: 20,
+		OnRegression:  ByRollback,
 	})
 }
+
+// SoakFor returns the clean time before a step to a percentage of the keys. Without a
+// declared soak it is as long as the step can hurt: 48 h up to 10 %, 72 h up to 50 %, and
+// beyond that a week, because a weekend may be unlike all other days.
+func (c Config) SoakFor(percent float64) time.Duration {
+	switch {
+	case !c.Graded || percent <= 10:
+		return c.Soak
+	case percent <= 50:
+		return c.Soak * 3 / 2
+	}
+	return max(c.Soak, aWeek)
+}
+
+// asksForWeekdays reports whether a step to a percentage of the keys needs every weekday seen.
+func (c Config) asksForWeekdays(percent float64) bool { return c.Graded && percent > 50 }
 
 // Or returns the configuration with its zero fields taken from another one. No field can be declared as zero, so zero
 // always means that it was left out.
@@ -65,16 +102,22 @@ func (c Config) Or(other Config) Config {
 		Divergence:    cmp.Or(c.Divergence, other.Divergence),
 		NewlyDenied:   cmp.Or(c.NewlyDenied, other.NewlyDenied),
 		NewlyAllowed:  cmp.Or(c.NewlyAllowed, other.NewlyAllowed),
+		ExtraLoad:     cmp.Or(c.ExtraLoad, other.ExtraLoad),
 		Block:         cmp.Or(c.Block, other.Block),
 		Soak:          cmp.Or(c.Soak, other.Soak),
+		Graded:        c.Graded || c.Soak == 0 && other.Graded,
+		OnRegression:  cmp.Or(c.OnRegression, other.OnRegression),
 		MinDenials:    cmp.Or(c.MinDenials, other.MinDenials),
 		MinDeniedKeys: cmp.Or(c.MinDeniedKeys, other.MinDeniedKeys),
 		Sample:        cmp.Or(c.Sample, other.Sample),
 	}
 }
 
-// maxSoak keeps the clean time after two strikes within what the ledger keeps.
-const maxSoak = 10 * 24 * time.Hour
+const (
+	// maxSoak keeps the clean time after two strikes within what the ledger keeps.
+	maxSoak = 10 * 24 * time.Hour
+	aWeek   = 7 * 24 * time.Hour
+)
 
 // Validate refuses a configuration, defaults filled in, that the gate cannot
 // judge by. The error is a *FieldError.
@@ -90,6 +133,8 @@ func (c Config) Validate() error {
 		return &FieldError{"sample", fmt.Sprintf("%g: want a fraction up to 1", c.Sample)}
 	case c.Rule != ByEvidence && c.Rule != Simple:
 		return &FieldError{"rule", fmt.Sprintf("%q: want %s or %s", c.Rule, ByEvidence, Simple)}
+	case c.OnRegression != ByRollback && c.OnRegression != ByHold:
+		return &FieldError{"on_regression", fmt.Sprintf("%q: want %s or %s", c.OnRegression, ByRollback, ByHold)}
 	case c.Block < time.Minute || c.Block%time.Minute != 0:
 		return &FieldError{"block", fmt.Sprintf("%s: want whole minutes", c.Block)}
 	case c.Soak <= 0:
@@ -110,5 +155,6 @@ func (c Config) Threshold(r divergence.Ratio) float64 {
 		divergence.OfComparisons: c.Divergence,
 		divergence.OfAllows:      c.NewlyDenied,
 		divergence.OfDenials:     c.NewlyAllowed,
+		divergence.ExtraLoad:     c.ExtraLoad,
 	}[r]
 }

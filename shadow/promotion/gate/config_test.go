@@ -31,6 +31,8 @@ func setField(t *testing.T, field reflect.Value, value int) {
 		field.SetInt(int64(value))
 	case field.CanFloat():
 		field.SetFloat(float64(value))
+	case field.Kind() == reflect.Bool:
+		field.SetBool(true)
 	case field.Kind() == reflect.String:
 		field.SetString(string(rune('0' + value)))
 	default:

@@ -11,13 +11,13 @@ import (
 
 // Bounds of a course.
 const (
-	mostJudged   = 1000 // instants; in a longer history they are hours apart
+	mostJudged   = 2000 // instants; in a longer history they are hours apart
 	mostVerdicts = 50
 )
 
 // Course is how the gate's verdict went over a history: what it would have said
-// at the end of every hour, as long as there are at most 1,000 of them, and at
-// the history's end. In a longer history the instants are several hours apart.
+// at the end of every hour, and at the history's end. Of a history of over 2,000 hours it is asked at
+// most so often, Every hours apart, in those in which an instance was live.
 type Course struct {
 	// PassedAt and FailedAt are when the verdict was first pass and fail; nil if it
 	// never was.
@@ -30,6 +30,7 @@ type Course struct {
 	// than 50 those in the middle are left out.
 	Verdicts []Change `json:"verdicts"`
 	LeftOut  int      `json:"verdicts_left_out,omitempty"`
+	Every    int64    `json:"judged_every_hours"`
 
 	length, soak time.Duration // of the history; asked for
 	shorter      time.Duration // soak by which it would have passed at the end; 0 if none
@@ -56,7 +57,7 @@ type Change struct {
 // denied, in order, because the evidence only has their number at its end. The fleet is
 // taken as it is at the end.
 func Follow(cfg Config, e Evidence, denied []int64) Course {
-	c := Course{Strikes: []Strike{}, Verdicts: []Change{}, length: e.Now.Sub(e.Since), soak: cfg.Soak}
+	c := Course{Strikes: []Strike{}, Verdicts: []Change{}, length: e.Now.Sub(e.Since), soak: cfg.SoakFor(e.Step.Percent)}
 	if len(e.History.Minutes) == 0 {
 		return c
 	}
@@ -67,8 +68,13 @@ func Follow(cfg Config, e Evidence, denied []int64) Course {
 	}
 
 	w := newWalk(end, denied)
-	for at, step := hoursOf(end.since, end.now); at < end.now; at += step {
-		w.advance(at)
+	hours := hoursOf([]divergence.Span{{From: end.since, To: end.now}}, end.now)
+	if len(hours) > mostJudged {
+		hours = hoursOf(e.History.Live, end.now)
+	}
+	c.Every = int64(max(1, (len(hours)+mostJudged-1)/mostJudged))
+	for i := c.Every - 1; i < int64(len(hours)); i += c.Every {
+		w.advance(hours[i])
 		c.note(w.at)
 	}
 	c.note(end)
@@ -82,13 +88,16 @@ func (b badBlock) strike() Strike {
 
 func atMinute(unix int64) time.Time { return time.Unix(unix*60, 0).UTC() }
 
-// hoursOf returns the end of the first hour, and how many minutes to go from one
-// instant to the next.
-func hoursOf(since, now int64) (first, step int64) {
-	// Steps of whole hours keep every instant at the end of an hour, where hours are complete.
-	first = (since/minutesAnHour + 1) * minutesAnHour
-	hours := (now-first)/minutesAnHour + 1
-	return first, minutesAnHour * max(1, (hours+mostJudged-1)/mostJudged)
+// hoursOf returns the ends of the hours of some spans before an instant, in order. Hours are complete at their
+// ends.
+func hoursOf(live []divergence.Span, now int64) (ends []int64) {
+	last := int64(math.MinInt64)
+	for _, s := range live {
+		for end := max(last+minutesAnHour, (s.From/minutesAnHour+1)*minutesAnHour); end < min(now, s.To+minutesAnHour); end += minutesAnHour {
+			ends, last = append(ends, end), end
+		}
+	}
+	return ends
 }
 
 // note takes down the verdict if it has changed.
@@ -126,13 +135,13 @@ func (j *judgement) shorterSoak() time.Duration {
 	if soak >= time.Hour {
 		soak = soak.Truncate(time.Hour)
 	}
-	if soak = soak.Truncate(time.Minute); soak <= 0 || soak >= j.cfg.Soak {
+	if soak = soak.Truncate(time.Minute); soak <= 0 || soak >= j.soak() {
 		return 0
 	}
 
 	// A shorter soak helps only where clean time is the one obstacle.
 	other := *j
-	other.cfg.Soak, other.needed = soak, soak*time.Duration(j.strikes+1)
+	other.cfg.Soak, other.cfg.Graded, other.needed = soak, false, soak*time.Duration(j.strikes+1)
 	if verdict, _ := other.verdict(); verdict != Pass {
 		return 0
 	}
@@ -152,7 +161,7 @@ func newWalk(whole *judgement, denied []int64) *walk {
 	e := *whole.evidence
 	e.History.Minutes, at.evidence = nil, &e
 	for i, s := range whole.streams {
-		at.streams[i] = stream{ratio: s.ratio, threshold: s.threshold, openFrom: at.since, wealth: staked()}
+		at.streams[i] = newStream(whole.cfg, s.ratio, at.since)
 	}
 	return &walk{at, whole, denied}
 }
@@ -194,8 +203,10 @@ func (s *stream) advance(all *stream, now int64) {
 	s.take(all.blocks[from:to])
 }
 
-// addHours adds the hours of the day that were seen between two ends of hours.
+// addHours adds the counts between two ends of hours.
 func (j *judgement) addHours(from, to int64) {
+	// A day may have been looked at in pieces, so its minutes are counted from its beginning.
+	from = max(from, j.since) / minutesADay * minutesADay
 	var live []divergence.Span
 	for _, s := range j.evidence.History.Live {
 		if s.From < to && s.To > from {
@@ -203,7 +214,11 @@ func (j *judgement) addHours(from, to int64) {
 		}
 	}
 
-	for hour, seen := range hoursSeen(live, j.invalid) {
-		j.seen[hour] = j.seen[hour] || seen
+	hours, weekdays := seenIn(live, j.invalid)
+	for i, seen := range hours {
+		j.seen[i] = j.seen[i] || seen
+	}
+	for i, seen := range weekdays {
+		j.weekdays[i] = j.weekdays[i] || seen
 	}
 }

@@ -144,15 +144,15 @@ func TestCourse(t *testing.T) {
 		},
 		{
 			"one client's bad hours", evidence{hours: 200, badHours: []int64{149, 159, 169}, badKeys: 1}, deniedOnMonday,
-			48, 0, "", "1 insufficient_evidence, 24 wait, 48 pass",
+			48, 0, "", "1 insufficient_evidence, 24 wait, 48 pass, 150 wait, 194 pass",
 		},
 		{
-			"60 days, every other hour", evidence{hours: 60 * 24}, deniedOnMonday,
-			49, 0, "", "1 insufficient_evidence, 25 wait, 49 pass",
+			"90 days, every other hour", evidence{hours: 90 * 24}, deniedOnMonday,
+			48, 0, "", "2 insufficient_evidence, 24 wait, 48 pass",
 		},
 		{
 			"always deny", evidence{hours: 4, minute: alwaysDeny}, deniedOnMonday,
-			0, 1, "0 1 2 3", "1 fail",
+			0, 3, "0 1 2 3", "1 insufficient_evidence, 3 fail",
 		},
 	}
 	for _, tt := range tests {
@@ -219,7 +219,7 @@ func TestCourseOfManyChanges(t *testing.T) {
 // A block counts from its end on, where that is the end of an hour.
 func TestCoursePassesWithItsLastBlock(t *testing.T) {
 	cfg := gate.Config{Divergence: 0.04, NewlyDenied: 0.5, NewlyAllowed: 0.9, Soak: 24 * time.Hour}.WithDefaults()
-	e := evidence{hours: 72, minute: twoInAHundred}.build()
+	e := evidence{hours: 120, minute: twoInAHundred}.build()
 	c := gate.Follow(cfg, e, deniedOnMonday)
 	if c.PassedAt == nil || !c.PassedAt.After(at(24)) {
 		t.Fatalf("passed at %v: want it to wait for the score", c.PassedAt)
@@ -245,18 +245,18 @@ func TestCourseInWords(t *testing.T) {
 		e     evidence
 		wants []string
 	}{
-		{"a day", evidence{hours: 24}, []string{
-			"not have passed yet; with --soak 24h it would have passed",
-			"a log of 24 h is too short for a soak of 48 h",
+		{"42 hours", evidence{hours: 42}, []string{
+			"not have passed yet; with --soak 42h it would have passed",
+			"a log of 42 h is too short for a soak of 48 h",
 		}},
-		{"30 h and 20 minutes", evidence{hours: 30, minutes: 20}, []string{"with --soak 30h it would have"}},
+		{"44 h and 20 minutes", evidence{hours: 44, minutes: 20}, []string{"with --soak 44h it would have"}},
 		{"12 hours", evidence{hours: 12}, []string{"not have passed yet; a log of 12 h is too short"}},
 		{"a strike", evidence{hours: 98, badHours: []int64{49}}, []string{
 			"first at 2026-03-04 00:00",
 			"1 strike\n    2026-03-04 01:00 to 2026-03-04 02:00  newly_denied 50 %, cap 10 %, from at least 3 keys",
 		}},
 		{"always deny", evidence{hours: 24, minute: alwaysDeny}, []string{
-			"never have passed, and failed first at 2026-03-02 01:00\n",
+			"never have passed, and failed first at 2026-03-02 03:00\n",
 			"and 19 more",
 		}},
 	}
@@ -275,9 +275,9 @@ func TestCourseInWords(t *testing.T) {
 
 // The soak that is named is right: the gate passes by it.
 func TestCourseNamesASoakThatPasses(t *testing.T) {
-	cfg := gate.Config{Soak: 24 * time.Hour}.WithDefaults()
-	if g := gate.Assess(cfg, evidence{hours: 24}.build()); g.Verdict != pass {
-		t.Errorf("%s by a soak of 24 h: %s", g.Verdict, g.Reason)
+	cfg := gate.Config{Soak: 42 * time.Hour}.WithDefaults()
+	if g := gate.Assess(cfg, evidence{hours: 42}.build()); g.Verdict != pass {
+		t.Errorf("%s by a soak of 42 h: %s", g.Verdict, g.Reason)
 	}
 }
 

@@ -94,22 +94,28 @@ func cleanMinutes(live []divergence.Span, invalid map[int64]bool, from, to int64
 	return n
 }
 
-// hoursSeen returns the hours of the day, in UTC, in which instances were live for at
-// least half of the minutes on some day.
-func hoursSeen(live []divergence.Span, invalid map[int64]bool) (seen [24]bool) {
-	minutes := map[int64]int64{}
+// seenIn returns the hours of the day, and the weekdays, in UTC, in which instances were live
+// for at least half of the minutes on some day.
+func seenIn(live []divergence.Span, invalid map[int64]bool) (hours [24]bool, weekdays [7]bool) {
+	minutes, daily := map[int64]int64{}, map[int64]int64{}
 	for _, s := range live {
 		for hour := s.From / minutesAnHour; hour*minutesAnHour < s.To; hour++ {
-			minutes[hour] += min(s.To, (hour+1)*minutesAnHour) - max(s.From, hour*minutesAnHour)
+			if !invalid[hour] {
+				n := min(s.To, (hour+1)*minutesAnHour) - max(s.From, hour*minutesAnHour)
+				minutes[hour] += n
+				daily[hour/24] += n
+			}
 		}
 	}
 
 	for hour, n := range minutes {
-		if n >= minutesAnHour/2 && !invalid[hour] {
-			seen[hour%24] = true
-		}
+		hours[hour%24] = hours[hour%24] || n >= minutesAnHour/2
 	}
-	return seen
+	for day, n := range daily {
+		weekday := atMinute(day * minutesADay).Weekday()
+		weekdays[weekday] = weekdays[weekday] || n >= minutesADay/2
+	}
+	return hours, weekdays
 }
 
 // between returns the minutes from one to another, which is not included.

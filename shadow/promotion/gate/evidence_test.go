@@ -154,6 +154,12 @@ func twoInAHundred(m *divergence.Minute) {
 	m.Tally[divergence.NewlyAllowed] = 2
 }
 
+// fiveInAHundred is newly denied 5.56 % of what the authoritative allows, of one client.
+func fiveInAHundred(m *divergence.Minute) {
+	m.Tally[divergence.AgreeAllow] -= 5
+	harm(m, divergence.NewlyDenied, 5, 1, rand.New(rand.NewPCG(1, 1)))
+}
+
 func aFifthDenied(m *divergence.Minute) {
 	m.Tally[divergence.AgreeAllow] -= 18
 	m.Tally[divergence.NewlyDenied] = 18

@@ -25,7 +25,7 @@ func WindowOf(cfg Config, ticks []divergence.Tick, now int64, minutes []divergen
 
 // Harmed asks one trigger, Triggers asks all.
 func (w *Window) Harmed() string   { return w.w.harmed() }
-func (w *Window) Triggers() string { return w.w.triggers() }
+func (w *Window) Triggers() string { return w.w.triggers().Reason }
 
 // TriggersInWords are the triggers' numbers as the documentation has them.
 func TriggersInWords() []string {
@@ -38,9 +38,10 @@ func TriggersInWords() []string {
 		fmt.Sprintf("at least %d clients newly denied within ten minutes", suddenKeys),
 		fmt.Sprintf("by more than %g %% of `n`, at least %d", 100*overloadShare, overloadFloor),
 		fmt.Sprintf("of 3 keys newly allowed within %d minutes", manyMinutes),
-		fmt.Sprintf("to more than %g %% of the requests, at least %d", 100*failedShare, leastFailed),
-		fmt.Sprintf("in each of %d ticks more than %g %% of the requests, at least %d",
-			slowTicks, 100*failedShare, leastSlow),
+		fmt.Sprintf("more than %g %% of the requests, at least %d that fail or %d that are slow",
+			100*unwellShare, leastFailed, leastSlow),
+		fmt.Sprintf("in each of %d ticks", holdTicks),
+		fmt.Sprintf("in each of %d minutes", illMinutes),
 		fmt.Sprintf("over %d times the usual (%d s:", usualMargin, aMoment*second),
 		fmt.Sprintf("over %d times, for a minute's burst", usualMargin*aMinute/aMoment),
 		fmt.Sprintf("off by %g %% of itself", 100*leastMargin),
@@ -48,9 +49,81 @@ func TriggersInWords() []string {
 	}
 }
 
-// The score and its inverse, which TestScoreIsTheDefinition and others hold to account.
-var (
-	HarmScore  = harmScore
-	Score      = score
-	UpperBound = upperBound
-)
+// HarmScore is the score of harmed clients.
+var HarmScore = harmScore
+
+// Score is the score of blocks with weights, by a threshold.
+func Score(x, weights []float64, p0 float64) float64 {
+	s := unscored()
+	for i := range x {
+		s.add(x[i], p0, weights[i])
+	}
+	return s.value()
+}
+
+// Mirror is the alarm and the evidence of the mirror for such blocks.
+func Mirror(x, weights []float64, p0 float64) (alarm, evidence float64) {
+	m := unmirrored()
+	for i := range x {
+		m.add(x[i], p0, weights[i])
+	}
+	return m.alarm(), m.evidence()
+}
+
+// Bounds are the ends of the confidence sequence for blocks with denominators.
+func Bounds(x, weights []float64, denominators []int64, ratio float64) (lower, upper float64) {
+	var s stream
+	for i := range x {
+		s.blocks = append(s.blocks, block{ratio: x[i], taken: x[i], weight: weights[i], denominator: denominators[i]})
+	}
+	return s.bounds(ratio)
+}
+
+// Weigh returns the weights of blocks by their denominators.
+func Weigh(denominators []int64) []float64 {
+	var w weights
+	list := make([]float64, len(denominators))
+	for i, n := range denominators {
+		list[i] = w.next(n)
+	}
+	return list
+}
+
+// Mark is what the gate says at an instant.
+type Mark struct {
+	Passes int  // for how many of the steps, from the first on
+	Struck bool // three strikes
+	Proven bool // the mirror's evidence suffices for a fail
+	Risen  bool // the mirror is at its alarm, for a candidate that is exposed all the time
+}
+
+// Trace asks the gate at the end of every hour from the beginning of the evidence on. The steps
+// need ever more.
+func Trace(cfg Config, e Evidence, steps []Step) (marks []Mark) {
+	denied := make([]int64, cfg.MinDeniedKeys)
+	end := judge(cfg, &e)
+	w := newWalk(end, denied)
+	for at := end.since + minutesAnHour; at <= end.now; at += minutesAnHour {
+		w.advance(at)
+		marks = append(marks, w.at.mark(steps))
+	}
+	return marks
+}
+
+func (j *judgement) mark(steps []Step) (m Mark) {
+	m.Struck = j.strikes >= mostStrikes
+	for i := range j.streams {
+		mirror := &j.streams[i].mirror
+		m.Risen = m.Risen || mirror.alarm() >= alarmAt(j.cfg.Block)
+		m.Proven = m.Proven || mirror.evidence() >= enough && j.unseen() == ""
+	}
+
+	j.terse = true
+	for _, step := range steps {
+		if verdict, _ := j.verdictFor(step); verdict != Pass {
+			break
+		}
+		m.Passes++
+	}
+	return m
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -18,16 +19,27 @@ type delay struct {
 	minutes float64
 	of      string // what takes that long
 	unknown string // why that cannot be said; the minutes are then infinite
+	never   bool   // it is not met at all, as traffic and configuration are
+	counts  bool   // it needs evidence that adds up, which the ledger must still have
+	// For a score: how many blocks suffice, closed ones included, and how long each is.
+	blocks int
+	block  time.Duration
 }
 
-// never returns the delay of a condition whose time cannot be said.
-func never(format string, args ...any) delay {
+// unknown returns the delay of a condition whose time cannot be said yet.
+func unknown(format string, args ...any) delay {
 	return delay{minutes: math.Inf(1), unknown: fmt.Sprintf(format, args...)}
 }
 
-// forecast returns when the gate could pass if traffic and ratios stay as they were on
-// average. If that cannot be said, it returns nil and the reason.
-func (j *judgement) forecast() (at *time.Time, unknown string) {
+// never returns the delay of a condition that is not met by waiting.
+func never(format string, args ...any) delay {
+	d := unknown(format, args...)
+	d.never = true
+	return d
+}
+
+// forecast returns the forecast of a judgement that is no pass.
+func (j *judgement) forecast() Forecast {
 	// What needs an operator or a developer does not mend itself with time.
 	for i, o := range j.obstacles() {
 		switch {
@@ -35,32 +47,34 @@ func (j *judgement) forecast() (at *time.Time, unknown string) {
 
 		// The reason names the first obstacle only. A ratio behind it is named here.
 		case o.Kind == AboveThreshold && i > 0:
-			return nil, unforeseeable[o.Kind] + ": " + o.Text
+			return Forecast{NoForecast: unforeseeable[o.Kind] + ": " + o.Text}
 		default:
-			return nil, unforeseeable[o.Kind]
+			return Forecast{NoForecast: unforeseeable[o.Kind]}
 		}
 	}
 
 	// The forecast extrapolates scores, which the simple rule does not have.
-	minutes := float64(j.now - j.evidence.Since.Unix()/60)
+	minutes := math.Min(float64(j.now-j.evidence.Since.Unix()/60), keptFor.Minutes())
 	switch {
 	case j.cfg.Rule == Simple:
-		return nil, "the simple rule has no scores to extrapolate"
+		return Forecast{NoForecast: "the simple rule has no scores to extrapolate"}
 	case minutes <= 0:
-		return nil, "the evidence is less than a minute old"
+		return Forecast{NoForecast: "the evidence is less than a minute old"}
 	}
 
-	// A date more than a year ahead says nothing.
+	// Evidence that is forgotten before there is enough of it never suffices.
 	last := j.last(minutes)
 	switch {
 	case last.unknown != "":
-		return nil, last.unknown
-	case last.minutes > 365*minutesADay:
-		return nil, last.of + " would take more than a year at the rate so far"
+		return Forecast{NoForecast: last.unknown, Never: last.never}
+	case last.counts && last.minutes+minutes > keptFor.Minutes():
+		return Forecast{Never: true, NoForecast: fmt.Sprintf("%s would take %s days at the rate so far, and evidence is kept for %d: "+
+			"raise the threshold, lower what is needed, or send more traffic",
+			last.of, humanize.Grouped(int64(math.Ceil((last.minutes+minutes)/minutesADay))), divergence.KeptDays)}
 	}
 	ahead := time.Duration(math.Max(0, math.Ceil(last.minutes))) * time.Minute
 	instant := j.evidence.Now.Add(ahead).UTC().Truncate(time.Minute)
-	return &instant, ""
+	return Forecast{WouldPassAt: &instant}
 }
 
 // last returns the delay of the condition that will be met last.
@@ -68,10 +82,11 @@ func (j *judgement) last(minutes float64) delay {
 	all := []delay{
 		{minutes: (j.needed - j.clean).Minutes(), of: "the clean time"},
 		more(j.total.AuthoritativeDenies(), j.cfg.MinDenials, minutes, "requests that the authoritative denies"),
-		more(j.evidence.History.Distinct[divergence.KeysDenied], j.cfg.MinDeniedKeys, minutes, "keys that the authoritative denies"),
+		j.untilKeys(minutes),
 		more(j.total[divergence.AgreeAllow], 1, minutes, "requests that both sides allow"),
 		more(j.total[divergence.AgreeDeny], 1, minutes, "requests that both sides deny"),
 		{minutes: j.untilSeen(), of: "the hours of the day"},
+		{minutes: j.untilWeekdays(), of: "the weekdays"},
 	}
 	for i := range j.streams {
 		all = append(all, j.untilEnough(&j.streams[i], minutes))
@@ -85,10 +100,25 @@ func more(have, need int64, minutes float64, what string) delay {
 	switch {
 	case have >= need:
 		return delay{}
+	case have == 0 && minutes >= minutesADay:
+		return never("0 of the %d %s were seen in %.3g days: replay a log with lower limits on both sides, "+
+			"lower what is needed, or promote by force", need, what, minutes/minutesADay)
 	case have == 0:
-		return never("there are no %s yet, so their rate is unknown", what)
+		return unknown("there are no %s yet, so their rate is unknown", what)
 	}
-	return delay{minutes: float64(need-have) / (float64(have) / minutes), of: "enough " + what}
+	return delay{minutes: float64(need-have) / (float64(have) / minutes), of: "enough " + what, counts: true}
+}
+
+// untilKeys returns how long until enough keys were denied. Their number cannot grow beyond that
+// of all keys, of which a day shows most.
+func (j *judgement) untilKeys(minutes float64) delay {
+	distinct, need := j.evidence.History.Distinct, j.cfg.MinDeniedKeys
+	denied, seen := distinct[divergence.KeysDenied], distinct[divergence.KeysSeen]
+	if denied < need && 0 < seen && seen < need && minutes >= minutesADay {
+		return never("the policy has only %s, and %d denied ones are needed: set min_denied_keys to what such a policy can show",
+			humanize.Counted(seen, "key"), need)
+	}
+	return more(denied, need, minutes, "keys that the authoritative denies")
 }
 
 // untilSeen returns the minutes until every hour of the day was seen for half of it.
@@ -106,34 +136,72 @@ func (j *judgement) untilSeen() (wait float64) {
 	return wait
 }
 
+// untilWeekdays returns the minutes until every weekday was seen for half of it, if the step
+// needs that.
+func (j *judgement) untilWeekdays() (wait float64) {
+	if j.unseenWeekdays() == "" {
+		return 0
+	}
+	now := atMinute(j.now)
+	for day, seen := range j.weekdays {
+		if !seen {
+			ahead := (day - int(now.Weekday()) + 7) % 7
+			noon := (j.now/minutesADay+int64(ahead))*minutesADay + minutesADay/2
+			wait = math.Max(wait, float64((noon-j.now+7*minutesADay)%(7*minutesADay)))
+		}
+	}
+	return wait
+}
+
 // untilEnough returns how long until a ratio's score suffices, if blocks go on with the mean
 // ratio so far.
 func (j *judgement) untilEnough(s *stream, minutes float64) delay {
-	if s.score >= enough {
+	if s.score.value() >= enough {
 		return delay{}
 	}
 	if s.denominator == 0 {
-		return never("%s cannot be measured yet", s.ratio)
+		return unknown("%s cannot be measured yet", s.ratio)
 	}
 
 	// A block lasts until it is long enough and full enough, whichever is later.
-	filling := float64(leastDenominator(s.threshold)) / (float64(s.denominator) / minutes)
+	filling := float64(blockDenominator(s.threshold)) / (float64(s.denominator) / minutes)
 	length := math.Max(j.cfg.Block.Minutes(), filling)
 
-	w, mean := s.wealth, s.taken()
+	score, mean, weight := s.score, s.taken(), s.usualWeight()
 	for n := 1; n <= mostBlocks; n++ {
-		if w.add(mean, s.threshold); w.score() < enough {
+		// The very first block bets nothing.
+		if score.blocks == 0 {
+			score.add(mean, s.threshold, 0)
+			continue
+		}
+		if score.add(mean, s.threshold, weight); score.value() < enough {
 			continue
 		}
 
 		// The open block should have closed by now: blocks do not fill any more as they did.
 		first := float64(s.openFrom-j.now) + length
 		if first < 0 {
-			return never("the current block of %s should have closed already: its traffic has become rarer", s.ratio)
+			return unknown("the current block of %s should have closed already: its traffic has become rarer", s.ratio)
 		}
-		return delay{minutes: first + float64(n-1)*length, of: fmt.Sprintf("the score of %s", s.ratio)}
+		return delay{
+			minutes: first + float64(n-1)*length, of: fmt.Sprintf("the score of %s", s.ratio), counts: true,
+			blocks: len(s.blocks) + n, block: time.Duration(length) * time.Minute,
+		}
 	}
 
-	return never("%s is so close to its threshold that its score does not reach %d "+
-		"(change the candidate or raise the threshold)", s.ratio, enough)
+	return never("%s is %s %s, so close to its threshold of %s that its score does not reach %d: "+
+		"change the candidate or raise the threshold",
+		s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold), enough)
+}
+
+// usualWeight returns the mean weight of the blocks that have bet, 1 if none has.
+func (s *stream) usualWeight() float64 {
+	if len(s.blocks) < 2 {
+		return 1
+	}
+	sum := 0.0
+	for _, b := range s.blocks[1:] {
+		sum += b.weight
+	}
+	return sum / float64(len(s.blocks)-1)
 }

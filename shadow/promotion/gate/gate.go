@@ -36,27 +36,52 @@ type Evidence struct {
 	Silent, OtherEpoch []string
 	// Noise is how the authoritative compares with a copy of itself.
 	Noise divergence.Tally
+	// Step is the step that the verdict is for.
+	Step Step
+	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
+	Exposure Exposure
+}
+
+// Exposure is a stage in which the candidate is enforced for some keys, or for all.
+type Exposure struct {
+	Since   time.Time // when the stage, or its percentage, began
+	AllKeys bool
+}
+
+// Step is a step forward: its name, such as canary 10 %, and the percentage of the keys for
+// which the candidate is enforced after it. The zero Step is the first one.
+type Step struct {
+	Name    string
+	Percent float64
 }
 
 // Result is the verdict on a candidate, with what it rests on. Its JSON form is the
 // command line's contract.
 type Result struct {
 	Verdict string `json:"verdict"`
+	// Step is the step that the verdict is for.
+	Step string `json:"step"`
 	// Reason is one sentence: the evidence that is missing, or the fault.
 	Reason string `json:"reason"`
 	// Obstacles are all that keeps the verdict from pass; nil after a pass or a fail.
 	Obstacles []Obstacle `json:"-"`
-	// WouldPassAt is when the gate could pass if all stays as it was; nil if that
-	// cannot be said, for the reason NoForecast.
-	WouldPassAt *time.Time `json:"would_pass_at"`
-	NoForecast  string     `json:"-"`
-	CleanHours  float64    `json:"clean_hours"`
-	Strikes     int        `json:"strikes"`
+	Forecast
+	CleanHours float64 `json:"clean_hours"`
+	Strikes    int     `json:"strikes"`
 	Quality
 	// Rule is the rule of the verdict. Warning says why that rule is not safe.
 	Rule    Rule   `json:"rule"`
 	Warning string `json:"warning,omitempty"`
 	RatioResults
+}
+
+// Forecast says when a gate that does not pass could pass. In JSON its instant is a field of the Result.
+type Forecast struct {
+	// WouldPassAt is when the gate could pass if traffic and ratios stay as they were on average; nil if that
+	// cannot be said, for the reason NoForecast. Never says that waiting does not help.
+	WouldPassAt *time.Time `json:"would_pass_at"`
+	NoForecast  string     `json:"-"`
+	Never       bool       `json:"-"`
 }
 
 // Quality says how far the last day's evaluations can be relied on. In JSON its shares are
@@ -71,11 +96,14 @@ type Quality struct {
 	Noise *float64 `json:"noise"`
 }
 
-// RatioResults are the parts of the three ratios. In JSON they are fields of the Result.
+// RatioResults are the parts of the ratios. In JSON they are fields of the Result.
 type RatioResults struct {
 	Divergence   RatioResult `json:"divergence"`
 	NewlyDenied  RatioResult `json:"newly_denied"`
 	NewlyAllowed RatioResult `json:"newly_allowed"`
+	ExtraLoad    RatioResult `json:"extra_load"`
+	// Regression is the alarm of their mirrors, where the candidate is enforced.
+	Regression Alarm `json:"-"`
 }
 
 // RatioResult is the part of one ratio in a Result.
@@ -85,8 +113,12 @@ type RatioResult struct {
 	Threshold float64  `json:"threshold"`
 	// Score is the evidence that the ratio stays below its threshold; 20 is enough.
 	Score float64 `json:"score"`
-	// UpperBound is the least threshold that the evidence suffices for; nil
-	// without a closed block.
+	// Mirror is the evidence that the ratio has risen above its threshold; from 24 on no step
+	// is taken.
+	Mirror float64 `json:"mirror"`
+	// LowerBound and UpperBound are a 95 % confidence sequence of the ratio; nil without a
+	// closed block.
+	LowerBound *float64 `json:"lower_bound"`
 	UpperBound *float64 `json:"upper_bound"`
 }
 
@@ -96,32 +128,20 @@ func (g *Result) Ratio(r divergence.Ratio) *RatioResult {
 		divergence.OfComparisons: &g.Divergence,
 		divergence.OfAllows:      &g.NewlyDenied,
 		divergence.OfDenials:     &g.NewlyAllowed,
+		divergence.ExtraLoad:     &g.ExtraLoad,
 	}[r]
 }
 
 // Brief returns the verdict and its numbers in one line, as the audit trail keeps them.
 func (g *Result) Brief() string {
-	text := fmt.Sprintf("%s, %.4g h clean, %s",
-		g.Verdict, g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
+	text := fmt.Sprintf("%s, %s clean, %s",
+		g.Verdict, hoursText(g.CleanHours), humanize.Counted(int64(g.Strikes), "strike"))
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
 		text += fmt.Sprintf("; %s %s of %s, score %s",
 			r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score))
 	}
 	return text
-}
-
-// stream is one ratio over time: its blocks, and its totals.
-type stream struct {
-	ratio       divergence.Ratio
-	threshold   float64
-	blocks      []block
-	openFrom    int64 // minute in which the open block began
-	numerator   int64
-	denominator int64
-	uncompared  int64  // in the blocks
-	wealth      wealth // of the blocks
-	score       float64
 }
 
 // judgement is everything that is computed on the way to a verdict.
@@ -139,13 +159,14 @@ type judgement struct {
 	needed   time.Duration // of clean time
 	covered  time.Duration // with live instances and enough coverage, clean or not
 	seen     [24]bool      // hours of the day
+	weekdays [7]bool       // that were seen, from Sunday
 	terse    bool          // sentences without a forecast, which takes longer than all the rest
 }
 
 // Assess judges the evidence by a configuration with its defaults filled in.
 func Assess(cfg Config, e Evidence) Result {
 	j := judge(cfg, &e)
-	g := Result{CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
+	g := Result{Step: e.Step.Name, CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
 	last := j.lastDay()
 	g.Coverage, g.Blind = coverageOf(last), blindOf(last)
 	g.Noise = divergence.OfComparisons.Value(e.Noise)
@@ -155,6 +176,7 @@ func Assess(cfg Config, e Evidence) Result {
 	if cfg.Rule == Simple {
 		g.Warning = simpleWarning
 	}
+	g.Regression = j.regression()
 
 	// No forecast after a fail: only a new epoch or an operator ends that.
 	g.Verdict, g.Reason = j.verdict()
@@ -164,7 +186,7 @@ func Assess(cfg Config, e Evidence) Result {
 		g.WouldPassAt = &now
 	case Wait, Insufficient:
 		g.Obstacles = j.obstacles()
-		g.WouldPassAt, g.NoForecast = j.forecast()
+		g.Forecast = j.forecast()
 	}
 	return g
 }
@@ -176,7 +198,7 @@ func judge(cfg Config, e *Evidence) *judgement {
 	// Blocks are of whole minutes, because the one in progress may still change.
 	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
 	for i, r := range divergence.AllRatios {
-		s := stream{ratio: r, threshold: cfg.Threshold(r), openFrom: since, wealth: staked()}
+		s := newStream(cfg, r, since)
 		s.take(blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now))
 		s.numerator, s.denominator = r.Of(j.total)
 		j.streams[i] = s
@@ -184,7 +206,7 @@ func judge(cfg Config, e *Evidence) *judgement {
 
 	j.invalid = invalid
 	j.strike(badOf(&j.streams))
-	j.seen = hoursSeen(e.History.Live, invalid)
+	j.seen, j.weekdays = seenIn(e.History.Live, invalid)
 	return j
 }
 
@@ -203,51 +225,5 @@ func (j *judgement) strike(bad []badBlock) {
 	}
 	j.clean, j.covered = covered(from), covered(j.since)
 
-	j.needed = j.cfg.Soak * time.Duration(j.strikes+1)
+	j.needed = j.soak() * time.Duration(j.strikes+1)
 }
-
-// take adds the blocks that have closed next.
-func (s *stream) take(blocks []block) {
-	for _, b := range blocks {
-		s.wealth.add(b.taken, s.threshold)
-		s.uncompared += b.uncompared
-		s.openFrom = b.To
-	}
-	s.blocks = append(s.blocks, blocks...)
-	s.score = s.wealth.score()
-}
-
-func (s *stream) result(total divergence.Tally) RatioResult {
-	g := RatioResult{Ratio: s.ratio.Value(total), Threshold: s.threshold, Score: s.score}
-	if len(s.blocks) > 0 {
-		bound := s.bound()
-		g.UpperBound = &bound
-	}
-	return g
-}
-
-// bound is the least threshold that the evidence suffices for, but none for which
-// the blocks are too small to be blocks.
-func (s *stream) bound() float64 {
-	smallest := s.blocks[0].denominator
-	for _, b := range s.blocks {
-		smallest = min(smallest, b.denominator)
-	}
-	return min(1, max(upperBound(takenOf(s.blocks)), 5/float64(smallest)))
-}
-
-// raw returns the raw ratio. It must have a denominator.
-func (s *stream) raw() float64 { return float64(s.numerator) / float64(s.denominator) }
-
-// decisive is the denominator from which a raw ratio at its threshold fails: twice that of a
-// block, because with less it may be chance.
-func (s *stream) decisive() int64 { return 2 * leastDenominator(s.threshold) }
-
-// taken returns the raw ratio with what the blocks could not compare taken as different. It
-// must have a denominator.
-func (s *stream) taken() float64 {
-	return float64(s.numerator+s.uncompared) / float64(s.denominator+s.uncompared)
-}
-
-// atOrAbove reports whether the raw ratio is at its threshold or above.
-func (s *stream) atOrAbove() bool { return s.denominator > 0 && s.raw() >= s.threshold }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,11 +33,14 @@ const (
 	MostlyBlind                         // too much of the last day was blind
 	NoiseFloor                          // the candidate's own divergence cannot be measured
 	HoursUnseen                         // not every hour of the day was seen
+	WeekdaysUnseen                      // not every weekday was seen, before a step to most keys
 	NoInstance                          // no instance is live
 	SilentInstances                     // live instances have not written what they saw
 	OtherEpochs                         // live instances compare another epoch
 	NoDenominator                       // a ratio has no value; only by the simple rule
 	AboveThreshold                      // a raw ratio is at or above its threshold
+	AboveLately                         // a raw ratio of the last day is
+	Suspect                             // a mirror suspects that a ratio is above its threshold
 	LowScore                            // a score does not suffice
 	CleanTime                           // the clean time does not suffice
 	obstacleKinds   = iota
@@ -54,8 +58,10 @@ var unforeseeable = [obstacleKinds]string{
 	NoiseFloor:      "the noise floor is too high",
 	NoInstance:      "no instance is live",
 	SilentInstances: "an instance has written no evidence for a minute",
-	OtherEpochs:     "an instance runs another configuration",
+	OtherEpochs:     "an instance compares another epoch",
 	AboveThreshold:  "waiting alone does not lower a ratio that is at or above its threshold",
+	AboveLately:     "the last day was at or above a threshold",
+	Suspect:         "a ratio may be above its threshold",
 }
 
 // Waits reports whether the obstacle ends by itself if time and traffic go on as they were.
@@ -73,8 +79,12 @@ func (o Obstacle) verdict() string {
 func (j *judgement) obstacles() []Obstacle {
 	list := j.missing()
 
-	// Scores and hours of nothing say nothing: the first request matters more than they.
+	// Scores and hours of nothing say nothing: the first request matters more than they. Idle time after requests that were
+	// all blind is no fault of measuring any more, and no evidence either.
 	if j.total.Comparisons() == 0 {
+		if len(list) == 0 {
+			list = append(list, Obstacle{NothingCompared, "nothing has been compared: no request had an answer of both sides"})
+		}
 		return list
 	}
 	if j.cfg.Rule == Simple {
@@ -88,7 +98,7 @@ func (j *judgement) missing() []Obstacle {
 	// Instances without traffic have nothing to write, so their silence is no obstacle.
 	if j.total.Evaluations() == 0 {
 		list := append(j.sampled(), Obstacle{NothingCompared, "nothing has been compared yet: " +
-			"send traffic that the policy matches; instances write what they saw every 5 s"})
+			"send traffic that the policy matches; instances write what they saw every 5 to 15 s"})
 		return append(list, j.unready(nil)...)
 	}
 	return slices.Concat(j.sampled(), j.unexercised(), j.unmeasured(), j.unready(j.evidence.Silent))
@@ -145,7 +155,7 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 	}
 	if mostlyBlind(last) {
 		list = append(list, Obstacle{MostlyBlind, fmt.Sprintf("%s of the last day's evaluations were blind, "+
-			"at most %d %% may be: the sides had different charges of the same keys; new ones end one window after "+
+			"at most %d %% may be: the sides had different charges of the same keys; new ones end a window or two after "+
 			"the cause, such as lost data, a full queue or a deployment, and the last day's share falls within a day",
 			humanize.Percent(*blindOf(last)), mostBlind)})
 	}
@@ -158,6 +168,10 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 	}
 	if hours := j.unseen(); hours != "" {
 		list = append(list, Obstacle{HoursUnseen, "every hour of the day must be seen, and these were not yet (UTC): " + hours})
+	}
+	if days := j.unseenWeekdays(); days != "" {
+		list = append(list, Obstacle{WeekdaysUnseen, "every weekday must be seen before a step to more than half of the keys, " +
+			"and these were not yet (UTC): " + days})
 	}
 	return list
 }
@@ -173,7 +187,7 @@ func (j *judgement) unready(silent []string) (list []Obstacle) {
 			strings.Join(silent, ", ") + "; check whether they reach the store"})
 	}
 	if len(e.OtherEpoch) > 0 {
-		list = append(list, Obstacle{OtherEpochs, "instances run another configuration: " + strings.Join(e.OtherEpoch, ", ") +
+		list = append(list, Obstacle{OtherEpochs, "instances compare another epoch: " + strings.Join(e.OtherEpoch, ", ") +
 			"; finish the deployment"})
 	}
 	return list
@@ -181,26 +195,31 @@ func (j *judgement) unready(silent []string) (list []Obstacle) {
 
 // pending says which numbers have to improve before the next step.
 func (j *judgement) pending() (list []Obstacle) {
-	// A raw ratio is named first, because waiting alone does not lower it.
-	for _, s := range j.streams {
-		if s.atOrAbove() {
-			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf(
-				"%s is %s %s, its threshold %s, from %s so far; from %s on the verdict is fail",
-				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold),
-				humanize.Grouped(s.denominator), humanize.Grouped(s.decisive()))})
+	// A ratio is named first, because waiting alone does not lower it. One sentence for each is enough.
+	for _, r := range byHarm {
+		s := &j.streams[r]
+		switch numerator, denominator := j.lately(s); {
+		case s.atOrAbove():
+			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf("%s, from %s so far%s",
+				j.excess(s), humanize.Grouped(s.denominator), s.early())})
+		case denominator > 0 && float64(numerator) >= s.threshold*float64(denominator):
+			list = append(list, Obstacle{AboveLately, j.excess(s)})
+		case s.mirror.alarm() >= suspect:
+			list = append(list, Obstacle{Suspect, fmt.Sprintf("%s, and it may have risen above that: "+
+				"its mirror is %s, and steps need less than %d", j.excess(s), scoreText(s.mirror.alarm()), suspect)})
 		}
 	}
+	slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.Kind, b.Kind) })
 
 	// The smallest score is the farthest from a pass: the others may be there long before it.
 	worst := &j.streams[0]
 	for i := range j.streams {
-		if j.streams[i].score < worst.score {
+		if j.streams[i].score.value() < worst.score.value() {
 			worst = &j.streams[i]
 		}
 	}
-	if worst.score < enough {
-		list = append(list, Obstacle{LowScore, fmt.Sprintf("the score of %s is %.1f of %d after %s",
-			worst.ratio, worst.score, enough, humanize.Counted(int64(len(worst.blocks)), "block"))})
+	if worst.score.value() < enough {
+		list = append(list, Obstacle{LowScore, j.unsure(worst)})
 	}
 
 	if j.clean < j.needed {
@@ -208,4 +227,27 @@ func (j *judgement) pending() (list []Obstacle) {
 			hours(j.clean), hours(j.needed), afterStrikes(j.strikes))})
 	}
 	return list
+}
+
+// unsure words a score that does not suffice: the ratio first, which the reader knows.
+func (j *judgement) unsure(s *stream) string {
+	text := fmt.Sprintf("%s has not been measured", s.ratio)
+	if s.denominator > 0 {
+		text = fmt.Sprintf("%s is %s %s, below its threshold of %s, but not surely yet",
+			s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold))
+	}
+	text += fmt.Sprintf(": its score is %.1f of %d after %s", s.score.value(), enough,
+		humanize.Counted(int64(len(s.blocks)), "block"))
+
+	// The number of blocks tells how far it is: the score does not grow in a straight line.
+	if j.terse {
+		return text
+	}
+	if d := j.untilEnough(s, float64(j.now-j.since)); d.blocks > 0 {
+		text += fmt.Sprintf(" of about %d", d.blocks)
+		if d.block >= 2*j.cfg.Block {
+			text += fmt.Sprintf(", each of about %.3g h", d.block.Hours())
+		}
+	}
+	return text
 }

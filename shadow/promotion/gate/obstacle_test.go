@@ -37,7 +37,7 @@ func deniedEarly(m *divergence.Minute) {
 
 // A reason that ends by waiting has a date, or says why there is none.
 func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
-	manyKeys, simple := gate.Config{MinDeniedKeys: 10_000}, gate.Config{Rule: gate.Simple}
+	manyDenials, simple := gate.Config{MinDenials: 10_000_000}, gate.Config{Rule: gate.Simple}
 	tests := []struct {
 		name    string
 		cfg     gate.Config
@@ -47,10 +47,16 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 	}{
 		{"clean time", gate.Config{}, evidence{hours: 47}, wait,
 			"47 h of 48 h clean; could pass Wed 2026-03-04 00:00 UTC if traffic and ratios stay as they were"},
-		{"no rate", gate.Config{}, evidence{hours: 72, minute: neverDenied}, insufficient,
+		{"no rate in days", gate.Config{}, evidence{hours: 72, minute: neverDenied}, insufficient,
+			"cannot pass: 0 of the 200 requests that the authoritative denies were seen in 3 days: " +
+				"replay a log with lower limits on both sides, lower what is needed, or promote by force"},
+		{"no rate yet", gate.Config{}, evidence{hours: 20, minute: neverDenied}, insufficient,
 			"; no forecast: there are no requests that the authoritative denies yet, so their rate is unknown"},
-		{"more than a year", manyKeys, evidence{hours: 72, deniedKeys: 1}, insufficient,
-			"; no forecast: enough keys that the authoritative denies would take more than a year at the rate so far"},
+		{"more days than are kept", manyDenials, evidence{hours: 72}, insufficient,
+			"cannot pass: enough requests that the authoritative denies would take 695 days at the rate so far, and evidence is kept " +
+				"for 32: raise the threshold, lower what is needed, or send more traffic"},
+		{"too few keys in all", gate.Config{MinDeniedKeys: 1000}, evidence{hours: 72}, insufficient,
+			"cannot pass: the policy has only 500 keys, and 1000 denied ones are needed: set min_denied_keys to what such a policy can show"},
 		{"an instance is silent, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, silent: "web-8"}, insufficient,
 			"; no forecast: an instance has written no evidence for a minute"},
 		{"noise, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, noise: differing(10, 1000)}, insufficient,
@@ -58,14 +64,17 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
 			"web-8; check whether they reach the store"},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
-			"from 147 so far; from 500 on the verdict is fail; no forecast: " +
+			"from 147 so far: too early to tell; no forecast: " +
 				"waiting alone does not lower a ratio that is at or above its threshold"},
 		{"a raw ratio behind another obstacle", gate.Config{}, evidence{hours: 72, minute: rareAndHigh, deniedKeys: 1}, insufficient,
-			"; no forecast: waiting alone does not lower a ratio that is at or above its threshold: " +
-				"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, from 147 so far; from 500 on the verdict is fail"},
-		{"near the threshold", gate.Config{}, evidence{hours: 72, minute: justBelow}, wait,
-			"; no forecast: divergence is so close to its threshold that its score does not reach 20 " +
-				"(change the candidate or raise the threshold)"},
+			"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, from 147 so far: too early to tell, " +
+				"and waiting alone does not lower it; besides, the authoritative has denied 1 of the 20 keys needed: too few clients to judge by"},
+		{"near the threshold for long", gate.Config{}, evidence{hours: 72, minute: justBelow}, wait,
+			"divergence is 1.99 % of all comparisons, its threshold 2 %, and it may have risen above that: its mirror is 66.96, " +
+				"and steps need less than 24; no forecast: a ratio may be above its threshold"},
+		{"near the threshold", gate.Config{}, evidence{hours: 20, minute: justBelow}, insufficient,
+			"cannot pass: divergence is 1.99 % of all comparisons, so close to its threshold of 2 % that its score does not reach 20: " +
+				"change the candidate or raise the threshold; besides, 20 h of 48 h clean"},
 		{"traffic has become rarer", gate.Config{}, evidence{hours: 72, minute: deniedEarly}, wait,
 			"; no forecast: the current block of newly_allowed should have closed already: its traffic has become rarer"},
 		{"the simple rule", simple, evidence{hours: 40}, wait,
@@ -78,6 +87,9 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
 		if g.Verdict != tt.verdict || !isSentence(g.Reason) || !strings.HasSuffix(g.Reason, tt.want) {
 			t.Errorf("%s: %s, %q, want %s and at the end %q", tt.name, g.Verdict, g.Reason, tt.verdict, tt.want)
+		}
+		if g.Never != strings.HasPrefix(g.Reason, "cannot pass: ") {
+			t.Errorf("%s: never passes: %t, %q", tt.name, g.Never, g.Reason)
 		}
 		if (g.WouldPassAt == nil) != (g.NoForecast != "") {
 			t.Errorf("%s: a forecast of %v, and none because %q", tt.name, g.WouldPassAt, g.NoForecast)
@@ -101,7 +113,7 @@ func TestObstaclesAreAll(t *testing.T) {
 		want []gate.ObstacleKind
 	}{
 		{"a pass", gate.Config{}, evidence{hours: 48}, nil},
-		{"a fail", gate.Config{}, evidence{hours: 72, silent: "a", minute: twoInAHundred}, nil},
+		{"a fail", gate.Config{}, evidence{hours: 72, silent: "a", minute: alwaysDeny}, nil},
 		{"no traffic: silence says nothing", gate.Config{}, evidence{hours: 72, noTraffic: true, silent: "a", other: "b"},
 			[]gate.ObstacleKind{gate.NothingCompared, gate.OtherEpochs}},
 		{"the first hours", gate.Config{}, evidence{hours: 2, deniedKeys: 3, noise: differing(10, 1000), silent: "a"},
@@ -119,6 +131,46 @@ func TestObstaclesAreAll(t *testing.T) {
 		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
 		if got := kinds(g); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: obstacles %v (%s), want %v", tt.name, got, g.Reason, tt.want)
+		}
+	}
+}
+
+// Requests that were all blind, and an idle day after them, are no evidence of anything.
+func TestNothingComparedIsNoPass(t *testing.T) {
+	e := evidence{hours: 72, minute: func(m *divergence.Minute) {
+		blind := m.Tally
+		m.Tally = divergence.Tally{}
+		if m.Unix < mondayMinute+day {
+			m.Tally[divergence.Blind] = blind.Comparisons()
+		}
+	}}.build()
+
+	for _, cfg := range byRule(gate.Config{}.WithDefaults()) {
+		g := gate.Assess(cfg, e)
+		if g.Verdict != insufficient || !strings.HasPrefix(g.Reason, "nothing has been compared") {
+			t.Errorf("rule %s: %s, %q", cfg.Rule, g.Verdict, g.Reason)
+		}
+	}
+}
+
+// A fail leads with the number that matters, not with the number of strikes.
+func TestFailLeadsWithTheRatio(t *testing.T) {
+	allowsAll := func(m *divergence.Minute) {
+		denied := m.Tally[divergence.AgreeDeny]
+		m.Tally[divergence.AgreeDeny] = 0
+		for key := range uint64(denied) {
+			m.Count(divergence.NewlyAllowed, key)
+		}
+	}
+
+	for want, e := range map[string]evidence{
+		"newly_allowed is 100 % of what the authoritative denies, its threshold 50 %": {hours: 50, minute: allowsAll},
+		"newly_denied was 50 % of what the authoritative allows from 2026-03-08 05:00 to 06:00 UTC, and 10 % makes an hour bad: " +
+			"3 strikes": {hours: 170, badHours: []int64{149, 159, 168}},
+	} {
+		g := gate.Assess(gate.Config{ExtraLoad: 0.9}.WithDefaults(), e.build())
+		if g.Verdict != fail || !strings.HasPrefix(g.Reason, want) {
+			t.Errorf("%s, %q, want %q", g.Verdict, g.Reason, want)
 		}
 	}
 }

@@ -33,10 +33,12 @@ type oracleBlock struct {
 }
 
 type oracleRatio struct {
-	p0          *big.Rat
-	part, whole int64
-	blocks      []oracleBlock
-	score       oracleScore
+	p0              *big.Rat
+	part, whole     int64
+	blocks          []oracleBlock
+	score           oracleScore
+	alarm, evidence oracleScore
+	lately          [2]int64 // of the last day, part and whole
 }
 
 type oracle struct {
@@ -46,7 +48,7 @@ type oracle struct {
 	seen       map[int64]divergence.Minute
 	live       map[int64]bool
 	invalid    map[int64]bool // hours
-	ratios     [3]oracleRatio
+	ratios     [4]oracleRatio
 	strikes    int
 	clean      int64 // minutes
 	verdict    string
@@ -62,9 +64,9 @@ func decimal(p float64) *big.Rat {
 	return r
 }
 
-// needed is the least n with n*p0 >= 5.
-func needed(p0 *big.Rat) int64 {
-	least := new(big.Rat).Quo(big.NewRat(5, 1), p0)
+// needed is the least n with n*p0 >= k.
+func needed(k int64, p0 *big.Rat) int64 {
+	least := new(big.Rat).Quo(big.NewRat(k, 1), p0)
 	n := new(big.Int).Quo(least.Num(), least.Denom()).Int64()
 	if !least.IsInt() {
 		n++
@@ -82,7 +84,7 @@ func upTo(p0 *big.Rat) *big.Rat {
 	return half
 }
 
-// fraction spells the three ratios out.
+// fraction spells the four ratios out.
 func fraction(i int, t divergence.Tally) (part, whole int64) {
 	// Declared differences are in denominators as if the sides had agreed.
 	agreeAllow := t[divergence.AgreeAllow] + t[divergence.ExpectedDenied]
@@ -93,8 +95,10 @@ func fraction(i int, t divergence.Tally) (part, whole int64) {
 		return denied + allowed + failed, agreeAllow + agreeDeny + denied + allowed + failed
 	case 1:
 		return denied, agreeAllow + denied
+	case 2:
+		return allowed, agreeDeny + allowed
 	}
-	return allowed, agreeDeny + allowed
+	return allowed, agreeAllow + denied
 }
 
 func coverage(t divergence.Tally) (compared, all int64) {
@@ -118,7 +122,7 @@ func consult(cfg gate.Config, e gate.Evidence) *oracle {
 	o := &oracle{cfg: cfg, e: e, since: (e.Since.Unix() + 59) / 60, now: e.Now.Unix() / 60} // whole minutes
 	o.lookUp()
 	o.findInvalidHours()
-	for i, p := range []float64{cfg.Divergence, cfg.NewlyDenied, cfg.NewlyAllowed} {
+	for i, p := range []float64{cfg.Divergence, cfg.NewlyDenied, cfg.NewlyAllowed, cfg.ExtraLoad} {
 		o.ratios[i] = o.follow(i, decimal(p))
 	}
 	o.countStrikes()
@@ -162,7 +166,7 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 		r.part, r.whole = r.part+part, r.whole+whole
 	}
 
-	least, length := needed(p0), int64(o.cfg.Block.Minutes())
+	least, length := needed(1, p0), int64(o.cfg.Block.Minutes())
 	b, keys := oracleBlock{from: o.since}, map[uint64]bool{}
 	for t := o.since; t < o.now; t++ {
 		m := o.seen[t]
@@ -170,7 +174,7 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 		if !o.invalid[t/hour] {
 			compared, all := coverage(m.Tally)
 			b.part, b.whole, b.missing = b.part+part, b.whole+whole, b.missing+all-compared
-			for _, key := range m.Keys[i] {
+			for _, key := range m.Keys[min(i, 2)] { // newly allowed keys are extra load, too
 				keys[key] = true
 			}
 		}
@@ -178,13 +182,64 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 			continue
 		}
 
-		b.bad = big.NewRat(b.part, b.whole).Cmp(upTo(p0)) > 0 && len(keys) >= 3
+		// A quarter of what the threshold allows in a day, at the mean rate of all blocks so far.
+		busy, minutes := b.whole, b.to-b.from
+		for _, earlier := range r.blocks {
+			busy, minutes = busy+earlier.whole, minutes+earlier.to-earlier.from
+		}
+		budget := new(big.Rat).Mul(p0, big.NewRat(busy*day, 4*minutes))
+		b.bad = big.NewRat(b.part, b.whole).Cmp(upTo(p0)) > 0 && len(keys) >= 3 &&
+			b.whole >= needed(5, p0) && big.NewRat(b.part, 1).Cmp(budget) >= 0
 		r.blocks = append(r.blocks, b)
 		b, keys = oracleBlock{from: t + 1}, map[uint64]bool{}
 	}
 
-	r.score = scoreOf(r.values(), p0)
+	wholes := make([]int64, len(r.blocks))
+	raw := make([]float64, len(r.blocks))
+	for i, b := range r.blocks {
+		wholes[i], raw[i] = b.whole, float64(b.part)/float64(b.whole)
+	}
+	weights := weightsOf(wholes)
+	r.score = scoreOf(r.values(), weights, p0)
+	r.alarm, r.evidence = mirrorOf(raw, weights, p0)
+	r.lately = o.lately(i, needed(1, p0))
 	return r
+}
+
+// lately walks back from now until a day is over and there are as many as needed.
+func (o *oracle) lately(i int, least int64) (sum [2]int64) {
+	for t := o.now - 1; t >= o.since && (t >= o.now-day || sum[1] < least); t-- {
+		if !o.invalid[t/hour] {
+			part, whole := fraction(i, o.seen[t].Tally)
+			sum[0], sum[1] = sum[0]+part, sum[1]+whole
+		}
+	}
+	return sum
+}
+
+// weightsOf spells out the weight of each block: its denominator over that of the block at four
+// fifths of the earlier ones, at most 1.
+func weightsOf(wholes []int64) []*big.Rat {
+	list := make([]*big.Rat, len(wholes))
+	var earlier []int64 // in order
+	for i, whole := range wholes {
+		list[i] = new(big.Rat)
+		if n := len(earlier); n > 0 {
+			list[i].SetFrac64(min(whole, earlier[(n-1)*4/5]), earlier[(n-1)*4/5])
+		}
+		at, _ := slices.BinarySearch(earlier, whole)
+		earlier = slices.Insert(earlier, at, whole)
+	}
+	return list
+}
+
+// exactly returns floats as they are.
+func exactly(v []float64) []*big.Rat {
+	list := make([]*big.Rat, len(v))
+	for i, f := range v {
+		list[i] = new(big.Rat).SetFloat64(f)
+	}
+	return list
 }
 
 // values are the blocks' ratios for the score: whatever could not be compared was different.
@@ -208,27 +263,63 @@ type oracleScore struct {
 	bounded bool
 }
 
-func scoreOf(x []float64, p0 *big.Rat) oracleScore {
-	precise := func(r *big.Rat) *big.Float { return new(big.Float).SetPrec(200).SetRat(r) }
-	b := upTo(p0)
+func precise(r *big.Rat) *big.Float { return new(big.Float).SetPrec(200).SetRat(r) }
 
+// scoreOf is the mean over both halves of the blocks, and over the bets, of the products.
+func scoreOf(x []float64, weights []*big.Rat, p0 *big.Rat) oracleScore {
+	b := upTo(p0)
 	sum, bounded := precise(new(big.Rat)), true
-	for _, g := range []*big.Rat{big.NewRat(2, 10), big.NewRat(5, 10), big.NewRat(9, 10)} {
-		product := precise(big.NewRat(1, 1))
-		for _, v := range x {
-			capped := new(big.Rat).SetFloat64(v)
-			if capped.Cmp(b) > 0 {
-				capped = b
+	for half := range 2 {
+		for _, g := range []*big.Rat{big.NewRat(2, 10), big.NewRat(5, 10), big.NewRat(9, 10)} {
+			product := precise(big.NewRat(1, 1))
+			for i := half; i < len(x); i += 2 {
+				capped := new(big.Rat).SetFloat64(x[i])
+				if capped.Cmp(b) > 0 {
+					capped = b
+				}
+				excess := new(big.Rat).Quo(new(big.Rat).Sub(capped, p0), new(big.Rat).Sub(b, p0))
+				excess.Mul(excess, g).Mul(excess, weights[i])
+				product.Mul(product, precise(new(big.Rat).Sub(big.NewRat(1, 1), excess)))
+				bounded = bounded && moderate(product)
 			}
-			excess := new(big.Rat).Quo(new(big.Rat).Sub(capped, p0), new(big.Rat).Sub(b, p0))
-			product.Mul(product, precise(new(big.Rat).Sub(big.NewRat(1, 1), excess.Mul(excess, g))))
-			if f, _ := product.Float64(); f > 1e300 || f < 1e-300 {
-				bounded = false
-			}
+			sum.Add(sum, product)
 		}
-		sum.Add(sum, product)
 	}
-	return oracleScore{sum.Quo(sum, precise(big.NewRat(3, 1))), bounded}
+	return oracleScore{sum.Quo(sum, precise(big.NewRat(6, 1))), bounded}
+}
+
+// mirrorOf is the same for the other direction: R, and the product.
+func mirrorOf(x []float64, weights []*big.Rat, p0 *big.Rat) (alarm, evidence oracleScore) {
+	rises, products, bounded := precise(new(big.Rat)), precise(new(big.Rat)), true
+	for _, g := range []*big.Rat{big.NewRat(1, 10), big.NewRat(3, 10), big.NewRat(6, 10)} {
+		rise, product := precise(new(big.Rat)), precise(big.NewRat(1, 1))
+		for i, v := range x {
+			times := new(big.Rat).Quo(new(big.Rat).SetFloat64(v), p0)
+			if most := big.NewRat(20, 1); times.Cmp(most) > 0 {
+				times = most
+			}
+			factor := times.Sub(times, big.NewRat(1, 1)).Mul(times, g).Mul(times, weights[i])
+			factor.Add(factor, big.NewRat(1, 1))
+
+			// A nearly idle block adds no stake.
+			if weights[i].Cmp(big.NewRat(1, 5)) >= 0 {
+				rise.Add(rise, precise(big.NewRat(1, 1)))
+			}
+			rise.Mul(rise, precise(factor))
+			product.Mul(product, precise(factor))
+			bounded = bounded && moderate(product) && (rise.Sign() == 0 || moderate(rise))
+		}
+		rises.Add(rises, rise)
+		products.Add(products, product)
+	}
+	three := precise(big.NewRat(3, 1))
+	return oracleScore{rises.Quo(rises, three), bounded}, oracleScore{products.Quo(products, three), bounded}
+}
+
+// moderate reports whether floating point can follow.
+func moderate(v *big.Float) bool {
+	f, _ := v.Float64()
+	return f < 1e299 && f > 1e-299
 }
 
 // countStrikes walks the time: a bad block that ends now is a strike unless it
@@ -300,7 +391,8 @@ func (o *oracle) judge() string {
 
 func (o *oracle) failed() bool {
 	for _, r := range o.ratios {
-		if r.atOrAbove() && r.whole >= 2*needed(r.p0) {
+		ninety := big.NewFloat(float64(90*day) / o.cfg.Block.Minutes())
+		if r.alarm.value.Cmp(ninety) >= 0 || r.evidence.value.Cmp(big.NewFloat(20)) >= 0 && o.allHoursSeen() {
 			return true
 		}
 	}
@@ -325,23 +417,57 @@ func (o *oracle) sufficient() bool {
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&
-		enoughCovered(lastDay) && enoughSeen(lastDay) && o.allHoursSeen() &&
+		enoughCovered(lastDay) && enoughSeen(lastDay) && o.allHoursSeen() && o.enoughWeekdays() &&
 		o.e.Live > 0 && len(o.e.Silent) == 0 && len(o.e.OtherEpoch) == 0
 }
 
 func (o *oracle) hasToWait() bool {
 	for _, r := range o.ratios {
-		if r.atOrAbove() || r.score.value.Cmp(big.NewFloat(20)) < 0 {
+		if r.atOrAbove() || r.score.value.Cmp(big.NewFloat(20)) < 0 || r.alarm.value.Cmp(big.NewFloat(24)) >= 0 {
+			return true
+		}
+		if r.lately[1] > 0 && big.NewRat(r.lately[0], r.lately[1]).Cmp(r.p0) >= 0 {
 			return true
 		}
 	}
-	return time.Duration(o.clean)*time.Minute < o.cfg.Soak*time.Duration(o.strikes+1)
+	return time.Duration(o.clean)*time.Minute < o.soak()*time.Duration(o.strikes+1)
+}
+
+// soak is as declared, or by how many keys the step risks.
+func (o *oracle) soak() time.Duration {
+	switch percent := o.e.Step.Percent; {
+	case !o.cfg.Graded:
+		return o.cfg.Soak
+	case percent > 50:
+		return 168 * time.Hour
+	case percent > 10:
+		return 72 * time.Hour
+	}
+	return 48 * time.Hour
+}
+
+// enoughWeekdays: all seven for half a day, before a step to more than half of the keys.
+func (o *oracle) enoughWeekdays() bool {
+	if !o.cfg.Graded || o.e.Step.Percent <= 50 {
+		return true
+	}
+	there := map[int64]int{}
+	seen := map[time.Weekday]bool{}
+	for t := o.since; t < o.now; t++ {
+		if o.live[t] && !o.invalid[t/hour] {
+			there[t/day]++
+			if there[t/day] == day/2 {
+				seen[time.Unix(t*60, 0).UTC().Weekday()] = true
+			}
+		}
+	}
+	return len(seen) == 7
 }
 
 // undecided: floating point had to give up on a score, so it proves nothing.
 func (o *oracle) undecided() bool {
 	return slices.ContainsFunc(o.ratios[:], func(r oracleRatio) bool {
-		return !r.score.bounded && r.score.value.Cmp(big.NewFloat(1e300)) < 0
+		return !r.score.bounded && r.score.value.Cmp(big.NewFloat(1e300)) < 0 || !r.alarm.bounded
 	})
 }
 
@@ -359,7 +485,7 @@ func (o *oracle) compare(g gate.Result) (differences []string) {
 		differ("%g clean hours, want %g", g.CleanHours, want)
 	}
 
-	for i, part := range []gate.RatioResult{g.Divergence, g.NewlyDenied, g.NewlyAllowed} {
+	for i, part := range []gate.RatioResult{g.Divergence, g.NewlyDenied, g.NewlyAllowed, g.ExtraLoad} {
 		for _, d := range o.ratios[i].compare(part) {
 			differ("%s: %s", divergence.AllRatios[i], d)
 		}
@@ -375,8 +501,14 @@ func (r *oracleRatio) compare(g gate.RatioResult) (differences []string) {
 	case r.whole > 0 && *g.Ratio != float64(r.part)/float64(r.whole):
 		differ("ratio %g, want %d/%d", *g.Ratio, r.part, r.whole)
 	}
-	if (g.UpperBound != nil) != (len(r.blocks) > 0) {
-		differ("upper bound %v of %d blocks", g.UpperBound, len(r.blocks))
+	if (g.UpperBound != nil) != (len(r.blocks) > 0) || (g.LowerBound != nil) != (len(r.blocks) > 0) {
+		differ("bounds %v, %v of %d blocks", g.LowerBound, g.UpperBound, len(r.blocks))
+	}
+	if g.Ratio != nil && g.UpperBound != nil && (*g.Ratio > *g.UpperBound || *g.Ratio < *g.LowerBound) {
+		differ("bounds %g to %g contradict the ratio %g", *g.LowerBound, *g.UpperBound, *g.Ratio)
+	}
+	if want, _ := r.alarm.value.Float64(); r.alarm.bounded && math.Abs(g.Mirror-want) > 1e-9*want {
+		differ("mirror %g, want %g of %d blocks", g.Mirror, want, len(r.blocks))
 	}
 
 	want, _ := r.score.value.Float64()

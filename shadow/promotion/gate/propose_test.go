@@ -20,29 +20,29 @@ func TestPropose(t *testing.T) {
 		want string // by ratio
 		why  string // in the text
 	}{
-		{"equivalent", evidence{hours: 72}, "0.001 0.001 0.005", "newly_allowed: 0.5%  # seen: 0 %"},
+		{"equivalent", evidence{hours: 72}, "[0.001 0.001 0.001 0.001]", "newly_allowed: 0.1%  # seen: 0 %"},
 		{
-			"always allow", evidence{hours: 72, minute: alwaysAllow}, "0.2 0.001 -",
+			"always allow", evidence{hours: 72, minute: alwaysAllow}, "[- 0.001 - -]",
 			"newly_allowed: none, 100 % of what the authoritative denies: a threshold",
 		},
-		{"always deny", evidence{hours: 72, minute: alwaysDeny}, "- - 0.005", "newly_denied: none, 100 %"},
+		{"always deny", evidence{hours: 72, minute: alwaysDeny}, "[- - 0.001 0.001]", "newly_denied: none, 100 %"},
 		{
-			"a fifth denied", evidence{hours: 72, minute: aFifthDenied}, "- - 0.005",
+			"a fifth denied", evidence{hours: 72, minute: aFifthDenied}, "[- - 0.001 0.001]",
 			"newly_denied: none, 20 % of what the authoritative allows: a threshold of twice",
 		},
 		{
-			"never denied", evidence{hours: 72, minute: neverDenied}, "0.001 0.001 -",
+			"never denied", evidence{hours: 72, minute: neverDenied}, "[0.001 0.001 - 0.001]",
 			"newly_allowed: none, nothing to measure it against",
 		},
-		{"2 in 100", evidence{hours: 72, minute: twoInAHundred}, "0.05 0.001 0.5", "divergence: 5%  # seen: 2 %"},
+		{"2 in 100", evidence{hours: 72, minute: twoInAHundred}, "[0.05 0.001 0.5 0.05]", "divergence: 5%  # seen: 2 %"},
 		{
-			"an hour in which half is denied", evidence{hours: 72, badHours: []int64{10}}, "0.1 0.1 0.005",
-			"newly_denied: 10%",
+			"an hour in which half is denied", evidence{hours: 72, badHours: []int64{10}}, "[- - 0.001 0.001]",
+			"newly_denied: none, bad hours",
 		},
-		{"three such hours of one client", threeBadHours, "0.1 0.2 0.005", "newly_denied: 20%"},
+		{"three such hours of one client", threeBadHours, "[0.05 0.05 0.001 0.001]", "newly_denied: 5%"},
 		{
-			"12 hours", evidence{hours: 12}, "- - -",
-			"divergence: none, the log is too short: 12 blocks by 20 %, 20 are the least",
+			"12 hours", evidence{hours: 12}, "[- - - -]",
+			"divergence: none, the log is too short: 12 blocks by 5 %, 40 are the least",
 		},
 	}
 	for _, tt := range tests {
@@ -57,7 +57,7 @@ func TestPropose(t *testing.T) {
 					got = append(got, "-")
 				}
 			}
-			if strings.Join(got, " ") != tt.want {
+			if fmt.Sprint(got) != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 
@@ -88,6 +88,7 @@ func TestProposedThresholdsPass(t *testing.T) {
 			&cfg.Divergence:   divergence.OfComparisons,
 			&cfg.NewlyDenied:  divergence.OfAllows,
 			&cfg.NewlyAllowed: divergence.OfDenials,
+			&cfg.ExtraLoad:    divergence.ExtraLoad,
 		} {
 			if v := p.Threshold(r); v != nil {
 				*into = *v

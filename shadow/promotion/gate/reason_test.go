@@ -8,14 +8,25 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
+// scored returns a stream with a score after a number of blocks.
+func scored(r divergence.Ratio, score float64, blocks int) stream {
+	s := stream{ratio: r, blocks: make([]block, blocks), mirror: unmirrored()}
+	s.score.halves = [2]wealth{{score, score, score}, {score, score, score}}
+	return s
+}
+
 // The reason of a wait names the ratio that is farthest from a pass, and how much is missing.
 func TestWaitNamesTheWorst(t *testing.T) {
-	var worst stream
-	worst.ratio, worst.score, worst.blocks = divergence.OfDenials, 2, make([]block, 3)
-	j := &judgement{terse: true, clean: 50 * time.Hour, needed: 48 * time.Hour}
-	j.streams = [len(divergence.AllRatios)]stream{{score: 19}, {ratio: divergence.OfAllows, score: 25}, worst}
+	j := &judgement{terse: true, clean: 50 * time.Hour, needed: 48 * time.Hour, evidence: &Evidence{}}
+	j.streams = [len(divergence.AllRatios)]stream{
+		scored(divergence.OfComparisons, 19, 1), scored(divergence.OfAllows, 25, 1),
+		scored(divergence.OfDenials, 2, 3), scored(divergence.ExtraLoad, 30, 1),
+	}
+	for i := range j.streams {
+		j.streams[i].threshold = 0.02
+	}
 
-	if got, want := j.sentence(j.pending()), "the score of newly_allowed is 2.0 of 20 after 3 blocks"; got != want {
+	if got, want := j.sentence(j.pending()), "newly_allowed has not been measured: its score is 2.0 of 20 after 3 blocks"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	j.clean = 3 * time.Hour
@@ -23,8 +34,8 @@ func TestWaitNamesTheWorst(t *testing.T) {
 		t.Errorf("%q, want %q at the end", got, want)
 	}
 
-	j.streams[0] = stream{threshold: 0.02, numerator: 10, denominator: 120}
-	if got, want := j.sentence(j.pending()), "from 120 so far; from 500 on the verdict is fail"; !strings.HasSuffix(got, want) {
+	j.streams[0].numerator, j.streams[0].denominator = 10, 120
+	if got, want := j.sentence(j.pending()), "its threshold 2 %, from 120 so far: too early to tell"; !strings.HasSuffix(got, want) {
 		t.Errorf("%q, want %q at the end", got, want)
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 const never = -1
 
+// unasked is the outcome of a run in which the question does not arise; it counts in no share.
+const unasked = -2
+
 // configured returns the gate's configuration for a threshold: the default one,
 // or the same threshold for all ratios, for a candidate that is meant to be equal.
 func configured(p0 float64, soak time.Duration) gate.Config {
@@ -42,6 +45,7 @@ func byEvidence(m *migration, cfg gate.Config) int {
 type shortcut struct {
 	cfg         gate.Config
 	x           []float64 // by hour
+	wholes      []int64   // by hour
 	bad         []bool    // by hour
 	part, whole int64
 }
@@ -54,8 +58,11 @@ func (s *shortcut) add(minutes []divergence.Minute) {
 	part, whole := divergence.OfAllows.Of(block.Tally)
 	s.part, s.whole = s.part+part, s.whole+whole
 	x, p0 := float64(part)/float64(whole), s.cfg.NewlyDenied
-	s.x = append(s.x, x)
-	s.bad = append(s.bad, x > math.Min(5*p0, (1+p0)/2) && block.Keys[divergence.OfAllows].AtLeastThree())
+	s.x, s.wholes = append(s.x, x), append(s.wholes, whole)
+
+	aDay := float64(s.whole) / float64(len(s.x)) * 24
+	s.bad = append(s.bad, x > math.Min(5*p0, (1+p0)/2) && block.Sample(divergence.OfAllows).AtLeastThree() &&
+		4*float64(part) >= p0*aDay)
 }
 
 func (s *shortcut) mayPass() bool {
@@ -68,9 +75,26 @@ func (s *shortcut) mayPass() bool {
 			}
 		}
 	}
+	if strikes >= 3 || time.Duration(clean)*time.Hour < s.cfg.Soak*time.Duration(strikes+1) {
+		return false
+	}
 
-	return strikes < 3 && time.Duration(clean)*time.Hour >= s.cfg.Soak*time.Duration(strikes+1) &&
-		float64(s.part) < s.cfg.NewlyDenied*float64(s.whole) && gate.Score(s.x, s.cfg.NewlyDenied) >= 20
+	p0, weights := s.cfg.NewlyDenied, gate.Weigh(s.wholes)
+	if float64(s.part) >= p0*float64(s.whole) || s.lately() >= p0 || gate.Score(s.x, weights, p0) < 20 {
+		return false
+	}
+	alarm, evidence := gate.Mirror(s.x, weights, p0)
+	return alarm < 24 && evidence < 20
+}
+
+// lately is the ratio of the last 24 hours.
+func (s *shortcut) lately() float64 {
+	part, whole := 0.0, int64(0)
+	for i := max(0, len(s.x)-24); i < len(s.x); i++ {
+		part += s.x[i] * float64(s.wholes[i])
+		whole += s.wholes[i]
+	}
+	return part / float64(whole)
 }
 
 // bySimple asks the gate's own rule of that name each minute, where the ratio over

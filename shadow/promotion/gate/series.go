@@ -22,7 +22,10 @@ func Series(cfg Config, e Evidence) []Point {
 	j := judge(cfg, &e)
 	var points []Point
 	var closed [len(divergence.AllRatios)]int
-	scores := [len(divergence.AllRatios)]wealth{staked(), staked(), staked()}
+	var scores [len(divergence.AllRatios)]score
+	for i := range scores {
+		scores[i] = unscored()
+	}
 
 	for from := e.Since.Unix() / divergence.SecondsPerHour; from*minutesAnHour < j.now; from++ {
 		to := min((from+1)*minutesAnHour, j.now)
@@ -30,9 +33,10 @@ func Series(cfg Config, e Evidence) []Point {
 		p := Point{At: atMinute(to)}
 		for i, s := range j.streams {
 			for ; closed[i] < len(s.blocks) && s.blocks[closed[i]].To <= to; closed[i]++ {
-				scores[i].add(s.blocks[closed[i]].taken, s.threshold)
+				b := &s.blocks[closed[i]]
+				scores[i].add(b.taken, s.threshold, b.weight)
 			}
-			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), scores[i].score()
+			p.Ratios[i], p.Scores[i] = s.ratio.Value(tally), scores[i].value()
 		}
 		points = append(points, p)
 	}

@@ -13,12 +13,12 @@ import (
 // holds them.
 const simpleWarning = "rule: simple gives no guarantee: it promoted 100 % of simulated candidates " +
 	"whose divergence was exactly at the threshold, where rule: evidence promoted 0 % of those with " +
-	"independent divergences and at most 14 % of those with rare long bursts (docs/statistics.md)"
+	"independent divergences and at most 10.5 % of those with rare long bursts (docs/statistics.md)"
 
 // simplyPending says what the rule of that name waits for: ratios of the last soak that are
 // not below their thresholds, and the soak itself.
 func (j *judgement) simplyPending() (list []Obstacle) {
-	soak := j.cfg.Soak
+	soak := j.soak()
 	trailing := recent(j.evidence.History.Minutes, j.now-int64(soak/time.Minute))
 	for _, r := range divergence.AllRatios {
 		p0 := j.cfg.Threshold(r)

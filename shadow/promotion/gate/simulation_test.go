@@ -124,8 +124,9 @@ type migration struct {
 }
 
 // simulate draws a fortnight of traffic that begins at any minute of a day.
-func (c candidate) simulate(run int) *migration {
-	rng := seeded(c.name(), run)
+func (c candidate) simulate(run int) *migration { return c.draw(seeded(c.name(), run)) }
+
+func (c candidate) draw(rng *rand.Rand) *migration {
 	m := &migration{since: mondayMinute + rng.Int64N(day), minutes: make([]divergence.Minute, 0, simulatedDays*day)}
 	waiting, active := c.episodes(rng, m.since), []episode(nil)
 	keys := make([]uint64, 3*simulatedDays*day)

@@ -102,7 +102,7 @@ func canaryTable(head []string, cells func(p0, percent float64, rule string) []s
 				continue
 			}
 			b.row(append([]string{canaryName(p0, percent), "harmed clients"}, harmed...)...)
-			b.row(append([]string{canaryName(p0, percent), "all five"}, all...)...)
+			b.row(append([]string{canaryName(p0, percent), "all triggers"}, all...)...)
 		}
 	}
 	return b.String()

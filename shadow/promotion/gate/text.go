@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,14 +18,14 @@ func (g *Result) WriteText(w io.Writer) error {
 	if g.Warning != "" {
 		fmt.Fprintf(w, "  WARNING: %s\n", g.Warning)
 	}
-	fmt.Fprintf(w, "  %.4g h clean, %s within 7 days\n", g.CleanHours, humanize.Counted(int64(g.Strikes), "strike"))
+	fmt.Fprintf(w, "  %s clean, %s within 7 days\n", hoursText(g.CleanHours), humanize.Counted(int64(g.Strikes), "strike"))
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "  \tratio\tthreshold\tscore (%d)\tsurely below\t\n", enough)
+	fmt.Fprintf(table, "  \tratio\t95 %% range\tthreshold\tscore (%d)\tmirror (%d)\t\n", enough, suspect)
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t\n",
-			r, optional(part.Ratio), humanize.Percent(part.Threshold), scoreText(part.Score), optional(part.UpperBound))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), part.Range(),
+			humanize.Percent(part.Threshold), scoreText(part.Score), scoreText(part.Mirror))
 	}
 	if err := table.Flush(); err != nil || g.Noise == nil {
 		return err
@@ -33,6 +34,17 @@ func (g *Result) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "  noise floor: two copies of the authoritative disagree in %s of comparisons\n",
 		humanize.Percent(*g.Noise))
 	return err
+}
+
+// Range writes the confidence sequence: 0.21 to 0.71 %, or "-" without a closed block.
+func (r *RatioResult) Range() string {
+	if r.LowerBound == nil || r.UpperBound == nil {
+		return "-"
+	}
+	if *r.LowerBound == 0 {
+		return "below " + humanize.Percent(*r.UpperBound)
+	}
+	return strings.TrimSuffix(humanize.Percent(*r.LowerBound), " %") + " to " + humanize.Percent(*r.UpperBound)
 }
 
 func scoreText(score float64) string {
@@ -63,7 +75,7 @@ func (c *Course) WriteText(w io.Writer) {
 		return
 	}
 
-	fmt.Fprintf(w, "over the log, in UTC\n  %s\n", c.passedText())
+	fmt.Fprintf(w, "over the log, in UTC%s\n  %s\n", c.everyText(), c.passedText())
 	if n := len(c.Strikes); n > 0 {
 		fmt.Fprintf(w, "  %s\n", humanize.Counted(int64(n), "strike"))
 		for _, s := range c.Strikes[:min(n, strikesShown)] {
@@ -86,9 +98,20 @@ func moreText(w io.Writer, n int) {
 	}
 }
 
+// everyText says how far the instants lie apart, where that is more than an hour.
+func (c *Course) everyText() string {
+	if c.Every <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", asked every %d h", c.Every)
+}
+
 // passedText says when the gate would have passed, or what it lacked.
 func (c *Course) passedText() string {
 	switch {
+	case c.PassedAt != nil && c.FailedAt != nil && c.FailedAt.Before(*c.PassedAt):
+		return fmt.Sprintf("the gate would have failed first at %s and passed first at %s",
+			stamp(*c.FailedAt), stamp(*c.PassedAt))
 	case c.PassedAt != nil && c.FailedAt != nil:
 		return fmt.Sprintf("the gate would have passed first at %s and failed first at %s",
 			stamp(*c.PassedAt), stamp(*c.FailedAt))
@@ -131,6 +154,6 @@ func (p *Proposal) WriteText(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, humanize.Percent(*r.Value(p.seen)))
 	}
-	fmt.Fprint(w, "  These are the smallest round thresholds that this log supports. They describe the candidate;\n"+
-		"  you decide whether clients may be affected that much.\n")
+	fmt.Fprint(w, "  These are the smallest of 0.1, 0.2, 0.5, 1, 2 and 5 % and so on that are twice as high as what was seen.\n"+
+		"  They describe the candidate; you decide whether clients may be affected that much.\n")
 }

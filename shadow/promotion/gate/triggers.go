@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"sort"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -37,13 +38,6 @@ const (
 	overloadShare = 0.1
 	// manyMinutes is how far back the overload trigger looks for 3 newly allowed keys.
 	manyMinutes = 15
-
-	// failedShare is the fraction of requests that may fail or be slow, leastFailed and
-	// leastSlow the number that must do so.
-	failedShare = 0.01
-	leastFailed = 5
-	leastSlow   = 3
-	slowTicks   = 3
 )
 
 // window is the last minutes of the keys for which a candidate is enforced.
@@ -71,15 +65,24 @@ func windowOf(cfg Config, r Recent) *window {
 	}
 }
 
-// triggers returns the reason of the first trigger that fires, "" if none does. Each of
-// them asks for a rollback.
-func (w *window) triggers() string {
-	for _, trigger := range []func() string{w.harmed, w.sudden, w.overload, w.failing, w.slow} {
+// triggers returns the alarm of the first trigger that fires. A trigger of harm asks for a
+// rollback, and comes before those of health.
+func (w *window) triggers() Alarm {
+	for _, trigger := range []func() string{w.harmed, w.sudden, w.overload} {
 		if reason := trigger(); reason != "" {
-			return reason
+			return Alarm{Level: RollBack, Reason: reason}
 		}
 	}
-	return ""
+	return w.health()
+}
+
+// harmTicks is how far back the score of harmed clients looks.
+const harmTicks = 3 * divergence.FreshTicks
+
+// lately returns the ticks that the score of harmed clients looks at.
+func (w *window) lately() []divergence.Tick {
+	first := sort.Search(len(w.ticks), func(i int) bool { return w.ticks[i].Unix >= w.now-harmTicks })
+	return w.ticks[first:]
 }
 
 // harmScore is a CUSUM over distinct clients: each key that is newly denied and was
@@ -136,7 +139,7 @@ func (w *window) harmed() string {
 
 	// The score has no memory of earlier days, so a burst of every day reaches it, too.
 	minute := w.sum(aMinute)
-	if harmScore(w.ticks, w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, 0, usualMargin) {
+	if harmScore(w.lately(), w.cfg.NewlyDenied, w.now) < harmedBy || !w.unusual(minute.Tally, newlyDenied, usualMargin) {
 		return ""
 	}
 
@@ -164,7 +167,7 @@ func (w *window) sudden() string {
 		}
 
 		// A minute's burst may fall into a third of it.
-		if w.unusual(sum, newlyDenied, 0, usualMargin*float64(aMinute)/float64(ticks)) {
+		if w.unusual(sum, newlyDenied, usualMargin*float64(aMinute)/float64(ticks)) {
 			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, threshold %s; "+
 				"the %d most affected clients are left out",
 				humanize.Percent(float64(numerator)/float64(denominator)), of[divergence.OfAllows],
@@ -178,9 +181,13 @@ func (w *window) overload() string {
 	all := w.sum(aMinute)
 	t := without(all.Allowed, divergence.NewlyAllowed, all.Tally)
 
+	// The usual raises the bound, but not above the extra load that the gate lets pass: an
+	// attack that lasts for days is in the evidence, too.
+	bound := math.Min(usualMargin*w.usual(newlyAdmitted)+overloadShare, math.Max(overloadShare, w.cfg.ExtraLoad))
+
 	// The floor leaves out services so small that a tenth more is only a few requests.
 	excess, allowed := newlyAdmitted(t)
-	if excess < overloadFloor || !w.unusual(t, newlyAdmitted, overloadShare, usualMargin) || !w.manyNewlyAllowed() {
+	if excess < overloadFloor || float64(excess) <= bound*float64(allowed) || !w.manyNewlyAllowed() {
 		return ""
 	}
 
@@ -202,30 +209,6 @@ func (w *window) manyNewlyAllowed() bool {
 
 	// Minutes that could not be read are old. Ticks name fewer keys, and never others.
 	return len(w.sum(manyMinutes*aMinute).Allowed.Top(3)) == 3
-}
-
-func (w *window) failing() string {
-	sum := w.sum(aMinute)
-	n := sum.Tally.Evaluations()
-	if sum.Failed < leastFailed || float64(sum.Failed) <= failedShare*float64(n) {
-		return ""
-	}
-	return fmt.Sprintf("the candidate fails: within a minute it did not answer %s of %s; "+
-		"the authoritative answered instead", humanize.Grouped(sum.Failed), humanize.Counted(n, "request"))
-}
-
-func (w *window) slow() string {
-	// Every tick must be slow: one slow moment of a store is no reason to roll back.
-	for tick := w.now - slowTicks; tick < w.now; tick++ {
-		one := window{ticks: w.ticks, now: tick + 1}
-		sum := one.sum(1)
-		if sum.Slow < leastSlow || float64(sum.Slow) <= failedShare*float64(sum.Tally.Evaluations()) {
-			return ""
-		}
-	}
-
-	return fmt.Sprintf("the candidate is slow: for %d s it took at least 100 ms longer than the authoritative "+
-		"for more than %g %% of the requests", slowTicks*divergence.TickSeconds, 100*failedShare)
 }
 
 // without leaves the share of the few clients that differ most out of an outcome.

@@ -7,14 +7,14 @@ import "github.com/shadowlimit/shadowlimit/shadow/divergence"
 const usualMargin = 3
 
 // unusual reports whether a share in the last moment is above what the evidence has
-// shown before this stage, or a week ago: by more than by, and more than times the usual.
+// shown before this stage, or a week ago: more than some times the usual.
 // A burst that comes every day was in the evidence that the gate has accepted, and is no
 // reason to roll back.
 func (w *window) unusual(
-	t divergence.Tally, share func(divergence.Tally) (numerator, denominator int64), by, times float64,
+	t divergence.Tally, share func(divergence.Tally) (numerator, denominator int64), times float64,
 ) bool {
 	numerator, denominator := share(t)
-	return float64(numerator) > (times*w.usual(share)+by)*float64(denominator)
+	return float64(numerator) > times*w.usual(share)*float64(denominator)
 }
 
 // usual is the share in as bad a minute as there was on two days of the evidence: the

@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ var of = [...]string{
 	divergence.OfComparisons: "of all comparisons",
 	divergence.OfAllows:      "of what the authoritative allows",
 	divergence.OfDenials:     "of what the authoritative denies",
+	divergence.ExtraLoad:     "more than the authoritative allows",
 }
 
 // verdict returns the first verdict that applies, and its sentence.
@@ -28,10 +31,10 @@ func (j *judgement) verdict() (string, string) {
 	}
 
 	if j.cfg.Rule == Simple {
-		return Pass, fmt.Sprintf("all three ratios are below their thresholds over the last %s", hours(j.cfg.Soak))
+		return Pass, fmt.Sprintf("all ratios are below their thresholds over the last %s", hours(j.soak()))
 	}
 	return Pass, fmt.Sprintf("%s clean and %s compared: "+
-		"all three ratios are below their thresholds with scores of at least %d",
+		"all ratios are below their thresholds with scores of at least %d",
 		hours(j.clean), humanize.Counted(j.total.Comparisons(), "request"), enough)
 }
 
@@ -43,26 +46,86 @@ func (j *judgement) sentence(list []Obstacle) string {
 	if first.Kind == LowScore && len(list) > 1 {
 		text += "; " + list[1].Text
 	}
-	if first.Waits() || first.verdict() == Wait {
-		text += j.eta()
+	if j.terse || !first.Waits() && first.verdict() != Wait {
+		return text
 	}
-	return text
+
+	// A ratio above its threshold matters more than denials that are still few, though it proves nothing yet.
+	if above := slices.IndexFunc(list, func(o Obstacle) bool { return o.Kind == AboveThreshold }); above > 0 && first.Waits() {
+		return list[above].Text + ", and waiting alone does not lower it; besides, " + text
+	}
+	switch f := j.forecast(); {
+	case f.Never:
+		if last := list[len(list)-1]; last.Kind == CleanTime {
+			return "cannot pass: " + f.NoForecast + "; besides, " + last.Text
+		}
+		return "cannot pass: " + f.NoForecast
+	case f.WouldPassAt == nil:
+		return text + "; no forecast: " + f.NoForecast
+	default:
+		return text + "; could pass " + f.WouldPassAt.Format("Mon 2006-01-02 15:04 MST") + " if traffic and ratios stay as they were"
+	}
 }
 
+// failure says why it is sound to call the candidate bad; "" if it is not. Each way has an
+// error bound: a raw ratio alone would call every candidate bad whose first night is.
 func (j *judgement) failure() string {
 	if j.strikes >= mostStrikes {
-		return fmt.Sprintf("%d strikes within 7 days: the candidate has bad hours again and again; "+
-			"change it, which starts a new epoch, or promote by force", j.strikes)
+		return fmt.Sprintf("%s: %d strikes within 7 days; change the candidate, which starts a new epoch, or promote by force",
+			j.worst(), j.strikes)
 	}
 
-	for _, s := range j.streams {
-		if s.atOrAbove() && s.denominator >= s.decisive() {
-			return fmt.Sprintf("%s is %s %s, its threshold %s: "+
-				"change the candidate, or raise the threshold if the difference is wanted",
-				s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold))
+	for _, r := range byHarm {
+		s := &j.streams[r]
+		switch {
+		case s.mirror.alarm() >= alarmAt(j.cfg.Block):
+			return j.excess(s) + ", and it has risen: " + advice
+		case s.mirror.evidence() >= enough && j.unseen() == "":
+			return j.excess(s) + ", which is no chance: " + advice
 		}
 	}
 	return ""
+}
+
+// worst words the ratio that is above its threshold, or else the worst of the bad blocks that are strikes.
+func (j *judgement) worst() string {
+	for _, r := range byHarm {
+		if s := &j.streams[r]; s.atOrAbove() {
+			return j.excess(s)
+		}
+	}
+
+	b := slices.MaxFunc(strikesOf(j.bad, j.now-strikesOver), func(a, b badBlock) int {
+		return cmp.Compare(a.ratio/a.cap, b.ratio/b.cap)
+	})
+	return fmt.Sprintf("%s was %s %s from %s to %s UTC, and %s makes an hour bad", b.of,
+		humanize.Percent(b.ratio), of[b.of], stamp(atMinute(b.From)), atMinute(b.To).Format("15:04"), humanize.Percent(b.cap))
+}
+
+const advice = "change the candidate, or raise the threshold if the difference is wanted"
+
+// excess words a ratio that is above its threshold: over the last day where that is worse.
+func (j *judgement) excess(s *stream) string {
+	numerator, denominator, since := s.numerator, s.denominator, ""
+	if n, d := j.lately(s); float64(n)*float64(denominator) > float64(numerator)*float64(d) {
+		numerator, denominator, since = n, d, " over the last 24 h"
+	}
+	return fmt.Sprintf("%s is %s %s%s, its threshold %s", s.ratio,
+		humanize.Percent(float64(numerator)/float64(denominator)), of[s.ratio], since, humanize.Percent(s.threshold))
+}
+
+// lately returns the raw ratio of the last 24 hours, or of as long as the denominator allows one
+// difference.
+func (j *judgement) lately(s *stream) (numerator, denominator int64) {
+	minutes, least := between(j.evidence.History.Minutes, j.since, j.now), blockDenominator(s.threshold)
+	for i := len(minutes) - 1; i >= 0 && (minutes[i].Unix >= j.now-minutesADay || denominator < least); i-- {
+		if j.invalid[minutes[i].Unix/minutesAnHour] {
+			continue
+		}
+		n, d := s.ratio.Of(minutes[i].Tally)
+		numerator, denominator = numerator+n, denominator+d
+	}
+	return numerator, denominator
 }
 
 // noisy reports whether the way of comparing makes a third of the differences that the
@@ -79,6 +142,9 @@ func (j *judgement) noisy() bool {
 func (j *judgement) lastDay() divergence.Tally {
 	return recent(j.evidence.History.Minutes, j.now-minutesADay)
 }
+
+// soak is the clean time that the step needs, without strikes.
+func (j *judgement) soak() time.Duration { return j.cfg.SoakFor(j.evidence.Step.Percent) }
 
 // unseen lists the hours of the day in which no instance was live, or their number where
 // they are many.
@@ -97,6 +163,21 @@ func (j *judgement) unseen() string {
 	return strings.Join(list, " ")
 }
 
+// unseenWeekdays lists the weekdays in which no instance was live for half of the day, if the
+// step needs them.
+func (j *judgement) unseenWeekdays() string {
+	if !j.cfg.asksForWeekdays(j.evidence.Step.Percent) {
+		return ""
+	}
+	var list []string
+	for day, seen := range j.weekdays {
+		if !seen {
+			list = append(list, time.Weekday(day).String())
+		}
+	}
+	return strings.Join(list, " ")
+}
+
 func afterStrikes(n int) string {
 	if n == 0 {
 		return ""
@@ -104,17 +185,12 @@ func afterStrikes(n int) string {
 	return " after " + humanize.Counted(int64(n), "strike")
 }
 
-// eta words the forecast, or says why there is none.
-func (j *judgement) eta() string {
-	if j.terse {
-		return ""
-	}
+func hours(d time.Duration) string { return hoursText(d.Hours()) }
 
-	at, unknown := j.forecast()
-	if at == nil {
-		return "; no forecast: " + unknown
+// hoursText writes hours with four digits, and all digits of many.
+func hoursText(h float64) string {
+	if h >= 10_000 {
+		return humanize.Grouped(int64(h)) + " h"
 	}
-	return "; could pass " + at.Format("Mon 2006-01-02 15:04 MST") + " if traffic and ratios stay as they were"
+	return fmt.Sprintf("%.4g h", h)
 }
-
-func hours(d time.Duration) string { return fmt.Sprintf("%.4g h", d.Hours()) }

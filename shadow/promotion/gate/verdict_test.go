@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestVerdicts(t *testing.T) {
 		{"little noise", evidence{hours: 72, noise: differing(1, 1000)}, pass, 0, "clean"},
 		{"too little to tell noise", evidence{hours: 72, noise: differing(10, 100)}, pass, 0, "clean"},
 
-		{"no denials", evidence{hours: 72, minute: neverDenied}, insufficient, 0, "denied 0 of the 200 requests"},
+		{"no denials", evidence{hours: 72, minute: neverDenied}, insufficient, 0, "0 of the 200 requests that the authoritative denies"},
 		{
 			"too few denials", evidence{hours: 72, minute: deniedInOneMinute(199)},
 			insufficient, 0, "denied 199 of the 200 requests",
@@ -99,10 +100,12 @@ func TestVerdicts(t *testing.T) {
 			evidence{hours: 50 + week, badHours: []int64{49, 59, 69}}, pass, 2, "148 h clean",
 		},
 
-		{"raw ratio above its threshold", evidence{hours: 4, badHours: []int64{1}, badKeys: 2}, fail, 0, "threshold"},
-		{"raw ratio at its threshold", evidence{hours: 72, minute: twoInAHundred}, fail, 0, "divergence is 2 %"},
+		{"raw ratio above its threshold", evidence{hours: 4, badHours: []int64{1}, badKeys: 2}, insufficient, 0, "newly_denied is 12.5 %"},
+		{"above its threshold for a day", evidence{hours: 24, minute: fiveInAHundred}, fail, 0, "newly_denied is 5.56 %"},
+		{"above its threshold for less than a day", evidence{hours: 10, minute: fiveInAHundred}, insufficient, 0, "(UTC): 14 of 24"},
+		{"raw ratio at its threshold", evidence{hours: 72, minute: twoInAHundred}, wait, 0, "divergence is 2 %"},
 		{"the candidate fails", evidence{hours: 72, minute: candidateFails}, fail, 0, "divergence is 10 %"},
-		{"always allow", evidence{hours: 240, minute: alwaysAllow}, fail, 3, ""},
+		{"always allow", evidence{hours: 240, minute: alwaysAllow}, fail, 0, "extra_load is 11.1 %"},
 		{"always deny", evidence{hours: 240, minute: alwaysDeny}, fail, 3, ""},
 		{"always allow, as declared", evidence{hours: 240, minute: alwaysAllowDeclared}, insufficient, 0, ""},
 		{"always deny, as declared", evidence{hours: 240, minute: alwaysDenyDeclared}, insufficient, 0, ""},
@@ -246,8 +249,9 @@ func TestThresholdsAreDecimal(t *testing.T) {
 		e := evidence{hours: 72}.build()
 		e.History.Minutes = e.History.Minutes[:1]
 		e.History.Minutes[0].Tally = divergence.Tally{divergence.AgreeAllow: 2949, divergence.NewlyDenied: 51}
-		if g := gate.Assess(cfg, e); g.Verdict != fail {
-			t.Errorf("ratio %g, threshold %g: %s, want %s", *g.Divergence.Ratio, g.Divergence.Threshold, g.Verdict, fail)
+		g := gate.Assess(cfg, e)
+		if !slices.ContainsFunc(g.Obstacles, func(o gate.Obstacle) bool { return o.Kind == gate.AboveThreshold }) {
+			t.Errorf("ratio %g, threshold %g: %s, want it above", *g.Divergence.Ratio, g.Divergence.Threshold, g.Reason)
 		}
 	})
 

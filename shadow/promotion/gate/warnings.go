@@ -48,13 +48,9 @@ func (c Config) Warnings() (list []Warning) {
 			"at the threshold (docs/statistics.md); use rule: evidence where promotion is automatic", nil, "rule")
 	}
 
-	switch {
-	case c.Soak < leastSoak:
+	if c.Soak < leastSoak {
 		warn("nothing passes before every hour of the day was seen, so %s has the same effect as 24h",
 			[]any{asWritten(c.Soak)}, "soak")
-	case c.Block > c.Soak:
-		warn("no block of %s ends within a soak of %s: use shorter blocks",
-			[]any{asWritten(c.Block), asWritten(c.Soak)}, "block", "soak")
 	}
 
 	// Thresholds below 1/9 take that many blocks without any difference; those of

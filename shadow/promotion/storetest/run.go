@@ -41,8 +41,11 @@ var laws = []struct {
 	{"one instance has the lease at a time", lease},
 	{"a count is read as it was published", count},
 	{"a step by evidence of another time is refused", stale},
+	{"the number of changes moves with each state that is put, and with no other", changes},
+	{"what was judged last is read, and nothing that is late or of another clock", judged},
 	{"watchers hear of a change, and their channel is closed at the end", watch},
 	{"instances are remembered, and leave", instances},
+	{"what instances have of policies is read as it was beaten, also by name of a plan", plans},
 	{"policies are announced", specs},
 	{"a policy that is forgotten leaves nothing, and begins again", forget},
 }
@@ -103,7 +106,8 @@ func (s subject) advance(to promotion.Step) promotion.State {
 	return state
 }
 
-// tryAdvance takes a step forward that the law expects to be refused, or that may lose a race.
+// tryAdvance takes a step forward that the law expects to be refused, or that may lose a race. The
+// order has no instant of evidence, so the store's clock does not decide.
 func (s subject) tryAdvance(to promotion.Step) (promotion.State, error) {
 	return promotion.Advance(s.ctx(), s.Store, policy, to, order("go"))
 }

@@ -49,6 +49,7 @@ func compareAndSet(s subject) {
 	next := stored
 	next.Seq++
 
+	// A store that ignores the expected state puts this one.
 	wrong := stored
 	wrong.Seq += 7
 	if err := s.Put(s.ctx(), policy, next, promotion.Condition{Expect: &wrong}); !errors.Is(err, promotion.ErrConflict) {
@@ -297,5 +298,42 @@ func hold(s subject) {
 		if _, err := s.tryAdvance(step); !errors.Is(err, promotion.ErrNowhere) {
 			s.Errorf("advance to %v: %v, want ErrNowhere", step, err)
 		}
+	}
+}
+
+// changes finds a store whose number stands still while a state is put: every instance would keep
+// the state that it has. A number that moves without reason would have them read all states.
+func changes(s subject) {
+	number := func() int64 {
+		s.Helper()
+		n, err := s.Changes(s.ctx())
+		s.must(err)
+		return n
+	}
+
+	// 0 says that there is no number. After a change it would have instances read all states all the
+	// time.
+	known := map[int64]bool{0: true}
+	for _, put := range []func(){
+		func() { s.begin("e1") },
+		func() { s.advance(canary(1)) },
+		func() { s.rollback() },
+		func() { s.must(s.NoteChange(s.ctx())) },
+	} {
+		put()
+		if n := number(); known[n] {
+			s.Errorf("the number is %d again, after %v", n, known)
+		} else {
+			known[n] = true
+		}
+	}
+
+	// A refused state is none.
+	before := number()
+	if _, err := s.tryAdvance(canary(1)); err == nil {
+		s.Fatal("a policy that is rolled back was advanced")
+	}
+	if n := number(); n != before {
+		s.Errorf("a refused state moves the number from %d to %d", before, n)
 	}
 }

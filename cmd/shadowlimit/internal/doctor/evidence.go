@@ -18,8 +18,8 @@ const (
 )
 
 // evidence names the policies of which too many requests could not be compared in the last day, or were blind. The
-// gate does not pass them, however sound the candidate is.
-func (d *doctor) evidence(ctx context.Context) []Finding {
+// gate does not pass them, however sound the candidate is. It also sums up the logs of all policies.
+func (d *doctor) evidence(ctx context.Context, nodes []*node) []Finding {
 	const check = "evidence"
 	store, ledger := promotion.NewRedisStore(d.client, d.name), divergence.NewRedisLedger(d.client, d.name)
 	all, err := promotion.NewController(store, ledger, "doctor").Assess(ctx)
@@ -37,7 +37,7 @@ func (d *doctor) evidence(ctx context.Context) []Finding {
 		message := "of " + humanize.Counted(int64(len(all)), "policy") + ", none has too many requests that are not compared or blind"
 		list = append(list, Finding{Check: check, Level: fine, Message: message})
 	}
-	return list
+	return append(list, logs(all, nodes)...)
 }
 
 // uncompared returns the findings about one policy.

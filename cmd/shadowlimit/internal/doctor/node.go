@@ -119,7 +119,7 @@ func (r release) before(other release) bool {
 
 // Releases from which on a server can do more. A Valkey begins at 7.2.
 var (
-	leastRelease  = release{6, 0} // is supported: users have rights, and INFO, HELLO and scripts what is asked of them
+	leastRelease  = release{6, 0} // is supported: users have rights, and INFO, HELLO and scripts all that is asked of them
 	channelRights = release{6, 2} // users can be limited to channels
 	keyRights     = release{7, 0} // resetchannels is the default of new users, who can be limited to reading a key
 )
@@ -217,8 +217,6 @@ func (n *node) eviction() Finding {
 const nearlyFull = 0.9
 
 func (n *node) memory() Finding {
-	const mib = 1 << 20
-
 	f := Finding{Check: "memory", Level: fine}
 	used, err := strconv.ParseFloat(n.info["used_memory"], 64)
 	most, err2 := strconv.ParseFloat(n.info["maxmemory"], 64)

@@ -1,0 +1,75 @@
+package shadow
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// An instance whose epoch was completed goes on with the candidate while the fleet has another
+// epoch, also if it starts then: its authoritative has not been charged since. One whose epoch
+// was rolled back does not.
+func TestCompletedEpochStaysWithTheCandidate(t *testing.T) {
+	for as, want := range map[promotion.Stage]algorithms.Role{
+		promotion.Completed:  algorithms.Candidate,
+		promotion.RolledBack: algorithms.Authoritative,
+		"":                   algorithms.Authoritative,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := promotion.NewMemoryStore()
+			next := promotion.State{
+				Version: promotion.Version{Term: 1, Seq: 7}, Stage: promotion.Canary, Percent: 50, Epoch: "f", Since: time.Now(),
+			}
+			if as != "" {
+				next.Ended = []promotion.Ended{{Epoch: "e", As: as}}
+			}
+			must(t, store.Put(t.Context(), "p", next, promotion.Condition{}))
+
+			n := &node{}
+			n.fleet, n.migration = idleOn(store, "a")
+			must(t, n.fleet.poll(t.Context()))
+			if got := n.enforced(0); got != want {
+				t.Errorf("e ended as %q: an instance that starts enforces the %s, want the %s", as, got, want)
+			}
+
+			// A reload to the next file, and back to the one before.
+			n.use("f", 0)
+			n.use("e", 0)
+			if got := n.enforced(0); got != want {
+				t.Errorf("e ended as %q: an instance that reloads enforces the %s, want the %s", as, got, want)
+			}
+		})
+	}
+}
+
+// A red button is pressed, and its order stored. A failover loses the rollback before any
+// instance has polled again: the one that ordered it knows it, and writes it again.
+func TestStoredOrderSurvivesAFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		primary, replica := promotion.NewMemoryStore(), promotion.NewMemoryStore()
+		store := &overtaken{Store: primary}
+		f, m := idleOn(store, "a")
+		f.button.changed = f.ordered
+		must(t, f.poll(t.Context()))
+		_, err := promotion.Advance(t.Context(), primary, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
+		must(t, err)
+		must(t, f.poll(t.Context()))
+		must(t, replica.Put(t.Context(), "p", *m.stage.state.Load(), promotion.Condition{}))
+
+		f.button.press(true)
+		must(t, f.poll(t.Context()))
+		if left := f.orders.pendingOrders(); len(left) > 0 {
+			t.Fatalf("the order is not stored: %v", left)
+		}
+
+		store.Store = replica
+		must(t, f.poll(t.Context()))
+		states, err := replica.States(t.Context(), []string{"p"})
+		if err != nil || states[0].Stage != promotion.RolledBack {
+			t.Errorf("the new primary has %s, %v, want the rollback", states[0], err)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package shadow
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// compared leaves out policies without a candidate.
+func compared(values func(reading, sender)) func(reading, sender) {
+	return func(r reading, send sender) {
+		if r.hasCandidate() {
+			values(r, send)
+		}
+	}
+}
+
+// assessed leaves out values that are old. An instance that is cut off from the store does
+// not know the fleet's verdict any more.
+func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) {
+	return compared(func(r reading, send sender) {
+		if r.assessment != nil {
+			values(r.assessment, send)
+		}
+	})
+}
+
+// byRatio sends a number of each ratio.
+func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
+	return assessed(func(a *promotion.Assessment, send sender) {
+		for _, ratio := range divergence.AllRatios {
+			send(value(a.Gate.Ratio(ratio)), ratio.String())
+		}
+	})
+}
+
+// voted leaves out votes that are old.
+func voted(values func(*promotion.Votes, sender)) func(reading, sender) {
+	return compared(func(r reading, send sender) {
+		if v := r.recentVotes(); v != nil {
+			values(&v.Votes, send)
+		}
+	})
+}
+
+// noAssessment stands in before the first assessment, so that all series are there from
+// the start.
+var noAssessment = func() *promotion.Assessment {
+	a := &promotion.Assessment{}
+	for _, ratio := range divergence.AllRatios {
+		a.Gate.Ratio(ratio).Score = 1
+	}
+	return a
+}()
+
+// oldAfter is the age at which an assessment is left out of metrics: four rounds of
+// assessEvery without one.
+const oldAfter = time.Minute
+
+// latest returns the last assessment, nil if it is old.
+func (p *progress) latest() *promotion.Assessment {
+	switch a := p.assessment.Load(); {
+	case a == nil:
+		return noAssessment
+	case time.Since(a.at) < oldAfter:
+		return a.Assessment
+	}
+	return nil
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

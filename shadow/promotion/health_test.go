@@ -1,0 +1,128 @@
+package promotion
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// ailing is a ledger whose only ticks are those of an enforced candidate that has had no answer
+// between two instants.
+type ailing struct {
+	divergence.Ledger
+	from, to time.Time
+}
+
+func (l *ailing) write(t *testing.T, s State, recorder *divergence.Recorder, now time.Time) {
+	t.Helper()
+	snapshot := recorder.Snapshot(now)
+	unix := now.Unix()/divergence.TickSeconds - 1
+	tick := divergence.Tick{Unix: unix, Tally: divergence.Tally{divergence.AgreeAllow: 100}}
+	if at := time.Unix(unix*divergence.TickSeconds, 0); !at.Before(l.from) && at.Before(l.to) {
+		tick.Failed = 50
+	}
+
+	snapshot.Ticks = []divergence.Tick{tick}
+	if err := l.Write(t.Context(), s.LedgerID("p"), now.String(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A candidate that fails for a minute is put on hold, and the hold ends by itself after a calm hour. The
+// third time within a day it is rolled back.
+func TestHoldForHealthEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &ailing{Ledger: divergence.NewMemoryLedger()}
+		c, s := canaryOf(t, ledger, time.Now())
+		store, recorder := c.store, divergence.NewRecorder(nil)
+
+		pass := func(d time.Duration) (State, time.Duration) {
+			t.Helper()
+			began := time.Now()
+			before := state(t, store)
+			for range d / (10 * time.Second) {
+				time.Sleep(10 * time.Second)
+				ledger.write(t, s, recorder, time.Now())
+				if _, _, err := c.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.CheckTriggers(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if now := state(t, store); now.Version != before.Version {
+					return now, time.Since(began)
+				}
+			}
+			return before, d
+		}
+		fail := func(d time.Duration) { ledger.from, ledger.to = time.Now(), time.Now().Add(d) }
+
+		for range timesUnwell {
+			if now, _ := pass(time.Hour); now.Hold {
+				t.Fatalf("well, and %s: %s", now, now.Reason)
+			}
+			fail(15 * time.Second)
+			if now, _ := pass(10 * time.Minute); now.Hold {
+				t.Fatalf("failed for 15 s, and %s: %s", now, now.Reason)
+			}
+			fail(time.Minute)
+			now, after := pass(10 * time.Minute)
+			if !now.Hold || !now.HeldForHealth || now.Stage != Canary || after > 50*time.Second {
+				t.Fatalf("after %s: %s (%s), want a hold for health", after, now, now.Reason)
+			}
+			now, after = pass(3 * time.Hour)
+			if now.Hold || now.HeldForHealth || after < time.Hour || after > time.Hour+2*time.Minute {
+				t.Fatalf("after %s: %s (%s), want the hold's end after a calm hour", after, now, now.Reason)
+			}
+		}
+
+		fail(time.Minute)
+		if now, _ := pass(10 * time.Minute); now.Stage != RolledBack || now.HeldForHealth {
+			t.Errorf("the third time: %s (%s), want a rollback", now, now.Reason)
+		}
+	})
+}
+
+// An operator's word makes a hold for health one that does not end by itself, or ends it.
+func TestOperatorsAndHoldsForHealth(t *testing.T) {
+	held := func(t *testing.T) (Store, State) {
+		t.Helper()
+		c, s := canaryOf(t, divergence.NewMemoryLedger(), time.Now())
+		if _, _, err := c.holdForHealth(t.Context(), "p", s, Order{}); err != nil {
+			t.Fatal(err)
+		}
+		return c.store, state(t, c.store)
+	}
+
+	store, _ := held(t)
+	if s, err := Pause(t.Context(), store, "p", Order{}); err != nil || !s.Hold || s.HeldForHealth {
+		t.Errorf("paused: %s, %v, for health: %t", s, err, s.HeldForHealth)
+	}
+	if _, err := Pause(t.Context(), store, "p", Order{}); !errors.Is(err, ErrHold) {
+		t.Errorf("paused once more: %v", err)
+	}
+
+	store, _ = held(t)
+	if s, err := Resume(t.Context(), store, "p", Order{}); err != nil || s.Hold || s.HeldForHealth {
+		t.Errorf("resumed: %s, %v, for health: %t", s, err, s.HeldForHealth)
+	}
+
+	// The hold is of one candidate, and does not go over to another.
+	store, s := held(t)
+	next, err := takeOver(t.Context(), store, "p", s, claim{epoch: "f"})
+	if err != nil || next.Hold || next.HeldForHealth || next.Unwell != nil || next.Displaced[0].Hold {
+		t.Errorf("another epoch: %+v, %v, want no hold", next, err)
+	}
+}
+
+func state(t *testing.T, store Store) State {
+	t.Helper()
+	states, err := store.States(t.Context(), []string{"p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states[0]
+}

@@ -1,0 +1,154 @@
+package promotion
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Judgement says when a policy was last judged, by the store's clock, and by which instance.
+type Judgement struct {
+	At time.Time
+	By string
+}
+
+// nameJudges names the instance that judges a policy, and the one that stands by. They are those
+// with the highest numbers of the policy and their ids, so that judges are spread, and a name
+// stays when other instances come and go.
+func (v *Votes) nameJudges(policy string, instances []Instance, now time.Time) {
+	number := func(i Instance) uint64 {
+		sum := sha256.Sum256([]byte(policy + "\x00" + i.ID))
+		return binary.BigEndian.Uint64(sum[:])
+	}
+	list := judgesOf(policy, v.Stored, instances, now)
+	slices.SortFunc(list, func(a, b Instance) int {
+		if number(a) > number(b) {
+			return -1
+		}
+		return 1
+	})
+
+	v.Judge, v.StandBy = "", ""
+	if len(list) > 0 {
+		v.Judge = list[0].ID
+	}
+	if len(list) > 1 {
+		v.StandBy = list[1].ID
+	}
+}
+
+// judgesOf returns the instances that may judge a policy: the voters for its stored epoch, or
+// all that have that epoch, or all that have the policy. Only those of one revision of the gate
+// judge, which is the revision of most of them, of two the older: verdicts must not change from round to round.
+// An earlier release is not named, because it does not listen.
+func judgesOf(policy, epoch string, instances []Instance, now time.Time) []Instance {
+	has := func(i Instance) bool {
+		_, knows := i.Policies[policy]
+		return i.Revision > 0 && knows
+	}
+	compares := func(i Instance) bool { return has(i) && i.Policies[policy].Epoch == epoch }
+
+	// Voters come first: they have decided requests, and announce the thresholds of the stored
+	// epoch. Without any of that epoch some instance has to judge all the same.
+	live, _ := LiveAt(now, policy, instances)
+	for _, list := range [][]Instance{
+		matching(voters(policy, instances, now), compares), matching(live, compares), matching(live, has),
+	} {
+		if len(list) > 0 {
+			revision := commonRevision(list)
+			return matching(list, func(i Instance) bool { return i.Revision == revision })
+		}
+	}
+	return nil
+}
+
+func matching(list []Instance, match func(Instance) bool) (some []Instance) {
+	for _, i := range list {
+		if match(i) {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
+// commonRevision returns the revision that most instances have, and of two the older one.
+func commonRevision(list []Instance) (best int) {
+	n := map[int]int{}
+	for _, i := range list {
+		n[i.Revision]++
+	}
+	for _, revision := range slices.Sorted(maps.Keys(n)) {
+		if n[revision] > n[best] {
+			best = revision
+		}
+	}
+	return best
+}
+
+// publishedFormat is the format of the assessments that this release writes and reads.
+const publishedFormat = 1
+
+// Published is an assessment as its judge publishes it for the others: all that metrics and a report
+// need, and nothing that grows with the history.
+type Published struct {
+	Format  int       `json:"format"`
+	Policy  string    `json:"policy"`
+	Judge   string    `json:"judge"`
+	Version Version   `json:"version"`
+	Epoch   string    `json:"epoch"`
+	Since   time.Time `json:"since"`
+	// Evidence has the sums of its history only; Evidence.Now is when it was judged.
+	Evidence   gate.Evidence    `json:"evidence"`
+	Silent     int              `json:"silent,omitempty"` // instances
+	Gate       gate.Result      `json:"gate"`
+	Obstacles  []gate.Obstacle  `json:"obstacles,omitempty"`
+	NoForecast string           `json:"no_forecast,omitempty"`
+	Never      bool             `json:"never,omitempty"` // waiting does not help
+	Prediction *gate.Prediction `json:"prediction,omitempty"`
+	Alarm      gate.Alarm       `json:"alarm"`
+	// Details are stored apart, because they grow with the history. nil leaves those of before.
+	Details *Details `json:"-"`
+}
+
+// Details are the part of an assessment that only a report needs.
+type Details struct {
+	Series          []gate.Point          `json:"series"`
+	TopNewlyDenied  []divergence.KeyCount `json:"top_newly_denied"`
+	TopNewlyAllowed []divergence.KeyCount `json:"top_newly_allowed"`
+}
+
+// Publish returns what a judge publishes of an assessment.
+func (a *Assessment) Publish(judge string) Published {
+	p := Published{
+		Format: publishedFormat, Policy: a.Spec.Policy, Judge: judge,
+		Version: a.State.Version, Epoch: a.State.Epoch, Since: a.State.Since,
+		Evidence: a.Evidence, Silent: len(a.Silent),
+		Gate: a.Gate, Obstacles: a.Gate.Obstacles, NoForecast: a.Gate.NoForecast, Never: a.Gate.Never,
+		Prediction: a.Prediction, Alarm: a.Alarm,
+	}
+	p.Evidence.History = a.Evidence.History.Sum()
+	return p
+}
+
+// Of reports whether this was found of the evidence that a state has. Another beginning is other
+// evidence, even of the same epoch.
+func (p *Published) Of(s *State) bool { return p.Epoch == s.Epoch && p.Since.Equal(s.Since) }
+
+// Assessment returns the assessment in a state of the same evidence, which may be a later one: a
+// stage that was left has no alarm and no prediction any more.
+func (p *Published) Assessment(spec Spec, s State) Assessment {
+	a := Assessment{
+		Spec: spec, State: s, Evidence: p.Evidence, Gate: p.Gate, Prediction: p.Prediction, Alarm: p.Alarm,
+		Origin: Origin{Judge: p.Judge, Details: p.Details, SilentThen: p.Silent},
+	}
+	a.Gate.Obstacles, a.Gate.NoForecast, a.Gate.Never = p.Obstacles, p.NoForecast, p.Never
+	if !s.Exposed() {
+		a.Alarm, a.Prediction = gate.Alarm{}, nil
+	}
+	return a
+}

@@ -1,0 +1,39 @@
+package promotion
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// A pass is insufficient evidence while a red button is pressed, or where the thresholds are of
+// another epoch. A verdict against the candidate stands beside a pressed button.
+func TestPassIsTakenBack(t *testing.T) {
+	pressed := []Instance{{ID: "a"}, {ID: "b", RedButton: true}}
+	for _, tt := range []struct {
+		name    string
+		verdict string
+		live    []Instance
+		epoch   string // that was announced
+		err     error
+		want    string
+		reason  string
+	}{
+		{"no button", gate.Pass, pressed[:1], "e", nil, gate.Pass, ""},
+		{"a pressed button", gate.Pass, pressed, "e", nil, gate.Insufficient, "the red button is pressed on b,"},
+		{"a fail beside a pressed button", gate.Fail, pressed, "e", nil, gate.Fail, ""},
+		{"thresholds of another epoch", gate.Pass, pressed[:1], "f", nil, gate.Insufficient, "no instance of epoch e"},
+		{"evidence that cannot be read", gate.Pass, pressed[:1], "e", errors.New("EOF"), gate.Insufficient, EvidenceUnreadable},
+	} {
+		a := Assessment{
+			Spec: Spec{Epoch: tt.epoch}, State: State{Epoch: "e"}, Live: tt.live, Gate: gate.Result{Verdict: tt.verdict},
+		}
+
+		a.qualify(tt.err)
+		if a.Gate.Verdict != tt.want || !strings.Contains(a.Gate.Reason, tt.reason) {
+			t.Errorf("%s: %s: %s, want %s: %s", tt.name, a.Gate.Verdict, a.Gate.Reason, tt.want, tt.reason)
+		}
+	}
+}
