@@ -26,12 +26,12 @@ func inLedger(t *testing.T, client redis.UniversalClient, name string) int64 {
 		t.Fatal(err)
 	}
 
-	hours, err := ledger.Hours(t.Context(), states[0].LedgerID("per-user"), now.Unix()/3600-1, now.Unix()/3600)
+	h, err := divergence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	return divergence.Merge(hours).Total().Comparisons()
+	return h.Total().Comparisons()
 }
 
 // A process that is killed loses the evidence since its last write, and no more. The

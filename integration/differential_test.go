@@ -17,7 +17,7 @@ import (
 
 var (
 	steps = flag.Int("steps", 20_000, "boundary-biased steps of the differential test")
-	seed  = flag.Uint64("seed", 1, "of the first trace of the differential test")
+	seed  = flag.Uint64("seed", 1, "of the first trace of the differential test, and of the random program of disturbances")
 )
 
 // longBudget lets no test of decisions fail because the machine is busy.
@@ -38,6 +38,7 @@ func newPair(t testing.TB, addr string) (*lua.Pair, redis.UniversalClient) {
 // TestDifferential compares the Go pair, the Lua pair on real Redis and the Lua pair on
 // miniredis with the oracle, on the same traces.
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	list, err := servers()
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -163,13 +164,12 @@ func checkLedger(t *testing.T, s server, name string, counted map[string]int64) 
 		t.Fatal(err)
 	}
 
-	hour := now.Unix() / 3600
-	hours, err := ledger.Hours(t.Context(), states[0].LedgerID("per-user"), hour-1, hour)
+	h, err := divergence.NewReader(ledger, states[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	got := status.Summarize(divergence.Merge(hours).Total())
+	got := status.Summarize(h.Total())
 	for outcome, n := range map[string]int64{
 		"agree_allow": got.AgreeAllow, "agree_deny": got.AgreeDeny,
 		"newly_denied": got.NewlyDenied, "newly_allowed": got.NewlyAllowed, "candidate_error": got.CandidateError,

@@ -203,6 +203,35 @@ func TestFollowingLogIsGivenUp(t *testing.T) {
 	}
 }
 
+// A log that is given up for a charge that the enforced side denies is apart, too: no count shows that it has lost its entries.
+func TestLogGivenUpAtADenialIsApart(t *testing.T) {
+	for _, follows := range []bool{false, true} {
+		r := newFullRedis(t)
+		now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+		c := logCharge(algorithms.FixedWindow{}, "k", now)
+		c.Sides[algorithms.Authoritative].Limit.Requests = 1
+		r.ask(c)
+		lead := r.ask(c)[0][algorithms.Authoritative]
+
+		denied := c
+		if follows {
+			denied.Enforced = algorithms.Candidate
+			denied.Sides[algorithms.Authoritative] = algorithms.Side{}
+			denied.Lead = algorithms.Lead{Number: lead.Number}
+		}
+		r.leave(0)
+		if o := r.ask(denied)[0]; !errors.Is(o[algorithms.Candidate].Err, lua.ErrLogShed) {
+			t.Fatalf("the log answers %+v", o)
+		}
+
+		r.leave(1 << 20)
+		c.Enforced = algorithms.Candidate
+		if o := r.ask(c)[0]; o[0].Apart == 0 || o[1].Apart == 0 {
+			t.Errorf("follows %t: enforced, the log begins again and is not apart: %+v", follows, o)
+		}
+	}
+}
+
 // The bound that validate prints for a log is not too low, nor twice too high.
 func TestBytesOfALog(t *testing.T) {
 	r := newFullRedis(t)

@@ -94,6 +94,28 @@ func TestBrokenPartOfAUsualRecord(t *testing.T) {
 	})
 }
 
+// TestFirstPartOfANameCounts holds that of two parts with one name the first counts, with its number: only garbage has two.
+func TestFirstPartOfANameCounts(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		pair, client := newPair(t, s.addr)
+		ctx := context.Background()
+		c := numbered("k", 0)
+		evaluate(t, pair, c, c, c)
+
+		record := []byte(client.Get(ctx, pair.RecordKey("p", "k")).Val())
+		copy(record[40:], record[:40])
+		binary.LittleEndian.PutUint64(record[56:], math.Float64bits(9)) // the units that the second one has spent
+		if err := client.Set(ctx, pair.RecordKey("p", "k"), record, time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+
+		o := evaluate(t, pair, c)[0]
+		if got := [2]int64{o[0].Decision.Remaining, o[1].Decision.Remaining}; got != [2]int64{6, 9} || o[0].Apart == 0 {
+			t.Errorf("%+v, want the first part's 6 remaining, and the other side apart and afresh", o)
+		}
+	})
+}
+
 // TestNumberOfASideWhoseOtherFails holds that the number of a side stays with its part where the enforced side has
 // failed and has no part: the other one is then the first part of the record. miniredis stores nothing after an error.
 func TestNumberOfASideWhoseOtherFails(t *testing.T) {

@@ -187,8 +187,8 @@ func checkCharts(t *testing.T, b *browser) {
 		};
 	})`, &lines)
 
-	if len(lines) != 6 {
-		t.Fatalf("%d lines, want 3 in each of 2 charts", len(lines))
+	if len(lines) != 8 {
+		t.Fatalf("%d lines, want 4 in each of 2 charts", len(lines))
 	}
 
 	behind := background(t, b)
@@ -234,7 +234,7 @@ func threeDays() status.Report {
 	ratio, bound, eta := 0.0011, 0.0132, now.Add(26*time.Hour)
 	p.Gate = gate.Result{
 		Verdict: gate.Wait, Reason: "the ratios are below their thresholds, and 22 of 48 clean hours have passed",
-		WouldPassAt: &eta, CleanHours: 22, Strikes: 1,
+		Forecast: gate.Forecast{WouldPassAt: &eta}, CleanHours: 22, Strikes: 1,
 	}
 	for _, r := range divergence.AllRatios {
 		score := 42 / float64(1+r)

@@ -131,10 +131,10 @@ func TestTwoReleasesShareARecord(t *testing.T) {
 		expect("a record of the earlier release", numbered("old first", 0), 8, true)
 
 		peek := numbered("peek", 0)
-		expect("before a look", peek, 9, false)
+		expect("before a peek", peek, 9, false)
 		peek.Cost = 0
 		old.charge(peek, fixed, gcra)
-		expect("a look of the earlier release changes nothing", numbered("peek", 0), 8, false)
+		expect("a peek of the earlier release changes nothing", numbered("peek", 0), 8, false)
 	})
 }
 

@@ -49,7 +49,14 @@ var stopServers []func()
 var buildDir string
 
 func TestMain(m *testing.M) {
-	// A test starts this binary again as a service.
+	// A test starts this binary again as a service, or as many.
+	if text := os.Getenv(crewVariable); text != "" {
+		if err := manCrew(text); err != nil {
+			fmt.Fprintln(os.Stderr, "crew:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if addr := os.Getenv(serviceVariable); addr != "" {
 		if err := serve(addr, os.Getenv(nameVariable)); err != nil {
 			fmt.Fprintln(os.Stderr, "service:", err)

@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,28 +34,35 @@ const (
 	serviceVariable = "SHADOWLIMIT_TEST_SERVICE" // address of Redis
 	nameVariable    = "SHADOWLIMIT_TEST_NAME"
 	fileVariable    = "SHADOWLIMIT_TEST_FILE" // the policy file; "" means serviceFile
+	pathVariable    = "SHADOWLIMIT_TEST_PATH" // a policy file that is watched, in the place of the other one
 	stateVariable   = "SHADOWLIMIT_TEST_STATE_DIR"
+
+	instanceVariable = "SHADOWLIMIT_TEST_INSTANCE" // "" means host and process id
 )
 
 // serve is the service of the README, with metrics. It prints its URL and ends with
 // SIGTERM.
-func serve(redisAddr, name string) error {
+func serve(redisAddr, name string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-
-	file := cmp.Or(os.Getenv(fileVariable), serviceFile)
-	set, err := policies.Load("service.yaml", []byte(fmt.Sprintf(file, name)))
-	if err != nil {
-		return err
-	}
 
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{redisAddr}}, time.Second))
 	defer client.Close()
 
-	h, err := shadow.New(shadow.Config{
-		Policies: set, Redis: client, StateDir: os.Getenv(stateVariable),
-		RedButton: shadow.RedButton{Signal: syscall.SIGUSR1}, Logger: slog.New(slog.DiscardHandler),
-	})
+	var seen self
+	cfg := shadow.Config{
+		Redis: client, Instance: os.Getenv(instanceVariable), StateDir: os.Getenv(stateVariable), File: os.Getenv(pathVariable),
+		Observer: seen.observe, RedButton: shadow.RedButton{Signal: syscall.SIGUSR1},
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	if cfg.File == "" {
+		text := fmt.Sprintf(cmp.Or(os.Getenv(fileVariable), serviceFile), name)
+		if cfg.Policies, err = policies.Load("service.yaml", []byte(text)); err != nil {
+			return err
+		}
+	}
+
+	h, err := shadow.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -69,6 +78,7 @@ func serve(redisAddr, name string) error {
 	mux.Handle("/", httplimit.New(h, httplimit.Config{Identify: identify})(served))
 	mux.Handle("/status", h.StatusPage())
 	mux.Handle("/red-button", h.RedButtonHandler())
+	mux.Handle("/self", &seen)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,6 +97,21 @@ func serve(redisAddr, name string) error {
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return h.Close(last)
+}
+
+// self is what a process says of itself: the comparisons of all its plans, and what it holds
+// after a collection.
+type self struct {
+	Comparisons atomic.Int64
+}
+
+func (s *self) observe(shadow.Comparison) { s.Comparisons.Add(1) }
+
+func (s *self) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	fmt.Fprintln(w, s.Comparisons.Load(), memory.HeapAlloc, runtime.NumGoroutine())
 }
 
 const serviceFile = `
@@ -110,12 +135,20 @@ func startService(t *testing.T, redisAddr, name string) *service {
 	return startServiceIn(t, t.TempDir(), redisAddr, name)
 }
 
-// startServiceIn starts a process that keeps its last stages in a directory.
-func startServiceIn(t *testing.T, stateDir, redisAddr, name string) *service {
+// startServiceIn starts a process that keeps its last stages in a directory. More variables
+// may say what else it is given.
+func startServiceIn(t *testing.T, stateDir, redisAddr, name string, more ...string) *service {
+	t.Helper()
+	more = append(more, serviceVariable+"="+redisAddr, nameVariable+"="+name, stateVariable+"="+stateDir)
+	return startProcess(t, os.Args[0], more...)
+}
+
+// startProcess starts the service that is in a test binary, with variables of its own.
+func startProcess(t *testing.T, binary string, variables ...string) *service {
 	t.Helper()
 
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serviceVariable+"="+redisAddr, nameVariable+"="+name, stateVariable+"="+stateDir)
+	cmd := exec.Command(binary)
+	cmd.Env = append(os.Environ(), variables...)
 	cmd.Stderr = os.Stderr
 
 	out, err := cmd.StdoutPipe()

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -64,6 +65,101 @@ func TestRollbackWithoutTheRightToPublish(t *testing.T) {
 	if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
 		t.Errorf("%v, %v", s, err)
 	}
+}
+
+// A move that is refused leaves garbage as it is: a policy whose state were gone would be
+// unknown to the rollback that comes next.
+func TestRefusedMoveKeepsTheState(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store := promotion.NewRedisStore(client, name)
+		for _, what := range []string{"state", "audit"} {
+			if err := client.LPush(t.Context(), "shadowlimit:{"+name+":p}:"+what, "x").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if _, err := promotion.Resume(t.Context(), store, "p", promotion.Order{Force: true}); err == nil {
+			t.Error("a step that cannot be put on record was taken")
+		}
+		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Stage != promotion.RolledBack {
+			t.Errorf("after a refused move: %v, %v", s, err)
+		}
+	})
+}
+
+// The trail keeps what History returns, and not much more.
+func TestAuditTrailIsBounded(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store := promotion.NewRedisStore(client, name)
+		for seq := range int64(1500) {
+			next := promotion.State{Version: promotion.Version{Term: 1, Seq: seq + 1}, Stage: promotion.Shadow, Epoch: "e"}
+			if err := store.Put(t.Context(), "p", next, promotion.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		list, err := store.History(t.Context(), "p")
+		n := client.XLen(t.Context(), "shadowlimit:{"+name+":p}:audit").Val()
+		if err != nil || len(list) != 1000 || n > 1100 {
+			t.Errorf("%d entries are kept and %d shown, %v, want at most 1100 and 1000", n, len(list), err)
+		}
+	})
+}
+
+// A term at the end of the range leaves no room for the next one. It is not believed: the
+// state counts as garbage, and instances and rollbacks put theirs in its place.
+func TestTermBeyondBelief(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store := promotion.NewRedisStore(client, name)
+		corrupt := promotion.State{Version: promotion.Version{Term: math.MaxInt64, Seq: 1}, Stage: promotion.Promoted, Epoch: "e"}
+		if err := store.Put(t.Context(), "p", corrupt, promotion.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+
+		states, err := store.States(t.Context(), []string{"p"})
+		if err != nil || states[0].Stage != promotion.RolledBack || states[0].Version != (promotion.Version{}) {
+			t.Errorf("read %+v, %v, want garbage", states[0], err)
+		}
+		known := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Percent: 100, Epoch: "e"}
+		if err := store.Put(t.Context(), "p", known, promotion.Condition{}); err != nil {
+			t.Errorf("an instance asserts what it knows: %v", err)
+		}
+		want := promotion.Version{Term: 2, Seq: 1}
+		if s, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{}); err != nil || s.Version != want {
+			t.Errorf("a rollback: %v, %v", s, err)
+		}
+	})
+}
+
+// The lease of a teller that died ends by itself, and garbage in its place does not last.
+func TestLeaseEnds(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		client, name := clientOf(t, s), namespace()
+		store := promotion.NewRedisStore(client, name)
+		if err := client.LPush(t.Context(), "shadowlimit:{"+name+"}:teller", "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if held, err := store.Lease(t.Context(), "a", 100*time.Millisecond); err != nil || !held {
+			t.Fatalf("over garbage: %t, %v", held, err)
+		}
+
+		deadline := time.After(10 * time.Second)
+		for tick := time.Tick(20 * time.Millisecond); ; {
+			if held, err := store.Lease(t.Context(), "b", time.Minute); err != nil {
+				t.Fatal(err)
+			} else if held {
+				return
+			}
+			select {
+			case <-tick:
+			case <-deadline:
+				t.Fatal("a lease of 100 ms has not ended after 10 s")
+			}
+		}
+	})
 }
 
 // A Redis that is out of memory still takes a rollback. It refuses new keys with a candidate

@@ -43,6 +43,9 @@ type twins struct {
 	*shadow.Harness
 	t       *testing.T
 	servers [2]*redis.Client
+	// Each server is asked through a proxy, so that another one can take its place.
+	proxies  [2]*faultyProxy
+	replicas [2]*redis.Client // nil without a failover
 
 	mu       sync.Mutex
 	outcomes map[divergence.Outcome]int
@@ -58,8 +61,11 @@ func startTwins(t *testing.T) *twins {
 	for i := range w.servers {
 		addr := privateServer(t, debugging(t)...)
 		w.servers[i] = redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: 10 * time.Second})
-		tuned[i] = redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, 0))
-		t.Cleanup(func() { w.servers[i].Close(); tuned[i].Close() })
+		proxy, proxied := startProxy(t, addr)
+		w.proxies[i] = proxy
+		tuned[i] = redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{proxied}}, 0))
+		server := w.servers[i]
+		t.Cleanup(func() { server.Close(); tuned[i].Close() })
 	}
 
 	set, err := policies.Load("twins.yaml", []byte(fmt.Sprintf(twinFile, namespace())))
@@ -137,55 +143,63 @@ func (w *twins) freeze(server *redis.Client, d time.Duration) {
 	}
 }
 
+// twinDisturbance is something that happens to a server.
+type twinDisturbance struct {
+	name string
+	do   func(w *twins, server *redis.Client)
+}
+
+var twinDisturbances = []twinDisturbance{
+	{"calm", func(*twins, *redis.Client) {}},
+	{"pause", func(w *twins, server *redis.Client) { server.ClientPause(w.t.Context(), 120*time.Millisecond) }},
+	{"sleep", func(w *twins, server *redis.Client) { server.Do(w.t.Context(), "debug", "sleep", "0.3") }},
+	{"long sleep", func(w *twins, server *redis.Client) { server.Do(w.t.Context(), "debug", "sleep", "1.5") }},
+	{"frozen process", func(w *twins, server *redis.Client) { w.freeze(server, 200*time.Millisecond) }},
+	{"SCRIPT FLUSH", func(w *twins, server *redis.Client) { server.ScriptFlush(w.t.Context()) }},
+	{"FLUSHALL", func(w *twins, server *redis.Client) { server.FlushAll(w.t.Context()) }},
+	{"lost connections", func(w *twins, server *redis.Client) {
+		server.ClientKillByFilter(w.t.Context(), "TYPE", "normal", "SKIPME", "yes")
+	}},
+	{"no memory", func(w *twins, server *redis.Client) {
+		server.ConfigSet(w.t.Context(), "maxmemory", "1")
+		time.Sleep(100 * time.Millisecond)
+		server.ConfigSet(w.t.Context(), "maxmemory", "0")
+	}},
+}
+
 // Two limiters that are the same do not differ, whatever happens to their servers.
 func TestTwinsOnRealServers(t *testing.T) {
-	disturbances := []struct {
-		name string
-		do   func(w *twins, server *redis.Client)
-	}{
-		{"calm", func(*twins, *redis.Client) {}},
-		{"pause", func(w *twins, server *redis.Client) { server.ClientPause(w.t.Context(), 120*time.Millisecond) }},
-		{"sleep", func(w *twins, server *redis.Client) { server.Do(w.t.Context(), "debug", "sleep", "0.3") }},
-		{"long sleep", func(w *twins, server *redis.Client) { server.Do(w.t.Context(), "debug", "sleep", "1.5") }},
-		{"frozen process", func(w *twins, server *redis.Client) { w.freeze(server, 200*time.Millisecond) }},
-		{"SCRIPT FLUSH", func(w *twins, server *redis.Client) { server.ScriptFlush(w.t.Context()) }},
-		{"FLUSHALL", func(w *twins, server *redis.Client) { server.FlushAll(w.t.Context()) }},
-		{"lost connections", func(w *twins, server *redis.Client) {
-			server.ClientKillByFilter(w.t.Context(), "TYPE", "normal", "SKIPME", "yes")
-		}},
-		{"no memory", func(w *twins, server *redis.Client) {
-			server.ConfigSet(w.t.Context(), "maxmemory", "1")
-			time.Sleep(100 * time.Millisecond)
-			server.ConfigSet(w.t.Context(), "maxmemory", "0")
-		}},
-	}
-
 	w := startTwins(t)
-	for _, d := range disturbances {
+	for _, d := range twinDisturbances {
 		for i, server := range w.servers {
 			var done sync.WaitGroup
 			done.Go(func() {
 				time.Sleep(50 * time.Millisecond)
 				d.do(w, server)
 			})
-			prefix := fmt.Sprint(d.name, i)
-			w.spend(prefix)
-			done.Wait()
-			w.spend(prefix)
-			if err := w.Sync(t.Context()); err != nil {
-				t.Logf("%s of server %d: %v", d.name, i, err)
-			}
-
-			w.mu.Lock()
-			if w.differs != "" {
-				t.Errorf("%s of server %d: %s", d.name, i, w.differs)
-				w.differs = ""
-			}
-			t.Logf("%s of server %d: %v", d.name, i, w.outcomes)
-			clear(w.outcomes)
-			w.mu.Unlock()
+			w.spendAndCheck(&done, fmt.Sprint(d.name, i), fmt.Sprintf("%s of server %d", d.name, i))
 		}
 	}
+}
+
+// spendAndCheck has clients send requests during a disturbance and after it. No difference may be
+// counted.
+func (w *twins) spendAndCheck(disturbance *sync.WaitGroup, prefix, what string) {
+	w.spend(prefix)
+	disturbance.Wait()
+	w.spend(prefix)
+	if err := w.Sync(w.t.Context()); err != nil {
+		w.t.Logf("%s: %v", what, err)
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.differs != "" {
+		w.t.Errorf("%s: %s", what, w.differs)
+		w.differs = ""
+	}
+	w.t.Logf("%s: %v", what, w.outcomes)
+	clear(w.outcomes)
 }
 
 const twinService = `
@@ -256,10 +270,10 @@ func twinTotal(t *testing.T, client redis.UniversalClient, name string) divergen
 	}
 
 	// The twins' epoch is the first one.
-	now := time.Now().Unix() / 3600
-	hours, err := ledger.Hours(t.Context(), history[0].LedgerID("per-user"), now-1, now)
+	now := time.Now()
+	h, err := divergence.NewReader(ledger, history[0].LedgerID("per-user"), now.Add(-time.Hour)).History(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return divergence.Merge(hours).Total()
+	return h.Total()
 }

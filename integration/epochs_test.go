@@ -1,0 +1,202 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// nextFile is the policy file of the next release: another candidate.
+var nextFile = strings.Replace(serviceFile, "limit: 3", "limit: 4", 1)
+
+// rollout is processes with two policy files on a Redis of their own.
+type rollout struct {
+	addr, name string
+	client     *redis.Client
+	store      *promotion.RedisStore
+	first      promotion.State // promoted, of serviceFile
+}
+
+// promotedFleet starts processes with serviceFile, which all have decided requests, and
+// promotes them.
+func promotedFleet(t *testing.T, instances int) (*rollout, []*service) {
+	t.Helper()
+	t.Parallel() // most of these tests wait
+	r := &rollout{addr: privateServer(t), name: namespace()}
+	r.client = redis.NewClient(&redis.Options{Addr: r.addr})
+	t.Cleanup(func() { r.client.Close() })
+	r.store = promotion.NewRedisStore(r.client, r.name)
+
+	fleet := r.start(t, instances)
+	var err error
+	full := promotion.Step{Stage: promotion.Promoted}
+	r.first, err = promotion.Advance(t.Context(), r.store, "per-user", full, promotion.Order{Actor: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, 10*time.Second, "all follow", func() bool { return fleet[0].metric(t, "shadowlimit_stage", `stage="promoted"`) == 1 })
+	return r, fleet
+}
+
+// start starts processes that have decided a request each.
+func (r *rollout) start(t *testing.T, instances int, more ...string) (fleet []*service) {
+	t.Helper()
+	for range instances {
+		one := startServiceIn(t, t.TempDir(), r.addr, r.name, more...)
+		one.get(t, "/", "alice")
+		fleet = append(fleet, one)
+	}
+	return fleet
+}
+
+const withNextFile = fileVariable + "="
+
+func (r *rollout) state(t *testing.T) promotion.State {
+	t.Helper()
+	states, err := r.store.States(t.Context(), []string{"per-user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states[0]
+}
+
+// await waits for a condition.
+func (r *rollout) await(t *testing.T, limit time.Duration, what string, met func() bool) {
+	t.Helper()
+	late := time.After(limit)
+	for tick := time.Tick(200 * time.Millisecond); !met(); {
+		select {
+		case <-tick:
+		case <-late:
+			t.Fatalf("after %s: not %s; the state is %s %s", limit, what, r.state(t), r.state(t).Epoch)
+		}
+	}
+}
+
+// staysFirst holds that the first epoch keeps its stage and its evidence for a time.
+func (r *rollout) staysFirst(t *testing.T, during time.Duration, meanwhile func()) {
+	t.Helper()
+	end := time.After(during)
+	for tick := time.Tick(time.Second); ; {
+		if s := r.state(t); s.Epoch != r.first.Epoch || s.Stage != promotion.Promoted || !s.Since.Equal(r.first.Since) {
+			t.Fatalf("the state is %s of epoch %s, want %s of %s", s, s.Epoch, r.first, r.first.Epoch)
+		}
+		if meanwhile != nil {
+			meanwhile()
+		}
+		select {
+		case <-tick:
+		case <-end:
+			return
+		}
+	}
+}
+
+func (r *rollout) isFirst(t *testing.T) bool {
+	s := r.state(t)
+	return s.Epoch == r.first.Epoch && s.Stage == promotion.Promoted && s.Since.Equal(r.first.Since)
+}
+
+func (r *rollout) isNext(t *testing.T) bool {
+	s := r.state(t)
+	return s.Epoch != r.first.Epoch && s.Stage == promotion.Shadow
+}
+
+// Processes with an old file beside a promoted fleet: laptops without traffic, an instance
+// of an old image with traffic, and a pod that crashes again and again under one name.
+func TestOldFilesTakeNothing(t *testing.T) {
+	r, fleet := promotedFleet(t, 4)
+	for range 5 {
+		startServiceIn(t, t.TempDir(), r.addr, r.name, withNextFile+nextFile)
+	}
+	image := r.start(t, 1, withNextFile+nextFile)[0]
+
+	var pod *service
+	crash := func() {
+		if pod != nil {
+			_ = pod.cmd.Process.Kill()
+			_ = pod.cmd.Wait()
+		}
+		pod = r.start(t, 1, withNextFile+nextFile, instanceVariable+"=pod")[0]
+	}
+	n := 0
+	r.staysFirst(t, 45*time.Second, func() {
+		if n++; n%3 == 0 {
+			crash()
+		}
+	})
+
+	if n := image.metric(t, "shadowlimit_other_epoch", ""); n != 1 {
+		t.Errorf("the old image says other_epoch %d, want 1", n)
+	}
+	if n := fleet[0].metric(t, "shadowlimit_other_epoch", ""); n != 0 {
+		t.Errorf("the fleet says other_epoch %d, want 0", n)
+	}
+	status, out := shell(t, server{addr: r.addr}, r.name, "status", "per-user")
+	if status != 0 || !strings.Contains(out, "compares another epoch") || !strings.Contains(out, "has no vote") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
+// A rolling deployment takes over once it has had the majority for half a minute. Undone, the
+// epoch before is where it was, with its evidence.
+func TestRollingDeploymentAndItsUndo(t *testing.T) {
+	r, before := promotedFleet(t, 2)
+	next := r.start(t, 3, withNextFile+nextFile)
+	before[1].stop(t)
+	r.await(t, 75*time.Second, "in the next epoch", func() bool { return r.isNext(t) })
+
+	r.start(t, 1)
+	for _, one := range next {
+		one.stop(t)
+	}
+	r.await(t, 10*time.Second, "where it was", func() bool { return r.isFirst(t) })
+}
+
+// Green beside blue changes nothing at a tie. The last blue instance hands over when it ends.
+// Two services with one name are the same tie.
+func TestBlueAndGreen(t *testing.T) {
+	r, blue := promotedFleet(t, 2)
+	r.start(t, 2, withNextFile+nextFile)
+	r.staysFirst(t, 40*time.Second, nil)
+
+	blue[0].stop(t)
+	r.staysFirst(t, 2*time.Second, nil)
+	blue[1].stop(t)
+	r.await(t, 5*time.Second, "handed over", func() bool { return r.isNext(t) })
+}
+
+// An earlier release puts its own epoch when it starts, in a state without the lists of this
+// one. The next count puts the epoch back that most instances compare.
+func TestEarlierReleaseAmongNewOnes(t *testing.T) {
+	r, _ := promotedFleet(t, 2)
+	now, err := r.store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	next := map[string]any{
+		"Term": r.first.Term, "Seq": r.first.Seq + 1, "Stage": "shadow", "Percent": 0, "Hold": false, "Epoch": "of-an-earlier-release",
+		"Since": now, "StageAt": now, "At": now, "Actor": "an earlier release", "Reason": "compares epoch", "From": "promoted",
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprintf("%d-%d", r.first.Term, r.first.Seq+1)
+	key := "shadowlimit:{" + r.name + ":per-user}:"
+	pipe := r.client.TxPipeline()
+	pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: key + "audit", ID: id, Values: []any{"state", text}})
+	pipe.HSet(t.Context(), key+"state", "term", r.first.Term, "seq", r.first.Seq+1, "safety", "4.000000", "state", text)
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	r.await(t, 20*time.Second, "where it was", func() bool { return r.isFirst(t) })
+}
