@@ -216,7 +216,7 @@ func (r *reader) abandoned(a *Assessment, now time.Time) bool {
 // again. Requires c.mu.
 func (c *Controller) reader(policy string, s State) *reader {
 	r := c.readers[policy]
-	if r == nil || r.epoch != s.Epoch || !r.since.Equal(s.Since) {
+	if r == nil || !s.counts(r.epoch, r.since) {
 		id := s.LedgerID(policy)
 		r = &reader{
 			epoch: s.Epoch, since: s.Since,
@@ -372,9 +372,10 @@ func (c *Controller) CheckTriggers(ctx context.Context, only ...string) ([]Move,
 
 // trigger rolls one policy back if a trigger asks for it. Requires c.mu.
 func (c *Controller) trigger(ctx context.Context, policy string, s State, now time.Time) (State, bool, error) {
-	// The minutes of another epoch say nothing about this one.
+	// The harm of an earlier beginning was answered by a rollback. An operator who promotes again must
+	// not be overruled by it; the next assessment reads the new evidence.
 	r := c.readers[policy]
-	if !s.Exposed() || s.Epoch != r.epoch {
+	if !s.Exposed() || !s.counts(r.epoch, r.since) {
 		return s, false, nil
 	}
 

@@ -55,6 +55,15 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 	if moves := check(); moves != nil {
 		t.Errorf("rolled back already: %v", moves)
 	}
+
+	// An operator who resumes and promotes begins new evidence. The harm of before is not in it.
+	_, err = Resume(ctx, store, "p", Order{Force: true})
+	must(err)
+	_, err = Advance(ctx, store, "p", Step{Canary, 10}, Order{})
+	must(err)
+	if moves := check(); moves != nil {
+		t.Errorf("the harm of before the resumption: %v", moves)
+	}
 }
 
 // A prediction that is off stops an automatic canary once. An operator who resumes it can

@@ -135,9 +135,8 @@ func (a *Assessment) Publish(judge string) Published {
 	return p
 }
 
-// Of reports whether this was found of the evidence that a state has. Another beginning is other
-// evidence, even of the same epoch.
-func (p *Published) Of(s *State) bool { return p.Epoch == s.Epoch && p.Since.Equal(s.Since) }
+// Of reports whether this was found of the evidence that a state has.
+func (p *Published) Of(s *State) bool { return s.counts(p.Epoch, p.Since) }
 
 // Assessment returns the assessment in a state of the same evidence, which may be a later one: a
 // stage that was left has no alarm and no prediction any more.

@@ -100,6 +100,11 @@ func (s State) LedgerID(policy string) divergence.ID {
 	return divergence.ID{Policy: policy, Epoch: s.Epoch + "-" + strconv.FormatInt(s.Since.Unix(), 36)}
 }
 
+// counts reports whether evidence of an epoch, from a beginning on, is the evidence of this state.
+func (s State) counts(epoch string, since time.Time) bool {
+	return s.Epoch == epoch && s.Since.Equal(since)
+}
+
 // NoiseID names the evidence of a policy's noise floor beside its own.
 func NoiseID(id divergence.ID) divergence.ID {
 	id.Policy += "~copy"
