@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -33,11 +34,27 @@ func newBench(t *testing.T, instances int) *bench {
 	b.client = redis.NewClient(&redis.Options{Addr: b.addr})
 	t.Cleanup(func() { b.client.Close() })
 	b.store = promotion.NewRedisStore(b.client, b.name)
+	t.Cleanup(func() { b.explain(t) })
 	for n := range instances {
 		id := fmt.Sprint("judge", n)
 		b.fleet[id] = b.start(t, 1, fileVariable+"="+automaticFile, instanceVariable+"="+id)[0]
 	}
 	return b
+}
+
+// explain logs, after a failure, how the fleet came where it is.
+func (b *bench) explain(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	ctx := context.Background()
+	count, err := b.store.Count(ctx)
+	list, _ := b.store.Judged(ctx, []string{"per-user"})
+	t.Logf("counted at %s: %+v, %v; judged %+v", count.At, count.Policies["per-user"], err, list)
+	history, _ := b.store.History(ctx, "per-user")
+	for _, s := range history {
+		t.Logf("%s %s by %s: %s", s.At, s, s.Actor, s.Reason)
+	}
 }
 
 // promote enforces the candidate for all keys.

@@ -270,12 +270,16 @@ func (s *soak) inLedger() (n int64) {
 	return n
 }
 
+// leastRests is how many rests of one process show whether it grows: fewer than four in a third may
+// all fall on a moment of open connections.
+const leastRests = 14
+
 // checkGrowth holds that no process of this release has grown from the first third of its rests to
 // the last. The first two are not counted: a process warms up.
 func (s *soak) checkGrowth() {
 	for _, one := range s.fleet {
 		rests := slices.DeleteFunc(slices.Clone(one.usage), func(u usage) bool { return u.pid != one.now.cmd.Process.Pid })
-		if len(rests) < 8 {
+		if len(rests) < leastRests {
 			fmt.Printf("soak: process %d rested %d times, too few to say whether it grows\n", one.number, len(rests))
 			continue
 		}
