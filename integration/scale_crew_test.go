@@ -128,7 +128,7 @@ func (c *crew) start(n int, set *policies.Set) (*shadow.Harness, error) {
 	return shadow.New(shadow.Config{
 		Policies: set, Redis: redis.NewUniversalClient(options), Instance: id, StateDir: c.StateDir,
 		Limiters: map[string]shadow.Limiter{"today": limiter(onBoth, onToday), "next": limiter(onBoth, onNext)},
-		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 }
 

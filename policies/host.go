@@ -122,17 +122,19 @@ func textsIn(constant any) (texts []string) {
 	switch v := constant.(type) {
 	case string:
 		return []string{v}
+
 	case []any:
 		for _, item := range v {
 			if text, ok := item.(string); ok {
 				texts = append(texts, text)
 			}
 		}
+
 	case map[string]any:
 		for key := range v {
 			texts = append(texts, key)
 		}
-		slices.Sort(texts)
+		slices.Sort(texts) // a table has no order, and a problem must read the same each time
 	}
 	return texts
 }

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -62,6 +63,33 @@ func metricsText(t *testing.T) (prose, table string) {
 	return prose + "\n", "| " + table
 }
 
+// harnessOfFile is a harness in memory, of a policy file.
+func harnessOfFile(t *testing.T, text string) *Harness {
+	t.Helper()
+	set, err := policies.Load("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close(context.Background()) })
+	return h
+}
+
+// gathered is everything that a scrape gets.
+func gathered(t *testing.T, h *Harness) []*dto.MetricFamily {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(h)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
 func TestMetricsDocument(t *testing.T) {
 	prose, table := metricsText(t)
 	if table == metricsTable() {
@@ -80,26 +108,8 @@ func TestMetricsDocument(t *testing.T) {
 func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
 	const text = "version: 1\nname: test\npolicies:\n" +
 		"  - { name: plain, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h } }\n"
-	set, err := policies.Load("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(t.Context())
-
-	r := prometheus.NewRegistry()
-	r.MustRegister(h)
-	gathered, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-
 	var exported []string
-	for _, f := range gathered {
+	for _, f := range gathered(t, harnessOfFile(t, text)) {
 		for _, label := range f.GetMetric()[0].GetLabel() {
 			if label.GetName() == "policy" {
 				exported = append(exported, strings.TrimPrefix(f.GetName(), "shadowlimit_"))
@@ -135,28 +145,14 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 	const text = "version: 1\nname: test\npolicies:\n" +
 		"  - { name: plain, key: request.user, cost: 'int(request.headers[\"cost\"])',\n" +
 		"      authoritative: { algorithm: gcra, limit: 2, window: 1h } }\n"
-	set, err := policies.Load("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(t.Context())
+	h := harnessOfFile(t, text)
 
 	// A peek, a charge that is allowed, one that is denied, and an expression that fails.
 	for _, cost := range []string{"0", "2", "1", "none"} {
 		h.Decide(t.Context(), &policies.Request{User: "u", Headers: map[string][]string{"Cost": {cost}}})
 	}
 
-	r := prometheus.NewRegistry()
-	r.MustRegister(h)
-	gathered, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range gathered {
+	for _, f := range gathered(t, h) {
 		sum, ofPolicy := 0.0, false
 		for _, m := range f.GetMetric() {
 			sum += m.GetCounter().GetValue()
@@ -179,15 +175,7 @@ func TestEveryTotalIsExported(t *testing.T) {
 	const text = "version: 1\nname: test\npolicies:\n" +
 		"  - { name: two-sides, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h },\n" +
 		"      candidate: { algorithm: token_bucket, limit: 3, window: 1h } }\n"
-	set, err := policies.Load("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(Config{Policies: set, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(t.Context())
+	h := harnessOfFile(t, text)
 
 	// Ages do not change in a bubble.
 	m := h.engine.plan.Load().migrations[0]

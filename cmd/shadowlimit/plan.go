@@ -110,11 +110,11 @@ func planAction(c *cli.Context, std streams) error {
 		}
 	}
 
-	make := planOfLogs
+	planOf := planOfLogs
 	if c.IsSet("rate") {
-		make = planOfRate
+		planOf = planOfRate
 	}
-	report, err := make(c, o, std)
+	report, err := planOf(c, o, std)
 	if err != nil {
 		return err
 	}

@@ -78,17 +78,17 @@ func (r *Rules) tally(trials [][]gate.Arrival, since []time.Time) []Step {
 
 		slices.Sort(hours)
 		step.Passed = len(hours)
-		step.Hours, step.Hours90 = quantile(hours, len(trials), 0.5), quantile(hours, len(trials), 0.9)
+		step.Hours, step.Hours90 = quantile(hours, len(trials), 50), quantile(hours, len(trials), 90)
 		step.WaitsFor = middle(reasons[2*step.Passed > len(trials)])
 		steps[i] = step
 	}
 	return steps
 }
 
-// quantile returns the least of the sorted hours within which so much of all trials are through; nil if
-// fewer are.
-func quantile(hours []float64, trials int, share float64) *float64 {
-	n := max(1, int(share*float64(trials)+0.9999))
+// quantile returns the least of the sorted hours within which a percentage of all trials is through; nil
+// if fewer are.
+func quantile(hours []float64, trials, percent int) *float64 {
+	n := max(1, (percent*trials+99)/100)
 	if n > len(hours) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -153,33 +154,31 @@ func (r *Recording) trial(long divergence.History, start, period, enough int64) 
 	return trial{e, denied}
 }
 
-func byUnix(m divergence.Minute, unix int64) int {
-	switch {
-	case m.Unix < unix:
-		return -1
-	case m.Unix > unix:
-		return 1
-	}
-	return 0
-}
+func byUnix(m divergence.Minute, unix int64) int { return cmp.Compare(m.Unix, unix) }
 
 // firstDenials returns the minutes in which the first keys are denied after a start, until there are enough. It goes
 // through the period once: after that every key is known.
 func (r *Recording) firstDenials(start, period, enough int64) (minutes []int64) {
 	seen := map[uint32]bool{}
 	from, _ := slices.BinarySearchFunc(r.Denials, start, func(d Denial, unix int64) int {
-		return byUnix(divergence.Minute{Unix: d.Minute}, unix)
+		return cmp.Compare(d.Minute, unix)
 	})
+
 	first := r.Live[0].From
 	for i := range r.Denials {
-		d := r.Denials[(from+i)%len(r.Denials)]
 		if int64(len(minutes)) >= enough {
 			break
 		}
+
+		// What lies behind the period is left out of every round.
+		d := r.Denials[(from+i)%len(r.Denials)]
 		if d.Minute >= first+period || seen[d.Key] {
 			continue
 		}
-		if seen[d.Key] = true; d.Minute < start {
+		seen[d.Key] = true
+
+		// A denial before the start comes again one period later.
+		if d.Minute < start {
 			d.Minute += period
 		}
 		minutes = append(minutes, d.Minute)

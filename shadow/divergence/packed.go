@@ -3,6 +3,7 @@ package divergence
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // packedHour is an Hour as it is stored in JSON, minutes by their number in the hour. The hour itself is in the name of
@@ -55,12 +56,17 @@ func packed(h *Hour) packedHour {
 	return p
 }
 
-// mostAMinute is the largest count of a minute that is believed. It is over a thousand million requests a second, and
-// thousands of instances in 32 days do not add up to more than a number can hold.
-const mostAMinute = 1 << 36
+// mostCounted is the largest count of an entry that is believed. In a minute it is over a thousand million requests a
+// second, and thousands of instances in 32 days do not add up to more than a number can hold.
+const mostCounted = 1 << 36
 
-// unpack checks the numbers that become indexes, and the counts: other programs can write to the ledger. Counts below 0,
-// or sums that overflow, would be ratios of nothing.
+// believed reports whether an instance can have counted these. Other programs can write to the ledger, and a count
+// below 0, or a sum that overflows, would be a ratio of nothing.
+func believed(counts ...int64) bool {
+	return !slices.ContainsFunc(counts, func(n int64) bool { return n < 0 || n > mostCounted })
+}
+
+// unpack checks the numbers that become indexes, and the counts.
 func (p *packedHour) unpack(hour int64) (Hour, error) {
 	h := Hour{Unix: hour, Live: p.Live & (1<<MinutesPerHour - 1)}
 
@@ -68,10 +74,8 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 		if m.Minute < 0 || m.Minute >= MinutesPerHour {
 			return h, fmt.Errorf("minute %d of an hour", m.Minute)
 		}
-		for _, n := range m.Tally {
-			if n < 0 || n > mostAMinute {
-				return h, fmt.Errorf("a count of %d in a minute", n)
-			}
+		if !believed(m.Tally[:]...) {
+			return h, fmt.Errorf("counts of %v in a minute", m.Tally)
 		}
 
 		out := h.at(hour*MinutesPerHour + m.Minute)
@@ -90,6 +94,9 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	for _, c := range p.Cells {
 		if c[0] < 0 || c[0] >= mostCells {
 			return h, fmt.Errorf("cell %d of an hour", c[0])
+		}
+		if !believed(c[1:]...) {
+			return h, fmt.Errorf("counts of %v in a cell", c[1:])
 		}
 		h.cell(int(c[0])).add(&Cell{Decided: [2]int64{c[1], c[3]}, Denied: [2]int64{c[2], c[4]}})
 	}
@@ -133,7 +140,8 @@ func bucketsOf(ticks []Tick) map[int64][]packedTick {
 	return buckets
 }
 
-func (p *packedTick) unpack() Tick {
+// unpack reports false for a tick with counts that are not believed.
+func (p *packedTick) unpack() (Tick, bool) {
 	t := Tick{
 		Unix:    p.Unix,
 		Tally:   p.Tally,
@@ -148,5 +156,5 @@ func (p *packedTick) unpack() Tick {
 		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))
 	}
 
-	return t
+	return t, believed(t.Tally[:]...) && believed(t.Failed, t.Slow)
 }

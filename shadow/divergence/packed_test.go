@@ -5,16 +5,30 @@ import (
 	"testing"
 )
 
-// Another program may have written an entry. A count that no minute can have makes it unreadable: below 0, or in a sum
+// Another program may have written an entry. A count that no instance can have makes it unreadable: below 0, or in a sum
 // that overflows, it would be a share of nothing, of which the gate asks for the value.
-func TestCountsOfAMinuteAreBelievable(t *testing.T) {
+func TestCountsAreBelievable(t *testing.T) {
 	for count, want := range map[int64]bool{
-		0: true, 1: true, mostAMinute: true,
-		-1: false, mostAMinute + 1: false, math.MinInt64: false, math.MaxInt64: false,
+		0: true, 1: true, mostCounted: true,
+		-1: false, mostCounted + 1: false, math.MinInt64: false, math.MaxInt64: false,
 	} {
-		p := packedHour{Minutes: []packedMinute{{Minute: 59, Tally: Tally{Blind: count}}}}
-		if _, err := p.unpack(0); (err == nil) != want {
-			t.Errorf("a count of %d: %v, want it to be read: %t", count, err, want)
+		// An entry of history is refused in whole, so that the gate says it is unreadable.
+		for what, p := range map[string]packedHour{
+			"a minute": {Minutes: []packedMinute{{Minute: 59, Tally: Tally{Blind: count}}}},
+			"a cell":   {Cells: []packedCell{{0, 0, 0, 0, count}}},
+		} {
+			if _, err := p.unpack(0); (err == nil) != want {
+				t.Errorf("a count of %d in %s: %v, want it to be read: %t", count, what, err, want)
+			}
+		}
+
+		// A tick is left out: the triggers go on with the others.
+		for what, p := range map[string]packedTick{
+			"outcomes": {Tally: Tally{Blind: count}}, "failures": {Failed: count}, "slow charges": {Slow: count},
+		} {
+			if _, ok := p.unpack(); ok != want {
+				t.Errorf("%d %s in a tick are believed: %t, want %t", count, what, ok, want)
+			}
 		}
 	}
 }

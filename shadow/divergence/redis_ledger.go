@@ -104,7 +104,7 @@ func elements(hashes []uint64) []any {
 
 // Ticks implements Ledger in one pipeline.
 //
-// It skips an entry that cannot be read: the fast triggers must go on protecting clients with what the other instances
+// It skips an entry that cannot be read, or believed: the fast triggers must go on protecting clients with what the other instances
 // saw.
 func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick, error) {
 	// Each entry is a command, and those before the time to live have expired.
@@ -126,7 +126,9 @@ func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick,
 				continue
 			}
 			for i := range ticks {
-				all = append(all, ticks[i].unpack())
+				if t, ok := ticks[i].unpack(); ok {
+					all = append(all, t)
+				}
 			}
 		}
 	}

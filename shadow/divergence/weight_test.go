@@ -69,7 +69,7 @@ func TestTicksNameTheWorstKeys(t *testing.T) {
 
 		ticks := r.Snapshot(now).Ticks
 		p := bucketsOf(ticks)[bucketOf(ticks[0].Unix)][0]
-		got := p.unpack()
+		got, _ := p.unpack()
 		if len(got.Denied) != heaviest || got.Denied[0].Key != r.masked(19) {
 			t.Errorf("%s: newly denied most %v, want %d keys and first 19's", name, got.Denied, heaviest)
 		}

@@ -69,7 +69,7 @@ func (j *judgement) forecast() Forecast {
 		return Forecast{NoForecast: last.unknown, Never: last.never}
 	case last.counts && last.minutes+minutes > keptFor.Minutes():
 		return Forecast{Never: true, NoForecast: fmt.Sprintf("%s would take %s days at the rate so far, and evidence is kept for %d: "+
-			"raise the threshold, lower what is needed, or send more traffic",
+			"raise the threshold, lower the needed numbers, or send more traffic",
 			last.of, humanize.Grouped(int64(math.Ceil((last.minutes+minutes)/minutesADay))), divergence.KeptDays)}
 	}
 	ahead := time.Duration(math.Max(0, math.Ceil(last.minutes))) * time.Minute
@@ -102,7 +102,7 @@ func more(have, need int64, minutes float64, what string) delay {
 		return delay{}
 	case have == 0 && minutes >= minutesADay:
 		return never("0 of the %d %s were seen in %.3g days: replay a log with lower limits on both sides, "+
-			"lower what is needed, or promote by force", need, what, minutes/minutesADay)
+			"lower the needed number, or promote by force", need, what, minutes/minutesADay)
 	case have == 0:
 		return unknown("there are no %s yet, so their rate is unknown", what)
 	}

@@ -49,12 +49,12 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 			"47 h of 48 h clean; could pass Wed 2026-03-04 00:00 UTC if traffic and ratios stay as they were"},
 		{"no rate in days", gate.Config{}, evidence{hours: 72, minute: neverDenied}, insufficient,
 			"cannot pass: 0 of the 200 requests that the authoritative denies were seen in 3 days: " +
-				"replay a log with lower limits on both sides, lower what is needed, or promote by force"},
+				"replay a log with lower limits on both sides, lower the needed number, or promote by force"},
 		{"no rate yet", gate.Config{}, evidence{hours: 20, minute: neverDenied}, insufficient,
 			"; no forecast: there are no requests that the authoritative denies yet, so their rate is unknown"},
 		{"more days than are kept", manyDenials, evidence{hours: 72}, insufficient,
 			"cannot pass: enough requests that the authoritative denies would take 695 days at the rate so far, and evidence is kept " +
-				"for 32: raise the threshold, lower what is needed, or send more traffic"},
+				"for 32: raise the threshold, lower the needed numbers, or send more traffic"},
 		{"too few keys in all", gate.Config{MinDeniedKeys: 1000}, evidence{hours: 72}, insufficient,
 			"cannot pass: the policy has only 500 keys, and 1000 denied ones are needed: set min_denied_keys to what such a policy can show"},
 		{"an instance is silent, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, silent: "web-8"}, insufficient,
