@@ -31,8 +31,8 @@ func (f *fleet) poll(ctx context.Context) error {
 	defer f.polling.Unlock()
 	defer f.noteApplied()
 
-	// A state that was applied just now may be newer than the number, and a failover may lose
-	// both: it is read once more, and written again if it is gone.
+	// A state that was applied just now may be newer than the number, and a failover may take back
+	// both: it is read once more, and written again if it is gone. The same holds for restored states.
 	before := appliedOf(f.migrations())
 	err := f.pollLocked(ctx)
 	if !slices.Equal(before, appliedOf(f.migrations())) {
@@ -66,7 +66,8 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err = f.restore(ctx, migrations, states); err == nil {
+		restored, err := f.restore(ctx, migrations, states)
+		if err == nil && !restored {
 			f.knows = knowledge{changes, time.Now()}
 		}
 		failed = append(failed, err)
@@ -99,17 +100,18 @@ func (f *fleet) mayHaveChanged(changes int64) bool {
 		!f.told.within(promotion.LiveFor)
 }
 
-// restore writes what the store lacks. What this instance knows comes before what it would begin:
-// after a loss of data the policy goes on where it was.
-func (f *fleet) restore(ctx context.Context, migrations []*migration, states []promotion.State) error {
-	failed := []error{f.reassert(ctx, migrations, states)}
+// restore writes what the store lacks, and reports whether that was anything. What this instance
+// knows comes before what it would begin: after a loss of data the policy goes on where it was.
+func (f *fleet) restore(ctx context.Context, migrations []*migration, states []promotion.State) (bool, error) {
+	reasserted, err := f.reassert(ctx, migrations, states)
+	failed := []error{err}
 	begun, err := f.begin(ctx, migrations)
 	failed = append(failed, err)
 	if begun {
 		_, err = f.applyStates(ctx, migrations)
 		failed = append(failed, err)
 	}
-	return errors.Join(failed...)
+	return reasserted || begun, errors.Join(failed...)
 }
 
 // applyStates reads and applies the states of migrations.
@@ -131,14 +133,15 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 	return states, nil
 }
 
-// reassert writes what the store has forgotten, as it may after a failover.
-func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) error {
+// reassert writes what the store has forgotten, as it may after a failover, and reports whether it had.
+func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) (forgotten bool, err error) {
 	for i, m := range migrations {
 		applied := *m.stage.state.Load()
 		if applied.Epoch == "" || !applied.Supersedes(states[i]) {
 			continue
 		}
-		if states[i].Stage == "" { // the store has forgotten the policy itself
+		forgotten = true
+		if states[i].Stage == "" { // the policy itself
 			m.news.announced = false
 		}
 
@@ -148,10 +151,10 @@ func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []
 		// On a conflict the next poll sees what another instance has written.
 		err := f.store.Put(ctx, m.spec.Policy, applied, promotion.Condition{})
 		if err != nil && !errors.Is(err, promotion.ErrConflict) {
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return forgotten, nil
 }
 
 // begin puts the first state of the policies of which neither the store nor this instance

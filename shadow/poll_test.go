@@ -121,6 +121,50 @@ func TestStateThatIsNewerThanItsNumberIsNotLost(t *testing.T) {
 	})
 }
 
+// A failover takes back a rollback, the instance writes it again, and a second failover takes that
+// back, too, with the number that came with it. The instance writes it once more.
+func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &overtaken{Store: promotion.NewMemoryStore()}
+		f, m := idleOn(store, "a")
+		polls := func(n int) {
+			for range n {
+				time.Sleep(time.Second)
+				must(t, f.poll(t.Context()))
+			}
+		}
+
+		polls(1)
+		must(t, f.tell(t.Context()))
+		polls(2)
+		before, number := *m.stage.state.Load(), f.knows.changes
+		_, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{})
+		must(t, err)
+		polls(2)
+
+		// Each replica has the state of before, and its number.
+		for range 2 {
+			replica := promotion.NewMemoryStore()
+			must(t, replica.Put(t.Context(), "p", before, promotion.Condition{}))
+			store.Store = &numbered{replica, number}
+			polls(1)
+		}
+		polls(1)
+		states, err := store.States(t.Context(), []string{"p"})
+		if err != nil || states[0].Stage != promotion.RolledBack {
+			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.stage.state.Load())
+		}
+	})
+}
+
+// numbered is a store with a number of changes that stands still.
+type numbered struct {
+	promotion.Store
+	number int64
+}
+
+func (n *numbered) Changes(context.Context) (int64, error) { return n.number, nil }
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
