@@ -50,7 +50,7 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
 		judges := len(policies) == 0 || slices.Contains(policies, m.spec.Policy)
-		if judges && !m.differs() && (i < 0 || list[i].Spec.Epoch != m.spec.Epoch) {
+		if judges && (i < 0 || !m.differs() && list[i].Spec.Epoch != m.spec.Epoch) {
 			forgotten = append(forgotten, m)
 		}
 		if i >= 0 {
@@ -64,8 +64,9 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 	}
 
 	// A store that has lost its data does not know the policies any more, and an instance of
-	// an earlier release announces another epoch than the stored one. After an error the list
-	// may be empty for another reason, and nothing may be concluded from it.
+	// an earlier release announces another epoch than the stored one. Where no instance of the
+	// stored epoch is left, any announcement is better than none: no command would know the policy.
+	// After an error the list may be empty for another reason, and nothing may be concluded from it.
 	if err == nil && len(forgotten) > 0 {
 		err = f.announce(ctx, forgotten)
 	}

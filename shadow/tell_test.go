@@ -133,3 +133,21 @@ func TestReloadOfASingleInstanceHandsOver(t *testing.T) {
 		}
 	})
 }
+
+// A failover takes back what is announced, when every instance of the stored epoch is gone. One of
+// another epoch announces the policy, so that it is judged and commands know it.
+func TestPolicyOfAnotherEpochIsAnnouncedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := promotion.NewMemoryStore()
+		must(t, promotion.Begin(t.Context(), store, "p", "gone", "test"))
+		f, _ := idleOn(store, "a")
+		must(t, f.poll(t.Context()))
+
+		must(t, f.assess(t.Context(), nil))
+		must(t, f.assess(t.Context(), nil))
+		judged, err := store.Judged(t.Context(), []string{"p"})
+		if err != nil || judged[0].By != "a" {
+			t.Errorf("the policy was judged %+v, %v, want it judged by a", judged[0], err)
+		}
+	})
+}
