@@ -150,7 +150,7 @@ func (f *fleet) keepPress() error {
 
 	text := f.pressText()
 	switch {
-	case bytes.Equal(text, f.orders.written):
+	case f.orders.hasWritten(text):
 		return nil
 	case text == nil:
 		f.orders.written = nil
@@ -167,7 +167,13 @@ func (f *fleet) keepPress() error {
 func (f *fleet) pressKept() bool {
 	f.orders.writing.Lock()
 	defer f.orders.writing.Unlock()
-	return bytes.Equal(f.pressText(), f.orders.written)
+	return f.orders.hasWritten(f.pressText())
+}
+
+// hasWritten reports whether the file is this text, or there is none for nil. An empty text is a file
+// of the last run. Requires writing.
+func (o *orders) hasWritten(text []byte) bool {
+	return (text == nil) == (o.written == nil) && bytes.Equal(text, o.written)
 }
 
 // pressText is the file of the press, nil if the button is not pressed.

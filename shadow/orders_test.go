@@ -1,0 +1,170 @@
+package shadow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// pressable is an idle instance with a disk, whose button gives orders.
+func pressable(store promotion.Store, dir string) (*fleet, *migration) {
+	f, m := idleOn(store, "a")
+	f.disk = &disk{dir: dir, name: "test"}
+	f.startButton(context.Background())
+	return f, m
+}
+
+// pressIsOnDisk keeps the press as keepLoop does, and reports whether there is a file.
+func pressIsOnDisk(t *testing.T, f *fleet) bool {
+	t.Helper()
+	must(t, f.keepPress())
+	_, err := os.Stat(f.disk.path(pressOnDisk))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// An answer of the store strikes out the order that was stored, and neither one that the button
+// has given meanwhile nor one of another policy.
+func TestAnswerStrikesOutItsOwnOrder(t *testing.T) {
+	first, second := order{"e", 1}, order{"e", 2}
+	var o orders
+	o.set(map[string]order{"p": second, "q": first})
+	if o.done("p", first); len(o.pendingOrders()) != 2 {
+		t.Errorf("after the answer to an earlier order: %v", o.pendingOrders())
+	}
+	if o.done("p", second); len(o.pendingOrders()) != 1 || o.pendingOrders()["q"] != first {
+		t.Errorf("after the answer to the order: %v", o.pendingOrders())
+	}
+}
+
+// A button rolls back what its instance compares. Another epoch that the store has goes on.
+func TestOrderNamesTheInstancesEpoch(t *testing.T) {
+	store := promotion.NewMemoryStore()
+	must(t, promotion.Begin(t.Context(), store, "p", "another", "test"))
+	f, _ := pressable(store, t.TempDir())
+	must(t, f.poll(t.Context()))
+
+	f.button.set(true, byHandler)
+	must(t, f.storeOrders(t.Context()))
+	states, err := store.States(t.Context(), []string{"p"})
+	if s := states[0]; err != nil || s.Stage != promotion.Shadow || s.EndedAs("e") != promotion.RolledBack || s.EndedAs("another") != "" {
+		t.Errorf("the store has %s, ended %v, %v, want shadow of another epoch, and e rolled back", s, s.Ended, err)
+	}
+}
+
+// An order for a policy that the store does not know waits, and stops no other part of a poll.
+func TestOrderForAnUnknownPolicyWaits(t *testing.T) {
+	f, _ := pressable(promotion.NewMemoryStore(), t.TempDir())
+	f.button.set(true, byHandler)
+	must(t, f.storeOrders(t.Context()))
+	if left := f.orders.pendingOrders(); len(left) != 1 {
+		t.Errorf("the orders %v are left, want one", left)
+	}
+}
+
+// A pressed button stays on the disk after its order is stored, so that a restart leaves it pressed,
+// and until it is released.
+func TestPressStaysOnDiskUntilItIsReleased(t *testing.T) {
+	store, dir := promotion.NewMemoryStore(), t.TempDir()
+	f, _ := pressable(store, dir)
+	must(t, f.poll(t.Context()))
+	f.button.set(true, byHandler)
+	if must(t, f.poll(t.Context())); len(f.orders.pendingOrders()) != 0 || !pressIsOnDisk(t, f) {
+		t.Fatalf("stored: the orders %v are left, and the press must be on the disk", f.orders.pendingOrders())
+	}
+
+	f, _ = pressable(store, dir)
+	if !f.button.pressed() || !pressIsOnDisk(t, f) {
+		t.Error("the button is released by a restart")
+	}
+	f.button.set(false, byHandler)
+	if pressIsOnDisk(t, f) {
+		t.Error("the button is released, and the disk has a press")
+	}
+}
+
+// The press of a file that is gone at the next start is over, and its orders with it.
+func TestPressOfAFileThatIsGoneLeavesTheDisk(t *testing.T) {
+	store, dir := promotion.NewMemoryStore(), t.TempDir()
+	f, _ := pressable(store, dir)
+	f.button.set(true, byFile)
+	if !pressIsOnDisk(t, f) {
+		t.Fatal("the press is not on the disk")
+	}
+
+	f, _ = pressable(store, dir)
+	if f.button.pressed() || f.pressKept() || pressIsOnDisk(t, f) || !f.pressKept() {
+		t.Error("the file is gone, and the disk has its press")
+	}
+}
+
+// The disk has a press before the store is waited for.
+func TestPressIsOnDiskWhileTheStoreHangs(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := pressable(promotion.NewMemoryStore(), dir)
+		f.button.set(true, byHandler)
+		settled := make(chan struct{})
+		go func() {
+			f.settlePress(t.Context())
+			close(settled)
+		}()
+
+		time.Sleep(fleetTimeout / 2)
+		if !f.pressKept() {
+			t.Error("the disk does not have the press")
+		}
+		<-settled
+	})
+}
+
+// Stages on disk are read in the format of this release only.
+func TestStagesOfAnotherFormatAreNotRead(t *testing.T) {
+	f, _ := pressable(promotion.NewMemoryStore(), t.TempDir())
+	for format, want := range map[int]bool{stageFormat: true, stageFormat + 1: false} {
+		text, err := json.Marshal(stageFile{format, "test", map[string]promotion.State{"p": {Stage: promotion.Promoted}}})
+		must(t, err)
+		must(t, f.disk.write(stagesOnDisk, text))
+		if _, read := f.readStages()["p"]; read != want {
+			t.Errorf("format %d is read: %t, want %t", format, read, want)
+		}
+	}
+}
+
+// A stage of the disk holds where the instance knows none, of its own epoch, or where its epoch was
+// completed; a canary does not.
+func TestStagesOfTheDiskThatAreObeyed(t *testing.T) {
+	state := func(stage promotion.Stage, epoch string, ended ...promotion.Ended) promotion.State {
+		return promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Epoch: epoch, Ended: ended}
+	}
+	for _, tt := range []struct {
+		name string
+		disk promotion.State
+		want bool
+	}{
+		{"promoted", state(promotion.Promoted, "e"), true},
+		{"a canary", state(promotion.Canary, "e"), false},
+		{"another epoch", state(promotion.Promoted, "f"), false},
+		{"another epoch, this one completed", state(promotion.Shadow, "f", promotion.Ended{Epoch: "e", As: promotion.Completed}), true},
+		{"another epoch, this one rolled back", state(promotion.Promoted, "f", promotion.Ended{Epoch: "e", As: promotion.RolledBack}), false},
+	} {
+		// Each case has an instance of its own, of epoch e, which knows no stage yet.
+		_, m := idleOn(promotion.NewMemoryStore(), "a")
+		if got := m.obeys(tt.disk); got != tt.want {
+			t.Errorf("%s: obeyed %t, want %t", tt.name, got, tt.want)
+		}
+
+		if m.apply(state(promotion.Shadow, "e")); m.obeys(tt.disk) {
+			t.Errorf("%s: obeyed by an instance that knows its stage", tt.name)
+		}
+	}
+}
