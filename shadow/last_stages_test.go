@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,5 +68,66 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Stages on disk are read in the format of this release only.
+func TestStagesOfAnotherFormatAreNotRead(t *testing.T) {
+	f, _ := pressable(promotion.NewMemoryStore(), t.TempDir())
+	for format, want := range map[int]bool{stageFormat: true, stageFormat + 1: false} {
+		text, err := json.Marshal(stageFile{format, "test", map[string]promotion.State{"p": {Stage: promotion.Promoted}}})
+		must(t, err)
+		must(t, f.disk.write(stagesOnDisk, text))
+		if _, read := f.readStages()["p"]; read != want {
+			t.Errorf("format %d is read: %t, want %t", format, read, want)
+		}
+	}
+}
+
+// A stage of the disk holds where the instance knows none, of its own epoch, or where its epoch was
+// completed; a canary does not.
+func TestStagesOfTheDiskThatAreObeyed(t *testing.T) {
+	state := func(stage promotion.Stage, epoch string, ended ...promotion.Ended) promotion.State {
+		return promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: stage, Epoch: epoch, Ended: ended}
+	}
+	for _, tt := range []struct {
+		name string
+		disk promotion.State
+		want bool
+	}{
+		{"promoted", state(promotion.Promoted, "e"), true},
+		{"a canary", state(promotion.Canary, "e"), false},
+		{"another epoch", state(promotion.Promoted, "f"), false},
+		{"another epoch, this one completed", state(promotion.Shadow, "f", promotion.Ended{Epoch: "e", As: promotion.Completed}), true},
+		{"another epoch, this one rolled back", state(promotion.Promoted, "f", promotion.Ended{Epoch: "e", As: promotion.RolledBack}), false},
+	} {
+		// Each case has an instance of its own, of epoch e, which knows no stage yet.
+		_, m := idleOn(promotion.NewMemoryStore(), "a")
+		if got := m.obeys(tt.disk); got != tt.want {
+			t.Errorf("%s: obeyed %t, want %t", tt.name, got, tt.want)
+		}
+
+		if m.apply(state(promotion.Shadow, "e")); m.obeys(tt.disk) {
+			t.Errorf("%s: obeyed by an instance that knows its stage", tt.name)
+		}
+	}
+}
+
+// The store takes the disk's place once. A state that it loses after that is written again.
+func TestStoreTakesTheDisksPlaceOnce(t *testing.T) {
+	state := func(seq int64) promotion.State {
+		return promotion.State{Version: promotion.Version{Term: 1, Seq: seq}, Stage: promotion.Promoted, Epoch: "e"}
+	}
+	_, m := idleOn(promotion.NewMemoryStore(), "a")
+	m.apply(state(3))
+	m.stage.fromDisk = true
+
+	m.leaveDisk(state(2))
+	if got := m.stage.state.Load().Seq; got != 2 {
+		t.Errorf("with the store's first answer: sequence %d, want the store's 2", got)
+	}
+	m.leaveDisk(state(1))
+	if got := m.stage.state.Load().Seq; got != 2 {
+		t.Errorf("after a failover: sequence %d, want 2", got)
 	}
 }
