@@ -47,7 +47,7 @@ func stepOf(a *promotion.Assessment) string {
 		return command(a, "rollback", " --reason \""+a.Alarm.Reason+"\"")
 
 	case len(a.Evidence.OtherEpoch) > 0:
-		return action(a, gate.OtherEpochs, nil) + onHold(a) + besides(a)
+		return otherEpochs(a) + onHold(a) + besides(a)
 
 	case a.State.Stage == promotion.RolledBack && a.State.Failed():
 		return "change a side and deploy the change, then: " + command(a, "resume", "") +

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
@@ -14,10 +13,37 @@ import (
 // shownObstacles is how many obstacles a next step names. The first ones matter: they may be the cause of the others.
 const shownObstacles = 3
 
-// urgency is the order of the obstacles that need an action, each before the ones that it may cause.
-var urgency = [...]gate.ObstacleKind{
-	gate.OtherEpochs, gate.NoInstance, gate.Sampled, gate.NothingCompared, gate.SilentInstances, gate.LowCoverage,
-	gate.MostlyBlind, gate.NoiseFloor, gate.DeniesNothing, gate.AllowsNothing, gate.AboveThreshold, gate.AboveLately, gate.Suspect,
+// remedy is what to do against the obstacles of some kinds.
+type remedy struct {
+	against []gate.ObstacleKind
+	words   func(a *promotion.Assessment, found []gate.Obstacle) string // found has at least one
+}
+
+// remedies has every kind of obstacle that does not end by waiting, each before those that it may cause.
+var remedies = []remedy{
+	{kinds(gate.Unreadable), always("check whether the Redis of the evidence answers: shadowlimit doctor")},
+	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherEpochs(a) }},
+	{kinds(gate.NoInstance), always("no instance is live: start the service or check its Redis")},
+	{kinds(gate.Sampled), always("remove sample from the policy file: a sampled policy stays in shadow")},
+	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches")},
+	{kinds(gate.SilentInstances), func(a *promotion.Assessment, _ []gate.Obstacle) string {
+		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)
+	}},
+	{kinds(gate.LowCoverage), uncovered},
+	{kinds(gate.MostlyBlind), always("find out why the sides have had different charges, or wait one window: " +
+		"docs/runbooks/ShadowlimitMostlyBlind.md")},
+	{kinds(gate.NoiseFloor), always("check the latency and errors of the candidate's store: " +
+		"docs/runbooks/ShadowlimitNoiseFloorHigh.md")},
+	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
+	{kinds(gate.AllowsNothing), always("check that the candidate allows anything")},
+	{kinds(gate.AboveThreshold, gate.AboveLately, gate.Suspect), differs},
+}
+
+func kinds(list ...gate.ObstacleKind) []gate.ObstacleKind { return list }
+
+// always returns the words of a remedy that needs no numbers.
+func always(text string) func(*promotion.Assessment, []gate.Obstacle) string {
+	return func(*promotion.Assessment, []gate.Obstacle) string { return text }
 }
 
 // towardsPass returns what leads to the verdict pass: the actions, and then what time alone may end.
@@ -32,9 +58,6 @@ func towardsPass(a *promotion.Assessment) string {
 // promotion.Assessment: "" if only a pressed red button is in the way.
 func towardsVerdict(a *promotion.Assessment) string {
 	switch {
-	// Evidence that was not read looks as if nothing had been compared.
-	case strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable):
-		return "check whether the Redis of the evidence answers: shadowlimit doctor"
 	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
 		return "finish the deployment, or start an instance of epoch " + a.State.Epoch + ", which is stored"
 	case len(a.Pressed()) > 0:
@@ -102,31 +125,19 @@ func waitFor(a *promotion.Assessment, list string) string {
 
 // actionsOf returns what to do against the obstacles that do not end by waiting, the most urgent one first.
 func actionsOf(a *promotion.Assessment, obstacles []gate.Obstacle) (list []string) {
-	for _, kind := range urgency {
-		var texts []string
+	for _, r := range remedies {
+		var found []gate.Obstacle
 		for _, o := range obstacles {
-			if o.Kind == kind {
-				texts = append(texts, o.Text)
+			if slices.Contains(r.against, o.Kind) {
+				found = append(found, o)
 			}
 		}
 
-		if len(texts) > 0 {
-			list = append(list, action(a, kind, texts))
+		if len(found) > 0 {
+			list = append(list, r.words(a, found))
 		}
 	}
 	return list
-}
-
-// remedies are the actions that need no numbers.
-var remedies = map[gate.ObstacleKind]string{
-	gate.NoInstance:      "no instance is live: start the service or check its Redis",
-	gate.Sampled:         "remove sample from the policy file: a sampled policy stays in shadow",
-	gate.NothingCompared: "nothing has been compared yet: send traffic that the policy matches",
-	gate.MostlyBlind: "find out why the sides have had different charges, or wait one window: " +
-		"docs/runbooks/ShadowlimitMostlyBlind.md",
-	gate.NoiseFloor:    "check the latency and errors of the candidate's store: docs/runbooks/ShadowlimitNoiseFloorHigh.md",
-	gate.DeniesNothing: "check that the candidate limits at all",
-	gate.AllowsNothing: "check that the candidate allows anything",
 }
 
 // otherEpochs says which epoch will be compared, and what to do to have it so.
@@ -143,27 +154,8 @@ func otherEpochs(a *promotion.Assessment) string {
 	return "wait until " + instant(v.TakesOverAt()) + ": most instances compare epoch " + v.Ahead + ", which takes over then"
 }
 
-// action returns what to do against the obstacles of one kind, whose texts are given.
-func action(a *promotion.Assessment, kind gate.ObstacleKind, texts []string) string {
-	switch kind {
-	case gate.OtherEpochs:
-		return otherEpochs(a)
-
-	case gate.SilentInstances:
-		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)
-
-	case gate.LowCoverage:
-		return uncovered(a.Evidence.History.Total())
-
-	case gate.AboveThreshold, gate.AboveLately, gate.Suspect:
-		return differs(kind, texts)
-	}
-
-	return remedies[kind]
-}
-
-func uncovered(total divergence.Tally) string {
-	if total.Comparisons() == 0 {
+func uncovered(a *promotion.Assessment, _ []gate.Obstacle) string {
+	if a.Evidence.History.Total().Comparisons() == 0 {
 		return "find out why no request could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
 	}
 	return "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
@@ -176,19 +168,20 @@ var byItself = map[gate.ObstacleKind]string{
 	gate.Suspect:        "; a mirror forgets one incident by itself in quiet hours",
 }
 
-// differs says what to do about ratios that are not below their thresholds.
-func differs(kind gate.ObstacleKind, texts []string) string {
+// differs says what to do about ratios that are not below their thresholds: one has one obstacle.
+func differs(_ *promotion.Assessment, ratios []gate.Obstacle) string {
 	// A ratio that is known to be high comes before one that has seen too little.
-	early := func(text string) bool { return strings.Contains(text, gate.TooEarly) }
-	first := max(0, slices.IndexFunc(texts, func(text string) bool { return !early(text) }))
-	ratios := texts[first]
-	if n := len(texts) - 1; n > 0 {
-		ratios += fmt.Sprintf(" (and %d more of the ratios)", n)
+	early := func(o gate.Obstacle) bool { return strings.Contains(o.Text, gate.TooEarly) }
+	first := ratios[max(0, slices.IndexFunc(ratios, func(o gate.Obstacle) bool { return !early(o) }))]
+	text := first.Text
+	if n := len(ratios) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more of the ratios)", n)
 	}
-	if early(texts[first]) {
-		return "send more traffic, or wait until more requests were compared: " + ratios
+
+	if early(first) {
+		return "send more traffic, or wait until more requests were compared: " + text
 	}
-	return "find out why the limiters differ" + byItself[kind] + ": " + ratios +
+	return "find out why the limiters differ" + byItself[first.Kind] + ": " + text +
 		"; if the difference is wanted, declare it as expected in the policy file or raise the threshold" +
 		"; if not, change the candidate"
 }

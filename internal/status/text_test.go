@@ -84,8 +84,7 @@ func TestNextStep(t *testing.T) {
 		}, "none: a controller takes the next step within the change window, which does not open within two weeks: " +
 			`check its days, its times, and its zone "Mars" on this machine`},
 		{"evidence that cannot be read", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, promotion.EvidenceUnreadable+": no answer"
-			a.Evidence.History = divergence.History{}
+			hinder(a, gate.Unreadable, promotion.EvidenceUnreadable+": no answer")
 		}, "check whether the Redis of the evidence answers"},
 		{"no instance has had it for a month", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Gate, a.Live, a.Silent = gate.Result{Verdict: gate.Insufficient, Reason: "no instance has had this policy for 32 days"}, nil, nil
@@ -246,13 +245,27 @@ func TestNextStep(t *testing.T) {
 
 // Every obstacle ends by waiting or by an action that the next step names.
 func TestEveryObstacleHasAWayOut(t *testing.T) {
-	for kind := gate.Sampled; kind <= gate.CleanTime; kind++ {
+	for kind := range gate.ObstacleKind(gate.ObstacleKinds) {
 		a := assessed(promotion.Shadow, func(a *promotion.Assessment) { hinder(a, kind, "the obstacle") })
 		waits := a.Gate.Obstacles[0].Waits()
 		got := reportOf(t, a).NextStep
 		if waits != strings.HasPrefix(got, "wait: the obstacle") || got == "" {
 			t.Errorf("obstacle %d, which waits: %v: %q", kind, waits, got)
 		}
+	}
+}
+
+// Ratios have one remedy, also where one is above its threshold, one was so lately, and one may be.
+func TestRatiosHaveOneRemedy(t *testing.T) {
+	a := assessed(promotion.Shadow, func(a *promotion.Assessment) {
+		hinder(a, gate.AboveThreshold, "extra_load is 12 %: "+gate.TooEarly, gate.AboveLately, "newly_denied is 8 %",
+			gate.Suspect, "divergence is 1.9 %")
+	})
+	want := "find out why the limiters differ; one incident leaves the last 24 h by itself: newly_denied is 8 % " +
+		"(and 2 more of the ratios); if the difference is wanted, declare it as expected in the policy file " +
+		"or raise the threshold; if not, change the candidate"
+	if got := reportOf(t, a).NextStep; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

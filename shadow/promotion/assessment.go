@@ -70,6 +70,7 @@ func (a *Assessment) qualify(err error) {
 	switch {
 	case err != nil:
 		a.insufficient(EvidenceUnreadable + ": " + err.Error())
+		a.Gate.Obstacles = []gate.Obstacle{{Kind: gate.Unreadable, Text: a.Gate.Reason}}
 	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
 		a.insufficient("its thresholds are unknown: no instance of epoch " + a.State.Epoch + ", which is stored, has announced them")
 	case a.Gate.Verdict == gate.Pass && len(a.Pressed()) > 0:

@@ -35,5 +35,8 @@ func TestPassIsTakenBack(t *testing.T) {
 		if a.Gate.Verdict != tt.want || !strings.Contains(a.Gate.Reason, tt.reason) {
 			t.Errorf("%s: %s: %s, want %s: %s", tt.name, a.Gate.Verdict, a.Gate.Reason, tt.want, tt.reason)
 		}
+		if a.Gate.Unread() != (tt.err != nil) {
+			t.Errorf("%s: unread: %t", tt.name, a.Gate.Unread())
+		}
 	}
 }

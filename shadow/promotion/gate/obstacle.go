@@ -21,7 +21,8 @@ type Obstacle struct {
 type ObstacleKind int
 
 // The kinds of obstacles, in the order in which a verdict names them: those without which
-// nothing can be concluded come first.
+// nothing can be concluded come first. Judges publish the numbers, so they do not change: a kind
+// of another package goes to the end.
 const (
 	Sampled         ObstacleKind = iota // the candidate is judged for a share of the keys
 	NothingCompared                     // no request has been counted at all
@@ -43,12 +44,13 @@ const (
 	Suspect                             // a mirror suspects that a ratio is above its threshold
 	LowScore                            // a score does not suffice
 	CleanTime                           // the clean time does not suffice
-	obstacleKinds   = iota
+	Unreadable                          // the evidence cannot be read; only by package promotion
+	ObstacleKinds   = iota              // how many kinds there are
 )
 
 // unforeseeable says of the kinds that do not end by waiting why there is no forecast. A
-// kind without an entry ends by time and traffic as they were.
-var unforeseeable = [obstacleKinds]string{
+// kind without an entry ends by time and traffic as they were; so does one of a later release.
+var unforeseeable = map[ObstacleKind]string{
 	Sampled:         "a sampled policy stays in shadow",
 	NothingCompared: "nothing has been compared yet",
 	DeniesNothing:   "the candidate denies nothing that the authoritative denies",
@@ -62,10 +64,16 @@ var unforeseeable = [obstacleKinds]string{
 	AboveThreshold:  "waiting alone does not lower a ratio that is at or above its threshold",
 	AboveLately:     "the last day was at or above a threshold",
 	Suspect:         "a ratio may be above its threshold",
+	Unreadable:      "the evidence cannot be read",
 }
 
 // Waits reports whether the obstacle ends by itself if time and traffic go on as they were.
 func (o Obstacle) Waits() bool { return unforeseeable[o.Kind] == "" }
+
+// Unread reports whether the evidence could not be read: the counts beside the verdict are then of nothing.
+func (g *Result) Unread() bool {
+	return slices.ContainsFunc(g.Obstacles, func(o Obstacle) bool { return o.Kind == Unreadable })
+}
 
 // verdict returns the verdict of a candidate whose first obstacle this is.
 func (o Obstacle) verdict() string {

@@ -47,7 +47,7 @@ func uncompared(check string, a *promotion.Assessment) (list []Finding) {
 		list = append(list, Finding{Check: check, Level: warning, Message: text, Fix: fix + ": " + runbook})
 	}
 
-	if strings.HasPrefix(a.Gate.Reason, promotion.EvidenceUnreadable) {
+	if a.Gate.Unread() {
 		list = append(list, Finding{
 			Check: check, Level: warning, Message: "policy " + a.Spec.Policy + ": " + a.Gate.Reason,
 			Fix: "check the latency and the memory of this Redis",
