@@ -188,7 +188,7 @@ func (f *fleet) keep(m *migration, a *assessment) {
 	if a.Alarm.Reason == "" || known || a.Spec.Config.Automatic {
 		return
 	}
-	f.log.Warn("shadowlimit: the candidate does harm, and is not rolled back because the mode is manual; "+
-		"run shadowlimit rollback unless the alarm is expected",
+	f.log.Warn("shadowlimit: the candidate does harm, and stays as it is because the mode is manual; "+
+		"unless the alarm is expected, run the command behind next in shadowlimit status",
 		"policy", m.spec.Policy, "stage", a.State.Describe(), "alarm", a.Alarm.Reason)
 }

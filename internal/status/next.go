@@ -41,10 +41,15 @@ func nextStep(a *promotion.Assessment) string {
 func stepOf(a *promotion.Assessment) string {
 	rollback := command(a, "rollback", withReason)
 	goBack := "; to go back: " + rollback
+	forAlarm := " --reason \"" + a.Alarm.Reason + "\""
 
 	switch {
-	case a.Alarm.Reason != "":
-		return command(a, "rollback", " --reason \""+a.Alarm.Reason+"\"")
+	case a.Alarm.Level == gate.RollBack:
+		return command(a, "rollback", forAlarm)
+
+	// Any hold answers an alarm that asks for one.
+	case a.Alarm.Level == gate.Hold && !a.State.Hold:
+		return command(a, "pause", forAlarm) + goBack
 
 	case len(a.Evidence.OtherEpoch) > 0:
 		return otherEpochs(a) + onHold(a) + besides(a)
@@ -56,6 +61,9 @@ func stepOf(a *promotion.Assessment) string {
 	case a.State.Hold && a.Prediction.Off():
 		return "check whether clients cope with the candidate's denials; if they do: " + command(a, "resume", "") +
 			"; and then: " + command(a, "promote", " --force"+withReason) + "; if they do not: " + rollback
+
+	case a.State.Hold && a.Alarm.Level == gate.Hold:
+		return strings.TrimPrefix(onHold(a), "; ") + goBack + besides(a)
 
 	case a.State.Hold:
 		return strings.TrimPrefix(onHold(a), "; ") + besides(a)

@@ -104,7 +104,7 @@ func difference(want, got []string) string {
 func goldenAssessment() promotion.Assessment {
 	return assessed(promotion.Canary, func(a *promotion.Assessment) {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
-		a.Alarm = gate.Alarm{Reason: "overload", Harm: 13}
+		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
 		a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		a.Live[0].RedButton = true

@@ -168,7 +168,7 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.NothingCompared, "nothing")
 		}, "nothing has been compared yet: send traffic that the policy matches; release the red button of i"},
 		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
-			a.Live[0].RedButton, a.Alarm.Reason = true, "overload"
+			a.Live[0].RedButton, a.Alarm = true, gate.Alarm{Level: gate.RollBack, Reason: "overload"}
 		}, `shadowlimit rollback writes --reason "overload"; release the red button of i`},
 		{"failed", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
@@ -194,11 +194,17 @@ func TestNextStep(t *testing.T) {
 		}, "check whether clients cope with the candidate's denials; if they do: shadowlimit resume writes; and then: " +
 			"shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback writes --reason WHY"},
 		{"an alarm", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm.Reason = "overload"
+			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
 		}, `shadowlimit rollback writes --reason "overload"`},
 		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm.Reason, a.Evidence.OtherEpoch = "overload", []string{"j"}
+			a.Alarm, a.Evidence.OtherEpoch = gate.Alarm{Level: gate.RollBack, Reason: "overload"}, []string{"j"}
 		}, `shadowlimit rollback writes --reason "overload"`},
+		{"an alarm that only holds", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
+		}, `shadowlimit pause writes --reason "risen"; to go back: shadowlimit rollback writes --reason WHY`},
+		{"an alarm that only holds, on hold", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm, a.State.Hold = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true
+		}, "when the reason for the hold is resolved: shadowlimit resume writes; to go back: shadowlimit rollback writes --reason WHY"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 		}, "finish the deployment or undo it: another epoch runs on j"},
