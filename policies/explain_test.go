@@ -1,0 +1,43 @@
+package policies_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// A field that is added to an explanation is set by Set.Explain, for some charge, side or skipped policy.
+func TestExplainSetsEveryField(t *testing.T) {
+	set := load(t, `
+version: 1
+name: shop
+policies:
+  - name: both
+    key: request.user
+    authoritative: { algorithm: token_bucket, limit: 2, window: 1m, burst: 3 }
+    candidate: { algorithm: gcra, limit: 'int(request.user)', window: 1m, burst: 4 }
+  - name: reads
+    when: request.method == "GET"
+    key: request.user
+    authoritative: { algorithm: gcra, limit: 2, window: 1m }
+`)
+	e := set.Explain(&policies.Request{Method: "POST", User: "ann"}) // a user that is no number has no limit
+
+	// A side has either a limit or an error, so both sides together have every field.
+	found := []any{e.Charges[0], e.Charges[0].Authoritative, *e.Charges[0].Candidate, e.Skipped[0]}
+	isSet := map[string]bool{}
+	for _, part := range found {
+		v := reflect.ValueOf(part)
+		for i := range v.NumField() {
+			name := v.Type().String() + "." + v.Type().Field(i).Name
+			isSet[name] = isSet[name] || !v.Field(i).IsZero()
+		}
+	}
+
+	for name, is := range isSet {
+		if !is {
+			t.Errorf("%s is never set: set it in Explain, or in explain of the policy or of the side", name)
+		}
+	}
+}
