@@ -17,6 +17,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")
@@ -140,6 +141,31 @@ func TestMetricsDocumentNamesThoseOfPlainPolicies(t *testing.T) {
 	}
 }
 
+// The text above the table names the metrics that an instance without the store leaves out, and no other.
+func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
+	prose, _ := metricsText(t)
+	_, sentence, _ := strings.Cut(prose, "The gauges ")
+	fleet, rest, _ := strings.Cut(sentence, " describe the whole fleet")
+	_, exception, _ := strings.Cut(rest, "The exception is `")
+	exception, _, _ = strings.Cut(exception, "`")
+
+	known := *noAssessment
+	one := 1.0
+	known.Gate.Coverage, known.Gate.Blind, known.Gate.Noise, known.Gate.Divergence.Ratio = &one, &one, &one, &one
+	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
+	for _, f := range policyMetrics {
+		sent := func(a *promotion.Assessment) (n int) {
+			f.values(reading{migration: m, applied: *m.stage.state.Load(), assessment: a}, func(float64, ...string) { n++ })
+			return n
+		}
+
+		named := f.name != exception && (strings.HasPrefix(f.name, "gate_") || strings.Contains(fleet, "`"+f.name+"`"))
+		if left := sent(&known) > 0 && sent(nil) == 0; left != named {
+			t.Errorf("%s: left out without the store: %t; the text above the table of %s says %t", f.name, left, metricsFile, named)
+		}
+	}
+}
+
 // A counter of a policy without a candidate that never moves was put where only comparisons are counted.
 func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 	const text = "version: 1\nname: test\npolicies:\n" +
@@ -170,12 +196,13 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 	}
 }
 
+const twoSides = "version: 1\nname: test\npolicies:\n" +
+	"  - { name: two-sides, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h },\n" +
+	"      candidate: { algorithm: token_bucket, limit: 3, window: 1h } }\n"
+
 // A number of Totals that no series shows counts for nothing.
 func TestEveryTotalIsExported(t *testing.T) {
-	const text = "version: 1\nname: test\npolicies:\n" +
-		"  - { name: two-sides, key: request.user, authoritative: { algorithm: gcra, limit: 2, window: 1h },\n" +
-		"      candidate: { algorithm: token_bucket, limit: 3, window: 1h } }\n"
-	h := harnessOfFile(t, text)
+	h := harnessOfFile(t, twoSides)
 
 	// Ages do not change in a bubble.
 	m := h.engine.plan.Load().migrations[0]
