@@ -1,6 +1,7 @@
 package divergence
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -74,7 +75,7 @@ type writing struct {
 func (w *writing) put(ctx context.Context, key string, value any, ttl time.Duration) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		w.err = err
+		w.err = cmp.Or(w.err, err)
 		return
 	}
 
