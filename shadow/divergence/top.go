@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// KeyCount is a key and how often something happened to it. The true count is at most Count and at least Count-Error.
+// KeyCount is a key and how often something happened to it: at least Count-Error times. By the list of one observer it is
+// also at most Count. By several lists it may be more, where a list had no place for the key.
 type KeyCount struct {
 	Key   string `json:"key"`
 	Count int64  `json:"count"`
@@ -53,7 +54,8 @@ func (t *top) add(key string) {
 	*slot = KeyCount{Key: key, Count: slot.Count + 1, Error: slot.Count}
 }
 
-// MergeTop adds up the lists of several observers and returns the most frequent keys, ties by key. Errors add up too.
+// MergeTop adds up the lists of several observers and returns the most frequent keys, ties by key. Errors add up, too;
+// what a list has dropped is in neither number.
 func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
 	sum := map[string]KeyCount{}
 	for _, list := range lists {
