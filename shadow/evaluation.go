@@ -35,7 +35,7 @@ func (m *migration) evaluationOf(service string, c *algorithms.Charge, expected 
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}
-	if !m.judges(ev.hash) {
+	if !m.samples(ev.hash) {
 		c.Sides[algorithms.Candidate] = algorithms.Side{}
 	}
 	return ev
@@ -51,7 +51,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	ev.completed = c.Enforced == algorithms.Candidate && ev.stage.completed.Load()
 
 	switch {
-	case ev.completed || !ev.hasCandidate() || !ev.judges(ev.hash):
+	case ev.completed || !ev.hasCandidate() || !ev.samples(ev.hash):
 		ev.other = algorithms.Absent
 
 	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It

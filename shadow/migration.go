@@ -173,8 +173,8 @@ func (m *migration) enforced(hash uint64) algorithms.Role {
 	return s.Enforced(m.spec.Epoch, hash)
 }
 
-// judges reports whether the candidate is judged for a key with this hash.
-func (m *migration) judges(hash uint64) bool {
+// samples reports whether the candidate is judged for a key with this hash: for every key unless the policy is sampled.
+func (m *migration) samples(hash uint64) bool {
 	return !m.spec.Config.Sampled() || divergence.InCanary(hash, 100*m.spec.Config.Sample)
 }
 
