@@ -2,8 +2,9 @@ package promotion
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"reflect"
-	"strconv"
 	"time"
 )
 
@@ -12,13 +13,14 @@ import (
 // rollback.
 const maxNumber = 1 << 52
 
-// onHold is less than the difference of any two percentages in safety. Keys are divided by hundredths
-// of a percent, and a hundredth is 0.00001 in safety. Six digits in safetyText are enough for both.
-const onHold = 0.000005
+// onHold is half of a hundredth of a percent in safety. Keys are divided by hundredths, so a hold is less
+// than the difference of any two steps with different keys, unless the steps are finer than a hundredth.
+const onHold = 5
 
-// safety ranks states of one version: the safer one wins, and of two stages that are
-// alike the one on hold.
-func (s State) safety() float64 {
+// safety ranks states of one version, in millionths: the safer one wins, and of two stages that are
+// alike the one on hold. Whole numbers make an instance and the script agree where steps are too fine
+// for them: such states are equally safe.
+func (s State) safety() int64 {
 	if s.Hold {
 		s.Hold = false
 		return s.safety() + onHold
@@ -26,18 +28,19 @@ func (s State) safety() float64 {
 
 	switch s.Stage {
 	case RolledBack:
-		return 5
+		return 5_000_000
 	case Canary:
-		return 3 - s.Percent/1000
+		return 3_000_000 - int64(math.Round(min(max(s.Percent, 0), 100)*1000)) // a corrupt state may have any number
 	case Promoted:
-		return 2
+		return 2_000_000
 	case Completed:
-		return 1
+		return 1_000_000
 	}
-	return 4
+	return 4_000_000
 }
 
-func (s State) safetyText() string { return strconv.FormatFloat(s.safety(), 'f', 6, 64) }
+// safetyText is the safety as the script compares it, with six digits behind the point.
+func (s State) safetyText() string { return fmt.Sprintf("%d.%06d", s.safety()/1e6, s.safety()%1e6) }
 
 // sinceText writes the beginning of the evidence, so that texts are in the order of time:
 // with its Z, a time of a whole second would come after one with a fraction.
