@@ -53,6 +53,8 @@ type Setting struct {
 	// Peek reports a charge of cost 0, which both sides allow: it is a decision and no comparison. A client could
 	// dilute every ratio with such charges.
 	Peek bool
+	// Protected reports that the key is declared as protected.
+	Protected bool
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
 	Blind bool
 }

@@ -124,6 +124,7 @@ func (r *Reader) newFolder(e *Evidence, now time.Time) *folder {
 	f.Mark.Settled = hour - closedAfter + 1
 	f.late = f.Expect == "" || f.Mark.Settled < e.Settled
 	f.Mark.Closed = min(f.Mark.Closed, f.Mark.Settled)
+	f.Mark.Thin = min(f.Mark.Thin, hour-clientHours)
 	f.Mark.Days = min(f.Mark.Days, f.Mark.Settled/HoursPerDay)
 	return f
 }
@@ -204,7 +205,10 @@ func (f *folder) foldHours(ctx context.Context) error {
 			hours = append(hours, unix)
 		}
 	}
+
+	hours = append(hours, f.thinHours()...)
 	slices.Sort(hours)
+	hours = slices.Compact(hours)
 
 	// These reads are as old as the evidence or newer. Where another judge has folded in between, this fold fails.
 	for len(hours) > 0 {
@@ -243,10 +247,24 @@ func (f *folder) joinPage(page *Page, from, to int64) {
 
 	// The fleet's own entry is joined where the hour changes. Every other hour stands, and is not written again.
 	for unix, h := range fleet {
+		if unix < f.Mark.Thin && f.added[unix] == nil && h.thin() {
+			f.added[unix] = &Hour{Unix: unix}
+		}
 		if f.added[unix] != nil {
 			f.added[unix].join(&h)
 		}
 	}
+}
+
+// thinHours returns the next hours that are too old for clients. A fold thins a few at most.
+func (f *folder) thinHours() (hours []int64) {
+	from := max(f.Mark.Thin, f.oldest)
+	to := min(from+readHours, f.hour-clientHours)
+	for unix := from; unix < to; unix++ {
+		hours = append(hours, unix)
+	}
+	f.Mark.Thin = max(f.Mark.Thin, to)
+	return hours
 }
 
 // foldDays makes one list of all of a day that is over, and of writers that end.
@@ -310,6 +328,9 @@ func mergeLists(all []Lists) (merged Lists) {
 // finish names the fold, and reports whether there is anything to store.
 func (f *folder) finish() bool {
 	for _, h := range f.added {
+		if h.Unix < f.Mark.Thin {
+			h.thin()
+		}
 		f.Hours = append(f.Hours, *h)
 	}
 	sortHours(f.Hours)

@@ -87,6 +87,9 @@ type Mark struct {
 	Late string `json:"late"`
 	// Closed: of the hours before this one FleetWriter's entry alone counts.
 	Closed int64 `json:"closed"`
+	// Thin: the hours before this one have no clients any more. A release that does not know it leaves it out, and the next one
+	// begins again.
+	Thin int64 `json:"thin,omitempty"`
 	// Days: of the days before this one FleetWriter's lists alone count.
 	Days int64 `json:"days"`
 }

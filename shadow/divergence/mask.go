@@ -22,6 +22,10 @@ func (r *Recorder) maskTops(list []KeyCount) {
 // maskHours replaces hashes by others if there is a secret. The hashes for a HyperLogLog stay: it cannot be read back.
 // Instances with one secret give a key the same hash, so their samples can be joined.
 func (r *Recorder) maskHours(hours map[int64]*Hour) {
+	for _, h := range hours {
+		r.maskClients(h.Clients.List)
+		r.maskClients(h.Protected.List)
+	}
 	if len(r.secret) == 0 {
 		return
 	}
@@ -33,6 +37,15 @@ func (r *Recorder) maskHours(hours map[int64]*Hour) {
 					sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
 				}
 			}
+		}
+	}
+}
+
+// maskClients replaces the names of clients, as maskTops does. Their hashes are not those of other lists; see ordering.
+func (r *Recorder) maskClients(list []Client) {
+	for i := range list {
+		if list[i].Name != "" {
+			list[i].Name = jsonSafe(algorithms.StoredKey(list[i].Name, r.secret))
 		}
 	}
 }

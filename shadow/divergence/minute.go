@@ -77,6 +77,10 @@ type Hour struct {
 	Skipped Skips
 	// Cells of the keys by CellOf, up to the highest number that has a count. Those beyond its length are empty.
 	Cells []Cell
+	// Clients are those of least hash, at most SampledClients. A declared difference is no loss of theirs.
+	Clients Clients
+	// Protected are the protected keys, at most ProtectedClients. For them a declared difference is a loss, too.
+	Protected Clients
 }
 
 // at returns the minute, which it inserts if it is new. It searches from the end: requests are nearly always of the
@@ -99,6 +103,8 @@ func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
 	h.Causes.add(&other.Causes)
 	h.Skipped.add(&other.Skipped)
+	h.Clients.Join(&other.Clients, SampledClients)
+	h.Protected.Join(&other.Protected, ProtectedClients)
 
 	for i := range other.Cells {
 		h.cell(i).add(&other.Cells[i])

@@ -14,6 +14,9 @@ type packedHour struct {
 	Causes  *Causes        `json:"causes,omitempty"`
 	Skipped *Skips         `json:"skipped,omitempty"`
 	Cells   []packedCell   `json:"cells,omitempty"`
+
+	Clients   packedClients `json:"clients,omitempty"`
+	Protected packedClients `json:"protected,omitempty"`
 }
 
 // packedCell is a cell's number, then Decided and Denied with the authoritative enforced, then with the candidate.
@@ -41,6 +44,7 @@ func packed(h *Hour) packedHour {
 		}
 	}
 
+	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
@@ -101,7 +105,12 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 		h.cell(int(c[0])).add(&Cell{Decided: [2]int64{c[1], c[3]}, Denied: [2]int64{c[2], c[4]}})
 	}
 
-	return h, nil
+	var err error
+	if h.Clients, err = p.Clients.unpack(); err != nil {
+		return h, err
+	}
+	h.Protected, err = p.Protected.unpack()
+	return h, err
 }
 
 // packedTick is a Tick as it is stored, the hashes as four bytes each. In base64 a hash takes less than six characters,

@@ -51,6 +51,7 @@ const (
 type Recorder struct {
 	stripes []stripe
 	secret  []byte
+	sample  sampling
 
 	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
@@ -69,8 +70,8 @@ type Recorder struct {
 type stripe struct {
 	mu     sync.Mutex // guards the fields below; never held while another stripe's is taken
 	total  Totals
-	hours  []*Hour // in order, at most openHours
-	closed int64   // hours before this one take no more counts
+	hours  []*openHour // in order, at most openHours
+	closed int64       // hours before this one take no more counts
 	recent ticking
 	tops   [keyKinds]*top               // nil until the kind's first key of the day
 	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
@@ -84,8 +85,32 @@ func NewRecorder(secret []byte) *Recorder {
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 
 	// At most 64, because the hashes that a stripe remembers as sent take 8 KiB alone.
-	return &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
+	r := &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
+	r.sample = r.newSampling()
+	return r
 }
+
+// openHour is an hour of a stripe, with the clients in a form that counts.
+type openHour struct {
+	Hour
+	clients, protected clientTable
+}
+
+// sampling is which clients a recorder counts each for itself: their order, and how many a stripe keeps of an hour.
+type sampling struct {
+	ordering
+	clients, protected int
+}
+
+func (r *Recorder) newSampling() sampling {
+	n := len(r.stripes)
+	return sampling{r.newOrdering(), keptOf(SampledClients, n), keptOf(ProtectedClients, n)}
+}
+
+// keptOf returns how many of the least hashes a stripe keeps. Hashes spread over stripes evenly, within ten standard
+// deviations for every number of stripes. A stripe that has more leaves out its largest ones, and the sample of all has
+// fewer clients: their counts are exact all the same.
+func keptOf(most, stripes int) int { return most/stripes + most/stripes/4 + 64 }
 
 // StartIncarnation gives an empty recorder the number of its incarnation. Recorders of one instance with different
 // numbers write beside each other in the ledger; with the same number the later one's batches would count as folded.
@@ -128,6 +153,7 @@ func (r *Recorder) Observe(
 		hour.Skipped[reasonOf(o)]++
 	}
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
+	r.countClient(hour, key, hash, outcome, setting)
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
 	// or harmless by chance.
@@ -142,6 +168,25 @@ func (r *Recorder) Observe(
 	}
 
 	return outcome
+}
+
+// countClient counts what becomes of the key's requests.
+func (r *Recorder) countClient(hour *openHour, key string, hash uint64, outcome Outcome, setting *Setting) {
+	// A candidate that does not yet know what keys have spent looks harmful or harmless by chance while it is enforced.
+	if outcome >= CandidateError && outcome != ExpectedDenied && outcome != ExpectedAllowed ||
+		setting.Warming && setting.Enforced == algorithms.Candidate {
+		return
+	}
+
+	place := r.sample.of(hash)
+	allowed := outcome == AgreeAllow || outcome == NewlyDenied || outcome == ExpectedDenied
+	hour.clients.count(place, key, setting.Enforced, allowed, outcome == NewlyDenied, r.sample.clients)
+
+	// Protection knows no exception: a declared difference hurts the client just the same.
+	if setting.Protected {
+		lost := outcome == NewlyDenied || outcome == ExpectedDenied
+		hour.protected.count(place, key, setting.Enforced, allowed, lost, r.sample.protected)
+	}
 }
 
 // tick counts for the fast triggers, which look at the last minutes only.
@@ -166,7 +211,7 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 }
 
 // minute returns the counts of a minute and of its hour. They are valid while the stripe's lock is held.
-func (s *stripe) minute(unix int64) (*Hour, *Minute) {
+func (s *stripe) minute(unix int64) (*openHour, *Minute) {
 	// A late observation of a closed hour counts in the oldest open one: judges have read the closed hour for the last time.
 	if unix/MinutesPerHour < s.closed {
 		unix = s.closed * MinutesPerHour
@@ -188,7 +233,7 @@ func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 		return last, last.at(last.Unix * MinutesPerHour)
 	}
 
-	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
+	s.hours = slices.Insert(s.hours, i, &openHour{Hour: Hour{Unix: hour}})
 	return s.hours[i], s.hours[i].at(unix)
 }
 
@@ -197,7 +242,7 @@ func (s *stripe) counted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return slices.ContainsFunc(s.hours, func(h *Hour) bool { return len(h.Minutes) > 0 })
+	return slices.ContainsFunc(s.hours, func(h *openHour) bool { return len(h.Minutes) > 0 })
 }
 
 // crowded reports whether hashes of a kind wait, and whether they are more than half of the most that may wait.

@@ -201,13 +201,18 @@ func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 	}
 }
 
+// BenchmarkObserve observes keys that are all new, and a thousand keys again and again: clients of the sample cost more.
 func BenchmarkObserve(b *testing.B) {
-	r := divergence.NewRecorder(nil)
-	o := observed(divergence.AgreeAllow)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for n := uint64(0); pb.Next(); n++ {
-			r.Observe("k", n*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{})
-		}
-	})
+	for name, keys := range map[string]uint64{"1000 keys": 1000, "new keys": 1 << 62} {
+		b.Run(name, func(b *testing.B) {
+			r := divergence.NewRecorder(nil)
+			o := observed(divergence.AgreeAllow)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for n := uint64(0); pb.Next(); n++ {
+					r.Observe("k", n%keys*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{})
+				}
+			})
+		})
+	}
 }

@@ -251,13 +251,14 @@ func (s *stripe) collectHours(hours map[int64]*Hour) {
 		if hours[h.Unix] == nil {
 			hours[h.Unix] = &Hour{Unix: h.Unix}
 		}
-		hours[h.Unix].join(h)
+		h.Clients, h.Protected = h.clients.take(), h.protected.take()
+		hours[h.Unix].join(&h.Hour)
 	}
 
 	if n := len(s.hours); n > 0 {
 		s.hours = slices.Delete(s.hours, 0, n-1)
 		last := s.hours[0]
-		*last = Hour{Unix: last.Unix, Minutes: last.Minutes[:0], Cells: last.Cells[:0]}
+		last.Hour = Hour{Unix: last.Unix, Minutes: last.Minutes[:0], Cells: last.Cells[:0]}
 	}
 }
 
@@ -359,7 +360,7 @@ func (r *Recorder) closeHours(now time.Time) {
 		s := &r.stripes[i]
 		s.mu.Lock()
 		s.closed = before
-		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
+		s.hours = slices.DeleteFunc(s.hours, func(h *openHour) bool { return h.Unix < before })
 
 		// Send all keys again once an hour: the ledger may have lost them.
 		if newHour {

@@ -1,0 +1,192 @@
+package divergence
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+const (
+	// SampledClients is how many clients of an hour are counted each for itself: those of the least hashes.
+	SampledClients = 4096
+	// ProtectedClients is how many protected keys of an hour are counted. Beyond that the keys of the least hashes are.
+	ProtectedClients = 10_000
+
+	// LeastLost is how many requests a protected key must lose within an hour before that counts.
+	LeastLost = 20
+	// clientHours is how long clients are kept each for itself. Afterwards an hour has the protected keys that lost LeastLost.
+	clientHours = 26
+
+	// namedClients is how many clients of a list have a name: those that lose most.
+	namedClients = 20
+)
+
+// ClientCount is what became of a client's requests: those with two answers, those that the authoritative allowed, and
+// of these the ones that the client lost, because the candidate denied them.
+type ClientCount struct{ Requests, Allowed, Lost int64 }
+
+// Add adds another count.
+func (c *ClientCount) Add(other ClientCount) {
+	c.Requests += other.Requests
+	c.Allowed += other.Allowed
+	c.Lost += other.Lost
+}
+
+// Loses reports whether a share of what the authoritative allows is lost, and anything at all.
+func (c ClientCount) Loses(share float64) bool {
+	return c.Lost > 0 && float64(c.Lost) >= share*float64(c.Allowed)
+}
+
+// Client is the counts of one key.
+type Client struct {
+	// Hash identifies the key among all that a policy has. It has 48 bits and is never 0.
+	Hash uint64
+	// Counts by the enforced role.
+	Counts [2]ClientCount
+	// Name is the key, masked if there is a secret; "" where the key is not among those that lose most.
+	Name string
+}
+
+// Total returns the counts whichever side was enforced.
+func (c *Client) Total() ClientCount {
+	sum := c.Counts[algorithms.Authoritative]
+	sum.Add(c.Counts[algorithms.Candidate])
+	return sum
+}
+
+// Clients are the exact counts of all keys whose hash is less than Below, in the order of their hashes.
+//
+// This is a sample of the keys of least hash (bottom-k; Cohen and Kaplan 2007). A list that would have more than k clients
+// lowers Below to the first hash that it leaves out. Within an hour Below never rises. So a key below the Below of a joined list was
+// below that of every part, from its first request on, and its counts are complete: in any order, over any number of
+// instances, batches and hours.
+type Clients struct {
+	// Below is 0 where no key had to be left out.
+	Below uint64
+	// List is never changed once it is made, so lists may be shared.
+	List []Client
+}
+
+// Join adds what another observer saw. Of more clients than most it keeps those of least hash.
+func (c *Clients) Join(other *Clients, most int) {
+	below := lesser(c.Below, other.Below)
+	mine, others := c.until(below), other.until(below)
+
+	// One of the two is usually empty: its list is not copied.
+	joined := mine
+	switch {
+	case len(mine) == 0:
+		joined = others
+	case len(others) > 0:
+		joined = mergeClients(mine, others)
+	}
+	if len(joined) > most {
+		below = joined[most].Hash
+		joined = joined[:most:most]
+	}
+
+	*c = Clients{below, named(joined)}
+}
+
+// lesser returns the lesser of two bounds, of which 0 is none.
+func lesser(a, b uint64) uint64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// until returns the clients below a hash.
+func (c *Clients) until(below uint64) []Client {
+	if below == 0 {
+		return c.List
+	}
+	n, _ := slices.BinarySearchFunc(c.List, below, byHash)
+	return c.List[:n:n]
+}
+
+func byHash(c Client, hash uint64) int { return cmp.Compare(c.Hash, hash) }
+
+// mergeClients adds up two lists.
+func mergeClients(a, b []Client) []Client {
+	out := make([]Client, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].Hash < b[0].Hash:
+			out, a = append(out, a[0]), a[1:]
+		case b[0].Hash < a[0].Hash:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			sum := a[0]
+			sum.Name = cmp.Or(sum.Name, b[0].Name)
+			for role := range sum.Counts {
+				sum.Counts[role].Add(b[0].Counts[role])
+			}
+			out, a, b = append(out, sum), a[1:], b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// named returns a list in which only the clients that lose most have their names, which bounds the bytes of a list.
+func named(list []Client) []Client {
+	var with []int
+	for i := range list {
+		if list[i].Name != "" {
+			with = append(with, i)
+		}
+	}
+	if len(with) <= namedClients {
+		return list
+	}
+
+	slices.SortFunc(with, func(a, b int) int {
+		return cmp.Or(cmp.Compare(list[b].Total().Lost, list[a].Total().Lost), cmp.Compare(a, b))
+	})
+	list = slices.Clone(list)
+	for _, i := range with[namedClients:] {
+		list[i].Name = ""
+	}
+	return list
+}
+
+// Find returns the client of a hash, or nil.
+func (c *Clients) Find(hash uint64) *Client {
+	if i, found := slices.BinarySearchFunc(c.List, hash, byHash); found {
+		return &c.List[i]
+	}
+	return nil
+}
+
+// Worst returns at most n clients that lose most of their own requests, in that order, of those that have ofAtLeast.
+func (c *Clients) Worst(n int, ofAtLeast int64) []Client {
+	var list []Client
+	for i := range c.List {
+		if t := c.List[i].Total(); t.Lost > 0 && t.Requests >= ofAtLeast {
+			list = append(list, c.List[i])
+		}
+	}
+	slices.SortFunc(list, func(a, b Client) int {
+		x, y := a.Total(), b.Total()
+		return cmp.Or(cmp.Compare(float64(y.Lost)/float64(y.Allowed), float64(x.Lost)/float64(x.Allowed)),
+			cmp.Compare(y.Lost, x.Lost), cmp.Compare(a.Hash, b.Hash))
+	})
+	return list[:min(n, len(list))]
+}
+
+// thin leaves out what an old hour need not have, and reports whether there was any.
+func (h *Hour) thin() (thinned bool) {
+	n := len(h.Protected.List)
+	h.Protected.List = slices.DeleteFunc(slices.Clone(h.Protected.List), func(c Client) bool { return c.Total().Lost < LeastLost })
+	thinned = h.Clients.Below != 0 || len(h.Clients.List) > 0 || len(h.Protected.List) < n
+	h.Clients = Clients{}
+	return thinned
+}
+
+// thinBefore thins all hours before one.
+func (h *History) thinBefore(hour int64) {
+	for i := 0; i < len(h.Hours) && h.Hours[i].Unix < hour; i++ {
+		h.Hours[i].thin()
+	}
+}

@@ -1,0 +1,105 @@
+package ledgertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// clients finds a ledger that does not join the counts of one client over instances, batches, folds and hours, or that keeps
+// them for longer than a day, which they would fill.
+func clients(t *testing.T, l divergence.Ledger) {
+	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder(nil)}}
+	judge := divergence.NewReader(l, id, start)
+
+	// For two hours and a half each instance sees 30 clients in every minute. The protected one and four others lose half
+	// of their requests.
+	const minutes = 150
+	at := start
+	for m := range minutes {
+		at = start.Add(time.Duration(m) * time.Minute)
+		for _, i := range fleet {
+			for k := range 30 {
+				i.client(k, at, m%2 == 0 && k%7 == 0)
+			}
+			i.flush(t, l, id, at)
+		}
+		fold(t, judge, at)
+	}
+
+	checkClients(t, history(t, l, id, at), map[string]divergence.ClientCount{
+		"0": {Requests: 2 * minutes, Allowed: 2 * minutes, Lost: minutes}, "1": {Requests: 2 * minutes, Allowed: 2 * minutes},
+	})
+
+	// A day later only the protected key has counts, which lost enough.
+	for h := range 30 {
+		now := at.Add(time.Duration(h) * time.Hour)
+		for _, i := range fleet {
+			i.flush(t, l, id, now)
+		}
+		fold(t, judge, now)
+	}
+	page, err := l.Hours(context.Background(), id, start.Unix()/divergence.SecondsPerHour, at.Unix()/divergence.SecondsPerHour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Entries {
+		if len(e.Clients.List) > 0 || len(e.Protected.List) > 1 || e.Minutes[0].Tally.Comparisons() == 0 {
+			t.Errorf("an old hour of %s has %d clients, %d protected keys and %v, want the counts and at most one protected key",
+				e.Writer, len(e.Clients.List), len(e.Protected.List), e.Minutes[0].Tally)
+		}
+	}
+	checkProtected(t, history(t, l, id, at.Add(29*time.Hour)))
+}
+
+// client observes a request of the client with this number. Those of 0 are protected.
+func (i *instance) client(k int, at time.Time, lost bool) {
+	key := fmt.Sprint(k)
+	i.Observe(key, divergence.Hash("test", "p", key), at, &[2]algorithms.Observation{
+		{Decision: algorithms.Decision{Allowed: true}}, {Decision: algorithms.Decision{Allowed: !lost}},
+	}, &divergence.Setting{Cost: 1, Protected: k == 0})
+}
+
+// checkClients compares some clients by their names. Only clients that lose have one, so the others are found by their counts.
+func checkClients(t *testing.T, h divergence.History, want map[string]divergence.ClientCount) {
+	t.Helper()
+	var sum divergence.Clients
+	for i := range h.Hours {
+		sum.Join(&h.Hours[i].Clients, divergence.SampledClients)
+	}
+	if len(sum.List) != 30 {
+		t.Errorf("%d clients, want 30", len(sum.List))
+	}
+
+	for i := range sum.List {
+		c := &sum.List[i]
+		name := "1"
+		if c.Name != "" {
+			name = "0"
+		}
+		if c.Total() != want[name] {
+			t.Errorf("client %q has %+v, want %+v", c.Name, c.Total(), want[name])
+		}
+	}
+}
+
+// checkProtected asks for the hours in which the protected key lost enough: two whole ones and a third of one. The first hour has
+// ten minutes only.
+func checkProtected(t *testing.T, h divergence.History) {
+	t.Helper()
+	var lost []int64
+	for i := range h.Hours {
+		for k := range h.Hours[i].Protected.List {
+			if c := &h.Hours[i].Protected.List[k]; c.Name == "0" {
+				lost = append(lost, c.Total().Lost)
+			}
+		}
+	}
+	if fmt.Sprint(lost) != "[60 60 20]" {
+		t.Errorf("the protected key lost %v in the hours that are kept, want 60, 60 and 20", lost)
+	}
+}
