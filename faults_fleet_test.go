@@ -42,7 +42,8 @@ var faultsOfRequests = []fault{
 		name: "Clients leave before the answer", twins: []string{"clients leave", "clients leave early"},
 		clients:   "The others see nothing of it.",
 		evidence:  "Sides of this module are charged and compared all the same, and a foreign one that was cut short is not compared.",
-		operators: "Nothing.", lasts: "The request.", bound: "0.",
+		operators: "Nothing; `skipped_comparisons_total` (other) where a foreign candidate is enforced.",
+		lasts:     "The request.", bound: "0.",
 		tests: []string{"TestClientThatLeavesIsNoErrorOfTheCandidate", "TestClientThatLeavesIsNoFallback", "TestClientThatDisconnects"},
 	},
 	{
