@@ -60,13 +60,16 @@ func TestOrderNamesTheInstancesEpoch(t *testing.T) {
 	}
 }
 
-// An order for a policy that the store does not know waits, and stops no other part of a poll.
+// An order for a policy that the store does not know waits, and keeps no other order from being stored.
 func TestOrderForAnUnknownPolicyWaits(t *testing.T) {
 	f, _ := pressable(promotion.NewMemoryStore(), t.TempDir())
+	must(t, f.poll(t.Context()))
 	f.button.set(true, byHandler)
+	f.orders.set(map[string]order{"p": {"e", 1}, "unknown": {"e", 1}})
+
 	must(t, f.storeOrders(t.Context()))
-	if left := f.orders.pendingOrders(); len(left) != 1 {
-		t.Errorf("the orders %v are left, want one", left)
+	if left := f.orders.pendingOrders(); len(left) != 1 || left["unknown"] != (order{"e", 1}) {
+		t.Errorf("the orders %v are left, want that of the unknown policy", left)
 	}
 }
 
