@@ -39,9 +39,7 @@ func (p *Policy) write(b *strings.Builder) {
 	// One thing to do a line: several in one line are not read at three in the morning.
 	fmt.Fprintf(b, "  next           %s\n\n", strings.ReplaceAll(p.NextStep, "; ", "\n                 "))
 
-	if p.Judge != "" {
-		fmt.Fprintf(b, "  judged %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Judge))
-	}
+	p.writeJudge(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails
 	if p.Prediction != nil {
 		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
@@ -57,6 +55,16 @@ func (p *Policy) write(b *strings.Builder) {
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
 	p.writeInstances(b)
+}
+
+// writeJudge says who judged the evidence. Without a judge a line says so, too: a missing line is no sign to a reader who
+// does not expect it.
+func (p *Policy) writeJudge(b *strings.Builder) {
+	if p.Judge == "" {
+		b.WriteString("  judged by this command: no instance has published a judgement of this evidence within a minute\n")
+		return
+	}
+	fmt.Fprintf(b, "  judged %s before this report by %s\n", seconds(p.JudgedAge), humanize.Printable(p.Judge))
 }
 
 // shownInLine is how many keys and instances fit on a screen.

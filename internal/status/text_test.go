@@ -275,6 +275,30 @@ func TestRatiosHaveOneRemedy(t *testing.T) {
 	}
 }
 
+// A reader must see that no instance judges: the alert on it sends operators here.
+func TestTextSaysWhereItWasJudged(t *testing.T) {
+	tests := []struct{ name, judge, want string }{
+		{"by an instance", "instance-j", "\n  judged 12s before this report by instance-j\n"},
+		{"by the command itself", "", "\n  judged by this command: no instance has published a judgement of this evidence within a minute\n"},
+	}
+
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+				a.Judge, a.LookedAt = tt.judge, now.Add(12*time.Second)
+			}))
+
+			var b strings.Builder
+			if err := (&status.Report{Name: "shop", Policies: []status.Policy{p}}).WriteText(&b); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(b.String(), "judged"); n != 1 || !strings.Contains(b.String(), tt.want) {
+				t.Errorf("no single %q in\n%s", tt.want, b.String())
+			}
+		})
+	}
+}
+
 func TestTextFitsAScreen(t *testing.T) {
 	a := assessed(promotion.Canary, func(a *promotion.Assessment) {
 		a.Alarm.Reason = "overload"
