@@ -17,15 +17,23 @@ type compiler struct {
 	env       *cel.Env
 	scope     *scope
 	constants map[string][]string // the texts of data.NAME
+	elements  map[string]uint64   // how many data.NAME has; of a text, its characters
+
+	// Expressions that place keys see the data, and no request.
+	tables  []cel.EnvOption // data.NAME
+	keysEnv *cel.Env        // nil before the first of them
 }
 
 // newCompiler returns a compiler for a file. The error is a mistake of this package.
 func newCompiler(r *reader) (*compiler, error) {
-	env, err := newEnv()
+	env, err := newEnv(requestVariables)
 	if err != nil {
 		return nil, err
 	}
-	return &compiler{r, env, &scope{headers: map[string]string{}}, map[string][]string{}}, nil
+	return &compiler{
+		reader: r, env: env, scope: &scope{headers: map[string]string{}},
+		constants: map[string][]string{}, elements: map[string]uint64{},
+	}, nil
 }
 
 // extend adds a name to the environment, which stays as it is on an error.
@@ -47,7 +55,7 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 	}
 
 	// The bounds at run time depend on the estimated cost.
-	options, err := boundCost(c.env, a)
+	options, err := c.boundCost(a)
 	if err != nil {
 		c.fail(n, "%s: %v", what, err)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp/syntax"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -40,8 +41,8 @@ const (
 // delay requests. Claims have no size that is known beforehand: an expression that
 // loops over them is bounded at run time, by the returned options. That makes each of
 // its evaluations slower, so only such expressions pay for it.
-func boundCost(env *cel.Env, a *cel.Ast) ([]cel.ProgramOption, error) {
-	estimate, err := env.EstimateCost(a, sizes{})
+func (c *compiler) boundCost(a *cel.Ast) ([]cel.ProgramOption, error) {
+	estimate, err := c.env.EstimateCost(a, sizes{c.elements})
 	if err != nil {
 		return nil, fmt.Errorf("estimate the cost: %w", err)
 	}
@@ -56,8 +57,9 @@ func boundCost(env *cel.Env, a *cel.Ast) ([]cel.ProgramOption, error) {
 	return nil, nil
 }
 
-// sizes estimates how large the fields of a request are.
-type sizes struct{}
+// sizes estimates how large the fields of a request are. elements are how many the file's
+// tables have, by data.NAME.
+type sizes struct{ elements map[string]uint64 }
 
 // textSizes are those of the texts that are shorter than longText, but for the path:
 // it is here so that the table names every text.
@@ -72,7 +74,7 @@ var textSizes = map[string]uint64{
 
 // EstimateSize implements checker.CostEstimator. Nil means that the size is not known:
 // CEL then takes its own, or the largest number.
-func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+func (s sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	path := node.Path()
 	switch {
 	case len(path) > 0 && path[0] == "request.claims":
@@ -81,6 +83,10 @@ func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 		return &checker.SizeEstimate{Max: longText} // a function has made it of a request's text
 	case len(path) == 0:
 		return nil
+	case len(path) == 1 && strings.HasPrefix(path[0], "data."):
+		return &checker.SizeEstimate{Max: min(s.elements[path[0]], longText)}
+	case len(path) == 1 && path[0] == keyParts(nil).name():
+		return &checker.SizeEstimate{Max: maxKeyElements} // the list, and not one of its texts
 	}
 
 	if known, ok := textSizes[path[0]]; ok {

@@ -30,9 +30,9 @@ var requestVariables = []cel.EnvOption{
 	cel.Variable("request.time", cel.TimestampType),
 }
 
-// newEnv returns the environment that expressions are compiled in. The error is
-// a mistake of this package.
-func newEnv() (*cel.Env, error) {
+// newEnv returns an environment of these names, in which expressions are compiled. The
+// error is a mistake of this package.
+func newEnv(names []cel.EnvOption) (*cel.Env, error) {
 	return cel.NewEnv(append([]cel.EnvOption{
 		// A field of the request may be absent: headers[?"x"].orValue("none").
 		cel.OptionalTypes(),
@@ -53,5 +53,5 @@ func newEnv() (*cel.Env, error) {
 			cel.ValidateHomogeneousAggregateLiterals(),
 			cel.ValidateComprehensionNestingLimit(maxLoopsInLoops),
 		),
-	}, requestVariables...)...)
+	}, names...)...)
 }

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -71,6 +72,52 @@ func (k key) value(w *evaluation) (string, error) {
 }
 
 var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
+
+// parts returns the elements of a request's key, not escaped.
+func (k key) parts(w *evaluation) (keyParts, error) {
+	list := make(keyParts, len(k))
+	for i, x := range k {
+		element, err := x.keyElement(w)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = element
+	}
+	return list, nil
+}
+
+// hashedKey finds the hash in the place of a key, in this process or outside of it.
+var hashedKey = regexp.MustCompile(`^#[0-9a-f]{32}([0-9a-f]{32})?$`)
+
+// partsOf takes a key apart that value has made. The hash in the place of a long key has none.
+func (k key) partsOf(text string) (keyParts, error) {
+	if hashedKey.MatchString(text) {
+		return nil, fmt.Errorf("policies: key %s: this is a hash, and its parts are not known", text)
+	}
+	if len(k) == 1 {
+		return keyParts{text}, nil
+	}
+
+	// A '\' stands before each '|' and '\' that belongs to an element.
+	list := keyParts{""}
+	for i := 0; i < len(text); i++ {
+		last := &list[len(list)-1]
+		switch {
+		case text[i] == '|':
+			list = append(list, "")
+		case text[i] == '\\' && i+1 < len(text):
+			i++
+			*last += text[i : i+1]
+		default:
+			*last += text[i : i+1]
+		}
+	}
+
+	if len(list) != len(k) {
+		return nil, fmt.Errorf("policies: key %s: got %d parts: the keys of this policy have %d, joined by '|'", text, len(list), len(k))
+	}
+	return list, nil
+}
 
 // keyElement returns one element of a key.
 func (x *expression) keyElement(w *evaluation) (string, error) {

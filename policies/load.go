@@ -160,6 +160,7 @@ func (l *loader) policy(n *yaml.Node) *Policy {
 	fields := placesOf(n)
 	if !l.Failed() {
 		l.linter.policy(p, fields)
+		l.linter.places(p, placesOf(fields.orNone("promotion")))
 	}
 	if n := fields["promotion"]; n != nil {
 		l.section(p.Promotion, n)
@@ -173,6 +174,7 @@ func (l *loader) section(p Promotion, n *yaml.Node) *section {
 	l.set.sections = append(l.set.sections, s)
 
 	l.linter.expectEverything(p, n)
+	l.linter.placing(p, placesOf(n))
 	for _, check := range l.checks {
 		for _, problem := range s.check(check) {
 			l.addOnce(problem)

@@ -107,6 +107,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		for _, p := range set.Policies {
 			p.Charge(t.Context(), &policies.Request{Path: "/x"})
+			p.Place(t.Context(), &policies.Request{Path: "/x"})
 		}
 	})
 }

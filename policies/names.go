@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -41,8 +42,14 @@ func (c *compiler) data(n *yaml.Node) {
 		// A constant without a type has its problem already.
 		full := "data." + name.Value
 		if constant, t := c.constant(value, full); t != nil {
+			value := types.DefaultTypeAdapter.NativeToValue(constant)
+			if sized, ok := value.(traits.Sizer); ok {
+				c.elements[full] = uint64(sized.Size().(types.Int))
+			}
+
 			c.constants[full] = textsIn(constant)
-			c.extend(name, cel.Constant(full, t, types.DefaultTypeAdapter.NativeToValue(constant)))
+			c.tables = append(c.tables, cel.Constant(full, t, value))
+			c.extend(name, cel.Constant(full, t, value))
 		}
 	}
 }

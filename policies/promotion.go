@@ -32,7 +32,12 @@ type Promotion struct {
 	// ChangeZone is nil for UTC.
 	ChangeZone *time.Location
 
-	expected []*expectation
+	// Holdback is the percentage of the keys that stay with the authoritative until the
+	// migration is completed, from 0 to 50.
+	Holdback float64
+
+	expected    []*expectation
+	first, last *placing // nil: the hash places every key
 }
 
 // promotion returns a reader that overrides the fields that a section names, so that a
@@ -59,6 +64,9 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"canary":        {read: c.canary(&into.Canary)},
 			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
 			"change_window": {read: c.changeWindow(into)},
+			"first":         {read: c.placing("first", &into.first)},
+			"last":          {read: c.placing("last", &into.last)},
+			"holdback":      {read: c.holdback(&into.Holdback)},
 			"on_regression": {read: c.choice("on_regression", &into.OnRegression, "rollback", "hold")},
 		})
 	}

@@ -204,6 +204,14 @@ func fieldNames(fields map[string]field) []string {
 // after it was read.
 type places map[string]*yaml.Node
 
+// orNone returns the place of a field, a node without fields if the field is not there.
+func (p places) orNone(name string) *yaml.Node {
+	if n := p[name]; n != nil {
+		return target(n)
+	}
+	return &yaml.Node{}
+}
+
 // placesOf returns the places of a mapping, none for another node.
 func placesOf(n *yaml.Node) places {
 	list := places{}

@@ -28,6 +28,9 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	// A dotted name can only be one of the variables: functions have no dots.
 	name := nameAt(source, issue.Location, m[1])
 	variables := variablesOf(env)
+	if strings.HasPrefix(name, "request.") && !slices.ContainsFunc(variables, isRequestName) {
+		return fmt.Sprintf("there is no %s: a key's place does not depend on the request: use key[0], a part of the key, or data", name)
+	}
 	if strings.Contains(name, ".") {
 		return unknownName(name, variables, variables)
 	}
@@ -71,10 +74,13 @@ func nameAt(source string, at common.Location, start string) string {
 	return start
 }
 
-// variablesOf lists the dotted names: fields of the request, data and variables.
+func isRequestName(name string) bool { return strings.HasPrefix(name, "request.") }
+
+// variablesOf lists the names of values: fields of the request, data and variables, or the key.
+// Names without a dot are otherwise CEL's own, of types.
 func variablesOf(env *cel.Env) (names []string) {
 	for _, v := range env.Variables() {
-		if dottedName.MatchString(v.Name()) && strings.Contains(v.Name(), ".") {
+		if dottedName.MatchString(v.Name()) && (strings.Contains(v.Name(), ".") || v.Name() == keyParts(nil).name()) {
 			names = append(names, v.Name())
 		}
 	}

@@ -1,0 +1,235 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// placing is an expression that says of keys whether they have a place. It reads nothing but
+// the parts of the key and the file's data, so that two requests of one key have one place.
+type placing struct {
+	*expression
+	at position // in the file
+	// The linter asks these.
+	never bool  // it holds for no key
+	parts int64 // how many parts of a key it takes for granted
+}
+
+// placing returns a reader of an expression that places keys.
+func (c *compiler) placing(what string, into **placing) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		*into = nil // a policy's expression replaces the file's
+		env, err := c.placingEnv()
+		if err != nil {
+			c.fail(n, "%s: %v", what, err)
+			return
+		}
+
+		// The same compiler with other names: bounds and messages are those of all expressions.
+		keys := *c
+		keys.env = env
+		x := keys.compile(n, what, cel.BoolType)
+		if x == nil {
+			return
+		}
+		*into = &placing{expression: x, at: positionOf(n)}
+		c.examine(*into)
+	}
+}
+
+// placingEnv returns the environment of expressions that place keys. Most files have none, and
+// pay for none.
+func (c *compiler) placingEnv() (*cel.Env, error) {
+	if c.keysEnv != nil {
+		return c.keysEnv, nil
+	}
+
+	names := append([]cel.EnvOption{cel.Variable(keyParts(nil).name(), cel.ListType(cel.StringType))}, c.tables...)
+	env, err := newEnv(names)
+	c.keysEnv = env
+	return env, err
+}
+
+// examine notes what the linter asks of an expression that has compiled.
+func (c *compiler) examine(x *placing) {
+	a, issues := c.keysEnv.Compile(x.source)
+	if issues.Err() != nil {
+		return // it has compiled before
+	}
+	x.never = c.isNever(a.NativeRep().Expr())
+
+	// An author who asks for the number of parts has thought of shorter keys.
+	visit(a, func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index && !strings.Contains(x.source, "size(") {
+			x.parts = max(x.parts, indexOfKey(e.AsCall().Args())+1)
+		}
+	})
+}
+
+// indexOfKey returns N of key[N], -1 for another expression.
+func indexOfKey(args []ast.Expr) int64 {
+	if args[0].Kind() != ast.IdentKind || args[0].AsIdent() != keyParts(nil).name() || args[1].Kind() != ast.LiteralKind {
+		return -1
+	}
+	n, ok := args[1].AsLiteral().(types.Int)
+	if !ok {
+		return -1
+	}
+	return int64(n)
+}
+
+// isNever reports whether a condition is false whatever the key is, because it asks for an
+// element of an empty table. It may miss others.
+func (c *compiler) isNever(e ast.Expr) bool {
+	if e.Kind() != ast.CallKind {
+		return false
+	}
+
+	args := e.AsCall().Args()
+	switch e.AsCall().FunctionName() {
+	case operators.LogicalAnd:
+		return c.isNever(args[0]) || c.isNever(args[1])
+	case operators.LogicalOr:
+		return c.isNever(args[0]) && c.isNever(args[1])
+	case operators.In:
+		return args[1].Kind() == ast.IdentKind && c.isEmpty(args[1].AsIdent())
+	}
+	return false
+}
+
+// isEmpty reports whether a name is that of a table without an element.
+func (c *compiler) isEmpty(name string) bool {
+	elements, known := c.elements[name]
+	return known && elements == 0
+}
+
+// constant reports whether the expression has one value for all keys, and which. A key that
+// cannot be read is an error to every part that asks for it, and "&&" and "||" ignore
+// an error that does not matter.
+func (x *placing) constant() (value, ok bool) {
+	if x == nil {
+		return false, false
+	}
+	if x.never {
+		return false, true
+	}
+
+	v, _, err := x.program.Eval(noKey{})
+	return v == types.True, err == nil
+}
+
+// noKey has a key that nothing is known of.
+type noKey struct{ keyParts }
+
+// ResolveName implements cel.Activation.
+func (noKey) ResolveName(name string) (any, bool) {
+	return types.NewErr("the key is not known"), name == keyParts(nil).name()
+}
+
+// keyParts are the values of a key's expressions, in clear: what expressions that place keys
+// can read.
+type keyParts []string
+
+var _ cel.Activation = keyParts(nil)
+
+// name is what expressions call the parts.
+func (keyParts) name() string { return "key" }
+
+// Parent implements cel.Activation.
+func (keyParts) Parent() cel.Activation { return nil }
+
+// ResolveName implements cel.Activation.
+func (k keyParts) ResolveName(name string) (any, bool) { return []string(k), name == k.name() }
+
+// Declares reports whether the section has an expression for a place.
+func (p *Promotion) Declares(place algorithms.Place) bool {
+	return place == algorithms.First && p.first != nil || place == algorithms.Last && p.last != nil
+}
+
+// Places reports whether the policy declares places for any keys. If not, its keys need not be
+// asked for theirs.
+func (p *Policy) Places() bool { return p.Promotion.first != nil || p.Promotion.last != nil }
+
+// Place returns the place of a request's key, which must be one that the policy charges. The
+// key alone decides: no other request of the key, and no other instance with this file, finds
+// another place. On an error the place is algorithms.ByHash.
+func (p *Policy) Place(ctx context.Context, r *Request) (algorithms.Place, error) {
+	if !p.Places() {
+		return algorithms.ByHash, nil
+	}
+
+	// A key of more than 256 bytes is charged under its hash, and placed by what it was.
+	parts, err := p.key.parts(r.evaluation(ctx, p.scope))
+	if err != nil {
+		return algorithms.ByHash, err
+	}
+	return p.Promotion.placeOf(parts)
+}
+
+// PlaceOfKey is Place of a key as commands show it. The error may also say that the key is none
+// of this policy, or that nothing but its hash is known.
+func (p *Policy) PlaceOfKey(key string) (algorithms.Place, error) {
+	if !p.Places() {
+		return algorithms.ByHash, nil
+	}
+
+	parts, err := p.key.partsOf(key)
+	if err != nil {
+		return algorithms.ByHash, err
+	}
+	return p.Promotion.placeOf(parts)
+}
+
+// placeOf asks last before first. Where last fails, first is not asked: the key may be one that
+// is to come last.
+func (p *Promotion) placeOf(key keyParts) (algorithms.Place, error) {
+	for _, declared := range []struct {
+		x     *placing
+		place algorithms.Place
+	}{{p.last, algorithms.Last}, {p.first, algorithms.First}} {
+		if declared.x == nil {
+			continue
+		}
+
+		// Without claims nothing in it is endless, so it needs no deadline.
+		v, _, err := declared.x.program.Eval(key)
+		if err != nil {
+			return algorithms.ByHash, fmt.Errorf("policies: %s %s: %w", declared.place, declared.x.source, err)
+		}
+		if v == types.True {
+			return declared.place, nil
+		}
+	}
+	return algorithms.ByHash, nil
+}
+
+// holdback returns a reader of the share of the keys that stay with the authoritative. Most of
+// the keys must move, or a promotion is none; and keys are divided into hundredths of a percent.
+func (r *reader) holdback(into *float64) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		v, ok := percentage(n)
+		if n.Kind == yaml.ScalarNode && (n.Value == "0%" || n.Value == "0.0%") {
+			v, ok = 0, true
+		}
+		if !ok || v > mostHeldBack || v > 0 && v < leastHeldBack {
+			r.fail(n, "holdback: want 0%%, or a percentage from 0.01%% to 50%%, such as 1%%")
+			return
+		}
+		*into = v
+	}
+}
+
+// Percentages of keys that may be held back.
+const (
+	leastHeldBack = 0.01
+	mostHeldBack  = 50
+)

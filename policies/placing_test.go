@@ -1,0 +1,204 @@
+package policies_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// placing is a file whose one policy has a key of two parts and these fields of a promotion.
+func placing(fields string) string {
+	return "data: {ours: [acme, beta], largest: [huge], nobody: []}\n" +
+		onePolicy("key: [request.user, request.route]\n    promotion: {"+fields+"}")
+}
+
+const bothPlaces = `first: 'key[0] in data.ours', last: 'key[0] in data.largest || key[1] == "/huge"'`
+
+func TestKeysArePlaced(t *testing.T) {
+	p := loadPolicy(t, placing(bothPlaces))
+	for _, tt := range []struct {
+		user, route string
+		want        algorithms.Place
+	}{
+		{"somebody", "/a", algorithms.ByHash},
+		{"acme", "/a", algorithms.First},
+		{"huge", "/a", algorithms.Last},
+		{"acme", "/huge", algorithms.Last}, // last wins over first
+		{"acme|/huge", "/a", algorithms.ByHash},
+		{`acme\`, "/huge", algorithms.Last},
+	} {
+		r := &policies.Request{User: tt.user, Route: tt.route}
+		got, err := p.Place(t.Context(), r)
+		if got != tt.want || err != nil {
+			t.Errorf("%s on %s: place %s, %v, want %s", tt.user, tt.route, got, err, tt.want)
+		}
+
+		// A command knows nothing but the key, and finds the same place.
+		c, _, err := p.Charge(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.PlaceOfKey(c.Key); got != tt.want || err != nil {
+			t.Errorf("key %s: place %s, %v, want %s", c.Key, got, err, tt.want)
+		}
+	}
+}
+
+// A key has one place, whatever else is in the request, and a command finds it by the key alone.
+func TestThePlaceDependsOnTheKeyAlone(t *testing.T) {
+	p := loadPolicy(t, placing(bothPlaces))
+
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.OneOf(rapid.SampledFrom([]string{"acme", "huge", "/huge", "", `\`, "|"}), rapid.StringN(0, 20, 100))
+		user, route := part.Draw(t, "user"), part.Draw(t, "route")
+		other := policies.Request{
+			User: user, Route: route, Method: rapid.String().Draw(t, "method"),
+			Path: rapid.String().Draw(t, "path"), Size: rapid.Int64().Draw(t, "size"),
+		}
+
+		want, err := p.Place(t.Context(), &policies.Request{User: user, Route: route})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Place(t.Context(), &other); got != want || err != nil {
+			t.Fatalf("%q on %q: place %s, %v, and with another request %s", user, route, want, err, got)
+		}
+
+		c, _, err := p.Charge(t.Context(), &other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(c.Key, "#") {
+			return // nothing but the hash is left of the key
+		}
+		if got, err := p.PlaceOfKey(c.Key); got != want || err != nil {
+			t.Fatalf("%q on %q: place %s, and of key %q %s, %v", user, route, want, c.Key, got, err)
+		}
+	})
+}
+
+// A key that is charged under its hash is placed by what it was.
+func TestLongKeysArePlacedInClear(t *testing.T) {
+	p := loadPolicy(t, placing(`first: 'key[0].startsWith("aaa")'`))
+	r := &policies.Request{User: strings.Repeat("a", 300)}
+
+	if got, err := p.Place(t.Context(), r); got != algorithms.First || err != nil {
+		t.Errorf("a long key: place %s, %v", got, err)
+	}
+	c, _, _ := p.Charge(t.Context(), r)
+	if _, err := p.PlaceOfKey(c.Key); err == nil || !strings.Contains(err.Error(), "its parts are not known") {
+		t.Errorf("the hash of a long key: %v", err)
+	}
+}
+
+// Last is asked first, so a key that may be one of the last is never one of the first.
+func TestAPlaceThatFailsIsTheHashs(t *testing.T) {
+	for fields, want := range map[string]string{
+		`last: 'key[2] == ""', first: 'true'`:               "last key[2]",
+		`last: 'false', first: 'int(key[0]) > 7'`:           "first int(key[0])",
+		`last: 'key[0].charAt(99) == "x"', first: 'true'`:   "last key[0].charAt",
+		`first: 'data.ours[size(key[0]) + 99] == key[0]'`:   "first data.ours",
+		`first: 'false || key[0].split("")[99] == key[0] '`: "first false ||",
+	} {
+		p := loadPolicy(t, placing(fields))
+		got, err := p.Place(t.Context(), &policies.Request{User: "acme"})
+		if got != algorithms.ByHash || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: place %s, %v, want an error of %s", fields, got, err, want)
+		}
+	}
+}
+
+// Of a key of another policy nothing is claimed.
+func TestKeysOfOtherPoliciesHaveNoPlace(t *testing.T) {
+	p := loadPolicy(t, placing(bothPlaces))
+	if _, err := p.PlaceOfKey("acme"); err == nil || !strings.Contains(err.Error(), "got 1 parts: the keys of this policy have 2") {
+		t.Errorf("one part: %v", err)
+	}
+}
+
+// A policy's expression replaces the file's, and each policy has its own key.
+func TestPlacesOfTheFileAreInherited(t *testing.T) {
+	set := load(t, onePolicy("key: request.user\n    promotion: {first: 'key[0] == \"b\"'}")+
+		"promotion: {first: 'key[0] == \"a\"', last: 'key[0] == \"z\"', holdback: 1.5%}\n")
+	p := set.Policies[0]
+
+	for key, want := range map[string]algorithms.Place{
+		"a": algorithms.ByHash, "b": algorithms.First, "z": algorithms.Last,
+	} {
+		if got, err := p.PlaceOfKey(key); got != want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", key, got, err, want)
+		}
+	}
+	if p.Promotion.Holdback != 1.5 {
+		t.Errorf("holdback %g", p.Promotion.Holdback)
+	}
+}
+
+// A place is no part of what is compared: the evidence goes on when it changes.
+func TestPlacesAreNoPartOfTheEpoch(t *testing.T) {
+	if a, b := loadPolicy(t, placing(bothPlaces)).Epoch(), loadPolicy(t, placing("holdback: 1%")).Epoch(); a != b {
+		t.Errorf("epochs %s and %s", a, b)
+	}
+}
+
+// An operator's expression cannot stall a request.
+func TestDearPlacesAreRefused(t *testing.T) {
+	dear := placing(`first: 'key.exists(k, k.matches(key[0]))'`)
+	if _, err := policies.Load("p.yaml", []byte(dear)); err == nil || !strings.Contains(err.Error(), "at most 10000 are allowed") {
+		t.Errorf("a pattern of the key: %v", err)
+	}
+
+	// What operators ask for is cheap enough.
+	for _, usual := range []string{
+		"key[0] in data.ours", "key.exists(k, k.startsWith(\\\"x\\\"))", "key[0].matches(\\\"^acme-[0-9]+$\\\")",
+		"key[0] in data.ours || key[1] in data.largest || size(key) > 2",
+	} {
+		load(t, placing(`first: "`+usual+`"`))
+	}
+}
+
+var badPlaces = []badFile{
+	{
+		"a request in first", promotion("first: request.method == 'GET'"),
+		6, 24, "there is no request.method: a key's place does not depend on the request",
+	},
+	{"a variable in last", promotion("last: variables.x == 'a'"), 6, 23, "the names are key"},
+	{"text in first", promotion("first: 'key[0]'"), 6, 24, "the expression is of type string: want bool"},
+	{"a typing error of key", promotion("first: 'keys[0] == \"a\"'"), 6, 25, "did you mean key?"},
+	{"a number as a key's part", promotion("first: 'key[0] == 7'"), 6, 32, "found no matching overload"},
+	{"no expression", promotion("last: [a]"), 6, 23, "last: want a CEL expression"},
+	{"a holdback of most keys", promotion("holdback: 51%"), 6, 27, "from 0.01% to 50%"},
+	{"a holdback without a sign", promotion("holdback: 0"), 6, 27, "from 0.01% to 50%"},
+	{"a holdback below the finest share", promotion("holdback: 0.001%"), 6, 27, "from 0.01% to 50%"},
+	{"a negative holdback", promotion("holdback: -1%"), 6, 27, "from 0.01% to 50%"},
+	{"a list of holdbacks", promotion("holdback: [1%]"), 6, 27, "from 0.01% to 50%"},
+}
+
+// noCandidate is a file whose one policy is a plain limiter with these fields of a promotion.
+func noCandidate(fields string) string {
+	return strings.Replace(placing(fields), "    candidate: {algorithm: gcra, limit: 10, window: 1m}\n", "", 1)
+}
+
+var placeWarnings = []warningTest{
+	{"places", placing(bothPlaces + ", holdback: 1%"), 0, ""},
+	{"no holdback", placing("holdback: 0%"), 0, ""},
+	{"first of none", placing("first: 'false'"), 7, "first: no key can match"},
+	{"first of an empty table", placing("first: 'key[0] in data.nobody'"), 7, "first: no key can match"},
+	{"first of an empty table and more", placing("first: 'key[0] in data.nobody && key[1] == key[0]'"), 7, "first: no key can match"},
+	{"first of an empty table or more", placing("first: 'key[0] in data.nobody || key[1] == key[0]'"), 0, ""},
+	{"first of all", placing("first: 'true || key[0] == \"a\"'"), 7, "first: every key is in the canary from its first step"},
+	{"last of none", placing("last: 'size(data.nobody) > 0 && key[0] == \"a\"'"), 7, "last: no key can match"},
+	{"last of all", placing("last: 'true'"), 7, "last: no key is in a canary"},
+	{"first of the last", placing("first: 'key[0] in data.ours', last: 'key[0] in data.ours'"), 7, "leave one of them out"},
+	{"a part that no key has", placing("last: 'key[2] == key[0]'"), 7, "key[2] fails for every key of p, whose keys have 2 of these parts"},
+	{"a part that is asked for", placing("last: 'size(key) > 2 && key[2] == key[0]'"), 0, ""},
+	{"a holdback without a candidate", noCandidate("holdback: 1%"), 7, "holdback: the policy has no candidate"},
+	{"first without a candidate", noCandidate("first: 'key[0] == key[1]'"), 7, "first: the policy has no candidate"},
+	{"last of a sample", placing("last: 'key[0] == key[1]', sample: 50%"), 7, "last: a sampled policy does not leave shadow"},
+	{"last of a file", onePolicy("key: request.user") + "promotion: {last: 'key[1] == key[0]'}\n", 8, "key[1] fails for every key of p"},
+	{"first of a file", onePolicy("key: request.user") + "promotion: {first: 'false'}\n", 8, "first: no key can match"},
+}
