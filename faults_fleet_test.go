@@ -39,6 +39,12 @@ var faultsOfRequests = []fault{
 		tests: []string{"TestDeclaredRules"},
 	},
 	{
+		name:    "`first` or `last` of a policy fails",
+		clients: "The hash decides which side the key has.", evidence: "The request is charged and compared.",
+		operators: "`policy_errors_total`, ShadowlimitPolicyErrors.", lasts: "The request.", bound: "0.",
+		tests: []string{"TestAPlaceThatFailsIsTheHashs", "TestAPlaceThatFailsIsCounted"},
+	},
+	{
 		name: "Clients leave before the answer", twins: []string{"clients leave", "clients leave early"},
 		clients:   "The others see nothing of it.",
 		evidence:  "Sides of this module are charged and compared all the same, and a foreign one that was cut short is not compared.",

@@ -17,6 +17,8 @@ func specOf(p *policies.Policy) promotion.Spec {
 		Epoch:         p.Epoch(),
 		Authoritative: p.Sides[algorithms.Authoritative].String(),
 		Config:        PromotionOf(p.Promotion),
+		First:         p.Promotion.Declares(algorithms.First),
+		Last:          p.Promotion.Declares(algorithms.Last),
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		spec.Candidate = c.String()
@@ -37,6 +39,7 @@ func declared(p policies.Promotion) promotion.Config {
 		Automatic: p.Mode == "automatic",
 		Dwell:     p.Dwell,
 		Canary:    p.Canary,
+		Holdback:  p.Holdback,
 		Change:    promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}
 

@@ -115,7 +115,7 @@ func (m *fleetModel) harm() {
 	for _, n := range m.nodes {
 		m.alone(n, func(ctx context.Context) {
 			for hash := range uint64(60) {
-				if n.enforced(hash) == 1 {
+				if n.enforced(at(hash)) == 1 {
 					newlyDenied(n.migration, hash)
 				}
 			}

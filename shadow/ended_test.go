@@ -31,14 +31,14 @@ func TestCompletedEpochStaysWithTheCandidate(t *testing.T) {
 			n := &node{}
 			n.fleet, n.migration = idleOn(store, "a")
 			must(t, n.fleet.poll(t.Context()))
-			if got := n.enforced(0); got != want {
+			if got := n.enforced(at(0)); got != want {
 				t.Errorf("e ended as %q: an instance that starts enforces the %s, want the %s", as, got, want)
 			}
 
 			// A reload to the next file, and back to the one before.
 			n.use("f", 0)
 			n.use("e", 0)
-			if got := n.enforced(0); got != want {
+			if got := n.enforced(at(0)); got != want {
 				t.Errorf("e ended as %q: an instance that reloads enforces the %s, want the %s", as, got, want)
 			}
 		})

@@ -124,13 +124,13 @@ func (e *engine) give(s *scratch) {
 }
 
 // add appends a charge of a migration.
-func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, expected algorithms.Expected) {
-	ev := m.evaluationOf(e.name, &c, expected)
+func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, d declaration) {
+	ev := m.evaluationOf(e.name, &c, d)
 
 	// The red button overrules every stage without asking the fleet.
 	c.Enforced = algorithms.Authoritative
 	if !e.button.pressed() {
-		c.Enforced = m.enforced(ev.hash)
+		c.Enforced = m.enforced(ev.position())
 	}
 	if e.clock != nil {
 		c.At = e.clock()

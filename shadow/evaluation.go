@@ -12,9 +12,9 @@ import (
 // copy, the follower.
 type evaluation struct {
 	*migration
-	hash     uint64              // places the key; see divergence.Hash
-	limits   [2]algorithms.Limit // by role, as configured, of foreign sides too
-	expected algorithms.Expected // judged with the request, which a follower has no more
+	hash        uint64              // places the key; see divergence.Hash
+	limits      [2]algorithms.Limit // by role, as configured, of foreign sides too
+	declaration                     // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
 	// other is what becomes of the side that is not enforced: Judged together with the
@@ -30,8 +30,8 @@ type evaluation struct {
 
 // evaluationOf begins the evaluation of a charge, and takes the candidate off the charge
 // for keys outside of a sample.
-func (m *migration) evaluationOf(service string, c *algorithms.Charge, expected algorithms.Expected) evaluation {
-	ev := evaluation{migration: m, hash: divergence.Hash(service, c.Policy, c.Key), expected: expected}
+func (m *migration) evaluationOf(service string, c *algorithms.Charge, d declaration) evaluation {
+	ev := evaluation{migration: m, hash: divergence.Hash(service, c.Policy, c.Key), declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}
@@ -149,7 +149,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Peek: c.Cost == 0, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
-		Enforced: c.Enforced, Cell: divergence.CellOf(ev.hash), Completed: ev.completed,
+		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
 		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	})
 

@@ -66,12 +66,12 @@ func TestMissingCandidateIsNotEnforced(t *testing.T) {
 	_, m := idleOn(promotion.NewMemoryStore(), "a")
 	m.stage.completed.Store(true)
 	m.stage.state.Store(&promotion.State{Stage: promotion.Completed, Epoch: "another"})
-	if got := m.enforced(0); got != algorithms.Candidate {
+	if got := m.enforced(at(0)); got != algorithms.Candidate {
 		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
 	}
 
 	m.sides[algorithms.Candidate] = side{}
-	if got := m.enforced(0); got != algorithms.Authoritative {
+	if got := m.enforced(at(0)); got != algorithms.Authoritative {
 		t.Errorf("without a candidate: %s is enforced", got)
 	}
 }
@@ -92,7 +92,7 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 
 					e := m.enforcement(s, false)
 					side, _, _ := strings.Cut(e.Enforced, " ")
-					if got := m.enforced(0).String(); got != side {
+					if got := m.enforced(at(0)).String(); got != side {
 						t.Errorf("%s of epoch %q, completed %t: enforces the %s and says %+v", stage, epoch, completed, got, e)
 					}
 				}
@@ -116,7 +116,7 @@ func TestCutOffCanaryReturnsToTheAuthoritative(t *testing.T) {
 
 		check := func(when string, want algorithms.Role) {
 			t.Helper()
-			if got := m.enforced(0); got != want {
+			if got := m.enforced(at(0)); got != want {
 				t.Errorf("%s: the %s is enforced", when, got)
 			}
 		}
@@ -167,7 +167,7 @@ func TestForgottenRollbackIsAssertedAgain(t *testing.T) {
 		if err != nil || states[0].Stage != promotion.RolledBack || !states[0].Hold {
 			t.Errorf("the store has %+v, %v, want the rollback again", states, err)
 		}
-		if got := m.enforced(0); got != algorithms.Authoritative {
+		if got := m.enforced(at(0)); got != algorithms.Authoritative {
 			t.Errorf("the %s is enforced", got)
 		}
 	})
@@ -180,7 +180,7 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 		store.cut.Store(true)
 		f, m := instanceOn(store, "a")
 		defer f.close(ctx)
-		if got := m.enforced(0); got != algorithms.Authoritative {
+		if got := m.enforced(at(0)); got != algorithms.Authoritative {
 			t.Errorf("the %s is enforced", got)
 		}
 

@@ -97,7 +97,8 @@ var policyMetrics = []family[reading]{
 		},
 	},
 	{
-		"policy_errors_total", "Requests that a policy could not charge because an expression failed.",
+		"policy_errors_total",
+		"Requests for which an expression failed: they are not charged, or, where first or last failed, the hash placed their key.",
 		counter, nil, func(r reading, send sender) {
 			send(float64(r.counts.errors.Load()))
 		},
@@ -157,8 +158,8 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"canary_ratio", "Share of the keys for which the candidate is enforced.",
-		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Percent / 100) }),
+		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first and last.",
+		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Share(r.spec.Config.Holdback) / 100) }),
 	},
 	{
 		"hold", "1 while automation is stopped for the policy.",

@@ -376,7 +376,7 @@ var hashes = []uint64{0, 99, 100, 2500, 4999, 5000, 9999}
 
 func (m *fleetModel) mustEnforce(n *node, when string) {
 	for _, hash := range hashes {
-		if n.enforced(hash) != algorithms.Authoritative {
+		if n.enforced(at(hash)) != algorithms.Authoritative {
 			m.t.Errorf("%s: %s enforces the candidate at %s", when, n.fleet.id, n.stage.state.Load())
 			return
 		}
@@ -392,7 +392,7 @@ func (m *fleetModel) checkMembership() {
 				continue
 			}
 			for _, hash := range hashes {
-				if small.enforced(hash) == algorithms.Candidate && large.enforced(hash) == algorithms.Authoritative {
+				if small.enforced(at(hash)) == algorithms.Candidate && large.enforced(at(hash)) == algorithms.Authoritative {
 					m.t.Errorf("I5: key %d is in %s and not in %s", hash, small.applied, large.applied)
 				}
 			}
@@ -501,3 +501,6 @@ func TestFleetKeepsItsPromises(t *testing.T) {
 		})
 	})
 }
+
+// at is where a key of this hash stands that has no place of its own.
+func at(hash uint64) divergence.Position { return divergence.Position{Hash: hash} }

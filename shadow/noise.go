@@ -67,5 +67,5 @@ func (e *engine) addNoise(s *scratch, m *migration, c algorithms.Charge, hash ui
 		c.Sides[role] = m.noise.sides[role].algorithm
 		c.Sides[role].Limit = limit
 	}
-	e.add(s, m.noise, c, algorithms.Expected{})
+	e.add(s, m.noise, c, declaration{})
 }

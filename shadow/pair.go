@@ -189,7 +189,7 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 
 	c := p.charge
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
-	p.engine.add(s, p.migration, c, algorithms.Expected{})
+	p.engine.add(s, p.migration, c, declaration{})
 	return p.engine.judge(ctx, s)
 }
 

@@ -65,6 +65,7 @@ type counters struct {
 type warnings struct {
 	sideFailed       [2]moment // by role
 	expressionFailed moment
+	placeFailed      moment
 	observerFailed   moment
 }
 

@@ -34,6 +34,9 @@ policies:
       min_denied_keys: 30
       canary: [5%, 20%]
       sample: 25%
+      first: key[0] == "a"
+      last: key[0] == "b"
+      holdback: 2%
       change_window: { days: [tue], from: "10:00", to: "11:00", zone: Europe/Berlin }
       expected: [{ when: 'request.user == "x"', direction: newly_denied, until: 2999-01-01, owner: team }]
 `
@@ -140,6 +143,9 @@ var specChanges = map[string]specChange{
 	"Promotion.ChangeFrom":    {`from: "10:00"`, `from: "09:00"`, newSpec, ""},
 	"Promotion.ChangeTo":      {`to: "11:00"`, `to: "12:00"`, newSpec, ""},
 	"Promotion.ChangeZone":    {"zone: Europe/Berlin", "zone: Africa/Lagos", newSpec, ""},
+	"Promotion.Holdback":      {"holdback: 2%", "holdback: 3%", newSpec, ""},
+	"Promotion.first":         {"      first: key[0] == \"a\"\n", "", newSpec, ""},
+	"Promotion.last":          {"      last: key[0] == \"b\"\n", "", newSpec, ""},
 	"Promotion.expected": {"owner: team", "owner: another", noEffect,
 		"instances declare a difference when they record it; the gate sees only the counts"},
 }

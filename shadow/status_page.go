@@ -154,7 +154,7 @@ func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcem
 	case s.Stage == promotion.Canary && m.cutOff():
 		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
 	default:
-		e.Enforced = s.Name()
+		e.Enforced = s.Name(m.spec.Config.Holdback)
 	}
 	return e
 }

@@ -80,7 +80,7 @@ func TestFleetFollowsTheInstancesThatDecide(t *testing.T) {
 		if n := strings.Count(logs[0].String(), "has another policy file"); n != 1 || !migrations[0].differs() {
 			t.Errorf("%d lines, differs %t:\n%s", n, migrations[0].differs(), logs[0])
 		}
-		if got := migrations[0].enforced(0); got != algorithms.Authoritative {
+		if got := migrations[0].enforced(at(0)); got != algorithms.Authoritative {
 			t.Errorf("an instance of another epoch enforces the %s", got)
 		}
 

@@ -30,6 +30,11 @@ type Policy struct {
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
 	Mode          string          `json:"mode"`
+	// HoldbackPercent of the keys stay with the authoritative until completed. First and Last say that the policy
+	// file places keys by expressions, which no instance announces: they may name clients.
+	HoldbackPercent float64 `json:"holdback_percent"`
+	First           bool    `json:"first"`
+	Last            bool    `json:"last"`
 	// Actor made the last move of the policy, at At, for Reason.
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
@@ -147,13 +152,18 @@ func policyOf(a *promotion.Assessment) Policy {
 		Term:          s.Term,
 		Seq:           s.Seq,
 		Epoch:         s.Epoch,
-		Enforced:      s.Name(),
+		Enforced:      s.Name(a.Spec.Config.Holdback),
 		Authoritative: a.Spec.Authoritative,
 		Candidate:     a.Spec.Candidate,
 		Mode:          "manual",
-		Actor:         s.Actor,
-		Reason:        s.Reason,
-		At:            s.At,
+
+		HoldbackPercent: a.Spec.Config.Holdback,
+		First:           a.Spec.First,
+		Last:            a.Spec.Last,
+
+		Actor:  s.Actor,
+		Reason: s.Reason,
+		At:     s.At,
 
 		Summary:    Summarize(history.Total()),
 		Gate:       a.Gate,

@@ -32,6 +32,9 @@ func (p *Policy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "  enforced       %s\n", p.Enforced)
 	fmt.Fprintf(b, "  authoritative  %s\n", p.Authoritative)
 	fmt.Fprintf(b, "  candidate      %s\n", p.Candidate)
+	if placing := p.Placing(); placing != "" {
+		fmt.Fprintf(b, "  placed         %s\n", strings.ReplaceAll(placing, "; ", "\n                 "))
+	}
 	if p.Reason != "" {
 		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
 			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))

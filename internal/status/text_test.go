@@ -359,3 +359,36 @@ func TestCharts(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
 }
+
+// An operator sees which keys do not come with the canary's percentage, until all keys have the candidate.
+func TestPlacedKeysAreShown(t *testing.T) {
+	edit := func(a *promotion.Assessment) {
+		a.State.Percent = 100
+		a.Spec.First, a.Spec.Last, a.Spec.Config.Holdback = true, true, 1
+	}
+	lines := []string{
+		"\n  enforced       candidate for 99 % of the keys\n",
+		"\n  placed         1 % of the keys stay with the authoritative until completed\n" +
+			"                 keys of first are in the canary from its first step\n" +
+			"                 keys of last have the candidate only once promoted\n",
+	}
+
+	for stage, want := range map[promotion.Stage]bool{promotion.Promoted: true, promotion.Completed: false} {
+		p := reportOf(t, assessed(stage, edit))
+		var text strings.Builder
+		report := status.Report{Policies: []status.Policy{p}}
+		if err := report.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			if strings.Contains(text.String(), line) != want {
+				t.Errorf("%s: shows %q: %t, want %t, in\n%s", stage, line, !want, want, text.String())
+			}
+		}
+	}
+
+	plain := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.State.Percent = 100 }))
+	if plain.Placing() != "" || plain.Enforced != "candidate" {
+		t.Errorf("without places: %q, enforced %q", plain.Placing(), plain.Enforced)
+	}
+}

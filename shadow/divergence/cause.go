@@ -44,7 +44,7 @@ type Setting struct {
 	SeparateStores bool
 	// Enforced is the side whose decision was to be returned.
 	Enforced algorithms.Role
-	// Cell is the CellOf the key's hash.
+	// Cell is the CellOf the key's hash, or NoCell.
 	Cell int
 	// Completed reports that the migration is completed: only the candidate is judged, and there is nothing to compare.
 	Completed bool

@@ -20,6 +20,10 @@ func (c *Cell) add(other *Cell) {
 
 // countCell counts what the candidate decided for a key of a cell.
 func (h *Hour) countCell(cell int, enforced algorithms.Role, outcome Outcome) {
+	if cell == NoCell {
+		return
+	}
+
 	// Only comparisons of two answers count. A denial that was declared as expected is a denial for the client, too.
 	denied := int64(0)
 	switch outcome {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // keyShares is how finely keys are divided: a share is a hundredth of a percent.
@@ -30,12 +32,46 @@ func InCanary(hash uint64, percent float64) bool {
 	return float64(hash%keyShares) < percent*(keyShares/100)
 }
 
+// HeldBack reports whether a key with this hash is among the percent of the keys that a promotion leaves with the
+// authoritative: the top of the hash, which a canary reaches last.
+func HeldBack(hash uint64, percent float64) bool {
+	return float64(hash%keyShares) >= keyShares-percent*(keyShares/100)
+}
+
+// Position is where a key stands in the order in which keys come to the candidate. It is the same on every instance
+// with the same policy file.
+type Position struct {
+	Hash  uint64
+	Place algorithms.Place
+}
+
+// InCanary reports whether the key belongs to a canary of percent of the keys, where holdback percent are held back. A
+// key that is held back is in no canary either: otherwise the promotion would take it from the candidate.
+func (p Position) InCanary(percent, holdback float64) bool {
+	switch p.Place {
+	case algorithms.First:
+		return percent > 0
+	case algorithms.Last:
+		return false
+	}
+	return InCanary(p.Hash, percent) && !HeldBack(p.Hash, holdback)
+}
+
+// Promoted reports whether the key belongs to the candidate once it is promoted. A key with a place of its own is
+// never held back: what is declared goes before the hash.
+func (p Position) Promoted(holdback float64) bool {
+	return p.Place != algorithms.ByHash || !HeldBack(p.Hash, holdback)
+}
+
 // slots divide the keys by the smallest canary that includes them: each is the percentage at which a slot ends. They
 // include the usual steps of a canary, so that a cell lies either inside or outside of it.
 var slots = [...]float64{0.1, 0.5, 1, 2, 5, 10, 20, 25, 50, 75, 100}
 
 // cellsPerSlot is how many cells a slot has: how much they differ from each other shows how far clients differ.
 const cellsPerSlot = 8
+
+// NoCell is the cell of a key that the hash does not place: the prediction does not count it.
+const NoCell = -1
 
 // NumCells is the number of cells into which the keys are divided.
 const NumCells = len(slots) * cellsPerSlot

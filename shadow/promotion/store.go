@@ -26,6 +26,10 @@ type Spec struct {
 	Authoritative string `json:"authoritative"` // as configured, for display
 	Candidate     string `json:"candidate"`
 	Config        Config `json:"config"`
+	// First and Last say that the policy file places keys by expressions. The expressions
+	// stay in the file: they may name clients.
+	First bool `json:"first,omitempty"`
+	Last  bool `json:"last,omitempty"`
 	// Noise says that instances measure the noise floor.
 	Noise bool `json:"noise,omitempty"`
 }

@@ -1,0 +1,72 @@
+package shadow
+
+import (
+	"context"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// declaration is what a policy file says of a charge besides its sides. The zero value is that
+// of a file that says nothing.
+type declaration struct {
+	expected algorithms.Expected
+	place    algorithms.Place
+	// unplaced reports that the key was not asked for its place, which decides nothing now.
+	unplaced bool
+}
+
+// declaredOf asks a policy what it declares of a request that it charges.
+func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request) declaration {
+	d := declaration{expected: p.Expected(ctx, r)}
+	if !p.Places() {
+		return d
+	}
+
+	// Each of the two expressions costs as much as a condition.
+	if d.unplaced = !m.placesMatter(); d.unplaced {
+		return d
+	}
+
+	place, err := p.Place(ctx, r)
+	if err != nil {
+		m.counts.errors.Add(1)
+		m.warnLimited(&m.counts.warned.placeFailed, "shadowlimit: first or last fails; the hash places the key",
+			"policy", p.Name, "error", err)
+	}
+	d.place = place
+	return d
+}
+
+// placesMatter reports whether the places of keys decide anything in the stage. Before and in a
+// canary the prediction leaves out keys that the hash does not place, and after it a key that is
+// declared is never held back.
+func (m *migration) placesMatter() bool {
+	if m.spec.Config.Sampled() {
+		return false
+	}
+
+	switch m.stage.state.Load().Stage {
+	case promotion.Promoted:
+		return m.spec.Config.Holdback > 0
+	case promotion.Completed, promotion.RolledBack:
+		return false
+	}
+	return true
+}
+
+// cell returns the cell in which the prediction counts the key: none for a key that is in the
+// canary, or not in it, for another reason than its hash.
+func (ev *evaluation) cell() int {
+	if ev.unplaced || ev.place != algorithms.ByHash {
+		return divergence.NoCell
+	}
+	return divergence.CellOf(ev.hash)
+}
+
+// position returns where the key stands.
+func (ev *evaluation) position() divergence.Position {
+	return divergence.Position{Hash: ev.hash, Place: ev.place}
+}

@@ -1,0 +1,262 @@
+package shadow_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// placing is a policy file of one policy with these fields of a promotion.
+func placing(fields string) string {
+	return withSides("{algorithm: fixed_window, limit: 2, window: 1h}", "{algorithm: gcra, limit: 1, window: 1h}") +
+		"promotion: {" + fields + "}\n"
+}
+
+const allPlaces = `first: 'key[0].startsWith("ours")', last: 'key[0].endsWith("big")', holdback: 10%`
+
+// someKeys have all places: each with keys all over the hash.
+func someKeys() (keys []string) {
+	for n := range 60 {
+		keys = append(keys, fmt.Sprint("user", n), fmt.Sprint("ours", n), fmt.Sprint("user", n, "big"), fmt.Sprint("ours", n, "big"))
+	}
+	return keys
+}
+
+// wantEnforced is the side that the policy file and the hash mean for a key.
+func wantEnforced(s promotion.Step, key string) algorithms.Role {
+	rank := divergence.Hash(name, policy, key) % 10_000
+	candidate := false
+	switch {
+	case s.Stage == promotion.Completed:
+		candidate = true
+	case s.Stage == promotion.Promoted:
+		candidate = strings.HasSuffix(key, "big") || strings.HasPrefix(key, "ours") || rank < 9000
+	case s.Stage == promotion.Canary && strings.HasSuffix(key, "big"):
+	case s.Stage == promotion.Canary:
+		candidate = strings.HasPrefix(key, "ours") || float64(rank) < 100*s.Percent && rank < 9000
+	}
+
+	if candidate {
+		return algorithms.Candidate
+	}
+	return algorithms.Authoritative
+}
+
+// Two instances with one file place every key alike, as the file and the hash say, whatever else
+// the request has. The ticks, by which triggers judge, count the keys that are really enforced.
+func TestKeysArePlacedByTheFile(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	instances := []*shadow.Harness{
+		open(t, placing(allPlaces), shadow.Config{Redis: client}), open(t, placing(allPlaces), shadow.Config{Redis: client}),
+	}
+	store := promotion.NewRedisStore(client, name)
+
+	for _, step := range []promotion.Step{
+		{Stage: promotion.Shadow}, {Stage: promotion.Canary, Percent: 0.01}, {Stage: promotion.Canary, Percent: 50},
+		{Stage: promotion.Canary, Percent: 100}, {Stage: promotion.Promoted}, {Stage: promotion.Completed},
+	} {
+		switch step.Stage {
+		case promotion.Canary, promotion.Promoted:
+			advance(t, store, policy, step)
+		case promotion.Completed:
+			if _, err := promotion.Complete(ctx(t), store, policy, promotion.Order{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		for i, h := range instances {
+			syncNow(t, h)
+			for _, key := range someKeys() {
+				got := h.Decide(context.Background(), &policies.Request{User: key, Method: fmt.Sprint(i), Path: key}).Enforced
+				if want := wantEnforced(step, key); got != want {
+					t.Errorf("%s %g %%, instance %d: %s has the %s, want the %s", step.Stage, step.Percent, i, key, got, want)
+				}
+			}
+		}
+	}
+}
+
+// counted returns what the cells and the minutes of a harness have counted, and the keys for which
+// the candidate was enforced, by ticks.
+func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (cells [2]int64, compared, ticked int64) {
+	t.Helper()
+	syncNow(t, h)
+	list, err := h.Assess(ctx(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := divergence.NewReader(divergence.NewRedisLedger(client, name), list[0].State.LedgerID(policy), list[0].State.Since)
+	ticks, err := reader.Ticks(ctx(t), list[0].Evidence.Now, gate.TicksBack)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	history := &list[0].Evidence.History
+	for _, hour := range history.Hours {
+		for _, c := range hour.Cells {
+			cells[0] += c.Decided[0]
+			cells[1] += c.Decided[1]
+		}
+	}
+	for _, tick := range ticks {
+		ticked += tick.Tally.Comparisons()
+	}
+	return cells, history.Total().Comparisons(), ticked
+}
+
+// The prediction counts a key only where the hash decides whether it is in the canary. All other
+// counts have it.
+func TestPredictionLeavesOutPlacedKeys(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, placing(allPlaces), shadow.Config{Redis: client})
+	var byHash, enforced int64
+	use := func(step promotion.Step) {
+		for _, key := range someKeys() {
+			ask(t, h, key)
+			if placed := strings.HasPrefix(key, "ours") || strings.HasSuffix(key, "big"); !placed {
+				byHash++
+			}
+			if wantEnforced(step, key) == algorithms.Candidate {
+				enforced++
+			}
+		}
+	}
+
+	use(promotion.Step{Stage: promotion.Shadow})
+	if cells, compared, ticked := counted(t, h, client); cells != [2]int64{byHash} || compared != int64(len(someKeys())) || ticked != 0 {
+		t.Errorf("shadow: %d in cells, want %d; %d compared, want %d; %d in ticks", cells, byHash, compared, len(someKeys()), ticked)
+	}
+
+	half := promotion.Step{Stage: promotion.Canary, Percent: 50}
+	advance(t, h.Stages(), policy, half)
+	syncNow(t, h)
+	use(half)
+	cells, compared, ticked := counted(t, h, client)
+	if cells[0]+cells[1] != byHash || cells[1] == 0 || compared != 2*int64(len(someKeys())) || ticked != enforced {
+		t.Errorf("canary: %d in cells, want %d; %d compared; %d in ticks, want %d", cells, byHash, compared, ticked, enforced)
+	}
+
+	// The ticks leave out keys that are held back.
+	promoted := promotion.Step{Stage: promotion.Promoted}
+	advance(t, h.Stages(), policy, promoted)
+	syncNow(t, h)
+	use(promoted)
+	if _, _, ticked := counted(t, h, client); ticked != enforced || enforced%int64(len(someKeys())) == 0 {
+		t.Errorf("promoted: %d in ticks, want %d", ticked, enforced)
+	}
+}
+
+// wantErrors compares how often expressions of the policy failed.
+func wantErrors(t *testing.T, h *shadow.Harness, want int) {
+	t.Helper()
+	text, err := testutil.CollectAndFormat(h, expfmt.TypeTextPlain, "shadowlimit_policy_errors_total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := fmt.Sprintf("policy=\"per-user\"} %d\n", want); !strings.Contains(string(text), line) {
+		t.Errorf("no %q in\n%s", line, text)
+	}
+}
+
+// After a promotion without a holdback no place decides anything: the key is not asked, and is in no cell.
+func TestPlacesAreAskedWhereTheyDecide(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	h := open(t, placing(`last: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
+	advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, h)
+
+	ask(t, h, "no number")
+	wantErrors(t, h, 0)
+	if cells, compared, _ := counted(t, h, client); cells != [2]int64{} || compared != 1 {
+		t.Errorf("%d in cells, %d compared", cells, compared)
+	}
+}
+
+// A place that fails is counted and logged, the hash decides, and the request is charged.
+func TestAPlaceThatFailsIsCounted(t *testing.T) {
+	set, err := policies.Load("test.yaml", []byte(placing(`last: 'int(key[0]) > 0', first: 'true'`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	h, err := shadow.New(shadow.Config{Policies: set, Logger: slog.New(slog.NewTextHandler(&log, nil)), StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(ctx(t))
+
+	advance(t, h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 50})
+	syncNow(t, h)
+
+	for _, key := range someKeys() {
+		want := algorithms.Authoritative
+		if divergence.InCanary(divergence.Hash(name, policy, key), 50) {
+			want = algorithms.Candidate
+		}
+		if d := ask(t, h, key); d.Enforced != want || d.Policy != policy {
+			t.Errorf("%s has the %s of %q, want the %s", key, d.Enforced, d.Policy, want)
+		}
+	}
+
+	wantErrors(t, h, len(someKeys()))
+
+	// The log is complete when its writers are gone, and one kind of failure is one line a minute.
+	h.Close(ctx(t))
+	if n := strings.Count(log.String(), "first or last fails; the hash places the key"); n != 1 {
+		t.Errorf("%d lines of it in the log:\n%s", n, log.String())
+	}
+}
+
+// A Pair has a holdback, and no expressions.
+func TestAPairHoldsBack(t *testing.T) {
+	p, err := shadow.NewPair(shadow.PairConfig{
+		Name: name, Policy: policy, StateDir: t.TempDir(), Promotion: promotion.Config{Holdback: 50},
+		Authoritative: shadow.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}},
+		Candidate:     shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(ctx(t))
+
+	advance(t, p.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, p)
+
+	for _, key := range someKeys() {
+		want := algorithms.Candidate
+		if divergence.Hash(name, policy, key)%10_000 >= 5000 {
+			want = algorithms.Authoritative
+		}
+		if got := p.Allow(ctx(t), key, 1).Enforced; got != want {
+			t.Errorf("%s has the %s, want the %s", key, got, want)
+		}
+	}
+}
+
+// What a request pays for places, in the stage in which they are asked for.
+func BenchmarkDecidePlaced(b *testing.B) {
+	h := open(b, placing(allPlaces), shadow.Config{})
+	advance(b, h.Stages(), policy, promotion.Step{Stage: promotion.Canary, Percent: 50})
+	syncNow(b, h)
+	r := &policies.Request{User: "alice"}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Decide(context.Background(), r)
+	}
+}
