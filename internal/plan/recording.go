@@ -118,6 +118,7 @@ func records(minutes []divergence.Minute, first, length int64) (list []divergenc
 // much as the ledger keeps.
 func (r *Recording) repeated(first, period, record int64) (h divergence.History) {
 	once := records(r.Minutes, first, record)
+
 	for ahead := int64(0); ahead < period+horizon; ahead += period {
 		for _, m := range once {
 			if m.Unix < first+period {
@@ -125,6 +126,7 @@ func (r *Recording) repeated(first, period, record int64) (h divergence.History)
 				h.Minutes = append(h.Minutes, m)
 			}
 		}
+
 		for _, s := range r.Live {
 			if s.From < first+period {
 				h.Live = append(h.Live, divergence.Span{From: s.From + ahead, To: min(s.To, first+period) + ahead})

@@ -19,7 +19,7 @@ type remedy struct {
 	words   func(a *promotion.Assessment, found []gate.Obstacle) string // found has at least one
 }
 
-// remedies has every kind of obstacle that does not end by waiting, each before those that it may cause.
+// remedies has every kind of obstacle that does not end by waiting, each before the ones that it may cause.
 var remedies = []remedy{
 	{kinds(gate.Unreadable), always("check whether the Redis of the evidence answers: shadowlimit doctor")},
 	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherEpochs(a) }},

@@ -372,8 +372,8 @@ func (c *Controller) CheckTriggers(ctx context.Context, only ...string) ([]Move,
 
 // trigger rolls one policy back if a trigger asks for it. Requires c.mu.
 func (c *Controller) trigger(ctx context.Context, policy string, s State, now time.Time) (State, bool, error) {
-	// The harm of an earlier beginning was answered by a rollback. An operator who promotes again must
-	// not be overruled by it; the next assessment reads the new evidence.
+	// The harm of an earlier beginning was answered by a rollback. It must not overrule an operator's new
+	// promotion; the next assessment reads the new evidence.
 	r := c.readers[policy]
 	if !s.Exposed() || !s.counts(r.epoch, r.since) {
 		return s, false, nil

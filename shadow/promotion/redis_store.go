@@ -233,8 +233,6 @@ func (s *RedisStore) Announce(ctx context.Context, specs []Spec) error {
 // Forget implements Store. The announcement goes first: if the rest fails, no controller judges
 // the policy any more, and another call removes the rest.
 func (s *RedisStore) Forget(ctx context.Context, policy string) error {
-	// The announcement goes first: a policy that is forgotten in part is seen by no command, and is
-	// forgotten in whole when the command is repeated.
 	var err error
 	for _, what := range []string{"policies", "judged", "assessments", "details"} {
 		if err == nil {
@@ -244,6 +242,7 @@ func (s *RedisStore) Forget(ctx context.Context, policy string) error {
 	if err == nil {
 		err = s.rdb.Del(ctx, s.policyKey(policy, "state"), s.policyKey(policy, "audit")).Err()
 	}
+
 	if err != nil {
 		return fmt.Errorf("promotion: forget %s: %w", policy, humanize.Discreet(err))
 	}

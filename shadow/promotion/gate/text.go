@@ -112,18 +112,23 @@ func (c *Course) passedText() string {
 	case c.PassedAt != nil && c.FailedAt != nil && c.FailedAt.Before(*c.PassedAt):
 		return fmt.Sprintf("the gate would have failed first at %s and passed first at %s",
 			stamp(*c.FailedAt), stamp(*c.PassedAt))
+
 	case c.PassedAt != nil && c.FailedAt != nil:
 		return fmt.Sprintf("the gate would have passed first at %s and failed first at %s",
 			stamp(*c.PassedAt), stamp(*c.FailedAt))
+
 	case c.PassedAt != nil:
 		return "the gate would have passed first at " + stamp(*c.PassedAt)
+
 	case c.FailedAt != nil:
 		return "the gate would never have passed, and failed first at " + stamp(*c.FailedAt)
+
 	case c.shorter > 0:
 		return fmt.Sprintf("the gate would not have passed yet; "+
 			"with --soak %s it would have passed at the end of the log%s",
 			short(c.shorter), c.tooShort())
 	}
+
 	return "the gate would not have passed yet" + c.tooShort()
 }
 
