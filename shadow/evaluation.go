@@ -147,7 +147,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	// Warming concerns only the triggers, which look at keys with an enforced candidate.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
-		Expected: ev.expected, Cost: c.Cost, Peek: c.Cost == 0, Limits: ev.limits,
+		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
 		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),

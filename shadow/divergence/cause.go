@@ -37,9 +37,11 @@ func (c Cause) String() string { return causeNames[c] }
 // Setting describes a comparison, besides the answers: limits and shapes by role, and the stage in which it was made.
 type Setting struct {
 	Expected algorithms.Expected
-	Cost     int64
-	Limits   [2]algorithms.Limit // by role
-	Shapes   [2]algorithms.Shape
+	// Cost is the charge's. A peek, of cost 0, is allowed by both sides: it is a decision and no comparison. A client could
+	// dilute every ratio with such charges.
+	Cost   int64
+	Limits [2]algorithms.Limit // by role
+	Shapes [2]algorithms.Shape
 	// SeparateStores reports that the sides keep their state in two stores.
 	SeparateStores bool
 	// Enforced is the side whose decision was to be returned.
@@ -50,9 +52,6 @@ type Setting struct {
 	Completed bool
 	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.
 	Warming bool
-	// Peek reports a charge of cost 0, which both sides allow: it is a decision and no comparison. A client could
-	// dilute every ratio with such charges.
-	Peek bool
 	// Protected reports that the key is declared as protected.
 	Protected bool
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.

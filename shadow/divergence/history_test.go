@@ -19,7 +19,7 @@ func TestHistoriesAreTheCallers(t *testing.T) {
 	var kept []divergence.Minute
 	for m := range 24 * 60 {
 		now := noon.Add(time.Duration(m) * time.Minute)
-		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		if m%30 != 29 {
 			continue
 		}
@@ -55,7 +55,7 @@ func TestHistoriesBeginWithTheEvidence(t *testing.T) {
 	var h divergence.History
 	for m := range 10 * 60 {
 		now := noon.Add(time.Duration(m) * time.Minute)
-		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		s := r.Snapshot(now)
 		if err := l.Write(t.Context(), id, "a", s); err != nil {
 			t.Fatal(err)

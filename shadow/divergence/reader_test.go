@@ -132,7 +132,7 @@ func TestTicksAreReadOnce(t *testing.T) {
 	at := func(minute int) {
 		now := noon.Add(time.Duration(minute) * time.Minute)
 		for name, r := range fleet {
-			r.Observe("k", 7, now, observed(divergence.NewlyDenied), &divergence.Setting{Enforced: 1})
+			r.Observe("k", 7, now, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1, Enforced: 1})
 			if name == "b" && minute%9 > 0 {
 				continue
 			}

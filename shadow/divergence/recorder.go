@@ -135,7 +135,7 @@ func (r *Recorder) Observe(
 	for role := range o {
 		s.total.Decisions[role].count(&o[role])
 	}
-	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Peek {
+	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Cost == 0 {
 		return outcome
 	}
 

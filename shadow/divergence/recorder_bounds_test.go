@@ -28,7 +28,7 @@ func TestKeysAreOfTheKindsOfTheirOutcome(t *testing.T) {
 
 	for outcome, want := range tests {
 		r := divergence.NewRecorder(nil)
-		r.Observe("k", 7, noon, observed(outcome), &divergence.Setting{})
+		r.Observe("k", 7, noon, observed(outcome), &divergence.Setting{Cost: 1})
 
 		for kind, hashes := range r.Snapshot(noon).Keys {
 			if got := len(hashes) == 1; got != slices.Contains(want, divergence.KeyKind(kind)) {
@@ -41,7 +41,7 @@ func TestKeysAreOfTheKindsOfTheirOutcome(t *testing.T) {
 // A declared difference is no newly allowed key, but the authoritative has denied it.
 func TestKeysOfDeclaredDifferences(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	declared := &divergence.Setting{Expected: algorithms.Expected{NewlyAllowed: true, NewlyDenied: true}}
+	declared := &divergence.Setting{Cost: 1, Expected: algorithms.Expected{NewlyAllowed: true, NewlyDenied: true}}
 	r.Observe("a", 7, noon, observed(divergence.NewlyAllowed), declared)
 	r.Observe("b", 8, noon, observed(divergence.NewlyDenied), declared)
 
@@ -63,7 +63,7 @@ func TestKeysAreSentOnceAnHour(t *testing.T) {
 	for i, want := range []int{1, 0, 0, 0, 1, 0} {
 		now := noon.Add(time.Duration(i) * 20 * time.Minute)
 		for range 5 {
-			r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+			r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		}
 
 		s := r.Snapshot(now)
@@ -79,7 +79,7 @@ func TestHashesThatWaitAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for round := range 20 {
 		for n := range 5000 {
-			r.Observe("k", oneStripe(round*5000+n), noon, observed(divergence.AgreeAllow), &divergence.Setting{})
+			r.Observe("k", oneStripe(round*5000+n), noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		}
 
 		got := len(r.Snapshot(noon).Keys[divergence.KeysSeen])
@@ -96,7 +96,7 @@ func TestLateObservationsCountInTheirHour(t *testing.T) {
 	later := noon.Add(5 * time.Hour)
 	r.Commit(r.Snapshot(later), later)
 	for _, hours := range []time.Duration{3, 4} {
-		r.Observe("k", 7, later.Add(-hours*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe("k", 7, later.Add(-hours*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
 	open := r.Snapshot(later).Record.Open
@@ -107,7 +107,7 @@ func TestLateObservationsCountInTheirHour(t *testing.T) {
 
 func TestCompletedMigrationsAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 7, noon, observed(divergence.Inconclusive), &divergence.Setting{Completed: true})
+	r.Observe("k", 7, noon, observed(divergence.Inconclusive), &divergence.Setting{Cost: 1, Completed: true})
 
 	totals := r.Totals()
 	if totals.Outcomes != (divergence.Tally{}) || totals.Decisions[algorithms.Authoritative].Allowed != 1 {
@@ -122,9 +122,9 @@ func TestTicksAreOfEnforcedCandidates(t *testing.T) {
 		setting divergence.Setting
 		want    int
 	}{
-		{"in shadow", divergence.Setting{}, 0},
-		{"enforced", divergence.Setting{Enforced: algorithms.Candidate}, 1},
-		{"enforced, but warming", divergence.Setting{Enforced: algorithms.Candidate, Warming: true}, 0},
+		{"in shadow", divergence.Setting{Cost: 1}, 0},
+		{"enforced", divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}, 1},
+		{"enforced, but warming", divergence.Setting{Cost: 1, Enforced: algorithms.Candidate, Warming: true}, 0},
 	}
 
 	for _, tt := range tests {
@@ -140,7 +140,7 @@ func TestTicksAreOfEnforcedCandidates(t *testing.T) {
 func TestKeysThatAreNotUTF8StayDifferent(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for _, key := range []string{"\xff", "\xfe"} {
-		r.Observe(key, 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe(key, 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
 	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
@@ -152,7 +152,7 @@ func TestKeysThatAreNotUTF8StayDifferent(t *testing.T) {
 // Restart begins the evidence again, under another incarnation. Totals are metrics and stay.
 func TestRestartForgetsTheEvidence(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	enforced := &divergence.Setting{Enforced: algorithms.Candidate}
+	enforced := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
 	for _, key := range []uint64{7, 8} {
 		r.Observe("k", key, noon, observed(divergence.NewlyDenied), enforced)
 		r.Snapshot(noon)
@@ -187,7 +187,7 @@ func TestHoursThatWaitAreBounded(t *testing.T) {
 	now := noon
 	for range 12 {
 		now = now.Add(time.Hour)
-		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		r.Present(now)
 	}
 
@@ -208,7 +208,7 @@ func TestHoursThatWaitAreBounded(t *testing.T) {
 // A record that may not be written is repeated as it is, and what is counted meanwhile comes with the next one.
 func TestRecordsAreRepeated(t *testing.T) {
 	r := divergence.NewRecorder(nil)
-	observe := func() { r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{}) }
+	observe := func() { r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1}) }
 	observe()
 	first := r.Snapshot(noon)
 	r.Abandon(noon)
@@ -228,7 +228,7 @@ func TestRecordsAreRepeated(t *testing.T) {
 func TestOldTicksAreDropped(t *testing.T) {
 	for after, want := range map[time.Duration]int{0: 1, 19 * time.Minute: 1, 20 * time.Minute: 0} {
 		r := divergence.NewRecorder(nil)
-		r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{Enforced: algorithms.Candidate})
+		r.Observe("k", 7, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate})
 		if got := len(r.Snapshot(noon.Add(after)).Ticks); got != want {
 			t.Errorf("%s later: %d ticks, want %d", after, got, want)
 		}

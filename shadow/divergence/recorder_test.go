@@ -45,7 +45,7 @@ func TestConcurrentObservationsAddUp(t *testing.T) {
 		all.Go(func() {
 			for n := range uint64(each) {
 				outcome := allOutcomes[(g+n)%uint64(len(allOutcomes))]
-				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(outcome), &divergence.Setting{})
+				r.Observe("k", n*0x9e3779b97f4a7c15, noon, observed(outcome), &divergence.Setting{Cost: 1})
 				if n%500 == 0 {
 					r.Commit(r.Snapshot(noon), noon)
 				}
@@ -102,7 +102,7 @@ func TestBlindComparisonsAreNoEvidence(t *testing.T) {
 func TestPlainLimitersAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	o := &[2]algorithms.Observation{{Decision: algorithms.Decision{Allowed: true}}, algorithms.Unjudged(algorithms.Absent)}
-	r.Observe("k", 1, noon, o, &divergence.Setting{})
+	r.Observe("k", 1, noon, o, &divergence.Setting{Cost: 1})
 
 	totals := r.Totals()
 	tally, decisions := totals.Outcomes, totals.Decisions
@@ -115,7 +115,7 @@ func TestPlainLimitersAreNotCompared(t *testing.T) {
 func TestPeeksAreNotCompared(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for range 100 {
-		r.Observe("k", 1, noon, observed(divergence.AgreeAllow), &divergence.Setting{Peek: true})
+		r.Observe("k", 1, noon, observed(divergence.AgreeAllow), &divergence.Setting{})
 	}
 
 	totals := r.Totals()
@@ -131,7 +131,7 @@ func TestPeeksAreNotCompared(t *testing.T) {
 func TestClocksThatRunAwayAreBounded(t *testing.T) {
 	r := divergence.NewRecorder(nil)
 	for n := range 10_000 {
-		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe("k", 7, noon.Add(time.Duration(n*n)*time.Hour), observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 	if n := len(r.Snapshot(noon).Record.Open); n > 30 {
 		t.Errorf("%d hours are kept", n)
@@ -146,7 +146,7 @@ func TestClocksThatJump(t *testing.T) {
 	reader := divergence.NewReader(l, id, noon)
 	for i, jump := range []time.Duration{0, time.Minute, 24 * time.Hour, 2 * time.Minute, 3 * time.Minute} {
 		now := noon.Add(jump)
-		r.Observe("k", 1, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+		r.Observe("k", 1, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		s := r.Snapshot(now)
 		if err := l.Write(t.Context(), id, "a", s); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestClocksThatJump(t *testing.T) {
 func TestSecretsHideKeys(t *testing.T) {
 	plain, secret := divergence.NewRecorder(nil), divergence.NewRecorder([]byte("pepper"))
 	for _, r := range []*divergence.Recorder{plain, secret} {
-		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe("alice@example.com", 99, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
 	p, s := plain.Snapshot(noon), secret.Snapshot(noon)
@@ -191,8 +191,8 @@ func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 	const rounds = 3000
 	const hash = 1 // all keys are in one stripe, whose list is too short for them
 	for n := range uint64(rounds) {
-		r.Observe("often", hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
-		r.Observe(fmt.Sprint("rare-", n), hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{})
+		r.Observe("often", hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
+		r.Observe(fmt.Sprint("rare-", n), hash, noon, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1})
 	}
 
 	top := r.Snapshot(noon).Tops[divergence.KeysNewlyDenied]
@@ -210,7 +210,7 @@ func BenchmarkObserve(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for n := uint64(0); pb.Next(); n++ {
-					r.Observe("k", n%keys*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{})
+					r.Observe("k", n%keys*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{Cost: 1})
 				}
 			})
 		})

@@ -81,7 +81,7 @@ func TestFoldBetweenTheCommandsOfARead(t *testing.T) {
 		}
 		const comparisons = 3
 		for range comparisons {
-			r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+			r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 			write()
 		}
 
@@ -147,7 +147,7 @@ func TestReleasesShareALedger(t *testing.T) {
 	earlier()
 	for m := range 3 {
 		now := noon.Add(time.Duration(m) * time.Minute)
-		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{})
+		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 		s := r.Snapshot(now)
 		if err := ledger.Write(t.Context(), ofPolicy, "a", s); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestWritesAreFew(t *testing.T) {
 	for n := range 40 {
 		now := noon.Add(time.Duration(n) * 15 * time.Second)
 		if n == 0 {
-			r.Observe("k", 7, now, observed(divergence.NewlyDenied), &divergence.Setting{Enforced: 1})
+			r.Observe("k", 7, now, observed(divergence.NewlyDenied), &divergence.Setting{Cost: 1, Enforced: 1})
 		}
 		s := r.Snapshot(now)
 		if err := ledger.Write(t.Context(), ofPolicy, "a", s); err != nil {
@@ -213,7 +213,7 @@ func TestWritesAreFew(t *testing.T) {
 func TestLaterFormatsAreNotFolded(t *testing.T) {
 	ledger, hook := hooked(t)
 	r := divergence.NewRecorder(nil)
-	r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{})
+	r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
 	s := r.Snapshot(noon)
 	s.Record.Batch, s.Record.Sealed, s.Record.Open, s.Record.Format = 1, s.Record.Open, nil, divergence.Format+1
 	if err := ledger.Write(t.Context(), ofPolicy, "a", s); err != nil {

@@ -37,7 +37,7 @@ func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 		algorithms.MemoryFull:  {allow, degraded},
 		algorithms.OtherReason: {absent, allow},
 	} {
-		got := totalsOf(o, &divergence.Setting{})
+		got := totalsOf(o, &divergence.Setting{Cost: 1})
 		want := divergence.Totals{}.Skipped
 		want[reason] = 2
 		if got.Skipped != want || got.Outcomes[divergence.Inconclusive] != 2 {
@@ -65,7 +65,7 @@ func TestDifferencesOfNumbers(t *testing.T) {
 		"nor the other":           {pair{answer(false, 0, algorithms.Never), answer(false, 0, time.Second)}, 0, 0, 2, 0},
 		"one fails":               {pair{answer(true, 5, 0), algorithms.Failure(errors.New("no answer"))}, 0, 0, 0, 0},
 	} {
-		got := totalsOf((*[2]algorithms.Observation)(&tt.o), &divergence.Setting{})
+		got := totalsOf((*[2]algorithms.Observation)(&tt.o), &divergence.Setting{Cost: 1})
 		remainings, _ := got.Remaining.Cumulative(divergence.RemainingBounds)
 		waits, _ := got.RetryAfter.Cumulative(divergence.RetryAfterBounds)
 		if got.Remaining.Sum != tt.remaining || remainings != tt.remainings {
@@ -82,7 +82,7 @@ func TestDifferencesAreCumulative(t *testing.T) {
 	upToMinusOneAndZero := map[int64][2]uint64{-2: {2, 2}, -1: {2, 2}, 0: {0, 2}, 5000: {0, 0}}
 	for by, want := range upToMinusOneAndZero {
 		o := [2]algorithms.Observation{answer(true, 3, 0), answer(true, 3+by, 0)}
-		d := totalsOf(&o, &divergence.Setting{}).Remaining
+		d := totalsOf(&o, &divergence.Setting{Cost: 1}).Remaining
 		count, upTo := d.Cumulative(divergence.RemainingBounds)
 		if count != 2 || upTo[-1] != want[0] || upTo[0] != want[1] {
 			t.Errorf("by %d: %d in all, %v", by, count, upTo)

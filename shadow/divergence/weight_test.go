@@ -57,7 +57,7 @@ func TestTicksNameTheWorstKeys(t *testing.T) {
 		r := NewRecorder(secret)
 		observe := func(key uint64, n int, o [2]algorithms.Observation) {
 			for range n {
-				r.Observe("k", key<<32|key, now, &o, &Setting{Enforced: algorithms.Candidate})
+				r.Observe("k", key<<32|key, now, &o, &Setting{Cost: 1, Enforced: algorithms.Candidate})
 			}
 		}
 

@@ -30,7 +30,7 @@ type process struct {
 func (p *process) observe(at time.Time) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	hash := uint64(p.observed)*0x9e3779b97f4a7c15 + uint64(p.cell)
-	p.recorder.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cell: p.cell})
+	p.recorder.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cost: 1, Cell: p.cell})
 	p.observed++
 }
 

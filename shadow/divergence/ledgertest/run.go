@@ -42,7 +42,7 @@ func (i *instance) observe(key string, at time.Time, authoritative, candidate bo
 	i.Observe(key, divergence.Hash("test", "p", key), at, &[2]algorithms.Observation{
 		{Decision: algorithms.Decision{Allowed: authoritative}, At: at},
 		{Decision: algorithms.Decision{Allowed: candidate}, At: at},
-	}, &divergence.Setting{})
+	}, &divergence.Setting{Cost: 1})
 }
 
 // flush writes a snapshot twice, as an instance does that has not received the answer to the first write. Each entry is
@@ -192,8 +192,8 @@ func details(t *testing.T, l divergence.Ledger) {
 	failed := algorithms.Failure(context.DeadlineExceeded)
 
 	// The same cell has keys of both stages: while a canary grows, its keys change the side.
-	canary := &divergence.Setting{Enforced: algorithms.Candidate, Cell: 7}
-	shadow := &divergence.Setting{Cell: 7}
+	canary := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate, Cell: 7}
+	shadow := &divergence.Setting{Cost: 1, Cell: 7}
 	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
 
 	// The second instance has a secret, so it lists the same keys by other hashes. In each minute a key is denied newly,
