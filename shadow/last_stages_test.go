@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,5 +130,38 @@ func TestStoreTakesTheDisksPlaceOnce(t *testing.T) {
 	m.leaveDisk(state(1))
 	if got := m.stage.state.Load().Seq; got != 2 {
 		t.Errorf("after a failover: sequence %d, want 2", got)
+	}
+}
+
+// A policy of which this run knows no state yet keeps the one of the last run on the disk.
+func TestStagesOfTheLastRunStayOnTheDisk(t *testing.T) {
+	last := promotion.State{Version: promotion.Version{Term: 1, Seq: 2}, Stage: promotion.Promoted, Epoch: "e"}
+	f, m := pressable(promotion.NewMemoryStore(), t.TempDir())
+	kept := func() promotion.State {
+		must(t, f.keepStages(&keeper{before: map[string]promotion.State{"p": last}}))
+		return f.readStages()["p"]
+	}
+
+	if got := kept(); !got.Equal(last) {
+		t.Errorf("while no state is known: %s, want %s", got, last)
+	}
+	next := last
+	next.Seq++
+	if m.apply(next); !kept().Equal(next) {
+		t.Errorf("with a newer state: %s, want %s", kept(), next)
+	}
+}
+
+// Instances with names of their own have files of their own in one directory.
+func TestInstancesHaveTheirOwnFiles(t *testing.T) {
+	paths := map[string]bool{}
+	for _, instance := range []string{"", "a", "b", "../a", "a/b"} {
+		d, err := newDisk("dir", "service", instance)
+		must(t, err)
+		path := d.path(stagesOnDisk)
+		if paths[path] || filepath.Dir(path) != "dir" {
+			t.Errorf("instance %q has the file %s", instance, path)
+		}
+		paths[path] = true
 	}
 }
