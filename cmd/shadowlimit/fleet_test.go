@@ -38,7 +38,13 @@ func service(t *testing.T) (*miniredis.Miniredis, *shadow.Harness) {
 
 func instance(t *testing.T, server *miniredis.Miniredis, id string) *shadow.Harness {
 	t.Helper()
-	set, err := policies.Load("fleet.yaml", []byte(fleetFile))
+	return instanceOf(t, server, id, fleetFile)
+}
+
+// instanceOf starts an instance with a policy file.
+func instanceOf(t *testing.T, server *miniredis.Miniredis, id, file string) *shadow.Harness {
+	t.Helper()
+	set, err := policies.Load("fleet.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,8 @@ type move struct {
 	// check says what forbids the move; force may overrule it.
 	check func(*promotion.Assessment) error
 	do    func(context.Context, *task) (promotion.State, error)
+	// effect names what else the move does to clients, "" if there is nothing to say; nil says nothing.
+	effect func(*promotion.Assessment) string
 }
 
 // task is an order with everything that it is carried out by.
@@ -114,6 +116,13 @@ func (m move) carryOut(t *task, std streams) error {
 	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
 		fmt.Fprintln(std.err, coldRollback)
 	}
+	effect := ""
+	if m.effect != nil {
+		effect = m.effect(t.assessment)
+	}
+	if effect != "" {
+		fmt.Fprintln(std.err, t.policy()+": "+effect)
+	}
 	if t.order.DryRun {
 		if noteEarlierMove(t, next, std) && t.fleet.format == formatText {
 			return nil
@@ -124,6 +133,9 @@ func (m move) carryOut(t *task, std streams) error {
 	// A forced move has overruled the gate, so a typing error must not be enough for it.
 	if (t.order.Force || m.dangerous) && !t.cli.Bool("yes") {
 		moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
+		if effect != "" {
+			moves += ": " + effect
+		}
 		if err := confirm(t.cli.Context, t.policy(), moves, std); err != nil {
 			return err
 		}

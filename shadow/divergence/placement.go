@@ -26,6 +26,9 @@ func Hash(name, policy, key string) uint64 {
 	return d.Sum64()
 }
 
+// HashPercent returns where a key with this hash lies, from 0 to 99.99: it belongs to a canary of more percent.
+func HashPercent(hash uint64) float64 { return float64(hash%keyShares) * 100 / keyShares }
+
 // InCanary reports whether a key with this hash belongs to a canary of percent of the keys. A larger percentage only
 // adds keys.
 func InCanary(hash uint64, percent float64) bool {

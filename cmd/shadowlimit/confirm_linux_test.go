@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// typed returns a terminal at which a person has typed a line.
+func typed(t *testing.T, line string) *os.File {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatalf("no terminal: %v", err)
+	}
+	t.Cleanup(func() { keyboard.Close() })
+
+	// The kernel locks a new terminal, and numbers it (pty(7)).
+	var unlock, number int32
+	for request, argument := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlock, syscall.TIOCGPTN: &number} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), request, uintptr(unsafe.Pointer(argument))); errno != 0 {
+			t.Fatalf("terminal: %v", errno)
+		}
+	}
+	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { screen.Close() })
+
+	if _, err := keyboard.WriteString(line + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	return screen
+}
+
+// A person who completes a policy with a holdback is told which keys move, and types the policy's name.
+// With --yes nothing is asked.
+func TestCompleteAsksAboutKeysHeldBack(t *testing.T) {
+	heldBack(t)
+	if status, _, talk := shell(t, "", strings.Fields("promote writes --full --force --reason x")...); status != exitOK {
+		t.Fatal(talk)
+	}
+
+	for _, tt := range []struct {
+		answer, flags string
+		status        int
+		asks          bool
+	}{
+		{"no", "", exitNotMet, true},
+		{"nobody is asked", "--dry-run", exitOK, false},
+		{"writes", "", exitOK, true},
+	} {
+		var out, talk bytes.Buffer
+		args := strings.Fields("complete writes --force --reason x " + tt.flags)
+		status := run(t.Context(), args, streams{typed(t, tt.answer), &out, &talk})
+
+		const moves = "10 % of the keys were held back, and move from the authoritative to the candidate now"
+		question := "This moves writes from promoted to completed: " + moves + ". Type the policy's name, writes, to go on: "
+		told, asked := strings.Contains(talk.String(), "writes: "+moves+"\n"), strings.Contains(talk.String(), question)
+		if status != tt.status || !told || asked != tt.asks {
+			t.Errorf("answer %q %s: status %d\n%s%s", tt.answer, tt.flags, status, out.String(), talk.String())
+		}
+	}
+}
+
+func TestYesAsksNothing(t *testing.T) {
+	heldBack(t)
+	var out, talk bytes.Buffer
+	std := streams{typed(t, "no"), &out, &talk}
+
+	for _, args := range []string{"promote writes --full --force --yes --reason x", "complete writes --force --yes --reason x"} {
+		if status := run(t.Context(), strings.Fields(args), std); status != exitOK || strings.Contains(talk.String(), "Type") {
+			t.Errorf("%s: status %d\n%s%s", args, status, out.String(), talk.String())
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+const keyDescription = `Shows where a key of a policy stands: the percentage of a canary from which on its hash
+is in it, what the policy file declares for it, and which side is enforced for it in
+the present stage, and why. A key of several parts is written as top shows it, with
+a '|' between them.
+
+The expressions of first and last are in the policy file only: --config reads them.
+Without it the enforced side is said where it does not depend on them.
+
+Examples, with the variables that "shadowlimit demo --serve" prints:
+  shadowlimit key per-client 203.0.113.9
+  shadowlimit key per-client 203.0.113.9 -o json`
+
+func keyCommand(std streams) *cli.Command {
+	return &cli.Command{
+		Name:        "key",
+		Usage:       "show which side is enforced for a key, and why",
+		ArgsUsage:   "POLICY KEY",
+		Description: keyDescription,
+		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for first and last"}),
+		Action:      withFleet(func(c *cli.Context, f *fleet) error { return keyAction(c, f, std) }),
+	}
+}
+
+// Keys as they are shown where the service has a secret, and where they are long.
+var (
+	secretKey = regexp.MustCompile(`^#[0-9a-f]{32}$`)
+	longKey   = regexp.MustCompile(`^#[0-9a-f]{64}$`)
+)
+
+func keyAction(c *cli.Context, f *fleet, std streams) error {
+	if c.NArg() != 2 {
+		return usagef(seeHelp(c), "key needs a policy and a key, got %d arguments", c.NArg())
+	}
+	policy, key := c.Args().Get(0), c.Args().Get(1)
+	if secretKey.MatchString(key) {
+		return usagef("the hash that places a key is of its text", "key %s is an HMAC: give the key in clear", key)
+	}
+
+	// A wrong file is refused before Redis is asked anything.
+	configured, err := configuredPolicy(c.String("config"), policy)
+	if err != nil {
+		return err
+	}
+	list, err := f.look(c.Context, policy)
+	if err != nil {
+		return err
+	}
+
+	report := keyReport{Policy: policy, Key: key}
+	if err := report.place(configured, &list[0]); err != nil {
+		return err
+	}
+	report.enforce(f.name, &list[0])
+	if configured != nil && !announced(configured, &list[0].Spec) {
+		fmt.Fprintf(std.err, "%s is not the file that the instances have announced: they may place this key differently\n", c.String("config"))
+	}
+	return f.format.print(std.out, &report, report.write)
+}
+
+// configuredPolicy reads a policy from a policy file, nil without a file.
+func configuredPolicy(file, policy string) (*policies.Policy, error) {
+	if file == "" {
+		return nil, nil
+	}
+	set, err := policies.LoadFile(file, shadow.CheckPromotion)
+	if err != nil {
+		return nil, placed(file, err)
+	}
+
+	for _, p := range set.Policies {
+		if p.Name == policy {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no policy %q", file, policy)
+}
+
+// announced reports whether a policy is the announced one as far as placing its keys goes. The
+// expressions are not announced, so these may differ all the same.
+func announced(p *policies.Policy, spec *promotion.Spec) bool {
+	return p.Epoch() == spec.Epoch && p.Promotion.Holdback == spec.Config.Holdback &&
+		p.Promotion.Declares(algorithms.First) == spec.First && p.Promotion.Declares(algorithms.Last) == spec.Last
+}
+
+// keyReport is the contract of key -o json.
+type keyReport struct {
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	// Place is hash, first or last; "" if it is not known without the policy file.
+	Place string `json:"place"`
+	// HashPercent says where the key's hash lies, from 0 to 99.99: it is in a canary of a larger percentage.
+	HashPercent float64 `json:"hash_percent"`
+	HeldBack    bool    `json:"held_back"`
+	Stage       string  `json:"stage"`
+	// Enforced is authoritative or candidate; "" if it is not known without the policy file.
+	Enforced string `json:"enforced"`
+	Why      string `json:"why"`
+
+	version string
+	places  []algorithms.Place // that the key may have
+}
+
+// place finds the places that a key may have: the one that the file declares for it, or without the
+// file all that the instances have announced.
+func (r *keyReport) place(configured *policies.Policy, a *promotion.Assessment) error {
+	r.places = []algorithms.Place{algorithms.ByHash}
+	if configured != nil {
+		place, err := configured.PlaceOfKey(r.Key)
+		if err != nil {
+			return fmt.Errorf("the place of the key is not known: %s", strings.TrimPrefix(err.Error(), "policies: "))
+		}
+		r.places[0], r.Place = place, place.String()
+		return nil
+	}
+
+	if a.Spec.First {
+		r.places = append(r.places, algorithms.First)
+	}
+	if a.Spec.Last {
+		r.places = append(r.places, algorithms.Last)
+	}
+	if len(r.places) == 1 {
+		r.Place = algorithms.ByHash.String()
+	}
+	return nil
+}
+
+// enforce says which side is enforced, if that is the same for all places that the key may have.
+func (r *keyReport) enforce(service string, a *promotion.Assessment) {
+	key := r.Key
+	if !longKey.MatchString(key) {
+		key = algorithms.BoundedKey(key)
+	}
+	hash := divergence.Hash(service, r.Policy, key)
+	r.HashPercent = divergence.HashPercent(hash)
+	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
+
+	holdback := a.Spec.Config.Holdback
+	r.HeldBack = r.Place == algorithms.ByHash.String() && divergence.HeldBack(hash, holdback)
+	for i, place := range r.places {
+		enforced := a.State.Enforced(a.State.Epoch, divergence.Position{Hash: hash, Place: place}, holdback).String()
+		if i > 0 && enforced != r.Enforced {
+			r.Enforced, r.Why = "", "the policy file declares places of keys: give it, --config FILE"
+			return
+		}
+		r.Enforced = enforced
+	}
+
+	r.Why = r.reason(a)
+	if pressed := a.Pressed(); len(pressed) > 0 && r.Enforced == algorithms.Candidate.String() {
+		r.Why += "; but the red button is pressed on " + strings.Join(pressed, ", ") + ", which enforces the authoritative"
+	}
+}
+
+// reason says why the side is enforced. The stage comes first: it decides alone in most of them.
+func (r *keyReport) reason(a *promotion.Assessment) string {
+	switch {
+	case !a.State.Exposed():
+		return "the stage is for all keys"
+	case r.Place == "":
+		return "first and last, which the policy file declares, do not matter to this key now"
+	case r.Place == algorithms.First.String():
+		return "first: the key is in the canary from its first step, and is not held back"
+	case r.Place == algorithms.Last.String():
+		return "last: the key is in no canary, and has the candidate once it is promoted"
+	case r.HeldBack:
+		return fmt.Sprintf("holdback: the top %g %% of the hash stay with the authoritative until completed", a.Spec.Config.Holdback)
+	case a.State.Stage == promotion.Promoted:
+		return "the candidate is promoted"
+	}
+	return fmt.Sprintf("the canary has the keys whose hash is below %g %%", a.State.Percent)
+}
+
+func (r *keyReport) write(out io.Writer) error {
+	place := r.Place
+	if place == "" {
+		place = "not known without the policy file: give it, --config FILE"
+	}
+	enforced := r.Enforced
+	if enforced == "" {
+		enforced = "not known"
+	}
+
+	_, err := fmt.Fprintf(out, "%s: %s, version %s\n  key       %s\n  hash      %g %%: in a canary of more than that, if the hash places it\n"+
+		"  place     %s\n  enforced  %s\n  why       %s\n",
+		r.Policy, r.Stage, r.version, humanize.Printable(r.Key), r.HashPercent, place, enforced, r.Why)
+	return err
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+const placingFile = fleetFile + `    promotion:
+      first: 'key[0] in ["acme"]'
+      last: 'key[0] == "huge" || key[0].startsWith("7") && int(key[0]) > 0'
+      holdback: 10%
+`
+
+// heldBack is a service whose policy file places keys.
+func heldBack(t *testing.T) *shadow.Harness {
+	t.Helper()
+	server := miniredis.RunT(t)
+	t.Setenv("SHADOWLIMIT_REDIS", "redis://"+server.Addr())
+	t.Setenv("SHADOWLIMIT_NAME", "checkout")
+	return instanceOf(t, server, "a", placingFile)
+}
+
+// keyBetween returns a key whose hash lies between two percentages, and that no file places.
+func keyBetween(lower, upper float64) string {
+	for key := "u"; ; key += "u" {
+		if p := divergence.HashPercent(divergence.Hash("checkout", "writes", key)); p >= lower && p < upper {
+			return key
+		}
+	}
+}
+
+// The command says of a key what a request of it finds, in each stage.
+func TestKeySaysWhatIsEnforced(t *testing.T) {
+	h := heldBack(t)
+	file := write(t, "checkout.yaml", []byte(placingFile))
+	low, middle, top := keyBetween(0, 10), keyBetween(10, 90), keyBetween(90, 100)
+
+	for _, stage := range []string{
+		"", "promote writes --to 10% --force --reason x", "promote writes --to 100% --force --reason x",
+		"promote writes --full --force --reason x", "complete writes --force --reason x", "rollback writes --reason x",
+	} {
+		if stage != "" {
+			if status, _, talk := shell(t, "", strings.Fields(stage)...); status != exitOK {
+				t.Fatal(talk)
+			}
+		}
+		if err := h.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		for _, key := range []string{low, middle, top, "acme", "huge", strings.Repeat("long", 100)} {
+			status, out, talk := shell(t, "", "key", "writes", key, "--config", file, "-o", "json")
+			var got keyReport
+			if err := json.Unmarshal([]byte(out), &got); status != exitOK || err != nil {
+				t.Fatalf("after %q: status %d, %v\n%s%s", stage, status, err, out, talk)
+			}
+			if want := h.Decide(t.Context(), &policies.Request{User: key}).Enforced.String(); got.Enforced != want || got.Why == "" {
+				t.Errorf("after %q: %+v, and a request of it has the %s", stage, got, want)
+			}
+
+			// Without the file the side is the same, or not known.
+			_, out, _ = shell(t, "", "key", "writes", key, "-o", "json")
+			var without keyReport
+			if err := json.Unmarshal([]byte(out), &without); err != nil {
+				t.Fatal(err)
+			}
+			if without.Enforced != "" && without.Enforced != got.Enforced || without.Place != "" {
+				t.Errorf("after %q, without the file: %+v, and with it %+v", stage, without, got)
+			}
+		}
+	}
+}
+
+func TestKeySaysWhy(t *testing.T) {
+	heldBack(t)
+	file := write(t, "checkout.yaml", []byte(placingFile))
+	other := write(t, "other.yaml", []byte(strings.Replace(placingFile, "holdback: 10%", "holdback: 20%", 1)))
+	top := keyBetween(90, 100)
+
+	for _, step := range []struct {
+		args       string
+		wantStatus int
+		want       string // in output or talk
+	}{
+		{"key", 2, "needs a policy and a key"},
+		{"key writes", 2, "needs a policy and a key"},
+		{"key writes #0123456789abcdef0123456789abcdef", 2, "is an HMAC: give the key in clear"},
+		{"key nothing acme", 1, `checkout has no policy "nothing"`},
+		{"key writes acme --config nothing.yaml", 1, "no such file"},
+		{"key nothing acme --config " + file, 1, `has no policy "nothing"`},
+		{"key writes 7up --config " + file, 1, "the place of the key is not known: last"},
+		{"key writes #" + strings.Repeat("0", 64) + " --config " + file, 1, "this is a hash, and its parts are not known"},
+		{"key writes acme", 0, "enforced  authoritative\n  why       the stage is for all keys"},
+		{"key writes acme --config " + other, 0, "is not the file that the instances have announced"},
+		{"promote writes --to 10% --force --reason x", 0, ""},
+		{"key writes acme", 0, "place     not known without the policy file: give it, --config FILE\n  enforced  not known"},
+		{
+			"key writes acme --config " + file, 0,
+			"place     first\n  enforced  candidate\n  why       first: the key is in the canary from its first step",
+		},
+		{"key writes huge --config " + file, 0, "place     last\n  enforced  authoritative\n  why       last: the key is in no canary"},
+		{"key writes " + keyBetween(0, 10) + " --config " + file, 0, "why       the canary has the keys whose hash is below 10 %"},
+		{
+			"key writes " + top + " --config " + file, 0,
+			"why       holdback: the top 10 % of the hash stay with the authoritative until completed",
+		},
+		{"promote writes --full --force --reason x", 0, ""},
+		{"key writes " + keyBetween(0, 90), 0, "why       first and last, which the policy file declares, do not matter to this key now"},
+		{"key writes " + top + " --config " + file, 0, "place     hash\n  enforced  authoritative\n  why       holdback"},
+		{"status writes", 0, "10 % of the keys stay with the authoritative until completed"},
+	} {
+		status, out, talk := shell(t, "", strings.Fields(step.args)...)
+		if status != step.wantStatus || !strings.Contains(out+talk, step.want) {
+			t.Errorf("%s: status %d, want %d with %q:\n%s%s", step.args, status, step.wantStatus, step.want, out, talk)
+		}
+	}
+}
+
+// A service without places needs no file.
+func TestKeyOfAPlainService(t *testing.T) {
+	service(t)
+	if status, out, talk := shell(t, "", strings.Fields("promote writes --full --force --reason x")...); status != exitOK {
+		t.Fatal(out, talk)
+	}
+
+	_, out, _ := shell(t, "", "key", "writes", "acme")
+	for _, want := range []string{"place     hash\n", "enforced  candidate\n", "why       the candidate is promoted\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// An instance whose button is pressed does not do what the stage says.
+func TestKeyNamesPressedButtons(t *testing.T) {
+	a := &promotion.Assessment{
+		State: promotion.State{Stage: promotion.Promoted, Percent: 100},
+		Live:  []promotion.Instance{{ID: "a-1"}, {ID: "b-2", RedButton: true}},
+	}
+	r := keyReport{Policy: "writes", Key: "acme"}
+	if err := r.place(nil, a); err != nil {
+		t.Fatal(err)
+	}
+
+	r.enforce("checkout", a)
+	if !strings.HasSuffix(r.Why, "; but the red button is pressed on b-2, which enforces the authoritative") {
+		t.Errorf("why: %s", r.Why)
+	}
+}
