@@ -17,6 +17,100 @@ func TestFailedEpochOfAnEarlierReleaseIsRead(t *testing.T) {
 	}
 }
 
+// A state without any ended epoch says so of every one, also of a state that could not be read.
+func TestNothingEndedAtFirst(t *testing.T) {
+	var s State
+	if got := s.EndedAs(""); got != "" {
+		t.Errorf("no epoch ended as %q", got)
+	}
+	if s.end("", RolledBack); len(s.Ended) != 0 || s.FailedEpoch != "" {
+		t.Errorf("no epoch is on the list: %+v", s.Ended)
+	}
+}
+
+// The list of ended epochs has each once, with its last end, and the newest ones.
+func TestEndedEpochsAreListedOnce(t *testing.T) {
+	s := State{FailedEpoch: "of an earlier release"}
+	s.end("A", RolledBack)
+	before := s
+	s.end("B", Completed)
+	s.end("A", Completed)
+	for epoch, want := range map[string]Stage{"of an earlier release": RolledBack, "A": Completed, "B": Completed} {
+		if got := s.EndedAs(epoch); got != want {
+			t.Errorf("%s ended as %q, want %q", epoch, got, want)
+		}
+	}
+	if len(s.Ended) != 3 || s.FailedEpoch != "" {
+		t.Errorf("the list is %+v, and %q failed last", s.Ended, s.FailedEpoch)
+	}
+	if got := before.EndedAs("A"); got != RolledBack {
+		t.Errorf("the state before has A as %q: it shares its list", got)
+	}
+
+	for i := range keptEnded + 3 {
+		s.end(string(rune('a'+i)), RolledBack)
+	}
+	if len(s.Ended) != keptEnded || s.EndedAs("a") != "" || s.EndedAs("d") != RolledBack {
+		t.Errorf("after more than a list has: %+v", s.Ended)
+	}
+	last := s.FailedEpoch
+	if s.revive(last); s.EndedAs(last) != "" {
+		t.Errorf("%s is revived, and ended as %q", last, s.EndedAs(last))
+	}
+}
+
+// Displaced epochs are the last few of an hour, each once, and never the one that is stored. A hold that
+// ends by itself is not one that an operator has ordered.
+func TestDisplacedEpochsOfTheLastHour(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	was := func(epoch string) State {
+		return State{Epoch: epoch, Stage: Canary, Percent: 10, Version: Version{2, 3}}
+	}
+	epochs := func(s State) (list string) {
+		for _, d := range s.Displaced {
+			list += d.Epoch
+		}
+		return list
+	}
+
+	s := State{Epoch: "z", At: at}
+	for _, epoch := range []string{"a", "b", "a", "c", "d", "e"} {
+		s.displace(was(epoch))
+	}
+	if got := epochs(s); got != "acde" {
+		t.Errorf("displaced are %q, want the last four, acde", got)
+	}
+	if d := s.Displaced[0]; d.Stage != Canary || d.Percent != 10 || d.Term != 2 || !d.At.Equal(at) {
+		t.Errorf("the entry is %+v", d)
+	}
+
+	s.Epoch = "c"
+	if s.displace(State{}); epochs(s) != "ade" {
+		t.Errorf("c has returned, and displaced are %q, want ade", epochs(s))
+	}
+
+	// The clock of a store may step back when another server takes over.
+	for _, step := range []time.Duration{-returnFor, returnFor} {
+		later := s
+		later.At = at.Add(step)
+		if later.displace(State{}); epochs(later) != "ade" {
+			t.Errorf("%s later displaced are %q, want ade", step, epochs(later))
+		}
+		later.At = at.Add(step + step/1000)
+		if later.displace(State{}); epochs(later) != "" {
+			t.Errorf("%s later displaced are %q, want none", step+step/1000, epochs(later))
+		}
+	}
+
+	for _, forHealth := range []bool{false, true} {
+		held := was("h")
+		held.Hold, held.HeldForHealth = true, forHealth
+		if got := held.displaced(at).Hold; got == forHealth {
+			t.Errorf("held for its health %t: the entry has the hold %t", forHealth, got)
+		}
+	}
+}
+
 // An earlier release that puts its own epoch leaves the list out. The next count has it from the
 // trail.
 func TestEarlierReleaseForgetsNoEndedEpoch(t *testing.T) {
