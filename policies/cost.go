@@ -85,7 +85,7 @@ func (s sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 		return nil
 	case len(path) == 1 && strings.HasPrefix(path[0], "data."):
 		return &checker.SizeEstimate{Max: min(s.elements[path[0]], longText)}
-	case len(path) == 1 && path[0] == keyParts(nil).name():
+	case len(path) == 1 && path[0] == keyName:
 		return &checker.SizeEstimate{Max: maxKeyElements} // the list, and not one of its texts
 	}
 

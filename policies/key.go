@@ -74,8 +74,8 @@ func (k key) value(w *evaluation) (string, error) {
 var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
 
 // parts returns the elements of a request's key, not escaped.
-func (k key) parts(w *evaluation) (keyParts, error) {
-	list := make(keyParts, len(k))
+func (k key) parts(w *evaluation) ([]string, error) {
+	list := make([]string, len(k))
 	for i, x := range k {
 		element, err := x.keyElement(w)
 		if err != nil {
@@ -90,16 +90,16 @@ func (k key) parts(w *evaluation) (keyParts, error) {
 var hashedKey = regexp.MustCompile(`^#[0-9a-f]{32}([0-9a-f]{32})?$`)
 
 // partsOf takes a key apart that value has made. The hash in the place of a long key has none.
-func (k key) partsOf(text string) (keyParts, error) {
+func (k key) partsOf(text string) ([]string, error) {
 	if hashedKey.MatchString(text) {
 		return nil, fmt.Errorf("policies: key %s: this is a hash, and its parts are not known", text)
 	}
 	if len(k) == 1 {
-		return keyParts{text}, nil
+		return []string{text}, nil
 	}
 
 	// A '\' stands before each '|' and '\' that belongs to an element.
-	list := keyParts{""}
+	list := []string{""}
 	for i := 0; i < len(text); i++ {
 		last := &list[len(list)-1]
 		switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -53,7 +54,7 @@ func (c *compiler) placingEnv() (*cel.Env, error) {
 		return c.keysEnv, nil
 	}
 
-	names := append([]cel.EnvOption{cel.Variable(keyParts(nil).name(), cel.ListType(cel.StringType))}, c.tables...)
+	names := append([]cel.EnvOption{cel.Variable(keyName, cel.ListType(cel.StringType))}, c.tables...)
 	env, err := newEnv(names)
 	c.keysEnv = env
 	return env, err
@@ -77,7 +78,7 @@ func (c *compiler) examine(x *placing) {
 
 // indexOfKey returns N of key[N], -1 for another expression.
 func indexOfKey(args []ast.Expr) int64 {
-	if args[0].Kind() != ast.IdentKind || args[0].AsIdent() != keyParts(nil).name() || args[1].Kind() != ast.LiteralKind {
+	if args[0].Kind() != ast.IdentKind || args[0].AsIdent() != keyName || args[1].Kind() != ast.LiteralKind {
 		return -1
 	}
 	n, ok := args[1].AsLiteral().(types.Int)
@@ -123,32 +124,23 @@ func (x *placing) constant() (value, ok bool) {
 		return false, true
 	}
 
-	v, _, err := x.program.Eval(noKey{})
+	v, _, err := x.program.Eval(&keyOnly{types.NewErr("the key is not known")})
 	return v == types.True, err == nil
 }
 
-// noKey has a key that nothing is known of.
-type noKey struct{ keyParts }
+// keyName is what expressions call the parts of a key, in clear.
+const keyName = "key"
 
-// ResolveName implements cel.Activation.
-func (noKey) ResolveName(name string) (any, bool) {
-	return types.NewErr("the key is not known"), name == keyParts(nil).name()
-}
+// keyOnly is all that expressions which place keys can read.
+type keyOnly struct{ parts ref.Val }
 
-// keyParts are the values of a key's expressions, in clear: what expressions that place keys
-// can read.
-type keyParts []string
-
-var _ cel.Activation = keyParts(nil)
-
-// name is what expressions call the parts.
-func (keyParts) name() string { return "key" }
+var _ cel.Activation = (*keyOnly)(nil)
 
 // Parent implements cel.Activation.
-func (keyParts) Parent() cel.Activation { return nil }
+func (*keyOnly) Parent() cel.Activation { return nil }
 
 // ResolveName implements cel.Activation.
-func (k keyParts) ResolveName(name string) (any, bool) { return []string(k), name == k.name() }
+func (k *keyOnly) ResolveName(name string) (any, bool) { return k.parts, name == keyName }
 
 // Declares reports whether the section has an expression for a place.
 func (p *Promotion) Declares(place algorithms.Place) bool {
@@ -191,7 +183,14 @@ func (p *Policy) PlaceOfKey(key string) (algorithms.Place, error) {
 
 // placeOf asks last before first. Where last fails, first is not asked: the key may be one that
 // is to come last.
-func (p *Promotion) placeOf(key keyParts) (algorithms.Place, error) {
+func (p *Promotion) placeOf(parts []string) (algorithms.Place, error) {
+	// Both expressions read one list of CEL's values: CEL would make them at each access.
+	values := make([]ref.Val, len(parts))
+	for i, part := range parts {
+		values[i] = types.String(part)
+	}
+	key := &keyOnly{types.NewRefValList(types.DefaultTypeAdapter, values)}
+
 	for _, declared := range []struct {
 		x     *placing
 		place algorithms.Place

@@ -80,7 +80,7 @@ func isRequestName(name string) bool { return strings.HasPrefix(name, "request."
 // Names without a dot are otherwise CEL's own, of types.
 func variablesOf(env *cel.Env) (names []string) {
 	for _, v := range env.Variables() {
-		if dottedName.MatchString(v.Name()) && (strings.Contains(v.Name(), ".") || v.Name() == keyParts(nil).name()) {
+		if dottedName.MatchString(v.Name()) && (strings.Contains(v.Name(), ".") || v.Name() == keyName) {
 			names = append(names, v.Name())
 		}
 	}
