@@ -32,8 +32,8 @@ func TestNothingEndedAtFirst(t *testing.T) {
 func TestEndedEpochsAreListedOnce(t *testing.T) {
 	s := State{FailedEpoch: "of an earlier release"}
 	s.end("A", RolledBack)
-	before := s
 	s.end("B", Completed)
+	before := s
 	s.end("A", Completed)
 	for epoch, want := range map[string]Stage{"of an earlier release": RolledBack, "A": Completed, "B": Completed} {
 		if got := s.EndedAs(epoch); got != want {
@@ -43,8 +43,8 @@ func TestEndedEpochsAreListedOnce(t *testing.T) {
 	if len(s.Ended) != 3 || s.FailedEpoch != "" {
 		t.Errorf("the list is %+v, and %q failed last", s.Ended, s.FailedEpoch)
 	}
-	if got := before.EndedAs("A"); got != RolledBack {
-		t.Errorf("the state before has A as %q: it shares its list", got)
+	if a, b := before.EndedAs("A"), before.EndedAs("B"); a != RolledBack || b != Completed {
+		t.Errorf("the state before has A as %q and B as %q: the two share a list", a, b)
 	}
 
 	for i := range keptEnded + 3 {
