@@ -75,6 +75,8 @@ var (
 		"role":          {"## A side", "`FIELD`", "the text"},
 		"promotion":     {"## Promotion", row, "a row of the table"},
 		"change_window": {"## Promotion", "(?m)^\\| `change_window` \\|.*`FIELD`", "the row of change_window"},
+		"client_harm":   {"## Promotion", "`client_harm` declares(?:[^\n]|\n[^\n])*`FIELD`", "the paragraph that begins with client_harm"},
+		"protect":       {"## Promotion", "`protect` declares(?:[^\n]|\n[^\n])*`FIELD`", "the paragraph that begins with protect"},
 		"an expected difference": {
 			"## Promotion", "`expected` declares(?:[^\n]|\n[^\n])*`FIELD`", "the paragraph that begins with expected",
 		},

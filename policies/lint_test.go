@@ -200,7 +200,9 @@ var expectedWarnings = []warningTest{
 }
 
 func TestWarnings(t *testing.T) {
-	for _, table := range [][]warningTest{keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings, placeWarnings} {
+	for _, table := range [][]warningTest{
+		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings, placeWarnings, clientWarnings,
+	} {
 		for _, tt := range table {
 			tt.check(t)
 		}

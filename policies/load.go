@@ -161,6 +161,7 @@ func (l *loader) policy(n *yaml.Node) *Policy {
 	if !l.Failed() {
 		l.linter.policy(p, fields)
 		l.linter.places(p, placesOf(fields.orNone("promotion")))
+		l.linter.protects(p, placesOf(fields.orNone("promotion")))
 	}
 	if n := fields["promotion"]; n != nil {
 		l.section(p.Promotion, n)
@@ -175,6 +176,7 @@ func (l *loader) section(p Promotion, n *yaml.Node) *section {
 
 	l.linter.expectEverything(p, n)
 	l.linter.placing(p, placesOf(n))
+	l.linter.protect(p, placesOf(n))
 	for _, check := range l.checks {
 		for _, problem := range s.check(check) {
 			l.addOnce(problem)

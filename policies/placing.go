@@ -181,16 +181,19 @@ func (p *Policy) PlaceOfKey(key string) (algorithms.Place, error) {
 	return p.Promotion.placeOf(parts)
 }
 
-// placeOf asks last before first. Where last fails, first is not asked: the key may be one that
-// is to come last.
-func (p *Promotion) placeOf(parts []string) (algorithms.Place, error) {
-	// Both expressions read one list of CEL's values: CEL would make them at each access.
+// keyOf returns a key for expressions. They read one list of CEL's values: CEL would make them at each access.
+func keyOf(parts []string) *keyOnly {
 	values := make([]ref.Val, len(parts))
 	for i, part := range parts {
 		values[i] = types.String(part)
 	}
-	key := &keyOnly{types.NewRefValList(types.DefaultTypeAdapter, values)}
+	return &keyOnly{types.NewRefValList(types.DefaultTypeAdapter, values)}
+}
 
+// placeOf asks last before first. Where last fails, first is not asked: the key may be one that
+// is to come last.
+func (p *Promotion) placeOf(parts []string) (algorithms.Place, error) {
+	key := keyOf(parts)
 	for _, declared := range []struct {
 		x     *placing
 		place algorithms.Place

@@ -36,8 +36,14 @@ type Promotion struct {
 	// migration is completed, from 0 to 50.
 	Holdback float64
 
+	// ClientHarm and ProtectLosing are what clients may lose. ProtectLosing is the share of its own requests
+	// that no protected key may lose, a fraction.
+	ClientHarm    ClientHarm
+	ProtectLosing float64
+
 	expected    []*expectation
 	first, last *placing // nil: the hash places every key
+	protect     *placing // nil: none is protected
 }
 
 // promotion returns a reader that overrides the fields that a section names, so that a
@@ -58,6 +64,8 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
 			"sample":          {read: c.fraction("sample", &into.Sample)},
 			"expected":        {read: c.expected(&into.expected)},
+			"client_harm":     {read: c.clientHarm(&into.ClientHarm)},
+			"protect":         {read: c.protect(into)},
 
 			// The steps, and when they are taken.
 			"mode":          {read: c.choice("mode", &into.Mode, "manual", "automatic")},

@@ -63,7 +63,11 @@ func rulesOf(p policies.Promotion) gate.Config {
 		MinDenials:    p.MinDenials,
 		MinDeniedKeys: p.MinDeniedKeys,
 		Sample:        p.Sample,
-		OnRegression:  gate.Regression(p.OnRegression),
+		Harms: gate.Harms{
+			OnRegression: gate.Regression(p.OnRegression),
+			ClientHarm:   gate.ClientHarm(p.ClientHarm),
+			Protect:      p.ProtectLosing,
+		},
 	}
 }
 

@@ -306,7 +306,7 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 			refused.join(now.migrations[i].onError(p, err))
 		}
 		if matches {
-			h.engine.add(s, now.migrations[i], c, now.migrations[i].declaredOf(ctx, p, r))
+			h.engine.add(s, now.migrations[i], c, now.migrations[i].declaredOf(ctx, p, r, &c))
 		}
 	}
 	if len(s.charges) == 0 {

@@ -31,6 +31,7 @@ type migration struct {
 	// wherever it is.
 	alwaysDeferred bool
 	kept           atomic.Pointer[keeping] // nil before the first request of two stores
+	answers        *answers                // nil where no key is protected
 	*progress
 }
 
@@ -54,6 +55,9 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	}
 	if m.numbered() {
 		m.epochBits = epochBits(spec.Epoch)
+	}
+	if spec.Config.Protect > 0 {
+		m.answers = new(answers)
 	}
 	m.spec.Noise = m.noiseMeasurable() && !spec.Config.Sampled()
 	for role := range m.sides {

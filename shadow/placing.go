@@ -16,11 +16,15 @@ type declaration struct {
 	place    algorithms.Place
 	// unplaced reports that the key was not asked for its place, which decides nothing now.
 	unplaced bool
+	// protected reports that the key has no exception.
+	protected bool
 }
 
 // declaredOf asks a policy what it declares of a request that it charges.
-func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request) declaration {
-	d := declaration{expected: p.Expected(ctx, r)}
+func (m *migration) declaredOf(
+	ctx context.Context, p *policies.Policy, r *policies.Request, c *algorithms.Charge,
+) declaration {
+	d := declaration{expected: p.Expected(ctx, r), protected: m.protects(ctx, p, r, c)}
 	if !p.Places() {
 		return d
 	}

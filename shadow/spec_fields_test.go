@@ -34,6 +34,8 @@ policies:
       min_denied_keys: 30
       canary: [5%, 20%]
       sample: 25%
+      client_harm: { losing: 20%, of_at_least: 60, within: 2h, clients: 1% }
+      protect: { keys: 'key[0] == "c"', losing: 5% }
       first: key[0] == "a"
       last: key[0] == "b"
       holdback: 2%
@@ -146,6 +148,10 @@ var specChanges = map[string]specChange{
 	"Promotion.Holdback":      {"holdback: 2%", "holdback: 3%", newSpec, ""},
 	"Promotion.first":         {"      first: key[0] == \"a\"\n", "", newSpec, ""},
 	"Promotion.last":          {"      last: key[0] == \"b\"\n", "", newSpec, ""},
+	"Promotion.ClientHarm":    {"clients: 1%", "clients: 2%", newSpec, ""},
+	"Promotion.ProtectLosing": {"losing: 5%", "losing: 6%", newSpec, ""},
+	"Promotion.protect": {`key[0] == "c"`, `key[0] == "d"`, noEffect,
+		"instances decide which keys are protected when they record them; the gate sees only the counts"},
 	"Promotion.expected": {"owner: team", "owner: another", noEffect,
 		"instances declare a difference when they record it; the gate sees only the counts"},
 }

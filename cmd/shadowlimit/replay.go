@@ -203,6 +203,7 @@ func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
 		Policy: c.name, Sides: c.sides, Texts: c.texts,
 		Gate: o.gate.Or(c.rules.Config), Step: promotion.FirstStep(c.rules.Canary),
+		Protects: c.protects,
 	}
 }
 

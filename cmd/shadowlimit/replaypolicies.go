@@ -84,7 +84,7 @@ func (s *policySubject) intake() *intake { return &s.in }
 func (s *policySubject) comparisons() []comparison {
 	list := make([]comparison, len(s.list))
 	for i, p := range s.list {
-		list[i] = comparison{name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion)}
+		list[i] = comparison{name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion), protects: p.ProtectsKey}
 		for role, side := range p.Sides {
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()

@@ -36,6 +36,8 @@ type comparison struct {
 	texts  [2]string // describe the sides in the report; "" means by their limits
 	events *replay.Events
 	rules  promotion.Config // flags overrule what the gate judges by
+	// protects says which keys are protected; nil: none.
+	protects func(key string) bool
 }
 
 // intake counts the requests of a log.

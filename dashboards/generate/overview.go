@@ -17,7 +17,7 @@ func overview() board {
 				stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton(),
 			}},
 			{"Evidence", 8, []panel{scores(), mirrors(), ratiosOfTolerated(), ratios()}},
-			{"Harm", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare()}},
+			{"Harm", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare(), clients()}},
 			{"History", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
 			{"Deployments", 6, []panel{votes(), otherEpoch(), olderGeneration(), assessmentAge(), judges()}},
 		},
@@ -88,6 +88,14 @@ func strikes() panel {
 			"three within 7 days make the verdict fail. The drill-down shows when and why.",
 		query{"{{policy}}", greatest("policy", series("gate_strikes")), ""}).
 		colours(levels("green", at(1, "orange"), at(3, "red")))
+}
+
+func clients() panel {
+	return lines(4, "Clients that lose", "percentunit",
+		"Share of the last day's active clients that lose at least 5, 10, 20 or 50 % of their own requests: of what the authoritative "+
+			"allows a client, what the candidate denies it. client_harm bounds one of them, where it is declared.",
+		query{"{{policy}} {{at_least}}", greatest("policy, at_least", series("gate_clients_losing_ratio")), ""}).
+		from(0)
 }
 
 func coverage() panel {

@@ -33,6 +33,8 @@ type PolicyReport struct {
 	gate.Course
 	Proposed gate.Proposal `json:"proposed"`
 	Hurt     Hurt          `json:"hurt"`
+	// Clients are all keys of the log, by what each would lose over all of it; nil without any.
+	Clients  *gate.ClientsResult `json:"clients"`
 	timeline timeline
 }
 
@@ -76,6 +78,17 @@ func (h *Hurt) String() string {
 	return text + "."
 }
 
+// clients counts the keys of the whole log: a replay remembers every one, so nothing is estimated.
+func (r *run) clients() *gate.ClientsResult {
+	all := divergence.Clients{List: make([]divergence.Client, len(r.keys))}
+	for id, k := range r.keys {
+		c := &all.List[id]
+		c.Hash, c.Name = uint64(id)+1, r.events.keys[id]
+		c.Counts[algorithms.Authoritative] = divergence.ClientCount{Requests: k.allowed + k.denied, Allowed: k.allowed, Lost: k.newlyDenied}
+	}
+	return gate.ClientsOf(&all, cmp.Or(r.cfg.Gate.ClientHarm.OfAtLeast, gate.UsuallyActive))
+}
+
 // Join adds the policies of another report on the same log.
 func (r *Report) Join(other *Report) {
 	r.Policies = append(r.Policies, other.Policies...)
@@ -104,6 +117,7 @@ func (r *run) report() *Report {
 	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
 
 	p.Hurt = r.hurt()
+	p.Clients = r.clients()
 
 	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
 	if list := r.events.list; len(list) > 0 {

@@ -31,6 +31,8 @@ type Config struct {
 	Step gate.Step
 	// Live are the spans in which the log has lines, as Presence has them; nil if the events are all of its lines.
 	Live []divergence.Span
+	// Protects, if set, says which keys are protected.
+	Protects func(key string) bool
 	// Decisions, if set, receives a line of JSON per charge.
 	Decisions io.Writer
 	// Progress, if set, is called after each batch with the number of charges judged.
@@ -83,6 +85,7 @@ type run struct {
 	denials   []plan.Denial // of every minute and key, for a plan; nil if they are not asked for
 	minutes   []divergence.Minute
 	timeline  timeline
+	hours     clientHours
 	probe     *probe // the candidate has its share of the limit; nil: the limit
 }
 
@@ -98,6 +101,7 @@ func newRun(events *Events, cfg Config) *run {
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
+		hours: newClientHours(&cfg),
 	}
 
 	// The charges of a batch are used again for the next one; policy and sides stay.
@@ -183,6 +187,7 @@ func (r *run) compare(e event, o *[2]algorithms.Observation) {
 
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
+	r.hours.count(m.Unix/divergence.MinutesPerHour, e.key, r.events.keys[e.key], outcome)
 	k := &r.keys[e.key]
 	before := k.denied
 	if k.count(outcome) {
@@ -231,7 +236,8 @@ func (r *run) assess(p *PolicyReport) {
 	if live := r.live(); len(live) > 0 {
 		first, last := live[0].From, live[len(live)-1].To
 		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix(last*divergence.SecondsPerMinute, 0)
-		e.History = divergence.History{Minutes: r.minutes, Live: live}
+		r.hours.end()
+		e.History = divergence.History{Minutes: r.minutes, Live: live, Hours: r.hours.hours}
 	}
 	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
 	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))

@@ -54,6 +54,8 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s\n", text)
 	}
 
+	p.Clients.WriteText(b, "in the log") // writing to a strings.Builder cannot fail
+
 	p.writeCharts(b)
 	status.WriteHarmed(b, &p.Summary)
 }

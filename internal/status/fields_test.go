@@ -93,14 +93,21 @@ var notReported = map[string]string{
 	"Config.NewlyDenied":   "Gate.NewlyDenied.Threshold is the threshold that was judged by",
 	"Config.NewlyAllowed":  "Gate.NewlyAllowed.Threshold is the threshold that was judged by",
 	"Config.ExtraLoad":     "Gate.ExtraLoad.Threshold is the threshold that was judged by",
-	"Config.OnRegression":  "NextStep names what an alarm asks for",
-	"Config.Sample":        "Gate.Reason says that a sampled policy stays in shadow",
-	"Config.Block":         "the length of a block decides when scores change, which the chart shows",
-	"Config.Dwell":         "NextStep names the end of the dwell",
-	"Config.Change.Days":   "NextStep names the change window",
-	"Config.Change.From":   "NextStep names the change window",
-	"Config.Change.To":     "NextStep names the change window",
-	"Config.Change.Zone":   "NextStep names the change window",
+	"Config.Protect":       "Gate.Reason names it with the key that loses more",
+
+	"Config.ClientHarm.Losing":    "Gate.Reason names the rule",
+	"Config.ClientHarm.OfAtLeast": "Gate.Clients.OfAtLeast is the number that was counted by",
+	"Config.ClientHarm.Within":    "Gate.Reason names the rule",
+	"Config.ClientHarm.Clients":   "Gate.Reason names the rule",
+
+	"Config.OnRegression": "NextStep names what an alarm asks for",
+	"Config.Sample":       "Gate.Reason says that a sampled policy stays in shadow",
+	"Config.Block":        "the length of a block decides when scores change, which the chart shows",
+	"Config.Dwell":        "NextStep names the end of the dwell",
+	"Config.Change.Days":  "NextStep names the change window",
+	"Config.Change.From":  "NextStep names the change window",
+	"Config.Change.To":    "NextStep names the change window",
+	"Config.Change.Zone":  "NextStep names the change window",
 }
 
 // eachField calls do with every field of a struct that is no struct itself, and with its name.

@@ -36,7 +36,9 @@ var remedies = []remedy{
 		"docs/runbooks/ShadowlimitNoiseFloorHigh.md")},
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
 	{kinds(gate.AllowsNothing), always("check that the candidate allows anything")},
+	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},
 	{kinds(gate.AboveThreshold, gate.AboveLately, gate.Suspect), differs},
+	{kinds(gate.ClientsHarmed), loses("see which clients in the table, and change the candidate, or raise client_harm if the loss is wanted")},
 }
 
 func kinds(list ...gate.ObstacleKind) []gate.ObstacleKind { return list }
@@ -44,6 +46,11 @@ func kinds(list ...gate.ObstacleKind) []gate.ObstacleKind { return list }
 // always returns the words of a remedy that needs no numbers.
 func always(text string) func(*promotion.Assessment, []gate.Obstacle) string {
 	return func(*promotion.Assessment, []gate.Obstacle) string { return text }
+}
+
+// loses returns the words of a remedy for clients that lose requests.
+func loses(what string) func(*promotion.Assessment, []gate.Obstacle) string {
+	return func(_ *promotion.Assessment, found []gate.Obstacle) string { return what + ": " + found[0].Text }
 }
 
 // towardsPass returns what leads to the verdict pass: the actions, and then what time alone may end.

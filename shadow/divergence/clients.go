@@ -190,3 +190,24 @@ func (h *History) thinBefore(hour int64) {
 		h.Hours[i].thin()
 	}
 }
+
+// Since returns what clients have done since an earlier list of the same hour.
+func (c *Clients) Since(earlier *Clients) Clients {
+	list := make([]Client, 0, len(c.List))
+	for _, one := range c.List {
+		if before := earlier.Find(one.Hash); before != nil {
+			for role := range one.Counts {
+				one.Counts[role].subtract(before.Counts[role])
+			}
+		}
+		list = append(list, one)
+	}
+	return Clients{c.Below, list}
+}
+
+// subtract takes an earlier count away. After a loss of data the earlier one may be larger.
+func (c *ClientCount) subtract(earlier ClientCount) {
+	c.Requests = max(0, c.Requests-earlier.Requests)
+	c.Allowed = max(0, c.Allowed-earlier.Allowed)
+	c.Lost = max(0, c.Lost-earlier.Lost)
+}

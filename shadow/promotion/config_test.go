@@ -35,7 +35,7 @@ var announced = []struct {
 				Automatic: true,
 				Config: gate.Config{
 					Rule: gate.Simple, Divergence: 0.01, NewlyDenied: 0.001, NewlyAllowed: 0.25,
-					ExtraLoad: 0.2, OnRegression: gate.ByHold,
+					ExtraLoad: 0.2, Harms: gate.Harms{OnRegression: gate.ByHold},
 					Block: 30 * time.Minute, Soak: 24 * time.Hour, MinDenials: 100, MinDeniedKeys: 10, Sample: 0.1,
 				},
 				Dwell: 2 * time.Hour, Canary: []float64{5, 25},

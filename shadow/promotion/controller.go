@@ -43,6 +43,7 @@ type reader struct {
 	// cannot be read now must not make a burst of every day look like one never seen.
 	minutes []divergence.Minute
 	known   bool
+	looks   looks
 }
 
 // NewController returns a controller that acts under a name.
@@ -165,6 +166,7 @@ func (c *Controller) assess(
 	}
 	if state.Exposed() {
 		a.Evidence.Exposure = gate.Exposure{Since: state.StageAt, AllKeys: state.Stage == Promoted}
+		a.Evidence.Lately = r.looks.lately(&history, now)
 	}
 	if spec.Noise && err == nil {
 		var noise divergence.History
@@ -238,7 +240,7 @@ func (c *Controller) alarm(ctx context.Context, a *Assessment, r *reader) {
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
 	// away the verdict says so.
 	recent, err := c.recent(ctx, r, a.State, a.Evidence.Now)
-	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent).Or(a.Gate.Regression)
+	a.Alarm = gate.Alarms(a.Spec.Config.Config, recent).Or(a.Gate.Harm).Or(a.Gate.Regression)
 	a.well = err == nil && a.State.HeldForHealth && gate.Well(a.Spec.Config.Config, recent)
 }
 

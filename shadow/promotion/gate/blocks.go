@@ -91,6 +91,8 @@ type badBlock struct {
 	block
 	of  divergence.Ratio
 	cap float64
+	// client is the protected key whose loss makes the hour bad; nil where the ratio does.
+	client *divergence.Client
 }
 
 // byHarm are the ratios in the order in which a bad hour is named by them: newly denied hurts
@@ -106,7 +108,7 @@ func badOf(streams *[len(divergence.AllRatios)]stream) (bad []badBlock) {
 		s := &streams[r]
 		for _, b := range s.blocks {
 			if b.bad {
-				bad = append(bad, badBlock{b, r, capOf(s.threshold)})
+				bad = append(bad, badBlock{b, r, capOf(s.threshold), nil})
 			}
 		}
 	}

@@ -27,8 +27,8 @@ type Config struct {
 	// Graded says that no soak was declared: later steps then need a longer one, see SoakFor.
 	// An earlier release takes Soak for all of them.
 	Graded bool `json:"graded,omitempty"`
-	// OnRegression says what an exposed candidate's mirror does at its alarm (ByRollback).
-	OnRegression Regression `json:"on_regression,omitempty"`
+	// Harms are the rules about clients and exposed candidates. Their fields stand beside the others in JSON.
+	Harms
 	// MinDenials is how many requests (200), MinDeniedKeys how many distinct keys (20)
 	// the authoritative must have denied. With fewer its limit was not exercised.
 	MinDenials    int64 `json:"min_denials"`
@@ -36,6 +36,24 @@ type Config struct {
 	// Sample is the share of the keys for which the candidate is judged at all, a
 	// fraction; 0 means all. A sampled policy cannot leave shadow.
 	Sample float64 `json:"sample,omitempty"`
+}
+
+// Harms are the rules about clients, and about a candidate that is exposed to them.
+type Harms struct {
+	// OnRegression says what an exposed candidate's mirror does at its alarm (ByRollback).
+	OnRegression Regression `json:"on_regression,omitempty"`
+	// ClientHarm is how many clients may lose how much of their own requests; the zero ClientHarm is no rule.
+	ClientHarm ClientHarm `json:"client_harm,omitzero"`
+	// Protect is the share of its own requests that no protected key may lose; 0 means that none is protected.
+	Protect float64 `json:"protect,omitempty"`
+}
+
+func (h Harms) or(other Harms) Harms {
+	return Harms{
+		OnRegression: cmp.Or(h.OnRegression, other.OnRegression),
+		ClientHarm:   cmp.Or(h.ClientHarm, other.ClientHarm),
+		Protect:      cmp.Or(h.Protect, other.Protect),
+	}
 }
 
 // Rule names how evidence is judged.
@@ -74,7 +92,7 @@ func (c Config) WithDefaults() Config {
 		Soak:          48 * time.Hour,
 		MinDenials:    200,
 		MinDeniedKeys: 20,
-		OnRegression:  ByRollback,
+		Harms:         Harms{OnRegression: ByRollback},
 	})
 }
 
@@ -106,7 +124,7 @@ func (c Config) Or(other Config) Config {
 		Block:         cmp.Or(c.Block, other.Block),
 		Soak:          cmp.Or(c.Soak, other.Soak),
 		Graded:        c.Graded || c.Soak == 0 && other.Graded,
-		OnRegression:  cmp.Or(c.OnRegression, other.OnRegression),
+		Harms:         c.Harms.or(other.Harms),
 		MinDenials:    cmp.Or(c.MinDenials, other.MinDenials),
 		MinDeniedKeys: cmp.Or(c.MinDeniedKeys, other.MinDeniedKeys),
 		Sample:        cmp.Or(c.Sample, other.Sample),
@@ -129,6 +147,8 @@ func (c Config) Validate() error {
 	}
 
 	switch {
+	case !(c.Protect >= 0 && c.Protect <= 1):
+		return &FieldError{"protect", fmt.Sprintf("losing %g: want a fraction up to 1", c.Protect)}
 	case !(c.Sample >= 0 && c.Sample <= 1):
 		return &FieldError{"sample", fmt.Sprintf("%g: want a fraction up to 1", c.Sample)}
 	case c.Rule != ByEvidence && c.Rule != Simple:
@@ -143,7 +163,7 @@ func (c Config) Validate() error {
 		return &FieldError{"soak", fmt.Sprintf("want at most %s, for evidence is kept for %d days "+
 			"and two strikes triple the soak", asWritten(maxSoak), divergence.KeptDays)}
 	}
-	return nil
+	return c.ClientHarm.validate()
 }
 
 // Sampled reports whether the candidate is judged for some keys only.

@@ -35,6 +35,10 @@ func setField(t *testing.T, field reflect.Value, value int) {
 		field.SetBool(true)
 	case field.Kind() == reflect.String:
 		field.SetString(string(rune('0' + value)))
+	case field.Kind() == reflect.Struct:
+		for i := range field.NumField() {
+			setField(t, field.Field(i), value)
+		}
 	default:
 		t.Fatalf("a field of type %s: teach this test to set it", field.Type())
 	}

@@ -43,6 +43,8 @@ type Strike struct {
 	Ratio string    `json:"ratio"`
 	Value float64   `json:"value"`
 	Cap   float64   `json:"cap"`
+	// Key is the protected key that lost too much, where Ratio is protect.
+	Key string `json:"key,omitempty"`
 }
 
 // Change is a verdict that differs from the one before.
@@ -83,6 +85,9 @@ func Follow(cfg Config, e Evidence, denied []int64) Course {
 }
 
 func (b badBlock) strike() Strike {
+	if b.client != nil {
+		return Strike{From: atMinute(b.From), To: atMinute(b.To), Ratio: "protect", Value: b.ratio, Cap: b.cap, Key: keyOf(b.client)}
+	}
 	return Strike{From: atMinute(b.From), To: atMinute(b.To), Ratio: b.of.String(), Value: b.ratio, Cap: b.cap}
 }
 

@@ -38,6 +38,8 @@ type Evidence struct {
 	Noise divergence.Tally
 	// Step is the step that the verdict is for.
 	Step Step
+	// Lately are the protected keys of the last minutes, where the one who judges has looked before.
+	Lately divergence.Clients `json:"-"`
 	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
 	Exposure Exposure
 }
@@ -72,7 +74,16 @@ type Result struct {
 	// Rule is the rule of the verdict. Warning says why that rule is not safe.
 	Rule    Rule   `json:"rule"`
 	Warning string `json:"warning,omitempty"`
+	ClientResults
 	RatioResults
+}
+
+// ClientResults are what clients lose. In JSON their field is one of the Result.
+type ClientResults struct {
+	// Clients says how many clients lose how much; nil without any.
+	Clients *ClientsResult `json:"clients,omitempty"`
+	// Harm is the alarm of protected keys and of harmed clients, where the candidate is enforced.
+	Harm Alarm `json:"-"`
 }
 
 // Forecast says when a gate that does not pass could pass. In JSON its instant is a field of the Result.
@@ -177,6 +188,8 @@ func Assess(cfg Config, e Evidence) Result {
 		g.Warning = simpleWarning
 	}
 	g.Regression = j.regression()
+	g.Harm = j.protectedAlarm().Or(j.clientAlarm())
+	g.Clients = j.clientsResult()
 
 	// No forecast after a fail: only a new epoch or an operator ends that.
 	g.Verdict, g.Reason = j.verdict()
@@ -205,7 +218,7 @@ func judge(cfg Config, e *Evidence) *judgement {
 	}
 
 	j.invalid = invalid
-	j.strike(badOf(&j.streams))
+	j.strike(j.addProtected(badOf(&j.streams)))
 	j.seen, j.weekdays = seenIn(e.History.Live, invalid)
 	return j
 }

@@ -39,8 +39,10 @@ const (
 	SilentInstances                     // live instances have not written what they saw
 	OtherEpochs                         // live instances compare another epoch
 	NoDenominator                       // a ratio has no value; only by the simple rule
+	ProtectedLost                       // a protected key lost too much
 	AboveThreshold                      // a raw ratio is at or above its threshold
 	AboveLately                         // a raw ratio of the last day is
+	ClientsHarmed                       // too many clients lost too much in the last day
 	Suspect                             // a mirror suspects that a ratio is above its threshold
 	LowScore                            // a score does not suffice
 	CleanTime                           // the clean time does not suffice
@@ -63,6 +65,8 @@ var unforeseeable = map[ObstacleKind]string{
 	OtherEpochs:     "an instance compares another epoch",
 	AboveThreshold:  "waiting alone does not lower a ratio that is at or above its threshold",
 	AboveLately:     "the last day was at or above a threshold",
+	ProtectedLost:   "waiting alone does not keep a protected key from losing requests again",
+	ClientsHarmed:   "waiting alone does not make clients lose less",
 	Suspect:         "a ratio may be above its threshold",
 	Unreadable:      "the evidence cannot be read",
 }
@@ -77,7 +81,7 @@ func (g *Result) Unread() bool {
 
 // verdict returns the verdict of a candidate whose first obstacle this is.
 func (o Obstacle) verdict() string {
-	if o.Kind >= AboveThreshold {
+	if o.Kind >= ProtectedLost {
 		return Wait
 	}
 	return Insufficient
@@ -95,8 +99,9 @@ func (j *judgement) obstacles() []Obstacle {
 		}
 		return list
 	}
+	list = append(list, j.protectedLost()...)
 	if j.cfg.Rule == Simple {
-		return append(list, j.simplyPending()...)
+		return append(append(list, j.simplyPending()...), j.tooManyHarmed()...)
 	}
 	return append(list, j.pending()...)
 }
@@ -217,6 +222,7 @@ func (j *judgement) pending() (list []Obstacle) {
 				"its mirror is %s, and steps need less than %d", j.excess(s), scoreText(s.mirror.alarm()), suspect)})
 		}
 	}
+	list = append(list, j.tooManyHarmed()...)
 	slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.Kind, b.Kind) })
 
 	// The smallest score is the farthest from a pass: the others may be there long before it.

@@ -57,7 +57,7 @@ func TestRegression(t *testing.T) {
 			fiveInAHundred(m)
 		}
 	}
-	stage := monday.Add(100 * time.Hour)
+	stage, onlyHold := monday.Add(100*time.Hour), gate.Config{Harms: gate.Harms{OnRegression: gate.ByHold}}
 	tests := []struct {
 		name     string
 		cfg      gate.Config
@@ -72,7 +72,7 @@ func TestRegression(t *testing.T) {
 		{"a canary", gate.Config{}, 211, worse, gate.Exposure{Since: stage}, gate.Hold},
 		{"a canary, for longer", gate.Config{}, 212, worse, gate.Exposure{Since: stage}, gate.RollBack},
 		{"promoted", gate.Config{}, 211, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.RollBack},
-		{"only a hold", gate.Config{OnRegression: gate.ByHold}, 230, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.Hold},
+		{"only a hold", onlyHold, 230, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.Hold},
 		{"promoted by force when it was worse", gate.Config{}, 220, worse,
 			gate.Exposure{Since: monday.Add(213 * time.Hour), AllKeys: true}, gate.Calm},
 		{"and still worse", gate.Config{}, 230, worse,

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -79,8 +80,9 @@ func (c *Course) WriteText(w io.Writer) {
 	if n := len(c.Strikes); n > 0 {
 		fmt.Fprintf(w, "  %s\n", humanize.Counted(int64(n), "strike"))
 		for _, s := range c.Strikes[:min(n, strikesShown)] {
-			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from at least 3 keys\n",
-				stamp(s.From), stamp(s.To), s.Ratio, humanize.Percent(s.Value), humanize.Percent(s.Cap))
+			fmt.Fprintf(w, "    %s to %s  %s %s, cap %s, from %s\n",
+				stamp(s.From), stamp(s.To), s.Ratio, humanize.Percent(s.Value), humanize.Percent(s.Cap),
+				cmp.Or(s.Key, "at least 3 keys"))
 		}
 		moreText(w, n-strikesShown)
 	}

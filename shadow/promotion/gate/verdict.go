@@ -95,6 +95,9 @@ func (j *judgement) worst() string {
 		}
 	}
 
+	if list := j.protectedLost(); len(list) > 0 {
+		return list[0].Text
+	}
 	b := slices.MaxFunc(strikesOf(j.bad, j.now-strikesOver), func(a, b badBlock) int {
 		return cmp.Compare(a.ratio/a.cap, b.ratio/b.cap)
 	})

@@ -1,0 +1,46 @@
+package promotion
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// A key that was well for most of an hour is seen by what it has done in the last ten minutes, over the change of the hour, too.
+func TestLatelyIsTheLastMinutes(t *testing.T) {
+	start := time.Unix(1_800_000_000/3600*3600, 0)
+	history := func(counts ...int64) *divergence.History {
+		h := &divergence.History{}
+		for i, n := range counts {
+			c := divergence.Client{Hash: 7, Name: "acme", Counts: [2]divergence.ClientCount{{}, {Requests: n, Allowed: n, Lost: n}}}
+			h.Hours = append(h.Hours, divergence.Hour{
+				Unix: start.Unix()/divergence.SecondsPerHour + int64(i), Protected: divergence.Clients{List: []divergence.Client{c}},
+			})
+		}
+		return h
+	}
+
+	var l looks
+	for _, step := range []struct {
+		minute int
+		counts []int64
+		want   int64 // requests since the first look that is at most ten minutes old
+	}{
+		{0, []int64{5}, 0},
+		{1, []int64{6}, 1},
+		{10, []int64{9}, 4},
+		{11, []int64{9}, 3},
+		{40, []int64{100}, 0},
+		{45, []int64{130}, 30},
+		{62, []int64{130, 10}, 0},
+		{63, []int64{131, 15}, 6},
+		{30, []int64{50}, 0}, // the clock has stepped back
+		{31, []int64{40}, 0}, // counts were lost
+	} {
+		sum := l.lately(history(step.counts...), start.Add(time.Duration(step.minute)*time.Minute))
+		if got := sum.List[0].Total().Requests; got != step.want || len(l) > 11 {
+			t.Errorf("minute %d: %d requests, want %d; %d looks", step.minute, got, step.want, len(l))
+		}
+	}
+}
