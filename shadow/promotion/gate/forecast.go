@@ -80,7 +80,7 @@ func (j *judgement) forecast() Forecast {
 // last returns the delay of the condition that will be met last.
 func (j *judgement) last(minutes float64) delay {
 	all := []delay{
-		{minutes: (j.needed - j.clean).Minutes(), of: "the clean time"},
+		{minutes: j.untilClean().Minutes(), of: "the clean time"},
 		more(j.total.AuthoritativeDenies(), j.cfg.MinDenials, minutes, "requests that the authoritative denies"),
 		j.untilKeys(minutes),
 		more(j.total[divergence.AgreeAllow], 1, minutes, "requests that both sides allow"),
@@ -92,6 +92,37 @@ func (j *judgement) last(minutes float64) delay {
 		all = append(all, j.untilEnough(&j.streams[i], minutes))
 	}
 	return slices.MaxFunc(all, func(a, b delay) int { return cmp.Compare(a.minutes, b.minutes) })
+}
+
+// untilClean returns how long until the clean time suffices, if no hour is bad any more.
+func (j *judgement) untilClean() time.Duration {
+	at, strikes := j.now, j.strikes
+	for {
+		// What has been clean counts on when a strike leaves, so the wait may end with it.
+		since := time.Duration(at-j.now) * time.Minute
+		wait := max(since, j.soak()*time.Duration(strikes+1)-j.clean)
+		if strikes == 0 {
+			return wait
+		}
+
+		leaves := j.strikeLeaves(at)
+		if wait <= time.Duration(leaves-j.now)*time.Minute {
+			return wait
+		}
+		at = leaves
+		strikes--
+	}
+}
+
+// strikeLeaves returns the minute from which on there is one strike less than at another. There must be one.
+func (j *judgement) strikeLeaves(at int64) int64 {
+	strikes := strikesOf(j.bad, at-strikesOver)
+
+	// A bad block that overlaps the strike may take its place when it leaves.
+	for left := strikes; len(left) == len(strikes); left = strikesOf(j.bad, at-strikesOver) {
+		at = left[0].To + strikesOver
+	}
+	return at
 }
 
 // more returns how long until there are as many as needed, at the rate so far. Without any

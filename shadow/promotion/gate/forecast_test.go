@@ -1,44 +1,53 @@
-package gate
+package gate_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// The gate passes at the instant of its forecast, if all stays as it was.
+// The gate passes at the instant of its forecast and not a minute earlier, if all stays as it was.
 func TestForecastComesTrue(t *testing.T) {
-	start := time.Date(2026, 3, 2, 10, 30, 0, 0, time.UTC)
-	first := start.Unix() / 60
-	cfg := Config{}.WithDefaults()
-	var e Evidence
-	e.Since, e.Live = start, 1
+	tests := []struct {
+		name     string
+		soak     time.Duration // declared; 0 if graded
+		percent  float64
+		badHours []int64
+		from     int           // the hour from which on there is a forecast with the right instant
+		want     time.Duration // the pass, after the start
+	}{
+		{"no strike", 0, 0, nil, 20, 48 * time.Hour},
+		{"to most keys", 0, 100, nil, 20, 168 * time.Hour},
+		{"the strike stays", 0, 0, []int64{49}, 76, (50 + 96) * time.Hour},
+		{"twice a declared soak, not of whole hours", 4995 * time.Minute, 100, []int64{49}, 76, (50*60 + 2*4995) * time.Minute},
+		{"a declared soak is over, the strike leaves", 100 * time.Hour, 100, []int64{49}, 76, (50 + 168) * time.Hour},
+		{"the week is over, the strike leaves", 0, 100, []int64{49}, 76, (50 + 168) * time.Hour},
+		{"the strike leaves before a long soak is over", 200 * time.Hour, 100, []int64{49}, 76, (50 + 200) * time.Hour},
+		{"the first strike leaves", 70 * time.Hour, 100, []int64{49, 73}, 125, (50 + 168) * time.Hour},
+		{"both strikes leave", 100 * time.Hour, 100, []int64{49, 73}, 125, (74 + 168) * time.Hour},
+	}
 
-	var forecast *time.Time
-	for m := int64(0); m < 4*minutesADay; m++ {
-		minute := divergence.Minute{Unix: first + m}
-		minute.Tally[divergence.AgreeAllow], minute.Tally[divergence.AgreeDeny] = 100, 1
-		e.History.Minutes = append(e.History.Minutes, minute)
-		e.History.Live = []divergence.Span{{From: first, To: first + m + 1}}
-		e.History.Distinct[divergence.KeysDenied] = 30
-		e.Now = start.Add(time.Duration(m+1) * time.Minute)
-
-		// Judging takes a while, so it is done rarely until the gate may pass.
-		if m%59 != 0 && m < 47*minutesAnHour {
-			continue
+	for _, tt := range tests {
+		cfg := gate.Config{Soak: tt.soak}.WithDefaults()
+		assess := func(minutes int) gate.Result {
+			e := evidence{minutes: minutes, badHours: tt.badHours}.build()
+			e.Step = gate.Step{Name: "a step", Percent: tt.percent}
+			return gate.Assess(cfg, e)
 		}
 
-		g := Assess(cfg, e)
-		switch {
-		case m == 20*59:
-			forecast = g.WouldPassAt
-		case g.Verdict == Pass:
-			if forecast == nil || !forecast.Equal(e.Now) || !e.Now.Equal(start.Add(48*time.Hour)) {
-				t.Errorf("passed at %s, forecast %v", e.Now, forecast)
+		instant, last := monday.Add(tt.want), int(tt.want.Minutes())-1
+		for at := tt.from * hour; at < last; at += (last - tt.from*hour) / 7 {
+			if g := assess(at); g.WouldPassAt == nil || !g.WouldPassAt.Equal(instant) {
+				t.Errorf("%s: the forecast at minute %d is %v, want %s (%s)", tt.name, at, g.WouldPassAt, instant, g.Reason)
 			}
-			return
+		}
+
+		if g := assess(last); g.Verdict == pass {
+			t.Errorf("%s: %s (%s) a minute before the forecast", tt.name, g.Verdict, g.Reason)
+		}
+		if g := assess(last + 1); g.Verdict != pass {
+			t.Errorf("%s: %s (%s) at the forecast", tt.name, g.Verdict, g.Reason)
 		}
 	}
-	t.Error("never passed")
 }

@@ -238,7 +238,7 @@ func (j *judgement) pending() (list []Obstacle) {
 
 	if j.clean < j.needed {
 		list = append(list, Obstacle{CleanTime, fmt.Sprintf("%s of %s clean%s",
-			hours(j.clean), hours(j.needed), afterStrikes(j.strikes))})
+			hours(j.clean), hours(j.needed), j.afterStrikes())})
 	}
 	return list
 }

@@ -31,7 +31,8 @@ func TestSoakIsGraded(t *testing.T) {
 		{"to all, early in the week", 0, 100, evidence{hours: 60}, insufficient, "(UTC): Sunday Thursday Friday Saturday; could pass"},
 		{"half a weekday missing", 0, 100, evidence{hours: 192, away: noSunday}, insufficient,
 			"(UTC): Sunday; could pass Sun 2026-03-15 12:00 UTC"},
-		{"to all, after a strike", 0, 100, evidence{hours: 217, badHours: []int64{49}}, wait, "167 h of 336 h clean after 1 strike"},
+		{"to all, after a strike", 0, 100, evidence{hours: 217, badHours: []int64{49}}, wait,
+			"167 h of 336 h clean after 1 strike, which counts until Wed 2026-03-11 02:00 UTC; could pass Wed 2026-03-11 02:00 UTC"},
 		{"declared", 48 * time.Hour, 100, evidence{hours: 48}, pass, ""},
 	}
 

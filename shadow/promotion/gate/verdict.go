@@ -63,7 +63,7 @@ func (j *judgement) sentence(list []Obstacle) string {
 	case f.WouldPassAt == nil:
 		return text + "; no forecast: " + f.NoForecast
 	default:
-		return text + "; could pass " + f.WouldPassAt.Format("Mon 2006-01-02 15:04 MST") + " if traffic and ratios stay as they were"
+		return text + "; could pass " + dated(*f.WouldPassAt) + " if traffic and ratios stay as they were"
 	}
 }
 
@@ -181,12 +181,20 @@ func (j *judgement) unseenWeekdays() string {
 	return strings.Join(list, " ")
 }
 
-func afterStrikes(n int) string {
-	if n == 0 {
+// afterStrikes names the strikes that make the clean time longer, and when that ends.
+func (j *judgement) afterStrikes() string {
+	if j.strikes == 0 {
 		return ""
 	}
-	return " after " + humanize.Counted(int64(n), "strike")
+	which := "which counts until "
+	if j.strikes > 1 {
+		which = "the first of which counts until "
+	}
+	return " after " + humanize.Counted(int64(j.strikes), "strike") + ", " + which + dated(atMinute(j.strikeLeaves(j.now)))
 }
+
+// dated writes an instant as a sentence names it.
+func dated(t time.Time) string { return t.Format("Mon 2006-01-02 15:04 MST") }
 
 func hours(d time.Duration) string { return hoursText(d.Hours()) }
 
