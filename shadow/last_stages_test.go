@@ -3,7 +3,9 @@ package shadow
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,5 +165,25 @@ func TestInstancesHaveTheirOwnFiles(t *testing.T) {
 			t.Errorf("instance %q has the file %s", instance, path)
 		}
 		paths[path] = true
+	}
+}
+
+// A file that is too large for this release is not read, and a file that cannot take its place leaves
+// nothing behind.
+func TestDiskIsBoundedAndLeavesNoRest(t *testing.T) {
+	d := &disk{dir: t.TempDir(), name: "test"}
+	must(t, os.WriteFile(d.path(stagesOnDisk), make([]byte, mostOnDisk+1), 0o600))
+	var file stageFile
+	if _, err := d.read(stagesOnDisk, &file); err == nil || !strings.Contains(err.Error(), "bytes, at most") {
+		t.Errorf("a large file is read with %v, want an error about its size", err)
+	}
+
+	// A directory stands where the file should be, so that it cannot be replaced.
+	must(t, os.MkdirAll(filepath.Join(d.path(pressOnDisk), "in the way"), 0o700))
+	if err := d.write(pressOnDisk, []byte("{}")); err == nil {
+		t.Error("a directory is replaced by a file")
+	}
+	if rests, _ := filepath.Glob(filepath.Join(d.dir, "*.tmp")); len(rests) > 0 {
+		t.Errorf("a write that failed has left %v", rests)
 	}
 }
