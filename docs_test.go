@@ -263,3 +263,37 @@ func TestDependenciesHaveReasons(t *testing.T) {
 		t.Errorf("%d modules found in go.mod: the pattern of this test does not match any more", len(modules))
 	}
 }
+
+// A test that a document asks to run exists: each alternative of the pattern behind -run matches one.
+func TestDocumentsRunTestsThatExist(t *testing.T) {
+	var names []string
+	defined := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, file := range filesOf(t, ".go") {
+		if strings.HasSuffix(file, "_test.go") {
+			for _, match := range defined.FindAllStringSubmatch(read(t, file), -1) {
+				names = append(names, match[1])
+			}
+		}
+	}
+
+	// A table writes | with a backslash. Benchmarks are run beside a pattern that matches no test.
+	asked := regexp.MustCompile("-run '?([^'` \n]+)")
+	count := 0
+	for _, file := range filesOf(t, ".md") {
+		for _, match := range asked.FindAllStringSubmatch(read(t, file), -1) {
+			for alternative := range strings.SplitSeq(strings.ReplaceAll(match[1], `\|`, "|"), "|") {
+				if alternative == "^$" {
+					continue
+				}
+				count++
+				pattern, err := regexp.Compile(alternative)
+				if err != nil || !slices.ContainsFunc(names, pattern.MatchString) {
+					t.Errorf("%s runs %s, which matches no test (%v)", file, alternative, err)
+				}
+			}
+		}
+	}
+	if count < 10 {
+		t.Errorf("%d patterns found: the pattern of this test does not match any more", count)
+	}
+}
