@@ -55,7 +55,7 @@ func (t *top) add(key string) {
 }
 
 // MergeTop adds up the lists of several observers and returns the most frequent keys, ties by key. Errors add up, too;
-// what a list has dropped is in neither number.
+// what a list has dropped is in neither number. It returns none where most is 0 or less.
 func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
 	sum := map[string]KeyCount{}
 	for _, list := range lists {
@@ -73,5 +73,5 @@ func MergeTop(most int, lists ...[]KeyCount) []KeyCount {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
 	})
 
-	return all[:min(most, len(all))]
+	return all[:min(max(most, 0), len(all))]
 }
