@@ -37,7 +37,8 @@ policies:
 
 	for name, is := range isSet {
 		if !is {
-			t.Errorf("%s is never set: set it in Explain, or in explain of the policy or of the side", name)
+			t.Errorf("%s is never set: set it in Explain, or in explain of the policy or of the side; "+
+				"if it is set there, give the file of this test a value of it", name)
 		}
 	}
 }

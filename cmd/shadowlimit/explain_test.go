@@ -101,8 +101,8 @@ func TestExplainJSON(t *testing.T) {
 
 		charge, skipped := report["charges"][0], report["skipped"][0]
 		got := fmt.Sprint(charge["policy"], " ", charge["key"], " ", charge["cost"])
-		if got != tt.charge || fieldsOf(charge) != "authoritative candidate cost key policy" {
-			t.Errorf("%s: charge %s with %s, want %s", tt.name, got, fieldsOf(charge), tt.charge)
+		if fields := "authoritative candidate cost key policy"; got != tt.charge || fieldsOf(charge) != fields {
+			t.Errorf("%s: charge %s with the fields %s, want %s with %s", tt.name, got, fieldsOf(charge), tt.charge, fields)
 		}
 
 		for role, want := range map[string]string{"authoritative": tt.authoritative, "candidate": tt.candidate} {
