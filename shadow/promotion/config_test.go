@@ -62,7 +62,7 @@ func TestAnnouncementsKeepTheirJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := decoded(t, string(text)), decoded(t, tt.text); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s\nwrites %s\nwant   %s", tt.spec.Policy, text, tt.text)
+			t.Errorf("%s\nwrites %s\nwant   %s\ngive a new field omitempty: earlier releases announce without it", tt.spec.Policy, text, tt.text)
 		}
 	}
 }
