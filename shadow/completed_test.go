@@ -2,6 +2,7 @@ package shadow_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -90,4 +91,37 @@ func TestCompletedMigrationsAskOneSide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Once a migration is completed the candidate is the only side. A request that an open breaker keeps from it is a
+// decision all the same: decisions_total is the denominator of the alert about fallbacks.
+func TestCompletedMigrationsCountWhatABreakerSkips(t *testing.T) {
+	fails := func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		return algorithms.Decision{}, errMine
+	}
+	failing := shadow.Side{Limiter: shadow.LimiterFunc(fails)}
+
+	synctest.Test(t, func(t *testing.T) {
+		p, err := shadow.NewPair(shadow.PairConfig{Authoritative: failing, Candidate: failing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close(t.Context())
+
+		stages, order := p.Stages(), promotion.Order{}
+		_, promoted := promotion.Advance(t.Context(), stages, "default", promotion.Step{Stage: promotion.Promoted}, order)
+		_, completed := promotion.Complete(t.Context(), stages, "default", order)
+		if err := errors.Join(promoted, completed); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // for the notification
+
+		for range 40 {
+			p.Allow(t.Context(), "k", 1)
+		}
+		fallbacks, failed := metric(t, p, "shadowlimit_fallback_decisions_total"), metricOf(t, p, "shadowlimit_decisions_total", "error")
+		if fallbacks != 40 || failed != 40 {
+			t.Errorf("%v fallbacks and %v failed decisions, want 40 and 40", fallbacks, failed)
+		}
+	})
 }

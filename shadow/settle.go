@@ -188,6 +188,12 @@ func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
 	if skippedByBreaker(authoritative) {
 		*authoritative = algorithms.Failure(authoritative.Err)
 	}
+
+	// A completed candidate is the only side: if it counted nowhere, decisions_total would stand
+	// still in an outage, and the alert about fallbacks would see too little traffic to fire.
+	if ev.completed && skippedByBreaker(candidate) {
+		*candidate = algorithms.Failure(candidate.Err)
+	}
 }
 
 // noteStoreFailure says of a candidate without an answer that it was its store that failed:
