@@ -39,6 +39,10 @@ func TestTraitsOfAUsersAlgorithmGiveACause(t *testing.T) {
 		pair.Allow(t.Context(), "key", 1)
 	}
 
+	// An algorithm that may panic or hang is judged behind the request.
+	if err := pair.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if n := metricOf(t, pair, "shadowlimit_divergence_causes_total", "other"); n != 0 {
 		t.Errorf("%v differences have the cause other", n)
 	}
