@@ -78,7 +78,7 @@ func writeExplanation(out io.Writer, e *policies.Explanation) error {
 	}
 
 	for _, s := range e.Skipped {
-		fmt.Fprintf(out, "%s charges nothing: %s\n", s.Policy, s.Reason)
+		fmt.Fprintf(out, "%s charges nothing: %s\n", s.Policy, humanize.Visible(s.Reason))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	}
 
 	if s.Error != "" {
-		limit = "fails: " + s.Error
+		limit = "fails: " + humanize.Visible(s.Error)
 	}
 	if s.Burst > 0 {
 		limit += fmt.Sprintf(", burst %d", s.Burst)

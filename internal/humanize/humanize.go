@@ -26,6 +26,21 @@ func Printable(key string) string {
 	return q
 }
 
+// Visible writes a sentence with its control characters and line breaks as escapes. Unlike a key, a sentence
+// may contain quotes.
+func Visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+
+	return b.String()
+}
+
 // Counted writes a number of things: 1 key, 1,753 keys.
 func Counted(n int64, thing string) string {
 	if n != 1 {

@@ -49,6 +49,38 @@ func fillPolicy(t *testing.T, v reflect.Value, values map[string]string) {
 	}
 }
 
+// hostile gives every string of a value, and of the structs in it, control characters.
+func hostile(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("a\x1b[2J\nb")
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			if f.CanSet() {
+				hostile(f)
+			}
+		}
+	}
+}
+
+// What the store holds may be another program's work: no text of it steers a terminal, or makes a line of its own.
+func TestNoTextSteersATerminal(t *testing.T) {
+	var p status.Policy
+	hostile(reflect.ValueOf(&p).Elem())
+	p.At = now
+
+	var text strings.Builder
+	report := status.Report{Policies: []status.Policy{p}}
+	if err := report.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "b") {
+			t.Errorf("the text has the line %q: pass it through humanize.Visible", line)
+		}
+	}
+}
+
 // A field that is added to a policy's report is for people, too, and not only in its JSON.
 func TestPeopleSeeEveryFieldOfAPolicy(t *testing.T) {
 	var p status.Policy

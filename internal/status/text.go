@@ -24,15 +24,17 @@ func (r *Report) WriteText(out io.Writer) error {
 }
 
 func (p *Policy) write(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%s: %s, version %s, %s\n", p.Name, p.Describe(), p.Version(), p.Mode)
+	// What Redis holds may be another program's: it must not send a terminal anything but words.
+	visible := humanize.Visible
+	fmt.Fprintf(b, "\n%s: %s, version %s, %s\n", visible(p.Name), visible(p.Describe()), p.Version(), visible(p.Mode))
 	if p.Alarm != "" {
-		fmt.Fprintf(b, "  ALARM: %s\n", p.Alarm)
+		fmt.Fprintf(b, "  ALARM: %s\n", visible(p.Alarm))
 	}
 
-	fmt.Fprintf(b, "  enforced       %s\n", p.Enforced)
-	fmt.Fprintf(b, "  authoritative  %s\n", p.Authoritative)
-	fmt.Fprintf(b, "  candidate      %s\n", p.Candidate)
-	if placing := p.Placing(); placing != "" {
+	fmt.Fprintf(b, "  enforced       %s\n", visible(p.Enforced))
+	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
+	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
+	if placing := visible(p.Placing()); placing != "" {
 		fmt.Fprintf(b, "  placed         %s\n", strings.ReplaceAll(placing, "; ", "\n                 "))
 	}
 	if p.Reason != "" {
@@ -40,7 +42,7 @@ func (p *Policy) write(b *strings.Builder) {
 			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
 	}
 	// One thing to do a line: several in one line are not read at three in the morning.
-	fmt.Fprintf(b, "  next           %s\n\n", strings.ReplaceAll(p.NextStep, "; ", "\n                 "))
+	fmt.Fprintf(b, "  next           %s\n\n", strings.ReplaceAll(visible(p.NextStep), "; ", "\n                 "))
 
 	p.writeJudge(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails

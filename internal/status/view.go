@@ -255,7 +255,7 @@ var pageFuncs = template.FuncMap{
 	"grouped":   humanize.Grouped,
 	"percent":   humanize.Percent,
 	"printable": humanize.Printable,
-	"visible":   visible,
+	"visible":   humanize.Visible,
 	"optional": func(v *float64) string {
 		if v == nil {
 			return "–"
@@ -278,20 +278,6 @@ var pageFuncs = template.FuncMap{
 
 // glossary is the document that explains the words of the page.
 const glossary = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/glossary.md"
-
-// visible replaces the control characters of a sentence by escapes. Unlike a key, a sentence may contain quotes.
-func visible(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-
-	return b.String()
-}
 
 func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
 

@@ -15,9 +15,9 @@ import (
 
 // WriteText writes the verdict and its numbers for a terminal.
 func (g *Result) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "gate: %s\n  %s\n", g.Verdict, g.Reason)
+	fmt.Fprintf(w, "gate: %s\n  %s\n", humanize.Visible(string(g.Verdict)), humanize.Visible(g.Reason))
 	if g.Warning != "" {
-		fmt.Fprintf(w, "  WARNING: %s\n", g.Warning)
+		fmt.Fprintf(w, "  WARNING: %s\n", humanize.Visible(g.Warning))
 	}
 	fmt.Fprintf(w, "  %s clean, %s within 7 days\n", hoursText(g.CleanHours), humanize.Counted(int64(g.Strikes), "strike"))
 
