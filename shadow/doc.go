@@ -31,7 +31,8 @@
 //
 // A side in another store or a foreign limiter is asked in the request if it is enforced.
 // Otherwise it follows in a bounded queue, in the order of each key and at the instant of
-// the enforced side. A charge that finds no room counts as inconclusive.
+// the enforced side. A charge that finds no room counts as inconclusive. A side in memory
+// beside an enforced foreign limiter is judged in the request, after that limiter's answer.
 //
 // An enforced foreign candidate has 250 ms to answer, and the authoritative stands in for it
 // afterwards. A foreign authoritative is called as it always was, without a limit of time.

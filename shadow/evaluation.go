@@ -131,8 +131,9 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	return alone
 }
 
-// record counts an outcome and notifies the observer. It is called once for each charge,
-// when both sides are settled: in the request, or by the follower.
+// record counts an outcome and notifies the observer. It is called when both sides are settled,
+// in the request or by the follower: once for each charge, and never for one that a foreign
+// authoritative has not answered because the client left.
 func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations) {
 	for role := range o {
 		if duration := ev.sides[role].duration; o[role].Took > 0 && duration != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// local decides in this process where a store does not. Every request that a store
-// judges feeds it, so it knows what each key has spent when it is needed. Each of n
+// local decides in this process where a store does not. Every request with a side outside
+// of this process feeds it, so it knows what each key has spent when it is needed. Each of n
 // live instances allows an n-th of a limit, rounded up, and a cost above that if nothing
 // else is spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
 // that began empty would give each key a full budget again.

@@ -237,7 +237,8 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"other_epoch", "1 while the fleet compares another epoch than this instance, which then enforces the authoritative.",
+		"other_epoch", "1 while the fleet compares another epoch than this instance, which then enforces the authoritative, " +
+			"or the candidate that it has completed.",
 		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.differs())) }),
 	},
 	{

@@ -40,7 +40,7 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 	return &RedisLedger{rdb: rdb, name: name}
 }
 
-// Times to live, set again with every write. A day more than KeptDays covers an entry that was written early on its
+// Times to live, set once an hour and with each fold. A day more than KeptDays covers an entry that was written early on its
 // day. Triggers look back for minutes only, so ticks expire much sooner (decision 0308).
 const (
 	ledgerTTL = (KeptDays + 1) * HoursPerDay * time.Hour
