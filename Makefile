@@ -28,8 +28,9 @@ servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetc
 	GO="$(GO)" integration/servers.sh
 
 .PHONY: long
-long: components servers ## search for programs in which twins differ: thousands, drawn anew each time
+long: components servers ## search for programs in which twins, models or ledgers fail: thousands, others each time
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
+	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run JudgesThatStop -count=1
 	. ./$(COMPONENTS) && cd integration && $(GO) test -run RandomDisturbances -disturbances 300 -seed 0 -timeout 60m -v
 

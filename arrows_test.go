@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 		"algorithms", "internal/humanize", "internal/plan", "internal/status", "shadow/divergence", "shadow/promotion/gate",
 	},
 	"internal/sample":     {},
+	"internal/testseed":   {},
 	"internal/status":     {"algorithms", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
 	"dashboards":          {},
 	"dashboards/generate": {},

@@ -38,6 +38,27 @@ func TestStyle(t *testing.T) {
 	}
 }
 
+// Property tests that draw other programs in each run fail by chance, and stop a change that has nothing to do with it.
+func TestPropertyTestsRepeatTheirPrograms(t *testing.T) {
+	draws, repeats := map[string]bool{}, map[string]bool{}
+	for _, path := range goFiles(t) {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		dir := filepath.Dir(path)
+		draws[dir] = draws[dir] || strings.HasSuffix(path, "_test.go") && strings.Contains(string(source), "rapid.Check(")
+		repeats[dir] = repeats[dir] || strings.Contains(string(source), `_ "github.com/shadowlimit/shadowlimit/internal/testseed"`)
+	}
+
+	for dir, does := range draws {
+		if does && !repeats[dir] && dir != "." {
+			t.Errorf("%s: no test imports internal/testseed", dir)
+		}
+	}
+}
+
 // goFiles returns every Go file of the three modules.
 func goFiles(t *testing.T) (paths []string) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
 // The tests of this file fail for an algorithm of All that was forgotten somewhere;

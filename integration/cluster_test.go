@@ -12,6 +12,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
 // earlierRelease has the files of the scripts of a release whose logs' entries did not tell

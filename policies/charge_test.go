@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 

@@ -2,9 +2,7 @@ package shadow
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -68,13 +66,6 @@ func TestTwinsDoNotDiffer(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// The programs of make test are the same ones each time; make long draws others.
-func init() {
-	if os.Getenv("SHADOWLIMIT_LONG") == "" {
-		_ = flag.Set("rapid.seed", "13")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
 func sides(from, to algorithms.Algorithm, l algorithms.Limit) [2]algorithms.Side {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
 // exactly is the oracle: every key with its counts.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
 // epochsModel is instances of three epochs whose files, connections and store change at

@@ -123,6 +123,7 @@ func (l *faulty) Fold(ctx context.Context, id divergence.ID, f *divergence.Fold)
 			if !gone[writer] {
 				l.add(writer, read[writer].sealed)
 				l.add(writer, read[writer].open)
+				l.overtaken(writer)
 			}
 			l.ended = put(l.ended, writer, true)
 		}
@@ -131,6 +132,16 @@ func (l *faulty) Fold(ctx context.Context, id divergence.ID, f *divergence.Fold)
 		}
 		return nil
 	})
+}
+
+// overtaken notes what a writer wrote while the judge that now ends it was frozen. A process that goes on hears of its end
+// and drops its last record itself. A recorder that has begun again does not ask about its predecessor any more.
+func (l *faulty) overtaken(writer string) {
+	for _, p := range l.world.processes {
+		if slices.Contains(p.reloaded, writer) {
+			p.dropped = append(p.dropped, l.records[writer].sealed, l.records[writer].open)
+		}
+	}
 }
 
 // add notes that observations are folded.

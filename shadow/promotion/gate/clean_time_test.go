@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
 // The wait for clean time is the first minute with enough of it, by the strikes that are left then.
