@@ -225,7 +225,7 @@ func ledgerBytes(t *testing.T, client *redis.Client) map[string]int64 {
 // ledgerKinds are the keys of a ledger, and what docs/performance.md calls them.
 var ledgerKinds = [][2]string{
 	{"hour", "hours of the fleet"}, {"top", "frequent keys"}, {"keys", "distinct keys"},
-	{"open", "records of instances"}, {"folded", "what is folded"}, {"all", "**together**"},
+	{"open", "records of instances"}, {"folded", "acks"}, {"all", "**together**"},
 }
 
 // scaleLedger measures a ledger of 32 days.

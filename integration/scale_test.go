@@ -287,7 +287,7 @@ func exponents(t *testing.T, from, to row) string {
 	return text
 }
 
-// byArithmetic marks what was not measured.
+// byArithmetic marks a row that was not measured.
 const byArithmetic = ", by arithmetic"
 
 func (r row) cells(how string) []string {

@@ -33,7 +33,7 @@ func newSoakServer(t *testing.T) *soakServer {
 	return s
 }
 
-// start starts the server with what is in its directory, and waits until it answers.
+// start starts the server with the data in its directory, and waits until it answers.
 func (s *soakServer) start() {
 	s.t.Helper()
 	_, port, _ := net.SplitHostPort(s.addr)

@@ -68,7 +68,7 @@ func (c *compiler) examine(x *placing) {
 	}
 	x.never = c.isNever(a.NativeRep().Expr())
 
-	// An author who asks for the number of parts has thought of shorter keys.
+	// An expression that asks for the number of parts allows for shorter keys.
 	visit(a, func(e ast.Expr) {
 		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index && !strings.Contains(x.source, "size(") {
 			x.parts = max(x.parts, indexOfKey(e.AsCall().Args())+1)

@@ -12,7 +12,7 @@ import (
 
 // placing is a file whose one policy has a key of two parts and these fields of a promotion.
 func placing(fields string) string {
-	return "data: {ours: [acme, beta], largest: [huge], nobody: []}\n" +
+	return "data: {ours: [acme, beta], largest: [huge], empty: []}\n" +
 		onePolicy("key: [request.user, request.route]\n    promotion: {"+fields+"}")
 }
 
@@ -138,7 +138,7 @@ func TestPlacesOfTheFileAreInherited(t *testing.T) {
 	}
 }
 
-// A place is no part of what is compared: the evidence goes on when it changes.
+// A place is no part of the epoch: the evidence goes on when it changes.
 func TestPlacesAreNoPartOfTheEpoch(t *testing.T) {
 	if a, b := loadPolicy(t, placing(bothPlaces)).Epoch(), loadPolicy(t, placing("holdback: 1%")).Epoch(); a != b {
 		t.Errorf("epochs %s and %s", a, b)
@@ -187,11 +187,11 @@ var placeWarnings = []warningTest{
 	{"places", placing(bothPlaces + ", holdback: 1%"), 0, ""},
 	{"no holdback", placing("holdback: 0%"), 0, ""},
 	{"first of none", placing("first: 'false'"), 7, "first: no key can match"},
-	{"first of an empty table", placing("first: 'key[0] in data.nobody'"), 7, "first: no key can match"},
-	{"first of an empty table and more", placing("first: 'key[0] in data.nobody && key[1] == key[0]'"), 7, "first: no key can match"},
-	{"first of an empty table or more", placing("first: 'key[0] in data.nobody || key[1] == key[0]'"), 0, ""},
+	{"first of an empty table", placing("first: 'key[0] in data.empty'"), 7, "first: no key can match"},
+	{"first of an empty table and more", placing("first: 'key[0] in data.empty && key[1] == key[0]'"), 7, "first: no key can match"},
+	{"first of an empty table or more", placing("first: 'key[0] in data.empty || key[1] == key[0]'"), 0, ""},
 	{"first of all", placing("first: 'true || key[0] == \"a\"'"), 7, "first: every key is in the canary from its first step"},
-	{"last of none", placing("last: 'size(data.nobody) > 0 && key[0] == \"a\"'"), 7, "last: no key can match"},
+	{"last of none", placing("last: 'size(data.empty) > 0 && key[0] == \"a\"'"), 7, "last: no key can match"},
 	{"last of all", placing("last: 'true'"), 7, "last: no key is in a canary"},
 	{"first of the last", placing("first: 'key[0] in data.ours', last: 'key[0] in data.ours'"), 7, "leave one of them out"},
 	{"a part that no key has", placing("last: 'key[2] == key[0]'"), 7, "key[2] fails for every key of p, whose keys have 2 of these parts"},

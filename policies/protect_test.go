@@ -57,7 +57,7 @@ var badClients = []badFile{
 var clientWarnings = []warningTest{
 	{"protect", placing("protect: {keys: 'key[0] == \"a\"', losing: 5%}"), 0, ""},
 	{"protect of all", placing("protect: {keys: 'true', losing: 5%}"), 7, "protect: every key is protected"},
-	{"protect of none", placing("protect: {keys: 'key[0] in data.nobody', losing: 5%}"), 7, "protect: no key can match"},
+	{"protect of none", placing("protect: {keys: 'key[0] in data.empty', losing: 5%}"), 7, "protect: no key can match"},
 	{"protect of a missing part", placing("protect: {keys: 'key[2] == \"a\"', losing: 5%}"), 7, "protect: key[2] fails for every key of"},
 	{"client_harm", placing("client_harm: {losing: 10%, clients: 1%}"), 0, ""},
 	{"client_harm without a candidate", noCandidate("client_harm: {losing: 10%, clients: 1%}"), 7, "client_harm: the policy has no candidate"},

@@ -53,16 +53,18 @@ func declared(p policies.Promotion) promotion.Config {
 // rulesOf returns the part of a configuration that the gate judges by.
 func rulesOf(p policies.Promotion) gate.Config {
 	return gate.Config{
-		Rule:          gate.Rule(p.Rule),
-		Divergence:    p.Divergence,
-		NewlyDenied:   p.NewlyDenied,
-		NewlyAllowed:  p.NewlyAllowed,
-		ExtraLoad:     p.ExtraLoad,
+		Rule:         gate.Rule(p.Rule),
+		Divergence:   p.Divergence,
+		NewlyDenied:  p.NewlyDenied,
+		NewlyAllowed: p.NewlyAllowed,
+		ExtraLoad:    p.ExtraLoad,
+
 		Block:         p.Block,
 		Soak:          p.Soak,
 		MinDenials:    p.MinDenials,
 		MinDeniedKeys: p.MinDeniedKeys,
 		Sample:        p.Sample,
+
 		Harms: gate.Harms{
 			OnRegression: gate.Regression(p.OnRegression),
 			ClientHarm:   gate.ClientHarm(p.ClientHarm),

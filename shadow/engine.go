@@ -9,6 +9,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // engine judges charges: every request passes through it. Of the fleet it knows
@@ -123,9 +124,12 @@ func (e *engine) give(s *scratch) {
 	e.scratch.Put(s)
 }
 
+// hashOf returns the hash of a charge's key, which places it. Each charge is hashed once.
+func (e *engine) hashOf(c *algorithms.Charge) uint64 { return divergence.Hash(e.name, c.Policy, c.Key) }
+
 // add appends a charge of a migration.
-func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, d declaration) {
-	ev := m.evaluationOf(e.name, &c, d)
+func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, hash uint64, d declaration) {
+	ev := m.evaluationOf(hash, &c, d)
 
 	// The red button overrules every stage without asking the fleet.
 	c.Enforced = algorithms.Authoritative

@@ -30,8 +30,8 @@ type evaluation struct {
 
 // evaluationOf begins the evaluation of a charge, and takes the candidate off the charge
 // for keys outside of a sample.
-func (m *migration) evaluationOf(service string, c *algorithms.Charge, d declaration) evaluation {
-	ev := evaluation{migration: m, hash: divergence.Hash(service, c.Policy, c.Key), declaration: d}
+func (m *migration) evaluationOf(hash uint64, c *algorithms.Charge, d declaration) evaluation {
+	ev := evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}

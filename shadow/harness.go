@@ -306,7 +306,8 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 			refused.join(now.migrations[i].onError(p, err))
 		}
 		if matches {
-			h.engine.add(s, now.migrations[i], c, now.migrations[i].declaredOf(ctx, p, r, &c))
+			m, hash := now.migrations[i], h.engine.hashOf(&c)
+			h.engine.add(s, m, c, hash, m.declaredOf(ctx, p, r, hash))
 		}
 	}
 	if len(s.charges) == 0 {

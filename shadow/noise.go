@@ -67,5 +67,5 @@ func (e *engine) addNoise(s *scratch, m *migration, c algorithms.Charge, hash ui
 		c.Sides[role] = m.noise.sides[role].algorithm
 		c.Sides[role].Limit = limit
 	}
-	e.add(s, m.noise, c, declaration{})
+	e.add(s, m.noise, c, e.hashOf(&c), declaration{})
 }

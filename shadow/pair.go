@@ -189,7 +189,7 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 
 	c := p.charge
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
-	p.engine.add(s, p.migration, c, declaration{})
+	p.engine.add(s, p.migration, c, p.engine.hashOf(&c), declaration{})
 	return p.engine.judge(ctx, s)
 }
 

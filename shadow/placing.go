@@ -20,11 +20,9 @@ type declaration struct {
 	protected bool
 }
 
-// declaredOf asks a policy what it declares of a request that it charges.
-func (m *migration) declaredOf(
-	ctx context.Context, p *policies.Policy, r *policies.Request, c *algorithms.Charge,
-) declaration {
-	d := declaration{expected: p.Expected(ctx, r), protected: m.protects(ctx, p, r, c)}
+// declaredOf asks a policy what it declares of a request that it charges under a key of this hash.
+func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request, hash uint64) declaration {
+	d := declaration{expected: p.Expected(ctx, r), protected: m.protects(ctx, p, r, hash)}
 	if !p.Places() {
 		return d
 	}

@@ -81,6 +81,17 @@ func (o *overtaken) Changes(ctx context.Context) (int64, error) {
 	return n, err
 }
 
+// pollsOf polls a number of times, once a second.
+func pollsOf(t *testing.T, f *fleet) func(n int) {
+	return func(n int) {
+		t.Helper()
+		for range n {
+			time.Sleep(time.Second)
+			must(t, f.poll(t.Context()))
+		}
+	}
+}
+
 // A rollback is put after an instance has read the number of changes, and before it reads the
 // state. A failover takes back both, so the number is the one that the instance knows. It writes
 // the rollback again.
@@ -89,13 +100,7 @@ func TestStateThatIsNewerThanItsNumberIsNotLost(t *testing.T) {
 		primary, replica := promotion.NewMemoryStore(), promotion.NewMemoryStore()
 		store := &overtaken{Store: primary}
 		f, m := idleOn(store, "a")
-		polls := func(n int) {
-			for range n {
-				time.Sleep(time.Second)
-				must(t, f.poll(t.Context()))
-			}
-		}
-
+		polls := pollsOf(t, f)
 		polls(1)
 		must(t, f.tell(t.Context()))
 		polls(2)
@@ -127,13 +132,7 @@ func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &overtaken{Store: promotion.NewMemoryStore()}
 		f, m := idleOn(store, "a")
-		polls := func(n int) {
-			for range n {
-				time.Sleep(time.Second)
-				must(t, f.poll(t.Context()))
-			}
-		}
-
+		polls := pollsOf(t, f)
 		polls(1)
 		must(t, f.tell(t.Context()))
 		polls(2)

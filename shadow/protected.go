@@ -4,9 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // answers keeps which keys are protected: the expression sees nothing but the key, so its answer holds for as long as the
@@ -30,12 +28,11 @@ func (a *answers) keep(hash uint64, answer bool) {
 	a[hash>>1%uint64(len(a))].Store(entry)
 }
 
-// protects reports whether the key of a charge is protected.
-func (m *migration) protects(ctx context.Context, p *policies.Policy, r *policies.Request, c *algorithms.Charge) bool {
+// protects reports whether the key of a request, which has this hash, is protected.
+func (m *migration) protects(ctx context.Context, p *policies.Policy, r *policies.Request, hash uint64) bool {
 	if m.answers == nil || !p.Protects() {
 		return false
 	}
-	hash := divergence.Hash("", "", c.Key)
 	if answer, known := m.answers.of(hash); known {
 		return answer
 	}

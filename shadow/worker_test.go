@@ -44,7 +44,7 @@ func (a *apart) lead() *followed {
 		c.Sides[role] = a.sides[role].algorithm
 		c.Sides[role].Limit = a.limit
 	}
-	ev := a.evaluationOf("test", &c, declaration{})
+	ev := a.evaluationOf(divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
 	ev.assign(&c)
 
 	job := &followed{charge: c, evaluation: ev, at: time.Now(), local: time.Now()}

@@ -38,7 +38,7 @@ func typed(t *testing.T, line string) *os.File {
 	return screen
 }
 
-// A person who completes a policy with a holdback is told which keys move, and types the policy's name.
+// The completion of a policy with a holdback says which keys move. Its operator types the policy's name.
 // With --yes nothing is asked.
 func TestCompleteAsksAboutKeysHeldBack(t *testing.T) {
 	heldBack(t)
@@ -52,7 +52,7 @@ func TestCompleteAsksAboutKeysHeldBack(t *testing.T) {
 		asks          bool
 	}{
 		{"no", "", exitNotMet, true},
-		{"nobody is asked", "--dry-run", exitOK, false},
+		{"no question", "--dry-run", exitOK, false},
 		{"writes", "", exitOK, true},
 	} {
 		var out, talk bytes.Buffer

@@ -66,8 +66,8 @@ func (p *Policy) write(b *strings.Builder) {
 	p.writeInstances(b)
 }
 
-// writeJudge says who judged the evidence. Without a judge a line says so, too: a missing line is no sign to a reader who
-// does not expect it.
+// writeJudge names the instance that judged the evidence. Without one a line says so, too: a reader does not miss a line that
+// is sometimes there.
 func (p *Policy) writeJudge(b *strings.Builder) {
 	if p.Judge == "" {
 		b.WriteString("  judged by this command: no instance has published a judgement of this evidence within a minute\n")

@@ -117,7 +117,8 @@ func mergeClients(a, b []Client) []Client {
 			out, a = append(out, a[0]), a[1:]
 		case b[0].Hash < a[0].Hash:
 			out, b = append(out, b[0]), b[1:]
-		default:
+
+		default: // one client in both
 			sum := a[0]
 			sum.Name = cmp.Or(sum.Name, b[0].Name)
 			for role := range sum.Counts {
