@@ -189,7 +189,8 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 
 	count := 0
 	for _, file := range filesOf(t, ".md") {
-		if file != houseFile && !strings.HasPrefix(file, "docs/decisions/") {
+		isChecklist := strings.HasPrefix(file, "docs/new-")
+		if file != houseFile && !strings.HasPrefix(file, "docs/decisions/") && !isChecklist {
 			continue
 		}
 		for _, paragraph := range paragraphs.Split(read(t, file), -1) {
@@ -198,6 +199,8 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 				count++
 				name := match[1]
 				switch {
+				case isChecklist && (somewhere[path.Base(name)] || strings.Contains(name, "NAME")):
+					continue
 				case strings.Contains(name, "/"):
 					directory = path.Dir(name)
 				case directory != "":

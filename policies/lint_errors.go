@@ -38,6 +38,18 @@ func (l *linter) canFail(field string, x *expression, at places) bool {
 	return true
 }
 
+// withoutShare warns of today's limiter where it is foreign and has no limit in the file: local then has no share of a limit to
+// apply. Where the file says what happens, its author has decided.
+func (l *linter) withoutShare(p *Policy, at places) {
+	side := p.Sides[algorithms.Authoritative]
+	if !side.Foreign() || side.window > 0 || at["on_store_failure"] != nil {
+		return
+	}
+
+	l.warn(at["authoritative"], "%s: while this limiter fails, every request is allowed, because on_store_failure: local has no limit "+
+		"of it to go by: write limit and window beside its name, or say on_store_failure: allow or deny", side.Limiter)
+}
+
 // keyCanFail is canFail of a key's expressions.
 func (l *linter) keyCanFail(k key, at places) bool {
 	for _, x := range k {

@@ -129,6 +129,19 @@ var policyWarnings = []warningTest{
 		0, "",
 	},
 	{
+		"a limiter without a limit, which local cannot stand in for",
+		"version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {limiter: mine}\n    key: request.user\n",
+		5, "mine: while this limiter fails, every request is allowed",
+	},
+	{
+		"a limiter without a limit, and a rule",
+		"version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {limiter: mine}\n    key: request.user\n    on_store_failure: deny\n",
+		0, "",
+	},
+	{
+		"a limiter with a limit", side("limiter: mine, limit: 10, window: 1m"), 0, "",
+	},
+	{
 		"a condition that contradicts itself",
 		onePolicy("key: request.user\n    when: request.method == 'GET' && request.method in ['PUT', 'POST']"),
 		6, "no request can match",

@@ -38,6 +38,7 @@ func (l *linter) policy(p *Policy, at places) {
 	l.hostHeader(p, at["name"])
 	l.candidate(p, at["candidate"])
 	l.startsCold(p, at)
+	l.withoutShare(p, at)
 	l.largeLogs(p, at)
 }
 

@@ -119,9 +119,10 @@ func TestCompletedMigrationsCountWhatABreakerSkips(t *testing.T) {
 		for range 40 {
 			p.Allow(t.Context(), "k", 1)
 		}
-		fallbacks, failed := metric(t, p, "shadowlimit_fallback_decisions_total"), metricOf(t, p, "shadowlimit_decisions_total", "error")
+		fallbacks := metricOf(t, p, "shadowlimit_fallback_decisions_total", "allow")
+		failed := metricOf(t, p, "shadowlimit_decisions_total", "error")
 		if fallbacks != 40 || failed != 40 {
-			t.Errorf("%v fallbacks and %v failed decisions, want 40 and 40", fallbacks, failed)
+			t.Errorf("%v fallbacks that allow and %v failed decisions, want 40 and 40", fallbacks, failed)
 		}
 	})
 }

@@ -106,9 +106,11 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"fallback_decisions_total",
-		"Charges whose enforced side did not answer, so that the authoritative or on_store_failure decided.",
-		counter, nil, func(r reading, send sender) {
-			send(float64(r.counts.fallbacks.Load()))
+		"Charges whose enforced side did not answer, so that the authoritative or on_store_failure decided: allow or deny.",
+		counter, []string{"decision"}, func(r reading, send sender) {
+			for n, decision := range []string{"deny", "allow"} {
+				send(float64(r.counts.fallbacks[n].Load()), decision)
+			}
 		},
 	},
 	{

@@ -56,10 +56,22 @@ type epochNews struct {
 // requests of a policy share these words. A number that every request may raise belongs
 // into divergence.Totals, which the recorder keeps in stripes.
 type counters struct {
-	errors    atomic.Int64 // requests whose expressions failed
-	fallbacks atomic.Int64 // decisions that the enforced side did not make
+	errors    atomic.Int64    // requests whose expressions failed
+	fallbacks [2]atomic.Int64 // decisions that the enforced side did not make: denied, allowed
 	warned    warnings
 }
+
+// countFallback counts a decision that the enforced side did not make.
+func (c *counters) countFallback(allowed bool) {
+	if allowed {
+		c.fallbacks[1].Add(1)
+	} else {
+		c.fallbacks[0].Add(1)
+	}
+}
+
+// fellBack reports whether the enforced side has left any decision to a fallback.
+func (c *counters) fellBack() bool { return c.fallbacks[0].Load()+c.fallbacks[1].Load() > 0 }
 
 // warnings are when each of them was last logged.
 type warnings struct {

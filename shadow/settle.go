@@ -36,7 +36,10 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	if left && c.Enforced == algorithms.Authoritative {
 		return decision
 	}
-	ev.noteFailures(o, decision.Fallback, left)
+	ev.noteFailures(o, left)
+	if decision.Fallback && !left {
+		ev.counts.countFallback(decision.Allowed)
+	}
 
 	if !ev.deferOther(c, at, o) {
 		ev.record(c, at, o)
@@ -164,14 +167,10 @@ func lockedOut(limit algorithms.Limit) algorithms.Decision {
 	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
 }
 
-// noteFailures logs and counts failures, and says of each side whether its failure is
-// evidence.
-func (ev *evaluation) noteFailures(o *observations, fallback, left bool) {
+// noteFailures logs failures, and says of each side whether its failure is evidence.
+func (ev *evaluation) noteFailures(o *observations, left bool) {
 	for role := range o {
 		ev.warnFailure(algorithms.Role(role), &o[role])
-	}
-	if fallback && !left {
-		ev.counts.fallbacks.Add(1)
 	}
 
 	// The client did not give the candidate the time to answer: that is no failure.

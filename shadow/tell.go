@@ -71,7 +71,7 @@ func (f *fleet) decides() bool {
 		if f.decided {
 			return true
 		}
-		f.decided = m.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.counts.fallbacks.Load() > 0
+		f.decided = m.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.counts.fellBack()
 	}
 	return f.decided
 }

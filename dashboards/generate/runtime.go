@@ -46,7 +46,7 @@ func fallbacks() panel {
 		"Decisions for which the enforced side did not answer. The authoritative stands in for a candidate; "+
 			"otherwise the policy's on_store_failure decides: each instance applies its share of the limit, or the limit does not hold. "+
 			"Check the stores below.",
-		query{"{{policy}}", perSecond("policy", series("fallback_decisions_total")), ""}).
+		query{"{{policy}} {{decision}}", perSecond("policy, decision", series("fallback_decisions_total")), ""}).
 		from(0).page("ShadowlimitFallbackDecisions.md")
 }
 
