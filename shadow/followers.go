@@ -198,9 +198,10 @@ func eachFollowers(migrations []*migration, do func(*followers) error) []error {
 	return failed
 }
 
-// close gives the workers followTimeout to judge the queued charges. The rest is skipped.
-// It may be called more than once, and concurrently, as by Close and by a reload. After an
-// error a worker is left behind in a call that has not returned.
+// close gives the workers followTimeout to judge the queued charges. The rest is skipped, and
+// counted as that. It may be called more than once, and concurrently, as by Close and by a reload.
+// After an error a worker is left behind in a call that has not returned, and counts that one charge
+// when it does.
 func (f *followers) close(ctx context.Context) error {
 	f.mu.Lock()
 	if !f.closed {
@@ -223,6 +224,12 @@ func (f *followers) close(ctx context.Context) error {
 	f.stop()
 	if within(context.WithoutCancel(ctx), followTimeout, f.done.Wait) {
 		return nil
+	}
+
+	// Nothing else takes the charges behind such a call. The context is over, so each is skipped.
+	for _, q := range f.queues.Load() {
+		w := worker{followers: f, queue: q}
+		w.work()
 	}
 	return errFollowers
 }

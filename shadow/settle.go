@@ -93,9 +93,14 @@ func (e *engine) askStandIn(ctx context.Context, c *algorithms.Charge, ev *evalu
 		return
 	}
 
-	// A store that has just failed the candidate would fail the authoritative, too.
+	// A store that has just failed the candidate would fail the authoritative, too. Behind an open
+	// breaker neither side was charged: the authoritative is skipped for the same reason, and does not
+	// follow. A failed call may have charged the candidate, so there it does.
 	s := &ev.sides[algorithms.Authoritative]
 	if s.store != nil && s.store == ev.primaryStore && failsBothSides(candidate) {
+		if skippedByBreaker(candidate) {
+			*authoritative = *candidate
+		}
 		return
 	}
 

@@ -186,6 +186,7 @@ func epochMove(reason string) bool {
 // check holds what has happened against the laws.
 func (w *twinWorld) check(t interface{ Fatalf(string, ...any) }, program []twinStep) {
 	w.checkComparisons()
+	w.checkCounted()
 	w.checkBudgets()
 	w.checkMoves()
 

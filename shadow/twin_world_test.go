@@ -78,6 +78,7 @@ type twinInstance struct {
 	links   []*twinLink
 	foreign Limiter // the foreign side, if there is one
 	twins   bool    // what it compares is the twins
+	counted twinCounts
 }
 
 const twinPolicy = "p"
@@ -255,6 +256,7 @@ func (in *twinInstance) observe(c Comparison) {
 	if !in.twins || in.process.gone() {
 		return
 	}
+	in.counted.add(&c)
 	in.world.mu.Lock()
 	defer in.world.mu.Unlock()
 	in.world.comparisons = append(in.world.comparisons, c)
@@ -283,9 +285,11 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 		}
 
 		asked := time.Now()
+		in.counted.asked.Add(1)
 		d := in.Allow(ctx, key, cost)
 		switch left := ctx.Err() == context.Canceled; {
 		case left && w.foreign():
+			in.counted.left.Add(1)
 			in.observe(Comparison{Key: key, At: asked, Outcome: divergence.Inconclusive}) // it is not recorded
 		case !left && !in.process.gone() && d.Allowed && cost > 0:
 			w.admit(in, key, twinAdmission{asked, time.Now(), cost})

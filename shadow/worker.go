@@ -90,8 +90,9 @@ func (w *worker) take(batch []followed, open bool) ([]followed, bool) {
 		return w.takeEarly(batch), open
 	}
 
-	// Only charges that wait already: a request's evidence is not held back for others.
-	for most := len(batch) + followBatch; open && len(batch) < most && !endsInMark(batch); {
+	// Only charges that wait already: a request's evidence is not held back for others. Behind a call
+	// that does not return they stay in the queue, where close finds them.
+	for most := len(batch) + followBatch; open && len(batch) < most && !endsInMark(batch) && !endsInCall(batch); {
 		select {
 		case next, ok := <-queue:
 			if !ok {
@@ -107,6 +108,11 @@ func (w *worker) take(batch []followed, open bool) ([]followed, bool) {
 
 func endsInMark(batch []followed) bool {
 	return len(batch) > 0 && batch[len(batch)-1].done != nil
+}
+
+// endsInCall reports whether the last charge is judged by a call of its own, and not with others.
+func endsInCall(batch []followed) bool {
+	return len(batch) > 0 && batch[len(batch)-1].side().foreign != nil
 }
 
 // takeEarly moves the early charges to a batch.

@@ -168,3 +168,37 @@ func TestEarlyChargesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A limiter that does not return when the process ends costs no evaluation: the charges behind its call are counted as skipped,
+// and the one that it was asked for when it returns.
+func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const charges = 3 * followBatch
+		released := make(chan struct{})
+		hangs := LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+			<-released
+			return algorithms.Decision{Allowed: true}, nil
+		})
+
+		a := newApart(t)
+		a.sides[algorithms.Candidate] = foreignSide(hangs)
+		a.sides[algorithms.Candidate].guardForeign("p", algorithms.Candidate, slog.New(slog.DiscardHandler))
+		for range charges {
+			a.followers.follow(a.lead())
+		}
+		if err := a.followers.close(t.Context()); err == nil || len(a.outcomes) != charges-1 {
+			t.Errorf("%v, %d outcomes, want %d of charges that were not judged", err, len(a.outcomes), charges-1)
+		}
+
+		// It has had no charge that came after this one, so this answer is blind.
+		close(released)
+		synctest.Wait()
+		counted := map[divergence.Outcome]int{}
+		for _, o := range a.outcomes {
+			counted[o]++
+		}
+		if len(a.outcomes) != charges || counted[divergence.Inconclusive] != charges-1 || counted[divergence.Blind] != 1 || a.followers.busy() {
+			t.Errorf("counted %v, want %d inconclusive and a blind one", counted, charges-1)
+		}
+	})
+}
