@@ -2,8 +2,8 @@
 # Makes a real Redis available to the integration tests and reports which one: Docker if
 # a daemon answers, else a redis-server on PATH, else Debian's package if this user may
 # install it. Further components are promtool (Debian's package prometheus) for the
-# alerts, chromium for the status page, zsh and fish for completion. Tests whose
-# component is missing are skipped.
+# alerts, chromium for the status page, zsh and fish for completion, nginx and haproxy for
+# their models. Tests whose component is missing are skipped.
 #
 # With CI=true every component is required, and a Docker daemon is started if none
 # answers. Its process id is written to the file SHADOWLIMIT_DOCKERD_PID.
@@ -13,7 +13,9 @@
 set -euo pipefail
 
 env_file=$1
-: >"$env_file"
+# Debian keeps servers where only root's PATH leads.
+PATH=$PATH:/usr/sbin
+echo 'export PATH="$PATH:/usr/sbin"' >"$env_file"
 image=shadowlimit-test-redis:local
 
 say() { echo "components: $*"; }
@@ -91,6 +93,8 @@ if [ "${CI:-}" = true ]; then
   have chromium || missing+=(chromium)
   have zsh || missing+=(zsh)
   have fish || missing+=(fish)
+  have nginx || missing+=(nginx-light)
+  have haproxy || missing+=(haproxy)
   if [ ${#missing[@]} -gt 0 ]; then
     may_install || { say "CI needs ${missing[*]}, and only root may install them, with apt-get"; exit 1; }
     install_packages "${missing[@]}"
@@ -111,18 +115,18 @@ else
   exit 1
 fi
 
-if have promtool; then
-  say "alerts are tested with $(command -v promtool)"
-elif may_install && install_packages prometheus; then
-  say "installed prometheus: alerts are tested with its promtool"
-else
-  say "promtool is missing: the tests of alerts are skipped. It comes with Prometheus"
-fi
+# component names a program that some tests need, and installs its package if this user may.
+component() { # PROGRAM PACKAGE WHAT-IT-IS-FOR
+  if have "$1"; then
+    say "$3: $(command -v "$1")"
+  elif may_install && install_packages "$2"; then
+    say "$3: installed $2"
+  else
+    say "$3: skipped, for $1 is missing; Debian's package is $2"
+  fi
+}
 
-if have chromium; then
-  say "the status page is tested in $(command -v chromium)"
-elif may_install && install_packages chromium; then
-  say "installed chromium: the status page is tested in it"
-else
-  say "chromium is missing: the tests of the status page in a browser are skipped"
-fi
+component promtool prometheus "tests of the alerts"
+component chromium chromium "tests of the status page"
+component nginx nginx-light "the model of nginx"
+component haproxy haproxy "the model of HAProxy"

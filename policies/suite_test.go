@@ -10,8 +10,8 @@ import (
 
 // Every example passes its tests, and they see each policy match and not match.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../examples/policies/*.tests.yaml")
-	if err != nil || len(files) < 6 {
+	files, err := filepath.Glob("../examples/*/*.tests.yaml")
+	if err != nil || len(files) < 14 {
 		t.Fatal(files, err)
 	}
 

@@ -9,8 +9,8 @@ import (
 )
 
 func TestTestOnExamples(t *testing.T) {
-	files, err := filepath.Glob("../../examples/policies/*.tests.yaml")
-	if err != nil || len(files) < 6 {
+	files, err := filepath.Glob("../../examples/*/*.tests.yaml")
+	if err != nil || len(files) < 14 {
 		t.Fatal(files, err)
 	}
 

@@ -1,0 +1,153 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// peerDecision is what a limiter of somebody else's decided, as it says itself.
+type peerDecision struct {
+	at      time.Time
+	request policies.Request
+	allowed bool
+}
+
+// peerModel is a policy file of examples/models, which decides as a peer does.
+type peerModel struct {
+	set  *policies.Set
+	pair *algorithms.Memory
+}
+
+func newPeerModel(t *testing.T, name string) *peerModel {
+	t.Helper()
+	set, err := policies.LoadFile(filepath.Join("..", "examples", "models", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &peerModel{set, algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}
+}
+
+// allows charges a request under every policy that matches it. A request that no policy matches is a mistake of the test.
+func (m *peerModel) allows(t *testing.T, r *policies.Request, at time.Time) bool {
+	t.Helper()
+	allowed, matched := true, false
+	for _, p := range m.set.Policies {
+		c, matches, err := p.Charge(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !matches {
+			continue
+		}
+
+		matched, c.At = true, at
+		allowed = m.judge(t, c).Allowed && allowed
+	}
+
+	if !matched {
+		t.Fatalf("no policy matches %+v", r)
+	}
+	return allowed
+}
+
+// judge judges one charge.
+func (m *peerModel) judge(t *testing.T, c algorithms.Charge) algorithms.Decision {
+	t.Helper()
+	var o [1][2]algorithms.Observation
+	if err := m.pair.Evaluate(context.Background(), []algorithms.Charge{c}, o[:]); err != nil {
+		t.Fatal(err)
+	}
+	side := o[0][algorithms.Authoritative]
+	if side.Status != algorithms.Judged {
+		t.Fatal(side.Err)
+	}
+	return side.Decision
+}
+
+// agreement counts the decisions of a peer that its model makes, too.
+type agreement struct{ equal, edge, all, denied int }
+
+func (a agreement) String() string {
+	return fmt.Sprintf("%d of %d decisions are equal (%.2f %%), %d at the edge of a millisecond; %d are denials",
+		a.equal, a.all, 100*float64(a.equal)/float64(a.all), a.edge, a.denied)
+}
+
+// clockError is how far a peer's log may be off: it has milliseconds of the wall clock, and the peer decides by another one.
+const clockError = 2 * time.Millisecond
+
+// follow lets the model say what it would decide, and then charges what the peer has charged: each decision is compared after
+// the same history. The file must have one policy a path.
+func (m *peerModel) follow(t *testing.T, decisions []peerDecision) map[string]agreement {
+	t.Helper()
+	found := map[string]agreement{}
+	for i := range decisions {
+		d := &decisions[i]
+		a := found[d.request.Path]
+		a.all++
+		if !d.allowed {
+			a.denied++
+		}
+
+		switch would := m.would(t, d, 0); {
+		case would == d.allowed:
+			a.equal++
+		case d.allowed && m.would(t, d, clockError), !d.allowed && !m.would(t, d, -clockError):
+			a.edge++
+		}
+		if d.allowed && !m.allows(t, &d.request, d.at) {
+			m.allows(t, &d.request, d.at.Add(clockError))
+		}
+		found[d.request.Path] = a
+	}
+	return found
+}
+
+// would reports whether the model would allow a request, which is charged nothing.
+func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bool {
+	t.Helper()
+	for _, p := range m.set.Policies {
+		c, matches, err := p.Charge(context.Background(), &d.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !matches {
+			continue
+		}
+
+		cost := c.Cost
+		c.Cost, c.At = 0, d.at.Add(later)
+		return m.judge(t, c).Remaining >= cost
+	}
+
+	t.Fatalf("no policy matches %+v", d.request)
+	return false
+}
+
+// mustFollow wants enough decisions of both kinds on every path, and every difference at the edge of a millisecond. How many
+// requests meet such an edge is chance: about two of a thousand.
+func mustFollow(t *testing.T, found map[string]agreement, paths []string) {
+	t.Helper()
+	var total agreement
+	for _, path := range paths {
+		a := found[path]
+		t.Log(path, a)
+		if a.denied < 10 || a.all-a.denied < 10 {
+			t.Errorf("%s: %s: want 10 of each kind, so that agreement means something", path, a)
+		}
+		if a.equal+a.edge != a.all {
+			t.Errorf("%s: %s: want no difference elsewhere", path, a)
+		}
+		total = agreement{total.equal + a.equal, total.edge + a.edge, total.all + a.all, total.denied + a.denied}
+	}
+
+	t.Log("together", total)
+	if float64(total.equal) < 0.99*float64(total.all) {
+		t.Errorf("%s, want 99 %%", total)
+	}
+}
