@@ -151,8 +151,8 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
-		Protected: ev.protected,
-		Blind:     ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
+		Protected: ev.protected, Group: ev.group(),
+		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	})
 
 	if ev.observer != nil {

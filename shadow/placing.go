@@ -68,6 +68,22 @@ func (ev *evaluation) cell() int {
 	return divergence.CellOf(ev.hash)
 }
 
+// group returns the group in which a holdback compares the key. The hash alone decides, and not the side that is enforced: an
+// instance whose button is pressed keeps its clients in their groups.
+func (ev *evaluation) group() divergence.Group {
+	holdback := ev.spec.Config.Holdback
+	if holdback == 0 || ev.place != algorithms.ByHash || ev.stage.state.Load().Stage != promotion.Promoted {
+		return divergence.NoGroup
+	}
+	if ev.unplaced {
+		return divergence.NoGroup // the promotion came after the key was asked for its place
+	}
+	if divergence.HeldBack(ev.hash, holdback) {
+		return divergence.GroupHeldBack
+	}
+	return divergence.GroupOthers
+}
+
 // position returns where the key stands.
 func (ev *evaluation) position() divergence.Position {
 	return divergence.Position{Hash: ev.hash, Place: ev.place}

@@ -70,64 +70,17 @@ type Clients struct {
 
 // Join adds what another observer saw. Of more clients than most it keeps those of least hash.
 func (c *Clients) Join(other *Clients, most int) {
-	below := lesser(c.Below, other.Below)
-	mine, others := c.until(below), other.until(below)
-
-	// One of the two is usually empty: its list is not copied.
-	joined := mine
-	switch {
-	case len(mine) == 0:
-		joined = others
-	case len(others) > 0:
-		joined = mergeClients(mine, others)
-	}
-	if len(joined) > most {
-		below = joined[most].Hash
-		joined = joined[:most:most]
-	}
-
+	below, joined := joinSamples(c.Below, c.List, other.Below, other.List, most)
 	*c = Clients{below, named(joined)}
 }
 
-// lesser returns the lesser of two bounds, of which 0 is none.
-func lesser(a, b uint64) uint64 {
-	if a == 0 || b != 0 && b < a {
-		return b
+func (c *Client) place() uint64 { return c.Hash }
+
+func (c *Client) join(other *Client) {
+	c.Name = cmp.Or(c.Name, other.Name)
+	for role := range c.Counts {
+		c.Counts[role].Add(other.Counts[role])
 	}
-	return a
-}
-
-// until returns the clients below a hash.
-func (c *Clients) until(below uint64) []Client {
-	if below == 0 {
-		return c.List
-	}
-	n, _ := slices.BinarySearchFunc(c.List, below, byHash)
-	return c.List[:n:n]
-}
-
-func byHash(c Client, hash uint64) int { return cmp.Compare(c.Hash, hash) }
-
-// mergeClients adds up two lists.
-func mergeClients(a, b []Client) []Client {
-	out := make([]Client, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch {
-		case a[0].Hash < b[0].Hash:
-			out, a = append(out, a[0]), a[1:]
-		case b[0].Hash < a[0].Hash:
-			out, b = append(out, b[0]), b[1:]
-
-		default: // one client in both
-			sum := a[0]
-			sum.Name = cmp.Or(sum.Name, b[0].Name)
-			for role := range sum.Counts {
-				sum.Counts[role].Add(b[0].Counts[role])
-			}
-			out, a, b = append(out, sum), a[1:], b[1:]
-		}
-	}
-	return append(append(out, a...), b...)
 }
 
 // named returns a list in which only the clients that lose most have their names, which bounds the bytes of a list.
@@ -154,7 +107,7 @@ func named(list []Client) []Client {
 
 // Find returns the client of a hash, or nil.
 func (c *Clients) Find(hash uint64) *Client {
-	if i, found := slices.BinarySearchFunc(c.List, hash, byHash); found {
+	if i, found := search(c.List, hash); found {
 		return &c.List[i]
 	}
 	return nil
@@ -181,7 +134,10 @@ func (h *Hour) thin() (thinned bool) {
 	n := len(h.Protected.List)
 	h.Protected.List = slices.DeleteFunc(slices.Clone(h.Protected.List), func(c Client) bool { return c.Total().Lost < LeastLost })
 	thinned = h.Clients.Below != 0 || len(h.Clients.List) > 0 || len(h.Protected.List) < n
-	h.Clients = Clients{}
+	for g := range h.Reactions {
+		thinned = thinned || len(h.Reactions[g].List) > 0
+	}
+	h.Clients, h.Reactions = Clients{}, [groups]Reactions{}
 	return thinned
 }
 

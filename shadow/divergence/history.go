@@ -47,7 +47,7 @@ func Merge(hours []Hour) History {
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
 		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Cells: fleet.Cells,
-			Clients: fleet.Clients, Protected: fleet.Protected})
+			Clients: fleet.Clients, Protected: fleet.Protected, Reactions: fleet.Reactions})
 
 		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
 		for m := range int64(MinutesPerHour) {

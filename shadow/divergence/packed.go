@@ -17,6 +17,9 @@ type packedHour struct {
 
 	Clients   packedClients `json:"clients,omitempty"`
 	Protected packedClients `json:"protected,omitempty"`
+
+	HeldBack packedReactions `json:"held_back,omitempty"`
+	Others   packedReactions `json:"others,omitempty"`
 }
 
 // packedCell is a cell's number, then Decided and Denied with the authoritative enforced, then with the candidate.
@@ -45,6 +48,7 @@ func packed(h *Hour) packedHour {
 	}
 
 	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
+	p.HeldBack, p.Others = packReactions(h.Of(GroupHeldBack)), packReactions(h.Of(GroupOthers))
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
@@ -109,7 +113,13 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	if h.Clients, err = p.Clients.unpack(); err != nil {
 		return h, err
 	}
-	h.Protected, err = p.Protected.unpack()
+	if h.Protected, err = p.Protected.unpack(); err != nil {
+		return h, err
+	}
+	if *h.Of(GroupHeldBack), err = p.HeldBack.unpack(); err != nil {
+		return h, err
+	}
+	*h.Of(GroupOthers), err = p.Others.unpack()
 	return h, err
 }
 

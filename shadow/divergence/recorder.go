@@ -94,17 +94,18 @@ func NewRecorder(secret []byte) *Recorder {
 type openHour struct {
 	Hour
 	clients, protected clientTable
+	reactions          [groups]reactionTable
 }
 
 // sampling is which clients a recorder counts each for itself: their order, and how many a stripe keeps of an hour.
 type sampling struct {
 	ordering
-	clients, protected int
+	clients, protected, reacting int
 }
 
 func (r *Recorder) newSampling() sampling {
 	n := len(r.stripes)
-	return sampling{r.newOrdering(), keptOf(SampledClients, n), keptOf(ProtectedClients, n)}
+	return sampling{r.newOrdering(), keptOf(SampledClients, n), keptOf(ProtectedClients, n), keptOf(ReactingClients, n)}
 }
 
 // keptOf returns how many of the least hashes a stripe keeps. Hashes spread over stripes evenly, within ten standard
@@ -155,6 +156,7 @@ func (r *Recorder) Observe(
 	}
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
 	r.countClient(hour, key, hash, outcome, setting)
+	r.watch(hour, hash, at, o, setting)
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
 	// or harmless by chance.
