@@ -27,6 +27,26 @@ func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) 
 	})
 }
 
+// sendReactions sends the shares of each group of a holdback.
+func sendReactions(r *gate.ReactionsResult, send sender) {
+	if r == nil {
+		return
+	}
+	for group, g := range map[divergence.Group]*gate.GroupReactions{
+		divergence.GroupHeldBack: &r.HeldBack, divergence.GroupOthers: &r.Others,
+	} {
+		if share := g.DeniedShare(); share != nil {
+			send(share.Value, group.String(), "denied")
+		}
+		if share := g.GaveUpShare(); share != nil {
+			send(share.Value, group.String(), "gave_up")
+		}
+		if share := g.RetriesShare(); share != nil {
+			send(*share, group.String(), "retries")
+		}
+	}
+}
+
 // byRatio sends a number of each ratio.
 func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 	return assessed(func(a *promotion.Assessment, send sender) {

@@ -205,6 +205,11 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
+		"gate_reactions_ratio", "What clients do under each side of a holdback, held_back or others: denied, of its clients; gave_up, of the " +
+			"denied ones; retries, of the denials. Absent without a holdback, and without the denominator.",
+		gauge, []string{"group", "reaction"}, assessed(func(a *promotion.Assessment, send sender) { sendReactions(a.Gate.Reactions, send) }),
+	},
+	{
 		"gate_verdict", "1 for the gate's verdict, 0 for the others.",
 		gauge, []string{"verdict"}, assessed(func(a *promotion.Assessment, send sender) {
 			for _, verdict := range gate.Verdicts {

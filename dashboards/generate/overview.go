@@ -17,7 +17,7 @@ func overview() board {
 				stageNow(), verdictNow(), canaryNow(), cleanTime(), strikes(), coverage(), onHold(), redButton(),
 			}},
 			{"Evidence", 8, []panel{scores(), mirrors(), ratiosOfTolerated(), ratios()}},
-			{"Harm", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare(), clients()}},
+			{"Harm", 8, []panel{divergenceNow(), harm(), alarm(), noise(), harmedKeys(), harmedShare(), clients(), reactions()}},
 			{"History", 7, []panel{stageOverTime(), verdictOverTime(), instances(), failuresNow()}},
 			{"Deployments", 6, []panel{votes(), otherEpoch(), olderGeneration(), assessmentAge(), judges()}},
 		},
@@ -95,6 +95,15 @@ func clients() panel {
 		"Share of the last day's active clients that lose at least 5, 10, 20 or 50 % of their own requests: of what the authoritative "+
 			"allows a client, what the candidate denies it. client_harm bounds one of them, where it is declared.",
 		query{"{{policy}} {{at_least}}", greatest("policy, at_least", series("gate_clients_losing_ratio")), ""}).
+		from(0)
+}
+
+func reactions() panel {
+	return lines(4, "Clients under a holdback", "percentunit",
+		"What clients do under each side since the promotion: the share that is denied, the share of those that gave up, and the share of the "+
+			"denials that are retries. held_back are the keys that have stayed with the authoritative, others those of the candidate. Empty without "+
+			"a holdback.",
+		query{"{{policy}} {{group}} {{reaction}}", greatest("policy, group, reaction", series("gate_reactions_ratio")), ""}).
 		from(0)
 }
 

@@ -137,6 +137,11 @@ func goldenAssessment() promotion.Assessment {
 			},
 			Worst: []gate.ClientLosing{{Key: "initech", Allowed: 200, Lost: 66, Share: 0.33}},
 		}
+		a.Gate.Reactions = &gate.ReactionsResult{
+			Hours:    7,
+			HeldBack: gate.GroupReactions{Clients: 411, Denied: 29, GaveUp: 4, Denials: 88, Retries: 41},
+			Others:   gate.GroupReactions{Clients: 2047, Sampled: true, Denied: 333, GaveUp: 55, Denials: 902, Retries: 501},
+		}
 
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3
