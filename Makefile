@@ -8,6 +8,8 @@ WAITING      ?= 8
 SOAK         ?= 30m
 STATICCHECK  ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COMPONENTS   := .components.env
+# Modules of adapters: a framework that the library itself does not need.
+ADAPTERS     := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod shadow/httplimit/*/go.mod))
 
 .PHONY: help
 help: ## list the targets
@@ -21,6 +23,7 @@ build: ## build ./shadowlimit
 test: components ## run all tests, also on a real Redis; installs missing components and names them
 	$(GO) test ./...
 	cd examples && $(GO) test ./...
+	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test ./...); done
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 
 .PHONY: servers
@@ -46,6 +49,7 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 check: components ## run gofmt, vet, staticcheck, and all tests with the race detector
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these files'; exit 1; }
 	$(GO) mod tidy -diff && cd integration && $(GO) mod tidy -diff && cd ../examples && $(GO) mod tidy -diff
+	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...); done
 	$(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	cd integration && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	cd examples && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...
@@ -59,6 +63,7 @@ oracle: components ## compare Go, Redis and miniredis with the oracle for ORACLE
 .PHONY: bench
 bench: components ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -run '^$$' -bench . -benchmem ./...); done
 	. ./$(COMPONENTS) && cd integration && $(GO) test -run '^$$' -bench . -benchmem
 
 .PHONY: components

@@ -59,7 +59,7 @@ func TestPropertyTestsRepeatTheirPrograms(t *testing.T) {
 	}
 }
 
-// goFiles returns every Go file of the three modules.
+// goFiles returns every Go file of all modules.
 func goFiles(t *testing.T) (paths []string) {
 	t.Helper()
 

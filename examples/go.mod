@@ -2,7 +2,10 @@ module github.com/shadowlimit/shadowlimit/examples
 
 go 1.26.0
 
-replace github.com/shadowlimit/shadowlimit => ../
+replace (
+	github.com/shadowlimit/shadowlimit => ../
+	github.com/shadowlimit/shadowlimit/shadow/httplimit/chiroute => ../shadow/httplimit/chiroute
+)
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
@@ -11,6 +14,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/shadowlimit/shadowlimit v0.0.0
+	github.com/shadowlimit/shadowlimit/shadow/httplimit/chiroute v0.0.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/time v0.16.0
 )

@@ -121,3 +121,25 @@ func (s *Set) reads(input string) bool {
 	}
 	return false
 }
+
+// readFields returns the fields of a request that any expression of the set reads, by their names: request.headers also
+// where single headers are written out. Expected differences count, too: they are evaluated with each charge.
+func (s *Set) readFields() map[string]bool {
+	fields := map[string]bool{}
+	note := func(x *expression) {
+		for input := range x.inputs {
+			name, _, _ := strings.Cut(strings.TrimPrefix(input, required), "[")
+			fields[name] = true
+		}
+	}
+
+	for _, p := range s.Policies {
+		for _, x := range p.expressions() {
+			note(x)
+		}
+		for _, e := range p.Promotion.expected {
+			note(e.when)
+		}
+	}
+	return fields
+}

@@ -2,16 +2,17 @@ package httplimit
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// debug writes a decision for operators, as a Dictionary of RFC 9651.
-func debug(d shadow.Decision) string {
+// DebugField is the response field that Debug's text belongs into.
+const DebugField = "Shadowlimit-Debug"
+
+// Debug writes a decision for operators, as a Dictionary of RFC 9651, with both sides. Clients must not see it.
+func Debug(d shadow.Decision) string {
 	if d.Policy == "" {
 		return "policy=none"
 	}
@@ -39,5 +40,3 @@ func structuredBool(v bool) string {
 	}
 	return "?0"
 }
-
-func formatSeconds(d time.Duration) string { return strconv.FormatInt(seconds(d), 10) }

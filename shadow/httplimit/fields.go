@@ -56,25 +56,48 @@ const mostPolicyFields = 1024
 // largestInteger is the largest Integer of RFC 9651. A client ignores a whole field with a larger one.
 const largestInteger = 999_999_999_999_999
 
+// Field is one response field, its name in the canonical form of http.Header.
+type Field struct{ Name, Value string }
+
+// FieldList are the response fields of one decision: at most five, so that they need no allocation of their own.
+type FieldList struct {
+	fields [5]Field
+	count  int
+}
+
+// All returns the fields.
+func (l *FieldList) All() []Field { return l.fields[:l.count] }
+
+func (l *FieldList) add(name, value string) {
+	l.fields[l.count] = Field{name, value}
+	l.count++
+}
+
 // write writes the fields of the enforced side's decision.
 func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
-	// The values of all fields are in one allocation. Each field has a slice without spare capacity, so that a handler
-	// that appends to one does not write into the next.
-	values := make([]string, 0, 4)
-	set := func(name, value string) {
-		// The names below are in the canonical form of http.Header, so they need no conversion.
-		n := len(values)
-		values = append(values, value)
-		h[name] = values[n : n+1 : n+1]
+	list := f.list(d)
+	if list.count == 0 {
+		return
 	}
 
+	// The values of all fields are in one allocation. Each field has a slice without spare capacity, so that a handler
+	// that appends to one does not write into the next.
+	values := make([]string, list.count)
+	for i, field := range list.All() {
+		values[i] = field.Value
+		h[field.Name] = values[i : i+1 : i+1] // the names are canonical, so they need no conversion
+	}
+}
+
+// list returns the fields of the enforced side's decision.
+func (f *fieldWriter) list(d shadow.Decision) (list FieldList) {
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
-		set("Retry-After", strconv.FormatInt(seconds(d.RetryAfter), 10))
+		list.add("Retry-After", FormatSeconds(d.RetryAfter))
 	}
 
 	// No policy has matched, or the enforced limiter does not know what remains.
 	if d.Policy == "" || d.Remaining < 0 {
-		return
+		return list
 	}
 
 	// RateLimit-Policy has windows in whole seconds. A shorter one has no true form, and is left out.
@@ -82,34 +105,37 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 	switch f.style {
 	case FieldsDraft08:
 		if d.Window >= time.Second && d.Quota > 0 {
-			set("Ratelimit-Policy", f.policy(policyField{d.Policy, d.Quota, d.Window}))
+			list.add("Ratelimit-Policy", f.policy(policyField{d.Policy, d.Quota, d.Window}))
 		}
-
-		b := append(appendName(make([]byte, 0, 160), d.Policy), ";r="...)
-		b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
-		if d.Allowed || d.RetryAfter != algorithms.Never {
-			b = strconv.AppendInt(append(b, ";t="...), reset, 10)
-		}
-		set("Ratelimit", string(b))
+		list.add("Ratelimit", remaining(d, reset))
 
 	case FieldsDraft06:
 		if d.Window >= time.Second && d.Quota > 0 {
-			set("Ratelimit-Policy", f.policy(policyField{"", d.Quota, d.Window}))
+			list.add("Ratelimit-Policy", f.policy(policyField{"", d.Quota, d.Window}))
 		}
-		f.three("Ratelimit-", d, reset, set)
+		list.add("Ratelimit-Limit", strconv.FormatInt(max(d.Limit, 0), 10))
+		list.add("Ratelimit-Remaining", strconv.FormatInt(d.Remaining, 10))
+		list.add("Ratelimit-Reset", strconv.FormatInt(reset, 10))
 
-	case FieldsLegacy:
-		f.three("X-Ratelimit-", d, reset, set)
-	case FieldsLegacyEpoch:
-		f.three("X-Ratelimit-", d, time.Now().Unix()+reset, set)
+	case FieldsLegacy, FieldsLegacyEpoch:
+		if f.style == FieldsLegacyEpoch {
+			reset += time.Now().Unix()
+		}
+		list.add("X-Ratelimit-Limit", strconv.FormatInt(max(d.Limit, 0), 10))
+		list.add("X-Ratelimit-Remaining", strconv.FormatInt(d.Remaining, 10))
+		list.add("X-Ratelimit-Reset", strconv.FormatInt(reset, 10))
 	}
+	return list
 }
 
-// three writes the three fields of older styles.
-func (f *fieldWriter) three(prefix string, d shadow.Decision, reset int64, set func(name, value string)) {
-	set(prefix+"Limit", strconv.FormatInt(max(d.Limit, 0), 10))
-	set(prefix+"Remaining", strconv.FormatInt(d.Remaining, 10))
-	set(prefix+"Reset", strconv.FormatInt(reset, 10))
+// remaining writes RateLimit of the drafts from 08 on. Where no wait would help, it has no time.
+func remaining(d shadow.Decision, reset int64) string {
+	b := append(appendName(make([]byte, 0, 160), d.Policy), ";r="...)
+	b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
+	if d.Allowed || d.RetryAfter != algorithms.Never {
+		b = strconv.AppendInt(append(b, ";t="...), reset, 10)
+	}
+	return string(b)
 }
 
 // policy returns the value of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier

@@ -2,13 +2,10 @@ package httplimit
 
 import (
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -51,19 +48,13 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
 	}
-	if cfg.ClientIP == nil {
-		cfg.ClientIP = PeerIP
-	}
-	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = 1000
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 
-	shared := &limits{harness: h, fields: fieldWriter{style: cfg.Fields}}
+	all := &shared{Limits: NewLimits(h, Settings{cfg.ClientIP, cfg.Fields, cfg.RetryJitter, cfg.MaxWaiting})}
 	return func(next http.Handler) http.Handler {
-		m := &middleware{limits: shared, cfg: cfg, next: next}
+		m := &middleware{shared: all, cfg: cfg, next: next}
 		if m.cfg.Route == nil {
 			m.cfg.Route = m.routeOf(next)
 		}
@@ -71,90 +62,42 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 	}
 }
 
-// limits is the state that all handlers of one New share.
-type limits struct {
-	harness      *shadow.Harness
-	fields       fieldWriter
-	waiting      atomic.Int64 // requests that wait for their turn in a leaky bucket
-	warnedRoutes atomic.Bool  // the warning about unknown routes was logged
+// shared is the state that all handlers of one New share.
+type shared struct {
+	*Limits
+	warnedRoutes atomic.Bool // the warning about unknown routes was logged
 }
 
 // middleware is one handler behind its limits. It is not changed after New's function has returned it, so requests
 // share it without a lock.
 type middleware struct {
-	*limits
+	*shared
 	cfg  Config
 	next http.Handler
 }
 
-// requests are reused: a limited request should not cost the allocation of what policies see of it.
-var requests = sync.Pool{New: func() any { return new(policies.Request) }}
-
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d := m.decide(r)
-	if jitter := m.cfg.RetryJitter; jitter > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
-		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(jitter)) // the sum may overflow
-	}
-
-	// Fields are written before the handler runs, which may send the header at any time.
-	m.fields.write(w.Header(), d)
-	if m.cfg.Debug != nil && m.cfg.Debug(r) {
-		w.Header()["Shadowlimit-Debug"] = []string{debug(d)}
-	}
-
-	switch {
-	case !d.Allowed:
-		m.cfg.OnDenied(w, r, d)
-	case d.Delay > 0 && !m.wait(w, r, d.Delay, d.ResetAfter):
-	default:
-		m.next.ServeHTTP(w, r)
-	}
-}
-
-func (m *middleware) decide(r *http.Request) shadow.Decision {
-	p := requests.Get().(*policies.Request)
-	defer func() {
-		p.Reset()
-		requests.Put(p)
-	}()
-
-	p.Method = r.Method
-	p.Path = r.URL.Path
-	p.Host = r.Host
-	p.RawQuery = r.URL.RawQuery
+	p := m.RequestOf(r)
 	p.Route = m.cfg.Route(r)
-	p.Headers = r.Header
-	p.IP = m.cfg.ClientIP(r)
-	p.Size = r.ContentLength
-	p.Time = time.Now()
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(r, p)
 	}
+	d := m.Decide(r.Context(), p)
 
-	return m.harness.Decide(r.Context(), p)
-}
-
-// wait delays an admitted request until its turn in a leaky bucket. It returns false, after answering, if the client
-// has disconnected or too many requests are waiting already.
-func (m *middleware) wait(w http.ResponseWriter, r *http.Request, delay, reset time.Duration) bool {
-	defer m.waiting.Add(-1)
-	if m.waiting.Add(1) > m.cfg.MaxWaiting {
-		// RateLimit is already written and says t = reset: a client must not be told to come back earlier than that.
-		w.Header().Set("Retry-After", formatSeconds(max(delay, reset)))
-		http.Error(w, "too many requests are waiting", http.StatusServiceUnavailable)
-		return false
+	// Fields are written before the handler runs, which may send the header at any time.
+	m.WriteFields(w.Header(), d)
+	if m.cfg.Debug != nil && m.cfg.Debug(r) {
+		w.Header()[DebugField] = []string{Debug(d)}
 	}
 
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		// The context may also end by a deadline of the service: then the client is still connected.
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return false
+	if !d.Allowed {
+		m.cfg.OnDenied(w, r, d)
+		return
 	}
+	if err := m.Wait(r.Context(), d); err != nil {
+		Unavailable(w, d, err)
+		return
+	}
+	m.next.ServeHTTP(w, r)
 }

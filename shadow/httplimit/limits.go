@@ -1,0 +1,141 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+// Limits is what the middleware of every framework has in common: the policies' view of a request, the decision, the
+// response fields, and the wait for a turn in a leaky bucket. The adapters of frameworks are made of it. A service uses
+// New or an adapter, and Limits only for a framework that has neither.
+//
+// The order of a request is Request or RequestOf, Decide, the fields, and Wait if the decision has a delay. All methods
+// may be called concurrently.
+type Limits struct {
+	harness  *shadow.Harness
+	settings Settings
+	fields   fieldWriter
+	waiting  atomic.Int64 // requests that wait for their turn in a leaky bucket
+}
+
+// Settings are the part of a middleware's configuration that no framework changes. They have the meaning of the fields
+// of Config with the same names.
+type Settings struct {
+	ClientIP    func(*http.Request) string
+	Fields      Fields
+	RetryJitter time.Duration
+	MaxWaiting  int64
+}
+
+// NewLimits returns the limits of one middleware.
+func NewLimits(h *shadow.Harness, s Settings) *Limits {
+	if s.ClientIP == nil {
+		s.ClientIP = PeerIP
+	}
+	if s.MaxWaiting == 0 {
+		s.MaxWaiting = 1000
+	}
+
+	return &Limits{harness: h, settings: s, fields: fieldWriter{style: s.Fields}}
+}
+
+// requests are reused: a limited request should not cost the allocation of what policies see of it.
+var requests = sync.Pool{New: func() any { return new(policies.Request) }}
+
+// Request returns an empty request, to be filled and passed to Decide.
+func (l *Limits) Request() *policies.Request { return requests.Get().(*policies.Request) }
+
+// RequestOf returns a request of net/http as policies see it, without its route, user and claims.
+func (l *Limits) RequestOf(r *http.Request) *policies.Request {
+	p := l.Request()
+	p.Method = r.Method
+	p.Path = r.URL.Path
+	p.Host = r.Host
+	p.RawQuery = r.URL.RawQuery
+	p.Headers = r.Header
+	p.IP = l.settings.ClientIP(r)
+	p.Size = r.ContentLength
+	p.Time = time.Now()
+	return p
+}
+
+// Reads reports whether any policy in use reads a field of the request, such as request.headers. An adapter that would
+// have to copy it may leave it empty otherwise.
+func (l *Limits) Reads(field string) bool { return l.harness.Policies().Reads(field) }
+
+// Decide charges a request, which must not be used after it. The decision's RetryAfter is already spread by
+// Settings.RetryJitter.
+func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decision {
+	defer func() {
+		p.Reset()
+		requests.Put(p)
+	}()
+
+	d := l.harness.Decide(ctx, p)
+	if jitter := l.settings.RetryJitter; jitter > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
+		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(jitter)) // the sum may overflow
+	}
+	return d
+}
+
+// WriteFields writes the response fields of a decision.
+func (l *Limits) WriteFields(h http.Header, d shadow.Decision) { l.fields.write(h, d) }
+
+// FieldsOf returns the response fields of a decision for responses that have no http.Header.
+func (l *Limits) FieldsOf(d shadow.Decision) FieldList { return l.fields.list(d) }
+
+// ErrFull is returned by Limits.Wait if Settings.MaxWaiting requests wait already.
+var ErrFull = errors.New("too many requests are waiting")
+
+// Wait waits for an admitted request's turn in a leaky bucket, which is the decision's delay. It returns ErrFull, or the
+// context's error if that ends first; the request must then be answered that the service is unavailable. Its turn stays
+// reserved.
+func (l *Limits) Wait(ctx context.Context, d shadow.Decision) error {
+	if d.Delay <= 0 {
+		return nil
+	}
+
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > l.settings.MaxWaiting {
+		return ErrFull
+	}
+
+	timer := time.NewTimer(d.Delay)
+	defer timer.Stop()
+
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// RetryWhenFull is the time after which a request that Wait has refused with ErrFull should come again. RateLimit is
+// already written then and says t = reset: a client must not be told to come back earlier than that.
+func RetryWhenFull(d shadow.Decision) time.Duration { return max(d.Delay, d.ResetAfter) }
+
+// FormatSeconds writes a time as Retry-After has it: in whole seconds, rounded up.
+func FormatSeconds(d time.Duration) string { return strconv.FormatInt(seconds(d), 10) }
+
+// Unavailable answers a request of net/http that Wait has refused: 503, with Retry-After where too many are waiting.
+// Where its context has ended, the client may still be connected, because the service may have set a deadline.
+func Unavailable(w http.ResponseWriter, d shadow.Decision, refusal error) {
+	if !errors.Is(refusal, ErrFull) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+
+	w.Header().Set("Retry-After", FormatSeconds(RetryWhenFull(d)))
+	http.Error(w, refusal.Error(), http.StatusServiceUnavailable)
+}
