@@ -79,11 +79,14 @@ var noAssessment = func() *promotion.Assessment {
 // assessEvery without one.
 const oldAfter = time.Minute
 
-// latest returns the last assessment, nil if it is old.
+// latest returns the last assessment, nil if it is old. An instance that has just started shows none of its own, and no alarm. One
+// that has started without Redis must not show for long that there is no alarm.
 func (p *progress) latest() *promotion.Assessment {
 	switch a := p.assessment.Load(); {
-	case a == nil:
+	case a == nil && time.Since(p.started) < oldAfter:
 		return noAssessment
+	case a == nil:
+		return nil
 	case time.Since(a.at) < oldAfter:
 		return a.Assessment
 	}

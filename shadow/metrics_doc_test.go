@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -167,6 +168,21 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 			t.Errorf("%s: left out without the store: %t; the text above the table of %s says %t", f.name, left, metricsFile, named)
 		}
 	}
+}
+
+// An instance that started without its store has never seen a verdict. That it shows no alarm must not look like calm.
+func TestMetricsOfTheFleetNeedAVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProgress(nil, slog.New(slog.DiscardHandler))
+		if p.latest() != noAssessment {
+			t.Error("an instance that has just started leaves the fleet's metrics out")
+		}
+
+		time.Sleep(oldAfter)
+		if p.latest() != nil {
+			t.Error("after a minute without a verdict the fleet's metrics are still there")
+		}
+	})
 }
 
 // A counter of a policy without a candidate that never moves was put where only comparisons are counted.

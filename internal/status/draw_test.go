@@ -147,7 +147,7 @@ func TestCommandsAreFound(t *testing.T) {
 	tests := []struct{ next, want string }{
 		{"shadowlimit promote writes --reason WHY", "<shadowlimit promote writes --reason WHY>"},
 		{"wait: it soaks", "wait: it soaks"},
-		{`shadowlimit rollback w --reason "a; b"`, `<shadowlimit rollback w --reason "a; b">`},
+		{`shadowlimit rollback w --reason 'a; b'`, `<shadowlimit rollback w --reason 'a; b'>`},
 		{
 			"deploy, then: shadowlimit resume w; else: shadowlimit resume w --force",
 			"deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --force>",

@@ -37,11 +37,15 @@ func nextStep(a *promotion.Assessment) string {
 	return step + "; " + release
 }
 
+// shellQuoted quotes a text for a shell. It may name a client's key, and the command is made to be pasted: within single
+// quotes a shell carries nothing out.
+func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `"`) + "'" }
+
 // stepOf returns the next step besides releasing red buttons, "" if there is none. The first case that applies is the most urgent one.
 func stepOf(a *promotion.Assessment) string {
 	rollback := command(a, "rollback", withReason)
 	goBack := "; to go back: " + rollback
-	forAlarm := " --reason \"" + a.Alarm.Reason + "\""
+	forAlarm := " --reason " + shellQuoted(a.Alarm.Reason)
 
 	switch {
 	case a.Alarm.Level == gate.RollBack:

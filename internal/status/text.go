@@ -23,6 +23,19 @@ func (r *Report) WriteText(out io.Writer) error {
 	return err
 }
 
+// lines puts each thing to do on a line of its own: several in one line are not read at three in the morning. A command stays
+// whole, because the reason in its quotes may have several parts.
+func lines(next string) string {
+	var b strings.Builder
+	for _, part := range fragmentsOf(next) {
+		if !part.Command {
+			part.Text = strings.ReplaceAll(part.Text, "; ", "\n                 ")
+		}
+		b.WriteString(part.Text)
+	}
+	return b.String()
+}
+
 func (p *Policy) write(b *strings.Builder) {
 	// What Redis holds may be another program's: it must not send a terminal anything but words.
 	visible := humanize.Visible
@@ -41,8 +54,7 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
 			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
 	}
-	// One thing to do a line: several in one line are not read at three in the morning.
-	fmt.Fprintf(b, "  next           %s\n\n", strings.ReplaceAll(visible(p.NextStep), "; ", "\n                 "))
+	fmt.Fprintf(b, "  next           %s\n\n", lines(visible(p.NextStep)))
 
 	p.writeJudge(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails

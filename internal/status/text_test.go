@@ -63,6 +63,22 @@ func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
 	return r.Policies[0]
 }
 
+// The command of an alarm is made to be pasted. Its reason may have several parts, and name a client's key.
+func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
+	a := assessed(promotion.Promoted, nil)
+	a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "protected key $(reboot)'s `x` lost 5 %; 20 clients harmed"}
+	var b strings.Builder
+	r := status.Report{Policies: []status.Policy{reportOf(t, a)}}
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+
+	const want = "\n  next           shadowlimit rollback writes --reason 'protected key $(reboot)\"s `x` lost 5 %; 20 clients harmed'\n"
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("%s\nwant %s", b.String(), want)
+	}
+}
+
 func TestNextStep(t *testing.T) {
 	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 	tests := []struct {
@@ -169,7 +185,7 @@ func TestNextStep(t *testing.T) {
 		}, "nothing has been compared yet: send traffic that the policy matches; release the red button of i"},
 		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
 			a.Live[0].RedButton, a.Alarm = true, gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, `shadowlimit rollback writes --reason "overload"; release the red button of i`},
+		}, `shadowlimit rollback writes --reason 'overload'; release the red button of i`},
 		{"failed", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			a.Gate.Verdict = gate.Fail
@@ -195,13 +211,13 @@ func TestNextStep(t *testing.T) {
 			"shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback writes --reason WHY"},
 		{"an alarm", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, `shadowlimit rollback writes --reason "overload"`},
+		}, `shadowlimit rollback writes --reason 'overload'`},
 		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm, a.Evidence.OtherEpoch = gate.Alarm{Level: gate.RollBack, Reason: "overload"}, []string{"j"}
-		}, `shadowlimit rollback writes --reason "overload"`},
+		}, `shadowlimit rollback writes --reason 'overload'`},
 		{"an alarm that only holds", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, `shadowlimit pause writes --reason "risen"; to go back: shadowlimit rollback writes --reason WHY`},
+		}, `shadowlimit pause writes --reason 'risen'; to go back: shadowlimit rollback writes --reason WHY`},
 		{"an alarm that only holds, on hold", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm, a.State.Hold = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true
 		}, "when the reason for the hold is resolved: shadowlimit resume writes; to go back: shadowlimit rollback writes --reason WHY"},

@@ -47,6 +47,7 @@ const (
 	LowScore                            // a score does not suffice
 	CleanTime                           // the clean time does not suffice
 	Unreadable                          // the evidence cannot be read; only by package promotion
+	AboveInSoak                         // a raw ratio of the last soak is at or above its threshold; only by the simple rule
 	ObstacleKinds   = iota              // how many kinds there are
 )
 
@@ -65,6 +66,7 @@ var unforeseeable = map[ObstacleKind]string{
 	OtherEpochs:     "an instance compares another epoch",
 	AboveThreshold:  "waiting alone does not lower a ratio that is at or above its threshold",
 	AboveLately:     "the last day was at or above a threshold",
+	AboveInSoak:     "a ratio of the last soak is at or above its threshold",
 	ProtectedLost:   "waiting alone does not keep a protected key from losing requests again",
 	ClientsHarmed:   "waiting alone does not make clients lose less",
 	Suspect:         "a ratio may be above its threshold",

@@ -80,7 +80,7 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"the simple rule", simple, evidence{hours: 40}, wait,
 			"40 h of 48 h seen, so at least 8 h are left; no forecast: the simple rule has no scores to extrapolate"},
 		{"a raw ratio by the simple rule", simple, evidence{hours: 72, minute: twoInAHundred}, wait,
-			"; no forecast: waiting alone does not lower a ratio that is at or above its threshold"},
+			"; no forecast: a ratio of the last soak is at or above its threshold"},
 	}
 
 	for _, tt := range tests {
@@ -125,7 +125,7 @@ func TestObstaclesAreAll(t *testing.T) {
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh},
 			[]gate.ObstacleKind{gate.AboveThreshold, gate.LowScore}},
 		{"the simple rule", gate.Config{Rule: gate.Simple, Soak: 96 * time.Hour}, evidence{hours: 72, minute: twoInAHundred},
-			[]gate.ObstacleKind{gate.AboveThreshold, gate.CleanTime}},
+			[]gate.ObstacleKind{gate.AboveInSoak, gate.CleanTime}},
 	}
 	for _, tt := range tests {
 		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())

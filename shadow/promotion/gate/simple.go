@@ -28,7 +28,7 @@ func (j *judgement) simplyPending() (list []Obstacle) {
 			list = append(list, Obstacle{NoDenominator, fmt.Sprintf(
 				"%s cannot be measured: its denominator is 0 over the last %s", r, hours(soak))})
 		case float64(numerator) >= p0*float64(denominator):
-			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf("%s is %s %s over the last %s, its threshold %s",
+			list = append(list, Obstacle{AboveInSoak, fmt.Sprintf("%s is %s %s over the last %s, its threshold %s",
 				r, humanize.Percent(float64(numerator)/float64(denominator)), of[r], hours(soak), humanize.Percent(p0))})
 		}
 	}
