@@ -54,6 +54,14 @@ func (s *Side) Bare() algorithms.Side {
 // constant reports whether the side has the same limit for every request.
 func (s *Side) constant() bool { return s.limit.expression == nil && s.burst.expression == nil }
 
+// Constant returns the side's limit, if it is the same for every request.
+func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
+	if !s.constant() {
+		return algorithms.Limit{}, false
+	}
+	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}, true
+}
+
 // limitOf returns the side's limit for a request. On an error, which may be one of the
 // algorithm's Validate, it is the zero limit, which every algorithm refuses.
 func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {

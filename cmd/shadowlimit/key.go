@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"regexp"
@@ -18,11 +19,13 @@ import (
 
 const keyDescription = `Shows where a key of a policy stands: the percentage of a canary from which on its hash
 is in it, what the policy file declares for it, and which side is enforced for it in
-the present stage, and why. A key of several parts is written as top shows it, with
-a '|' between them.
+the present stage, and why; what both sides hold for it now; and its differences of
+the last day, as far as they are counted for single keys. A key of several parts is
+written as top shows it, with a '|' between them.
 
-The expressions of first and last are in the policy file only: --config reads them.
-Without it the enforced side is said where it does not depend on them.
+The limits and the expressions of first and last are in the policy file only: --config
+reads them. Without it the enforced side is said where it does not depend on them.
+Looking at a key charges it nothing.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit key per-client 203.0.113.9
@@ -31,10 +34,10 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
 func keyCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "key",
-		Usage:       "show which side is enforced for a key, and why",
+		Usage:       "show a key: its enforced side and why, both sides' state, its differences",
 		ArgsUsage:   "POLICY KEY",
 		Description: keyDescription,
-		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for first and last"}),
+		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for limits, first and last"}),
 		Action:      withFleet(func(c *cli.Context, f *fleet) error { return keyAction(c, f, std) }),
 	}
 }
@@ -69,6 +72,9 @@ func keyAction(c *cli.Context, f *fleet, std streams) error {
 		return err
 	}
 	report.enforce(f.name, &list[0])
+	if err := report.lookUp(c.Context, f, configured, &list[0]); err != nil {
+		return err
+	}
 	if configured != nil && !announced(configured, &list[0].Spec) {
 		fmt.Fprintf(std.err, "%s is not the file that the instances have announced: they may place this key differently\n", c.String("config"))
 	}
@@ -114,6 +120,10 @@ type keyReport struct {
 	Enforced string `json:"enforced"`
 	Why      string `json:"why"`
 
+	// State is null without the policy file.
+	State       *keyState      `json:"state"`
+	Differences keyDifferences `json:"differences"`
+
 	version string
 	places  []algorithms.Place // that the key may have
 }
@@ -145,11 +155,7 @@ func (r *keyReport) place(configured *policies.Policy, a *promotion.Assessment) 
 
 // enforce says which side is enforced, if that is the same for all places that the key may have.
 func (r *keyReport) enforce(service string, a *promotion.Assessment) {
-	key := r.Key
-	if !longKey.MatchString(key) {
-		key = algorithms.BoundedKey(key)
-	}
-	hash := divergence.Hash(service, r.Policy, key)
+	hash := divergence.Hash(service, r.Policy, r.charged())
 	r.HashPercent = divergence.HashPercent(hash)
 	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
 
@@ -168,6 +174,26 @@ func (r *keyReport) enforce(service string, a *promotion.Assessment) {
 	if pressed := a.Pressed(); len(pressed) > 0 && r.Enforced == algorithms.Candidate.String() {
 		r.Why += "; but the red button is pressed on " + strings.Join(pressed, ", ") + ", which enforces the authoritative"
 	}
+}
+
+// charged is the key as requests are charged under it.
+func (r *keyReport) charged() string {
+	if longKey.MatchString(r.Key) {
+		return r.Key
+	}
+	return algorithms.BoundedKey(r.Key)
+}
+
+// lookUp reads what Redis has of the key: the records of its sides, and the ledger.
+func (r *keyReport) lookUp(ctx context.Context, f *fleet, configured *policies.Policy, a *promotion.Assessment) (err error) {
+	key := r.charged()
+	if configured != nil {
+		if r.State, err = f.stateOf(ctx, configured, key); err != nil {
+			return err
+		}
+	}
+	r.Differences, err = f.differencesOf(ctx, a, key, divergence.Hash(f.name, r.Policy, key))
+	return err
 }
 
 // reason says why the side is enforced. The stage comes first: it decides alone in most of them.
@@ -199,8 +225,12 @@ func (r *keyReport) write(out io.Writer) error {
 		enforced = "not known"
 	}
 
-	_, err := fmt.Fprintf(out, "%s: %s, version %s\n  key       %s\n  hash      %g %%: in a canary of more than that, if the hash places it\n"+
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, version %s\n  key       %s\n  hash      %g %%: in a canary of more than that, if the hash places it\n"+
 		"  place     %s\n  enforced  %s\n  why       %s\n",
 		r.Policy, r.Stage, r.version, humanize.Printable(r.Key), r.HashPercent, place, enforced, r.Why)
+	r.State.write(&b)
+	r.Differences.write(&b)
+	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -21,6 +21,12 @@ func (r *Recorder) newOrdering() ordering {
 	return ordering{true, binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[8:])}
 }
 
+// ClientHash returns the hash of a key's Client, of a service without a secret. hash is the key's Hash.
+func ClientHash(hash uint64) uint64 {
+	var o ordering
+	return o.of(hash)
+}
+
 // of returns a key's place in the order, 48 bits and never 0. With 10,000,000 keys, one of 4,096 shares it with
 // another key with a probability of 1 to 7,000.
 func (o *ordering) of(hash uint64) uint64 {

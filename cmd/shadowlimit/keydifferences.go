@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// keyDifferences are the recent differences of a key, as far as the ledger has them.
+type keyDifferences struct {
+	// Counted is the last 24 h of the key, exactly; null where the key is not among those that are counted each for itself.
+	Counted *keyCounts `json:"counted"`
+	// NewlyDenied and NewlyAllowed are from the lists of the most frequent keys, of yesterday and today (UTC); null where the key
+	// is in none.
+	NewlyDenied  *divergence.KeyCount `json:"newly_denied"`
+	NewlyAllowed *divergence.KeyCount `json:"newly_allowed"`
+	// Masked reports that the lists name keys by HMACs.
+	Masked bool `json:"masked"`
+}
+
+// keyCounts are the compared requests of a key, what the authoritative allowed, and what of that the candidate denied. Declared
+// differences are no losses.
+type keyCounts struct {
+	Requests int64 `json:"requests"`
+	Allowed  int64 `json:"allowed"`
+	Lost     int64 `json:"lost"`
+}
+
+// differencesOf reads what the ledger has of a key.
+func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key string, hash uint64) (d keyDifferences, err error) {
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return d, err
+	}
+
+	// Evidence of before is of another comparison.
+	since := now.Add(-divergence.HoursPerDay * time.Hour)
+	if since.Before(a.State.Since) {
+		since = a.State.Since
+	}
+	history, err := divergence.NewReader(f.ledger, a.State.LedgerID(a.Spec.Policy), since).History(ctx, now)
+	if err != nil {
+		return d, err
+	}
+	d.Counted = countsOf(history.Hours, hash)
+
+	yesterday := now.Add(-divergence.HoursPerDay * time.Hour)
+	if yesterday.Before(a.State.Since) {
+		yesterday = a.State.Since
+	}
+	at := *a
+	at.Evidence.Now = now
+	for kind, into := range map[divergence.KeyKind]**divergence.KeyCount{
+		divergence.KeysNewlyDenied: &d.NewlyDenied, divergence.KeysNewlyAllowed: &d.NewlyAllowed,
+	} {
+		top, err := status.Top(ctx, f.ledger, &at, kind, yesterday)
+		if err != nil {
+			return d, err
+		}
+		d.Masked = d.Masked || slices.ContainsFunc(top, func(k divergence.KeyCount) bool { return secretKey.MatchString(k.Key) })
+		if i := slices.IndexFunc(top, func(k divergence.KeyCount) bool { return k.Key == key }); i >= 0 {
+			*into = &top[i]
+		}
+	}
+	return d, nil
+}
+
+// countsOf returns the counts of the key with this hash; nil if it is not in the sample. With a secret no key is found: the
+// sample's hashes then depend on it.
+func countsOf(hours []divergence.Hour, hash uint64) *keyCounts {
+	var sum divergence.Clients
+	for i := range hours {
+		sum.Join(&hours[i].Clients, divergence.SampledClients)
+	}
+	client := sum.Find(divergence.ClientHash(hash))
+	if client == nil {
+		return nil
+	}
+	n := client.Total()
+	return &keyCounts{n.Requests, n.Allowed, n.Lost}
+}
+
+func (d *keyDifferences) write(out io.Writer) {
+	var parts []string
+	if n := d.Counted; n != nil {
+		parts = append(parts, fmt.Sprintf("in 24 h %s compared, %s allowed by the %s, of which the candidate denied %s",
+			humanize.Counted(n.Requests, "request"), humanize.Grouped(n.Allowed), algorithms.Authoritative, humanize.Grouped(n.Lost)))
+	}
+	for _, listed := range []struct {
+		what  string
+		count *divergence.KeyCount
+	}{{"newly denied", d.NewlyDenied}, {"newly allowed", d.NewlyAllowed}} {
+		if k := listed.count; k != nil {
+			parts = append(parts, fmt.Sprintf("%s %s since yesterday, at most %s too high", listed.what,
+				humanize.Grouped(k.Count), humanize.Grouped(k.Error)))
+		}
+	}
+
+	if d.Masked {
+		parts = append(parts, "the service has a secret: its lists name keys by HMACs, see top")
+	} else if len(parts) == 0 {
+		parts = append(parts, "none known: the key is not among those that differ most, nor among those counted each for itself")
+	}
+	fmt.Fprintf(out, "  lately    %s\n", strings.Join(parts, "\n            "))
+}
