@@ -29,15 +29,17 @@ Nothing is deployed and nothing is changed.
 ALGORITHMS, each
 written as name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
 
-Logs: common and combined access logs, JSON lines, and CSV with a header line,
-plain or gzip, "-" for standard input. The key is the client address, the field
---key-field, or what --key makes of the request. Lines need not be in the order of
-time.
+Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy (JSON), HAProxy,
+AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic Common Schema; other
+JSON lines; CSV with a header line. Behind syslog or a container's prefix, plain or
+compressed by gzip, bzip2 or zstd, "-" for standard input. The key is the client address,
+the field --key-field, or what --key makes of the request. Lines need not be in the order
+of time.
 
-With --config the requests of the log are charged by a policy file. A log holds
-method, path, query, ip, user, and of the headers referer and user-agent; JSON
-lines and CSV hold whatever they have under the names method, path, route, host,
-query, ip, user, size and headers.NAME. The route is the path unless the log has one.
+With --config the requests of the log are charged by a policy file. They have the
+fields that the log has, under the names that usual programs give them, or method, path,
+route, host, query, ip, user, size and headers.NAME. The route is the path unless the log
+has one.
 
 The gate judges the candidate as it would at the end of the log: pass, wait, fail
 or insufficient_evidence, with its reason. --require-pass makes it the exit status.

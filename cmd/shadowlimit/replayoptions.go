@@ -41,7 +41,8 @@ func subjectFlags() []cli.Flag {
 // logFlags say how logs are read.
 func logFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "format", Value: "auto", Usage: "of the logs: auto, common, combined, jsonl or csv"},
+		&cli.StringFlag{Name: "format", Value: "auto",
+			Usage: "of the logs: auto, common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"},
 		&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
 			"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
 		&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,25 +18,58 @@ var (
 	errNoStatus  = errors.New("no three-digit status after the request")
 )
 
+// commonLayout says what a common log has besides the fields of its name.
+type commonLayout struct {
+	vhost     bool // the virtual host comes first
+	forwarded bool // a third text in quotes may be X-Forwarded-For
+}
+
 // commonParser reads host ident user [time] "request" status. The text after the
 // status does not matter, so a cut line of a combined log may end within its agent.
-func commonParser(requests bool) parser {
-	var clock stamps
+func commonParser(clock *clock, layout commonLayout, requests bool) parser {
 	return func(line []byte) (Event, error) {
-		event, rest, err := clock.event(line)
-		if err == nil && requests {
-			event.source = newCommonLine(line[:len(line)-len(rest)], rest)
+		var vhost []byte
+		if layout.vhost {
+			vhost, line = cutWord(line)
 		}
-		return event, err
+
+		event, rest, err := clock.event(line)
+		if err != nil {
+			return event, err
+		}
+		if layout.forwarded && !requests {
+			event.Key = behindProxy(event.Key, rest)
+		}
+		if requests {
+			l := newCommonLine(line[:len(line)-len(rest)], rest)
+			l.put("host", string(vhost))
+			if layout.forwarded {
+				l["ip"] = client(l["ip"], l["headers.x-forwarded-for"])
+				event.Key = []byte(l["ip"])
+			}
+			event.source = l
+		}
+		return event, nil
 	}
 }
 
-// commonLine has the fields of a line by their names.
-type commonLine map[string]string
+// cutWord cuts a line behind its first word.
+func cutWord(line []byte) (word, rest []byte) {
+	word, rest, _ = bytes.Cut(line, []byte(" "))
+	return word, rest
+}
+
+// behindProxy returns the client of a line whose peer is a proxy.
+func behindProxy(peer, rest []byte) []byte {
+	if quoted := quotedTexts(rest); len(quoted) >= 3 {
+		return []byte(client(string(peer), quoted[2]))
+	}
+	return peer
+}
 
 // newCommonLine reads the fields of a line: head ends with its status, rest follows.
-func newCommonLine(head, rest []byte) commonLine {
-	l := commonLine{}
+func newCommonLine(head, rest []byte) textLine {
+	l := textLine{}
 
 	host, after, _ := strings.Cut(string(head), " ")
 	l["ip"] = host
@@ -45,46 +79,32 @@ func newCommonLine(head, rest []byte) commonLine {
 		l["user"] = names[1]
 	}
 
-	// A request that is no HTTP, such as a TLS hello on a plain port, has no two words.
-	request = request[:max(0, strings.LastIndexByte(request, '"'))]
-	if words := strings.Fields(request); len(words) >= 2 {
-		l["method"] = words[0]
-		l["path"], l["query"], _ = strings.Cut(words[1], "?")
-	}
+	end := max(0, strings.LastIndexByte(request, '"'))
+	l["request"] = unescape([]byte(request[:end]))
+	l.request(l["request"])
+	l.put("status", strings.TrimSpace(request[min(len(request), end+1):]))
 
-	quoted := strings.Split(string(rest), "\"")
-	for i, name := range map[int]string{1: "headers.referer", 3: "headers.user-agent"} {
-		if i < len(quoted) && quoted[i] != "-" {
-			l[name] = quoted[i]
+	// What follows the agent has no fixed meaning. nginx writes X-Forwarded-For there by default.
+	quoted := quotedTexts(rest)
+	for i, name := range []string{"headers.referer", "headers.user-agent", "headers.x-forwarded-for"} {
+		if i < len(quoted) && (i < 2 || lastOutside(quoted[i]) != "") {
+			l.put(name, quoted[i])
 		}
 	}
-
+	for i := 2; i < len(quoted); i++ {
+		l.put("quoted."+strconv.Itoa(i+2), quoted[i]) // the request is the first
+	}
 	return l
 }
 
-func (l commonLine) text(name string) (string, bool) {
-	v, ok := l[name]
-	return v, ok
-}
-
-func (l commonLine) under(name string) map[string]string {
-	found := map[string]string{}
-	for field, value := range l {
-		if inner, ok := strings.CutPrefix(field, name+"."); ok {
-			found[inner] = value
-		}
-	}
-	return found
-}
-
 // event returns the event of a line and the text after its status.
-func (s *stamps) event(line []byte) (Event, []byte, error) {
+func (c *clock) event(line []byte) (Event, []byte, error) {
 	space := bytes.IndexByte(line, ' ')
 	if space <= 0 {
 		return Event{}, nil, errNoHost
 	}
 
-	at, rest, err := s.find(line[space+1:])
+	at, rest, err := c.find(line[space+1:])
 	if err != nil {
 		return Event{}, nil, err
 	}
@@ -114,24 +134,8 @@ func isCombined(rest []byte) bool {
 // afterQuoted returns the text after ` "text"` and reports whether the quotes close.
 // A backslash in the text escapes the next byte.
 func afterQuoted(rest []byte) ([]byte, bool) {
-	rest = rest[len(` "`):]
-	for {
-		i := bytes.IndexByte(rest, '"')
-		if i < 0 {
-			return nil, false
-		}
-
-		// A quote after an even number of backslashes is not escaped: they escape each other.
-		slashes := 0
-		for slashes < i && rest[i-1-slashes] == '\\' {
-			slashes++
-		}
-
-		rest = rest[i+1:]
-		if slashes%2 == 0 {
-			return rest, true
-		}
-	}
+	_, after, closed := cutQuoted(rest[len(` "`):])
+	return after, closed
 }
 
 func startsWithStatus(rest []byte) bool {
@@ -161,7 +165,7 @@ const stampLength = len("02/Jan/2006:15:04:05 -0700")
 // find returns the time between the user and the request, and the text after it. The
 // name of a user may contain spaces, brackets and even times, so each bracket is tried
 // until one holds a time with a request behind it.
-func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
+func (c *clock) find(line []byte) (at int64, rest []byte, err error) {
 	if bytes.IndexByte(line, ' ') <= 0 {
 		return 0, nil, errNoTime
 	}
@@ -180,14 +184,15 @@ func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
 		}
 
 		// errNoRequest is the better reason: a line with a valid time lacks only its request.
-		if at, err = s.bracketed(line); err != nil {
+		at, length, err := c.bracketed(line)
+		if err != nil {
 			if why != errNoRequest {
 				why = err
 			}
 			continue
 		}
 
-		if rest = line[stampLength+1:]; len(rest) > 1 && rest[0] == ' ' && rest[1] == '"' {
+		if rest = line[length+1:]; len(rest) > 1 && rest[0] == ' ' && rest[1] == '"' {
 			return at, rest, nil
 		}
 
@@ -195,15 +200,29 @@ func (s *stamps) find(line []byte) (at int64, rest []byte, err error) {
 	}
 }
 
-// bracketed reads the time at the start of a line, up to its closing bracket.
-func (s *stamps) bracketed(line []byte) (int64, error) {
-	if len(line) <= stampLength && bytes.IndexByte(line, ']') < 0 {
-		return 0, errTimeEnds
+// bracketed reads the time at the start of a line, up to its closing bracket, and returns its length.
+func (c *clock) bracketed(line []byte) (at int64, length int, err error) {
+	// Nearly every log has this form, and no other is as quick to read.
+	if len(line) > stampLength && line[stampLength] == ']' && c.layout == "" {
+		if at, err = c.parse(line[:stampLength]); err == nil {
+			return at, stampLength, nil
+		}
 	}
-	if len(line) <= stampLength || line[stampLength] != ']' {
-		return 0, errBadTime
+
+	const longest = 64
+	length = bytes.IndexByte(line[:min(len(line), longest)], ']')
+	if length < 0 && len(line) <= stampLength {
+		return 0, 0, errTimeEnds
 	}
-	return s.parse(line[:stampLength])
+	if length < 0 {
+		return 0, 0, errBadTime
+	}
+
+	at, err = c.read(string(line[:length]), byMagnitude)
+	if err != nil && !errors.Is(err, errZone) && !errors.Is(err, errInstant) {
+		err = errBadTime
+	}
+	return at, length, err
 }
 
 func (s *stamps) parse(stamp []byte) (int64, error) {

@@ -2,87 +2,84 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // csvParser reads the header line and returns the parser of the others.
-func csvParser(lines *lineReader, fields Fields, requests bool) (parser, error) {
-	header, err := csvHeader(lines)
+func csvParser(lines *lineReader, cfg Config, comma byte, clock *clock) (parser, error) {
+	names, err := csvHeader(lines, comma)
 	if err != nil {
 		return nil, err
 	}
 
-	c, err := findColumns(header, fields, requests)
+	c, err := findColumns(names, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if !requests {
+	c.comma, c.clock = comma, clock
+	head, read := newHeader(names), newNamed(cfg, clock)
+
+	if !c.whole {
 		return c.parse, nil
 	}
 
 	return func(line []byte) (Event, error) {
-		event, err := c.parse(line)
-		if err == nil {
-			values, _ := record(line) // cannot fail: parse has read the same line
-			event.source = csvLine{header, values}
+		values, err := record(line, comma)
+		if err == nil && len(values) <= c.last {
+			err = errColumns
 		}
-		return event, err
+		if err != nil {
+			return Event{}, err
+		}
+		return read.event(cells{head, values})
 	}, nil
 }
 
 // findColumns looks up the fields in the header. A policy makes its own key, so with
 // requests the key may be missing; a cost may be missing unless it was named.
-func findColumns(header []string, fields Fields, requests bool) (columns, error) {
+func findColumns(names []string, cfg Config) (columns, error) {
 	var c columns
+	fields := cfg.Fields
 
 	times := fields.times()
-	named := slices.IndexFunc(times, func(name string) bool { return slices.Contains(header, name) })
+	named := slices.IndexFunc(times, func(name string) bool { return slices.Contains(names, name) })
 	if named < 0 {
-		return c, missing(times[0], "--time-field", header)
+		return c, missing(cmp.Or(fields.Time, "time"), "--time-field", names)
 	}
-	c.time = slices.Index(header, times[named])
+	c.time = slices.Index(names, times[named])
 	c.unit = scaleOf(times[named])
 
-	if c.key = slices.Index(header, fields.key()); c.key < 0 && !requests {
-		return c, missing(fields.key(), "--key-field", header)
+	// Without a key the client's address is one, but it may take several columns to find.
+	c.key = slices.Index(names, fields.key())
+	byClient := cfg.Map["ip"] != "" || fields.Key == "" && c.key < 0 && hasAddress(names)
+	if c.whole = cfg.Requests || byClient; c.key < 0 && !c.whole {
+		return c, missing(fields.key(), "--key-field", names)
 	}
-	if c.cost = slices.Index(header, fields.cost()); c.cost < 0 && fields.Cost != "" {
-		return c, missing(fields.Cost, "--cost-field", header)
+	if c.cost = slices.Index(names, fields.cost()); c.cost < 0 && fields.Cost != "" {
+		return c, missing(fields.Cost, "--cost-field", names)
+	}
+	for _, name := range slices.Sorted(maps.Values(cfg.Map)) {
+		if !slices.Contains(names, name) {
+			return c, missing(name, "--map", names)
+		}
 	}
 
 	c.last = max(c.time, c.key, c.cost)
 	return c, nil
 }
 
-// csvLine has the cells of a line under the names of the header.
-type csvLine struct{ header, values []string }
-
-func (l csvLine) text(name string) (string, bool) {
-	i := slices.Index(l.header, name)
-	if i < 0 || i >= len(l.values) || l.values[i] == "" {
-		return "", false
-	}
-	return l.values[i], true
-}
-
-func (l csvLine) under(name string) map[string]string {
-	found := map[string]string{}
-	for i, field := range l.header {
-		inner, ok := strings.CutPrefix(field, name+".")
-		if !ok || i >= len(l.values) || l.values[i] == "" {
-			continue
-		}
-
-		// text returns the first column of a name, so under must, too.
-		if _, twice := found[inner]; !twice {
-			found[inner] = l.values[i]
-		}
-	}
-	return found
+// hasAddress reports whether a column is known to have the client's address.
+func hasAddress(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		p, ok := knownPlaces[name]
+		return ok && p.field == ofIP
+	})
 }
 
 // maxHeader bounds the bytes of a header in an error. It is larger than maxText,
@@ -95,7 +92,7 @@ func missing(field, flag string, header []string) error {
 }
 
 // csvHeader reads the first line that is not blank. io.EOF means that there is none.
-func csvHeader(lines *lineReader) ([]string, error) {
+func csvHeader(lines *lineReader, comma byte) ([]string, error) {
 	line, err := lines.next()
 	for err == nil && isBlank(line) {
 		line, err = lines.next()
@@ -108,12 +105,15 @@ func csvHeader(lines *lineReader) ([]string, error) {
 		return nil, fmt.Errorf("the CSV header: %w", lines.tooLong())
 	}
 
-	header, err := record(line)
+	names, err := record(line, comma)
 	if err != nil {
 		return nil, fmt.Errorf("the CSV header: %w", err)
 	}
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
 
-	return header, nil
+	return names, nil
 }
 
 // columns are the places of an event's fields in a record. -1 means no such column,
@@ -122,6 +122,9 @@ type columns struct {
 	time, key, cost int
 	last            int // the largest of them
 	unit            scale
+	comma           byte
+	whole           bool // the event needs other columns, too
+	clock           *clock
 }
 
 func (c columns) parse(line []byte) (Event, error) {
@@ -129,7 +132,7 @@ func (c columns) parse(line []byte) (Event, error) {
 
 	// Lines without quotes, which are most, need no CSV reader and no allocation.
 	if bytes.IndexByte(line, '"') >= 0 {
-		values, err := record(line)
+		values, err := record(line, c.comma)
 		if err != nil {
 			return Event{}, err
 		}
@@ -145,7 +148,7 @@ func (c columns) parse(line []byte) (Event, error) {
 		return Event{}, errColumns
 	}
 
-	at, err := parseTime(string(cells[0]), c.unit)
+	at, err := c.clock.read(string(cells[0]), c.unit)
 	if err != nil {
 		return Event{}, err
 	}
@@ -168,7 +171,7 @@ var (
 // split cuts a line without quotes and reports whether it has every column.
 func (c columns) split(cells *[3][]byte, line []byte) bool {
 	for i := 0; ; i++ {
-		end := bytes.IndexByte(line, ',')
+		end := bytes.IndexByte(line, c.comma)
 		if end < 0 {
 			c.put(cells, i, line)
 			return i >= c.last
@@ -196,8 +199,9 @@ func (c columns) put(cells *[3][]byte, i int, cell []byte) {
 }
 
 // record reads one line of CSV.
-func record(line []byte) ([]string, error) {
+func record(line []byte, comma byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(line))
+	r.Comma = rune(comma)
 	r.FieldsPerRecord = -1
 
 	values, err := r.Read()

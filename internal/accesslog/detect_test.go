@@ -58,17 +58,17 @@ func TestDetectGivesUp(t *testing.T) {
 }
 
 func TestFormatNames(t *testing.T) {
-	for format := accesslog.Auto; format <= accesslog.CSV; format++ {
+	for format := accesslog.Auto; format <= accesslog.Zeek; format++ {
 		if got, err := accesslog.ParseFormat(format.String()); err != nil || got != format {
 			t.Errorf("%v is read as %v (%v)", format, got, err)
 		}
 	}
 
 	got, err := accesslog.ParseFormat("xml")
-	if err == nil || !strings.Contains(err.Error(), "auto, common, combined, jsonl, csv") {
+	if err == nil || !strings.Contains(err.Error(), "auto, common, combined, jsonl, csv, vhost, elb, haproxy, w3c, zeek") {
 		t.Errorf("xml is read as %v (%v), want an error with all names", got, err)
 	}
-	if got := fmt.Sprint(accesslog.Format(-1), accesslog.Format(5)); got != "Format(-1) Format(5)" {
+	if got := fmt.Sprint(accesslog.Format(-1), accesslog.Format(10)); got != "Format(-1) Format(10)" {
 		t.Errorf("formats that do not exist are %s", got)
 	}
 }

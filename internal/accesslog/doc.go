@@ -1,7 +1,10 @@
 // Package accesslog reads access logs as events: a key, an instant, a cost.
 //
-// It reads common and combined access logs, JSON lines and CSV, plain or gzip. It
-// streams: memory does not grow with the log or with the length of its lines.
+// It reads the access logs of web servers, balancers and gateways, JSON lines and tables, plain or compressed by gzip,
+// bzip2 or zstd. It streams: memory does not grow with the log or with the length of its lines.
+//
+// The format, and a prefix that a log collector has put before each line, are found out by content. The fields of a
+// request are known by the names that usual programs give them; Config.Map names others.
 //
 // # Caveats
 //
@@ -10,7 +13,7 @@
 // formats common and combined have whole seconds, so on them a limit per second
 // behaves alike with a fixed window and with a sliding one.
 //
-// A gzip stream that is truncated or corrupt is an error at its end. The events
+// A compressed stream that is truncated or corrupt is an error at its end. The events
 // before that error have been emitted; some of them may come from corrupt data.
 //
 // Only the first 64 KiB of a line are kept, 1 MiB for JSON lines and CSV. The format

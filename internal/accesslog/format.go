@@ -3,6 +3,7 @@ package accesslog
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Format is the format of the lines of a log.
@@ -13,14 +14,20 @@ const (
 	Common                 // host ident user [time] "request" status ...
 	Combined               // common, then "referer" "agent"; read like common
 	JSONL                  // one JSON object a line
-	CSV                    // a header line, then one record a line
+	CSV                    // a header line, then one record a line, by comma, semicolon, tab or bar
+	VHost                  // the virtual host, then common or combined: Apache's vhost_combined
+	ELB                    // AWS load balancers: ALB, and the classic ELB
+	HAProxy                // HAProxy's httplog
+	W3C                    // W3C extended, with #Fields: IIS, CloudFront
+	Zeek                   // Zeek's tables, with #fields
+	formats
 )
 
-var formatNames = []string{"auto", "common", "combined", "jsonl", "csv"}
+var formatNames = []string{"auto", "common", "combined", "jsonl", "csv", "vhost", "elb", "haproxy", "w3c", "zeek"}
 
 // String returns the name that ParseFormat reads.
 func (f Format) String() string {
-	if f < Auto || f > CSV {
+	if f < Auto || f >= formats {
 		return fmt.Sprintf("Format(%d)", int(f))
 	}
 	return formatNames[f]
@@ -36,18 +43,31 @@ func ParseFormat(name string) (Format, error) {
 	return Auto, fmt.Errorf("no format %q: want one of %s", name, strings.Join(formatNames, ", "))
 }
 
-// Fields names the fields of JSON lines and CSV.
+// Named reports whether the fields of the lines have names, so that Fields can choose among them.
+func (f Format) Named() bool { return f == JSONL || f == CSV || f == W3C || f == Zeek }
+
+// ByClient reports whether the key of a line is the address of the client, whatever Fields say.
+func (f Format) ByClient() bool { return f != Auto && !f.Named() }
+
+// Fields names the fields of JSON lines and of tables.
 type Fields struct {
-	Time string // "" means the first that exists of time, t_ns, t_us, t_ms and t_s
-	Key  string // "" means key
+	Time string // "" means the first that exists of those that are known, time before others
+	Key  string // "" means key, or else the client's address
 	Cost string // "" means cost; a line without that field costs 1
+}
+
+// knownTimes are the fields in which logs have the time. StartUTC is Traefik's, more exact than its time.
+var knownTimes = []string{
+	"StartUTC", "time", "t_ns", "t_us", "t_ms", "t_s", "ts", "@timestamp", "timestamp", "start_time", "time_iso8601", "msec",
+	"time_local", "requestReceivedAt", "requestTimeEpoch", "requestTime", "EdgeStartTimestamp", "started_at", "datetime", "date_time",
+	"StartLocal", "event_time", "log_time",
 }
 
 func (f Fields) times() []string {
 	if f.Time != "" {
 		return []string{f.Time}
 	}
-	return []string{"time", "t_ns", "t_us", "t_ms", "t_s"}
+	return knownTimes
 }
 
 func (f Fields) key() string {
@@ -62,4 +82,30 @@ func (f Fields) cost() string {
 		return f.Cost
 	}
 	return "cost"
+}
+
+// Config says how to read a log. The zero value detects the format.
+type Config struct {
+	Format Format
+	Fields Fields
+	// Requests keeps the fields for Event.Field. A line of a format with names then needs no key.
+	Requests bool
+	// Map names, for fields of a request such as user or headers.x-tenant, the field of the log that has it.
+	Map map[string]string
+	// TimeFormat is the form of the times; the zero value means those that are known.
+	TimeFormat TimeFormat
+	// Zone is of times without a zone; nil refuses them where the format does not say UTC.
+	Zone *time.Location
+	// OnBadLine, if set, is called for every line that is skipped because it is no event.
+	OnBadLine func(BadLine)
+}
+
+// Result counts the lines of a log. A blank line counts in Lines only.
+type Result struct {
+	Format             Format
+	Lines, Events, Bad int64
+	// Zoned reports that a time had no zone, so that Config.Zone has decided its instant, or UTC where HAProxy's has none.
+	Zoned bool
+	// Sum is a fingerprint of the first lines, at most a hundred, and 0 for a log without any.
+	Sum uint64
 }

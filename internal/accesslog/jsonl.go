@@ -4,68 +4,58 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // object is one level of a JSON object, with its values as written.
 type object map[string]json.RawMessage
 
+var errObject = errors.New("not a JSON object")
+
 // jsonParser reads lines that are JSON objects.
-func jsonParser(fields Fields, requests bool) parser {
-	times, key, cost := fields.times(), fields.key(), fields.cost()
+func jsonParser(cfg Config, clock *clock) parser {
+	read := newNamed(cfg, clock)
 	return func(line []byte) (Event, error) {
 		var o object
 		if err := json.Unmarshal(line, &o); err != nil || o == nil {
-			return Event{}, errors.New("not a JSON object")
+			return Event{}, errObject
 		}
-
-		at, err := o.time(times)
-		if err != nil {
-			return Event{}, err
-		}
-
-		// With requests the key comes from a policy, so the line needs none.
-		k, ok := o.text(key)
-		if !ok && !requests {
-			return Event{}, fmt.Errorf("no field %q that is a string or a number", key)
-		}
-
-		n, err := o.cost(cost)
-		event := Event{At: at, Key: []byte(k), Cost: n}
-		if requests {
-			event.source = o
-		}
-
-		return event, err
+		return read.event(o)
 	}
 }
 
-func (o object) time(names []string) (int64, error) {
-	for _, name := range names {
-		if !o.has(name) {
+// put hands the fields of a request to k, those of nested objects under names with dots. A name that has its dots in the line
+// comes first, and so wins.
+func (o object) put(k *known, prefix string) {
+	var nested []string
+	for name, raw := range o {
+		if len(raw) > 0 && raw[0] == '{' {
+			if knownParents[prefix+name] {
+				nested = append(nested, name)
+			}
 			continue
 		}
-		text, ok := o.text(name)
-		if !ok {
-			return 0, fmt.Errorf("field %q is not a time", name)
+
+		name = prefix + name
+		if u := k.uses.of(name); u.any() {
+			if value, ok := textOf(raw); ok {
+				k.put(u, name, value)
+			}
 		}
-		return parseTime(text, scaleOf(name))
 	}
 
-	return 0, fmt.Errorf("no field %q that is a time", names[0])
+	slices.Sort(nested)
+	for _, name := range nested {
+		var inner object
+		if json.Unmarshal(o[name], &inner) == nil {
+			inner.put(k, prefix+name+".")
+		}
+	}
 }
 
-func (o object) cost(name string) (int64, error) {
-	if !o.has(name) {
-		return 1, nil
-	}
-	text, ok := o.text(name)
-	if !ok {
-		return 0, fmt.Errorf("field %q is not a cost", name)
-	}
-	return parseCost(text)
-}
+func (o object) names() []string { return slices.Sorted(maps.Keys(o)) }
 
 // has reports whether the object has the field and it is not null.
 func (o object) has(name string) bool {
@@ -93,12 +83,25 @@ func (o object) lookup(name string) (json.RawMessage, bool) {
 	return next.lookup(inner)
 }
 
-// text returns a string, or a number or boolean as written. Objects, lists and null
-// have no text; each is known by its first byte.
+// text returns a string, a list of strings joined by commas, as a header has them, or a number or boolean as
+// written.
 func (o object) text(name string) (string, bool) {
 	raw, ok := o.lookup(name)
-	if !ok || len(raw) == 0 || bytes.IndexByte([]byte("{[n"), raw[0]) >= 0 {
+	if !ok {
 		return "", false
+	}
+	return textOf(raw)
+}
+
+// textOf is the text of a value. Objects, other lists and null have none; each is known by its first byte.
+func textOf(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 || bytes.IndexByte([]byte("{n"), raw[0]) >= 0 {
+		return "", false
+	}
+	if raw[0] == '[' {
+		var list []string
+		err := json.Unmarshal(raw, &list)
+		return strings.Join(list, ", "), err == nil && len(list) > 0
 	}
 	if raw[0] != '"' {
 		return string(raw), true
@@ -114,7 +117,7 @@ func (o object) under(name string) map[string]string {
 	found := map[string]string{}
 
 	var inner object
-	if raw, ok := o[name]; ok && json.Unmarshal(raw, &inner) == nil {
+	if raw, ok := o.lookup(name); ok && json.Unmarshal(raw, &inner) == nil {
 		for field := range inner {
 			if value, ok := inner.text(field); ok {
 				found[field] = value

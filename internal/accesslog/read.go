@@ -2,12 +2,12 @@ package accesslog
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // Event is one request of a log.
@@ -16,7 +16,8 @@ type Event struct {
 	Key  []byte // the key of the budget; valid until the next event
 	Cost int64  // units, at least 0
 
-	source lookup // the fields of the line; nil without Config.Requests
+	source lookup            // the fields of the line; nil without Config.Requests
+	mapped map[string]string // Config.Map
 }
 
 // lookup finds the fields of one line by their names.
@@ -25,12 +26,31 @@ type lookup interface {
 	under(name string) map[string]string
 }
 
-// Field returns a field of the request. A common or combined log has method, path,
-// query, user, ip, headers.referer and headers.user-agent; the other formats have the
-// fields of the line. Config.Requests must be set.
+// Field returns a field of the request: method, path, route, host, query, user, ip, size, headers.NAME, as far as the log has
+// it. Config.Map is asked first. Any other name is a field of the line. Config.Requests must be set.
 func (e Event) Field(name string) (string, bool) {
 	if e.source == nil {
 		return "", false
+	}
+
+	from, mapped := e.mapped[name]
+	if !mapped {
+		return e.source.text(name)
+	}
+	text, ok := e.raw(from)
+	switch name {
+	case "ip":
+		text = mappedAddress(text)
+	case "path":
+		_, text, _ = target(text)
+	}
+	return text, ok && text != ""
+}
+
+// raw returns a field of the line by its own name.
+func (e Event) raw(name string) (string, bool) {
+	if k, ok := e.source.(*known); ok {
+		return k.lookup.text(name)
 	}
 	return e.source.text(name)
 }
@@ -42,7 +62,17 @@ func (e Event) Under(name string) map[string]string {
 	if e.source == nil {
 		return nil
 	}
-	return e.source.under(name)
+
+	found := e.source.under(name)
+	for to := range e.mapped {
+		if inner, ok := strings.CutPrefix(to, name+"."); ok {
+			delete(found, inner)
+			if text, ok := e.Field(to); ok {
+				found[inner] = text
+			}
+		}
+	}
+	return found
 }
 
 // BadLine is a line that is no event.
@@ -50,22 +80,6 @@ type BadLine struct {
 	Line int64  // from 1
 	Text string // printable, at most 120 bytes
 	Err  error
-}
-
-// Config says how to read a log. The zero value detects the format.
-type Config struct {
-	Format Format
-	Fields Fields
-	// Requests keeps the fields for Event.Field. A line of JSON or CSV then needs no key.
-	Requests bool
-	// OnBadLine, if set, is called for every line that is skipped because it is no event.
-	OnBadLine func(BadLine)
-}
-
-// Result counts the lines of a log. A blank line counts in Lines only.
-type Result struct {
-	Format             Format
-	Lines, Events, Bad int64
 }
 
 // Bytes of a line that are kept. The fields of a common log are at the start of a
@@ -88,7 +102,7 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 	if err == nil {
 		err = cfg.read(in, &result, emit)
 	}
-	if broken := (gzipError{}); errors.As(err, &broken) {
+	if broken := (packedError{}); errors.As(err, &broken) {
 		err = broken.after(result.Lines)
 	}
 
@@ -100,14 +114,21 @@ func Read(r io.Reader, name string, cfg Config, emit func(Event) error) (Result,
 }
 
 func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (err error) {
-	if result.Format == Auto {
-		if result.Format, err = detect(in, c.Fields); err != nil {
-			return err
+	layout, err := detect(in, c)
+	if err != nil {
+		return err
+	}
+	if result.Format = layout.format; c.Map != nil {
+		emitted := emit
+		emit = func(e Event) error {
+			e.mapped = c.Map
+			return emitted(e)
 		}
 	}
 
 	lines := lineReader{in: in, most: maxLine}
-	parse, err := c.parser(&lines, result.Format)
+	clock := newClock(c)
+	parse, err := c.parser(&lines, layout, clock)
 	result.Lines = lines.count // a CSV header has been read
 
 	if err == io.EOF {
@@ -117,8 +138,13 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 		return err
 	}
 
-	return readLines(&lines, parse, c.OnBadLine, result, emit)
+	err = readLines(&lines, parse, c.OnBadLine, result, emit)
+	result.Zoned = clock.zoned
+	return err
 }
+
+// firstOf is how many lines of a log make its fingerprint.
+const firstOf = 100
 
 func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Result, emit func(Event) error) error {
 	for {
@@ -134,12 +160,18 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 			continue
 		}
 
+		if result.Events+result.Bad < firstOf {
+			result.Sum = result.Sum*31 + maphash.Bytes(seed, line) // the order of lines matters
+		}
 		event, err := parse(line)
 		if err == nil {
 			result.Events++
 			if err := emit(event); err != nil {
 				return err
 			}
+			continue
+		}
+		if err == errDirective {
 			continue
 		}
 
@@ -154,36 +186,41 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 	}
 }
 
-// open unpacks gzip, recognized by its first bytes, and skips a byte order mark.
-func open(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(&source{Reader: r}, maxLine)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unpacked, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, asGzipError(err)
-		}
-		in = bufio.NewReaderSize(&source{Reader: unpacker{unpacked}}, maxLine)
+var seed = maphash.MakeSeed()
+
+// parser returns the parser of a layout. That of a format whose lines have a header reads it.
+func (c Config) parser(lines *lineReader, l layout, clock *clock) (parse parser, err error) {
+	if l.prefix != nil && l.format == CSV {
+		return nil, errors.New("CSV behind a prefix: remove the prefix")
 	}
 
-	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
-		_, _ = in.Discard(len(mark))
-	}
-
-	return in, nil
-}
-
-func (c Config) parser(lines *lineReader, f Format) (parser, error) {
-	switch f {
+	switch l.format {
 	case JSONL:
 		lines.most = maxWhole
-		return whole(lines, jsonParser(c.Fields, c.Requests)), nil
+		parse = whole(lines, jsonParser(c, clock))
 	case CSV:
 		lines.most = maxWhole
-		parse, err := csvParser(lines, c.Fields, c.Requests)
-		return whole(lines, parse), err
+		parse, err = csvParser(lines, c, l.comma, clock)
+		parse = whole(lines, parse)
+	case W3C:
+		lines.most = maxWhole
+		parse = whole(lines, w3cParser(c, clock))
+	case Zeek:
+		lines.most = maxWhole
+		parse = whole(lines, zeekParser(c, clock))
+	case ELB:
+		parse = elbParser(clock, c.Requests)
+	case HAProxy:
+		parse = haproxyParser(clock, c.Requests)
+	default:
+		parse = commonParser(clock, l.common, c.Requests)
 	}
 
-	return commonParser(c.Requests), nil
+	if l.prefix != nil {
+		lines.most = maxWhole // a line of JSON may be in it
+		parse = behind(l.prefix, parse)
+	}
+	return parse, err
 }
 
 // whole rejects lines that were cut.

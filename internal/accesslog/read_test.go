@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -157,8 +158,9 @@ var readTests = []readTest{
 		},
 		events: []string{"1700154946680590 a 1", "5 7 1", "1500000000000000 é 0"},
 		bad: []string{
-			`4: no field "key" that is a string or a number`, "5: not a JSON object", "6: not a JSON object",
-			`7: no field "time" that is a time`, `8: field "cost" is not a cost`,
+			`4: no field "key", and none that is known to have the client's address; the line has key, time`,
+			"5: not a JSON object", "6: not a JSON object",
+			`7: no field "time" that is a time; the line has key`, `8: field "cost" is not a cost`,
 		},
 	},
 	{
@@ -178,7 +180,7 @@ var readTests = []readTest{
 		events: []string{"1000000 true 1"},
 		bad: []string{
 			`2: field "time" is not a time`,
-			"3: time 2023-11-16 18:15:46: no zone: want RFC 3339, such as 2006-01-02T15:04:05Z, or a number",
+			"3: time 2023-11-16 18:15:46: no zone: name it with --time-zone, such as --time-zone UTC",
 		},
 	},
 	{
@@ -242,8 +244,24 @@ func TestReadFails(t *testing.T) {
 	}{
 		{
 			"binary junk", strings.NewReader("\x7fELF\x02\x01\x01\x00\x00\n\xff\xfe"), accesslog.Config{},
-			"log: cannot tell the format (not common, combined, jsonl or csv); say --format; it begins with `\\x7fELF\\x02",
+			"log: cannot tell the format (not common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek); say --format, or convert it " +
+				"to CSV with a header; it begins with `\\x7fELF\\x02",
 		},
+		{
+			"zip", strings.NewReader("PK\x03\x04 and more"), accesslog.Config{},
+			"log: a zip archive: unzip -p FILE | shadowlimit replay -",
+		},
+		{"UTF-16", strings.NewReader("\xff\xfea\x00"), accesslog.Config{}, "log: text in UTF-16: iconv"},
+		{
+			"an error log", strings.NewReader("2024/03/01 10:00:00 [error] 12#12: *1 open() failed"), accesslog.Config{},
+			"log: cannot tell the format: it looks like an error log of nginx, which has no requests",
+		},
+		{"a JSON array", strings.NewReader(`[{"a":1},`), accesslog.Config{}, "it looks like a JSON array: jq -c '.[]' FILE"},
+		{
+			"JSON over several lines", strings.NewReader("{\n  \"a\": 1\n}\n"), accesslog.Config{},
+			"it looks like JSON over several lines: jq -c .",
+		},
+		{"bzip2 of junk", strings.NewReader("BZh91AY&SYjunkjunkjunk"), accesslog.Config{}, "log: the bzip2 stream"},
 		{"truncated gzip", cut(good, 30), accesslog.Config{}, "log: the gzip stream ends early, after"},
 		{"gzip header alone", cut(good, 5), accesslog.Config{}, "log: the gzip stream ends early, after 0 lines"},
 		{
@@ -276,7 +294,7 @@ func TestReadFails(t *testing.T) {
 }
 
 func TestEmptyIsNoError(t *testing.T) {
-	for format := accesslog.Auto; format <= accesslog.CSV; format++ {
+	for format := accesslog.Auto; format <= accesslog.Zeek; format++ {
 		cfg := accesslog.Config{Format: format}
 
 		events, bad, result, err := collect(strings.NewReader(""), cfg)
@@ -302,14 +320,23 @@ func TestErrorOfEmitEndsReading(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
+	for _, s := range samples {
+		log, err := os.ReadFile("testdata/" + s.file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(log, 0)
+		f.Add(log, 10)
+	}
 	f.Add([]byte(good), 0)
 	f.Add([]byte("time,key,cost\n1,a,2\n\"x"), 4)
 	f.Add([]byte(`{"time":1e5,"key":"a"}`), 3)
 	f.Add([]byte{0x1f, 0x8b, 8, 0}, 0)
 
 	f.Fuzz(func(t *testing.T, log []byte, format int) {
-		cfg := accesslog.Config{Format: accesslog.Format((format%5 + 5) % 5)}
+		cfg := accesslog.Config{Format: accesslog.Format((format%10 + 10) % 10), Requests: format%20 >= 10}
 		result, _ := accesslog.Read(bytes.NewReader(log), "log", cfg, func(e accesslog.Event) error {
+			e.Field("path")
 			if e.Cost < 0 || e.At < -1<<51 || e.At > 1<<52 {
 				t.Errorf("event %+v is out of range", e)
 			}

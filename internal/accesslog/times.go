@@ -57,7 +57,7 @@ func scaleOfSize(digits int) scale {
 
 var (
 	errInstant = errors.New("outside the years 1899 to 2112")
-	errZone    = errors.New("no zone: want RFC 3339, such as 2006-01-02T15:04:05Z, or a number")
+	errZone    = errors.New("no zone: name it with --time-zone, such as --time-zone UTC")
 )
 
 func checkInstant(us int64) error {

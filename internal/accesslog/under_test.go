@@ -15,8 +15,8 @@ func TestUnder(t *testing.T) {
 		{"combined", common + ` "http://x/" "agent"` + "\n", "map[referer:http://x/ user-agent:agent]"},
 		{
 			"objects",
-			`{"t_s":1700000000,"headers":{"a":"1","b":2,"list":["x"],"none":null},"header":{"c":"3"},"headersx":"4"}` + "\n",
-			"map[a:1 b:2]",
+			`{"t_s":1700000000,"headers":{"a":"1","b":2,"list":["x","y"],"none":null},"header":{"c":"3"},"headersx":"4"}` + "\n",
+			"map[a:1 b:2 list:x, y]",
 		},
 		{"names with dots", `{"t_s":1700000000,"headers.a":"1","headers":{"a":"0","b":"2"}}` + "\n", "map[a:1 b:2]"},
 		{"no headers", `{"t_s":1700000000,"headers":"a"}` + "\n", "map[]"},
