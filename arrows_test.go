@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 		"shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
+	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
 	"internal/accesslog":        {},
 	"internal/adaptertest":      {"policies", "shadow", "shadow/httplimit"},
@@ -66,6 +67,7 @@ var others = map[string][]string{
 	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
+	"google.golang.org/grpc":        {"adapters/grpclimit"},
 	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},
 	"github.com/klauspost/":         {"internal/accesslog"},

@@ -91,4 +91,4 @@ func TestRootModuleHasNoFramework(t *testing.T) {
 }
 
 // frameworksKnown begin the paths of the modules that adapters are for.
-var frameworksKnown = []string{"github.com/go-chi/"}
+var frameworksKnown = []string{"github.com/go-chi/", "google.golang.org/grpc"}

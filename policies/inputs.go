@@ -20,23 +20,32 @@ type inputs map[string]bool
 // it the expression fails.
 const required = "required "
 
+// whole marks a map that is read other than by entries that are written out, such as request.headers[variables.name].
+const whole = "whole "
+
 // inputsOf returns the inputs of an expression.
 func inputsOf(a *cel.Ast, variables []*variable) inputs {
 	in := inputs{}
+	uses := map[string]int{} // of maps; each entry that is written out takes one away
 	visit(a, func(e ast.Expr) {
 		switch e.Kind() {
 		case ast.IdentKind:
 			in.addName(e.AsIdent(), variables)
+			uses[e.AsIdent()]++
 		case ast.CallKind:
-			in.addCall(e.AsCall())
+			uses[in.addCall(e.AsCall())]--
 		case ast.SelectKind:
 			s := e.AsSelect()
 			if isRequestField(s.Operand()) {
 				in.addEntry(s.Operand().AsIdent(), s.FieldName(), !s.IsTestOnly())
+				uses[s.Operand().AsIdent()]--
 			}
 		}
 	})
 
+	if uses["request.headers"] > 0 {
+		in[whole+"request.headers"] = true
+	}
 	in.narrow()
 	return in
 }
@@ -58,18 +67,20 @@ func (in inputs) addName(name string, variables []*variable) {
 	}
 }
 
-// addCall notes the entry of a map that a call reads, if its key is written out.
-func (in inputs) addCall(call ast.CallExpr) {
+// addCall notes the entry of a map that a call reads, if its key is written out, and returns the map then.
+func (in inputs) addCall(call ast.CallExpr) string {
 	name := call.FunctionName()
 	if name != operators.Index && name != operators.OptIndex {
-		return
+		return ""
 	}
 
 	of, key := call.Args()[0], call.Args()[1]
 	// Under a computed key any entry may be read: then the map itself is the input.
-	if isRequestField(of) && isText(key) {
-		in.addEntry(of.AsIdent(), literal(key), name == operators.Index)
+	if !isRequestField(of) || !isText(key) {
+		return ""
 	}
+	in.addEntry(of.AsIdent(), literal(key), name == operators.Index)
+	return of.AsIdent()
 }
 
 // addEntry notes an entry of a map, and whether it must be there.
@@ -106,7 +117,9 @@ func (in inputs) headers() iter.Seq[string] {
 // sorted returns the inputs in order.
 func (in inputs) sorted() []string {
 	names := slices.Sorted(maps.Keys(in))
-	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, required) })
+	return slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, required) || strings.HasPrefix(name, whole)
+	})
 }
 
 // reads reports whether any expression that charges evaluate reads an input. Those of
@@ -120,26 +133,4 @@ func (s *Set) reads(input string) bool {
 		}
 	}
 	return false
-}
-
-// readFields returns the fields of a request that any expression of the set reads, by their names: request.headers also
-// where single headers are written out. Expected differences count, too: they are evaluated with each charge.
-func (s *Set) readFields() map[string]bool {
-	fields := map[string]bool{}
-	note := func(x *expression) {
-		for input := range x.inputs {
-			name, _, _ := strings.Cut(strings.TrimPrefix(input, required), "[")
-			fields[name] = true
-		}
-	}
-
-	for _, p := range s.Policies {
-		for _, x := range p.expressions() {
-			note(x)
-		}
-		for _, e := range p.Promotion.expected {
-			note(e.when)
-		}
-	}
-	return fields
 }

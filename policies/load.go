@@ -31,18 +31,14 @@ type Set struct {
 	// a router that knows routes can warn then.
 	ReadsRoutes bool
 
-	read     map[string]bool // the fields of a request that expressions read
-	fields   []textField     // for Difference
-	sections []*section      // for Check
-	problems *Problems       // that describe the warnings
+	read     reads
+	fields   []textField // for Difference
+	sections []*section  // for Check
+	problems *Problems   // that describe the warnings
 }
 
 // Describe writes one of the warnings as Problems do.
 func (s *Set) Describe(warning Problem) string { return s.problems.Describe(warning) }
-
-// Reads reports whether any expression reads a field of the request, such as request.headers. A middleware that would
-// have to copy a field that no expression reads may leave it empty.
-func (s *Set) Reads(field string) bool { return s.read[field] }
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read, and
 // otherwise wraps the error of os.ReadFile. The set is nil on an error: half of a file is
@@ -80,7 +76,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	l.set.Warnings, l.set.problems = r.List, &r.Problems
 	l.set.fields = fieldsOf(root)
 	l.set.ReadsRoutes = l.set.reads("request.route")
-	l.set.read = l.set.readFields()
+	l.set.read = readsOf(l.set)
 	return l.set, nil
 }
 

@@ -73,6 +73,11 @@ func (l *Limits) RequestOf(r *http.Request) *policies.Request {
 // have to copy it may leave it empty otherwise.
 func (l *Limits) Reads(field string) bool { return l.harness.Policies().Reads(field) }
 
+// HeadersRead returns the headers that policies in use read; see policies.Set.HeadersRead.
+func (l *Limits) HeadersRead() ([]policies.HeaderName, bool) {
+	return l.harness.Policies().HeadersRead()
+}
+
 // Decide charges a request, which must not be used after it. The decision's RetryAfter is already spread by
 // Settings.RetryJitter.
 func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decision {

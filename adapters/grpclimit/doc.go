@@ -1,0 +1,18 @@
+// Package grpclimit puts a shadow.Harness in front of a gRPC server: New(harness, Config{}).Options() are the options of
+// grpc.NewServer that limit unary calls and streams.
+//
+// Policies see a call as this request: the full method, such as /shop.Items/Get, is both route and path; the method is
+// POST, as in HTTP/2; metadata are headers; the peer's address is the ip; :authority is the host. The size is unknown.
+//
+// A denied call ends with RESOURCE_EXHAUSTED and, if a wait helps, the detail RetryInfo. The response fields of
+// httplimit are trailers.
+//
+// # Caveats
+//
+// A stream is charged once, when it is opened. Its messages are not counted.
+//
+// A server that has interceptors of its own must chain these: Options does, grpc.UnaryInterceptor does not. Interceptors
+// that authenticate must come first, so that Config.Identify finds what they have put into the context.
+//
+// Metadata are copied for each call if a policy reads headers, because gRPC gives no other access to them.
+package grpclimit

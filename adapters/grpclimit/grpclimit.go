@@ -1,0 +1,162 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// Config configures the interceptors. The zero value is ready to use.
+type Config struct {
+	// ClientIP returns the client's address from a request that has only the call's Header and RemoteAddr; nil means the
+	// peer's address. Behind a proxy, use one of httplimit's, such as httplimit.ForwardedFor.
+	ClientIP func(*http.Request) string
+	// Identify sets User and Claims from what the service has authenticated. nil leaves them empty. Fields that no policy
+	// reads may be empty. Do not keep the policies.Request: it is reused for other calls.
+	Identify func(context.Context, *policies.Request)
+	// OnDenied makes the error of a denied call, whose trailers are already set. nil means RESOURCE_EXHAUSTED with
+	// RetryInfo. It must not return nil.
+	OnDenied func(context.Context, shadow.Decision) error
+	// Debug adds both sides' decisions to the trailers of calls for which it returns true. Return true for operators only.
+	Debug func(context.Context) bool
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	Fields      httplimit.Fields
+	RetryJitter time.Duration
+	MaxWaiting  int64
+}
+
+// Interceptors are the two interceptors of a server. They share their limits.
+type Interceptors struct {
+	*httplimit.Limits
+	cfg Config
+	// copied reports whether a stream copies trailers that it is given, so that they may be used again.
+	copied func(grpc.ServerTransportStream) bool
+}
+
+// New returns interceptors that limit by the harness.
+func New(h *shadow.Harness, cfg Config) *Interceptors {
+	if cfg.OnDenied == nil {
+		cfg.OnDenied = exhausted
+	}
+
+	settings := httplimit.Settings{
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	}
+	return &Interceptors{Limits: httplimit.NewLimits(h, settings), cfg: cfg, copied: isOfGRPC}
+}
+
+// Options are the options of grpc.NewServer with both interceptors: a server with one of them alone would not limit the
+// other kind of calls.
+func (i *Interceptors) Options() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(i.Unary), grpc.ChainStreamInterceptor(i.Stream)}
+}
+
+// Unary is a grpc.UnaryServerInterceptor.
+func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	d, err := i.decide(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+
+	i.trail(ctx, d)
+	if err := i.admit(ctx, d); err != nil {
+		if md := i.whenFull(d, err); md != nil {
+			grpc.SetTrailer(ctx, md)
+		}
+		return nil, answer(err, d)
+	}
+	return handler(ctx, message)
+}
+
+// Stream is a grpc.StreamServerInterceptor.
+func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx := stream.Context()
+	d, err := i.decide(ctx, info.FullMethod)
+	if err != nil {
+		return err
+	}
+
+	// A stream lasts, so its trailers are made for it alone. Interceptors in front may have wrapped the stream.
+	t := &trailers{md: metadata.MD{}}
+	i.fill(ctx, t, d)
+	stream.SetTrailer(t.md)
+	if err := i.admit(ctx, d); err != nil {
+		if md := i.whenFull(d, err); md != nil {
+			stream.SetTrailer(md)
+		}
+		return answer(err, d)
+	}
+	return handler(service, stream)
+}
+
+// decide charges a call. A call without a method would match no policy that reads routes, so it fails instead: the
+// interceptor is not called by a gRPC server then.
+func (i *Interceptors) decide(ctx context.Context, method string) (shadow.Decision, error) {
+	if method == "" {
+		return shadow.Decision{}, status.Error(codes.Internal, "grpclimit: a call without a full method cannot be limited")
+	}
+
+	p := i.Request()
+	p.Method = http.MethodPost
+	p.Path = method
+	p.Route = method
+	p.Size = -1
+	p.Time = time.Now()
+	view := i.fillFromPeer(ctx, p)
+	defer giveBack(view)
+	if i.cfg.Identify != nil {
+		i.cfg.Identify(ctx, p)
+	}
+	return i.Decide(ctx, p), nil
+}
+
+// admit returns nil for a call that may go on, now that its turn has come.
+func (i *Interceptors) admit(ctx context.Context, d shadow.Decision) error {
+	if !d.Allowed {
+		return i.cfg.OnDenied(ctx, d)
+	}
+	return i.Wait(ctx, d)
+}
+
+// exhausted is the default OnDenied.
+func exhausted(_ context.Context, d shadow.Decision) error {
+	if d.RetryAfter == algorithms.Never {
+		return status.Error(codes.ResourceExhausted, "too many requests")
+	}
+	return withRetryInfo(codes.ResourceExhausted, "too many requests", d.RetryAfter)
+}
+
+// withRetryInfo returns an error that says when to come again. A foreign limiter may not know that.
+func withRetryInfo(code codes.Code, text string, after time.Duration) error {
+	s := status.New(code, text)
+	if after > 0 {
+		if with, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)}); err == nil {
+			s = with
+		}
+	}
+	return s.Err()
+}
+
+// answer returns the error that a client sees.
+func answer(err error, d shadow.Decision) error {
+	switch {
+	case errors.Is(err, httplimit.ErrFull):
+		return withRetryInfo(codes.Unavailable, err.Error(), httplimit.RetryWhenFull(d))
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	}
+	return err
+}
