@@ -16,7 +16,8 @@ import (
 )
 
 const explainDescription = `Shows what a policy file would charge one request: which policies match, by which
-key, at which cost, with which limits, and why the other policies do not match.
+key, at which cost, with which limits, from which step on the key has the candidate,
+and why the other policies do not match.
 
 The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time.
@@ -57,11 +58,11 @@ func explainAction(c *cli.Context, out io.Writer) error {
 		return placed(c.Args().First(), err)
 	}
 
-	explanation := set.Explain(request)
-	return format.print(out, explanation, func(out io.Writer) error { return writeExplanation(out, &explanation) })
+	e := explain(set, request)
+	return format.print(out, e, func(out io.Writer) error { return writeExplanation(out, &e) })
 }
 
-func writeExplanation(out io.Writer, e *policies.Explanation) error {
+func writeExplanation(out io.Writer, e *explanation) error {
 	for i := range e.Charges {
 		charge := &e.Charges[i]
 		fmt.Fprintf(out, "%s charges %s of key %s\n",
@@ -71,6 +72,9 @@ func writeExplanation(out io.Writer, e *policies.Explanation) error {
 		writeSide(table, "authoritative", &charge.Authoritative)
 		if charge.Candidate != nil {
 			writeSide(table, "candidate", charge.Candidate)
+		}
+		if charge.Placing != nil {
+			fmt.Fprintf(table, "  place\t%s\n", charge.Placing)
 		}
 		if err := table.Flush(); err != nil {
 			return err

@@ -15,6 +15,7 @@ func TestExplain(t *testing.T) {
 	const text = "writes charges 3 units of key vip\n" +
 		"  authoritative  fixed_window  4 per 1m\n" +
 		"  candidate      token_bucket  8 per 1m, burst 2\n" +
+		"  place          hash, at 77.16 %; has the candidate from the promotion on\n" +
 		"reads charges nothing: when is false: request.method == \"GET\"\n"
 
 	tests := []struct {
@@ -101,7 +102,7 @@ func TestExplainJSON(t *testing.T) {
 
 		charge, skipped := report["charges"][0], report["skipped"][0]
 		got := fmt.Sprint(charge["policy"], " ", charge["key"], " ", charge["cost"])
-		if fields := "authoritative candidate cost key policy"; got != tt.charge || fieldsOf(charge) != fields {
+		if fields := "authoritative candidate cost key placing policy"; got != tt.charge || fieldsOf(charge) != fields {
 			t.Errorf("%s: charge %s with the fields %s, want %s with %s", tt.name, got, fieldsOf(charge), tt.charge, fields)
 		}
 
@@ -164,7 +165,7 @@ func TestExplainPrintsEveryField(t *testing.T) {
 	filled(t, &skipped)
 
 	var text strings.Builder
-	e := policies.Explanation{Charges: []policies.ExplainedCharge{charge}, Skipped: []policies.Skipped{skipped}}
+	e := explanation{Charges: []explainedCharge{{ExplainedCharge: charge}}, Skipped: []policies.Skipped{skipped}}
 	if err := writeExplanation(&text, &e); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// explanation is the contract of explain -o json: what a policy file says of a request, and where its keys stand.
+type explanation struct {
+	Charges []explainedCharge  `json:"charges"`
+	Skipped []policies.Skipped `json:"skipped"`
+}
+
+type explainedCharge struct {
+	policies.ExplainedCharge
+	// Placing is null where the policy has no candidate.
+	Placing *explainedPlace `json:"placing"`
+}
+
+// explainedPlace says when a key comes to the candidate. Its first three fields are those of key -o json.
+type explainedPlace struct {
+	Place       string  `json:"place"`
+	HashPercent float64 `json:"hash_percent"`
+	HeldBack    bool    `json:"held_back"`
+	// Enters is the first step in which the key has the candidate: a canary such as "canary 10 %", promoted or completed; ""
+	// where a sampled policy stays in shadow.
+	Enters string `json:"enters"`
+	// Error says why an expression did not place the key; "" if none failed.
+	Error string `json:"error,omitempty"`
+}
+
+// explain says what the file says of a request, and where the keys of its charges stand.
+func explain(set *policies.Set, r *policies.Request) explanation {
+	told := set.Explain(r)
+	e := explanation{Charges: []explainedCharge{}, Skipped: told.Skipped}
+	named := map[string]*policies.Policy{}
+	for _, p := range set.Policies {
+		named[p.Name] = p
+	}
+
+	for _, c := range told.Charges {
+		charge := explainedCharge{ExplainedCharge: c}
+		if c.Candidate != nil {
+			charge.Placing = placeOf(set.Name, named[c.Policy], r, c.Key)
+		}
+		e.Charges = append(e.Charges, charge)
+	}
+	return e
+}
+
+// placeOf says where the key of a request stands, by what services do: where an expression fails, the hash places the key.
+func placeOf(service string, p *policies.Policy, r *policies.Request, key string) *explainedPlace {
+	place, err := p.Place(context.Background(), r)
+	hash := divergence.Hash(service, p.Name, key)
+	e := &explainedPlace{Place: place.String(), HashPercent: divergence.HashPercent(hash)}
+	if err != nil {
+		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
+	}
+
+	e.HeldBack = place == algorithms.ByHash && divergence.HeldBack(hash, p.Promotion.Holdback)
+	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, p.Promotion, divergence.Position{Hash: hash, Place: place})
+	return e
+}
+
+// entersIn returns the first step in which a position has the candidate.
+func entersIn(canary []float64, p policies.Promotion, key divergence.Position) string {
+	if p.Sample > 0 {
+		return ""
+	}
+	for _, percent := range canary {
+		if key.InCanary(percent, p.Holdback) {
+			return fmt.Sprintf("canary %g %%", percent)
+		}
+	}
+	if key.Promoted(p.Holdback) {
+		return string(promotion.Promoted)
+	}
+	return string(promotion.Completed)
+}
+
+// String says it in one line, the step at its end.
+func (e *explainedPlace) String() string {
+	text := e.Place
+	if e.Place == algorithms.ByHash.String() {
+		text += fmt.Sprintf(", at %g %%", e.HashPercent)
+	}
+	if e.HeldBack {
+		text += ", held back"
+	}
+	if e.Error != "" {
+		text += ", because this fails: " + humanize.Visible(e.Error)
+	}
+	switch e.Enters {
+	case "":
+		return text + "; a sampled policy stays in shadow"
+	case string(promotion.Promoted):
+		return text + "; has the candidate from the promotion on"
+	case string(promotion.Completed):
+		return text + "; has the candidate from the completion on"
+	}
+	return text + "; has the candidate from " + e.Enters + " on"
+}

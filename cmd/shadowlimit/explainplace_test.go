@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// A key has the candidate from the step on that explain names, by the rule that services go by, and not before.
+func TestExplainNamesTheFirstStep(t *testing.T) {
+	set, err := policies.Load("p.yaml", []byte(placingFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []promotion.State{
+		{Stage: promotion.Canary, Percent: 1}, {Stage: promotion.Canary, Percent: 10}, {Stage: promotion.Canary, Percent: 50},
+		{Stage: promotion.Promoted, Percent: 100}, {Stage: promotion.Completed, Percent: 100},
+	}
+	names := []string{"canary 1 %", "canary 10 %", "canary 50 %", "promoted", "completed"}
+
+	found := map[string]int{}
+	for i := range 500 {
+		user := fmt.Sprint("user-", i)
+		switch i {
+		case 0:
+			user = "acme"
+		case 1:
+			user = "huge"
+		}
+		p := explain(set, &policies.Request{User: user}).Charges[0].Placing
+		found[p.Place+" "+p.Enters]++
+
+		entered := false
+		for k, state := range steps {
+			entered = entered || p.Enters == names[k]
+			key := divergence.Position{Hash: divergence.Hash("checkout", "writes", user), Place: placeNamed(t, p.Place)}
+			if got := state.Enforced("", key, 10) == algorithms.Candidate; got != entered {
+				t.Errorf("%s: %+v, but in %s the candidate is enforced: %t", user, p, names[k], got)
+			}
+		}
+	}
+	for _, want := range []string{
+		"first canary 1 %", "last promoted", "hash canary 1 %", "hash canary 10 %", "hash canary 50 %", "hash promoted", "hash completed",
+	} {
+		if found[want] == 0 {
+			t.Errorf("no key is %s: %v", want, found)
+		}
+	}
+}
+
+func placeNamed(t *testing.T, name string) algorithms.Place {
+	for _, place := range []algorithms.Place{algorithms.ByHash, algorithms.First, algorithms.Last} {
+		if place.String() == name {
+			return place
+		}
+	}
+	t.Fatalf("place %q", name)
+	return 0
+}
+
+func TestExplainedPlaces(t *testing.T) {
+	sampled := strings.Replace(placingFile, "holdback: 10%", "sample: 5%", 1)
+	top := keyBetween(90, 100)
+	for _, test := range []struct{ file, user, want string }{
+		{placingFile, "acme", "place          first; has the candidate from canary 1 % on\n"},
+		{placingFile, "huge", "place          last; has the candidate from the promotion on\n"},
+		{placingFile, top, " %, held back; has the candidate from the completion on\n"},
+		{placingFile, "7up", `, because this fails: last key[0] == "huge"`},
+		{sampled, "acme", "place          first; a sampled policy stays in shadow\n"},
+	} {
+		file := write(t, "p.yaml", []byte(test.file))
+		status, out, talk := shell(t, "", "explain", file, "--request", fmt.Sprintf(`{"user":%q}`, test.user))
+		if status != exitOK || !strings.Contains(out, test.want) {
+			t.Errorf("%s: status %d, no %q in\n%s%s", test.user, status, test.want, out, talk)
+		}
+	}
+}
