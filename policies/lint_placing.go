@@ -46,6 +46,15 @@ func (l *linter) places(p *Policy, at places) {
 		}
 	}
 
+	for _, declared := range []struct {
+		x     *placing
+		place algorithms.Place
+	}{{p.Promotion.first, algorithms.First}, {p.Promotion.last, algorithms.Last}} {
+		if n, known := l.namedKeys(p, declared.x); known && n == 0 {
+			l.warnAt(declared.x.at.line, declared.x.at.column, "%s: no key of %s can match: the hash places every key", declared.place, p.Name)
+		}
+	}
+
 	// The expression may be the file's, which several policies share.
 	for _, x := range []*placing{p.Promotion.first, p.Promotion.last} {
 		if x != nil && p.Sides[algorithms.Candidate] != nil && x.parts > int64(len(p.key)) {
@@ -53,4 +62,16 @@ func (l *linter) places(p *Policy, at places) {
 				"the hash then places them", strings.TrimSpace(x.source), x.parts-1, p.Name, len(p.key))
 		}
 	}
+}
+
+// namedKeys returns how many keys of a policy an expression names. It is known only where the expression works for the policy, and
+// where no other warning says already that it decides nothing.
+func (l *linter) namedKeys(p *Policy, x *placing) (n int, known bool) {
+	if x == nil || p.Sides[algorithms.Candidate] == nil || x.parts > int64(len(p.key)) {
+		return 0, false
+	}
+	if _, constant := x.constant(); constant {
+		return 0, false
+	}
+	return x.namedKeys(p.key)
 }

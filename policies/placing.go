@@ -21,7 +21,8 @@ type placing struct {
 	*expression
 	at position // in the file
 	// The linter asks these.
-	never bool  // it holds for no key
+	named       // the keys that it can hold for
+	looks int   // elements of lists that one evaluation may look at
 	parts int64 // how many parts of a key it takes for granted
 }
 
@@ -66,7 +67,7 @@ func (c *compiler) examine(x *placing) {
 	if issues.Err() != nil {
 		return // it has compiled before
 	}
-	x.never = c.isNever(a.NativeRep().Expr())
+	x.named, x.looks = c.namedBy(a.NativeRep().Expr()), c.looksOf(a)
 
 	// An expression that asks for the number of parts allows for shorter keys.
 	visit(a, func(e ast.Expr) {
@@ -86,25 +87,6 @@ func indexOfKey(args []ast.Expr) int64 {
 		return -1
 	}
 	return int64(n)
-}
-
-// isNever reports whether a condition is false whatever the key is, because it asks for an
-// element of an empty table. It may miss others.
-func (c *compiler) isNever(e ast.Expr) bool {
-	if e.Kind() != ast.CallKind {
-		return false
-	}
-
-	args := e.AsCall().Args()
-	switch e.AsCall().FunctionName() {
-	case operators.LogicalAnd:
-		return c.isNever(args[0]) || c.isNever(args[1])
-	case operators.LogicalOr:
-		return c.isNever(args[0]) && c.isNever(args[1])
-	case operators.In:
-		return args[1].Kind() == ast.IdentKind && c.isEmpty(args[1].AsIdent())
-	}
-	return false
 }
 
 // isEmpty reports whether a name is that of a table without an element.

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // ClientHarm is how many clients may lose how much of their own requests. Without Clients
@@ -119,4 +120,20 @@ func (l *linter) protects(p *Policy, at places) {
 		l.warnAt(x.at.line, x.at.column, "protect: key[%d] fails for every key of %s, whose keys have %d of these parts, from key[0] on: "+
 			"none is protected", x.parts-1, p.Name, len(p.key))
 	}
+
+	switch n, known := l.namedKeys(p, p.Promotion.protect); {
+	case known && n == 0:
+		l.protectWarning(p, "protect: no key of %s can match, so none is protected", p.Name)
+	case known && n > mostProtected:
+		l.protectWarning(p, "protect: it names %s keys of %s or more, and of more than 10,000 only those of least hash are counted: "+
+			"protect fewer keys", humanize.Grouped(int64(n)), p.Name)
+	}
 }
+
+func (l *linter) protectWarning(p *Policy, format string, args ...any) {
+	at := p.Promotion.protect.at
+	l.warnAt(at.line, at.column, format, args...)
+}
+
+// mostProtected is how many protected keys the ledger counts in an hour: divergence.ProtectedClients, which this package does not import.
+const mostProtected = 10_000
