@@ -219,6 +219,29 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 	}
 }
 
+// A promise of how long comparisons are blind is kept only by shapes that forget as soon. The checklist of an algorithm
+// names every file that makes the promise.
+func TestChecklistNamesWhereBlindnessEnds(t *testing.T) {
+	const checklist = "docs/new-algorithm.md"
+	promise := regexp.MustCompile("a window or two|two windows for a `")
+	list := read(t, checklist)
+
+	count := 0
+	for _, file := range filesOf(t, ".go", ".md", ".yaml") {
+		isTest := strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".test.yaml")
+		if file == checklist || isTest || !promise.MatchString(strings.Join(strings.Fields(read(t, file)), " ")) {
+			continue
+		}
+		count++
+		if !strings.Contains(list, strings.TrimPrefix(file, "docs/")) {
+			t.Errorf("%s says when blind comparisons end: name it in row 4b of %s", file, checklist)
+		}
+	}
+	if count == 0 {
+		t.Errorf("no file says when blind comparisons end: correct the pattern of this test, and row 4b of %s", checklist)
+	}
+}
+
 const houseFile = "docs/architecture.md"
 
 // The plan of the house has every package, and nothing that does not exist.

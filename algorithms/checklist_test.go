@@ -2,7 +2,11 @@ package algorithms_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +23,56 @@ import (
 // The tests of this file fail for an algorithm of All that was forgotten somewhere;
 // each message names the missing piece. Other packages hold their own tables likewise:
 // docs/new-algorithm.md has the list.
+
+// All other tests of this file ask the members of All, so a type that is not in it would pass them all.
+func TestEveryAlgorithmIsInAll(t *testing.T) {
+	known := map[string]bool{}
+	for _, a := range algorithms.All {
+		known[strings.TrimPrefix(fmt.Sprintf("%T", a), "algorithms.")] = true
+	}
+
+	steps := stepsOfFiles(t)
+	for name := range steps {
+		if !known[name] {
+			t.Errorf("%s has a method Step and is not in algorithms.All: add it at the place that it will have in the documents", name)
+		}
+	}
+	if len(steps) < len(known) {
+		t.Errorf("%d types with a method Step found, but All has %d: this test does not see all", len(steps), len(known))
+	}
+}
+
+// stepsOfFiles returns the exported types of the package that have a method Step.
+func stepsOfFiles(t *testing.T) map[string]bool {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	types := map[string]bool{}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, declaration := range file.Decls {
+			method, ok := declaration.(*ast.FuncDecl)
+			if !ok || method.Recv == nil || method.Name.Name != "Step" || strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			receiver := method.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
+			}
+			if name, ok := receiver.(*ast.Ident); ok && name.IsExported() {
+				types[name.Name] = true
+			}
+		}
+	}
+	return types
+}
 
 func TestEveryAlgorithmTellsItsTraits(t *testing.T) {
 	names := map[string]bool{}
@@ -70,9 +124,14 @@ func TestEveryAlgorithmHasTermsForItsScript(t *testing.T) {
 		if burstRuleOf(a) != algorithms.BurstRefused {
 			limit.Burst = 7
 		}
-		if terms, err := termed.Terms(limit); err != nil || terms[0] != limit.Capacity() {
+		terms, err := termed.Terms(limit)
+		if err != nil || terms[0] != limit.Capacity() {
 			t.Errorf("%s: the first term of %s is %d (%v): pair.lua tells by it whether a side is as if unused, so it must be the "+
 				"capacity", a.Name(), limit, terms[0], err)
+		}
+		if terms[3] != limit.Window.Microseconds() {
+			t.Errorf("%s: the fourth term of %s is %d: pair.lua tells by it whether a clock was set back, so it must be the window "+
+				"in microseconds", a.Name(), limit, terms[3])
 		}
 	}
 }
@@ -120,6 +179,45 @@ func TestEveryAlgorithmHasForgottenByThen(t *testing.T) {
 				}
 			}
 		}))
+	}
+}
+
+// An instant that is too late keeps comparisons blind for longer than needed, and no law finds it.
+func TestEveryAlgorithmRemembersUntilForgotten(t *testing.T) {
+	for _, a := range algorithms.All {
+		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
+		if burstRuleOf(a) != algorithms.BurstRefused {
+			limit.Burst = 7
+		}
+
+		// A key without anything left is in use for longest.
+		for _, at := range []int64{0, limit.Window.Microseconds() / 2} {
+			_, d, err := a.Step(algorithms.State{}, limit, limit.Capacity(), at)
+			unused, forgotten := at+d.ResetAfter.Microseconds(), algorithms.Forgotten(algorithms.TraitsOf(a).Shape, limit, at)
+			if err != nil || unused != forgotten {
+				t.Errorf("%s: a key with %s that spends all at %d us is in use until %d us (%v), but Forgotten (number.go) says %d: "+
+					"give its shape a case there", a.Name(), limit, at, unused, err, forgotten)
+			}
+		}
+	}
+}
+
+// Messages and documents promise that blind comparisons end a window or two after their cause.
+func TestEveryAlgorithmForgetsWithinTwoWindows(t *testing.T) {
+	for _, a := range algorithms.All {
+		limit := algorithms.Limit{Requests: 10, Window: time.Minute}
+		if burstRuleOf(a) != algorithms.BurstRefused {
+			limit.Burst = limit.Requests // a larger one may take longer, which the runbook says
+		}
+
+		shape, window := algorithms.TraitsOf(a).Shape, limit.Window.Microseconds()
+		for at := range 4 {
+			instant := int64(at) * window / 4
+			if lasts := algorithms.Forgotten(shape, limit, instant) - instant; lasts > 2*window {
+				t.Errorf("%s remembers a charge for %d us, more than two windows: correct all places that row 4b of "+
+					"docs/new-algorithm.md lists", a.Name(), lasts)
+			}
+		}
 	}
 }
 

@@ -59,9 +59,9 @@ func (f *fleetOfLocals) within(span time.Duration) (most int64) {
 func TestFleetWithoutAStoreKeepsTheLimit(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		a := rapid.SampledFrom(algorithms.All).Draw(t, "algorithm")
-		bucket := algorithms.TraitsOf(a).Shape == algorithms.Bucket
+		hasBurst := algorithms.TraitsOf(a).Burst != algorithms.BurstRefused
 		whole := algorithms.Limit{Requests: rapid.Int64Range(1, 100).Draw(t, "requests"), Window: 10 * time.Second}
-		if bucket {
+		if hasBurst {
 			whole.Burst = rapid.Int64Range(1, 100).Draw(t, "burst")
 		}
 		n := rapid.IntRange(1, 12).Draw(t, "instances")
@@ -85,11 +85,11 @@ func TestFleetWithoutAStoreKeepsTheLimit(test *testing.T) {
 				}
 			}
 
-			// Any time of one window touches two windows that are aligned or anchored; a
-			// bucket allows its burst and what drains meanwhile.
+			// Any time of one window touches two windows that are aligned or anchored; with a
+			// burst it allows that and the share of a window.
 			share, most := (whole.Requests+int64(n)-1)/int64(n), int64(0)
 			once := max(largest, share)
-			if bucket {
+			if hasBurst {
 				once = max(largest, (whole.Burst+int64(n)-1)/int64(n))
 			}
 			for windows := int64(1); windows <= 8; windows *= 2 {
@@ -112,7 +112,7 @@ func TestCostAboveTheShareIsADebt(t *testing.T) {
 	for _, a := range algorithms.All {
 		synctest.Test(t, func(t *testing.T) {
 			whole := algorithms.Limit{Requests: 100, Window: time.Minute}
-			if algorithms.TraitsOf(a).Shape == algorithms.Bucket {
+			if algorithms.TraitsOf(a).Burst != algorithms.BurstRefused {
 				whole.Burst = 100
 			}
 			f := newFleetOfLocals(a, whole, 20) // a share of 5 a minute

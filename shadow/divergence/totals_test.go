@@ -100,6 +100,7 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 	more := algorithms.Limit{Requests: 30, Window: time.Minute}
 
 	type limits [2]algorithms.Limit
+	covered := map[algorithms.Shape]bool{}
 	for name, tt := range map[string]struct {
 		allows, denies algorithms.Shape
 		limits         limits // of the side that allows, of the other
@@ -141,6 +142,9 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 			algorithms.SlidingLog, algorithms.AlignedWindow,
 			limits{fixed, hour}, false, 1, 0, divergence.WindowBoundary,
 		},
+		"a counter that knows of nothing": {
+			algorithms.SlidingCounter, algorithms.SlidingLog, limits{fixed, fixed}, false, 1, 0, divergence.ColdState,
+		},
 		"a bucket that knows of nothing": {
 			algorithms.Bucket, algorithms.AlignedWindow, limits{gcra, fixed}, false, 1, 0, divergence.ColdState,
 		},
@@ -181,6 +185,7 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 			algorithms.Bucket, algorithms.Bucket, limits{gcra, gcra}, true, 20, 0, divergence.StoreLag,
 		},
 	} {
+		covered[tt.allows] = true
 		allows := answer(true, tt.limits[0].Capacity()-tt.used, 0)
 		allows.Decision.Limit = tt.limits[0].Capacity()
 		allows.Decision.ResetAfter = tt.limits[0].Window - tt.elapsed
@@ -204,6 +209,14 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 		if newlyDenied.Denied != want || newlyAllowed.Allowed != want || newlyDenied.Allowed != newlyAllowed.Denied {
 			t.Errorf("%s: newly denied by %v, newly allowed by %v, want %s",
 				name, newlyDenied.Denied, newlyAllowed.Allowed, tt.want)
+		}
+	}
+
+	// cold in cause.go has a case for how long the side that allows remembers.
+	for _, a := range algorithms.All {
+		if shape := algorithms.TraitsOf(a).Shape; !covered[shape] {
+			t.Errorf("no row has a side that allows and forgets as %s does (shape %d): add rows with the causes you expect, "+
+				"and the shape to cold in cause.go", a.Name(), shape)
 		}
 	}
 }
