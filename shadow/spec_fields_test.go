@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -207,4 +208,47 @@ func specIn(t *testing.T, file string) promotion.Spec {
 		t.Fatal(err)
 	}
 	return specOf(set.Policies[0])
+}
+
+// notInOutage are the fields of a Spec that the page of a silent store does not show, with the reason.
+var notInOutage = map[string]string{
+	"Spec.First": "the file places the keys, and the enforced side is named for all of them",
+	"Spec.Last":  "the file places the keys, and the enforced side is named for all of them",
+	"Spec.Noise": "it is evidence, which no judge can read now",
+
+	"Config.Automatic": "no move is stored while the store is silent, as the page says",
+	"Config.Config":    "the gate judges nothing while the store is silent; a sampled policy says so in Why",
+	"Config.Dwell":     "no move is stored while the store is silent, as the page says",
+	"Config.Canary":    "no move is stored while the store is silent, as the page says",
+	"Config.Change":    "no move is stored while the store is silent, as the page says",
+}
+
+// A field that is added to what instances announce is on the page of an outage, too, when operators look for it most.
+func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
+	spec := specIn(t, strings.Replace(fullFile, "      sample: 25%\n", "", 1))
+	spec.Noise = true
+	state := promotion.State{Epoch: spec.Epoch, Stage: promotion.Promoted}
+	enforcement := func(s promotion.Spec) status.Enforcement {
+		return (&migration{spec: s, progress: &progress{}}).enforcement(state, false)
+	}
+
+	for _, structOf := range []func(*promotion.Spec) reflect.Value{
+		func(s *promotion.Spec) reflect.Value { return reflect.ValueOf(s).Elem() },
+		func(s *promotion.Spec) reflect.Value { return reflect.ValueOf(&s.Config).Elem() },
+	} {
+		of := structOf(&spec).Type()
+		for i := range of.NumField() {
+			name, without := of.Name()+"."+of.Field(i).Name, spec
+			structOf(&without).Field(i).SetZero()
+			if name == "Spec.Config" {
+				continue // its fields come one by one
+			}
+
+			_, excepted := notInOutage[name]
+			if shown := enforcement(without) != enforcement(spec); shown == excepted {
+				t.Errorf("%s is shown in an outage: %t, and notInOutage has a reason why not: %t: set a field of status.Enforcement from "+
+					"it (migration.enforcement) and show that on page.html, or write the reason; fullFile needs a value", name, shown, excepted)
+			}
+		}
+	}
 }

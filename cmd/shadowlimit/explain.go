@@ -66,7 +66,7 @@ func writeExplanation(out io.Writer, e *explanation) error {
 	for i := range e.Charges {
 		charge := &e.Charges[i]
 		fmt.Fprintf(out, "%s charges %s of key %s\n",
-			charge.Policy, humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key))
+			humanize.Visible(charge.Policy), humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key))
 
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &charge.Authoritative)
@@ -82,7 +82,7 @@ func writeExplanation(out io.Writer, e *explanation) error {
 	}
 
 	for _, s := range e.Skipped {
-		fmt.Fprintf(out, "%s charges nothing: %s\n", s.Policy, humanize.Visible(s.Reason))
+		fmt.Fprintf(out, "%s charges nothing: %s\n", humanize.Visible(s.Policy), humanize.Visible(s.Reason))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	// A foreign limiter decides by numbers that the file does not have.
 	limit := "no limit of its own"
 	if s.Limit > 0 {
-		limit = fmt.Sprintf("%d per %s", s.Limit, s.Window)
+		limit = fmt.Sprintf("%d per %s", s.Limit, humanize.Visible(s.Window))
 	}
 
 	if s.Error != "" {
@@ -101,7 +101,7 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 		limit += fmt.Sprintf(", burst %d", s.Burst)
 	}
 
-	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, s.Algorithm, limit)
+	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, humanize.Visible(s.Algorithm), limit)
 }
 
 // placed names the file that could not be read. Problems inside a file name it themselves, and

@@ -153,6 +153,34 @@ func filled(t *testing.T, of any) {
 	}
 }
 
+// hostile gives every string of a struct control characters.
+func hostile(of any) {
+	for _, f := range reflect.ValueOf(of).Elem().Fields() {
+		if f.Kind() == reflect.String {
+			f.SetString("a\x1b[2J\nb")
+		}
+	}
+}
+
+// What a file or a request holds steers no terminal, and makes no line of its own.
+func TestExplainSteersNoTerminal(t *testing.T) {
+	charge, candidate, skipped := policies.ExplainedCharge{}, policies.ExplainedSide{}, policies.Skipped{}
+	charge.Authoritative.Limit = 1 // without an error its window is printed
+	for _, of := range []any{&charge, &charge.Authoritative, &candidate, &skipped} {
+		hostile(of)
+	}
+	charge.Authoritative.Error, charge.Candidate = "", &candidate
+
+	var text strings.Builder
+	e := explanation{Charges: []explainedCharge{{ExplainedCharge: charge}}, Skipped: []policies.Skipped{skipped}}
+	if err := writeExplanation(&text, &e); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(text.String(), "\n"); lines != 4 || strings.Contains(text.String(), "\x1b") {
+		t.Errorf("%q: pass keys through humanize.Printable, and other texts through humanize.Visible", text.String())
+	}
+}
+
 // A field that is added to an explanation is for people, too, and not only in its JSON.
 func TestExplainPrintsEveryField(t *testing.T) {
 	var charge policies.ExplainedCharge

@@ -39,7 +39,8 @@ var effects = map[string][]string{
 // withoutEffect are the flags that --config ignores: the file's expressions make keys and costs.
 var withoutEffect = map[string]bool{"key-field": true, "cost-field": true}
 
-// harmedKeys are the keys of effectLog that the candidate newly denies: more than a report names.
+// harmedKeys are the keys of effectLog that the candidate newly denies, and those that it newly allows: more than a report
+// names.
 const harmedKeys = status.TopKeys + 5
 
 // effectLog has requests of 60 hours, of which both sides deny some and the candidate some more.
@@ -56,13 +57,13 @@ func effectLog() []byte {
 		log += fmt.Sprintf("%d,%d,e%d,e%d,2\n", at, at+5, i%20, i/20)
 	}
 
-	// A full minute and one request more just after it: only a window that is aligned allows that.
+	// Two requests, and a full minute just after them: only a window that is aligned allows all of that. At the end of the minute
+	// only the counter, which has denied two, has room for one.
 	for i := range harmedKeys {
 		minute := 1_700_006_400 + 4*3600*i + 600
-		for range 10 {
-			log += fmt.Sprintf("%d,%d,d%d,d%d,2\n", minute+50, minute+50, i, i)
+		for _, at := range slices.Concat([]int{50, 50}, slices.Repeat([]int{61}, 10), []int{119}) {
+			log += fmt.Sprintf("%d,%d,d%d,d%d,2\n", minute+at, minute+at, i, i)
 		}
-		log += fmt.Sprintf("%d,%d,d%d,d%d,2\n", minute+61, minute+61, i, i)
 	}
 	return []byte(log)
 }
@@ -89,9 +90,11 @@ func TestEffectLogHasWhatFlagsChange(t *testing.T) {
 			t.Errorf("%s: effectLog has the verdict %s, want wait: of a pass, --require-pass would change nothing",
 				form, p.Gate.Verdict)
 		}
-		if p.KeysNewlyDenied != harmedKeys {
-			t.Errorf("%s: effectLog has %d keys that are newly denied, want %d: a flag that bounds the named keys needs more than %d",
-				form, p.KeysNewlyDenied, harmedKeys, status.TopKeys)
+		for outcome, keys := range map[string]int64{"denied": p.KeysNewlyDenied, "allowed": p.KeysNewlyAllowed} {
+			if keys != harmedKeys {
+				t.Errorf("%s: effectLog has %d keys that are newly %s, want %d: a flag that bounds the named keys needs more than %d",
+					form, keys, outcome, harmedKeys, status.TopKeys)
+			}
 		}
 	}
 }

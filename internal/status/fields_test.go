@@ -1,7 +1,10 @@
 package status_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -49,9 +52,17 @@ func fillPolicy(t *testing.T, v reflect.Value, values map[string]string) {
 	}
 }
 
-// hostile gives every string of a value, and of the structs in it, control characters.
+// hostile gives every string of a value, and of the structs, lists and pointers in it, control characters.
 func hostile(v reflect.Value) {
 	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			hostile(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			hostile(v.Index(i))
+		}
 	case reflect.String:
 		v.SetString("a\x1b[2J\nb")
 	case reflect.Struct:
@@ -77,6 +88,52 @@ func TestNoTextSteersATerminal(t *testing.T) {
 	for line := range strings.Lines(text.String()) {
 		if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "b") {
 			t.Errorf("the text has the line %q: pass it through humanize.Visible", line)
+		}
+	}
+}
+
+// What the store holds may be another program's work: no text of it brings control characters to the page.
+func TestPageHasNoControlCharacters(t *testing.T) {
+	p := goldenPolicy(t)
+	hostile(reflect.ValueOf(&p).Elem())
+	here := status.Here{Policies: []status.Enforcement{{}}}
+	hostile(reflect.ValueOf(&here).Elem())
+
+	for form, source := range map[string]status.Source{"a report": always(p), "an outage": silent(here)} {
+		answer := get(status.Page(source), "/status", "text/html")
+		body := answer.Body.String()
+		if answer.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", form, answer.Code, body)
+		}
+		head, rest, _ := strings.Cut(body, "<style>") // its lines may begin with anything
+		_, rest, _ = strings.Cut(rest, "</style>")
+		for line := range strings.Lines(head + rest) {
+			if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "b") {
+				t.Errorf("%s: the page has the line %q: pass it through visible or printable", form, line)
+			}
+		}
+	}
+}
+
+// silent is a source whose store does not answer.
+func silent(here status.Here) status.Source {
+	return status.Source{
+		Report: func(context.Context) (status.Report, error) { return status.Report{}, errors.New("silent") },
+		Here:   func() status.Here { return here },
+	}
+}
+
+// A field that is added for an outage is shown in one.
+func TestPageOfAnOutageShowsEveryField(t *testing.T) {
+	var e status.Enforcement
+	values := map[string]string{}
+	fillPolicy(t, reflect.ValueOf(&e).Elem(), values)
+	delete(values, "Stage") // Describe has it in words
+
+	page := get(status.Page(silent(status.Here{Policies: []status.Enforcement{e}})), "/status", "text/html").Body.String()
+	for name, value := range values {
+		if !strings.Contains(page, value) {
+			t.Errorf("the page does not show status.Enforcement.%s: add it to the list of an outage on page.html", name)
 		}
 	}
 }

@@ -255,7 +255,7 @@ var pageFuncs = template.FuncMap{
 	"grouped":   humanize.Grouped,
 	"percent":   humanize.Percent,
 	"printable": humanize.Printable,
-	"visible":   humanize.Visible,
+	"visible":   func(text any) string { return humanize.Visible(fmt.Sprint(text)) }, // a stage has a type of its own
 	"optional": func(v *float64) string {
 		if v == nil {
 			return "–"

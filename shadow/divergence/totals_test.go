@@ -2,6 +2,7 @@ package divergence_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -22,6 +23,24 @@ func totalsOf(o *[2]algorithms.Observation, s *divergence.Setting) divergence.To
 	r.Observe("a", 0, noon, o, s)
 	r.Observe("b", 1, noon, o, s)
 	return r.Totals()
+}
+
+// A number that Observe leaves before it is counted stays 0 for ever, as one of peeks would in count.
+func TestEveryTotalCounts(t *testing.T) {
+	r := divergence.NewRecorder(nil)
+	for _, outcome := range allOutcomes {
+		for cost := range int64(2) {
+			r.Observe("k", 1, noon, observed(outcome), &divergence.Setting{Cost: cost})
+		}
+	}
+
+	totals := reflect.ValueOf(r.Totals())
+	for i := range totals.NumField() {
+		if totals.Field(i).IsZero() {
+			t.Errorf("Totals.%s is still zero after a peek and a charge of every outcome: count it in Recorder.Observe above the return "+
+				"for peeks, or add here what it counts", totals.Type().Field(i).Name)
+		}
+	}
 }
 
 func TestReasonsOfInconclusiveComparisons(t *testing.T) {
