@@ -28,6 +28,8 @@ var arrows = map[string][]string{
 		"shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
+	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
+	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
 	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
 	"internal/accesslog":        {},
@@ -67,6 +69,8 @@ var others = map[string][]string{
 	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
+	"github.com/gin-gonic/":         {"adapters/ginlimit"},
+	"github.com/labstack/":          {"adapters/echolimit"},
 	"google.golang.org/grpc":        {"adapters/grpclimit"},
 	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},

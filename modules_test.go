@@ -91,4 +91,4 @@ func TestRootModuleHasNoFramework(t *testing.T) {
 }
 
 // frameworksKnown begin the paths of the modules that adapters are for.
-var frameworksKnown = []string{"github.com/go-chi/", "google.golang.org/grpc"}
+var frameworksKnown = []string{"github.com/gin-gonic/", "github.com/go-chi/", "github.com/labstack/", "google.golang.org/grpc"}

@@ -2,7 +2,9 @@ package adaptertest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +30,13 @@ policies:
 
 // BenchHarness returns a harness for benchmarks, whose policy has the key.
 func BenchHarness(t testing.TB, key string) *shadow.Harness {
+	return harnessOf(t, strings.ReplaceAll(benched, "KEY", key))
+}
+
+// harnessOf returns a harness with the policies of a text.
+func harnessOf(t testing.TB, text string) *shadow.Harness {
 	t.Helper()
-	set, err := policies.Load("bench.yaml", []byte(strings.ReplaceAll(benched, "KEY", key)))
+	set, err := policies.Load("test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,3 +95,22 @@ func CheckAllocations(t *testing.T, h *shadow.Harness, through func()) {
 		t.Errorf("%g allocations, %g of them the decision's: at most 3 more", n, bare)
 	}
 }
+
+// once allows one request, whatever its route.
+const once = `
+version: 1
+name: once
+policies:
+  - { name: once, key: '"all"', authoritative: { algorithm: fixed_window_anchored, limit: 1, window: 1h } }
+`
+
+// OnceHarness returns a harness that allows one request.
+func OnceHarness(t testing.TB) *shadow.Harness { return harnessOf(t, once) }
+
+// RouteHarness returns a harness whose policy reads routes.
+func RouteHarness(t testing.TB) *shadow.Harness {
+	return harnessOf(t, strings.ReplaceAll(once, "key:", "when: 'request.route == \"/items/:id\"', key:"))
+}
+
+// Summary is the status and the body of a response.
+func Summary(w *httptest.ResponseRecorder) string { return fmt.Sprintf("%d %s", w.Code, w.Body) }

@@ -1,0 +1,98 @@
+package echolimit
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// Config configures the middleware. The zero value is ready to use.
+type Config struct {
+	// ClientIP returns the client's address; nil means the connection's. Behind a proxy, use one of httplimit's, such as
+	// httplimit.ForwardedFor.
+	ClientIP func(*http.Request) string
+	// Identify sets User and Claims from what the service has authenticated. nil leaves them empty. Do not keep the
+	// policies.Request: it is reused for other requests.
+	Identify func(*echo.Context, *policies.Request)
+	// OnDenied answers a denied request, whose response fields are already set, or returns an error for echo's error
+	// handler. nil returns an error of status 429.
+	OnDenied func(*echo.Context, shadow.Decision) error
+	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
+	Debug func(*echo.Context) bool
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	Fields      httplimit.Fields
+	RetryJitter time.Duration
+	MaxWaiting  int64
+}
+
+// errBeforeRouter fails requests of a middleware that would limit none of them.
+var errBeforeRouter = errors.New("echolimit: the middleware runs before echo has matched a route, so policies that read " +
+	"request.route would limit no request: add it with e.Use, to a group or to a route, and not with e.Pre")
+
+// middleware is what all handlers of one New share.
+type middleware struct {
+	*httplimit.Limits
+	cfg Config
+}
+
+// New returns a middleware for e.Use, for groups and for single routes.
+func New(h *shadow.Harness, cfg Config) echo.MiddlewareFunc {
+	if cfg.OnDenied == nil {
+		cfg.OnDenied = tooManyRequests
+	}
+
+	m := &middleware{cfg: cfg, Limits: httplimit.NewLimits(h, httplimit.Settings{
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	})}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return m.serve(c, next) }
+	}
+}
+
+// serve decides a request, and calls the next handler if it is allowed.
+func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
+	route := c.Path()
+	if route == "" && !routed(c) && m.Reads("request.route") {
+		c.Logger().Error(errBeforeRouter.Error())
+		return errBeforeRouter
+	}
+
+	r := c.Request()
+	p := m.RequestOf(r)
+	p.Route = route
+	if m.cfg.Identify != nil {
+		m.cfg.Identify(c, p)
+	}
+	d := m.Decide(r.Context(), p)
+
+	// Fields are written before the handler runs, which may send the header at any time.
+	header := c.Response().Header()
+	m.WriteFields(header, d)
+	if m.cfg.Debug != nil && m.cfg.Debug(c) {
+		header.Set(httplimit.DebugField, httplimit.Debug(d))
+	}
+
+	if !d.Allowed {
+		return m.cfg.OnDenied(c, d)
+	}
+	if err := m.Wait(r.Context(), d); err != nil {
+		httplimit.Unavailable(c.Response(), d, err)
+		return nil
+	}
+	return next(c)
+}
+
+// routed reports whether echo's router has seen a request without a path: it names even the route of a request for which
+// there is none.
+func routed(c *echo.Context) bool { return c.RouteInfo().Name != "" }
+
+// tooManyRequests is the default OnDenied.
+func tooManyRequests(*echo.Context, shadow.Decision) error {
+	return echo.NewHTTPError(http.StatusTooManyRequests, "too many requests")
+}

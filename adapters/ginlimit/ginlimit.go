@@ -1,0 +1,87 @@
+package ginlimit
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// Config configures the middleware. The zero value is ready to use.
+type Config struct {
+	// ClientIP returns the client's address; nil means the connection's. Behind a proxy, use one of httplimit's, such as
+	// httplimit.ForwardedFor.
+	ClientIP func(*http.Request) string
+	// Identify sets User and Claims from what the service has authenticated. nil leaves them empty. Do not keep the
+	// policies.Request: it is reused for other requests.
+	Identify func(*gin.Context, *policies.Request)
+	// OnDenied answers a denied request, whose response fields are already set and whose handlers do not run. nil answers
+	// 429 with a line of text.
+	OnDenied func(*gin.Context, shadow.Decision)
+	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
+	Debug func(*gin.Context) bool
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	Fields      httplimit.Fields
+	RetryJitter time.Duration
+	MaxWaiting  int64
+}
+
+// Use limits all routes of an engine. It returns an error if the engine has routes already, because gin would leave them
+// out: register such routes on another engine, or after it.
+func Use(engine *gin.Engine, h *shadow.Harness, cfg Config) error {
+	if routes := engine.Routes(); len(routes) > 0 {
+		return fmt.Errorf("ginlimit: use: the engine has %d routes already, such as %s %s, and gin would not limit them: "+
+			"call Use before registering routes", len(routes), routes[0].Method, routes[0].Path)
+	}
+
+	engine.Use(New(h, cfg))
+	return nil
+}
+
+// New returns a middleware for a group, or for single routes.
+func New(h *shadow.Harness, cfg Config) gin.HandlerFunc {
+	if cfg.OnDenied == nil {
+		cfg.OnDenied = tooManyRequests
+	}
+
+	limits := httplimit.NewLimits(h, httplimit.Settings{
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	})
+	return func(c *gin.Context) { limit(c, limits, &cfg) }
+}
+
+// limit decides a request. The handlers behind it run unless it aborts.
+func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
+	p := limits.RequestOf(c.Request)
+	p.Route = c.FullPath()
+	if cfg.Identify != nil {
+		cfg.Identify(c, p)
+	}
+	d := limits.Decide(c.Request.Context(), p)
+
+	// Fields are written before the handler runs, which may send the header at any time.
+	limits.WriteFields(c.Writer.Header(), d)
+	if cfg.Debug != nil && cfg.Debug(c) {
+		c.Header(httplimit.DebugField, httplimit.Debug(d))
+	}
+
+	if !d.Allowed {
+		c.Abort()
+		cfg.OnDenied(c, d)
+		return
+	}
+	if err := limits.Wait(c.Request.Context(), d); err != nil {
+		c.Abort()
+		httplimit.Unavailable(c.Writer, d, err)
+	}
+}
+
+// tooManyRequests is the default OnDenied.
+func tooManyRequests(c *gin.Context, _ shadow.Decision) {
+	c.String(http.StatusTooManyRequests, "too many requests\n")
+}

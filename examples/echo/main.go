@@ -1,0 +1,86 @@
+// Echo is for a service with echo v5, whose gateway authenticates users. The function
+// newHandler puts the limits in front of all routes.
+//
+//	go run ./echo
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/shadowlimit/shadowlimit/adapters/echolimit"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+//go:embed policies.yaml
+var file []byte
+
+// identify takes the user from a header field that the gateway sets or removes in
+// every request, so that clients cannot set it.
+func identify(c *echo.Context, p *policies.Request) { p.User = c.Request().Header.Get("X-User") }
+
+func newHarness() (*shadow.Harness, error) {
+	set, err := policies.Load("policies.yaml", file)
+	if err != nil {
+		return nil, err
+	}
+	return shadow.New(shadow.Config{Policies: set})
+}
+
+func newHandler(harness *shadow.Harness) (http.Handler, error) {
+	e := echo.New()
+
+	// Before the router, with e.Pre, no route would be known.
+	e.Use(echolimit.New(harness, echolimit.Config{Identify: identify}))
+	e.GET("/v1/items/:id", func(c *echo.Context) error { return c.String(http.StatusOK, "item "+c.Param("id")+"\n") })
+	return e, nil
+}
+
+func run(ctx context.Context, addr string) error {
+	harness, err := newHarness()
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(harness)
+	if err != nil {
+		return errors.Join(err, harness.Close(ctx))
+	}
+
+	server := &http.Server{Addr: addr, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	fmt.Printf("Five items a minute for a user:\n  for n in $(seq 6); do curl -si -H 'X-User: alice' http://%s/v1/items/$n; done\n", addr)
+
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+
+	// First the requests end, then the harness: it writes the last seconds of evidence.
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(last), harness.Close(last))
+}
+
+func main() {
+	addr := flag.String("addr", "localhost:8080", "where to listen")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *addr); err != nil {
+		log.Fatal(err)
+	}
+}
