@@ -273,6 +273,15 @@ func TestHouseHasEveryPackage(t *testing.T) {
 			t.Errorf("%s does not have the package %s", houseFile, directory)
 		}
 	}
+
+	// The row of examples stands for its programs. Other folders there need one of their own.
+	folders, _ := filepath.Glob("examples/*/")
+	for _, folder := range folders {
+		directory := path.Clean(filepath.ToSlash(folder))
+		if _, err := os.Stat(path.Join(directory, "main.go")); err != nil && !rooms[directory] {
+			t.Errorf("%s does not have %s, which is no program", houseFile, directory)
+		}
+	}
 }
 
 // A module that go.mod asks for has a row with the reason.
