@@ -135,7 +135,7 @@ func goldenAssessment() promotion.Assessment {
 				{AtLeast: 0.05, Clients: 24, Share: 0.018, Error: 0.007}, {AtLeast: 0.1, Clients: 12, Share: 0.009, Error: 0.005},
 				{AtLeast: 0.2, Clients: 3, Share: 0.0022, Error: 0.0025}, {AtLeast: 0.5, Error: 0.0022},
 			},
-			Worst: []gate.ClientLosing{{Key: "initech", Allowed: 200, Lost: 66, Share: 0.33}},
+			Worst: []gate.ClientLosing{{Key: "initech", Allowed: 200, Lost: 66, Share: 0.33, Cause: "burst_shape", CauseShare: 0.9}},
 		}
 		a.Gate.Reactions = &gate.ReactionsResult{
 			Hours:    7,

@@ -149,3 +149,31 @@ func (r *clientReader) count(what byte) (n ClientCount) {
 	}
 	return n
 }
+
+// packedCauses are the causes of what one client lost, by its place in the list of clients. They are no part of that list: a
+// release that does not know them could not read it.
+type packedCauses struct {
+	Client int          `json:"c"`
+	Lost   ClientCauses `json:"n"`
+}
+
+func packCauses(c *Clients) (list []packedCauses) {
+	for i := range c.List {
+		if causes := c.List[i].Causes; causes != nil {
+			list = append(list, packedCauses{i, *causes})
+		}
+	}
+	return list
+}
+
+// unpackCauses gives clients that were just unpacked their causes.
+func unpackCauses(list []packedCauses, into *Clients) error {
+	for i := range list {
+		p := &list[i]
+		if p.Client < 0 || p.Client >= len(into.List) || !believed(p.Lost[:]...) {
+			return errClients
+		}
+		into.List[p.Client].Causes = &p.Lost
+	}
+	return nil
+}

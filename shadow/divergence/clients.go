@@ -46,6 +46,39 @@ type Client struct {
 	Counts [2]ClientCount
 	// Name is the key, masked if there is a secret; "" where the key is not among those that lose most.
 	Name string
+	// Causes of what it lost; nil where it has no Name, or where an earlier release has counted. They may be of a part of the losses:
+	// a list keeps them for the clients that lose most, and another list may have had others. They are never changed.
+	Causes *ClientCauses
+}
+
+// ClientCauses count the losses of a client by Cause.
+type ClientCauses [causes]int64
+
+// Most returns the cause that most losses have, and its share of those with a cause; 0 for nil or none.
+func (c *ClientCauses) Most() (most Cause, share float64) {
+	if c == nil {
+		return 0, 0
+	}
+	var sum int64
+	for cause, n := range c {
+		sum += n
+		if n > c[most] {
+			most = Cause(cause)
+		}
+	}
+	return most, float64(c[most]) / float64(max(1, sum))
+}
+
+// joinCauses adds up two counts, either of which may be nil.
+func joinCauses(a, b *ClientCauses) *ClientCauses {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	sum := *a
+	for cause, n := range b {
+		sum[cause] += n
+	}
+	return &sum
 }
 
 // Total returns the counts whichever side was enforced.
@@ -78,12 +111,13 @@ func (c *Client) place() uint64 { return c.Hash }
 
 func (c *Client) join(other *Client) {
 	c.Name = cmp.Or(c.Name, other.Name)
+	c.Causes = joinCauses(c.Causes, other.Causes)
 	for role := range c.Counts {
 		c.Counts[role].Add(other.Counts[role])
 	}
 }
 
-// named returns a list in which only the clients that lose most have their names, which bounds the bytes of a list.
+// named returns a list in which only the clients that lose most have their names and causes, which bounds the bytes of a list.
 func named(list []Client) []Client {
 	var with []int
 	for i := range list {
@@ -100,7 +134,7 @@ func named(list []Client) []Client {
 	})
 	list = slices.Clone(list)
 	for _, i := range with[namedClients:] {
-		list[i].Name = ""
+		list[i].Name, list[i].Causes = "", nil
 	}
 	return list
 }

@@ -18,6 +18,8 @@ type packedHour struct {
 	Clients   packedClients `json:"clients,omitempty"`
 	Protected packedClients `json:"protected,omitempty"`
 
+	ClientCauses []packedCauses `json:"client_causes,omitempty"`
+
 	HeldBack packedReactions `json:"held_back,omitempty"`
 	Others   packedReactions `json:"others,omitempty"`
 }
@@ -48,6 +50,7 @@ func packed(h *Hour) packedHour {
 	}
 
 	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
+	p.ClientCauses = packCauses(&h.Clients)
 	p.HeldBack, p.Others = packReactions(h.Of(GroupHeldBack)), packReactions(h.Of(GroupOthers))
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
@@ -111,6 +114,9 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 
 	var err error
 	if h.Clients, err = p.Clients.unpack(); err != nil {
+		return h, err
+	}
+	if err := unpackCauses(p.ClientCauses, &h.Clients); err != nil {
 		return h, err
 	}
 	if h.Protected, err = p.Protected.unpack(); err != nil {

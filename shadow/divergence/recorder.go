@@ -155,7 +155,7 @@ func (r *Recorder) Observe(
 		hour.Skipped[reasonOf(o)]++
 	}
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
-	r.countClient(hour, key, hash, outcome, setting)
+	r.countClient(hour, key, hash, outcome, cause, setting)
 	r.watch(hour, hash, at, o, setting)
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
@@ -174,7 +174,7 @@ func (r *Recorder) Observe(
 }
 
 // countClient counts what becomes of the key's requests.
-func (r *Recorder) countClient(hour *openHour, key string, hash uint64, outcome Outcome, setting *Setting) {
+func (r *Recorder) countClient(hour *openHour, key string, hash uint64, outcome Outcome, cause Cause, setting *Setting) {
 	// A candidate that does not yet know what keys have spent looks harmful or harmless by chance while it is enforced.
 	if outcome >= CandidateError && outcome != ExpectedDenied && outcome != ExpectedAllowed ||
 		setting.Warming && setting.Enforced == algorithms.Candidate {
@@ -183,12 +183,12 @@ func (r *Recorder) countClient(hour *openHour, key string, hash uint64, outcome 
 
 	place := r.sample.of(hash)
 	allowed := outcome == AgreeAllow || outcome == NewlyDenied || outcome == ExpectedDenied
-	hour.clients.count(place, key, setting.Enforced, allowed, outcome == NewlyDenied, r.sample.clients)
+	hour.clients.count(place, key, setting.Enforced, allowed, loss{outcome == NewlyDenied, cause}, r.sample.clients)
 
-	// Protection knows no exception: a declared difference hurts the client just the same.
+	// Protection knows no exception: a declared difference hurts the client just the same. No cause of it is guessed.
 	if setting.Protected {
 		lost := outcome == NewlyDenied || outcome == ExpectedDenied
-		hour.protected.count(place, key, setting.Enforced, allowed, lost, r.sample.protected)
+		hour.protected.count(place, key, setting.Enforced, allowed, loss{lost, noCause}, r.sample.protected)
 	}
 }
 

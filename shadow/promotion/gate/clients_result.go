@@ -41,6 +41,9 @@ type ClientLosing struct {
 	Allowed int64   `json:"allowed"`
 	Lost    int64   `json:"lost"`
 	Share   float64 `json:"share"`
+	// Cause explains most of the loss, and CauseShare how much of it; "" where no cause is known.
+	Cause      string  `json:"cause"`
+	CauseShare float64 `json:"cause_share"`
 }
 
 // losses are the shares for which clients are counted.
@@ -97,7 +100,11 @@ func ClientsOf(sum *divergence.Clients, ofAtLeast int64) *ClientsResult {
 	}
 	for _, c := range sum.Worst(worstShown, ofAtLeast) {
 		if n := c.Total(); c.Name != "" {
-			r.Worst = append(r.Worst, ClientLosing{c.Name, n.Allowed, n.Lost, share(n)})
+			one := ClientLosing{Key: c.Name, Allowed: n.Allowed, Lost: n.Lost, Share: share(n)}
+			if cause, of := c.Causes.Most(); of > 0 {
+				one.Cause, one.CauseShare = cause.String(), of
+			}
+			r.Worst = append(r.Worst, one)
 		}
 	}
 	return r
@@ -135,6 +142,14 @@ func (r *ClientsResult) ProtectedText() string {
 	return humanize.Counted(r.Protected, "protected key") + " seen in an hour"
 }
 
+// CauseText says what explains most of the loss; "" if that is not known.
+func (l *ClientLosing) CauseText() string {
+	if l.Cause == "" {
+		return ""
+	}
+	return fmt.Sprintf(", probably %s (%s of it)", humanize.Visible(l.Cause), humanize.Percent(l.CauseShare))
+}
+
 // WriteText writes the table for a terminal, where a client loses something.
 func (r *ClientsResult) WriteText(w io.Writer, of string) error {
 	if !r.Loses() {
@@ -152,8 +167,8 @@ func (r *ClientsResult) WriteText(w io.Writer, of string) error {
 		return err
 	}
 	for _, c := range r.Worst {
-		fmt.Fprintf(w, "    %s loses %s of %s (%s)\n", humanize.Printable(c.Key), humanize.Grouped(c.Lost),
-			humanize.Grouped(c.Allowed), humanize.Percent(c.Share))
+		fmt.Fprintf(w, "    %s loses %s of %s (%s)%s\n", humanize.Printable(c.Key), humanize.Grouped(c.Lost),
+			humanize.Grouped(c.Allowed), humanize.Percent(c.Share), c.CauseText())
 	}
 	return nil
 }

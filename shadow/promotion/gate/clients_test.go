@@ -220,3 +220,22 @@ func TestClientHarmIsValidated(t *testing.T) {
 		}
 	}
 }
+
+// A client that loses is shown with the cause that most of its losses have, where one is known.
+func TestWorstClientsHaveACause(t *testing.T) {
+	list := divergence.Clients{List: []divergence.Client{
+		{Hash: 1, Name: "acme", Counts: [2]divergence.ClientCount{allowed(100, 50)},
+			Causes: &divergence.ClientCauses{divergence.BurstShape: 30, divergence.LimitValue: 10}},
+		{Hash: 2, Name: "beta", Counts: [2]divergence.ClientCount{allowed(100, 20)}},
+	}}
+	r := gate.ClientsOf(&list, gate.UsuallyActive)
+
+	var b strings.Builder
+	if err := r.WriteText(&b, "in the log"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "    acme loses 50 of 100 (50 %), probably burst_shape (75 % of it)\n    beta loses 20 of 100 (20 %)\n"
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("the text ends with\n%s, want\n%s", b.String(), want)
+	}
+}
