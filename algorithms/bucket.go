@@ -29,6 +29,11 @@ func (b bucket) terms(l Limit) Terms { return Terms{b.burst, b.token, b.drain, l
 // newBucket puts Requests/Window into lowest terms. The capacity may have overflowed:
 // validBucket checks.
 func newBucket(l Limit) bucket {
+	// A bucket that holds nothing has no debt. Its other terms only have to be numbers.
+	if l.Requests == 0 {
+		return bucket{drain: 1, token: 1}
+	}
+
 	// Most limits divide their window, so most steps are spared the gcd.
 	b := bucket{drain: 1, token: l.micros() / l.Requests, burst: l.Capacity()}
 	if b.token*l.Requests != l.micros() {

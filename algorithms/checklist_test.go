@@ -276,7 +276,7 @@ var keyPrograms = rapid.Custom(func(t *rapid.T) *keyProgram {
 	window := rapid.Int64Range(1, 60).Draw(t, "window") * time.Second.Microseconds()
 	p := &keyProgram{
 		limit: algorithms.Limit{
-			Requests: rapid.Int64Range(1, 20).Draw(t, "requests"), Window: time.Duration(window) * time.Microsecond,
+			Requests: rapid.Int64Range(0, 20).Draw(t, "requests"), Window: time.Duration(window) * time.Microsecond,
 			Burst: rapid.Int64Range(1, 20).Draw(t, "burst"),
 		},
 		begin: rapid.Int64Range(-2*window, 2*window).Draw(t, "begin"),

@@ -40,11 +40,11 @@ func (e *entry) number(c *Charge, names [2]partName, at int64, into *[2]Observat
 	case first.Status == Judged && second.Status == Judged:
 		e.together(c, names, at, into, changed)
 	case first.Status == Judged && c.Follows():
-		changed = e.follow(0, c, names[c.Enforced], at, first) || changed
+		changed = e.follow(0, c, names[c.Enforced], at, first, changed)
 	case first.Status == Judged:
 		e.alone(0, c, at, first, changed)
 	case second.Status == Judged && c.Follows():
-		changed = e.follow(1, c, names[c.Enforced.Other()], at, second) || changed
+		changed = e.follow(1, c, names[c.Enforced.Other()], at, second, changed)
 	case second.Status == Judged:
 		e.alone(1, c, at, second, changed)
 	}
@@ -112,7 +112,7 @@ func (e *entry) alone(slot int, c *Charge, at int64, o *Observation, changed boo
 // follow numbers a side that follows, and reports whether the part is to be stored although the charge may have been
 // denied: it is if the leading side counted the charge, and if the part was found to lack charges, for it would
 // otherwise be waited for again.
-func (e *entry) follow(slot int, c *Charge, name partName, at int64, o *Observation) bool {
+func (e *entry) follow(slot int, c *Charge, name partName, at int64, o *Observation, changed bool) bool {
 	lead := &c.Lead
 	unused := lead.Unused && o.Unused
 	lacks := e.parts[slot].number != lead.Number && !unused
@@ -126,7 +126,7 @@ func (e *entry) follow(slot int, c *Charge, name partName, at int64, o *Observat
 	}
 
 	o.Number, o.Apart = lead.Number, apart
-	if !lacks && !lead.Counted && !spent(c, o) {
+	if !lacks && !lead.Counted && !changed {
 		return false
 	}
 

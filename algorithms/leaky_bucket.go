@@ -25,7 +25,7 @@ func (a LeakyBucket) Validate(l Limit) error {
 // bucket returns the limit as a bucket. A burst of 0 does not mean Requests here: the
 // longest delay follows from the burst, and an operator must have chosen that.
 func (a LeakyBucket) bucket(l Limit) (bucket, error) {
-	if l.Burst == 0 {
+	if l.Burst == 0 && l.Requests > 0 {
 		example := min(10, max(1, l.Requests))
 		return bucket{}, refuse(a.Name(), l, "burst is missing: a charge waits up to (burst-1) x window/requests for its turn, "+
 			"so say how long that may be, such as burst=%d", example)

@@ -20,7 +20,8 @@ const (
 
 // Limit is a budget: Requests units of cost per Window.
 type Limit struct {
-	// Requests is how many units of cost a window admits, from 1 to 2^53-1.
+	// Requests is how many units of cost a window admits, up to 2^53-1. A limit of 0 denies every cost, whatever its burst
+	// is: RetryAfter is Never.
 	Requests int64
 	// Window is a whole number of microseconds, from 1us to about 35 years.
 	Window time.Duration
@@ -31,7 +32,7 @@ type Limit struct {
 
 // Capacity returns the largest cost that the limit ever admits at once.
 func (l Limit) Capacity() int64 {
-	if l.Burst > 0 {
+	if l.Burst > 0 && l.Requests > 0 {
 		return l.Burst
 	}
 	return l.Requests
@@ -57,8 +58,8 @@ func refuse(algorithm string, l Limit, format string, args ...any) error {
 // validate checks the conditions on a limit that all algorithms share.
 func (l Limit) validate(algorithm string) error {
 	switch {
-	case l.Requests < 1:
-		return refuse(algorithm, l, "requests must be at least 1")
+	case l.Requests < 0:
+		return refuse(algorithm, l, "requests must not be negative")
 	case l.Requests >= maxExact:
 		return refuse(algorithm, l, "requests must be below 2^53 to be counted exactly")
 

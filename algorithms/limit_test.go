@@ -23,8 +23,11 @@ func TestValidateNamesTheNumberToChange(t *testing.T) {
 		want  string // in the message; "" for no error
 		which string // the algorithm's name
 	}{
-		{withBurst(0, time.Second, 1), "requests must be at least 1", "gcra"},
-		{limit(-1, time.Second), "requests must be at least 1", "fixed_window"},
+		{withBurst(-1, time.Second, 1), "requests must not be negative", "gcra"},
+		{limit(-1, time.Second), "requests must not be negative", "fixed_window"},
+		{algorithms.Limit{}, "window must be at least 1us", "fixed_window"}, // stands for a limit that is not known
+		{withBurst(0, time.Second, 1), "", "gcra"},
+		{limit(0, time.Second), "", "leaky_bucket"},
 		{limit(1<<53, time.Second), "requests must be below 2^53", "fixed_window"},
 		{limit(1<<53-1, time.Second), "", "fixed_window"},
 		{limit(1, 0), "window must be at least 1us", "sliding_window_log"},

@@ -212,8 +212,12 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
   if (together or follows) and (not in_step or apart ~= 0) then
     local unused = together or ARGV[more + 3] == '1'
     for i = 1, #steps do
-      local spent = reply[5 * i - 3] == 1 and cost or 0
-      unused = unused and reply[5 * i - 2] + spent == tonumber(ARGV[5 * i])
+      -- Where nothing was taken, the key is still unused: of a limit of 0 nothing remains in any case.
+      if reply[5 * i - 3] == 1 and cost > 0 then
+        unused = unused and reply[5 * i - 2] + cost == tonumber(ARGV[5 * i])
+      else
+        unused = unused and reply[5 * i] == 0
+      end
     end
     if unused then
       apart = 0

@@ -166,7 +166,7 @@ func TestEvaluateRefuses(t *testing.T) {
 		want  error
 	}{
 		{"negative cost", func(c *algorithms.Charge) { c.Cost = -1 }, algorithms.ErrCost},
-		{"bad limit", func(c *algorithms.Charge) { c.Sides[0].Limit.Requests = 0 }, algorithms.ErrLimit},
+		{"bad limit", func(c *algorithms.Charge) { c.Sides[0].Limit.Requests = -1 }, algorithms.ErrLimit},
 		{"policy with a colon", func(c *algorithms.Charge) { c.Policy = "a:b" }, lua.ErrPolicy},
 		{"policy with a brace", func(c *algorithms.Charge) { c.Policy = "a}" }, lua.ErrPolicy},
 		{"far instant", func(c *algorithms.Charge) { c.At = time.Unix(1<<40, 0) }, algorithms.ErrInstant},

@@ -9,7 +9,7 @@ var badSides = []badFile{
 	},
 	{
 		"bad limit beside an algorithm", side("algorithm: gcrra, limit: -3, window: 1m"),
-		5, 46, "limit: want a whole number, at least 1",
+		5, 46, "limit: want a whole number, at least 0",
 	},
 	{
 		"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"),
@@ -29,12 +29,12 @@ var badSides = []badFile{
 	},
 	{"an algorithm without a name", side("algorithm: , limit: 1, window: 1m"), 5, 32, "algorithm: want text"},
 	{
-		"a limit of zero", side("algorithm: gcra, limit: 0, window: 1m"),
-		5, 45, "limit: want a whole number, at least 1",
+		"a limit of zero of a foreign limiter", side("limiter: mine, limit: 0, window: 1m"),
+		5, 20, "a limit of 0 is for our own algorithms",
 	},
 	{
 		"a limit that is negative", side("algorithm: gcra, limit: -5, window: 1m"),
-		5, 45, "limit: want a whole number, at least 1",
+		5, 45, "limit: want a whole number, at least 0",
 	},
 	{
 		"a limit with a fraction", side("algorithm: gcra, limit: 1.5, window: 1m"),

@@ -257,6 +257,20 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 	}
 }
 
+// A limit of 0 is a limit, also of an algorithm that needs a burst. It is not the limit that was left out.
+func TestLimitOfZeroIsALimit(t *testing.T) {
+	for _, fields := range []string{"algorithm: leaky_bucket, limit: 0, window: 1m", "algorithm: gcra, limit: 0, window: 1m, burst: 5"} {
+		p := loadPolicy(t, side(fields))
+		charge, matches, err := p.Charge(t.Context(), &policies.Request{Method: "GET", Path: "/", IP: "1.2.3.4"})
+		if l := charge.Sides[0].Limit; err != nil || !matches || l.Capacity() != 0 || l.Window != time.Minute {
+			t.Errorf("%s: charged with %s, error %v", fields, l, err)
+		}
+		if delay := p.Sides[0].LongestDelay(); delay != 0 {
+			t.Errorf("%s: nothing is admitted, and LongestDelay says %s", fields, delay)
+		}
+	}
+}
+
 // A log's size is bounded by its limit, and by the bound of a log where that is larger or an expression.
 func TestLargestLog(t *testing.T) {
 	for fields, want := range map[string]int64{

@@ -128,7 +128,8 @@ func (l *linter) costBeyondCapacity(p *Policy, at *yaml.Node) {
 	}
 
 	for role, side := range p.Sides {
-		if side == nil || side.Foreign() || !side.constant() {
+		// A limit of 0 is meant to deny every request.
+		if side == nil || side.Foreign() || !side.constant() || side.limit.constant == 0 {
 			continue
 		}
 		limit := algorithms.Limit{Requests: side.limit.constant, Burst: side.burst.constant}

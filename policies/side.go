@@ -27,6 +27,7 @@ type Side struct {
 	Limiter, Revision string
 
 	limit, burst number // burst 0: not given
+	limited      bool   // a limit is given
 	window       time.Duration
 }
 
@@ -89,7 +90,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 // 1 at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
 // backlog before an admitted charge is at most burst-1, and each unit of it takes window/limit.
 func (s *Side) LongestDelay() time.Duration {
-	if !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() {
+	if !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() || s.limit.constant == 0 {
 		return 0
 	}
 	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))
@@ -153,7 +154,10 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			}},
 			"limiter":  {read: c.text("limiter", &side.Limiter)},
 			"revision": {read: c.text("revision", &side.Revision)},
-			"limit":    {read: c.number("limit", &side.limit, 1)},
+			"limit": {read: func(n *yaml.Node) {
+				side.limited = true
+				c.number("limit", &side.limit, 0)(n)
+			}},
 			"burst":    {read: c.number("burst", &side.burst, 1)},
 			"window":   {read: c.duration("window", &side.window)},
 			"store":    {read: c.name("store", &side.Store)},
@@ -174,6 +178,8 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			c.fail(n, "%s: want either an algorithm or a limiter", role)
 		case !side.Foreign():
 			c.checkLimit(n, role, side)
+		case side.limited && side.limit == number{}:
+			c.fail(n, "%s: a limit of 0 is for our own algorithms: a foreign limiter that is left without a limit has none", role)
 		case side.Store != "":
 			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
 		}
@@ -196,7 +202,7 @@ func (r *reader) algorithm(n *yaml.Node, role, name string, into *Side) {
 // checkLimit validates the limit as far as it is known before any request.
 func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 	switch {
-	case s.limit == number{}:
+	case !s.limited:
 		r.fail(n, "%s: %s needs a limit, such as 100", role, s.Algorithm.Name())
 		return
 	case s.window == 0:

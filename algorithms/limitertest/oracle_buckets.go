@@ -60,7 +60,13 @@ func (o owed) most(l algorithms.Limit, span int64) int64 {
 // refill is L/W in tokens per microsecond, interval its inverse, T.
 func refill(l algorithms.Limit) *big.Rat { return big.NewRat(l.Requests, micros(l)) }
 
-func interval(l algorithms.Limit) *big.Rat { return big.NewRat(micros(l), l.Requests) }
+// A limit of 0 has no interval: its rules say themselves that nothing conforms.
+func interval(l algorithms.Limit) *big.Rat {
+	if l.Requests == 0 {
+		return new(big.Rat)
+	}
+	return big.NewRat(micros(l), l.Requests)
+}
 
 // whole returns n as a rational.
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
@@ -132,12 +138,16 @@ func (r *cellRate) ahead(l algorithms.Limit, cost, t int64) *big.Rat {
 }
 
 func (r *cellRate) allows(l algorithms.Limit, cost, t int64) bool {
+	if l.Requests == 0 {
+		return false
+	}
+
 	tolerance := new(big.Rat).Mul(whole(l.Capacity()), interval(l))
 	return r.ahead(l, cost, t).Cmp(tolerance) <= 0
 }
 
 func (r *cellRate) unused(l algorithms.Limit, t int64) bool {
-	return r.tokens == nil || r.tat(l).Cmp(whole(t)) <= 0
+	return r.tokens == nil || l.Requests == 0 || r.tat(l).Cmp(whole(t)) <= 0
 }
 
 func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {

@@ -124,7 +124,7 @@ func (t *trial) drawLimit() {
 	// token takes no whole number of microseconds.
 	t.limit = rapid.Custom(func(rt *rapid.T) algorithms.Limit {
 		l := algorithms.Limit{
-			Requests: rapid.OneOf(rapid.Int64Range(1, 9), rapid.SampledFrom([]int64{60, 100, 9973})).Draw(rt, "requests"),
+			Requests: rapid.OneOf(rapid.Int64Range(0, 9), rapid.SampledFrom([]int64{60, 100, 9973})).Draw(rt, "requests"),
 			Window: time.Microsecond * time.Duration(rapid.OneOf(rapid.Int64Range(1, 100),
 				rapid.SampledFrom([]int64{250_000, 1e6, 60e6, 3600e6})).Draw(rt, "window_us")),
 		}
@@ -143,8 +143,9 @@ func (t *trial) drawEvents() []event {
 
 	// Mistakes show where a window ends or a token is there, so most pauses end there or
 	// one microsecond to either side.
+	each := w / max(1, t.limit.Requests)
 	pause := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*w),
-		rapid.SampledFrom([]int64{w - 1, w, w + 1, w / t.limit.Requests, w/t.limit.Requests + 1, w - base%w}))
+		rapid.SampledFrom([]int64{w - 1, w, w + 1, each, each + 1, w - base%w}))
 	cost := rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, t.limit.Capacity()+1))
 
 	now := int64(base)

@@ -172,7 +172,7 @@ func (t *Trace) requests() int64 {
 	case 2:
 		return []int64{7, 60, 100, 9973}[t.rng.IntN(4)]
 	}
-	return 1 + t.rng.Int64N(9)
+	return t.rng.Int64N(10) // a limit of 0 denies every cost
 }
 
 // window returns mostly the windows of real limits, and some odd ones.
@@ -208,7 +208,7 @@ func (t *Trace) cost(k *traceKey) int64 {
 	case 5:
 		return k.left + 1
 	case 6:
-		return 1 + t.rng.Int64N(full)
+		return 1 + t.rng.Int64N(max(1, full))
 	case 7:
 		if t.chance(10) {
 			return -1 // refused with ErrCost

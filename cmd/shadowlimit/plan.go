@@ -237,7 +237,7 @@ const rateHint = "write REQUESTS/TIME, such as 600/1m or 10/1h"
 func rateOf(c *cli.Context) (r plan.Rate, err error) {
 	text := c.String("rate")
 	number, window, found := strings.Cut(text, "/")
-	requests, err := parseCount("requests", number)
+	requests, err := parseCount("requests", number, 1)
 	if !found {
 		err = fmt.Errorf("no time")
 	}

@@ -118,7 +118,7 @@ func TestReplayReportsExpressionsThatFail(t *testing.T) {
 		},
 		{
 			"in an authoritative limit",
-			strings.Replace(plain("true", "request.user"), "limit: 2", `limit: 'request.user == "a" ? 0 : 2'`, 1),
+			strings.Replace(plain("true", "request.user"), "limit: 2", `limit: 'request.user == "a" ? -1 : 2'`, 1),
 			[]int{2}, []string{"2 requests not charged", "policy first: "},
 		},
 		{
@@ -163,7 +163,7 @@ func TestReplayNamesPoliciesThatChargeNothing(t *testing.T) {
 
 // A limit of the candidate that its expression does not yield is the candidate's error alone.
 func TestReplayCountsErrorsOfTheCandidate(t *testing.T) {
-	file := strings.Replace(plain("true", "request.user"), "limit: 1", `limit: 'request.user == "a" ? 0 : 1'`, 1)
+	file := strings.Replace(plain("true", "request.user"), "limit: 1", `limit: 'request.user == "a" ? -1 : 1'`, 1)
 	config := write(t, "p.yaml", []byte(file))
 	status, out, talk := shell(t, tenants, "replay", "--config", config, "-", "-o", "json")
 

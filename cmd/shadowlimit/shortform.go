@@ -56,7 +56,7 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if !found {
 		return side, errors.New("no REQUESTS/WINDOW")
 	}
-	if side.Limit.Requests, err = parseCount("requests", requests); err != nil {
+	if side.Limit.Requests, err = parseCount("requests", requests, 0); err != nil {
 		return side, err
 	}
 	if side.Limit.Window, err = algorithms.ParseWindow(window); err != nil {
@@ -70,11 +70,12 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if !found {
 		return side, fmt.Errorf("%q is not burst=N", burst)
 	}
-	side.Limit.Burst, err = parseCount("burst", number)
+	side.Limit.Burst, err = parseCount("burst", number, 1)
 	return side, err
 }
 
-func parseCount(what, s string) (int64, error) {
+// parseCount reads a whole number from least on.
+func parseCount(what, s string, least int64) (int64, error) {
 	// A number of digits alone that does not parse is too large; "9e9" is no number to this form.
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
@@ -82,8 +83,8 @@ func parseCount(what, s string) (int64, error) {
 		return 0, fmt.Errorf("%s %s is too large", what, s)
 	case err != nil:
 		return 0, fmt.Errorf("%s %q is not a whole number", what, s)
-	case n < 1:
-		return 0, fmt.Errorf("%s must be at least 1", what)
+	case n < least:
+		return 0, fmt.Errorf("%s must be at least %d", what, least)
 	}
 	return n, nil
 }

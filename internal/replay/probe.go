@@ -20,8 +20,12 @@ var probes = []probe{
 	{4, 3, "four thirds", []divergence.Ratio{divergence.OfDenials, divergence.ExtraLoad}},
 }
 
-// scale returns the limit with the probe's share of its requests and its burst, at least 1.
+// scale returns the limit with the probe's share of its requests and its burst, at least 1. A limit of 0 has no share.
 func (p *probe) scale(l algorithms.Limit) algorithms.Limit {
+	if l.Requests == 0 {
+		return l
+	}
+
 	l.Requests = max(1, l.Requests*p.part/p.of)
 	if l.Burst > 0 {
 		l.Burst = max(1, l.Burst*p.part/p.of)

@@ -95,8 +95,8 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 		return 2*(d.Limit-d.Remaining) < d.Limit
 	}
 
-	// A side that was unused has everything left but the cost of this charge.
-	if d.Remaining+s.Cost != d.Limit {
+	// A side that was unused has everything left but the cost of this charge. A limit of 0 denies whatever was counted.
+	if d.Remaining+s.Cost != d.Limit || s.Limits[denies].Requests == 0 {
 		return false
 	}
 
