@@ -50,7 +50,7 @@ func newBucket(l Limit) bucket {
 // in Lua, too. Every step calls it, so it multiplies where it could divide: divisions
 // are the dearest part of a step.
 func validBucket(algorithm string, l Limit) (bucket, error) {
-	if err := l.validate(algorithm); err != nil {
+	if err := l.validateBucket(algorithm); err != nil {
 		return bucket{}, err
 	}
 

@@ -15,10 +15,12 @@
 //
 // # Rules that hold for every algorithm
 //
-//   - A denial leaves no trace. Neither does a charge of cost 0, which is a peek:
-//     allowed, changes nothing, reports the rest.
+//   - A denial leaves no trace, unless Options.CountDenied has a window count it.
+//     A charge of cost 0 never does: it is a peek, allowed, changes nothing,
+//     reports the rest.
 //   - RetryAfter is exact: allowed then, denied one microsecond sooner, provided
-//     that nothing else is spent in between.
+//     that nothing else is charged in between. All numbers of a decision are those
+//     of the state after it.
 //   - Time that goes backwards mints nothing: a key is judged at the later of the
 //     given instant and the instant of its last admitted charge, and the waits
 //     count from the given one. A key that lies ahead by more than a window is moved

@@ -1,6 +1,9 @@
 package algorithms
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 type recordKey struct{ policy, key string }
 
@@ -53,8 +56,8 @@ func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observati
 	// parts: the order decides which part a third side displaces.
 	switch {
 	case changed:
-		if !inPlace {
-			e.compact(old, names)
+		if charged, all := e.charged(c, names, into); !inPlace || !all {
+			e.compact(old, charged)
 		}
 		if c.Epoch == 0 {
 			e.forgetNumbers()
@@ -76,6 +79,22 @@ func (e *entry) arrange(first, second partName) (inPlace bool) {
 	return false
 }
 
+// charged returns the names of the parts that the charge was for, and whether that is all of them. A side whose limit is
+// refused is not charged: its part keeps its place among the others, as in a store that was not asked for it.
+func (e *entry) charged(c *Charge, names [2]partName, into *[2]Observation) (charged [2]partName, all bool) {
+	if into[0].Status != Failed && into[1].Status != Failed {
+		return names, true
+	}
+
+	all = true
+	for slot, r := range [2]Role{c.Enforced, c.Enforced.Other()} {
+		if into[r].Status == Failed && errors.Is(into[r].Err, ErrLimit) {
+			names[r], e.parts[slot], all = noPart, part{}, false
+		}
+	}
+	return names, all
+}
+
 // step judges one side on its part of the record and reports whether that changed.
 func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when time.Time, o *Observation) bool {
 	side := &c.Sides[r]
@@ -95,9 +114,9 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	}
 
 	o.Unused = o.Decision.WasUnused(c.Cost)
-	// A denial and a peek change a state only where the clock was set back.
+	// A denial that does not count, and a peek, change a state only where the clock was set back.
 	back := next.Last < e.parts[slot].state.Last
-	if (!o.Decision.Allowed || c.Cost == 0) && !back {
+	if !side.Counts(c.Cost, &o.Decision) && !back {
 		return false
 	}
 
@@ -179,9 +198,11 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
 // itself may have been larger or admitted, so its RetryAfter is not the answer. The step
-// is denied and so leaves the state alone.
+// is denied and, where denials do not count, leaves the state alone.
 func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
-	_, d, _ := side.Algorithm.Step(e.part(name).state, side.Limit, 1, at)
+	limit := side.Limit
+	limit.CountDenied = false
+	_, d, _ := side.Algorithm.Step(e.part(name).state, limit, 1, at)
 	return d.RetryAfter
 }
 

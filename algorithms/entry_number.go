@@ -42,11 +42,11 @@ func (e *entry) number(c *Charge, names [2]partName, at int64, into *[2]Observat
 	case first.Status == Judged && c.Follows():
 		changed = e.follow(0, c, names[c.Enforced], at, first, changed)
 	case first.Status == Judged:
-		e.alone(0, c, at, first, changed)
+		e.alone(0, c, c.Enforced, at, into, changed)
 	case second.Status == Judged && c.Follows():
 		changed = e.follow(1, c, names[c.Enforced.Other()], at, second, changed)
 	case second.Status == Judged:
-		e.alone(1, c, at, second, changed)
+		e.alone(1, c, c.Enforced.Other(), at, into, changed)
 	}
 	return changed
 }
@@ -81,7 +81,7 @@ func (e *entry) together(c *Charge, names [2]partName, at int64, into *[2]Observ
 
 	// The part of a side that denies is stored, too, even if it is empty: its number says that it has had the
 	// charge. Otherwise a candidate that always denies would never be compared.
-	if spent(c, lead) {
+	if counted(c, c.Enforced, into) {
 		n = n.Next()
 	}
 	e.parts[0].name, e.parts[0].number = names[c.Enforced], n
@@ -95,16 +95,17 @@ func (p *part) latest(at int64) int64 { return p.state.now(at) }
 
 // alone numbers a side that leads without the other one, or whose other side has failed. The other part keeps its
 // number, so that the next charge of both finds the difference.
-func (e *entry) alone(slot int, c *Charge, at int64, o *Observation, changed bool) {
+func (e *entry) alone(slot int, c *Charge, r Role, at int64, into *[2]Observation, changed bool) {
+	o := &into[r]
 	o.Number, o.Apart = e.parts[slot].number.ValidAt(c.Epoch, at), e.apart
 	if !changed {
 		return
 	}
 
-	// A denial or a look has changed the state only if a clock was set back. The other part has not been moved with it,
+	// A look, or a denial that does not count, has changed the state only if a clock was set back. The other part has not been moved with it,
 	// and no count would show that.
 	e.parts[slot].number = 0
-	if spent(c, o) {
+	if counted(c, r, into) {
 		e.parts[slot].number = o.Number.Next()
 	}
 }

@@ -41,7 +41,7 @@ func (a FixedWindow) Step(s State, l Limit, cost, at int64) (State, Decision, er
 	}
 
 	used, d := countInWindow(used, l, cost, start+l.micros()-at)
-	if d.Allowed && cost > 0 {
+	if l.counts(cost, d.Allowed) {
 		s = State{Last: now, Used: used}
 	}
 	return s, d, nil
@@ -58,6 +58,9 @@ func countInWindow(used int64, l Limit, cost, toEnd int64) (int64, Decision) {
 		d.RetryAfter = Never
 	default:
 		d.RetryAfter = wait(toEnd)
+	}
+	if !d.Allowed && l.counts(cost, false) {
+		used = countDenied(used, cost)
 	}
 
 	// A limit that was lowered in mid-window may be below the count.

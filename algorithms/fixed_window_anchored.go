@@ -42,7 +42,7 @@ func (a FixedWindowAnchored) Step(s State, l Limit, cost, at int64) (State, Deci
 	}
 
 	used, d := countInWindow(used, l, cost, start+l.micros()-at)
-	if d.Allowed && cost > 0 {
+	if l.counts(cost, d.Allowed) {
 		s = State{Last: now, Used: used, Aux: start}
 	}
 	return s, d, nil

@@ -28,6 +28,8 @@ type Limit struct {
 	// Burst is the most units that one instant admits. What 0 and other values mean is
 	// the algorithm's BurstRule.
 	Burst int64
+	// Options change what the algorithm does. The zero value changes nothing.
+	Options
 }
 
 // Capacity returns the largest cost that the limit ever admits at once.
@@ -38,13 +40,13 @@ func (l Limit) Capacity() int64 {
 	return l.Requests
 }
 
-// String writes the limit as the command line takes it: 60/1m:burst=20.
+// String writes the limit as the command line takes it: 60/1m:burst=20, 60/1m:count_denied.
 func (l Limit) String() string {
 	s := strconv.FormatInt(l.Requests, 10) + "/" + FormatWindow(l.Window)
 	if l.Burst != 0 {
 		s += ":burst=" + strconv.FormatInt(l.Burst, 10)
 	}
-	return s
+	return s + l.Options.String()
 }
 
 // ErrLimit is wrapped by every refusal of a limit.
@@ -81,6 +83,15 @@ func (l Limit) validate(algorithm string) error {
 func (l Limit) validateWindow(algorithm string) error {
 	if l.Burst != 0 {
 		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take a bucket, such as token_bucket")
+	}
+	return l.validate(algorithm)
+}
+
+// validateBucket checks the limit of a bucket, but not whether it is exact.
+func (l Limit) validateBucket(algorithm string) error {
+	if l.CountDenied {
+		return refuse(algorithm, l, "count_denied belongs to windows: a bucket owes what it has admitted; "+
+			"leave it out, or take a window, such as sliding_window_counter")
 	}
 	return l.validate(algorithm)
 }

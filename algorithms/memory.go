@@ -158,7 +158,7 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 	// that; if only the other side has something to keep, its state is lost instead.
 	if victim != nil && victim.idleAt > at {
 		into[c.Enforced.Other()].Degraded = true
-		if !spent(c, &into[c.Enforced]) {
+		if !counted(c, c.Enforced, into) {
 			return
 		}
 	}
@@ -167,9 +167,9 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 	sh.insert(key, e)
 }
 
-// spent reports whether a side has charged its part of the record.
-func spent(c *Charge, o *Observation) bool {
-	return o.Status == Judged && o.Decision.Allowed && c.Cost > 0
+// counted reports whether a side has charged its part of the record.
+func counted(c *Charge, r Role, into *[2]Observation) bool {
+	return into[r].Status == Judged && c.Sides[r].Counts(c.Cost, &into[r].Decision)
 }
 
 // noRoom is what makeRoom returns where no victim could be found.

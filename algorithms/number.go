@@ -53,7 +53,7 @@ type Lead struct {
 	// two sides as if unused have had the same charges, whatever their numbers are.
 	Number Number
 	Unused bool
-	// Counted reports that the leading side admitted the charge at a cost above 0, so that the number goes up.
+	// Counted reports that the charge has changed what the leading side remembers (Side.Counts), so that the number goes up.
 	Counted bool
 	// Patient has a follower that is ahead of its predecessors left unjudged, as Deferred, for the caller to try
 	// again. Without it the follower is judged, and what it lacks makes it Apart.

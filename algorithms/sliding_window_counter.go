@@ -2,7 +2,7 @@ package algorithms
 
 // SlidingWindowCounter weights the count of the previous aligned window by the share of
 // it that a window of length W ending now still covers. With e = t mod W it admits iff
-// prev*(W-e) + (curr+c)*W <= L*W, on whole numbers. Denied cost is not counted. The two
+// prev*(W-e) + (curr+c)*W <= L*W, on whole numbers. Denied cost is counted with Options.CountDenied only. The two
 // counts approximate a log in constant space: the previous window's cost is taken as
 // spread evenly.
 //
@@ -83,11 +83,14 @@ func (a SlidingWindowCounter) Step(s State, l Limit, cost, at int64) (State, Dec
 	now := s.now(at)
 	c := counterAt(s, l, now)
 	d := Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
-	switch {
-	case d.Allowed && cost > 0:
-		c.curr += cost
+	if l.counts(cost, d.Allowed) {
+		c.curr = countDenied(c.curr, cost)
 		s = State{Last: now, Used: c.curr, Aux: c.prev}
-	case d.Allowed: // a peek leaves no trace
+	}
+
+	// A denied cost that counts is in the way of the next one, too.
+	switch {
+	case d.Allowed:
 	case cost > l.Requests:
 		d.RetryAfter = Never
 	default:

@@ -51,7 +51,13 @@ func (SlidingWindowLog) Name() string { return "sliding_window_log" }
 func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
 
 // Validate implements Algorithm. A burst is refused: the limit may be spent at once.
-func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
+func (a SlidingWindowLog) Validate(l Limit) error {
+	// With denied charges the entries that fill the limit may cost nearly twice as much.
+	if l.CountDenied && l.Requests > maxExact/2 {
+		return refuse(a.Name(), l, "requests must be at most 2^52 to be counted exactly with count_denied")
+	}
+	return l.validateWindow(a.Name())
+}
 
 // Terms returns the requests, the window in microseconds, the most entries of a key, and the
 // window again.
@@ -61,7 +67,10 @@ func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
 
 // Step implements Algorithm. It takes time in proportion to the logarithm of the entries.
 func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
-	if err := l.checkWindow(a.Name(), cost, at); err != nil {
+	if err := a.Validate(l); err != nil {
+		return s, Decision{}, err
+	}
+	if err := checkCharge(cost, at); err != nil {
 		return s, Decision{}, err
 	}
 	given := s
@@ -88,6 +97,20 @@ func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decisio
 		last = now
 		s = State{Last: last, Used: used, Log: s.Log.add(live, now, cost)}
 	case d.Allowed: // a peek leaves no trace: dead entries stay until the next admitted charge
+	case l.counts(cost, false):
+		filling := live.filling(l.Requests - min(cost, l.Requests))
+		if len(filling.entries) >= a.maxEntries() {
+			return given, Decision{}, ErrLogFull
+		}
+		last = now
+		s = State{Last: last, Log: s.Log.add(filling, now, min(cost, l.Requests))}
+		live = s.Log.since(now - l.micros())
+		used = live.cost()
+		s.Used = used
+	}
+
+	switch {
+	case d.Allowed:
 	case cost > l.Requests:
 		d.RetryAfter = Never
 	default:
@@ -134,6 +157,18 @@ func (g *Log) since(cutoff int64) Log {
 		before = g.entries[first-1].total
 	}
 	return Log{entries: g.entries[first:], before: before}
+}
+
+// filling returns the newest entries that cost at least a number of units together, all if they cost less. Those before
+// them change no decision of a limit that these fill: they leave the window first.
+func (g Log) filling(units int64) Log {
+	surplus := g.cost() - units
+	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].total-g.before > surplus })
+	if first > 0 {
+		g.before = g.entries[first-1].total
+	}
+	g.entries = g.entries[first:]
+	return g
 }
 
 // cost returns what the entries have cost.

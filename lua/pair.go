@@ -145,7 +145,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 			continue
 		}
 
-		step, terms, err := termsOf(side)
+		name, step, terms, err := termsOf(side)
 		if err == nil {
 			err = refused
 		}
@@ -154,8 +154,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 			continue
 		}
 
-		name := side.Algorithm.Name()
-		part := p.partName(side.Name(), name)
+		part := p.partName(side.Name(), side.Algorithm.Name())
 		if step.hasLog {
 			keys = append(keys, logKey(record, part))
 		}
@@ -233,16 +232,16 @@ func checkCharge(c *algorithms.Charge) error {
 	return c.CheckSides()
 }
 
-// termsOf returns a present side's part in the script and the terms of its limit.
-func termsOf(s *algorithms.Side) (step, algorithms.Terms, error) {
+// termsOf returns a present side's part in the script, with its function, and the terms of its limit.
+func termsOf(s *algorithms.Side) (string, step, algorithms.Terms, error) {
 	a, ok := s.Algorithm.(algorithms.Termed)
-	known, scripted := steps[s.Algorithm.Name()]
-	if !ok || !scripted {
-		return step{}, algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())
+	name, known := stepOf(s)
+	if !ok || known.files == nil {
+		return "", step{}, algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())
 	}
 
 	terms, err := a.Terms(s.Limit)
-	return known, terms, err
+	return name, known, terms, err
 }
 
 // partID identifies a part: its name is made of both.

@@ -3,6 +3,8 @@ package lua
 import (
 	"embed"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +21,7 @@ var sources embed.FS
 type step struct {
 	files  []string // in the order of their use, besides the prelude and the pair
 	hasLog bool     // it keeps a sorted set beside the record
+	counts bool     // a denied cost counts
 }
 
 // steps has the algorithms that Redis can judge by name, which is also the name of the
@@ -33,6 +36,37 @@ var steps = map[string]step{
 	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
 }
 
+// optional has the steps of sides with options, by the name of their Lua function. Sides without options have scripts
+// that know nothing of them.
+var optional = map[string]step{
+	"fixed_window_counted":          {files: []string{"window", "count_denied", "fixed_window_counted"}, counts: true},
+	"fixed_window_anchored_counted": {files: []string{"window", "count_denied", "fixed_window_anchored_counted"}, counts: true},
+	"sliding_window_counter_counted": {
+		files: []string{"sliding_window_counter", "count_denied", "sliding_window_counter_counted"}, counts: true,
+	},
+	"sliding_window_log_counted": {
+		files: []string{"sliding_window_log", "sliding_window_log_counted"}, hasLog: true, counts: true,
+	},
+}
+
+// stepOf returns the name of the Lua function that judges a side, and its row.
+func stepOf(s *algorithms.Side) (string, step) {
+	name := s.Algorithm.Name()
+	if s.Limit.CountDenied && s.Limit.Requests > 0 {
+		name += "_counted"
+		return name, optional[name]
+	}
+	return name, steps[name]
+}
+
+// row returns the row of a Lua function.
+func row(function string) step {
+	if known, ok := steps[function]; ok {
+		return known
+	}
+	return optional[function]
+}
+
 // HasScript reports whether Redis can judge sides of the algorithm.
 func HasScript(a algorithms.Algorithm) bool {
 	_, termed := a.(algorithms.Termed)
@@ -45,11 +79,11 @@ type script struct {
 	known      atomic.Bool // a server has run it once
 }
 
-// scripts makes and keeps the script of each sequence of one or two algorithms. There are
+// scripts makes and keeps the script of each sequence of one or two steps. There are
 // few sequences, so nothing is ever dropped.
 type scripts struct{ known sync.Map } // [2]string -> *script
 
-// of returns the script of one algorithm, or of two, "" meaning none.
+// of returns the script of one step, or of two, "" meaning none.
 func (s *scripts) of(first, second string) *script {
 	key := [2]string{first, second}
 	if known, ok := s.known.Load(key); ok {
@@ -61,6 +95,14 @@ func (s *scripts) of(first, second string) *script {
 	source := text(first, second)
 	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
 	return known.(*script)
+}
+
+// tableOrNil returns the text of a table of conditions, or nil where none of them is true.
+func tableOrNil(conditions []string) string {
+	if !slices.Contains(conditions, "true") {
+		return "nil"
+	}
+	return "{" + strings.Join(conditions, ", ") + "}"
 }
 
 // text puts a script together: only what the algorithms need, since Redis defines
@@ -82,19 +124,21 @@ func text(names ...string) string {
 	}
 
 	add("prelude")
-	var functions, logKeys []string
+	var functions, logKeys, counts []string
 	logKey := 2 // KEYS[1] is the record
 	for _, name := range names {
 		if name == "" {
 			continue // one side alone
 		}
 
-		for _, file := range steps[name].files {
+		this := row(name)
+		for _, file := range this.files {
 			add(file)
 		}
 		functions = append(functions, name)
+		counts = append(counts, strconv.FormatBool(this.counts))
 
-		if !steps[name].hasLog {
+		if !this.hasLog {
 			logKeys = append(logKeys, "0") // KEYS[0] is nil
 			continue
 		}
@@ -103,6 +147,7 @@ func text(names ...string) string {
 	}
 
 	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(functions, ", "), strings.Join(logKeys, ", "))
+	fmt.Fprintf(&b, "local counts_denied = %s\n", tableOrNil(counts))
 	add("pair")
 	return b.String()
 }

@@ -70,6 +70,15 @@ var badSides = []badFile{
 	},
 	{"a store of a foreign limiter", side("limiter: mine, store: other"), 5, 20, "leave out the store"},
 	{
+		"denied charges of a bucket", side("algorithm: gcra, limit: 1, window: 1m, count_denied: true"),
+		5, 74, "count_denied belongs to windows",
+	},
+	{
+		"an option of a foreign limiter", side("limiter: mine, count_denied: true"),
+		5, 50, "count_denied is an option of our own algorithms",
+	},
+	{"an option that is a number", side("algorithm: fixed_window, limit: 1, window: 1m, count_denied: 1"), 5, 82, "want true or false"},
+	{
 		"a field of a later version", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"),
 		5, 70, "not available in this version",
 	},

@@ -36,6 +36,8 @@ type ExplainedSide struct {
 	Window string `json:"window"`
 	// Burst is 0 unless the file names one.
 	Burst int64 `json:"burst"`
+	// Options are those of the algorithm as the short form has them, such as "count_denied"; "" for none.
+	Options string `json:"options,omitempty"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
 }
@@ -88,6 +90,7 @@ func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 // not carry the reason of a missing limit, so the limit is computed again.
 func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst}
+	e.Options = strings.TrimPrefix(charged.Options.String(), ":")
 	if charged.Window > 0 {
 		e.Window = algorithms.FormatWindow(charged.Window)
 	}

@@ -80,6 +80,21 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 	}
 }
 
+// A side without options keeps the epoch that it had before there were any: its evidence goes on.
+func TestOptionsOfASideAreInItsEpoch(t *testing.T) {
+	const fields = "algorithm: sliding_window_counter, limit: 10, window: 1m"
+	without, with := loadPolicy(t, side(fields)), loadPolicy(t, side(fields+", count_denied: true"))
+	if got := without.Epoch(); got != "1adba3645e01" {
+		t.Errorf("epoch %s of a side without options, want that of before", got)
+	}
+	if with.Epoch() == without.Epoch() {
+		t.Error("an option changes no epoch")
+	}
+	if no := loadPolicy(t, side(fields+", count_denied: false")); no.Epoch() != without.Epoch() {
+		t.Error("an option that is off changes the epoch")
+	}
+}
+
 func TestPolicyOverridesPromotionOfTheFile(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.ip\n    promotion:\n      soak: 72h\n"+
 		"      change_window: {days: [sat], from: '10:00', to: '24:00', zone: Europe/Berlin}")+

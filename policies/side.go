@@ -29,6 +29,7 @@ type Side struct {
 	limit, burst number // burst 0: not given
 	limited      bool   // a limit is given
 	window       time.Duration
+	options      algorithms.Options
 }
 
 // Foreign reports whether the side is a limiter of the user's.
@@ -76,7 +77,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 	}
 
 	// Constants were validated when the file was loaded.
-	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst}
+	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst, Options: s.options}
 	if s.Foreign() || s.constant() {
 		return l, nil
 	}
@@ -121,6 +122,7 @@ func (s *Side) String() string {
 	if burst := s.burst.text(); burst != "0" {
 		text += ":burst=" + burst
 	}
+	text += s.options.String()
 	if s.Store != "" {
 		text += " in " + s.Store
 	}
@@ -136,6 +138,11 @@ func (s *Side) identity() string {
 	}
 	fields := []string{
 		s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store,
+	}
+
+	// A side without options has the epoch that it had before there were any.
+	if s.options != (algorithms.Options{}) {
+		fields = append(fields, s.options.String())
 	}
 	return strings.Join(fields, "\x00")
 }
@@ -158,10 +165,11 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 				side.limited = true
 				c.number("limit", &side.limit, 0)(n)
 			}},
-			"burst":    {read: c.number("burst", &side.burst, 1)},
-			"window":   {read: c.duration("window", &side.window)},
-			"store":    {read: c.name("store", &side.Store)},
-			"adaptive": {read: c.unbuilt("adaptive")},
+			"burst":        {read: c.number("burst", &side.burst, 1)},
+			"window":       {read: c.duration("window", &side.window)},
+			"count_denied": {read: c.yes("count_denied", &side.options.CountDenied)},
+			"store":        {read: c.name("store", &side.Store)},
+			"adaptive":     {read: c.unbuilt("adaptive")},
 		})
 
 		// A wrong name is reported with the fields that could not be read, for it has nothing
@@ -176,6 +184,8 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 		switch {
 		case side.Foreign() == (algorithm != ""):
 			c.fail(n, "%s: want either an algorithm or a limiter", role)
+		case side.Foreign() && side.options != (algorithms.Options{}):
+			c.foreignOptions(n, role)
 		case !side.Foreign():
 			c.checkLimit(n, role, side)
 		case side.limited && side.limit == number{}:
@@ -221,7 +231,9 @@ func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 	}
 	if err := s.Algorithm.Validate(l); err != nil {
 		r.fail(n, "%s: %s", role, withoutPackage(err))
+		return
 	}
+	r.checkOptions(n, role, s, l)
 }
 
 // withoutPackage returns the text of an error without the package that it came from:

@@ -17,7 +17,8 @@ import (
 // more than it admits: see debts.
 func shareOf(a algorithms.Algorithm, whole algorithms.Limit, instances, cost int64) (share algorithms.Limit, tooLarge bool) {
 	part := func(n int64) int64 { return n/instances + (n%instances+instances-1)/instances }
-	share = algorithms.Limit{Requests: part(whole.Requests), Window: whole.Window, Burst: part(whole.Burst)}
+	share = whole
+	share.Requests, share.Burst = part(whole.Requests), part(whole.Burst)
 
 	tooLarge = cost > share.Capacity() && cost <= whole.Capacity()
 	if !tooLarge || algorithms.TraitsOf(a).Burst == algorithms.BurstRefused {

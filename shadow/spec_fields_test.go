@@ -127,6 +127,8 @@ var specChanges = map[string]specChange{
 	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newEpoch, ""},
 	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newEpoch, ""},
 	"Side.window":    {"limit: 2, window: 1h }", "limit: 2, window: 2h }", newEpoch, ""},
+	"Side.options":   {"gcra, limit: 2, window: 1h", "fixed_window, limit: 2, window: 1h, count_denied: true", newEpoch, ""},
+	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newEpoch, ""},
 
 	"Promotion.Mode":          {"mode: automatic", "mode: manual", newSpec, ""},
 	"Promotion.Rule":          {"rule: simple", "rule: evidence", newSpec, ""},

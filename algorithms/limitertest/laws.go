@@ -19,6 +19,11 @@ type law struct {
 	check          func(*trial)
 }
 
+// holdsFor says for which limits a law holds, by its name. A law without an entry holds whatever the options are.
+var holdsFor = map[string]func(algorithms.Limit) bool{
+	"G4_denial_leaves_no_trace": leavesNoTrace,
+}
+
 // laws are checked for every algorithm and every pair. G1 to G13 are the laws of a single
 // limiter under a clock that does not go back. Only G2 and the bound of G1 need the
 // oracle. The others also find a mistake that the oracle shares with the algorithm.
@@ -26,7 +31,8 @@ var laws = []law{
 	{"G1_upper_bound", "no interval admits more than the algorithm's bound", upperBound},
 	{"G2_no_false_denial", "every decision is the oracle's: nothing is denied that the definition admits", equalsOracle},
 	{"G3_cheaper_is_allowed", "where a cost is allowed, every smaller cost is", cheaperAllowed},
-	{"G4_denial_leaves_no_trace", "removing a denied charge from the history changes nothing", denialLeavesNoTrace},
+	{"G4_denial_leaves_no_trace", "where denials do not count, removing one from the history changes nothing", denialLeavesNoTrace},
+	{"count_denied_counts_all", "under count_denied all charges count as if none had been denied", countDeniedCountsAll},
 	{"G5_peek_is_pure", "a cost of 0 is allowed and changes nothing", peekIsPure},
 	{"G6_retry_after_is_exact", "a denied cost is allowed after RetryAfter and denied one microsecond sooner", retryAfterExact},
 	{"G7_keys_are_apart", "what one key spends, no other key notices, odd keys included", keysApart},
@@ -102,6 +108,36 @@ func cheaperAllowed(t *trial) {
 // keeps RetryAfter true: a denial that moved an instant would move the end of the wait.
 func denialLeavesNoTrace(t *trial) {
 	t.sameWithout(func(_ event, d algorithms.Decision) bool { return !d.Allowed })
+}
+
+// leavesNoTrace reports whether a denial changes nothing under the limit.
+func leavesNoTrace(l algorithms.Limit) bool { return !countsDenied(l) }
+
+// countDeniedCountsAll compares with a limit that denies nothing, and so has counted all charges: as much less remains
+// of the trial's limit as it is lower. It finds counts that saturate too early, and entries that are dropped too soon.
+func countDeniedCountsAll(t *trial) {
+	events := t.drawEvents()
+	t.limit.CountDenied = true
+	if !countsDenied(t.limit) || t.subject.Algorithm.Validate(t.limit) != nil {
+		return // a limit of 0, or a bucket
+	}
+
+	higher := t.limit
+	higher.CountDenied = false
+	for _, e := range events {
+		higher.Requests += e.cost
+	}
+	if t.subject.Algorithm.Validate(higher) != nil {
+		return
+	}
+
+	all := t.judgeUnder(higher, events...)
+	for i, d := range t.judge(events...) {
+		remains := all[i].Remaining - (higher.Requests - t.limit.Requests)
+		if d.Allowed != (events[i].cost == 0 || remains >= 0) || d.Remaining != max(0, remains) || d.ResetAfter != all[i].ResetAfter {
+			t.Fatalf("event %d of %+v under %s\n  got  %+v\n  a limit that denies nothing has %+v", i, events, t.limit, d, all[i])
+		}
+	}
 }
 
 // peekIsPure finds a look at a budget that opens a window or moves an instant. A caller

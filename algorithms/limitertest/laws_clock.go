@@ -22,14 +22,14 @@ func backwardsMintsNothing(t *trial) {
 
 	// The jumps are drawn one after the other, since each changes which later charges are
 	// admitted, and with that where the clock has to stand.
-	spent := int64(base) // the last instant at which something was admitted
+	spent := int64(base) // the last instant at which a charge counted
 	for i := range still {
 		if i > 0 && rapid.Bool().Draw(t.T, "back") {
 			back[i].at = max(base, spent-rapid.Int64Range(0, t.limit.Window.Microseconds()).Draw(t.T, "by"))
 			still[i].at = max(back[i].at, spent)
 			d = t.judge(still...)
 		}
-		if d[i].Allowed && still[i].cost > 0 {
+		if t.counts(still[i], d[i]) {
 			spent = max(spent, still[i].at)
 		}
 	}
@@ -40,6 +40,11 @@ func backwardsMintsNothing(t *trial) {
 			t.Fatalf("event %d at %d instead of %d\n  stood still %+v\n  went back   %+v", i, back[i].at, still[i].at, d[i], b)
 		}
 	}
+}
+
+// counts reports whether a charge with that decision has moved the key's instant.
+func (t *trial) counts(e event, d algorithms.Decision) bool {
+	return e.cost > 0 && (d.Allowed || countsDenied(t.limit))
 }
 
 // drawWild draws events whose clock is set back now and then.
@@ -65,7 +70,7 @@ func stepBackKeeps(t *trial) {
 	events := t.drawEvents()
 	spent := int64(-1)
 	for i, d := range t.judge(events...) {
-		if d.Allowed && events[i].cost > 0 {
+		if t.counts(events[i], d) {
 			spent = int64(i)
 		}
 	}
@@ -73,11 +78,14 @@ func stepBackKeeps(t *trial) {
 		return
 	}
 
-	// Only an admitted charge moves a key's instant, so the history ends with one.
+	// Only a charge that counts moves a key's instant, so the history ends with one.
 	events = events[:spent+1]
 	before := last(t.judge(events...))
 	to := events[spent].at - t.limit.Window.Microseconds() - rapid.Int64Range(1, 1e9).Draw(t.T, "by")
 	for _, cost := range []int64{0, before.Remaining + 1} {
+		if cost > 0 && countsDenied(t.limit) {
+			continue // it would be spent, too
+		}
 		after := last(t.judge(append(events[:spent+1:spent+1], event{to, cost}, event{to, 0})...))
 		if after.Remaining != before.Remaining {
 			t.Fatalf("%d remain before the clock goes back from %d to %d, %d after a cost of %d there",
@@ -106,7 +114,11 @@ func clockLocksNotOut(t *trial) {
 	// The client asks once more in the meantime, which must not make it wait longer.
 	r := d.RetryAfter.Microseconds()
 	early := final.at + rapid.Int64Range(0, r).Draw(t.T, "early")
-	events = append(events, event{early, t.limit.Capacity() + 1}, event{final.at + r, final.cost})
+	if countsDenied(t.limit) {
+		events = append(events, event{early, 0}, event{final.at + r, final.cost}) // a client that knocks may stay out
+	} else {
+		events = append(events, event{early, t.limit.Capacity() + 1}, event{final.at + r, final.cost})
+	}
 	if again := last(t.judge(events...)); !again.Allowed {
 		t.Fatalf("denied again after RetryAfter %s: %+v", d.RetryAfter, again)
 	}
@@ -127,11 +139,14 @@ func clockMintsNoMore(t *trial) {
 		if stands > e.at+t.limit.Window.Microseconds() {
 			run, stands = nil, e.at
 		}
-		if !d.Allowed || e.cost == 0 {
+		if !t.counts(e, d) {
 			continue
 		}
 		e.at = max(e.at, stands)
 		stands = e.at
+		if !d.Allowed {
+			continue
+		}
 
 		// Each interval that ends with this charge is held against the algorithm's bound.
 		run = append(run, e)

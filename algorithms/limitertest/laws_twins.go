@@ -163,7 +163,7 @@ func (w *twins) alone(e event, followed bool) {
 	}
 
 	// The charge that follows is made later, or never: the trial decides in follow.
-	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: spent(&c, &o)}
+	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: counted(&c, algorithms.Authoritative, &o)}
 	c.Sides = [2]algorithms.Side{{}, w.sides[1]}
 	w.waiting = append(w.waiting, following{c, o})
 }

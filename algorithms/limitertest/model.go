@@ -51,10 +51,11 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
 		part, o := old.judge(&c, &c.Sides[r])
 		into[r] = o
-		if part.oracle != nil {
+		// A side whose limit is refused is not charged, so its part keeps its place among the others.
+		if part.oracle != nil && o.Status != algorithms.Failed {
 			next.parts = append(next.parts, part)
 		}
-		changed = changed || spent(&c, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
+		changed = changed || counted(&c, r, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
 	}
 	if c.Epoch != 0 {
 		changed = next.number(&c, &into) || changed
@@ -68,10 +69,13 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 	return into
 }
 
-// spent reports whether a side admitted a charge that costs something.
-func spent(c *algorithms.Charge, o *algorithms.Observation) bool {
-	return o.Status == algorithms.Judged && o.Decision.Allowed && c.Cost > 0
+// counted reports whether a side was charged: it admitted something that costs something, or counts what it denies.
+func counted(c *algorithms.Charge, r algorithms.Role, o *algorithms.Observation) bool {
+	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || countsDenied(c.Sides[r].Limit))
 }
+
+// countsDenied reports whether a denied cost counts. A limit of 0 denies whatever was counted.
+func countsDenied(l algorithms.Limit) bool { return l.CountDenied && l.Requests > 0 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
 // that cannot be judged stays with that side: a candidate fails alone (decision 0505).
@@ -94,6 +98,8 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	default:
 		o.Unused = part.oracle.Unused(s.Limit, c.At.UnixMicro())
 		o.Decision = part.oracle.Step(s.Limit, c.Cost, c.At.UnixMicro())
+		// Of a cost that is denied and counts, a decision does not say whether the key was unused before it.
+		o.Unused = o.Unused && (o.Decision.Allowed || !countsDenied(s.Limit))
 	}
 	return part, o
 }
@@ -125,7 +131,7 @@ func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]al
 
 	// Of the parts that were not charged, those stay for which there is room.
 	for _, p := range old.parts {
-		if len(kept) < 2 && !names(p, c.Sides[0]) && !names(p, c.Sides[1]) {
+		if len(kept) < 2 && !r.holds(p) {
 			kept = append(kept, p)
 		}
 	}

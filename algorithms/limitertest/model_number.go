@@ -30,6 +30,7 @@ func (r modelRecord) mustWait(c *algorithms.Charge) bool {
 func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observation) bool {
 	var parts []*modelPart
 	var seen []*algorithms.Observation
+	var roles []algorithms.Role
 	for i := range r.parts {
 		role := algorithms.Authoritative
 		if names(r.parts[i], c.Sides[algorithms.Candidate]) {
@@ -38,6 +39,7 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 		if into[role].Status == algorithms.Judged {
 			parts = append(parts, &r.parts[i])
 			seen = append(seen, &into[role])
+			roles = append(roles, role)
 		}
 	}
 
@@ -46,11 +48,11 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 	found := false
 	switch {
 	case len(parts) == 2:
-		r.together(c, parts, seen)
+		r.together(c, parts, seen, counted(c, roles[0], seen[0]))
 	case len(parts) == 1 && c.Follows():
 		found = r.follow(c, parts[0], seen[0])
 	case len(parts) == 1:
-		r.alone(c, parts[0], seen[0])
+		r.alone(c, parts[0], seen[0], counted(c, roles[0], seen[0]))
 	}
 	for _, o := range seen {
 		o.Apart = r.apart
@@ -59,7 +61,7 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 }
 
 // together numbers two sides that are judged by one charge. parts[0] leads.
-func (r *modelRecord) together(c *algorithms.Charge, parts []*modelPart, seen []*algorithms.Observation) {
+func (r *modelRecord) together(c *algorithms.Charge, parts []*modelPart, seen []*algorithms.Observation, counts bool) {
 	taken := valid(parts[0].number, c)
 	inStep := parts[0].number == parts[1].number && parts[0].number == taken
 	if !inStep {
@@ -78,18 +80,18 @@ func (r *modelRecord) together(c *algorithms.Charge, parts []*modelPart, seen []
 	for i := range parts {
 		seen[i].Number = taken
 		parts[i].number = taken
-		if spent(c, seen[0]) {
+		if counts {
 			parts[i].number = taken.Next()
 		}
 	}
 }
 
 // alone numbers a side that leads without the other one, or whose other side has failed.
-func (r *modelRecord) alone(c *algorithms.Charge, part *modelPart, seen *algorithms.Observation) {
+func (r *modelRecord) alone(c *algorithms.Charge, part *modelPart, seen *algorithms.Observation, counts bool) {
 	seen.Number = valid(part.number, c)
 	part.number = seen.Number
 	switch {
-	case spent(c, seen):
+	case counts:
 		part.number = part.number.Next()
 	case part.oracle.moved: // and the other part was not
 		part.number = 0

@@ -18,7 +18,7 @@ type Oracle struct {
 	rule  rule
 	used  bool
 	moved bool  // by the last step
-	last  int64 // instant of the last admitted charge, microseconds
+	last  int64 // instant of the last charge that counted, microseconds
 }
 
 // rule is what the definition of an algorithm says of one key. Instants never go back.
@@ -37,6 +37,8 @@ type rule interface {
 	unused(l algorithms.Limit, t int64) bool
 	// admit spends cost at t.
 	admit(l algorithms.Limit, cost, t int64)
+	// deny counts a denied cost at t. It is asked only where denied costs count (Options.CountDenied).
+	deny(l algorithms.Limit, cost, t int64)
 	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
 	// for an algorithm without a delay.
 	backlog(l algorithms.Limit, t int64) int64
@@ -102,7 +104,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		o.last = at
 	}
 
-	// An instant before the last admitted charge is judged at that charge's (decision 0103).
+	// An instant before the last charge that counted is judged at that charge's (decision 0103).
 	now := at
 	if o.used && o.last > at {
 		now = o.last
@@ -119,6 +121,14 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		o.rule.admit(l, cost, now)
 		o.used, o.last = true, now
 	case d.Allowed: // a peek leaves no trace
+	case countsDenied(l):
+		o.rule.deny(l, cost, now)
+		o.used, o.last = true, now
+	}
+
+	// The wait is that of the state after the charge, as all else is.
+	switch {
+	case d.Allowed:
 	case cost > capacity:
 		d.RetryAfter = algorithms.Never
 	default:

@@ -46,6 +46,9 @@ func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 	o.last, o.tokens, o.unit = t, tokens, refill(l).Denom()
 }
 
+// deny is not asked: a bucket refuses count_denied.
+func (o *owed) deny(algorithms.Limit, int64, int64) {}
+
 // move keeps the debt in its unit, as of another instant.
 func (o *owed) move(_ algorithms.Limit, _, to int64) { o.last = to }
 

@@ -37,6 +37,8 @@ func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
 	r.last, r.count = t, r.counted(l, t)+cost
 }
 
+func (r *fixedWindow) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost, t) }
+
 func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // move: the count belongs to the window of the new instant.
@@ -74,6 +76,8 @@ func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	}
 	r.count += cost
 }
+
+func (r *anchoredWindow) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost, t) }
 
 // backlog is 0: only a leaky bucket delays.
 func (r *anchoredWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
@@ -115,6 +119,15 @@ func (r *windowLog) admit(l algorithms.Limit, cost, t int64) {
 		r.admitted = r.admitted[1:]
 	}
 	r.admitted = append(r.admitted, struct{ at, cost int64 }{t, cost})
+}
+
+// deny counts no more of the cost than the limit. Charges before the newest that fill the limit are forgotten: they leave
+// the window before those, which deny everything until then.
+func (r *windowLog) deny(l algorithms.Limit, cost, t int64) {
+	r.admit(l, min(cost, l.Requests), t)
+	for r.counted(l, t)-r.admitted[0].cost >= l.Requests {
+		r.admitted = r.admitted[1:]
+	}
 }
 
 // backlog is 0: only a leaky bucket delays.
@@ -181,6 +194,8 @@ func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
 	prev, curr, _ := r.at(l, t)
 	r.last, r.prev, r.curr = t, prev, curr+cost
 }
+
+func (r *windowCounter) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost, t) }
 
 func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }
 

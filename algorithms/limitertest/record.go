@@ -17,6 +17,8 @@ import (
 // (decision 0201).
 func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 	a, b, c := side("a"), side("b"), side("c")
+	refused := a
+	refused.Limit.Window = 0
 
 	// Each turn charges up to two sides; the first one is enforced.
 	tests := []struct {
@@ -29,6 +31,7 @@ func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 		{"a third alone keeps the enforced", [][2]algorithms.Side{{a, b}, {c}}, [3]bool{true, false, true}},
 		{"two new ones keep none", [][2]algorithms.Side{{a}, {b, c}}, [3]bool{false, true, true}},
 		{"one new beside one old", [][2]algorithms.Side{{a, b}, {c, b}}, [3]bool{false, true, true}},
+		{"a refused one keeps its place", [][2]algorithms.Side{{a, b}, {b, refused}, {c, refused}}, [3]bool{false, true, true}},
 		{"roles change", [][2]algorithms.Side{{a, b}, {b, a}, {c}}, [3]bool{false, true, true}},
 	}
 	for _, tt := range tests {

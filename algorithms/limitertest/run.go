@@ -36,7 +36,7 @@ func Run(t *testing.T, s Subject) {
 						rt.Logf("broken law of %s: %s", s.Algorithm.Name(), l.sentence)
 					}
 				}()
-				l.check(&trial{T: rt, subject: s, pair: pair, policy: "laws"})
+				l.check(&trial{T: rt, law: l, subject: s, pair: pair, policy: "laws"})
 			})
 		})
 	}
@@ -46,6 +46,7 @@ func Run(t *testing.T, s Subject) {
 // judgement is of a fresh key, so histories do not disturb each other.
 type trial struct {
 	*rapid.T
+	law     law
 	subject Subject
 	pair    algorithms.Pair
 	policy  string
@@ -118,7 +119,10 @@ const base = 1_700_000_000_123_456
 func (t *trial) drawLimit() {
 	// A subject of the user's may have no Traits: its Validate says whether it takes a burst.
 	takesBurst := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
-	valid := func(l algorithms.Limit) bool { return t.subject.Algorithm.Validate(l) == nil }
+	holds := holdsFor[t.law.name]
+	valid := func(l algorithms.Limit) bool {
+		return t.subject.Algorithm.Validate(l) == nil && (holds == nil || holds(l))
+	}
 
 	// Small numbers make histories that reach the limit, and 9973 is prime, so a
 	// token takes no whole number of microseconds.
@@ -131,8 +135,17 @@ func (t *trial) drawLimit() {
 		if takesBurst {
 			l.Burst = rapid.Int64Range(1, 12).Draw(rt, "burst")
 		}
+		l.Options = t.drawOptions(rt, l)
 		return l
 	}).Filter(valid).Draw(t.T, "limit")
+}
+
+// drawOptions draws options, half of the time, for which the trial's law holds. Those that a limit cannot have are drawn again.
+func (t *trial) drawOptions(rt *rapid.T, l algorithms.Limit) algorithms.Options {
+	if rapid.Bool().Draw(rt, "with_options") && !isBucket(t.subject.Algorithm) {
+		l.CountDenied = rapid.Bool().Draw(rt, "count_denied")
+	}
+	return l.Options
 }
 
 // drawEvents draws 1 to 40 events whose instants never go back and crowd around

@@ -90,7 +90,7 @@ func writeExplanation(out io.Writer, e *explanation) error {
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	// A foreign limiter decides by numbers that the file does not have.
 	limit := "no limit of its own"
-	if s.Limit > 0 {
+	if s.Limit > 0 || s.Window != "" {
 		limit = fmt.Sprintf("%d per %s", s.Limit, humanize.Visible(s.Window))
 	}
 
@@ -99,6 +99,9 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	}
 	if s.Burst > 0 {
 		limit += fmt.Sprintf(", burst %d", s.Burst)
+	}
+	if s.Options != "" {
+		limit += ", " + humanize.Visible(s.Options)
 	}
 
 	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, humanize.Visible(s.Algorithm), limit)

@@ -9,9 +9,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N], such as fixed_window:60/1m or token_bucket:60/1m:burst=20"
+const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N][:OPTION...], such as fixed_window:60/1m, token_bucket:60/1m:burst=20 " +
+	"or sliding_window_counter:60/1m:count_denied"
 
-// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N].
+// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N][:OPTION...].
 func parseSide(flag, s string) (algorithms.Side, error) {
 	side, err := splitSide(s)
 	if err == nil {
@@ -51,7 +52,7 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	}
 	side.Algorithm = algorithms.Unbounded(side.Algorithm)
 
-	budget, burst, hasBurst := strings.Cut(rest, ":")
+	budget, options, hasOptions := strings.Cut(rest, ":")
 	requests, window, found := strings.Cut(budget, "/")
 	if !found {
 		return side, errors.New("no REQUESTS/WINDOW")
@@ -62,16 +63,36 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if side.Limit.Window, err = algorithms.ParseWindow(window); err != nil {
 		return side, err
 	}
-	if !hasBurst {
+	if !hasOptions {
 		return side, nil
 	}
 
-	number, found := strings.CutPrefix(burst, "burst=")
-	if !found {
-		return side, fmt.Errorf("%q is not burst=N", burst)
+	given := map[string]bool{}
+	for _, option := range strings.Split(options, ":") {
+		name, value, _ := strings.Cut(option, "=")
+		if given[name] {
+			return side, fmt.Errorf("%s is given twice", name)
+		}
+		given[name] = true
+
+		if err = parseOption(&side.Limit, name, value); err != nil {
+			return side, err
+		}
 	}
-	side.Limit.Burst, err = parseCount("burst", number, 1)
-	return side, err
+	return side, nil
+}
+
+// parseOption reads what stands behind a colon: a burst or an option of the algorithm.
+func parseOption(l *algorithms.Limit, name, value string) (err error) {
+	switch {
+	case name == "burst":
+		l.Burst, err = parseCount("burst", value, 1)
+	case name == "count_denied" && value == "":
+		l.CountDenied = true
+	default:
+		return fmt.Errorf("%q is not burst=N or an option: there is count_denied", strings.TrimSuffix(name+"="+value, "="))
+	}
+	return err
 }
 
 // parseCount reads a whole number from least on.

@@ -1,0 +1,53 @@
+package algorithms_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// A flood of large denied costs cannot overflow a count, and changes no decision by saturating.
+func TestCountsSaturate(t *testing.T) {
+	limit := algorithms.Limit{Requests: 3, Window: time.Second, Options: algorithms.Options{CountDenied: true}}
+	for _, a := range []algorithms.Algorithm{
+		algorithms.FixedWindow{}, algorithms.FixedWindowAnchored{}, algorithms.SlidingWindowCounter{}, algorithms.SlidingWindowLog{},
+	} {
+		var s algorithms.State
+		var d algorithms.Decision
+		for range 5 {
+			var err error
+			if s, d, err = a.Step(s, limit, 1<<62, 0); err != nil || d.Allowed || s.Used >= 1<<53 || s.Used < 3 {
+				t.Fatalf("%s: %d counted, %+v, error %v", a.Name(), s.Used, d, err)
+			}
+		}
+
+		// The counter denies until nothing of the window before is left, all others for a window.
+		_, d, _ = a.Step(s, limit, 1, 0)
+		want := time.Second
+		if a.Name() == "sliding_window_counter" {
+			want = 2 * time.Second
+		}
+		if d.RetryAfter != want || d.ResetAfter != want {
+			t.Errorf("%s after the flood: %+v, want a wait of %s", a.Name(), d, want)
+		}
+	}
+}
+
+// A client that knocks for ever costs no more memory than one that uses its limit.
+func TestDeniedFloodKeepsALogSmall(t *testing.T) {
+	limit := algorithms.Limit{Requests: 20, Window: time.Hour, Options: algorithms.Options{CountDenied: true}}
+	log := algorithms.SlidingWindowLog{MaxEntries: 20}
+
+	var s algorithms.State
+	for i := range int64(10_000) {
+		next, d, err := log.Step(s, limit, 1+i%3, i)
+		if err != nil || d.Allowed && i >= limit.Requests {
+			t.Fatalf("charge %d: %+v, error %v", i, d, err)
+		}
+		s = next
+	}
+	if s.Used > 2*limit.Requests {
+		t.Errorf("%d units are kept of a limit of %d", s.Used, limit.Requests)
+	}
+}

@@ -1,0 +1,61 @@
+package policies
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// option is a field of a side that is an option of its algorithm.
+type option struct {
+	name string
+	into func(from algorithms.Options, into *algorithms.Options) // copies it
+}
+
+// options are all of them, in the order of the short form.
+var options = []option{
+	{"count_denied", func(from algorithms.Options, into *algorithms.Options) { into.CountDenied = from.CountDenied }},
+}
+
+// checkOptions refuses options that have no meaning for the side, each at its own place. The limit has none, and is valid.
+func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.Limit) {
+	at := placesOf(n)
+	before := len(r.List)
+	for _, o := range options {
+		if at[o.name] == nil {
+			continue
+		}
+		with := l
+		o.into(s.options, &with.Options)
+		if err := s.Algorithm.Validate(with); err != nil {
+			r.fail(at[o.name], "%s: %s", role, withoutPackage(err))
+		}
+	}
+
+	// Options that are valid each for itself may exclude each other.
+	l.Options = s.options
+	if err := s.Algorithm.Validate(l); err != nil && len(r.List) == before {
+		r.fail(n, "%s: %s", role, withoutPackage(err))
+	}
+}
+
+// foreignOptions refuses options of a limiter that this project does not know.
+func (r *reader) foreignOptions(n *yaml.Node, role string) {
+	at := placesOf(n)
+	for _, o := range options {
+		if at[o.name] != nil {
+			r.fail(at[o.name], "%s: %s is an option of our own algorithms: leave it out", role, o.name)
+		}
+	}
+}
+
+// yes returns a reader of true or false.
+func (r *reader) yes(what string, into *bool) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+			r.fail(n, "%s: want true or false", what)
+			return
+		}
+		*into = n.Value == "true"
+	}
+}
