@@ -49,7 +49,7 @@ policies:
     authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1h }
     candidate: { algorithm: gcra, limit: 'int(request.headers["x-limit"])', window: 1h }
 `
-	for _, limit := range []string{"", "0"} {
+	for _, limit := range []string{"", "-1"} {
 		client := redisAt(t, miniredis.RunT(t).Addr())
 		h := open(t, broken, shadow.Config{Redis: client})
 		two := func(user string) (n int) {
