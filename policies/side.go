@@ -61,7 +61,7 @@ func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 	if !s.constant() {
 		return algorithms.Limit{}, false
 	}
-	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}, true
+	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant, Options: s.options}, true
 }
 
 // limitOf returns the side's limit for a request. On an error, which may be one of the
