@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
+	"adapters/fiberlimit":       {"policies", "shadow", "shadow/httplimit"},
 	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
 	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
@@ -69,6 +70,8 @@ var others = map[string][]string{
 	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
+	"github.com/gofiber/":           {"adapters/fiberlimit"},
+	"github.com/valyala/":           {"adapters/fiberlimit"},
 	"github.com/gin-gonic/":         {"adapters/ginlimit"},
 	"github.com/labstack/":          {"adapters/echolimit"},
 	"google.golang.org/grpc":        {"adapters/grpclimit"},

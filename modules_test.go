@@ -91,4 +91,7 @@ func TestRootModuleHasNoFramework(t *testing.T) {
 }
 
 // frameworksKnown begin the paths of the modules that adapters are for.
-var frameworksKnown = []string{"github.com/gin-gonic/", "github.com/go-chi/", "github.com/labstack/", "google.golang.org/grpc"}
+var frameworksKnown = []string{
+	"github.com/gin-gonic/", "github.com/go-chi/", "github.com/gofiber/", "github.com/labstack/", "github.com/valyala/",
+	"google.golang.org/grpc",
+}

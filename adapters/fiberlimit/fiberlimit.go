@@ -1,0 +1,116 @@
+package fiberlimit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// Config configures the limits. The zero value is ready to use.
+type Config struct {
+	// ClientIP returns the client's address from a request that has only Header and RemoteAddr; nil means the
+	// connection's. Behind a proxy, use one of httplimit's, such as httplimit.ForwardedFor.
+	ClientIP func(*http.Request) string
+	// Identify sets User and Claims from what the service has authenticated. nil leaves them empty. Texts of fiber's
+	// context are reused for other requests: copy them, as by strings.Clone. Do not keep the policies.Request.
+	Identify func(fiber.Ctx, *policies.Request)
+	// OnDenied answers a denied request, whose response fields are already set, or returns an error for fiber's error
+	// handler. nil answers 429 with a line of text.
+	OnDenied func(fiber.Ctx, shadow.Decision) error
+	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
+	Debug func(fiber.Ctx) bool
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	Fields      httplimit.Fields
+	RetryJitter time.Duration
+	MaxWaiting  int64
+	// Logger gets the reason if a request cannot be limited because its route is unknown. nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// errNotWrapped fails requests of a wiring that would limit none of them.
+var errNotWrapped = errors.New("fiberlimit: the limits run as middleware, before fiber has matched a route, so policies that " +
+	"read request.route would limit no request: wrap the last handler of each route, as in app.Get(\"/items/:id\", limit(item))")
+
+// limits is what all handlers of one New share.
+type limits struct {
+	*httplimit.Limits
+	cfg Config
+}
+
+// New returns a function that wraps a route's handler: its last one, if it has several.
+func New(h *shadow.Harness, cfg Config) func(fiber.Handler) fiber.Handler {
+	if cfg.OnDenied == nil {
+		cfg.OnDenied = tooManyRequests
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+
+	l := &limits{cfg: cfg, Limits: httplimit.NewLimits(h, httplimit.Settings{
+		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
+	})}
+	return func(next fiber.Handler) fiber.Handler {
+		return func(c fiber.Ctx) error { return l.serve(c, next) }
+	}
+}
+
+// serve decides a request, and calls the wrapped handler if it is allowed.
+func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
+	if c.IsMiddleware() && l.Reads("request.route") {
+		l.cfg.Logger.Error(errNotWrapped.Error())
+		return fiber.NewError(fiber.StatusInternalServerError, "the route is unknown")
+	}
+
+	ctx := c.Context()
+	d := l.decide(ctx, c)
+	fields := l.FieldsOf(d)
+	for _, field := range fields.All() {
+		c.Set(field.Name, field.Value)
+	}
+	if l.cfg.Debug != nil && l.cfg.Debug(c) {
+		c.Set(httplimit.DebugField, httplimit.Debug(d))
+	}
+
+	if !d.Allowed {
+		return l.cfg.OnDenied(c, d)
+	}
+	if err := l.Wait(ctx, d); err != nil {
+		return unavailable(c, d, err)
+	}
+	return next(c)
+}
+
+// decide charges a request.
+func (l *limits) decide(ctx context.Context, c fiber.Ctx) shadow.Decision {
+	p := l.Request()
+	view := l.fill(c, p)
+	defer view.giveBack()
+
+	if l.cfg.Identify != nil {
+		l.cfg.Identify(c, p)
+	}
+	return l.Decide(ctx, p)
+}
+
+// unavailable answers a request that Wait has refused.
+func unavailable(c fiber.Ctx, d shadow.Decision, refusal error) error {
+	if !errors.Is(refusal, httplimit.ErrFull) {
+		return c.SendStatus(fiber.StatusServiceUnavailable)
+	}
+
+	c.Set("Retry-After", httplimit.FormatSeconds(httplimit.RetryWhenFull(d)))
+	return c.Status(fiber.StatusServiceUnavailable).SendString(refusal.Error() + "\n")
+}
+
+// tooManyRequests is the default OnDenied.
+func tooManyRequests(c fiber.Ctx, _ shadow.Decision) error {
+	return c.Status(fiber.StatusTooManyRequests).SendString("too many requests\n")
+}
