@@ -83,6 +83,7 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 
 	if x.result.IsExactType(cel.BoolType) {
 		x.filters, x.onlyFilters = filtersOf(a)
+		x.checked, x.env = a, c.env
 	}
 	return x
 }

@@ -20,6 +20,10 @@ type expression struct {
 	inputs   inputs
 	failures []string // inputs of a client that make it fail
 
+	// A condition is kept with its environment, so that a tool can ask which part of it is false.
+	checked *cel.Ast
+	env     *cel.Env
+
 	// A condition implies these, so that most evaluations can be left out. Expressions of
 	// another type than bool have none.
 	filters     []filter

@@ -97,10 +97,12 @@ func newApp(std streams) *cli.App {
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Reader:          std.in, Writer: std.out, ErrWriter: std.err,
-		Commands:       commands(std),
-		Suggest:        true,
-		ExitErrHandler: func(*cli.Context, error) {}, // run alone decides the status
-		OnUsageError:   onUsageError,
+		Commands: commands(std),
+		// A comma may be in a template of a route or in the name of a field.
+		DisableSliceFlagSeparator: true,
+		Suggest:                   true,
+		ExitErrHandler:            func(*cli.Context, error) {}, // run alone decides the status
+		OnUsageError:              onUsageError,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("the commands are: "+commandNames(c.App.Commands), "no command %q", c.Args().First())

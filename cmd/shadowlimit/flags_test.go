@@ -47,6 +47,10 @@ func tryFlags(t *testing.T, words, args []string) (got received, status int) {
 		l.command.Action = func(c *cli.Context) error {
 			got = received{c.Args().Slice(), map[string]string{}}
 			for _, name := range c.LocalFlagNames() {
+				if list, ok := c.Value(name).(cli.StringSlice); ok {
+					got.flags[name] = strings.Join(list.Value(), ",")
+					continue
+				}
 				got.flags[name] = fmt.Sprint(c.Value(name))
 			}
 			return nil

@@ -75,7 +75,7 @@ var planConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool {
-			return c.IsSet("rate") && anySet(c, "format", "time-field", "key-field", "cost-field")
+			return c.IsSet("rate") && anySet(c, logFlagNames...)
 		},
 		"--rate reads no log: leave out --format and the flags of fields", planHint,
 	},
@@ -83,7 +83,7 @@ var planConflicts = []conflict{
 		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
 		"--policy names a policy of a file: give --config", planHint,
 	},
-	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields,
+	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes,
 	{
 		func(c *cli.Context) bool { return !c.IsSet("rate") && lacksLimiters(c) },
 		"a plan from a log needs both --from and --to, or --config", shortFormHint,
@@ -118,7 +118,10 @@ func planAction(c *cli.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	return o.format.print(std.out, report, report.WriteText)
+	if err := o.format.print(std.out, report, report.WriteText); err != nil {
+		return err
+	}
+	return o.unread()
 }
 
 // planOfRate plans the policies of the file, or one by the flags alone, for even traffic.
@@ -170,7 +173,7 @@ func planOfLogs(c *cli.Context, o *replayOptions, std streams) (*plan.Report, er
 			return nil, err
 		}
 	}
-	r := &replayer{o, std, newProgress(std.err)}
+	r := &replayer{replayOptions: o, std: std, bar: newProgress(std.err)}
 	defer r.bar.clear()
 	s, err := r.subject()
 	if err != nil {
@@ -180,19 +183,20 @@ func planOfLogs(c *cli.Context, o *replayOptions, std streams) (*plan.Report, er
 		return nil, err
 	}
 
-	_, stretches, err := r.take(c.Context, s)
+	taken, err := r.take(c.Context, s)
 	if err != nil {
 		return nil, err
 	}
-	report := &plan.Report{Warnings: stretches.Warnings()}
+	report := &plan.Report{Warnings: taken.warnings}
 	list, _ := named(s.comparisons(), c) // the name is known by now
 	for i := range list {
-		p, err := r.plan(c.Context, &list[i], stretches)
+		p, err := r.plan(c.Context, &list[i], taken.stretches)
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", list[i].name, err)
 		}
 		report.Policies = append(report.Policies, p)
 	}
+	o.broken = taken.broken
 	return report, nil
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
@@ -14,38 +16,74 @@ import (
 // shownBadLines is how many skipped lines of all logs are shown.
 const shownBadLines = 5
 
-// readLogs hands on the events of all logs, and counts the lines that it skips.
-func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (skipped int64, err error) {
-	var events, lines int64
-	for _, name := range r.logs {
-		cfg := r.reader
-		cfg.OnBadLine = func(bad accesslog.BadLine) {
-			if skipped++; skipped <= shownBadLines {
-				r.bar.clear()
-				fmt.Fprintf(r.std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
-			}
-		}
+// logsRead is what became of the logs.
+type logsRead struct {
+	events, lines, skipped int64
+	broken                 []string // what is wrong with the logs that could not be read to their end
+	results                []accesslog.Result
+	names                  []string // of the logs of results
+}
 
-		result, err := r.readLog(ctx, name, cfg, emit)
-		if err != nil {
-			return 0, err
+// readLogs hands on the events of all logs, and counts the lines that it skips. A log that is broken ends neither the others nor
+// what was read of it: the caller says so at the end.
+func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (*logsRead, error) {
+	read := &logsRead{}
+	var first error
+	for _, name := range r.logs {
+		result, err := r.readLog(ctx, name, r.configFor(name, read), emit)
+		read.events += result.Events
+		read.lines += result.Lines
+		read.results, read.names = append(read.results, result), append(read.names, name)
+
+		if wrong := (accesslog.NoEffectError{}); errors.As(err, &wrong) {
+			return nil, usagef(replayHint, "%v", err)
 		}
-		events += result.Events
-		lines += result.Lines
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err == nil && result.Events == 0 && result.Lines > 0 && len(r.logs) > 1 {
+			err = fmt.Errorf("%s: none of %d lines could be read", name, result.Lines)
+		}
+		if err != nil {
+			first = cmp.Or(first, err)
+			read.broken = append(read.broken, err.Error())
+		}
 	}
 
-	if skipped > shownBadLines {
+	if read.skipped > shownBadLines {
 		r.bar.clear()
-		fmt.Fprintf(r.std.err, "and %d more skipped lines\n", skipped-shownBadLines)
+		fmt.Fprintf(r.std.err, "and %d more skipped lines\n", read.skipped-shownBadLines)
 	}
 	switch {
-	case events > 0:
-		return skipped, nil
-	case lines == 0:
-		return 0, fmt.Errorf("%s: empty: there is nothing to replay", r.logs[0])
+	case read.events > 0:
+		return read, r.checkZone(read)
+	case first != nil:
+		return nil, first
+	case read.lines == 0:
+		return nil, fmt.Errorf("%s: empty: there is nothing to replay", r.logs[0])
 	}
-	return 0, fmt.Errorf("%s: none of %d lines could be read: give --format, --time-field and --key-field",
-		r.logs[0], lines)
+	return nil, fmt.Errorf("%s: none of %d lines could be read: give --format, --time-field and --key-field", r.logs[0], read.lines)
+}
+
+// configFor is how a log is read: bad lines are counted, and the first few of all logs are shown.
+func (r *replayer) configFor(name string, read *logsRead) accesslog.Config {
+	cfg := r.reader
+	cfg.OnBadLine = func(bad accesslog.BadLine) {
+		if read.skipped++; read.skipped <= shownBadLines {
+			r.bar.clear()
+			fmt.Fprintf(r.std.err, "%s:%d: skipped: %v: %s\n", name, bad.Line, bad.Err, bad.Text)
+		}
+	}
+	return cfg
+}
+
+// checkZone refuses a zone that no time has asked for.
+func (r *replayer) checkZone(read *logsRead) error {
+	zoned := slices.ContainsFunc(read.results, func(result accesslog.Result) bool { return result.Zoned })
+	if r.reader.Zone != nil && !zoned {
+		return usagef("leave it out", "--time-zone %s has no effect: every time of the log has its zone", r.reader.Zone)
+	}
+	return nil
 }
 
 // readLog reads one log. The name "-" is standard input.

@@ -78,7 +78,7 @@ func replayAction(c *cli.Context, std streams) error {
 		return err
 	}
 
-	r := &replayer{options, std, newProgress(std.err)}
+	r := &replayer{replayOptions: options, std: std, bar: newProgress(std.err)}
 	defer r.bar.clear()
 	report, err := r.run(c.Context)
 	if err != nil {
@@ -87,6 +87,9 @@ func replayAction(c *cli.Context, std streams) error {
 
 	r.bar.clear()
 	if err := r.format.print(std.out, report, report.WriteText); err != nil {
+		return err
+	}
+	if err := r.unread(); err != nil {
 		return err
 	}
 	if r.requirePass {
@@ -113,6 +116,14 @@ type replayer struct {
 	bar *progress
 }
 
+// unread is an error if a log could not be read to its end. The report is of the rest.
+func (o *replayOptions) unread() error {
+	if len(o.broken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the report is of what could be read: %s", strings.Join(o.broken, "; "))
+}
+
 // run reads the logs and replays every comparison of the subject.
 func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	s, err := r.subject()
@@ -127,19 +138,31 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	}
 	defer closeStore()
 
-	skipped, stretches, err := r.take(ctx, s)
+	taken, err := r.take(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	report := s.intake().report()
-	report.SkippedLines, report.Warnings = skipped, stretches.Warnings()
-	return report, r.compare(ctx, s.comparisons(), open, stretches.Live, report)
+	report.SkippedLines, report.Warnings = taken.skipped, taken.warnings
+	r.broken = taken.broken
+	return report, r.compare(ctx, s.comparisons(), open, taken.stretches.Live, report)
+}
+
+// taken is what the logs have brought, besides events.
+type taken struct {
+	*logsRead
+	stretches replay.Stretches
+	warnings  []string
 }
 
 // take reads the logs into the subject, and says on the standard error what of them looks wrong.
-func (r *replayer) take(ctx context.Context, s subject) (skipped int64, stretches replay.Stretches, err error) {
-	if skipped, err = r.readLogs(ctx, func(e accesslog.Event) { s.add(ctx, e) }); err != nil {
-		return 0, stretches, err
+func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
+	read, err := r.readLogs(ctx, func(e accesslog.Event) { s.add(ctx, e) })
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reads().refuse(); err != nil {
+		return nil, err
 	}
 
 	in := s.intake()
@@ -148,12 +171,17 @@ func (r *replayer) take(ctx context.Context, s subject) (skipped int64, stretche
 		requests := humanize.Counted(in.failed, "request")
 		fmt.Fprintf(r.std.err, "%s %s; the first: %v\n", requests, in.consequence, in.failure)
 	}
-	stretches = in.presence.Stretches()
-	for _, warning := range stretches.Warnings() {
+
+	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
+	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read))
+	for _, warning := range t.warnings {
 		r.bar.clear()
 		fmt.Fprintf(r.std.err, "warning: %s\n", warning)
 	}
-	return skipped, stretches, nil
+	for _, text := range read.broken {
+		t.warnings = append(t.warnings, "not read to its end: "+text)
+	}
+	return t, nil
 }
 
 // compare replays comparisons and adds them to a report. Policies charge independently, so each is
@@ -198,6 +226,9 @@ func (r *replayer) noteUncharged(c *comparison, requests int64) {
 	fmt.Fprintf(r.std.err, "policy %s charges none of %s: its condition is false, or an expression fails; "+
 		"check that the log has every field that the policy reads, and try one request with shadowlimit explain\n",
 		c.name, humanize.Counted(requests, "request"))
+	if text := c.refusals.String(); text != "" {
+		fmt.Fprintf(r.std.err, "policy %s: %s\n", c.name, text)
+	}
 }
 
 // configOf is how a comparison is replayed: the same for the short forms and for policies, so

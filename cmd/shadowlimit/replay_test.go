@@ -116,12 +116,6 @@ func TestReplayReadsStandardInputAndManyFiles(t *testing.T) {
 
 func TestReplayRefuses(t *testing.T) {
 	good := write(t, "good.csv", []byte("time,key\n1,a\n"))
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	fmt.Fprint(w, strings.Repeat("time,key\n1,a\n", 1000))
-	w.Close()
-	cut := write(t, "cut.csv.gz", packed.Bytes()[:packed.Len()-9])
-
 	junk := write(t, "junk", []byte("\x7fELF\x00\x01\x02\n\xff\xfe\n"))
 	empty := write(t, "empty", nil)
 	noField := write(t, "nofield.csv", []byte("a,b\n1,2\n"))
@@ -170,7 +164,6 @@ func TestReplayRefuses(t *testing.T) {
 			[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", t.TempDir()}, 1,
 			"is a directory: name the files in it",
 		},
-		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", cut}, 1, "the gzip stream ends early, after"},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", junk}, 1, "cannot tell the format"},
 		{
 			[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m", "--format", "combined", junk}, 1,

@@ -21,10 +21,12 @@ type replayOptions struct {
 	reader        accesslog.Config
 	config        string
 	key           *policies.KeyExpression // nil: the log's field
+	routes        *routes                 // nil: the log's
 	store, redis  string
 	decisionsFile string
 	gate          gate.Config
 	requirePass   bool
+	broken        []string // logs that could not be read to their end
 	format        format
 }
 
@@ -35,18 +37,6 @@ func subjectFlags() []cli.Flag {
 		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
 		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
 		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
-	}
-}
-
-// logFlags say how logs are read.
-func logFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "format", Value: "auto",
-			Usage: "of the logs: auto, common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"},
-		&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
-			"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms or t_s)"},
-		&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key)"},
-		&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
 	}
 }
 
@@ -99,7 +89,7 @@ var (
 
 // replayConflicts are the combinations that replay refuses.
 var replayConflicts = []conflict{
-	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields,
+	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes,
 	{
 		func(c *cli.Context) bool { return c.String("decisions") == "-" },
 		"--decisions -: want a file", "name a file; standard output has the report",
@@ -144,16 +134,7 @@ func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c); err != nil {
 		return err
 	}
-
-	// Only expressions look at more of a line than its time, key and cost.
-	o.reader = accesslog.Config{
-		Fields:   accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")},
-		Requests: hasConfig(c) || c.IsSet("key"),
-	}
-	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
-		return usagef(replayHint, "--format: %v", err)
-	}
-	return nil
+	return o.parseLogs(c)
 }
 
 func (o *replayOptions) parseStore(*cli.Context) error {

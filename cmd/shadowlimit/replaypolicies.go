@@ -3,11 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/http"
-	"slices"
-	"strconv"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
@@ -18,18 +13,20 @@ import (
 
 // policySubject compares the sides of every policy of a file that has a candidate.
 type policySubject struct {
-	list   []*policies.Policy
-	events []*replay.Events // of each policy
-	in     intake
+	list     []*policies.Policy
+	events   []*replay.Events // of each policy
+	refusals []*refusals      // of each policy
+	requests *requests
+	in       intake
 }
 
-func openPolicySubject(file string) (*policySubject, error) {
+func openPolicySubject(file string, from *requests) (*policySubject, error) {
 	set, err := policies.LoadFile(file, shadow.CheckPromotion)
 	if err != nil {
 		return nil, placed(file, err)
 	}
 
-	s := &policySubject{in: intake{consequence: "not charged by every policy, because an expression failed"}}
+	s := &policySubject{requests: from, in: intake{consequence: "not charged by every policy, because an expression failed"}}
 	for _, p := range set.Policies {
 		// A foreign limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
@@ -41,6 +38,8 @@ func openPolicySubject(file string) (*policySubject, error) {
 
 		if p.Sides[algorithms.Candidate] != nil {
 			s.list, s.events = append(s.list, p), append(s.events, &replay.Events{})
+			s.refusals = append(s.refusals, newRefusals(p))
+			from.expect(p.Inputs())
 		}
 	}
 	if len(s.list) == 0 {
@@ -53,7 +52,7 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 	s.in.count(e.At)
 
 	// A request counts as failed once, however many policies it fails in.
-	request := requestOf(e)
+	request := s.requests.of(e)
 	var failure error
 	for i, p := range s.list {
 		c, matches, err := p.Charge(ctx, request)
@@ -62,6 +61,8 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 		}
 		if matches {
 			s.charge(i, e.At, c, p.Expected(ctx, request))
+		} else if err == nil && s.events[i].Len() == 0 {
+			s.refusals[i].count(ctx, request)
 		}
 	}
 
@@ -81,40 +82,19 @@ func (s *policySubject) charge(policy int, at int64, c algorithms.Charge, expect
 
 func (s *policySubject) intake() *intake { return &s.in }
 
+func (s *policySubject) reads() *requests { return s.requests }
+
 func (s *policySubject) comparisons() []comparison {
 	list := make([]comparison, len(s.list))
 	for i, p := range s.list {
-		list[i] = comparison{name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion), protects: p.ProtectsKey}
+		list[i] = comparison{
+			name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion), protects: p.ProtectsKey,
+			keyVaries: len(p.KeyInputs()) > 0, refusals: s.refusals[i],
+		}
 		for role, side := range p.Sides {
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()
 		}
 	}
 	return list
-}
-
-// requestOf makes a request of the fields that a log has. A log knows no routes: the route is
-// the path unless the log has one.
-func requestOf(e accesslog.Event) *policies.Request {
-	field := func(name string) string {
-		text, _ := e.Field(name)
-		return text
-	}
-	request := &policies.Request{
-		Method: field("method"), Path: field("path"), Route: field("route"), Host: field("host"), RawQuery: field("query"),
-		IP: field("ip"), User: field("user"), Time: time.UnixMicro(e.At).UTC(), Size: -1, Headers: http.Header{},
-	}
-	if request.Route == "" {
-		request.Route = request.Path
-	}
-	if n, err := strconv.ParseInt(field("size"), 10, 64); err == nil {
-		request.Size = n
-	}
-
-	// Names that differ only in case are one header. Sorting makes the choice the same in every run.
-	headers := e.Under("headers")
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		request.Headers.Set(name, headers[name])
-	}
-	return request
 }

@@ -155,7 +155,7 @@ func TestReplayNamesPoliciesThatChargeNothing(t *testing.T) {
 	for condition, want := range map[string]string{`request.method == "POST"`: note, "true": ""} {
 		config := write(t, "p.yaml", []byte(plain(condition, "request.user")))
 		status, _, talk := shell(t, tenants, "replay", "--config", config, "-")
-		if status != 0 || !strings.HasPrefix(talk, want) || want == "" && talk != "" {
+		if status != 0 || !strings.Contains(talk, want) || want == "" && talk != "" {
 			t.Errorf("%s: status %d, %q, want %q", condition, status, talk, want)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 type subject interface {
 	// add charges one line of the log. The event is only lent.
 	add(context.Context, accesslog.Event)
+	// reads are the requests that the expressions have read.
+	reads() *requests
 	// intake is what add has made of the lines so far.
 	intake() *intake
 	// comparisons are the charges to replay, each with its two sides.
@@ -24,9 +26,9 @@ type subject interface {
 // subject returns what the flags name.
 func (o *replayOptions) subject() (subject, error) {
 	if o.config != "" {
-		return openPolicySubject(o.config)
+		return openPolicySubject(o.config, o.requests())
 	}
-	return newSideSubject(o.sides, o.key), nil
+	return newSideSubject(o.sides, o.key, o.requests()), nil
 }
 
 // comparison is one pair of sides with its charges.
@@ -38,6 +40,9 @@ type comparison struct {
 	rules  promotion.Config // flags overrule what the gate judges by
 	// protects says which keys are protected; nil: none.
 	protects func(key string) bool
+	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
+	keyVaries bool
+	refusals  *refusals
 }
 
 // intake counts the requests of a log.
@@ -78,21 +83,25 @@ func (in *intake) report() *replay.Report {
 
 // sideSubject compares the limiters of --from and --to as one policy named replay.
 type sideSubject struct {
-	sides  [2]algorithms.Side
-	key    *policies.KeyExpression // nil: the key of the log
-	events *replay.Events
-	in     intake
+	sides    [2]algorithms.Side
+	key      *policies.KeyExpression // nil: the key of the log
+	requests *requests
+	events   *replay.Events
+	in       intake
 }
 
-func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression) *sideSubject {
+func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression, from *requests) *sideSubject {
+	if key != nil {
+		from.expect(key.Inputs())
+	}
 	in := intake{consequence: "without a key, left out"}
-	return &sideSubject{sides: sides, key: key, events: &replay.Events{}, in: in}
+	return &sideSubject{sides: sides, key: key, requests: from, events: &replay.Events{}, in: in}
 }
 
 func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
 	key := e.Key
 	if s.key != nil {
-		text, err := s.key.Of(requestOf(e))
+		text, err := s.key.Of(s.requests.of(e))
 		if err != nil {
 			s.in.fail(err)
 			return
@@ -106,6 +115,11 @@ func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
 
 func (s *sideSubject) intake() *intake { return &s.in }
 
+func (s *sideSubject) reads() *requests { return s.requests }
+
 func (s *sideSubject) comparisons() []comparison {
-	return []comparison{{name: "replay", sides: s.sides, events: s.events, rules: promotion.Config{}.WithDefaults()}}
+	return []comparison{{
+		name: "replay", sides: s.sides, events: s.events, rules: promotion.Config{}.WithDefaults(),
+		keyVaries: s.key == nil || len(s.key.Inputs()) > 0,
+	}}
 }

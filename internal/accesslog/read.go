@@ -118,7 +118,11 @@ func (c Config) read(in *bufio.Reader, result *Result, emit func(Event) error) (
 	if err != nil {
 		return err
 	}
-	if result.Format = layout.format; c.Map != nil {
+	result.Format = layout.format
+	if err := c.checkEffects(layout.format); err != nil {
+		return err
+	}
+	if c.Map != nil {
 		emitted := emit
 		emit = func(e Event) error {
 			e.mapped = c.Map

@@ -75,6 +75,23 @@ func (e *Events) expected(id uint32) algorithms.Expected {
 // Len returns the number of charges.
 func (e *Events) Len() int { return len(e.list) }
 
+// Keys returns the distinct keys, in the order in which they came. The caller must not change them.
+func (e *Events) Keys() []string { return e.keys }
+
+// Busiest returns the key with the most charges, and their number; of several the first that came.
+func (e *Events) Busiest() (key string, charges int64) {
+	counts := make([]int64, len(e.keys))
+	for i := range e.list {
+		counts[e.list[i].key]++
+	}
+	for id, n := range counts {
+		if n > charges {
+			key, charges = e.keys[id], n
+		}
+	}
+	return key, charges
+}
+
 // sort puts the events in the order of their instants, and events of the same instant
 // in the order of collection.
 func (e *Events) sort() {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+// warnings say what of the logs themselves looks wrong.
+func (l *logsRead) warnings(cfg accesslog.Config) (list []string) {
+	for i, result := range l.results {
+		if result.Zoned && cfg.Zone == nil && result.Events > 0 {
+			list = append(list, fmt.Sprintf("%s: its times have no zone and are taken for UTC: --time-zone names another", l.names[i]))
+		}
+
+		// Lines that are the same a hundred times over are one log, under another name or packed.
+		same := slices.IndexFunc(l.results[:i], func(r accesslog.Result) bool { return r.Sum == result.Sum && r.Sum != 0 })
+		if same >= 0 {
+			list = append(list, fmt.Sprintf("%s begins with the same lines as %s: if it is one log, leave one out, as its requests count twice",
+				l.names[i], l.names[same]))
+		}
+	}
+	return list
+}
+
+const (
+	// fewEvents is how many requests must be there before a key can have too large a share of them.
+	fewEvents = 100
+	// largeShare is the share that no key of real traffic has.
+	largeShare = 0.5
+)
+
+// keyWarnings say which keys look wrong: one that has most requests, and clients that are no addresses.
+func (r *replayer) keyWarnings(s subject, read *logsRead) (list []string) {
+	for _, c := range s.comparisons() {
+		key, n := c.events.Busiest()
+		if all := int64(c.events.Len()); c.keyVaries && all >= fewEvents && float64(n) > largeShare*float64(all) {
+			list = append(list, fmt.Sprintf("policy %s: one key, %s, has %s of %s: check that the key is the one that is meant",
+				c.name, humanize.Printable(key), humanize.Percent(float64(n)/float64(all)), humanize.Counted(all, "request")))
+		}
+	}
+
+	// Only where every key is a client can its form be wrong.
+	byClient := !slices.ContainsFunc(read.results, func(result accesslog.Result) bool {
+		return result.Events > 0 && !result.Format.ByClient()
+	})
+	if hasOwnKeys := r.config != "" || r.key != nil; hasOwnKeys || !byClient {
+		return list
+	}
+	for _, c := range s.comparisons() {
+		var strange []string
+		for _, key := range c.events.Keys() {
+			if _, err := netip.ParseAddr(key); err != nil {
+				strange = append(strange, key)
+			}
+		}
+		if len(strange) > 0 {
+			list = append(list, fmt.Sprintf("%s of %d are no addresses, such as %s: check that a line of the log begins with the client",
+				humanize.Counted(int64(len(strange)), "key"), len(c.events.Keys()), humanize.Printable(slices.Min(strange))))
+		}
+	}
+	return list
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine without the data base can read --time-zone, too
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+)
+
+// logFlags say how logs are read.
+func logFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "format", Value: "auto",
+			Usage: "of the logs: auto, common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"},
+		&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
+			"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms, t_s and the usual names)"},
+		&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key, or the client's address)"},
+		&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
+		&cli.StringSliceFlag{Name: "map", Usage: "`request.FIELD=FIELD` of the log, such as request.headers.x-tenant=tenant; repeatable"},
+		&cli.StringSliceFlag{Name: "route", Usage: "`TEMPLATE` of routes, such as /orders/{id}, or @FILE with one a line; repeatable"},
+		&cli.StringFlag{Name: "time-zone", Usage: "`ZONE` of times that have none, such as UTC or Europe/Berlin"},
+		&cli.StringFlag{Name: "time-format", Usage: "`FORM` of the times, such as '%d.%m.%Y %H:%M:%S'"},
+	}
+}
+
+// logFlagNames are the flags that say how logs are read.
+var logFlagNames = []string{"format", "time-field", "key-field", "cost-field", "map", "route", "time-zone", "time-format"}
+
+// Conflicts of the flags that say how logs are read.
+var (
+	conflictOfFields = conflict{
+		func(c *cli.Context) bool { return hasConfig(c) && anySet(c, "key-field", "cost-field") },
+		"--config has the keys and the costs: --key-field and --cost-field have no effect",
+		"leave them out; --map fills the fields of the request that the policies read",
+	}
+	conflictOfMap = conflict{
+		func(c *cli.Context) bool {
+			onlyIP := !slices.ContainsFunc(c.StringSlice("map"), func(m string) bool { return !strings.HasPrefix(m, "request.ip=") })
+			return c.IsSet("map") && !hasExpressions(c) && (!onlyIP || c.IsSet("key-field"))
+		},
+		"--map fills the request that expressions read: it has no effect without --config or --key", replayHint,
+	}
+	conflictOfRoutes = conflict{
+		func(c *cli.Context) bool { return c.IsSet("route") && !hasExpressions(c) },
+		"--route names the route that expressions read: it has no effect without --config or --key", replayHint,
+	}
+)
+
+// hasExpressions reports whether expressions read the requests of the log.
+func hasExpressions(c *cli.Context) bool { return hasConfig(c) || c.IsSet("key") }
+
+// parseLogs reads the flags that say how logs are read.
+func (o *replayOptions) parseLogs(c *cli.Context) (err error) {
+	// Only expressions look at more of a line than its time, key and cost.
+	o.reader = accesslog.Config{
+		Fields:   accesslog.Fields{Time: c.String("time-field"), Key: c.String("key-field"), Cost: c.String("cost-field")},
+		Requests: hasExpressions(c),
+	}
+	if o.reader.Format, err = accesslog.ParseFormat(c.String("format")); err != nil {
+		return usagef(replayHint, "--format: %v", err)
+	}
+	if o.reader.Map, err = parseMap(c.StringSlice("map")); err != nil {
+		return err
+	}
+	if o.routes, err = parseRoutes(c.StringSlice("route")); err != nil {
+		return err
+	}
+
+	if name := c.String("time-zone"); name != "" {
+		// "Local" is what this machine has, which says nothing about the log.
+		if o.reader.Zone, err = time.LoadLocation(name); err != nil || name == "Local" {
+			return usagef(replayHint, "--time-zone %s: want UTC or a name of the IANA data base, such as Europe/Berlin", name)
+		}
+	}
+	if form := c.String("time-format"); form != "" {
+		if o.reader.TimeFormat, err = accesslog.ParseTimeFormat(form); err != nil {
+			return usagef(replayHint, "--time-format %s: %v", form, err)
+		}
+		if o.reader.TimeFormat.NeedsZone() && o.reader.Zone == nil {
+			return usagef("add --time-zone UTC, or the zone of the log", "--time-format %s has no zone", form)
+		}
+	}
+	return nil
+}
+
+// mappable are the fields of a request that a log may fill, besides headers.NAME and claims.NAME.
+var mappable = []string{"ip", "method", "path", "route", "host", "query", "user", "size"}
+
+// parseMap reads request.FIELD=FIELD_OF_THE_LOG.
+func parseMap(values []string) (map[string]string, error) {
+	var fields map[string]string
+	for _, value := range values {
+		to, from, found := strings.Cut(value, "=")
+		name, ours := strings.CutPrefix(to, "request.")
+		if !found || !ours || from == "" {
+			return nil, usagef(replayHint, "--map %s: want request.FIELD=FIELD_OF_THE_LOG", value)
+		}
+
+		// Expressions see headers in lower case.
+		header, isHeader := strings.CutPrefix(name, "headers.")
+		claim, isClaim := strings.CutPrefix(name, "claims.")
+		if isHeader {
+			name = "headers." + strings.ToLower(header)
+		}
+		if !slices.Contains(mappable, name) && (!isHeader || header == "") && (!isClaim || claim == "") {
+			return nil, usagef(replayHint, "--map %s: request has %s, headers.NAME and claims.NAME", value, strings.Join(mappable, ", "))
+		}
+		if fields == nil {
+			fields = map[string]string{}
+		}
+		if _, twice := fields[name]; twice {
+			return nil, usagef(replayHint, "--map %s: request.%s is mapped twice", value, name)
+		}
+		fields[name] = from
+	}
+	return fields, nil
+}
