@@ -21,6 +21,8 @@ type ExplainedCharge struct {
 	// Key is in clear, or a hash if it is too long to be stored as it is.
 	Key  string `json:"key"`
 	Cost int64  `json:"cost"`
+	// Protected says that protect names the key: a difference that is declared as expected is a loss of it all the same.
+	Protected bool `json:"protected"`
 	// Candidate is nil where the policy has none.
 	Authoritative ExplainedSide  `json:"authoritative"`
 	Candidate     *ExplainedSide `json:"candidate"`
@@ -77,7 +79,9 @@ func (s *Set) Explain(r *Request) Explanation {
 func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 	w := r.evaluation(context.Background(), p.scope)
 
-	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost}
+	// A condition that fails protects nothing, as for a request.
+	protected, _ := p.Protected(context.Background(), r)
+	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: protected}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)

@@ -65,8 +65,8 @@ func explainAction(c *cli.Context, out io.Writer) error {
 func writeExplanation(out io.Writer, e *explanation) error {
 	for i := range e.Charges {
 		charge := &e.Charges[i]
-		fmt.Fprintf(out, "%s charges %s of key %s\n",
-			humanize.Visible(charge.Policy), humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key))
+		fmt.Fprintf(out, "%s charges %s of key %s%s\n", humanize.Visible(charge.Policy),
+			humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key), protectedText(charge))
 
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &charge.Authoritative)
@@ -85,6 +85,14 @@ func writeExplanation(out io.Writer, e *explanation) error {
 		fmt.Fprintf(out, "%s charges nothing: %s\n", humanize.Visible(s.Policy), humanize.Visible(s.Reason))
 	}
 	return nil
+}
+
+// protectedText says what protect means for the key, because a declared difference means something else there.
+func protectedText(c *explainedCharge) string {
+	if !c.Protected {
+		return ""
+	}
+	return ", which is protected: what expected declares is a loss of it all the same"
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {

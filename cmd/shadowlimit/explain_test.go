@@ -102,7 +102,7 @@ func TestExplainJSON(t *testing.T) {
 
 		charge, skipped := report["charges"][0], report["skipped"][0]
 		got := fmt.Sprint(charge["policy"], " ", charge["key"], " ", charge["cost"])
-		if fields := "authoritative candidate cost key placing policy"; got != tt.charge || fieldsOf(charge) != fields {
+		if fields := "authoritative candidate cost key placing policy protected"; got != tt.charge || fieldsOf(charge) != fields {
 			t.Errorf("%s: charge %s with the fields %s, want %s with %s", tt.name, got, fieldsOf(charge), tt.charge, fields)
 		}
 
@@ -146,6 +146,8 @@ func filled(t *testing.T, of any) {
 			f.SetString(fmt.Sprintf("text%d", i))
 		case reflect.Int64:
 			f.SetInt(int64(700 + i))
+		case reflect.Bool:
+			f.SetBool(true)
 		case reflect.Pointer, reflect.Struct:
 		default:
 			t.Fatalf("no value for a field of kind %s: add one here", f.Kind())
