@@ -94,7 +94,7 @@ type harmTraffic struct {
 	broken  bool // the candidate denies the tenants nearly everything
 }
 
-var fiveTenants = []string{"tenant-0", "tenant-1", "tenant-2", "tenant-3", "tenant-4"}
+var oneTenant, fiveTenants = []string{"acme"}, []string{"tenant-0", "tenant-1", "tenant-2", "tenant-3", "tenant-4"}
 
 // run sends requests to the instances in turn, and ends early once the candidate is rolled back.
 func (w *harmWorld) run(t *testing.T, tr harmTraffic, d time.Duration) {
@@ -147,18 +147,20 @@ var (
 // A fleet rolls a candidate back within two minutes that denies a protected tenant everything, or too many clients: with 0.3, 1.5 and 30 %
 // of the requests, in the smallest canary and promoted.
 func TestHarmedClientsAreRolledBack(t *testing.T) {
-	for name, tt := range map[string]struct {
+	tests := map[string]struct {
 		rule   string
 		tr     harmTraffic
 		well   time.Duration
 		reason string
 	}{
-		"protect, 0.3 %":     {harmByProtect, harmTraffic{tenants: []string{"acme"}, every: 333}, 2 * time.Minute, "protected key acme lost"},
-		"protect, 1.5 %":     {harmByProtect, harmTraffic{tenants: []string{"acme"}, every: 67}, 5 * time.Minute, "protected key acme lost"},
-		"protect, 30 %":      {harmByProtect, harmTraffic{tenants: []string{"acme"}, every: 3}, 2 * time.Minute, "protected key acme lost"},
+		"protect, 0.3 %":     {harmByProtect, harmTraffic{tenants: oneTenant, every: 333}, 2 * time.Minute, "protected key acme lost"},
+		"protect, 1.5 %":     {harmByProtect, harmTraffic{tenants: oneTenant, every: 67}, 5 * time.Minute, "protected key acme lost"},
+		"protect, 30 %":      {harmByProtect, harmTraffic{tenants: oneTenant, every: 3}, 2 * time.Minute, "protected key acme lost"},
 		"client_harm, 0.3 %": {harmByClients, harmTraffic{tenants: fiveTenants, every: 333}, 4 * time.Minute, "clients are harmed: "},
 		"client_harm, 1.5 %": {harmByClients, harmTraffic{tenants: fiveTenants, every: 67}, 5 * time.Minute, "clients are harmed: "},
-	} {
+	}
+
+	for name, tt := range tests {
 		for _, step := range []promotion.Step{harmCanary, harmPromoted} {
 			took, s := exposed(t, tt.rule, step, tt.tr, tt.well)
 			t.Logf("%s, %s: %s after %s: %s", name, step.Stage, s.Stage, took, s.Reason)
@@ -173,17 +175,17 @@ func TestHarmedClientsAreRolledBack(t *testing.T) {
 // In shadow the same harm is found before it reaches a client: an hour of a protected tenant is a strike, and too many harmed clients
 // keep the verdict from pass. An hour without harm is neither.
 func TestHarmIsFoundInShadow(t *testing.T) {
+	const lost = "protected key acme lost"
 	for name, tt := range map[string]struct {
 		rule    string
 		tr      harmTraffic
 		strikes int
-		kind    gate.ObstacleKind
 		reason  string
 	}{
-		"protect, 0.3 %":     {harmByProtect, harmTraffic{tenants: []string{"acme"}, every: 333, broken: true}, 1, gate.ProtectedLost, "protected key acme lost"},
-		"client_harm, 0.3 %": {harmByClients, harmTraffic{tenants: fiveTenants, every: 333, broken: true}, 0, gate.ClientsHarmed, "of the active clients lost"},
-		"protect, well":      {harmByProtect, harmTraffic{tenants: []string{"acme"}, every: 67}, 0, 0, ""},
-		"client_harm, well":  {harmByClients, harmTraffic{tenants: fiveTenants, every: 67}, 0, 0, ""},
+		"protect, 0.3 %":     {harmByProtect, harmTraffic{tenants: oneTenant, every: 333, broken: true}, 1, lost},
+		"client_harm, 0.3 %": {harmByClients, harmTraffic{tenants: fiveTenants, every: 333, broken: true}, 0, "of the active clients lost"},
+		"protect, well":      {harmByProtect, harmTraffic{tenants: oneTenant, every: 67}, 0, ""},
+		"client_harm, well":  {harmByClients, harmTraffic{tenants: fiveTenants, every: 67}, 0, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarmWorld(t, tt.rule)
