@@ -11,8 +11,8 @@ type clientTable struct{ sampleTable[clientTally] }
 
 // clientTally is a Client between two snapshots. Counts of that time fit into 32 bits.
 type clientTally struct {
-	counts [2]struct{ requests, allowed, lost uint32 }
-	loser  *loser // nil before the first loss: most clients never lose anything
+	counts [2]clientStep // by the enforced role
+	loser  *loser        // nil before the first loss: most clients never lose anything
 }
 
 // loser is what is known of a client that loses requests.
@@ -21,34 +21,47 @@ type loser struct {
 	causes ClientCauses
 }
 
-// loss is what a comparison took from its client, and why; the cause is noCause where none is guessed.
-type loss struct {
-	lost  bool
-	cause Cause
+// clientStep is what evaluations add to a ClientCount.
+type clientStep struct{ requests, allowed, lost uint32 }
+
+// clientSteps are what one evaluation adds, by outcome: nothing without two answers.
+var clientSteps = [outcomes]clientStep{
+	AgreeAllow: {1, 1, 0}, AgreeDeny: {1, 0, 0}, NewlyDenied: {1, 1, 1}, NewlyAllowed: {1, 0, 0},
+	ExpectedDenied: {1, 1, 0}, ExpectedAllowed: {1, 0, 0},
 }
 
+// protectedSteps are the same for protected keys. Protection knows no exception: a declared difference hurts the client
+// just the same.
+var protectedSteps = func() [outcomes]clientStep {
+	steps := clientSteps
+	steps[ExpectedDenied] = steps[NewlyDenied]
+	return steps
+}()
+
+// answered reports whether the outcome has two answers.
+func (s *clientStep) answered() bool { return s.requests > 0 }
+
+// noCause is the cause of a loss where none is guessed.
 const noCause Cause = -1
 
-// count counts a comparison of the key, and whether its client lost it.
-func (t *clientTable) count(hash uint64, key string, enforced algorithms.Role, allowed bool, l loss, keep int) {
-	client := t.of(hash, keep)
+// count counts a comparison of the key, and why its client lost it, if it did.
+func (t *clientTable) count(by *sampling, hash uint64, key string, enforced algorithms.Role, more *clientStep, why Cause) {
+	client := t.of(hash, by)
 	if client == nil {
 		return
 	}
 	c := &client.counts[enforced]
-	c.requests++
-	if allowed {
-		c.allowed++
-	}
+	c.requests += more.requests
+	c.allowed += more.allowed
+	c.lost += more.lost
 
 	// The key may be part of a request's buffer.
-	if l.lost {
-		c.lost++
+	if more.lost > 0 {
 		if client.loser == nil {
 			client.loser = &loser{name: strings.Clone(key)}
 		}
-		if l.cause != noCause {
-			client.loser.causes[l.cause]++
+		if why != noCause {
+			client.loser.causes[why]++
 		}
 	}
 }
@@ -58,8 +71,8 @@ func (t *clientTable) take() Clients {
 	return Clients{t.below, takeSample(&t.sampleTable, clientOf)}
 }
 
-func clientOf(hash uint64, t *clientTally) Client {
-	c := Client{Hash: hash}
+func clientOf(place uint64, t *clientTally) Client {
+	c := Client{Hash: place}
 	if t.loser != nil {
 		c.Name = t.loser.name
 		if t.loser.causes != (ClientCauses{}) {

@@ -60,6 +60,30 @@ type observer struct {
 	written []Clients
 }
 
+// stepOf is one request.
+func stepOf(allowed, lost bool) *clientStep {
+	one := clientStep{requests: 1}
+	if allowed {
+		one.allowed = 1
+	}
+	if lost {
+		one.lost = 1
+	}
+	return &one
+}
+
+// hashAt returns the hash of a key that has a place, without a secret.
+func hashAt(place uint64) uint64 { return hashMixedTo(place << 16) }
+
+// hashMixedTo returns the hash that mix turns into a number.
+func hashMixedTo(x uint64) uint64 {
+	x ^= x>>31 ^ x>>62
+	x *= 0x319642b2d24d8ec3
+	x ^= x>>27 ^ x>>54
+	x *= 0x96de1b173f119089
+	return x ^ x>>30 ^ x>>60
+}
+
 // What any number of observers count, written in pieces and joined in any order, is what one map of all keys has for the k keys of
 // least hash, of one hour and of several.
 func TestClientsAreCountedExactly(t *testing.T) {
@@ -99,7 +123,7 @@ func observeAll(t *rapid.T, k int, keys []uint64, oracles ...exactly) (lists []C
 		lost := allowed && rapid.Bool().Draw(t, "lost")
 
 		// At least 4 of a quarter more: with fewer a table would have to leave out hashes at every insertion.
-		o.count(hash, fmt.Sprint(hash), enforced, allowed, loss{lost, noCause}, max(4, k))
+		o.count(&sampling{keep: max(4, k)}, hashAt(hash), fmt.Sprint(hash), enforced, stepOf(allowed, lost), noCause)
 		for _, oracle := range oracles {
 			oracle.count(hash, enforced, allowed, lost)
 		}
@@ -155,7 +179,7 @@ func TestFleetsSampleIsExact(t *testing.T) {
 		}
 		r := recorders[random.IntN(len(recorders))]
 		r.Observe(fmt.Sprint(key), hash, noon, &o, &Setting{Cost: 1})
-		oracle.count(r.sample.of(hash), algorithms.Authoritative, true, lost)
+		oracle.count(r.sample.clients.of(hash), algorithms.Authoritative, true, lost)
 	}
 
 	for _, r := range recorders {
@@ -170,11 +194,11 @@ func TestFleetsSampleIsExact(t *testing.T) {
 // Ten million keys of one request take the memory of a few thousand, and the clients of the sample keep exact counts.
 func TestSampleIsBounded(t *testing.T) {
 	var table clientTable
-	order := ordering{}
+	by, steady := &sampling{keep: 1024}, hashAt(1)
 	for n := range uint64(10_000_000) {
-		table.count(order.of(n*0x9e3779b97f4a7c15+8), "k", algorithms.Authoritative, true, loss{}, 1024)
+		table.count(by, n*0x9e3779b97f4a7c15+8, "k", algorithms.Authoritative, stepOf(true, false), noCause)
 		if n%1000 == 0 {
-			table.count(1, "steady", algorithms.Authoritative, true, loss{n%2000 == 0, BurstShape}, 1024)
+			table.count(by, steady, "steady", algorithms.Authoritative, stepOf(true, n%2000 == 0), BurstShape)
 		}
 	}
 
@@ -187,6 +211,23 @@ func TestSampleIsBounded(t *testing.T) {
 	}
 	if n := len(packClients(&c)); n > 13*1024 {
 		t.Errorf("%d clients take %d bytes, want at most 13 each", len(c.List), n)
+	}
+}
+
+// Two keys of one place are one client, as in a list of another instance.
+func TestKeysOfOnePlaceAreOneClient(t *testing.T) {
+	var table clientTable
+	by := &sampling{keep: 1024}
+	for _, x := range []uint64{7 << 16, 7<<16 | 1, 8 << 16} {
+		table.count(by, hashMixedTo(x), "", algorithms.Authoritative, stepOf(true, true), BurstShape)
+	}
+
+	want := Clients{List: []Client{
+		{Hash: 7, Counts: [2]ClientCount{{2, 2, 2}}, Causes: &ClientCauses{BurstShape: 2}},
+		{Hash: 8, Counts: [2]ClientCount{{1, 1, 1}}, Causes: &ClientCauses{BurstShape: 1}},
+	}}
+	if got := table.take(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -257,7 +298,7 @@ func TestWhatClientsLose(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
 	failed := algorithms.Observation{Status: algorithms.Failed}
-	declared := Setting{Expected: algorithms.Expected{NewlyDenied: true}}
+	declared := Setting{Expected: algorithms.Expected{NewlyDenied: true, NewlyAllowed: true}}
 	warming := Setting{Warming: true, Enforced: algorithms.Candidate}
 	tests := map[string]struct {
 		o                  [2]algorithms.Observation
@@ -268,6 +309,7 @@ func TestWhatClientsLose(t *testing.T) {
 		"denied by both":     {[2]algorithms.Observation{deny, deny}, Setting{}, ClientCount{1, 0, 0}, ClientCount{1, 0, 0}},
 		"newly denied":       {[2]algorithms.Observation{allow, deny}, Setting{}, ClientCount{1, 1, 1}, ClientCount{1, 1, 1}},
 		"newly allowed":      {[2]algorithms.Observation{deny, allow}, Setting{}, ClientCount{1, 0, 0}, ClientCount{1, 0, 0}},
+		"declared, allowed":  {[2]algorithms.Observation{deny, allow}, declared, ClientCount{1, 0, 0}, ClientCount{1, 0, 0}},
 		"declared":           {[2]algorithms.Observation{allow, deny}, declared, ClientCount{1, 1, 0}, ClientCount{1, 1, 1}},
 		"failed":             {[2]algorithms.Observation{allow, failed}, Setting{}, ClientCount{}, ClientCount{}},
 		"blind":              {[2]algorithms.Observation{allow, deny}, Setting{Blind: true}, ClientCount{}, ClientCount{}},

@@ -46,6 +46,13 @@ func (m *Minute) Sample(r Ratio) *KeySample { return &m.Keys[min(r, OfDenials)] 
 // Count adds one outcome of the key with this hash.
 func (m *Minute) Count(o Outcome, hash uint64) {
 	m.Tally[o]++
+	if o.differs() {
+		m.sample(o, hash)
+	}
+}
+
+// sample remembers the key of a difference.
+func (m *Minute) sample(o Outcome, hash uint64) {
 	for _, r := range AllRatios[:sampledRatios] {
 		if r.counts(o) {
 			m.Keys[r].Add(hash)
@@ -98,6 +105,14 @@ func (h *Hour) at(minute int64) *Minute {
 
 	h.Minutes = slices.Insert(h.Minutes, i, Minute{Unix: minute})
 	return &h.Minutes[i]
+}
+
+// latest returns a minute if it is the latest one with evaluations, otherwise nil.
+func (h *Hour) latest(minute int64) *Minute {
+	if n := len(h.Minutes); n > 0 && h.Minutes[n-1].Unix == minute {
+		return &h.Minutes[n-1]
+	}
+	return nil
 }
 
 // join adds what another observer, or another stripe, saw of the same hour.

@@ -31,45 +31,45 @@ func ClientHash(hash uint64) uint64 {
 // another key with a probability of 1 to 7,000.
 func (o *ordering) of(hash uint64) uint64 {
 	if o.keyed {
-		hash = o.sip(hash)
-	} else {
-		// The finalizer of splitmix64 (Steele, Lea, Flood 2014), which is one to one.
-		hash = (hash ^ hash>>30) * 0xbf58476d1ce4e5b9
-		hash = (hash ^ hash>>27) * 0x94d049bb133111eb
-		hash ^= hash >> 31
+		return max(1, o.sip(hash)>>16)
 	}
-	return max(1, hash>>16)
+	return max(1, mix(hash)>>16)
+}
+
+// mix is the finalizer of splitmix64 (Steele, Lea, Flood 2014), which is one to one.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // sip is SipHash-1-3 of one word (Aumasson, Bernstein 2012): with a secret, a list in the ledger must not say to its reader
 // which keys are in it.
 func (o *ordering) sip(m uint64) uint64 {
-	v := [4]uint64{o.k0 ^ 0x736f6d6570736575, o.k1 ^ 0x646f72616e646f6d, o.k0 ^ 0x6c7967656e657261, o.k1 ^ 0x7465646279746573}
-	v[3] ^= m
-	sipRound(&v)
-	v[0] ^= m
-	const length = 8 << 56
-	v[3] ^= length
-	sipRound(&v)
-	v[0] ^= length
+	v0, v1, v2, v3 := o.k0^0x736f6d6570736575, o.k1^0x646f72616e646f6d, o.k0^0x6c7967656e657261, o.k1^0x7465646279746573
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^m)
+	v0 ^= m
 
-	v[2] ^= 0xff
-	sipRound(&v)
-	sipRound(&v)
-	sipRound(&v)
-	return v[0] ^ v[1] ^ v[2] ^ v[3]
+	// The last word of a message has its length in the highest byte.
+	const length = 8 << 56
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^length)
+	v0 ^= length
+
+	v0, v1, v2, v3 = sipRound(v0, v1, v2^0xff, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	return v0 ^ v1 ^ v2 ^ v3
 }
 
-// sipRound is the round of SipHash.
-func sipRound(v *[4]uint64) {
-	v[0] += v[1]
-	v[1] = bits.RotateLeft64(v[1], 13) ^ v[0]
-	v[0] = bits.RotateLeft64(v[0], 32)
-	v[2] += v[3]
-	v[3] = bits.RotateLeft64(v[3], 16) ^ v[2]
-	v[0] += v[3]
-	v[3] = bits.RotateLeft64(v[3], 21) ^ v[0]
-	v[2] += v[1]
-	v[1] = bits.RotateLeft64(v[1], 17) ^ v[2]
-	v[2] = bits.RotateLeft64(v[2], 32)
+// sipRound is the round of SipHash, in two halves that the compiler inlines.
+func sipRound(v0, v1, v2, v3 uint64) (w0, w1, w2, w3 uint64) {
+	v0, v1, v2, v3 = sipHalf(v0, v1, v2, v3, 13, 16)
+	v2, v1, v0, v3 = sipHalf(v2, v1, v0, v3, 17, 21)
+	return v0, v1, v2, v3
+}
+
+func sipHalf(a, b, c, d uint64, left, right int) (w, x, y, z uint64) {
+	a += b
+	c += d
+	return bits.RotateLeft64(a, 32), bits.RotateLeft64(b, left) ^ a, c, bits.RotateLeft64(d, right) ^ c
 }

@@ -29,6 +29,9 @@ var outcomeNames = [outcomes]string{
 // String returns the name as in metrics and JSON.
 func (o Outcome) String() string { return outcomeNames[o] }
 
+// differs reports whether the outcome is in the numerator of a ratio.
+func (o Outcome) differs() bool { return NewlyDenied <= o && o <= CandidateError }
+
 // Under returns the outcome of a charge with declared differences. A declared difference is a comparison like any
 // other, but no evidence against the candidate.
 func (o Outcome) Under(e algorithms.Expected) Outcome {

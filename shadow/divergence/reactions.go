@@ -87,8 +87,8 @@ type reactionTally struct {
 }
 
 // watch notes a request of the key at an instant of the hour.
-func (t *reactionTable) watch(hash uint64, in time.Duration, denied bool, keep int) {
-	client := t.of(hash, keep)
+func (t *reactionTable) watch(hash uint64, in time.Duration, denied bool, by *sampling) {
+	client := t.of(hash, by)
 	if client == nil {
 		return
 	}
@@ -109,8 +109,8 @@ func (t *reactionTable) take() Reactions {
 	return Reactions{t.below, takeSample(&t.sampleTable, reactionOf)}
 }
 
-func reactionOf(hash uint64, t *reactionTally) Reaction {
-	return Reaction{hash, int64(t.denials), t.minutes, t.last, t.lastDenied}
+func reactionOf(place uint64, t *reactionTally) Reaction {
+	return Reaction{place, int64(t.denials), t.minutes, t.last, t.lastDenied}
 }
 
 // watch notes what the key's client does, where keys are held back. The fallback's denials are not in the observations.
@@ -121,5 +121,5 @@ func (r *Recorder) watch(hour *openHour, hash uint64, at time.Time, o *[2]algori
 	enforced := &o[setting.Enforced]
 	denied := enforced.Status == algorithms.Judged && !enforced.Decision.Allowed
 	in := at.Sub(time.Unix(hour.Unix*SecondsPerHour, 0))
-	hour.reactions[setting.Group-1].watch(r.sample.of(hash), in, denied, r.sample.reacting)
+	hour.reactions[setting.Group-1].watch(hash, in, denied, &r.sample.reacting)
 }

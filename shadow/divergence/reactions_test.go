@@ -67,7 +67,7 @@ func TestReactionsAreExact(t *testing.T) {
 			}
 			all = append(all, r)
 			o := &tables[rapid.IntRange(0, len(tables)-1).Draw(t, "observer")]
-			o.watch(r.hash, time.Duration(r.ms)*time.Millisecond, r.denied, keep)
+			o.watch(hashAt(r.hash), time.Duration(r.ms)*time.Millisecond, r.denied, &sampling{keep: keep})
 			if rapid.IntRange(0, 20).Draw(t, "writes") == 0 {
 				pieces = append(pieces, o.take())
 			}

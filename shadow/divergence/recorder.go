@@ -51,7 +51,7 @@ const (
 type Recorder struct {
 	stripes []stripe
 	secret  []byte
-	sample  sampling
+	sample  struct{ clients, protected, reacting sampling }
 
 	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
@@ -71,7 +71,7 @@ type stripe struct {
 	mu     sync.Mutex // guards the fields below; never held while another stripe's is taken
 	total  Totals
 	hours  []*openHour // in order, at most openHours
-	closed int64       // hours before this one take no more counts
+	closed int64       // minutes before this one, the first of an hour, take no more counts
 	recent ticking
 	tops   [keyKinds]*top               // nil until the kind's first key of the day
 	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
@@ -86,7 +86,10 @@ func NewRecorder(secret []byte) *Recorder {
 
 	// At most 64, because the hashes that a stripe remembers as sent take 8 KiB alone.
 	r := &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
-	r.sample = r.newSampling()
+	order := r.newOrdering()
+	r.sample.clients = sampling{order, keptOf(SampledClients, len(r.stripes))}
+	r.sample.protected = sampling{order, keptOf(ProtectedClients, len(r.stripes))}
+	r.sample.reacting = sampling{order, keptOf(ReactingClients, len(r.stripes))}
 	return r
 }
 
@@ -100,12 +103,7 @@ type openHour struct {
 // sampling is which clients a recorder counts each for itself: their order, and how many a stripe keeps of an hour.
 type sampling struct {
 	ordering
-	clients, protected, reacting int
-}
-
-func (r *Recorder) newSampling() sampling {
-	n := len(r.stripes)
-	return sampling{r.newOrdering(), keptOf(SampledClients, n), keptOf(ProtectedClients, n), keptOf(ReactingClients, n)}
+	keep int
 }
 
 // keptOf returns how many of the least hashes a stripe keeps. Hashes spread over stripes evenly, within ten standard
@@ -129,7 +127,7 @@ func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
 ) Outcome {
 	outcome := Compare(o).Seen(setting.Blind).Under(setting.Expected)
-	s := &r.stripes[hash%uint64(len(r.stripes))]
+	s := &r.stripes[hash&uint64(len(r.stripes)-1)] // a power of two
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -176,19 +174,15 @@ func (r *Recorder) Observe(
 // countClient counts what becomes of the key's requests.
 func (r *Recorder) countClient(hour *openHour, key string, hash uint64, outcome Outcome, cause Cause, setting *Setting) {
 	// A candidate that does not yet know what keys have spent looks harmful or harmless by chance while it is enforced.
-	if outcome >= CandidateError && outcome != ExpectedDenied && outcome != ExpectedAllowed ||
-		setting.Warming && setting.Enforced == algorithms.Candidate {
+	if !clientSteps[outcome].answered() || setting.Warming && setting.Enforced == algorithms.Candidate {
 		return
 	}
 
-	place := r.sample.of(hash)
-	allowed := outcome == AgreeAllow || outcome == NewlyDenied || outcome == ExpectedDenied
-	hour.clients.count(place, key, setting.Enforced, allowed, loss{outcome == NewlyDenied, cause}, r.sample.clients)
+	hour.clients.count(&r.sample.clients, hash, key, setting.Enforced, &clientSteps[outcome], cause)
 
-	// Protection knows no exception: a declared difference hurts the client just the same. No cause of it is guessed.
+	// No cause of a declared difference is guessed.
 	if setting.Protected {
-		lost := outcome == NewlyDenied || outcome == ExpectedDenied
-		hour.protected.count(place, key, setting.Enforced, allowed, loss{lost, noCause}, r.sample.protected)
+		hour.protected.count(&r.sample.protected, hash, key, setting.Enforced, &protectedSteps[outcome], noCause)
 	}
 }
 
@@ -216,13 +210,17 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 // minute returns the counts of a minute and of its hour. They are valid while the stripe's lock is held.
 func (s *stripe) minute(unix int64) (*openHour, *Minute) {
 	// A late observation of a closed hour counts in the oldest open one: judges have read the closed hour for the last time.
-	if unix/MinutesPerHour < s.closed {
-		unix = s.closed * MinutesPerHour
+	unix = max(unix, s.closed)
+
+	// Requests are nearly always of the latest minute, so it comes first, and the search starts there.
+	i := len(s.hours)
+	if i > 0 {
+		if latest := s.hours[i-1].latest(unix); latest != nil {
+			return s.hours[i-1], latest
+		}
 	}
 
-	// Requests are nearly always of the latest hour, so the search starts there.
 	hour := unix / MinutesPerHour
-	i := len(s.hours)
 	for i > 0 && s.hours[i-1].Unix > hour {
 		i--
 	}

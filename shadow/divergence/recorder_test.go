@@ -201,16 +201,23 @@ func TestTopFindsFrequentKeysWithinItsError(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve observes keys that are all new, and a thousand keys again and again: clients of the sample cost more.
+// BenchmarkObserve observes keys that are all new, and a thousand keys again and again, also with a secret: clients of the sample
+// cost more.
 func BenchmarkObserve(b *testing.B) {
-	for name, keys := range map[string]uint64{"1000 keys": 1000, "new keys": 1 << 62} {
-		b.Run(name, func(b *testing.B) {
-			r := divergence.NewRecorder(nil)
+	benchmarks := []struct {
+		name   string
+		keys   uint64
+		secret []byte
+	}{{"1000 keys", 1000, nil}, {"1000 keys, secret", 1000, []byte("pepper")}, {"new keys", 1 << 62, nil}}
+
+	for _, bb := range benchmarks {
+		b.Run(bb.name, func(b *testing.B) {
+			r := divergence.NewRecorder(bb.secret)
 			o := observed(divergence.AgreeAllow)
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for n := uint64(0); pb.Next(); n++ {
-					r.Observe("k", n%keys*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{Cost: 1})
+					r.Observe("k", n%bb.keys*0x9e3779b97f4a7c15, noon, o, &divergence.Setting{Cost: 1})
 				}
 			})
 		})

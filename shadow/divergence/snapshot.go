@@ -362,7 +362,7 @@ func (r *Recorder) closeHours(now time.Time) {
 	for i := range r.stripes {
 		s := &r.stripes[i]
 		s.mu.Lock()
-		s.closed = before
+		s.closed = before * MinutesPerHour
 		s.hours = slices.DeleteFunc(s.hours, func(h *openHour) bool { return h.Unix < before })
 
 		// Send all keys again once an hour: the ledger may have lost them.

@@ -1,10 +1,6 @@
 package divergence
 
-import (
-	"slices"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
-)
+import "github.com/shadowlimit/shadowlimit/algorithms"
 
 // Totals are all counts of a recorder since NewRecorder. They become metrics of this instance, so they never go down and
 // never leave it by the ledger.
@@ -91,9 +87,9 @@ type Differences struct {
 }
 
 func (d *Differences) add(v float64, bounds *[differenceBounds]float64) {
-	i := slices.IndexFunc(bounds[:], func(bound float64) bool { return v <= bound })
-	if i < 0 {
-		i = differenceBounds
+	i := 0
+	for i < differenceBounds && v > bounds[i] {
+		i++
 	}
 
 	d.Buckets[i]++
