@@ -43,15 +43,21 @@ func (h *clientHours) count(hour int64, key uint32, name string, o divergence.Ou
 	if o == divergence.AgreeAllow || o == divergence.NewlyDenied || o == divergence.ExpectedDenied {
 		one.Allowed = 1
 	}
-	if o == divergence.NewlyDenied {
+	switch o {
+	case divergence.NewlyDenied:
 		one.Lost = 1
+	case divergence.NewlyAllowed:
+		one.Gained = 1
 	}
 	add(h.clients, key, name, one)
 
 	// A declared difference is a loss of a protected key, too.
 	if h.isProtected(key, name) {
-		if o == divergence.ExpectedDenied {
+		switch o {
+		case divergence.ExpectedDenied:
 			one.Lost = 1
+		case divergence.ExpectedAllowed:
+			one.Gained = 1
 		}
 		add(h.kept, key, name, one)
 	}

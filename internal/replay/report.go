@@ -84,7 +84,9 @@ func (r *run) clients() *gate.ClientsResult {
 	for id, k := range r.keys {
 		c := &all.List[id]
 		c.Hash, c.Name = uint64(id)+1, r.events.keys[id]
-		c.Counts[algorithms.Authoritative] = divergence.ClientCount{Requests: k.allowed + k.denied, Allowed: k.allowed, Lost: k.newlyDenied}
+		c.Counts[algorithms.Authoritative] = divergence.ClientCount{
+			Requests: k.allowed + k.denied, Allowed: k.allowed, Lost: k.newlyDenied, Gained: k.newlyAllowed,
+		}
 	}
 	return gate.ClientsOf(&all, cmp.Or(r.cfg.Gate.ClientHarm.OfAtLeast, gate.UsuallyActive))
 }

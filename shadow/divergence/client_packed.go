@@ -21,6 +21,7 @@ const (
 	hasLosses
 	_
 	hasName
+	hasGains // a number for each role with denials
 )
 
 func packClients(c *Clients) packedClients {
@@ -42,6 +43,10 @@ func appendClient(p []byte, c *Client, before uint64) []byte {
 	at := len(p)
 	p = append(p, 0)
 
+	gains := c.Total().Gained > 0
+	if gains {
+		p[at] |= hasGains
+	}
 	for role, n := range c.Counts {
 		if n == (ClientCount{}) {
 			continue
@@ -55,6 +60,9 @@ func appendClient(p []byte, c *Client, before uint64) []byte {
 		if n.Lost > 0 {
 			p[at] |= hasLosses << role
 			p = binary.AppendUvarint(p, uint64(n.Lost))
+		}
+		if gains && n.OverLimit() {
+			p = binary.AppendUvarint(p, uint64(n.Gained))
 		}
 	}
 
@@ -122,7 +130,7 @@ func (r *clientReader) client(before uint64) (c Client) {
 	r.rest = r.rest[1:]
 
 	for _, role := range [...]algorithms.Role{algorithms.Authoritative, algorithms.Candidate} {
-		c.Counts[role] = r.count(what >> role)
+		c.Counts[role] = r.count(what>>role, what&hasGains != 0)
 	}
 	if what&hasName != 0 {
 		if n := r.number(uint64(len(r.rest))); n <= uint64(len(r.rest)) {
@@ -135,7 +143,7 @@ func (r *clientReader) client(before uint64) (c Client) {
 	return c
 }
 
-func (r *clientReader) count(what byte) (n ClientCount) {
+func (r *clientReader) count(what byte, gains bool) (n ClientCount) {
 	if what&hasCounts == 0 {
 		return n
 	}
@@ -146,6 +154,9 @@ func (r *clientReader) count(what byte) (n ClientCount) {
 	}
 	if what&hasLosses != 0 {
 		n.Lost = int64(r.number(uint64(n.Allowed)))
+	}
+	if gains && n.OverLimit() {
+		n.Gained = int64(r.number(uint64(n.Requests - n.Allowed)))
 	}
 	return n
 }

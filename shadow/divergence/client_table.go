@@ -22,19 +22,19 @@ type loser struct {
 }
 
 // clientStep is what evaluations add to a ClientCount.
-type clientStep struct{ requests, allowed, lost uint32 }
+type clientStep struct{ requests, allowed, lost, gained uint32 }
 
 // clientSteps are what one evaluation adds, by outcome: nothing without two answers.
 var clientSteps = [outcomes]clientStep{
-	AgreeAllow: {1, 1, 0}, AgreeDeny: {1, 0, 0}, NewlyDenied: {1, 1, 1}, NewlyAllowed: {1, 0, 0},
-	ExpectedDenied: {1, 1, 0}, ExpectedAllowed: {1, 0, 0},
+	AgreeAllow: {1, 1, 0, 0}, AgreeDeny: {1, 0, 0, 0}, NewlyDenied: {1, 1, 1, 0}, NewlyAllowed: {1, 0, 0, 1},
+	ExpectedDenied: {1, 1, 0, 0}, ExpectedAllowed: {1, 0, 0, 0},
 }
 
 // protectedSteps are the same for protected keys. Protection knows no exception: a declared difference hurts the client
 // just the same.
 var protectedSteps = func() [outcomes]clientStep {
 	steps := clientSteps
-	steps[ExpectedDenied] = steps[NewlyDenied]
+	steps[ExpectedDenied], steps[ExpectedAllowed] = steps[NewlyDenied], steps[NewlyAllowed]
 	return steps
 }()
 
@@ -54,6 +54,7 @@ func (t *clientTable) count(by *sampling, hash uint64, key string, enforced algo
 	c.requests += more.requests
 	c.allowed += more.allowed
 	c.lost += more.lost
+	c.gained += more.gained
 
 	// The key may be part of a request's buffer.
 	if more.lost > 0 {
@@ -80,7 +81,7 @@ func clientOf(place uint64, t *clientTally) Client {
 		}
 	}
 	for role, n := range t.counts {
-		c.Counts[role] = ClientCount{int64(n.requests), int64(n.allowed), int64(n.lost)}
+		c.Counts[role] = ClientCount{int64(n.requests), int64(n.allowed), int64(n.lost), int64(n.gained)}
 	}
 	return c
 }

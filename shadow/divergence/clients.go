@@ -22,21 +22,34 @@ const (
 	namedClients = 20
 )
 
-// ClientCount is what became of a client's requests: those with two answers, those that the authoritative allowed, and
-// of these the ones that the client lost, because the candidate denied them.
-type ClientCount struct{ Requests, Allowed, Lost int64 }
+// ClientCount is what became of a client's requests: those with two answers, those that the authoritative allowed, of these
+// the ones that the client lost, because the candidate denied them, and of the others the ones that it gained.
+type ClientCount struct{ Requests, Allowed, Lost, Gained int64 }
 
 // Add adds another count.
 func (c *ClientCount) Add(other ClientCount) {
 	c.Requests += other.Requests
 	c.Allowed += other.Allowed
 	c.Lost += other.Lost
+	c.Gained += other.Gained
 }
 
-// Loses reports whether a share of what the authoritative allows is lost, and anything at all.
+// Missing returns how many requests fewer the candidate allows than the authoritative. Of a client that is over its limit two sides of one
+// rate deny different requests, and as many.
+func (c ClientCount) Missing() int64 { return max(0, c.Lost-c.Gained) }
+
+// Loses reports whether a share of what the authoritative allows is lost, and anything at all. It is what tables show.
 func (c ClientCount) Loses(share float64) bool {
 	return c.Lost > 0 && float64(c.Lost) >= share*float64(c.Allowed)
 }
+
+// Misses is Loses for the rules of clients: what a client gains makes up for what it loses.
+func (c ClientCount) Misses(share float64) bool {
+	return c.Missing() > 0 && float64(c.Missing()) >= share*float64(c.Allowed)
+}
+
+// OverLimit reports whether the authoritative denied the client anything.
+func (c ClientCount) OverLimit() bool { return c.Allowed < c.Requests }
 
 // Client is the counts of one key.
 type Client struct {
@@ -130,7 +143,8 @@ func named(list []Client) []Client {
 	}
 
 	slices.SortFunc(with, func(a, b int) int {
-		return cmp.Or(cmp.Compare(list[b].Total().Lost, list[a].Total().Lost), cmp.Compare(a, b))
+		x, y := list[a].Total(), list[b].Total()
+		return cmp.Or(cmp.Compare(y.Missing(), x.Missing()), cmp.Compare(y.Lost, x.Lost), cmp.Compare(a, b))
 	})
 	list = slices.Clone(list)
 	for _, i := range with[namedClients:] {
@@ -201,4 +215,5 @@ func (c *ClientCount) subtract(earlier ClientCount) {
 	c.Requests = max(0, c.Requests-earlier.Requests)
 	c.Allowed = max(0, c.Allowed-earlier.Allowed)
 	c.Lost = max(0, c.Lost-earlier.Lost)
+	c.Gained = max(0, c.Gained-earlier.Gained)
 }

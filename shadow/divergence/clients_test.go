@@ -18,7 +18,7 @@ import (
 // exactly is the oracle: every key with its counts.
 type exactly map[uint64]*Client
 
-func (e exactly) count(hash uint64, enforced algorithms.Role, allowed, lost bool) {
+func (e exactly) count(hash uint64, enforced algorithms.Role, allowed, given bool) {
 	if e[hash] == nil {
 		e[hash] = &Client{Hash: hash}
 	}
@@ -27,8 +27,11 @@ func (e exactly) count(hash uint64, enforced algorithms.Role, allowed, lost bool
 	if allowed {
 		c.Allowed++
 	}
-	if lost {
+	if allowed && !given {
 		c.Lost++
+	}
+	if given && !allowed {
+		c.Gained++
 	}
 }
 
@@ -61,15 +64,16 @@ type observer struct {
 }
 
 // stepOf is one request.
-func stepOf(allowed, lost bool) *clientStep {
-	one := clientStep{requests: 1}
-	if allowed {
-		one.allowed = 1
+func stepOf(allowed, given bool) *clientStep {
+	switch {
+	case allowed && given:
+		return &clientSteps[AgreeAllow]
+	case allowed:
+		return &clientSteps[NewlyDenied]
+	case given:
+		return &clientSteps[NewlyAllowed]
 	}
-	if lost {
-		one.lost = 1
-	}
-	return &one
+	return &clientSteps[AgreeDeny]
 }
 
 // hashAt returns the hash of a key that has a place, without a secret.
@@ -120,12 +124,12 @@ func observeAll(t *rapid.T, k int, keys []uint64, oracles ...exactly) (lists []C
 		hash := rapid.SampledFrom(keys).Draw(t, "key")
 		enforced := algorithms.Role(rapid.IntRange(0, 1).Draw(t, "enforced"))
 		allowed := rapid.Bool().Draw(t, "allowed")
-		lost := allowed && rapid.Bool().Draw(t, "lost")
+		given := rapid.Bool().Draw(t, "given")
 
 		// At least 4 of a quarter more: with fewer a table would have to leave out hashes at every insertion.
-		o.count(&sampling{keep: max(4, k)}, hashAt(hash), fmt.Sprint(hash), enforced, stepOf(allowed, lost), noCause)
+		o.count(&sampling{keep: max(4, k)}, hashAt(hash), fmt.Sprint(hash), enforced, stepOf(allowed, given), noCause)
 		for _, oracle := range oracles {
-			oracle.count(hash, enforced, allowed, lost)
+			oracle.count(hash, enforced, allowed, given)
 		}
 		if rapid.IntRange(0, 20).Draw(t, "writes") == 0 {
 			lists = append(lists, o.take())
@@ -179,7 +183,7 @@ func TestFleetsSampleIsExact(t *testing.T) {
 		}
 		r := recorders[random.IntN(len(recorders))]
 		r.Observe(fmt.Sprint(key), hash, noon, &o, &Setting{Cost: 1})
-		oracle.count(r.sample.clients.of(hash), algorithms.Authoritative, true, lost)
+		oracle.count(r.sample.clients.of(hash), algorithms.Authoritative, true, !lost)
 	}
 
 	for _, r := range recorders {
@@ -196,9 +200,9 @@ func TestSampleIsBounded(t *testing.T) {
 	var table clientTable
 	by, steady := &sampling{keep: 1024}, hashAt(1)
 	for n := range uint64(10_000_000) {
-		table.count(by, n*0x9e3779b97f4a7c15+8, "k", algorithms.Authoritative, stepOf(true, false), noCause)
+		table.count(by, n*0x9e3779b97f4a7c15+8, "k", algorithms.Authoritative, stepOf(true, true), noCause)
 		if n%1000 == 0 {
-			table.count(by, steady, "steady", algorithms.Authoritative, stepOf(true, n%2000 == 0), BurstShape)
+			table.count(by, steady, "steady", algorithms.Authoritative, stepOf(true, n%2000 != 0), BurstShape)
 		}
 	}
 
@@ -206,7 +210,7 @@ func TestSampleIsBounded(t *testing.T) {
 		t.Errorf("%d slots, want at most 2048", len(table.slots))
 	}
 	c := table.take()
-	if got := c.Find(1); got == nil || got.Total() != (ClientCount{10_000, 10_000, 5_000}) || got.Name != "steady" {
+	if got := c.Find(1); got == nil || got.Total() != (ClientCount{10_000, 10_000, 5_000, 0}) || got.Name != "steady" {
 		t.Errorf("the steady client has %+v, want 10,000 requests and half of them lost", got)
 	}
 	if n := len(packClients(&c)); n > 13*1024 {
@@ -219,12 +223,12 @@ func TestKeysOfOnePlaceAreOneClient(t *testing.T) {
 	var table clientTable
 	by := &sampling{keep: 1024}
 	for _, x := range []uint64{7 << 16, 7<<16 | 1, 8 << 16} {
-		table.count(by, hashMixedTo(x), "", algorithms.Authoritative, stepOf(true, true), BurstShape)
+		table.count(by, hashMixedTo(x), "", algorithms.Authoritative, stepOf(true, false), BurstShape)
 	}
 
 	want := Clients{List: []Client{
-		{Hash: 7, Counts: [2]ClientCount{{2, 2, 2}}, Causes: &ClientCauses{BurstShape: 2}},
-		{Hash: 8, Counts: [2]ClientCount{{1, 1, 1}}, Causes: &ClientCauses{BurstShape: 1}},
+		{Hash: 7, Counts: [2]ClientCount{{2, 2, 2, 0}}, Causes: &ClientCauses{BurstShape: 2}},
+		{Hash: 8, Counts: [2]ClientCount{{1, 1, 1, 0}}, Causes: &ClientCauses{BurstShape: 1}},
 	}}
 	if got := table.take(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
@@ -246,7 +250,8 @@ func TestPackedClientsAreChecked(t *testing.T) {
 			}
 			before = one.Hash
 			for _, n := range one.Counts {
-				if n.Lost < 0 || n.Lost > n.Allowed || n.Allowed > n.Requests || n.Requests > mostCounted {
+				if n.Lost < 0 || n.Lost > n.Allowed || n.Gained < 0 || n.Gained > n.Requests-n.Allowed ||
+					n.Allowed > n.Requests || n.Requests > mostCounted {
 					t.Fatalf("impossible: %+v", one)
 				}
 			}
@@ -258,7 +263,7 @@ func TestPackedClientsAreChecked(t *testing.T) {
 func TestNamesAreBounded(t *testing.T) {
 	var c Clients
 	for i := range uint64(100) {
-		c.Join(&Clients{List: []Client{{Hash: i + 1, Name: "n", Counts: [2]ClientCount{{1000, 1000, int64(i)}}}}}, 1000)
+		c.Join(&Clients{List: []Client{{Hash: i + 1, Name: "n", Counts: [2]ClientCount{{1000, 1000, int64(i), 0}}}}}, 1000)
 	}
 
 	for i, one := range c.List {
@@ -292,7 +297,7 @@ func TestClientsAreMasked(t *testing.T) {
 	}
 }
 
-// A protected key loses declared differences, too. Failed and blind comparisons do not count, nor do the
+// A protected key loses declared differences, and gains them, too. Failed and blind comparisons do not count, nor do the
 // denials of an enforced candidate that has just started.
 func TestWhatClientsLose(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -305,16 +310,16 @@ func TestWhatClientsLose(t *testing.T) {
 		setting            Setting
 		clients, protected ClientCount
 	}{
-		"allowed by both":    {[2]algorithms.Observation{allow, allow}, Setting{}, ClientCount{1, 1, 0}, ClientCount{1, 1, 0}},
-		"denied by both":     {[2]algorithms.Observation{deny, deny}, Setting{}, ClientCount{1, 0, 0}, ClientCount{1, 0, 0}},
-		"newly denied":       {[2]algorithms.Observation{allow, deny}, Setting{}, ClientCount{1, 1, 1}, ClientCount{1, 1, 1}},
-		"newly allowed":      {[2]algorithms.Observation{deny, allow}, Setting{}, ClientCount{1, 0, 0}, ClientCount{1, 0, 0}},
-		"declared, allowed":  {[2]algorithms.Observation{deny, allow}, declared, ClientCount{1, 0, 0}, ClientCount{1, 0, 0}},
-		"declared":           {[2]algorithms.Observation{allow, deny}, declared, ClientCount{1, 1, 0}, ClientCount{1, 1, 1}},
+		"allowed by both":    {[2]algorithms.Observation{allow, allow}, Setting{}, ClientCount{1, 1, 0, 0}, ClientCount{1, 1, 0, 0}},
+		"denied by both":     {[2]algorithms.Observation{deny, deny}, Setting{}, ClientCount{1, 0, 0, 0}, ClientCount{1, 0, 0, 0}},
+		"newly denied":       {[2]algorithms.Observation{allow, deny}, Setting{}, ClientCount{1, 1, 1, 0}, ClientCount{1, 1, 1, 0}},
+		"newly allowed":      {[2]algorithms.Observation{deny, allow}, Setting{}, ClientCount{1, 0, 0, 1}, ClientCount{1, 0, 0, 1}},
+		"declared, allowed":  {[2]algorithms.Observation{deny, allow}, declared, ClientCount{1, 0, 0, 0}, ClientCount{1, 0, 0, 1}},
+		"declared":           {[2]algorithms.Observation{allow, deny}, declared, ClientCount{1, 1, 0, 0}, ClientCount{1, 1, 1, 0}},
 		"failed":             {[2]algorithms.Observation{allow, failed}, Setting{}, ClientCount{}, ClientCount{}},
 		"blind":              {[2]algorithms.Observation{allow, deny}, Setting{Blind: true}, ClientCount{}, ClientCount{}},
 		"warming":            {[2]algorithms.Observation{allow, deny}, warming, ClientCount{}, ClientCount{}},
-		"warming, in shadow": {[2]algorithms.Observation{allow, deny}, Setting{Warming: true}, ClientCount{1, 1, 1}, ClientCount{1, 1, 1}},
+		"warming, in shadow": {[2]algorithms.Observation{allow, deny}, Setting{Warming: true}, ClientCount{1, 1, 1, 0}, ClientCount{1, 1, 1, 0}},
 	}
 
 	for name, test := range tests {

@@ -61,7 +61,7 @@ func TestAMillionClientsHideNone(t *testing.T) {
 	first := r.Snapshot(noon).Record.Open[0]
 	for list, clients := range map[string]*Clients{"clients": &first.Clients, "protected": &first.Protected} {
 		worst := clients.Worst(1, 50)
-		if len(worst) != 1 || worst[0].Name != "loses" || worst[0].Total() != (ClientCount{100, 100, 100}) {
+		if len(worst) != 1 || worst[0].Name != "loses" || worst[0].Total() != (ClientCount{100, 100, 100, 0}) {
 			t.Errorf("%s: %+v, want the only one with 100 requests", list, worst)
 		}
 	}

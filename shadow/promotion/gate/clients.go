@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -10,7 +11,7 @@ import (
 )
 
 // ClientHarm says how many clients may lose how much of their own requests: of what the
-// authoritative allows a client, what the candidate denies it.
+// authoritative allows a client, how much less the candidate allows it.
 type ClientHarm struct {
 	// Losing is the share of its own requests at which a client counts as harmed.
 	Losing float64 `json:"losing"`
@@ -48,7 +49,10 @@ const (
 	// leastHarmed is how many clients an alarm needs. One or two are left to protect: a crawler, or a
 	// client in a storm, must not stop a migration.
 	leastHarmed = 3
-	hoursADay   = divergence.HoursPerDay
+	// settleMinutes is how long after an hour clients beyond their limit are judged by it: in the first minutes of a storm one side
+	// is ahead by a large share of what was sent so far.
+	settleMinutes = 15
+	hoursADay     = divergence.HoursPerDay
 )
 
 // harmed is a share of clients.
@@ -78,6 +82,13 @@ func (h harmed) all(n int64) int64 {
 	return int64(math.Round(float64(n) * hashes / float64(h.below)))
 }
 
+// excused reports whether a loss is one of the shape. A client that is over its limit by both sides is denied at other instants by
+// each, so in a time that ends anywhere one side is ahead of the other by up to what the limit allows at once. A loss is none of these if
+// a longer time has it, too, or if the authoritative has hardly denied the client anything.
+func excused(n, longer divergence.ClientCount, loses func(divergence.ClientCount) bool) bool {
+	return n.Missing() <= longer.Requests-longer.Allowed && !loses(longer)
+}
+
 // clientsBetween returns the clients of some hours, both included, joined by their keys.
 func (j *judgement) clientsBetween(from, to int64) (sum divergence.Clients) {
 	for i := range j.evidence.History.Hours {
@@ -90,7 +101,7 @@ func (j *judgement) clientsBetween(from, to int64) (sum divergence.Clients) {
 
 // harmedIn counts the clients that are active, and harmed, in any time of Within that ends in
 // one of some hours. A client counts once. Of says what each client has lost in such a time, and
-// whether it counts at all.
+// whether it counts at all. A client beyond its limit must have lost its share with the hour before and the hour after, too.
 func (j *judgement) harmedIn(from, to int64, of func(*divergence.Client) (divergence.ClientCount, bool)) (sum harmed) {
 	rule, harm := j.cfg.ClientHarm, map[uint64]bool{}
 	for end := from; end <= to; end++ {
@@ -98,11 +109,13 @@ func (j *judgement) harmedIn(from, to int64, of func(*divergence.Client) (diverg
 		if window.Below != 0 && (sum.below == 0 || window.Below < sum.below) {
 			sum.below = window.Below
 		}
+		longer, settled := j.longer(end-rule.hours(), end+1), j.now >= (end+1)*minutesAnHour+settleMinutes
 		for i := range window.List {
 			c := &window.List[i]
 			count, counts := of(c)
 			if counts && c.Total().Requests >= rule.OfAtLeast {
-				harm[c.Hash] = harm[c.Hash] || count.Requests >= rule.OfAtLeast && count.Loses(rule.Losing)
+				harm[c.Hash] = harm[c.Hash] || count.Requests >= rule.OfAtLeast && rule.loses(count) &&
+					!excused(count, longer(c), func(n divergence.ClientCount) bool { return settled && rule.loses(n) })
 			}
 		}
 	}
@@ -119,6 +132,20 @@ func (j *judgement) harmedIn(from, to int64, of func(*divergence.Client) (diverg
 	}
 	return sum
 }
+
+// longer returns what clients have lost in some hours, both included. The hours are joined when that is first asked for.
+func (j *judgement) longer(from, to int64) func(*divergence.Client) divergence.ClientCount {
+	joined := sync.OnceValue(func() divergence.Clients { return j.clientsBetween(from, to) })
+	return func(c *divergence.Client) divergence.ClientCount {
+		all := joined()
+		if found := all.Find(c.Hash); found != nil {
+			return found.Total()
+		}
+		return c.Total() // beyond the bound of the longer time
+	}
+}
+
+func (h ClientHarm) loses(n divergence.ClientCount) bool { return n.Misses(h.Losing) }
 
 // hour is the hour of the clock that is judged.
 func (j *judgement) hour() int64 { return j.evidence.Now.Unix() / divergence.SecondsPerHour }

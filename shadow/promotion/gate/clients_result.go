@@ -35,7 +35,7 @@ type ClientsLosing struct {
 	Error   float64 `json:"error"`
 }
 
-// ClientLosing is what one client loses.
+// ClientLosing is what one client loses: what the authoritative allows it and the candidate denies.
 type ClientLosing struct {
 	Key     string  `json:"key"`
 	Allowed int64   `json:"allowed"`
@@ -100,7 +100,7 @@ func ClientsOf(sum *divergence.Clients, ofAtLeast int64) *ClientsResult {
 	}
 	for _, c := range sum.Worst(worstShown, ofAtLeast) {
 		if n := c.Total(); c.Name != "" {
-			one := ClientLosing{Key: c.Name, Allowed: n.Allowed, Lost: n.Lost, Share: share(n)}
+			one := ClientLosing{Key: c.Name, Allowed: n.Allowed, Lost: n.Lost, Share: float64(n.Lost) / float64(max(1, n.Allowed))}
 			if cause, of := c.Causes.Most(); of > 0 {
 				one.Cause, one.CauseShare = cause.String(), of
 			}

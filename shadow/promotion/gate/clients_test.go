@@ -239,3 +239,58 @@ func TestWorstClientsHaveACause(t *testing.T) {
 		t.Errorf("the text ends with\n%s, want\n%s", b.String(), want)
 	}
 }
+
+// Each row is a client beyond its limit: what became of its requests in the hour before, and in the hour. Two sides of one rate deny it
+// different requests, and as many.
+func TestShapesAreNoHarm(t *testing.T) {
+	count := func(requests, allowed, lost, gained int64) divergence.ClientCount {
+		return divergence.ClientCount{Requests: requests, Allowed: allowed, Lost: lost, Gained: gained}
+	}
+	crawling := count(7200, 3600, 1800, 1800)
+	tests := map[string]struct {
+		before, hour  divergence.ClientCount
+		strike, alarm bool
+	}{
+		"as many are gained":                 {none, count(200, 100, 50, 50), false, false},
+		"more are gained":                    {none, count(200, 100, 20, 80), false, false},
+		"none are gained":                    {none, count(200, 100, 50, 0), true, true},
+		"the end of a long time":             {crawling, count(120, 60, 30, 0), false, false},
+		"the end of a time without losses":   {count(7200, 3600, 0, 0), count(120, 60, 30, 0), true, false},
+		"more than a shape can make":         {crawling, count(1200, 600, 600, 0), true, true},
+		"more than the authoritative denies": {count(1010, 1000, 20, 10), count(300, 300, 40, 0), true, true},
+		"within its limit":                   {allowed(1000, 0), allowed(100, 30), true, true},
+	}
+
+	for name, test := range tests {
+		// In shadow the hour is a strike. An old hour before has been thinned, and says nothing else.
+		clients := clientsFrom(7, 1, test.hour, none)
+		e := withClients(clients, clients)
+		before := clientsFrom(7, 1, test.before, none)
+		first := divergence.Hour{Unix: e.History.Hours[0].Unix - 1, Clients: before}
+		if test.before.Lost >= divergence.LeastLost {
+			first.Protected = before
+		}
+		e.History.Hours = append([]divergence.Hour{first}, e.History.Hours...)
+		if strike, _ := gate.ProtectedHarmOf(harmConfig, &e); strike != test.strike {
+			t.Errorf("%s: a strike: %t, want %t", name, strike, test.strike)
+		}
+
+		// An enforced candidate that does the same to three clients is rolled back. Of clients as far beyond their limit that is known
+		// a quarter of an hour later.
+		e.History.Hours[0].Clients = clientsFrom(7, 3, none, test.before)
+		e.History.Hours[1].Clients = clientsFrom(7, 3, none, test.hour)
+		e.History.Hours[0].Protected, e.History.Hours[1].Protected = e.History.Hours[0].Clients, e.History.Hours[1].Clients
+		e.Exposure = gate.Exposure{Since: e.Now.Add(-2 * time.Hour)}
+		e.Now = e.Now.Add(-time.Minute)
+		_, early := gate.ClientHarmOf(harmConfig, &e)
+		_, protectedAlarm := gate.ProtectedHarmOf(harmConfig, &e)
+		e.Now = e.Now.Add(16 * time.Minute)
+		_, clientAlarm := gate.ClientHarmOf(harmConfig, &e)
+		if within := test.hour.Missing() > test.hour.Requests-test.hour.Allowed; early != (test.alarm && within) {
+			t.Errorf("%s: an early alarm: %t", name, early)
+		}
+		if clientAlarm != test.alarm || protectedAlarm != test.alarm {
+			t.Errorf("%s: alarms %t and %t, want %t", name, clientAlarm, protectedAlarm, test.alarm)
+		}
+	}
+}

@@ -127,3 +127,15 @@ func (j *judgement) mark(steps []Step) (m Mark) {
 	}
 	return m
 }
+
+// ClientHarmOf asks the rule of clients alone: whether it is an obstacle, and its alarm.
+func ClientHarmOf(cfg Config, e *Evidence) (obstacle, alarm bool) {
+	j := judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60}
+	return len(j.tooManyHarmed()) > 0, j.clientAlarm().Level > Calm
+}
+
+// ProtectedHarmOf asks the rule of protected keys alone: whether an hour is a strike, and its alarm.
+func ProtectedHarmOf(cfg Config, e *Evidence) (strike, alarm bool) {
+	j := judgement{cfg: cfg, evidence: e}
+	return len(protectedOf(cfg, e.History.Hours, e.Now.Unix()/60)) > 0, j.protectedAlarm().Level > Calm
+}

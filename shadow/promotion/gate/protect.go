@@ -16,7 +16,7 @@ const candidate = 1
 // loses reports whether a protected key has lost too much: the declared share of its own
 // requests, and at least 20 of them.
 func (c Config) loses(n divergence.ClientCount) bool {
-	return c.Protect > 0 && n.Lost >= divergence.LeastLost && n.Loses(c.Protect)
+	return c.Protect > 0 && n.Missing() >= divergence.LeastLost && n.Misses(c.Protect)
 }
 
 // protectedOf returns the hours in which a protected key lost too much, as bad blocks, in order. An hour counts when
@@ -28,7 +28,7 @@ func protectedOf(cfg Config, hours []divergence.Hour, now int64) (bad []badBlock
 		if span.To > now {
 			continue
 		}
-		if c := worstOf(cfg, &h.Protected, (*divergence.Client).Total); c != nil {
+		if c := worstOf(cfg, &h.Protected, (*divergence.Client).Total, sinceBefore(hours, i)); c != nil {
 			n := c.Total()
 			b := block{Span: span, ratio: share(n), denominator: n.Allowed}
 			bad = append(bad, badBlock{b, divergence.OfAllows, cfg.Protect, c})
@@ -37,13 +37,33 @@ func protectedOf(cfg Config, hours []divergence.Hour, now int64) (bad []badBlock
 	return bad
 }
 
-func share(n divergence.ClientCount) float64 { return float64(n.Lost) / float64(max(1, n.Allowed)) }
+func share(n divergence.ClientCount) float64 {
+	return float64(n.Missing()) / float64(max(1, n.Allowed))
+}
 
-// worstOf returns the key that loses most among those that lose too much, or nil.
-func worstOf(cfg Config, keys *divergence.Clients, count func(*divergence.Client) divergence.ClientCount) (worst *divergence.Client) {
+// counting yields a count of a client.
+type counting func(*divergence.Client) divergence.ClientCount
+
+// sinceBefore counts an hour and the one before it. Of an old hour the ledger has only keys that lost enough, so others of
+// the hour before never count.
+func sinceBefore(hours []divergence.Hour, i int) counting {
+	return func(c *divergence.Client) divergence.ClientCount {
+		n := c.Total()
+		if i > 0 && hours[i-1].Unix == hours[i].Unix-1 {
+			if before := hours[i-1].Protected.Find(c.Hash); before != nil && before.Total().Lost >= divergence.LeastLost {
+				n.Add(before.Total())
+			}
+		}
+		return n
+	}
+}
+
+// worstOf returns the key that loses most among those that lose too much, or nil. Longer counts a longer time, for keys that are over
+// their limit.
+func worstOf(cfg Config, keys *divergence.Clients, count, longer counting) (worst *divergence.Client) {
 	for i := range keys.List {
 		c := &keys.List[i]
-		if cfg.loses(count(c)) && (worst == nil || share(count(c)) > share(count(worst))) {
+		if n := count(c); cfg.loses(n) && !excused(n, longer(c), cfg.loses) && (worst == nil || share(n) > share(count(worst))) {
 			worst = c
 		}
 	}
@@ -52,7 +72,7 @@ func worstOf(cfg Config, keys *divergence.Clients, count func(*divergence.Client
 
 // lossText names what a protected key has lost.
 func lossText(c *divergence.Client, n divergence.ClientCount) string {
-	return fmt.Sprintf("protected key %s lost %s of its %s requests (%s)", keyOf(c), humanize.Grouped(n.Lost),
+	return fmt.Sprintf("protected key %s lost %s of its %s requests (%s)", keyOf(c), humanize.Grouped(n.Missing()),
 		humanize.Grouped(n.Allowed), humanize.Percent(share(n)))
 }
 
@@ -107,8 +127,15 @@ func (j *judgement) protectedAlarm() Alarm {
 	}
 
 	enforced := func(c *divergence.Client) divergence.ClientCount { return c.Counts[candidate] }
-	for _, keys := range []divergence.Clients{j.evidence.Lately, j.protectedSince(j.hour()), j.protectedSince(j.hour() - 1)} {
-		if c := worstOf(j.cfg, &keys, enforced); c != nil {
+	both := j.protectedSince(j.hour() - 1)
+	longer := func(c *divergence.Client) (n divergence.ClientCount) {
+		if found := both.Find(c.Hash); found != nil {
+			n = found.Total()
+		}
+		return n
+	}
+	for _, keys := range []divergence.Clients{j.evidence.Lately, j.protectedSince(j.hour()), both} {
+		if c := worstOf(j.cfg, &keys, enforced, longer); c != nil {
 			return Alarm{Level: RollBack, Reason: fmt.Sprintf("%s to the enforced candidate; at most %s may be lost",
 				lossText(c, enforced(c)), humanize.Percent(j.cfg.Protect))}
 		}

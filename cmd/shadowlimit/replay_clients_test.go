@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// losersFile gives each tenant a limit of its own by the candidate, so that what each loses is known. The crawler has less
+// than half of its limit in the first half of each hour, and all of it in the second.
+const losersFile = `version: 1
+name: shop
+data:
+  limits: { loses-50: 50, loses-20: 64, loses-10: 81, loses-5: 95, loses-4: 96, loses-all-of-few: 1, batch: 50 }
+policies:
+  - name: tenants
+    key: request.user
+    authoritative: { algorithm: fixed_window, limit: 100, window: 1h }
+    candidate:
+      id: next
+      algorithm: fixed_window
+      limit: 'request.user == "crawler" && request.time.getMinutes() < 30 ? 49 : data.limits[?request.user].orValue(100)'
+      window: 1h
+promotion:
+  newly_denied: 50%
+  newly_allowed: 90%
+  divergence: 50%
+  min_denied_keys: 1
+  expected: [{ when: 'request.user == "batch"', direction: newly_denied, until: 2999-01-01, owner: team }]
+`
+
+// losers are the requests of each tenant within the hour.
+var losers = map[string]int{
+	"loses-50": 100, "loses-20": 80, "loses-10": 90, "loses-5": 100, "loses-4": 100, "loses-none": 100, "loses-all-of-few": 49,
+	"batch": 100, "crawler": 200,
+}
+
+// losersLog has as many of these hours, and one request of the next.
+func losersLog(hours int) string {
+	const began = 1_700_000_000 / 3600 * 3600
+	log := []byte("t_s,user\n")
+	for hour := range hours {
+		for tenant, n := range losers {
+			for i := range n {
+				log = fmt.Appendf(log, "%d,%s\n", began+3600*hour+3600*i/n, tenant)
+			}
+		}
+	}
+	return string(fmt.Appendf(log, "%d,loses-none\n", began+3600*hours+60))
+}
+
+// replayLosers replays such hours by the file with more rules.
+func replayLosers(t *testing.T, hours int, rules string, flags ...string) string {
+	t.Helper()
+	log, config := write(t, "log.csv", []byte(losersLog(hours))), write(t, "p.yaml", []byte(losersFile+rules))
+	status, text, talk := shell(t, "", append([]string{"replay", "--config", config, log}, flags...)...)
+	if status != 0 {
+		t.Fatalf("status %d, %s%s", status, text, talk)
+	}
+	return text
+}
+
+// A replay says exactly which clients lose how much. A crawler loses what it is newly denied, though it gains as much; a declared
+// difference is no loss, and a tenant with fewer than 50 requests is not active.
+func TestReplayNamesTheLosers(t *testing.T) {
+	var r struct {
+		Policies []struct{ Clients *gate.ClientsResult }
+	}
+	decoded(t, replayLosers(t, 1, "", "-o", "json"), &r)
+	want := &gate.ClientsResult{
+		Active: 8, OfAtLeast: 50,
+		Losing: []gate.ClientsLosing{
+			{AtLeast: 0.05, Clients: 5, Share: 0.625}, {AtLeast: 0.1, Clients: 4, Share: 0.5},
+			{AtLeast: 0.2, Clients: 3, Share: 0.375}, {AtLeast: 0.5, Clients: 2, Share: 0.25},
+		},
+		Worst: []gate.ClientLosing{
+			{Key: "crawler", Allowed: 100, Lost: 51, Share: 0.51}, {Key: "loses-50", Allowed: 100, Lost: 50, Share: 0.5},
+			{Key: "loses-20", Allowed: 80, Lost: 16, Share: 0.2}, {Key: "loses-10", Allowed: 90, Lost: 9, Share: 0.1},
+			{Key: "loses-5", Allowed: 100, Lost: 5, Share: 0.05},
+		},
+	}
+	if got := r.Policies[0].Clients; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+
+	const table = `  8 clients with 50 requests or more in the log
+      lose at least  clients   share
+                5 %        5  62.5 %
+               10 %        4    50 %
+               20 %        3  37.5 %
+               50 %        2    25 %
+    crawler loses 51 of 100 (51 %)
+    loses-50 loses 50 of 100 (50 %)
+    loses-20 loses 16 of 80 (20 %)
+    loses-10 loses 9 of 90 (10 %)
+    loses-5 loses 5 of 100 (5 %)
+`
+	if text := replayLosers(t, 1, ""); !strings.Contains(text, table) {
+		t.Errorf("want\n%s in\n%s", table, text)
+	}
+}
+
+// The rules of a file are judged as the fleet would: an hour of a protected tenant that lost its share and 20 requests is a strike,
+// whether the difference is declared or not, and too many harmed clients are an obstacle. The log has a day, so that nothing else
+// comes first.
+func TestReplayJudgesClients(t *testing.T) {
+	for rules, want := range map[string]string{
+		"": "",
+		"  protect: { keys: 'key[0] == \"loses-50\"', losing: 5% }\n":         "protected key loses-50 lost 50 of its 100 requests (50 %)",
+		"  protect: { keys: 'key[0] == \"loses-20\"', losing: 5% }\n":         "", // 16 requests
+		"  protect: { keys: 'key[0] == \"batch\"', losing: 50% }\n":           "protected key batch lost 50 of its 100 requests (50 %)",
+		"  protect: { keys: 'key[0] == \"batch\"', losing: 51% }\n":           "",
+		"  protect: { keys: 'key[0] == \"crawler\"', losing: 5% }\n":          "",
+		"  protect: { keys: 'key[0] == \"loses-all-of-few\"', losing: 5% }\n": "loses-all-of-few lost 48 of its 49 requests (98 %)",
+		"  client_harm: { losing: 10%, clients: 30% }\n":                      "at most 30 % may: 3 of 8 with 50 requests or more",
+		"  client_harm: { losing: 10%, clients: 38% }\n":                      "",
+		"  client_harm: { losing: 10%, clients: 40%, of_at_least: 40 }\n":     "44.4 % of the active clients lost",
+	} {
+		text, _, _ := strings.Cut(replayLosers(t, 25, rules), "over the log")
+		found := strings.Contains(text, "protected key ") || strings.Contains(text, "of the active clients lost")
+		if found != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: want %q in\n%s", rules, want, text)
+		}
+	}
+}
