@@ -36,6 +36,7 @@ type section struct {
 // keep the whole tree of the file.
 type position struct{ line, column int }
 
+// positionOf returns where a node stands in the file.
 func positionOf(n *yaml.Node) position { return position{n.Line, n.Column} }
 
 // newSection remembers where the fields of a section stand. file is the file's

@@ -43,6 +43,7 @@ func (x *expression) alone(e ast.Expr, info *ast.SourceInfo) (text string, progr
 	if err != nil {
 		return "", nil, false
 	}
+	// The text is compiled again, because a program needs a checked expression of its own.
 	compiled, issues := x.env.Compile(text)
 	if issues.Err() != nil {
 		return "", nil, false
@@ -79,6 +80,7 @@ func (p *Policy) KeyInputs() []string { return inputsIn(p.key) }
 // Inputs returns the fields of a request that the key reads.
 func (k *KeyExpression) Inputs() []string { return inputsIn(k.key) }
 
+// inputsIn returns what any of the expressions reads, each once.
 func inputsIn(list []*expression) []string {
 	all := inputs{}
 	for _, x := range list {

@@ -17,10 +17,12 @@ type Explanation struct {
 
 // ExplainedCharge is the charge of one policy.
 type ExplainedCharge struct {
+	// Policy is its name in the file.
 	Policy string `json:"policy"`
 	// Key is in clear, or a hash if it is too long to be stored as it is.
-	Key  string `json:"key"`
-	Cost int64  `json:"cost"`
+	Key string `json:"key"`
+	// Cost is in units of both limits, at least 0; 0 is a peek.
+	Cost int64 `json:"cost"`
 	// Protected says that protect names the key: a difference that is declared as expected is a loss of it all the same.
 	Protected bool `json:"protected"`
 	// Candidate is nil where the policy has none.
@@ -47,7 +49,9 @@ type ExplainedSide struct {
 // Skipped is a policy that does not charge the request, because its condition is false
 // or an expression fails.
 type Skipped struct {
+	// Policy is its name in the file.
 	Policy string `json:"policy"`
+	// Reason is a sentence: which condition is false, or what failed and what on_error then does.
 	Reason string `json:"reason"`
 }
 

@@ -32,6 +32,8 @@ var ipGroup = cel.Function("ipGroup",
 	),
 )
 
+// groupOf returns the network of an address. A text that is no address stands for itself: a key of it must not fail, because a
+// request whose key fails escapes the limit.
 func groupOf(ip ref.Val, bits4, bits6 int) ref.Val {
 	addr, err := netip.ParseAddr(string(ip.(types.String)))
 	if err != nil {

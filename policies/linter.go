@@ -22,6 +22,7 @@ type linter struct {
 // them counts, too, and shows that the author knows them.
 var usesUsers = regexp.MustCompile(`request\.(user|claims)\b`)
 
+// newLinter returns a linter for the file of this text, whose problems it adds to.
 func newLinter(problems *Problems, text []byte) *linter {
 	return &linter{problems, usesUsers.Match(text)}
 }

@@ -22,6 +22,7 @@ type named struct {
 	exact bool
 }
 
+// texts is a set of them.
 type texts map[string]bool
 
 // anyKey is what a condition names that this package does not understand.
@@ -29,6 +30,7 @@ var anyKey = named{}
 
 // namedBy reads "key[N] == text", "key[N] in texts", and what "&&" and "||" make of them.
 func (c *compiler) namedBy(e ast.Expr) named {
+	// A constant condition is true for all keys or for none, which needs no list.
 	if e.Kind() == ast.LiteralKind {
 		value := e.AsLiteral() == types.True
 		return named{never: !value, exact: true}
@@ -37,6 +39,7 @@ func (c *compiler) namedBy(e ast.Expr) named {
 		return anyKey
 	}
 
+	// Any other function may be true for any key: a warning must not come from a guess.
 	args := e.AsCall().Args()
 	switch e.AsCall().FunctionName() {
 	case operators.LogicalAnd:
@@ -56,6 +59,7 @@ func (c *compiler) namedBy(e ast.Expr) named {
 
 // among is the condition that a part of the key is one of the texts of a constant.
 func (c *compiler) among(part, constant ast.Expr) named {
+	// Nothing is among the elements of an empty list, whatever the part is.
 	if constant.Kind() == ast.IdentKind && c.isEmpty(constant.AsIdent()) ||
 		constant.Kind() == ast.ListKind && len(constant.AsList().Elements()) == 0 {
 		return named{never: true, exact: true}
@@ -100,6 +104,7 @@ func partOf(e ast.Expr) int64 {
 
 // both is the conjunction: a part must have a text that both name.
 func both(a, b named) named {
+	// A part that only one of the two bounds keeps that bound.
 	sum := named{parts: maps.Clone(a.parts), never: a.never || b.never, exact: a.exact && b.exact}
 	if sum.parts == nil {
 		sum.parts = map[int64]texts{}
@@ -117,6 +122,7 @@ func both(a, b named) named {
 
 // either is the disjunction: a part has a bound only if both have one.
 func either(a, b named) named {
+	// What is never true adds no key.
 	switch {
 	case a.never:
 		return b
@@ -176,6 +182,7 @@ func (x *placing) namedKeys(k key) (n int, known bool) {
 		combinations = min(combinations*len(lists[i]), mostLooked)
 	}
 
+	// Combinations are only counted one by one where the text alone does not say that all of them match.
 	switch {
 	case bounded == 0:
 		return 0, false
@@ -204,6 +211,7 @@ func (x *placing) count(lists [][]string) (n int) {
 			return
 		}
 
+		// An error stands for a part that has no list: "&&" and "||" pass over it where the other side decides.
 		if lists[i] == nil {
 			parts[i] = unknown
 			next(i + 1)
@@ -220,6 +228,7 @@ func (x *placing) count(lists [][]string) (n int) {
 
 // yields reports whether a part of a key can have a text, by the type of its expression.
 func (x *expression) yields(text string) bool {
+	// A key's part is the text of a value, so a number has one form only: "01" is no key of an integer.
 	switch x.result.Kind() {
 	case types.BoolKind:
 		return text == "true" || text == "false"

@@ -8,6 +8,7 @@ import (
 
 // option is a field of a side that is an option of its algorithm.
 type option struct {
+	// name is that of the field, and of the option in a short form.
 	name string
 	into func(from algorithms.Options, into *algorithms.Options) // copies it
 }
@@ -19,6 +20,7 @@ var options = []option{
 
 // checkOptions refuses options that have no meaning for the side, each at its own place. The limit has none, and is valid.
 func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.Limit) {
+	// Each option is tried alone, so that its own line has the message.
 	at := placesOf(n)
 	before := len(r.List)
 	for _, o := range options {

@@ -85,6 +85,7 @@ func (p *Policy) ProtectsKey(key string) bool {
 	return protected
 }
 
+// protects evaluates the condition for the parts of a key. It sees nothing else, so the answer is the key's, whatever the request.
 func (p *Promotion) protects(parts []string) (bool, error) {
 	v, _, err := p.protect.program.Eval(keyOf(parts))
 	if err != nil {
@@ -130,6 +131,7 @@ func (l *linter) protects(p *Policy, at places) {
 	}
 }
 
+// protectWarning warns at the condition itself, which may stand in the file's section and apply to several policies.
 func (l *linter) protectWarning(p *Policy, format string, args ...any) {
 	at := p.Promotion.protect.at
 	l.warnAt(at.line, at.column, format, args...)

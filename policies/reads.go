@@ -28,6 +28,7 @@ func (s *Set) HeadersRead() (names []HeaderName, all bool) { return s.read.heade
 // readsOf works out what a set reads. Expected differences count, too: they are evaluated with each charge.
 func readsOf(s *Set) reads {
 	r := reads{fields: map[string]bool{}}
+	// CEL sees names of headers in lower case, so two spellings are one header.
 	headers := map[string]bool{}
 	note := func(x *expression) {
 		for input := range x.inputs {
@@ -40,6 +41,7 @@ func readsOf(s *Set) reads {
 		r.whole = r.whole || x.inputs[whole+"request.headers"]
 	}
 
+	// Policies without a candidate count, too: they are charged all the same.
 	for _, p := range s.Policies {
 		for _, x := range p.expressions() {
 			note(x)
@@ -49,6 +51,7 @@ func readsOf(s *Set) reads {
 		}
 	}
 
+	// In order, so that two runs of a service ask for headers alike.
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		r.headers = append(r.headers, HeaderName{name, http.CanonicalHeaderKey(name)})
 	}

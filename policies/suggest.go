@@ -74,6 +74,7 @@ func nameAt(source string, at common.Location, start string) string {
 	return start
 }
 
+// isRequestName reports whether a name is a field of the request.
 func isRequestName(name string) bool { return strings.HasPrefix(name, "request.") }
 
 // variablesOf lists the names of values: fields of the request, data and variables, or the key.

@@ -9,6 +9,7 @@ import (
 // visit calls f for each part of an expression, the innermost first.
 func visit(a *cel.Ast, f func(ast.Expr)) { visitFrom(a.NativeRep().Expr(), f) }
 
+// visitFrom visits an expression and all that it is made of, the inner ones first.
 func visitFrom(e ast.Expr, f func(ast.Expr)) { ast.PostOrderVisit(e, ast.NewExprVisitor(f)) }
 
 // isText reports whether an expression is a text that is written out.

@@ -67,6 +67,7 @@ func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 		traces*traceSteps, seed, backendNames(backends))
 }
 
+// backendNames lists the backends, for the line that says what was compared.
 func backendNames(backends []Backend) string {
 	names := make([]string, len(backends))
 	for i, b := range backends {

@@ -97,6 +97,7 @@ func twinsMeetAgain(t *trial) {
 	}
 }
 
+// newTwins returns two sides of one algorithm and limit, which no disturbance may part for good.
 func (t *trial) newTwins() *twins {
 	side := func(id string) algorithms.Side {
 		return algorithms.Side{ID: id, Algorithm: t.subject.Algorithm, Limit: t.limit}

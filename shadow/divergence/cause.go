@@ -157,6 +157,7 @@ func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 // Causes count differences by their cause.
 type Causes struct{ Denied, Allowed [causes]int64 }
 
+// add joins what another observer counted. Each difference has one cause, so sums stay exact.
 func (c *Causes) add(other *Causes) {
 	for i := range c.Denied {
 		c.Denied[i] += other.Denied[i]
@@ -164,6 +165,7 @@ func (c *Causes) add(other *Causes) {
 	}
 }
 
+// count counts a difference. Declared differences are wanted, so nothing is to be found out about them.
 func (c *Causes) count(outcome Outcome, cause Cause) {
 	switch outcome {
 	case NewlyDenied:

@@ -11,6 +11,7 @@ type Cell struct {
 	Decided, Denied [2]int64 // by enforced role
 }
 
+// add joins the same cell of another observer.
 func (c *Cell) add(other *Cell) {
 	for role := range c.Decided {
 		c.Decided[role] += other.Decided[role]

@@ -24,6 +24,7 @@ const (
 	hasGains // a number for each role with denials
 )
 
+// packClients writes a list, nil for an empty one: most policies have no protected keys, and an empty field is left out of JSON.
 func packClients(c *Clients) packedClients {
 	if c.Below == 0 && len(c.List) == 0 {
 		return nil
@@ -38,6 +39,8 @@ func packClients(c *Clients) packedClients {
 	return p
 }
 
+// appendClient appends one client. What is zero for most clients takes no byte, because a list may have thousands of them in each
+// of 26 hours.
 func appendClient(p []byte, c *Client, before uint64) []byte {
 	p = binary.AppendUvarint(p, c.Hash-before)
 	at := len(p)
@@ -110,6 +113,7 @@ type clientReader struct {
 	failed bool
 }
 
+// number reads a number of at most that size. After the first mistake all further numbers are 0, so callers check failed once.
 func (r *clientReader) number(most uint64) uint64 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > most {
@@ -120,6 +124,7 @@ func (r *clientReader) number(most uint64) uint64 {
 	return v
 }
 
+// client reads one client. Before is the hash of the one in front of it: hashes rise, so differences are small.
 func (r *clientReader) client(before uint64) (c Client) {
 	c.Hash = before + r.number(1<<48)
 	if len(r.rest) == 0 {
@@ -143,6 +148,7 @@ func (r *clientReader) client(before uint64) (c Client) {
 	return c
 }
 
+// count reads what became of a client under one enforced side. No count can be more than the one that it is a part of.
 func (r *clientReader) count(what byte, gains bool) (n ClientCount) {
 	if what&hasCounts == 0 {
 		return n
@@ -168,6 +174,7 @@ type packedCauses struct {
 	Lost   ClientCauses `json:"n"`
 }
 
+// packCauses writes the causes of the clients that have any: those that are named, because status names no others.
 func packCauses(c *Clients) (list []packedCauses) {
 	for i := range c.List {
 		if causes := c.List[i].Causes; causes != nil {

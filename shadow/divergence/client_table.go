@@ -72,6 +72,7 @@ func (t *clientTable) take() Clients {
 	return Clients{t.below, takeSample(&t.sampleTable, clientOf)}
 }
 
+// clientOf makes the Client that a ledger stores of what a table has counted.
 func clientOf(place uint64, t *clientTally) Client {
 	c := Client{Hash: place}
 	if t.loser != nil {

@@ -120,8 +120,10 @@ func (c *Clients) Join(other *Clients, most int) {
 	*c = Clients{below, named(joined)}
 }
 
+// place orders clients in a sample.
 func (c *Client) place() uint64 { return c.Hash }
 
+// join adds what another observer saw of the same client. Any of its names will do: they are all of one key.
 func (c *Client) join(other *Client) {
 	c.Name = cmp.Or(c.Name, other.Name)
 	c.Causes = joinCauses(c.Causes, other.Causes)

@@ -112,6 +112,7 @@ type folder struct {
 	late   bool
 }
 
+// newFolder begins a fold of what was read. Its mark only goes on, except where the clock went back or data was lost.
 func (r *Reader) newFolder(e *Evidence, now time.Time) *folder {
 	hour := now.Unix() / SecondsPerHour
 	f := &folder{reader: r, e: e, hour: hour, oldest: r.first(hour), added: map[int64]*Hour{}}
@@ -163,6 +164,7 @@ func (f *folder) end(name string) {
 	f.ended = append(f.ended, name)
 }
 
+// add notes hours of a batch. Batches of several writers have the same hours, which become one.
 func (f *folder) add(hours []Hour) {
 	for i := range hours {
 		unix := hours[i].Unix
@@ -314,6 +316,7 @@ func (f *folder) joinDay(day int64, all map[string]Lists, over bool) {
 	}
 }
 
+// mergeLists joins the frequent keys of a day, each kind by itself.
 func mergeLists(all []Lists) (merged Lists) {
 	for kind := range merged {
 		var lists [][]KeyCount

@@ -123,6 +123,7 @@ func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) (Page, er
 	return l.of(id).page(from, to), nil
 }
 
+// page returns the entries of some hours, both included, in order: readers rely on it as on the order of Redis.
 func (e *memoryEntries) page(from, to int64) Page {
 	page := Page{Mark: e.mark}
 	for _, unix := range slices.Sorted(maps.Keys(e.hours)) {
@@ -169,6 +170,7 @@ func (l *MemoryLedger) Fold(_ context.Context, id ID, f *Fold) error {
 	return nil
 }
 
+// remove removes what a fold has taken over. What stays here and is also in the fold would count twice.
 func (e *memoryEntries) remove(f *Fold) {
 	for _, writer := range f.Forgotten {
 		delete(e.acks, writer)

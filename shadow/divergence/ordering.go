@@ -68,6 +68,7 @@ func sipRound(v0, v1, v2, v3 uint64) (w0, w1, w2, w3 uint64) {
 	return v0, v1, v2, v3
 }
 
+// sipHalf is half of a round: two additions, each with a rotation and an exclusive or.
 func sipHalf(a, b, c, d uint64, left, right int) (w, x, y, z uint64) {
 	a += b
 	c += d

@@ -40,8 +40,10 @@ type Reaction struct {
 	Last, LastDenied uint32
 }
 
+// place orders reactions in a sample.
 func (r *Reaction) place() uint64 { return r.Hash }
 
+// join adds what another observer saw of the same client in the same hour.
 func (r *Reaction) join(other *Reaction) {
 	r.Denials += other.Denials
 	r.Minutes |= other.Minutes
@@ -109,6 +111,7 @@ func (t *reactionTable) take() Reactions {
 	return Reactions{t.below, takeSample(&t.sampleTable, reactionOf)}
 }
 
+// reactionOf makes the Reaction that a ledger stores of what a table has seen.
 func reactionOf(place uint64, t *reactionTally) Reaction {
 	return Reaction{place, int64(t.denials), t.minutes, t.last, t.lastDenied}
 }

@@ -10,6 +10,7 @@ import (
 // numbers are varints, so a client that is not denied takes about 10 bytes.
 type packedReactions []byte
 
+// packReactions writes a list, nil for an empty one: policies without a holdback have none.
 func packReactions(r *Reactions) packedReactions {
 	if r.Below == 0 && len(r.List) == 0 {
 		return nil
@@ -57,6 +58,7 @@ func (p packedReactions) unpack() (list Reactions, err error) {
 	return list, nil
 }
 
+// reaction reads one client. Its last denial cannot be later than its last request.
 func (r *clientReader) reaction(before uint64) Reaction {
 	const msPerHour = SecondsPerHour * 1000
 	one := Reaction{Hash: before + r.number(1<<48), Denials: int64(r.number(mostCounted)), Last: uint32(r.number(msPerHour - 1))}

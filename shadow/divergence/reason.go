@@ -5,6 +5,7 @@ import "github.com/shadowlimit/shadowlimit/algorithms"
 // Skips count inconclusive comparisons by algorithms.SkipReason.
 type Skips [len(algorithms.AllSkipReasons)]int64
 
+// add joins what another observer counted.
 func (s *Skips) add(other *Skips) {
 	for r, n := range other {
 		s[r] += n

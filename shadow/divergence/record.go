@@ -49,6 +49,7 @@ type Ack struct {
 // endedPrefix begins the text of an Ack that has ended.
 const endedPrefix = "ended "
 
+// String returns the ack as the ledger stores it, which parseAck reads.
 func (a Ack) String() string {
 	if a.Ended > 0 {
 		return endedPrefix + strconv.FormatInt(a.Ended, 10)
@@ -56,6 +57,7 @@ func (a Ack) String() string {
 	return strconv.FormatInt(a.Batch, 10)
 }
 
+// parseAck reads an ack. Other programs can write to the ledger, so a text that is none is an error and no zero.
 func parseAck(text string) (a Ack, err error) {
 	if hour, ended := strings.CutPrefix(text, endedPrefix); ended {
 		a.Ended, err = strconv.ParseInt(hour, 10, 64)
@@ -74,6 +76,7 @@ type Writer struct {
 	Incarnation int64
 }
 
+// String returns the name of the writer's fields in Redis, which parseWriter reads.
 func (w Writer) String() string {
 	if w.Incarnation == 0 {
 		return w.Instance
@@ -100,10 +103,12 @@ type packedRecord struct {
 	Open   map[int64]packedHour `json:"open,omitempty"`
 }
 
+// packRecord makes the form of a record that is stored.
 func packRecord(r *Record) packedRecord {
 	return packedRecord{r.Format, r.Batch, r.Seq, packHours(r.Sealed), packHours(r.Open)}
 }
 
+// packHours makes the form of hours that is stored, by their numbers.
 func packHours(hours []Hour) map[int64]packedHour {
 	out := make(map[int64]packedHour, len(hours))
 	for i := range hours {
@@ -128,6 +133,7 @@ func (p *packedRecord) unpack() (Record, error) {
 	return Record{p.Format, p.Batch, p.Seq, sealed, open}, nil
 }
 
+// unpackHours reads hours that were stored, and puts them in order: a map of JSON has none.
 func unpackHours(packed map[int64]packedHour) (hours []Hour, err error) {
 	for unix, p := range packed {
 		h, err := p.unpack(unix)

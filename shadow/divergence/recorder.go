@@ -255,6 +255,7 @@ func (s *stripe) crowded(kind KeyKind) (waits, crowded bool) {
 	return n > 0, n > newHashes/2
 }
 
+// top returns the frequent keys of a kind. Most policies never have some kinds, so a list begins with its first key.
 func (s *stripe) top(kind KeyKind) *top {
 	if s.tops[kind] == nil {
 		s.tops[kind] = newTop(topSlots)

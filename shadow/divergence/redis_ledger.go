@@ -53,18 +53,22 @@ func (l *RedisLedger) key(id ID, what string) string {
 	return "shadowlimit:{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
 }
 
+// hourKey names the hash of an hour, by its number since 1970.
 func (l *RedisLedger) hourKey(id ID, hour int64) string {
 	return l.key(id, "hour:"+strconv.FormatInt(hour, 10))
 }
 
+// topKey names the hash of a day's frequent keys of a kind.
 func (l *RedisLedger) topKey(id ID, kind KeyKind, day int64) string {
 	return l.key(id, "top:"+kind.String()+":"+strconv.FormatInt(day, 10))
 }
 
+// ticksKey names the hash of ten minutes of ticks.
 func (l *RedisLedger) ticksKey(id ID, bucket int64) string {
 	return l.key(id, "ticks:"+strconv.FormatInt(bucket, 10))
 }
 
+// keysKey names the count of distinct keys of a kind, which has no hour: an epoch has one.
 func (l *RedisLedger) keysKey(id ID, kind KeyKind) string { return l.key(id, "keys:"+kind.String()) }
 
 // Write implements Ledger in one pipeline.

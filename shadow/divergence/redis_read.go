@@ -60,6 +60,7 @@ type askedHours struct {
 	cmds []*redis.MapStringStringCmd
 }
 
+// askHours asks for the entries of hours, both included, in one round trip with what the caller asks besides.
 func (l *RedisLedger) askHours(ctx context.Context, pipe redis.Pipeliner, id ID, from, to int64) askedHours {
 	// A caller may ask for all time, and expired hours are not worth a command each.
 	asked := askedHours{from: max(from, to-KeptDays*HoursPerDay)}

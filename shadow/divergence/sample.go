@@ -58,6 +58,7 @@ func search[M any, P member[M]](list []M, hash uint64) (int, bool) {
 	return slices.BinarySearchFunc(list, hash, func(m M, hash uint64) int { return byHash(P(&m).place(), hash) })
 }
 
+// byHash orders the places of a sample.
 func byHash(a, b uint64) int { return cmp.Compare(a, b) }
 
 // mergeSamples adds up two lists.

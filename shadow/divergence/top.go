@@ -23,6 +23,7 @@ type top struct {
 	most  int            // slots at most
 }
 
+// newTop returns an empty list of at most that many keys.
 func newTop(most int) *top { return &top{index: map[string]int{}, most: most} }
 
 // add counts a key once.

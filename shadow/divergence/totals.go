@@ -18,6 +18,7 @@ type Totals struct {
 // Decisions count the answers of one side. Charges that the side was not asked about are in none of them.
 type Decisions struct{ Allowed, Denied, Failed int64 }
 
+// count counts the answer of a side, or its failure. A side that was not asked has decided nothing.
 func (d *Decisions) count(o *algorithms.Observation) {
 	switch {
 	case o.Status == algorithms.Failed:
@@ -55,6 +56,7 @@ func (t *Totals) count(o *[2]algorithms.Observation, outcome Outcome, cause Caus
 	}
 }
 
+// add joins another stripe. A field that is forgotten here is missing in every metric, which TestTotalsAddEveryField finds.
 func (t *Totals) add(other *Totals) {
 	t.Outcomes.Add(other.Outcomes)
 	for role, d := range other.Decisions {
@@ -86,6 +88,7 @@ type Differences struct {
 	Sum     float64
 }
 
+// add counts a number in its bucket. There are a few bounds, so a loop is faster than a search.
 func (d *Differences) add(v float64, bounds *[differenceBounds]float64) {
 	i := 0
 	for i < differenceBounds && v > bounds[i] {
@@ -96,6 +99,7 @@ func (d *Differences) add(v float64, bounds *[differenceBounds]float64) {
 	d.Sum += v
 }
 
+// join adds another histogram of the same bounds.
 func (d *Differences) join(other *Differences) {
 	for i, n := range other.Buckets {
 		d.Buckets[i] += n

@@ -31,6 +31,7 @@ func clients(t *testing.T, l divergence.Ledger) {
 		fold(t, judge, at)
 	}
 
+	// A client of both instances is one client: its counts are of both.
 	checkClients(t, history(t, l, id, at), map[string]divergence.ClientCount{
 		"0": {Requests: 2 * minutes, Allowed: 2 * minutes, Lost: minutes}, "1": {Requests: 2 * minutes, Allowed: 2 * minutes},
 	})
@@ -43,6 +44,7 @@ func clients(t *testing.T, l divergence.Ledger) {
 		}
 		fold(t, judge, now)
 	}
+	// The entries themselves are looked at: a reader that leaves old clients out would hide a ledger that keeps them.
 	page, err := l.Hours(context.Background(), id, start.Unix()/divergence.SecondsPerHour, at.Unix()/divergence.SecondsPerHour)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +73,7 @@ func checkClients(t *testing.T, h divergence.History, want map[string]divergence
 	for i := range h.Hours {
 		sum.Join(&h.Hours[i].Clients, divergence.SampledClients)
 	}
+	// A client more is one that two instances have under two hashes, and a client fewer is one that a fold has lost.
 	if len(sum.List) != 30 {
 		t.Errorf("%d clients, want 30", len(sum.List))
 	}
@@ -99,6 +102,7 @@ func checkProtected(t *testing.T, h divergence.History) {
 			}
 		}
 	}
+	// 60 minutes of two instances, in which every second request of each is lost.
 	if fmt.Sprint(lost) != "[60 60 20]" {
 		t.Errorf("the protected key lost %v in the hours that are kept, want 60, 60 and 20", lost)
 	}

@@ -163,6 +163,7 @@ func (l *faulty) counted(p *process) (n int64) {
 		}
 	}
 
+	// What is folded stays, whatever becomes of its writer. A record counts until its writer has ended.
 	for _, s := range l.folded[p.name] {
 		mark(s)
 	}

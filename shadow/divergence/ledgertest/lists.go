@@ -12,6 +12,7 @@ import (
 // gone; and one that leaves a list for each instance behind.
 func joinsLists(t *testing.T, l divergence.Ledger) {
 	judge := divergence.NewReader(l, id, start)
+	// One key at two instances: a list that is lost or counted twice changes its count.
 	a, b := &instance{"a", divergence.NewRecorder(nil)}, &instance{"b", divergence.NewRecorder(nil)}
 	for _, i := range []*instance{a, b} {
 		i.observe("k", start, true, false)

@@ -62,6 +62,7 @@ func (p *process) flush(w *world, f fate, asks bool) bool {
 		return false
 	}
 
+	// Only an answer tells the recorder that its counts are in the ledger.
 	p.recorder.Commit(s, w.now)
 	p.written = w.now
 	return true

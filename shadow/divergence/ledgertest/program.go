@@ -31,8 +31,9 @@ func countsOnce(t *testing.T, l divergence.Ledger) {
 
 // world is a fleet with its ledger, and what the model knows of it.
 type world struct {
-	ledger    *faulty
-	id        divergence.ID
+	ledger *faulty
+	id     divergence.ID
+	// now is the store's clock, by which instances and judges go. Their own clocks play no part.
 	now       time.Time
 	processes []*process
 	judges    [2]*divergence.Reader
@@ -171,6 +172,7 @@ func (w *world) fold(t *rapid.T, _ *process) {
 	w.foldBy(w.judges[rapid.IntRange(0, 1).Draw(t, "judge")], drawFate(t, "fold"))
 }
 
+// foldBy lets a judge fold by the instances that beat. The fate is that of its one command: a fold reads first, and only then writes.
 func (w *world) foldBy(judge *divergence.Reader, f fate) {
 	var present []string
 	for _, p := range w.processes {
@@ -278,6 +280,7 @@ func (w *world) finish(t *rapid.T) {
 	}
 	w.ledger.late = nil
 
+	// The first round may only be told what became of earlier writes. The second has all counts.
 	for range 2 {
 		w.writeAll()
 		w.now = w.now.Add(time.Minute)

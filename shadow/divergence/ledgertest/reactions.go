@@ -33,6 +33,7 @@ func reactions(t *testing.T, l divergence.Ledger) {
 		at = at.Add(time.Minute)
 	}
 
+	// Counts of one client at two instances are added up, and its minutes are joined: each minute had a denial at both.
 	h := history(t, l, id, at)
 	for _, g := range divergence.Groups {
 		first, second := one(t, &h.Hours[0], g), one(t, &h.Hours[1], g)
@@ -52,6 +53,7 @@ func reactions(t *testing.T, l divergence.Ledger) {
 		}
 		fold(t, judge, now)
 	}
+	// Reactions are of a day: a longer list would make the ledger grow with the clients of a month.
 	old := history(t, l, id, at.Add(29*time.Hour))
 	for _, g := range divergence.Groups {
 		if n := len(old.Hours[0].Of(g).List); n != 0 {
