@@ -82,6 +82,9 @@ func TestReplayNamesTheLosers(t *testing.T) {
 			{Key: "loses-5", Allowed: 100, Lost: 5, Share: 0.05},
 		},
 	}
+	for i := range want.Worst {
+		want.Worst[i].Cause, want.Worst[i].CauseShare = "limit_value", 1
+	}
 	if got := r.Policies[0].Clients; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -92,11 +95,11 @@ func TestReplayNamesTheLosers(t *testing.T) {
                10 %        4    50 %
                20 %        3  37.5 %
                50 %        2    25 %
-    crawler loses 51 of 100 (51 %)
-    loses-50 loses 50 of 100 (50 %)
-    loses-20 loses 16 of 80 (20 %)
-    loses-10 loses 9 of 90 (10 %)
-    loses-5 loses 5 of 100 (5 %)
+    crawler loses 51 of 100 (51 %), probably limit_value (100 % of it)
+    loses-50 loses 50 of 100 (50 %), probably limit_value (100 % of it)
+    loses-20 loses 16 of 80 (20 %), probably limit_value (100 % of it)
+    loses-10 loses 9 of 90 (10 %), probably limit_value (100 % of it)
+    loses-5 loses 5 of 100 (5 %), probably limit_value (100 % of it)
 `
 	if text := replayLosers(t, 1, ""); !strings.Contains(text, table) {
 		t.Errorf("want\n%s in\n%s", table, text)

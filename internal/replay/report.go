@@ -83,7 +83,7 @@ func (r *run) clients() *gate.ClientsResult {
 	all := divergence.Clients{List: make([]divergence.Client, len(r.keys))}
 	for id, k := range r.keys {
 		c := &all.List[id]
-		c.Hash, c.Name = uint64(id)+1, r.events.keys[id]
+		c.Hash, c.Name, c.Causes = uint64(id)+1, r.events.keys[id], r.causes[uint32(id)]
 		c.Counts[algorithms.Authoritative] = divergence.ClientCount{
 			Requests: k.allowed + k.denied, Allowed: k.allowed, Lost: k.newlyDenied, Gained: k.newlyAllowed,
 		}

@@ -86,7 +86,8 @@ type run struct {
 	minutes   []divergence.Minute
 	timeline  timeline
 	hours     clientHours
-	probe     *probe // the candidate has its share of the limit; nil: the limit
+	causes    map[uint32]*divergence.ClientCauses // of the keys that lose requests
+	probe     *probe                              // the candidate has its share of the limit; nil: the limit
 }
 
 type keyTally struct {
@@ -101,7 +102,7 @@ func newRun(events *Events, cfg Config) *run {
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
-		hours: newClientHours(&cfg),
+		hours: newClientHours(&cfg), causes: map[uint32]*divergence.ClientCauses{},
 	}
 
 	// The charges of a batch are used again for the next one; policy and sides stay.
@@ -148,7 +149,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 	}
 
 	for i, e := range events {
-		if err := r.count(e, &r.into[i]); err != nil {
+		if err := r.count(e, &charges[i], &r.into[i]); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (r *run) judge(ctx context.Context, events []event) error {
 	return nil
 }
 
-func (r *run) count(e event, o *[2]algorithms.Observation) error {
+func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation) error {
 	// A candidate whose expression yields an invalid limit fails for this request only, as
 	// it does in production. Any other error would make the whole report wrong.
 	for role := range o {
@@ -169,7 +170,7 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 	}
 
 	if e.cost > 0 {
-		r.compare(e, o)
+		r.compare(e, c, o)
 	}
 	if r.lines.keys == nil {
 		return nil
@@ -180,7 +181,7 @@ func (r *run) count(e event, o *[2]algorithms.Observation) error {
 }
 
 // compare counts what the two sides decided. An event of cost 0 only looks, and is no comparison.
-func (r *run) compare(e event, o *[2]algorithms.Observation) {
+func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observation) {
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	r.timeline.add(e.at, outcome)
@@ -188,6 +189,10 @@ func (r *run) compare(e event, o *[2]algorithms.Observation) {
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
 	r.hours.count(m.Unix/divergence.MinutesPerHour, e.key, r.events.keys[e.key], outcome)
+	if outcome == divergence.NewlyDenied {
+		r.guess(e.key, c, o)
+	}
+
 	k := &r.keys[e.key]
 	before := k.denied
 	if k.count(outcome) {
@@ -197,6 +202,19 @@ func (r *run) compare(e event, o *[2]algorithms.Observation) {
 		k.deniedAt = m.Unix
 		r.denials = append(r.denials, plan.Denial{Minute: m.Unix, Key: e.key})
 	}
+}
+
+// guess counts the probable cause of a loss, for the key that has it.
+func (r *run) guess(key uint32, c *algorithms.Charge, o *[2]algorithms.Observation) {
+	setting := divergence.Setting{Cost: c.Cost}
+	for role, side := range c.Sides {
+		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape
+	}
+
+	if r.causes[key] == nil {
+		r.causes[key] = &divergence.ClientCauses{}
+	}
+	r.causes[key][setting.Cause(o, divergence.NewlyDenied)]++
 }
 
 // count reports whether the authoritative denied the key for the first time.

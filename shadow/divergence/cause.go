@@ -60,8 +60,8 @@ type Setting struct {
 	Blind bool
 }
 
-// cause guesses the cause of a difference, NewlyDenied or NewlyAllowed. The first rule that fits decides.
-func (s *Setting) cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
+// Cause guesses the cause of a difference, NewlyDenied or NewlyAllowed. The first rule that fits decides.
+func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	denies, allows := algorithms.Candidate, algorithms.Authoritative
 	if outcome == NewlyAllowed {
 		denies, allows = allows, denies

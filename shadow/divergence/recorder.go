@@ -142,7 +142,7 @@ func (r *Recorder) Observe(
 	// Guessing the cause costs more than counting, and only these two outcomes have one.
 	var cause Cause
 	if outcome == NewlyDenied || outcome == NewlyAllowed {
-		cause = setting.cause(o, outcome)
+		cause = setting.Cause(o, outcome)
 	}
 	s.total.count(o, outcome, cause)
 
