@@ -76,6 +76,8 @@ func (c *compiler) among(part, constant ast.Expr) named {
 // textsOfConstant returns the texts of a literal, of a list of literals, or of one of the file's tables.
 func (c *compiler) textsOfConstant(e ast.Expr) (list texts, known bool) {
 	list = texts{}
+
+	// A list that has anything but texts is not known: a key may equal what it yields.
 	switch {
 	case isText(e):
 		list[literal(e)] = true

@@ -32,6 +32,7 @@ func sendReactions(r *gate.ReactionsResult, send sender) {
 	if r == nil {
 		return
 	}
+
 	for group, g := range map[divergence.Group]*gate.GroupReactions{
 		divergence.GroupHeldBack: &r.HeldBack, divergence.GroupOthers: &r.Others,
 	} {

@@ -67,7 +67,7 @@ func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 		traces*traceSteps, seed, backendNames(backends))
 }
 
-// backendNames lists the backends, for the line that says what was compared.
+// backendNames lists the backends that were compared, for a line of the log.
 func backendNames(backends []Backend) string {
 	names := make([]string, len(backends))
 	for i, b := range backends {

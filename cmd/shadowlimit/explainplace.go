@@ -98,6 +98,7 @@ func (e *explainedPlace) String() string {
 	if e.Error != "" {
 		text += ", because this fails: " + humanize.Visible(e.Error)
 	}
+
 	switch e.Enters {
 	case "":
 		return text + "; a sampled policy stays in shadow"

@@ -138,6 +138,8 @@ func (r *routes) of(path string) string {
 
 func (n *routeNode) match(path string) string {
 	segment, rest, more := strings.Cut(path, "/")
+
+	// A segment that is written out goes before a parameter.
 	for _, next := range []*routeNode{n.named[segment], n.any} {
 		// A parameter is never empty.
 		if next == nil || next == n.any && segment == "" {

@@ -76,6 +76,8 @@ func lastOutside(list string) string {
 			last = a.String()
 		}
 	}
+
+	// All addresses are internal: the first one is the client's.
 	if last != "" {
 		return last
 	}

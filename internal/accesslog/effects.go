@@ -25,7 +25,7 @@ var textFields = []string{
 	"headers.x-forwarded-for", "frontend",
 }
 
-// checkEffects refuses what has no effect on a format.
+// checkEffects refuses options that have no effect on a format.
 func (c Config) checkEffects(f Format) error {
 	if f.ByClient() {
 		const advice = "its fields have fixed places; name expressions by --key or --config"

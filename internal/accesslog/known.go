@@ -83,6 +83,7 @@ func init() {
 			}
 		}
 	}
+
 	for field, names := range knownNames {
 		for rank, name := range names {
 			knownPlaces[name] = place{requestField(field), rank}

@@ -124,6 +124,7 @@ func testPanic(t *testing.T, f Framework) {
 // Header fields of any length and number make a key of their own.
 func testHostileHeaders(t *testing.T, f Framework) {
 	c := f.Start(t, newService(t, f, file))
+
 	for _, tt := range []struct {
 		name   string
 		header http.Header
@@ -180,6 +181,7 @@ func testHostileSpellings(t *testing.T, f Framework) {
 func testCrowd(t *testing.T, f Framework) {
 	c := f.Start(t, newService(t, f, file))
 	var all sync.WaitGroup
+
 	for worker := range 8 {
 		all.Go(func() {
 			for i := range 25 {

@@ -15,7 +15,7 @@ type clientTally struct {
 	loser  *loser        // nil before the first loss: most clients never lose anything
 }
 
-// loser is what is known of a client that loses requests.
+// loser has the name of a client that loses requests, and why it does.
 type loser struct {
 	name   string
 	causes ClientCauses

@@ -112,7 +112,7 @@ type folder struct {
 	late   bool
 }
 
-// newFolder begins a fold of what was read. Its mark only goes on, except where the clock went back or data was lost.
+// newFolder begins a fold of the evidence. Its mark only goes on, except where the clock went back or data was lost.
 func (r *Reader) newFolder(e *Evidence, now time.Time) *folder {
 	hour := now.Unix() / SecondsPerHour
 	f := &folder{reader: r, e: e, hour: hour, oldest: r.first(hour), added: map[int64]*Hour{}}

@@ -113,6 +113,8 @@ func (g *group) add(r *divergence.Reaction, next *divergence.Reactions) {
 // percentage: it did not give up where it was before.
 func (g *group) result(other *group) (sum GroupReactions) {
 	sum.Sampled = g.below != 0
+
+	// A client that was in both groups has answers of both sides, and tells nothing of either.
 	for hash, c := range g.clients {
 		if _, both := other.clients[hash]; both {
 			continue
