@@ -3,7 +3,6 @@ package echolimit
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v5"
 
@@ -25,9 +24,9 @@ type Config struct {
 	OnDenied func(*echo.Context, shadow.Decision) error
 	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
 	Debug func(*echo.Context) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
-	RetryJitter time.Duration
+	RetryJitter float64
 	MaxWaiting  int64
 }
 
@@ -69,7 +68,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(c, p)
 	}
-	d := m.Decide(r.Context(), p)
+	d := m.Told(m.Decide(r.Context(), p))
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	header := c.Response().Header()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -27,9 +26,9 @@ type Config struct {
 	OnDenied func(fiber.Ctx, shadow.Decision) error
 	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
 	Debug func(fiber.Ctx) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
-	RetryJitter time.Duration
+	RetryJitter float64
 	MaxWaiting  int64
 	// Logger gets the reason if a request cannot be limited because its route is unknown. nil means slog.Default().
 	Logger *slog.Logger
@@ -97,7 +96,7 @@ func (l *limits) decide(ctx context.Context, c fiber.Ctx) shadow.Decision {
 	if l.cfg.Identify != nil {
 		l.cfg.Identify(c, p)
 	}
-	return l.Decide(ctx, p)
+	return l.Told(l.Decide(ctx, p))
 }
 
 // unavailable answers a request that Wait has refused.

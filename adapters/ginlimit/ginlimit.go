@@ -3,7 +3,6 @@ package ginlimit
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -25,9 +24,9 @@ type Config struct {
 	OnDenied func(*gin.Context, shadow.Decision)
 	// Debug adds a field with both sides' decisions to responses for which it returns true. Return true for operators only.
 	Debug func(*gin.Context) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
-	RetryJitter time.Duration
+	RetryJitter float64
 	MaxWaiting  int64
 }
 
@@ -62,7 +61,7 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 	if cfg.Identify != nil {
 		cfg.Identify(c, p)
 	}
-	d := limits.Decide(c.Request.Context(), p)
+	d := limits.Told(limits.Decide(c.Request.Context(), p))
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	limits.WriteFields(c.Writer.Header(), d)

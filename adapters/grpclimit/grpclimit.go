@@ -32,9 +32,9 @@ type Config struct {
 	OnDenied func(context.Context, shadow.Decision) error
 	// Debug adds both sides' decisions to the trailers of calls for which it returns true. Return true for operators only.
 	Debug func(context.Context) bool
-	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config.
+	// Fields, RetryJitter and MaxWaiting are those of httplimit.Config. RetryJitter is a share of the wait, 0 to 1.
 	Fields      httplimit.Fields
-	RetryJitter time.Duration
+	RetryJitter float64
 	MaxWaiting  int64
 }
 
@@ -120,7 +120,7 @@ func (i *Interceptors) decide(ctx context.Context, method string) (shadow.Decisi
 	if i.cfg.Identify != nil {
 		i.cfg.Identify(ctx, p)
 	}
-	return i.Decide(ctx, p), nil
+	return i.Told(i.Decide(ctx, p)), nil
 }
 
 // admit returns nil for a call that may go on, now that its turn has come.

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/dunglas/httpsfv"
 
@@ -53,7 +52,7 @@ func TestFieldsOfExtremeDecisions(t *testing.T) {
 		}
 
 		w := httptest.NewRecorder()
-		limited := httplimit.New(h, httplimit.Config{RetryJitter: time.Second})(http.NotFoundHandler())
+		limited := httplimit.New(h, httplimit.Config{RetryJitter: 1})(http.NotFoundHandler())
 		limited.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
@@ -77,23 +79,42 @@ func TestFieldStyles(t *testing.T) {
 	}
 }
 
+// Clients are told a time between the exact wait and a share more, and OnDenied and all fields say the same one. The
+// decision itself is exact, and so is what clients are told without a jitter.
 func TestRetryAfterIsSpread(t *testing.T) {
-	h := httplimit.New(harness(t, file), httplimit.Config{RetryJitter: time.Hour})(items())
-	get(h, "/items/1", "192.0.2.1")
-	get(h, "/items/1", "192.0.2.1")
-	seen := map[string]bool{}
+	for _, tt := range []struct{ jitter, longest float64 }{
+		{0, 60}, {0.5, 90}, {1, 120}, {7, 120}, {-1, 60}, {math.NaN(), 60}, {math.Inf(1), 120}, {math.Inf(-1), 60},
+	} {
+		var told time.Duration
+		limits := harness(t, strings.ReplaceAll(file, "window: 1m", "window: 100000m"))
+		h := httplimit.New(limits, httplimit.Config{
+			RetryJitter: tt.jitter,
+			OnDenied:    func(_ http.ResponseWriter, _ *http.Request, d shadow.Decision) { told = d.RetryAfter },
+		})(items())
+		get(h, "/items/1", "192.0.2.1")
+		get(h, "/items/1", "192.0.2.1")
 
-	for range 20 {
-		retry := get(h, "/items/1", "192.0.2.1").Header.Get("Retry-After")
-		if n, err := strconv.Atoi(retry); err != nil || n < 59 || n > 3660 {
-			t.Errorf("Retry-After %s", retry)
+		seen := map[string]bool{}
+		for range 20 {
+			got := get(h, "/items/1", "192.0.2.1").Header
+			retry, reset := got.Get("Retry-After"), got.Get("RateLimit")
+			seconds, err := strconv.ParseFloat(retry, 64)
+			if err != nil || seconds < 100000*60-60 || seconds > 100000*tt.longest {
+				t.Errorf("jitter %g: Retry-After %s", tt.jitter, retry)
+			}
+			if math.Ceil(told.Seconds()) != seconds || !strings.HasSuffix(reset, ";t="+retry) {
+				t.Errorf("jitter %g: Retry-After %s, RateLimit %s, and OnDenied was told %s", tt.jitter, retry, reset, told)
+			}
+			seen[retry] = true
 		}
 
-		seen[retry] = true
-	}
-
-	if len(seen) < 5 {
-		t.Errorf("20 clients are told to come back at %d times", len(seen))
+		// Of 20 draws from millions of seconds, two are never the same by chance. Without a jitter the seconds pass.
+		if many := len(seen) > 15; many != (tt.longest > 60) {
+			t.Errorf("jitter %g: 20 clients are told to come back at %d times", tt.jitter, len(seen))
+		}
+		if d := limits.Decide(t.Context(), &policies.Request{Route: "/items/{id}", IP: "192.0.2.1"}); d.RetryAfter > 100000*time.Minute {
+			t.Errorf("jitter %g: the decision itself says %s", tt.jitter, d.RetryAfter)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -19,11 +20,12 @@ import (
 // response fields, and the wait for a turn in a leaky bucket. The adapters of frameworks are made of it. A service uses
 // New or an adapter, and Limits only for a framework that has neither.
 //
-// The order of a request is Request or RequestOf, Decide, the fields, and Wait if the decision has a delay. All methods
+// The order of a request is Request or RequestOf, Decide, Told, the fields, and Wait if the decision has a delay. All methods
 // may be called concurrently.
 type Limits struct {
 	harness  *shadow.Harness
 	settings Settings
+	jitter   float64 // 0 to 1
 	fields   fieldWriter
 	waiting  atomic.Int64 // requests that wait for their turn in a leaky bucket
 }
@@ -33,7 +35,7 @@ type Limits struct {
 type Settings struct {
 	ClientIP    func(*http.Request) string
 	Fields      Fields
-	RetryJitter time.Duration
+	RetryJitter float64
 	MaxWaiting  int64
 }
 
@@ -46,7 +48,7 @@ func NewLimits(h *shadow.Harness, s Settings) *Limits {
 		s.MaxWaiting = 1000
 	}
 
-	return &Limits{harness: h, settings: s, fields: fieldWriter{style: s.Fields}}
+	return &Limits{harness: h, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields}}
 }
 
 // requests are reused: a limited request should not cost the allocation of what policies see of it.
@@ -78,19 +80,39 @@ func (l *Limits) HeadersRead() ([]policies.HeaderName, bool) {
 	return l.harness.Policies().HeadersRead()
 }
 
-// Decide charges a request, which must not be used after it. The decision's RetryAfter is already spread by
-// Settings.RetryJitter.
+// Decide charges a request, which must not be used after it. The decision is exact; Told is what a client may see of it.
 func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decision {
 	defer func() {
 		p.Reset()
 		requests.Put(p)
 	}()
+	return l.harness.Decide(ctx, p)
+}
 
-	d := l.harness.Decide(ctx, p)
-	if jitter := l.settings.RetryJitter; jitter > 0 && !d.Allowed && d.RetryAfter != algorithms.Never {
-		d.RetryAfter = max(d.RetryAfter, d.RetryAfter+rand.N(jitter)) // the sum may overflow
+// Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter, and is
+// never earlier than the decision's. Pass its result to everything that answers the client, so that all parts of one
+// response say the same time.
+func (l *Limits) Told(d shadow.Decision) shadow.Decision {
+	if l.jitter > 0 && !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
+		d.RetryAfter = spread(d.RetryAfter, l.jitter)
 	}
 	return d
+}
+
+// spread returns a wait that is longer by a random part of a share of it.
+func spread(wait time.Duration, share float64) time.Duration {
+	// A share of 1 of the longest wait is more than a Duration holds, and the sum may be, too.
+	most := min(share*float64(wait), math.MaxInt64/2)
+	longer := wait + rand.N(time.Duration(most)+1)
+	return min(max(wait, longer), algorithms.Never-1)
+}
+
+// shareOf returns a share between 0 and 1: more than all of a wait would make most clients wait needlessly long.
+func shareOf(configured float64) float64 {
+	if math.IsNaN(configured) {
+		return 0
+	}
+	return min(max(configured, 0), 1)
 }
 
 // WriteFields writes the response fields of a decision.

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -23,13 +22,16 @@ type Config struct {
 	// policies.Request: it is reused for other requests.
 	Identify func(*http.Request, *policies.Request)
 	// OnDenied answers a denied request, whose response fields are already set. nil answers 429 with a line of text;
-	// see Problem. The decision's RetryAfter may be algorithms.Never, or 0 where a foreign limiter does not know it.
+	// see Problem. The decision's RetryAfter is the one that the client is told; it may be algorithms.Never, or 0 where a
+	// foreign limiter does not know it.
 	OnDenied func(http.ResponseWriter, *http.Request, shadow.Decision)
 	// Fields is the style of the response fields that tell a client its limit.
 	Fields Fields
-	// RetryJitter spreads the Retry-After of denials, so that clients do not return all at once: a random time below it
-	// is added.
-	RetryJitter time.Duration
+	// RetryJitter spreads what denied clients are told, so that they do not return all at once: a random part of this
+	// share of the wait is added, so 0.2 makes 60 s a time between 60 and 72 s. 0 adds nothing, 1 is the most. It changes
+	// Retry-After and the reset of the other fields; the decision stays exact. Retry-After has whole seconds, so a
+	// share of a wait of a few seconds spreads little.
+	RetryJitter float64
 	// Debug adds a field Shadowlimit-Debug with both sides' decisions to the response of each request for which it
 	// returns true. nil means none. Return true for operators only: clients must not see the candidate.
 	Debug func(*http.Request) bool
@@ -83,7 +85,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(r, p)
 	}
-	d := m.Decide(r.Context(), p)
+	d := m.Told(m.Decide(r.Context(), p))
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	m.WriteFields(w.Header(), d)
