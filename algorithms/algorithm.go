@@ -16,6 +16,8 @@ type State struct {
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
 	Log  *Log  // admitted charges, for the sliding window log alone
+	// Members are the states of a Group's members.
+	Members *Members
 }
 
 // now returns the instant at which a charge that arrives at is judged: the state's last

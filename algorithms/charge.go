@@ -26,29 +26,13 @@ func (r Role) String() string {
 // Other returns the opposite role.
 func (r Role) Other() Role { return 1 - r }
 
-// Side is one of the two limiters of a charge. The zero Side is absent. It is data: a
-// side that is added, changed, removed or swapped in mid-traffic is just the next charge.
-type Side struct {
-	// ID names the side's part of a key's record, so that it survives a change of
-	// role. "" means the algorithm's name. The sides of one charge must differ.
-	ID        string
-	Algorithm Algorithm
-	Limit     Limit
-}
-
-// Present reports whether there is such a side.
-func (s Side) Present() bool { return s.Algorithm != nil }
-
-// Name returns the name of the side's part of the record.
-func (s Side) Name() string {
-	if s.ID == "" && s.Algorithm != nil {
-		return s.Algorithm.Name()
-	}
-	return s.ID
-}
-
-// ErrSameID is the error of both sides of a charge that share an id.
-var ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
+// Errors of both sides of a charge.
+var (
+	// ErrSameID is returned where they share an id.
+	ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
+	// ErrOneGroup is returned where one is a Group and the other is not: their records have different forms.
+	ErrOneGroup = errors.New("algorithms: one side of the charge is a group and the other is not; make a group of one member")
+)
 
 // Charge asks both sides of one policy for Cost units of Key's budget.
 type Charge struct {
@@ -79,10 +63,18 @@ func (c *Charge) Follows() bool {
 	return c.Epoch != 0 && c.Lead.Number != 0 && !(c.Sides[0].Present() && c.Sides[1].Present())
 }
 
-// CheckSides returns ErrSameID if both sides would share one part of the record.
+// CheckSides returns ErrSameID if both sides would share one part of the record, and ErrOneGroup if the two cannot share
+// a record.
 func (c *Charge) CheckSides() error {
-	if c.Sides[0].Present() && c.Sides[1].Present() && c.Sides[0].Name() == c.Sides[1].Name() {
+	if !c.Sides[0].Present() || !c.Sides[1].Present() {
+		return nil
+	}
+
+	if c.Sides[0].Name() == c.Sides[1].Name() {
 		return ErrSameID
+	}
+	if (c.Sides[0].Group() == nil) != (c.Sides[1].Group() == nil) {
+		return ErrOneGroup
 	}
 	return nil
 }

@@ -103,11 +103,16 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 		return false
 	}
 
-	var next State
-	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
 	o.Status, o.Reason = Judged, 0
 	o.At, o.Took, o.Degraded = when, 0, false
 	o.Unused, o.Number, o.Apart = false, 0, 0
+	o.Member, o.Partial = "", false
+	if g := side.Group(); g != nil {
+		return e.stepGroup(slot, g, c.Cost, name, at, o)
+	}
+
+	var next State
+	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
 	if o.Err != nil {
 		o.Status = Failed
 		return false
@@ -116,13 +121,29 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	o.Unused = o.Decision.WasUnused(c.Cost)
 	// A denial that does not count, and a peek, change a state only where the clock was set back.
 	back := next.Last < e.parts[slot].state.Last
-	if !side.Counts(c.Cost, &o.Decision) && !back {
+	if !side.Counts(c.Cost, o) && !back {
 		return false
 	}
 
 	e.parts[slot].name = name
 	e.parts[slot].state = next
 	return true
+}
+
+// stepGroup is step for a side that is a group.
+func (e *entry) stepGroup(slot int, g *Group, cost int64, name partName, at int64, o *Observation) bool {
+	var a groupAnswer
+	if o.Err = g.judge(&a, e.parts[slot].state, cost, at); o.Err != nil {
+		o.Status = Failed
+		return false
+	}
+
+	o.Decision, o.Unused, o.Member, o.Partial = a.decision, a.unused, a.member, a.partial
+	if a.changed {
+		e.parts[slot].name = name
+		e.parts[slot].state = a.next
+	}
+	return a.changed
 }
 
 // part returns the part of that name; one without a name if there is none.
@@ -165,8 +186,10 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 	idle := at
 	judged := 0
 	for r := range into {
-		if into[r].Status == Judged {
+		if into[r].Status == Judged && !e.silent(&c.Sides[r], names[r]) {
 			judged++
+		}
+		if into[r].Status == Judged {
 			idle = max(idle, at+micros(into[r].Decision.ResetAfter))
 		}
 	}
@@ -188,18 +211,33 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 	}
 
 	d := &into[r].Decision
-	e.enforcedIdleAt = at + micros(d.ResetAfter)
+	idleAt, freeAt := at+micros(d.ResetAfter), at
 	e.spent = d.Limit - d.Remaining
-	e.freeAt = at
 	if d.Remaining == 0 {
-		e.freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], at))
+		freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], at))
 	}
+
+	if e.silent(&c.Sides[r], names[r]) {
+		idleAt, freeAt = max(idleAt, e.enforcedIdleAt), max(freeAt, e.freeAt)
+	}
+	e.enforcedIdleAt, e.freeAt = idleAt, freeAt
+}
+
+// silent reports whether the part holds states of members that the side's group does not name in this charge: the decision
+// says nothing of them, so the instants noted earlier stand.
+func (e *entry) silent(side *Side, name partName) bool {
+	g := side.Group()
+	return g != nil && e.part(name).state.Members.others(g)
 }
 
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
 // itself may have been larger or admitted, so its RetryAfter is not the answer. The step
 // is denied and, where denials do not count, leaves the state alone.
 func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
+	if g := side.Group(); g != nil {
+		return g.wait(e.part(name).state, 1, at)
+	}
+
 	limit := side.Limit
 	limit.CountDenied = false
 	_, d, _ := side.Algorithm.Step(e.part(name).state, limit, 1, at)

@@ -118,9 +118,9 @@ func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Obser
 }
 
 func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
-	names, ok := m.parts.ofCharge(c)
-	if !ok {
-		into[0], into[1] = Failure(ErrSameID), Failure(ErrSameID)
+	names, err := m.parts.ofCharge(c)
+	if err != nil {
+		into[0], into[1] = Failure(err), Failure(err)
 		return
 	}
 
@@ -169,7 +169,7 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 
 // counted reports whether a side has charged its part of the record.
 func counted(c *Charge, r Role, into *[2]Observation) bool {
-	return into[r].Status == Judged && c.Sides[r].Counts(c.Cost, &into[r].Decision)
+	return into[r].Status == Judged && c.Sides[r].Counts(c.Cost, &into[r])
 }
 
 // noRoom is what makeRoom returns where no victim could be found.

@@ -29,7 +29,3 @@ func countDenied(count, cost int64) int64 { return count + min(cost, mostCounted
 func (l *Limit) counts(cost int64, allowed bool) bool {
 	return cost > 0 && (allowed || l.CountDenied && l.Requests > 0)
 }
-
-// Counts reports whether a charge of that cost has changed what the side remembers of the key: one that was admitted has,
-// and under count_denied one that was denied.
-func (s *Side) Counts(cost int64, d *Decision) bool { return s.Limit.counts(cost, d.Allowed) }

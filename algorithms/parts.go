@@ -25,16 +25,24 @@ type namedPart struct {
 	name          partName
 }
 
-// ofCharge returns the names of the charge's parts, by role, and whether they can share
-// a record, which two sides of one id cannot.
-func (p *partNames) ofCharge(c *Charge) (names [2]partName, ok bool) {
+// ofCharge returns the names of the charge's parts, by role, or the error of CheckSides. To compare the names' numbers is
+// cheaper than to compare the ids.
+func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {
 			names[r] = p.of(c.Sides[r].ID, c.Sides[r].Algorithm.Name())
 		}
 	}
 
-	return names, names[0].id != names[1].id || names[0] == noPart
+	switch {
+	case names[0] == noPart || names[1] == noPart:
+		return names, nil
+	case names[0].id == names[1].id:
+		return names, ErrSameID
+	case (c.Sides[0].Group() == nil) != (c.Sides[1].Group() == nil):
+		return names, ErrOneGroup
+	}
+	return names, nil
 }
 
 // of returns the name of a part, which is new at most once.

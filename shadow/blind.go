@@ -26,7 +26,7 @@ func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
 	if o.Status != algorithms.Judged {
 		return algorithms.Lead{}
 	}
-	return algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: c.Sides[c.Enforced].Counts(c.Cost, &o.Decision)}
+	return algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: c.Sides[c.Enforced].Counts(c.Cost, o)}
 }
 
 // blind reports whether the sides may answer differently because they have had different

@@ -52,7 +52,7 @@ func (ev *evaluation) outOfStep(c *algorithms.Charge, at int64, o *observations)
 		s.until.CompareAndSwap(until, 0)
 		return false
 	}
-	if c.Sides[0].Counts(c.Cost, &o[0].Decision) || c.Sides[1].Counts(c.Cost, &o[1].Decision) {
+	if c.Sides[0].Counts(c.Cost, &o[0]) || c.Sides[1].Counts(c.Cost, &o[1]) {
 		raise(&s.idle, ev.forgotten(at))
 	}
 	return at < until || ev.echoesForeign(c, s, o)
