@@ -35,7 +35,7 @@ func (s State) now(at int64) int64 {
 // clock was set back. To wait until it has caught up would lock the key out, so a step then
 // moves the state: the key keeps what it has spent, as of now. A difference of clocks within
 // the window moves nothing, so two clocks in turn mint nothing.
-func (s State) ahead(at int64, l Limit) bool { return s.Used > 0 && s.Last-at > l.micros() }
+func (s State) ahead(at int64, l *Limit) bool { return s.Used > 0 && s.Last-at > l.micros() }
 
 // Algorithm is a limiter as a pure step. Implementations keep nothing between two calls
 // and are safe for concurrent use on different States.
@@ -55,9 +55,10 @@ type Algorithm interface {
 	// admitted with a cost above 0, or the given one lay ahead of the instant by more
 	// than the window. Such a state is moved to the instant, whatever the decision is: its
 	// Last is the only one that goes back. Step owns the given state; only the returned one
-	// is valid afterwards. An unused key admits exactly Limit.Capacity(). On an error,
+	// is valid afterwards. The limit is only read, and not kept: it is the caller's, and lies in
+	// memory, because a limit with options is dear to copy. An unused key admits exactly Limit.Capacity(). On an error,
 	// ErrLimit, ErrCost, ErrInstant or ErrLogFull, nothing was decided and nothing changed.
-	Step(s State, l Limit, cost, at int64) (State, Decision, error)
+	Step(s State, l *Limit, cost, at int64) (State, Decision, error)
 }
 
 // Terms are a limit in the units that a step computes in, all below 2^53. The Lua twin

@@ -24,11 +24,11 @@ type bucket struct {
 }
 
 // terms returns the bucket of a limit as its Lua twin takes it.
-func (b bucket) terms(l Limit) Terms { return Terms{b.burst, b.token, b.drain, l.micros()} }
+func (b bucket) terms(l *Limit) Terms { return Terms{b.burst, b.token, b.drain, l.micros()} }
 
 // newBucket puts Requests/Window into lowest terms. The capacity may have overflowed:
 // validBucket checks.
-func newBucket(l Limit) bucket {
+func newBucket(l *Limit) bucket {
 	// A bucket that holds nothing has no debt. Its other terms only have to be numbers.
 	if l.Requests == 0 {
 		return bucket{drain: 1, token: 1}
@@ -49,7 +49,7 @@ func newBucket(l Limit) bucket {
 // validBucket returns the bucket of a limit for which every intermediate value is exact
 // in Lua, too. Every step calls it, so it multiplies where it could divide: divisions
 // are the dearest part of a step.
-func validBucket(algorithm string, l Limit) (bucket, error) {
+func validBucket(algorithm string, l *Limit) (bucket, error) {
 	if err := l.validateBucket(algorithm); err != nil {
 		return bucket{}, err
 	}
@@ -71,11 +71,11 @@ func validBucket(algorithm string, l Limit) (bucket, error) {
 
 // refuse says which number of a limit that is not exact to change: the burst, if it was
 // given and a smaller one would do, else the ratio of requests and window.
-func (b bucket) refuse(algorithm string, l Limit) error {
+func (b bucket) refuse(algorithm string, l *Limit) error {
 	most := (maxExact - b.drain) / b.token
 	if l.Burst == 0 || most == 0 {
 		return refuse(algorithm, l, "too fine to be exact: take requests and a window that share larger factors (%s does), "+
-			"or a shorter window", roundLimit(l))
+			"or a shorter window", roundLimit(*l))
 	}
 
 	return refuse(algorithm, l, "too large to be exact: lower burst to at most %d", most)
@@ -116,7 +116,7 @@ func (b bucket) debt(s State, now int64) int64 {
 }
 
 // bucketStep is the whole step of a bucket without a delay, its checks included.
-func bucketStep(algorithm string, s State, l Limit, cost, at int64) (State, Decision, error) {
+func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Decision, error) {
 	b, err := validBucket(algorithm, l)
 	if err == nil {
 		err = checkCharge(cost, at)
@@ -130,7 +130,7 @@ func bucketStep(algorithm string, s State, l Limit, cost, at int64) (State, Deci
 }
 
 // movedDebt returns the state with its debt as of an instant, if it lies ahead of that.
-func (s State) movedDebt(at int64, l Limit) State {
+func (s State) movedDebt(at int64, l *Limit) State {
 	if s.ahead(at, l) {
 		s.Last = at
 	}

@@ -149,7 +149,7 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 		half, last := time.Minute.Microseconds()/2, time.Minute.Microseconds()-1
 		for i, at := range []int64{0, 0, half, half, last, last} {
 			cost := limit.Capacity() + int64(i%2)
-			_, d, err := a.Step(algorithms.State{}, limit, cost, at)
+			_, d, err := a.Step(algorithms.State{}, &limit, cost, at)
 			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Limit != limit.Capacity() {
 				t.Errorf("%s with %s: cost %d on an unused key: allowed %t, limit %d, error %v; "+
 					"an unused key must admit Limit.Capacity(), which is %d, and no more",
@@ -192,7 +192,7 @@ func TestEveryAlgorithmRemembersUntilForgotten(t *testing.T) {
 
 		// A key without anything left is in use for longest.
 		for _, at := range []int64{0, limit.Window.Microseconds() / 2} {
-			_, d, err := a.Step(algorithms.State{}, limit, limit.Capacity(), at)
+			_, d, err := a.Step(algorithms.State{}, &limit, limit.Capacity(), at)
 			unused, forgotten := at+d.ResetAfter.Microseconds(), algorithms.Forgotten(algorithms.TraitsOf(a).Shape, limit, at)
 			if err != nil || unused != forgotten {
 				t.Errorf("%s: a key with %s that spends all at %d us is in use until %d us (%v), but Forgotten (number.go) says %d: "+
@@ -309,8 +309,9 @@ type keyAnswer struct {
 // answers returns what the algorithm says to each charge.
 func (p *keyProgram) answers(a algorithms.Algorithm) (list []keyAnswer) {
 	var s algorithms.State
+	limit := p.limitOf(a)
 	for _, c := range p.charges {
-		next, d, err := a.Step(s, p.limitOf(a), c.cost, c.at)
+		next, d, err := a.Step(s, &limit, c.cost, c.at)
 		if err != nil {
 			panic(err)
 		}

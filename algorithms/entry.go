@@ -56,8 +56,8 @@ func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observati
 	// parts: the order decides which part a third side displaces.
 	switch {
 	case changed:
-		if charged, all := e.charged(c, names, into); !inPlace || !all {
-			e.compact(old, charged)
+		if !inPlace || into[0].Status == Failed || into[1].Status == Failed {
+			e.compact(old, e.charged(c, names, into))
 		}
 		if c.Epoch == 0 {
 			e.forgetNumbers()
@@ -79,20 +79,15 @@ func (e *entry) arrange(first, second partName) (inPlace bool) {
 	return false
 }
 
-// charged returns the names of the parts that the charge was for, and whether that is all of them. A side whose limit is
-// refused is not charged: its part keeps its place among the others, as in a store that was not asked for it.
-func (e *entry) charged(c *Charge, names [2]partName, into *[2]Observation) (charged [2]partName, all bool) {
-	if into[0].Status != Failed && into[1].Status != Failed {
-		return names, true
-	}
-
-	all = true
+// charged returns the names of the parts that the charge was for. A side whose limit is refused is not charged: its part
+// keeps its place among the others, as in a store that was not asked for it.
+func (e *entry) charged(c *Charge, names [2]partName, into *[2]Observation) [2]partName {
 	for slot, r := range [2]Role{c.Enforced, c.Enforced.Other()} {
 		if into[r].Status == Failed && errors.Is(into[r].Err, ErrLimit) {
-			names[r], e.parts[slot], all = noPart, part{}, false
+			names[r], e.parts[slot] = noPart, part{}
 		}
 	}
-	return names, all
+	return names
 }
 
 // step judges one side on its part of the record and reports whether that changed.
@@ -112,7 +107,7 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	}
 
 	var next State
-	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, side.Limit, c.Cost, at)
+	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, &side.Limit, c.Cost, at)
 	if o.Err != nil {
 		o.Status = Failed
 		return false
@@ -238,8 +233,10 @@ func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
 		return g.wait(e.part(name).state, 1, at)
 	}
 
-	limit := side.Limit
-	limit.CountDenied = false
+	limit, spare := side.Limit.uncounted()
+	if spare {
+		defer spareLimits.Put(limit)
+	}
 	_, d, _ := side.Algorithm.Step(e.part(name).state, limit, 1, at)
 	return d.RetryAfter
 }

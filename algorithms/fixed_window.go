@@ -1,5 +1,7 @@
 package algorithms
 
+import "time"
+
 // FixedWindow counts in windows aligned to the Unix epoch, [kW, (k+1)W), and
 // admits while the window's admitted cost stays within the limit. An interval of
 // length W that straddles two windows can see twice the limit.
@@ -22,7 +24,7 @@ func (a FixedWindow) Terms(l Limit) (Terms, error) {
 }
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window.
-func (a FixedWindow) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
@@ -47,20 +49,25 @@ func (a FixedWindow) Step(s State, l Limit, cost, at int64) (State, Decision, er
 	return s, d, nil
 }
 
+// denied returns the units that a window holds after a denial, and the wait.
+func (l *Limit) denied(used, cost, toEnd int64) (int64, time.Duration) {
+	if l.counts(cost, false) {
+		used = countDenied(used, cost)
+	}
+	if cost > l.Requests {
+		return used, Never
+	}
+	return used, wait(toEnd)
+}
+
 // countInWindow judges a cost in a window that holds used units and is over
 // after toEnd microseconds. It returns the units held after the decision.
-func countInWindow(used int64, l Limit, cost, toEnd int64) (int64, Decision) {
+func countInWindow(used int64, l *Limit, cost, toEnd int64) (int64, Decision) {
 	d := Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
-	switch {
-	case d.Allowed:
+	if d.Allowed {
 		used += cost
-	case cost > l.Requests:
-		d.RetryAfter = Never
-	default:
-		d.RetryAfter = wait(toEnd)
-	}
-	if !d.Allowed && l.counts(cost, false) {
-		used = countDenied(used, cost)
+	} else {
+		used, d.RetryAfter = l.denied(used, cost, toEnd)
 	}
 
 	// A limit that was lowered in mid-window may be below the count.

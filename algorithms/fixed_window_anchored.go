@@ -22,7 +22,7 @@ func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
 }
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window that is open.
-func (a FixedWindowAnchored) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+func (a FixedWindowAnchored) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}

@@ -16,18 +16,18 @@ func (GCRA) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOptional}
 
 // Validate implements Algorithm. It refuses the limits that TokenBucket refuses.
 func (a GCRA) Validate(l Limit) error {
-	_, err := validBucket(a.Name(), l)
+	_, err := validBucket(a.Name(), &l)
 	return err
 }
 
 // Terms returns the burst in tokens, the debt units of a token, those drained per
 // microsecond, and the window in microseconds.
 func (a GCRA) Terms(l Limit) (Terms, error) {
-	b, err := validBucket(a.Name(), l)
-	return b.terms(l), err
+	b, err := validBucket(a.Name(), &l)
+	return b.terms(&l), err
 }
 
 // Step implements Algorithm. ResetAfter ends at the theoretical arrival time.
-func (a GCRA) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+func (a GCRA) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	return bucketStep(a.Name(), s, l, cost, at)
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Step implements Algorithm. The state's Last is the latest instant of its members, its Used is 1 if one of them has been
 // charged, and Members are their states.
-func (g *Group) Step(s State, _ Limit, cost, at int64) (State, Decision, error) {
+func (g *Group) Step(s State, _ *Limit, cost, at int64) (State, Decision, error) {
 	var a groupAnswer
 	err := g.judge(&a, s, cost, at)
 	return a.next, a.decision, err
@@ -77,7 +77,7 @@ func (g *groupStep) ask(i int) (err error) {
 		g.charged[i] = g.cost
 	}
 
-	g.next[i], g.decisions[i], err = m.Algorithm.Step(g.states[i], m.Limit, g.charged[i], g.at)
+	g.next[i], g.decisions[i], err = m.Algorithm.Step(g.states[i], &m.Limit, g.charged[i], g.at)
 	if err == nil && !g.decisions[i].Allowed && g.first < 0 {
 		g.first = i
 	}
@@ -92,7 +92,7 @@ func (g *groupStep) deny() (err error) {
 		switch {
 		case g.Charge == AllOrNothing && d.Allowed:
 			g.charged[i] = 0
-			g.next[i], *d, err = m.Algorithm.Step(g.states[i], m.Limit, 0, g.at)
+			g.next[i], *d, err = m.Algorithm.Step(g.states[i], &m.Limit, 0, g.at)
 		case g.Charge == UntilDenied && i != g.first:
 			d.RetryAfter, err = m.wait(g.next[i], d, g.cost, g.at)
 		}
@@ -110,8 +110,10 @@ func (m *Member) wait(s State, d *Decision, cost, at int64) (time.Duration, erro
 		return 0, nil
 	}
 
-	limit := m.Limit
-	limit.CountDenied = false
+	limit, spare := m.Limit.uncounted()
+	if spare {
+		defer spareLimits.Put(limit)
+	}
 	_, probe, err := m.Algorithm.Step(s, limit, cost, at)
 	return probe.RetryAfter, err
 }
@@ -189,7 +191,7 @@ func (g *groupStep) changed() bool {
 func (g *Group) wait(s State, cost, at int64) (longest time.Duration) {
 	for i := range g.Members {
 		m := &g.Members[i]
-		_, d, err := m.Algorithm.Step(s.Members.state(i, m), m.Limit, 0, at)
+		_, d, err := m.Algorithm.Step(s.Members.state(i, m), &m.Limit, 0, at)
 		if err != nil {
 			continue
 		}

@@ -18,13 +18,13 @@ func (LeakyBucket) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstRe
 // Validate implements Algorithm. It refuses the limits that TokenBucket refuses, and one
 // without a burst.
 func (a LeakyBucket) Validate(l Limit) error {
-	_, err := a.bucket(l)
+	_, err := a.bucket(&l)
 	return err
 }
 
 // bucket returns the limit as a bucket. A burst of 0 does not mean Requests here: the
 // longest delay follows from the burst, and an operator must have chosen that.
-func (a LeakyBucket) bucket(l Limit) (bucket, error) {
+func (a LeakyBucket) bucket(l *Limit) (bucket, error) {
 	if l.Burst == 0 && l.Requests > 0 {
 		example := min(10, max(1, l.Requests))
 		return bucket{}, refuse(a.Name(), l, "burst is missing: a charge waits up to (burst-1) x window/requests for its turn, "+
@@ -36,13 +36,13 @@ func (a LeakyBucket) bucket(l Limit) (bucket, error) {
 // Terms returns the burst in tokens, the debt units of a token, those drained per
 // microsecond, and the window in microseconds.
 func (a LeakyBucket) Terms(l Limit) (Terms, error) {
-	b, err := a.bucket(l)
-	return b.terms(l), err
+	b, err := a.bucket(&l)
+	return b.terms(&l), err
 }
 
 // Step implements Algorithm. The Delay of a peek is the length of the queue, which a
 // charge would have to wait for now.
-func (a LeakyBucket) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+func (a LeakyBucket) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	b, err := a.bucket(l)
 	if err == nil {
 		err = checkCharge(cost, at)

@@ -16,6 +16,8 @@ const (
 	maxTicks  = 1 << 50  // longest window or drain, about 35 years of microseconds
 	minMicros = -1 << 51 // in the year 1898
 	maxMicros = 1 << 52  // in the year 2112
+
+	longestWindow = maxTicks * time.Microsecond
 )
 
 // Limit is a budget: Requests units of cost per Window.
@@ -53,12 +55,23 @@ func (l Limit) String() string {
 var ErrLimit = errors.New("limit refused")
 
 // refuse returns an error that names the limit and, in its message, the number to change.
-func refuse(algorithm string, l Limit, format string, args ...any) error {
-	return fmt.Errorf("algorithms: %s:%s: %w: %s", algorithm, l, ErrLimit, fmt.Sprintf(format, args...))
+func refuse(algorithm string, l *Limit, format string, args ...any) error {
+	return fmt.Errorf("algorithms: %s:%s: %w: %s", algorithm, *l, ErrLimit, fmt.Sprintf(format, args...))
+}
+
+// sound reports whether a limit keeps the conditions that all algorithms share. Every step asks, so it is small enough to be
+// inlined. A number below 0 is a large one without its sign.
+func (l *Limit) sound() bool {
+	return uint64(l.Requests) < maxExact && l.Burst >= 0 &&
+		uint64(l.Window-1) < uint64(longestWindow) && l.Window%time.Microsecond == 0
 }
 
 // validate checks the conditions on a limit that all algorithms share.
-func (l Limit) validate(algorithm string) error {
+func (l *Limit) validate(algorithm string) error {
+	if l.sound() {
+		return nil
+	}
+
 	switch {
 	case l.Requests < 0:
 		return refuse(algorithm, l, "requests must not be negative")
@@ -69,18 +82,16 @@ func (l Limit) validate(algorithm string) error {
 		return refuse(algorithm, l, "the window must be at least 1us")
 	case l.Window%time.Microsecond != 0:
 		return refuse(algorithm, l, "the window must be a whole number of microseconds")
-	case l.micros() > maxTicks:
+	case l.Window > longestWindow:
 		return refuse(algorithm, l, "the window must be at most %dd", maxTicks/micros(24*time.Hour))
 
-	case l.Burst < 0:
+	default:
 		return refuse(algorithm, l, "burst must be at least 1")
 	}
-
-	return nil
 }
 
 // validateWindow checks the limit of an algorithm that counts in windows.
-func (l Limit) validateWindow(algorithm string) error {
+func (l *Limit) validateWindow(algorithm string) error {
 	if l.Burst != 0 {
 		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take a bucket, such as token_bucket")
 	}
@@ -88,7 +99,7 @@ func (l Limit) validateWindow(algorithm string) error {
 }
 
 // validateBucket checks the limit of a bucket, but not whether it is exact.
-func (l Limit) validateBucket(algorithm string) error {
+func (l *Limit) validateBucket(algorithm string) error {
 	if l.CountDenied {
 		return refuse(algorithm, l, "count_denied belongs to windows: a bucket owes what it has admitted; "+
 			"leave it out, or take a window, such as sliding_window_counter")
@@ -97,15 +108,15 @@ func (l Limit) validateBucket(algorithm string) error {
 }
 
 // checkWindow checks a charge to an algorithm that counts in windows.
-func (l Limit) checkWindow(algorithm string, cost, at int64) error {
-	if err := l.validateWindow(algorithm); err != nil {
-		return err
+func (l *Limit) checkWindow(algorithm string, cost, at int64) error {
+	if l.Burst != 0 || !l.sound() {
+		return l.validateWindow(algorithm)
 	}
 	return checkCharge(cost, at)
 }
 
 // micros returns the window in microseconds.
-func (l Limit) micros() int64 { return micros(l.Window) }
+func (l *Limit) micros() int64 { return micros(l.Window) }
 
 // micros returns a duration in microseconds, rounded towards zero.
 func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }

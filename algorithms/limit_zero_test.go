@@ -16,16 +16,16 @@ func TestLimitOfZeroDeniesAlways(t *testing.T) {
 			before.Burst, banned.Burst = 10, 10 // a file with an expression for the limit has one burst for all
 		}
 
-		used, _, err := a.Step(algorithms.State{}, before, 4, 0)
+		used, _, err := a.Step(algorithms.State{}, &before, 4, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, d, err := a.Step(used, banned, 1, 1)
+		after, d, err := a.Step(used, &banned, 1, 1)
 		if err != nil || d.Allowed || d.RetryAfter != algorithms.Never || d.Remaining != 0 || d.Limit != 0 {
 			t.Errorf("%s with %s: %+v, error %v: want a denial for ever", a.Name(), banned, d, err)
 		}
 
-		if _, d, _ := a.Step(after, before, 0, 1); d.Remaining != 6 {
+		if _, d, _ := a.Step(after, &before, 0, 1); d.Remaining != 6 {
 			t.Errorf("%s: %d remain after a limit of 0, want the 6 of before", a.Name(), d.Remaining)
 		}
 	}

@@ -36,7 +36,7 @@ func saturated(t *testing.T, a algorithms.Algorithm, l algorithms.Limit, begin t
 	var s algorithms.State
 	end := begin + time.Duration(windows)*l.Window
 	for at := begin; at < end; {
-		next, d, err := a.Step(s, l, 1, at.Microseconds())
+		next, d, err := a.Step(s, &l, 1, at.Microseconds())
 		if err != nil || !d.Allowed && d.RetryAfter <= 0 {
 			t.Fatalf("%s with %s at %s: %+v, error %v", a.Name(), l, at, d, err)
 		}

@@ -72,7 +72,7 @@ func Forgotten(shape Shape, l Limit, at int64) int64 {
 	case SlidingCounter:
 		return (floorDiv(at, window) + 2) * window
 	case Bucket:
-		if b := newBucket(l); b.burst > 0 && b.capacity/b.burst == b.token {
+		if b := newBucket(&l); b.burst > 0 && b.capacity/b.burst == b.token {
 			return at + ceilDiv(b.capacity, b.drain)
 		}
 	}

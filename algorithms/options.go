@@ -1,5 +1,7 @@
 package algorithms
 
+import "sync"
+
 // Options change what an algorithm does. They are for models of other limiters (decision 0113).
 // The zero value changes nothing.
 type Options struct {
@@ -28,4 +30,20 @@ func countDenied(count, cost int64) int64 { return count + min(cost, mostCounted
 // count could keep it from.
 func (l *Limit) counts(cost int64, allowed bool) bool {
 	return cost > 0 && (allowed || l.CountDenied && l.Requests > 0)
+}
+
+// spareLimits are for questions under another limit than the charge's. A step takes a limit by pointer, so a limit on the
+// stack would be allocated for each question.
+var spareLimits = sync.Pool{New: func() any { return new(Limit) }}
+
+// uncounted returns the limit with which a denied charge counts nothing, and whether that is a spare one to give back.
+func (l *Limit) uncounted() (limit *Limit, spare bool) {
+	if !l.CountDenied {
+		return l, false
+	}
+
+	limit = spareLimits.Get().(*Limit)
+	*limit = *l
+	limit.CountDenied = false
+	return limit, true
 }

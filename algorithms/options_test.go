@@ -17,13 +17,13 @@ func TestCountsSaturate(t *testing.T) {
 		var d algorithms.Decision
 		for range 5 {
 			var err error
-			if s, d, err = a.Step(s, limit, 1<<62, 0); err != nil || d.Allowed || s.Used >= 1<<53 || s.Used < 3 {
+			if s, d, err = a.Step(s, &limit, 1<<62, 0); err != nil || d.Allowed || s.Used >= 1<<53 || s.Used < 3 {
 				t.Fatalf("%s: %d counted, %+v, error %v", a.Name(), s.Used, d, err)
 			}
 		}
 
 		// The counter denies until nothing of the window before is left, all others for a window.
-		_, d, _ = a.Step(s, limit, 1, 0)
+		_, d, _ = a.Step(s, &limit, 1, 0)
 		want := time.Second
 		if a.Name() == "sliding_window_counter" {
 			want = 2 * time.Second
@@ -41,7 +41,7 @@ func TestDeniedFloodKeepsALogSmall(t *testing.T) {
 
 	var s algorithms.State
 	for i := range int64(10_000) {
-		next, d, err := log.Step(s, limit, 1+i%3, i)
+		next, d, err := log.Step(s, &limit, 1+i%3, i)
 		if err != nil || d.Allowed && i >= limit.Requests {
 			t.Fatalf("charge %d: %+v, error %v", i, d, err)
 		}

@@ -79,7 +79,7 @@ type testimony struct {
 }
 
 func (w *witness) Step(
-	s algorithms.State, l algorithms.Limit, cost, at int64,
+	s algorithms.State, l *algorithms.Limit, cost, at int64,
 ) (algorithms.State, algorithms.Decision, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

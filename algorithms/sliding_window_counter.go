@@ -21,7 +21,10 @@ func (SlidingWindowCounter) Traits() Traits { return Traits{Shape: SlidingCounte
 
 // Validate implements Algorithm. It refuses a burst, and a limit whose Requests x Window is
 // 2^53 or more in ticks: the weighted count would be rounded.
-func (a SlidingWindowCounter) Validate(l Limit) error {
+func (a SlidingWindowCounter) Validate(l Limit) error { return a.check(&l) }
+
+// check is Validate.
+func (a SlidingWindowCounter) check(l *Limit) error {
 	if err := l.validateWindow(a.Name()); err != nil {
 		return err
 	}
@@ -41,7 +44,7 @@ func (a SlidingWindowCounter) Validate(l Limit) error {
 }
 
 // counterTick returns the microseconds of a tick for the limit, 0 if none fits.
-func counterTick(l Limit) int64 {
+func counterTick(l *Limit) int64 {
 	w := l.micros()
 	switch {
 	case l.Requests <= (maxExact-1)/w:
@@ -59,14 +62,14 @@ func (a SlidingWindowCounter) Terms(l Limit) (Terms, error) {
 		return Terms{}, err
 	}
 
-	tick := counterTick(l)
+	tick := counterTick(&l)
 	return Terms{l.Requests, l.micros() / tick, tick, l.micros()}, nil
 }
 
 // Step implements Algorithm. An admitted charge stops counting at the end of the window
 // after its own, at which ResetAfter ends.
-func (a SlidingWindowCounter) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
-	if err := a.Validate(l); err != nil {
+func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
+	if err := a.check(l); err != nil {
 		return s, Decision{}, err
 	}
 	if err := checkCharge(cost, at); err != nil {
@@ -116,7 +119,7 @@ type counter struct {
 }
 
 // counterAt returns the state as it is seen at now under the limit.
-func counterAt(s State, l Limit, now int64) counter {
+func counterAt(s State, l *Limit, now int64) counter {
 	tick := counterTick(l)
 	c := counter{tick: tick, limit: l.Requests, window: l.micros() / tick}
 	t := floorDiv(now, tick)

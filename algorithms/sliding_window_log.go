@@ -51,7 +51,10 @@ func (SlidingWindowLog) Name() string { return "sliding_window_log" }
 func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
 
 // Validate implements Algorithm. A burst is refused: the limit may be spent at once.
-func (a SlidingWindowLog) Validate(l Limit) error {
+func (a SlidingWindowLog) Validate(l Limit) error { return a.check(&l) }
+
+// check is Validate.
+func (a SlidingWindowLog) check(l *Limit) error {
 	// With denied charges the entries that fill the limit may cost nearly twice as much.
 	if l.CountDenied && l.Requests > maxExact/2 {
 		return refuse(a.Name(), l, "requests must be at most 2^52 to be counted exactly with count_denied")
@@ -66,8 +69,8 @@ func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
 }
 
 // Step implements Algorithm. It takes time in proportion to the logarithm of the entries.
-func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
-	if err := a.Validate(l); err != nil {
+func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
+	if err := a.check(l); err != nil {
 		return s, Decision{}, err
 	}
 	if err := checkCharge(cost, at); err != nil {
@@ -126,7 +129,7 @@ func (a SlidingWindowLog) Step(s State, l Limit, cost, at int64) (State, Decisio
 
 // moveLog returns the state of a log whose cost was all admitted at an instant. The given
 // one stays valid, for the step may still fail.
-func (s State) moveLog(at int64, l Limit) State {
+func (s State) moveLog(at int64, l *Limit) State {
 	live := s.Log.since(s.Last - l.micros())
 	cost := live.cost()
 	return State{Last: at, Used: cost, Log: &Log{entries: []logEntry{{at, cost}}}}

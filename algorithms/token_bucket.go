@@ -16,18 +16,18 @@ func (TokenBucket) Traits() Traits { return Traits{Shape: Bucket, Burst: BurstOp
 // Validate implements Algorithm. It refuses a limit for which a full bucket of debt, in
 // the units of type bucket, is 2^53 or more, or would drain for over 35 years.
 func (a TokenBucket) Validate(l Limit) error {
-	_, err := validBucket(a.Name(), l)
+	_, err := validBucket(a.Name(), &l)
 	return err
 }
 
 // Terms returns the burst in tokens, the debt units of a token, those drained per
 // microsecond, and the window in microseconds.
 func (a TokenBucket) Terms(l Limit) (Terms, error) {
-	b, err := validBucket(a.Name(), l)
-	return b.terms(l), err
+	b, err := validBucket(a.Name(), &l)
+	return b.terms(&l), err
 }
 
 // Step implements Algorithm. ResetAfter ends when the bucket is full again.
-func (a TokenBucket) Step(s State, l Limit, cost, at int64) (State, Decision, error) {
+func (a TokenBucket) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	return bucketStep(a.Name(), s, l, cost, at)
 }

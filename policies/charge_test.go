@@ -238,7 +238,7 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 		var longest time.Duration
 		var s algorithms.State
 		for {
-			next, d, err := a.Step(s, algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 7}, 1, 0)
+			next, d, err := a.Step(s, &algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 7}, 1, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -139,7 +139,9 @@ func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observatio
 type recovering struct{ algorithms.Algorithm }
 
 // Step implements algorithms.Algorithm.
-func (r recovering) Step(s algorithms.State, l algorithms.Limit, cost, at int64) (next algorithms.State, d algorithms.Decision, err error) {
+func (r recovering) Step(
+	s algorithms.State, l *algorithms.Limit, cost, at int64,
+) (next algorithms.State, d algorithms.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			next, d, err = s, algorithms.Decision{}, fmt.Errorf("shadow: algorithm %s: panic: %v", r.Name(), p)

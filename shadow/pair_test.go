@@ -30,7 +30,7 @@ type panicking struct{ algorithms.GCRA }
 
 func (panicking) Name() string { return "panicking" }
 
-func (panicking) Step(algorithms.State, algorithms.Limit, int64, int64) (algorithms.State, algorithms.Decision, error) {
+func (panicking) Step(algorithms.State, *algorithms.Limit, int64, int64) (algorithms.State, algorithms.Decision, error) {
 	panic("no such thing as a step")
 }
 

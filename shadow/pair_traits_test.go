@@ -17,7 +17,7 @@ func (d describedWindow) Name() string                      { return "described_
 func (d describedWindow) Validate(l algorithms.Limit) error { return d.window.Validate(l) }
 func (d describedWindow) Traits() algorithms.Traits         { return d.window.Traits() }
 
-func (d describedWindow) Step(s algorithms.State, l algorithms.Limit, cost, at int64) (
+func (d describedWindow) Step(s algorithms.State, l *algorithms.Limit, cost, at int64) (
 	algorithms.State, algorithms.Decision, error,
 ) {
 	return d.window.Step(s, l, cost, at)

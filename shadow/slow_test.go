@@ -21,7 +21,7 @@ type slowAlgorithm struct {
 func (slowAlgorithm) Name() string                        { return "slow" }
 func (a slowAlgorithm) Validate(l algorithms.Limit) error { return a.gcra.Validate(l) }
 
-func (a slowAlgorithm) Step(s algorithms.State, l algorithms.Limit, cost, at int64) (algorithms.State, algorithms.Decision, error) {
+func (a slowAlgorithm) Step(s algorithms.State, l *algorithms.Limit, cost, at int64) (algorithms.State, algorithms.Decision, error) {
 	time.Sleep(a.pause)
 	return a.gcra.Step(s, l, cost, at)
 }

@@ -270,7 +270,7 @@ func (d *clientDay) charge(c *dayClient, now *divergence.ClientCount, at int64) 
 
 	var allowed [2]bool
 	for role, side := range d.sides {
-		state, decision, err := side.Step(c.states[role], clientLimit, 1, monday.UnixMicro()+at)
+		state, decision, err := side.Step(c.states[role], &clientLimit, 1, monday.UnixMicro()+at)
 		if err != nil {
 			panic(err)
 		}
