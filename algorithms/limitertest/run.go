@@ -142,7 +142,7 @@ func (t *trial) drawLimit() {
 
 // drawOptions draws options, half of the time, for which the trial's law holds. Those that a limit cannot have are drawn again.
 func (t *trial) drawOptions(rt *rapid.T, l algorithms.Limit) algorithms.Options {
-	if rapid.Bool().Draw(rt, "with_options") && !isBucket(t.subject.Algorithm) {
+	if rapid.Bool().Draw(rt, "with_options") {
 		l.CountDenied = rapid.Bool().Draw(rt, "count_denied")
 	}
 	return l.Options

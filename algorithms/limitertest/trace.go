@@ -156,24 +156,20 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 			l.Burst = 1 + t.requests()/int64(1+t.rng.IntN(4))
 		}
 
-		l.Options = t.options(a)
+		l.Options = t.options()
 		if a.Validate(l) == nil {
 			return l
 		}
 	}
 }
 
-// options returns options that the algorithm takes, in a third of the calls.
-func (t *Trace) options(a algorithms.Algorithm) (o algorithms.Options) {
-	if !t.chance(33) || isBucket(a) {
-		return o
+// options returns options in a third of the calls. Validate refuses those that the algorithm does not take.
+func (t *Trace) options() (o algorithms.Options) {
+	if t.chance(33) {
+		o.CountDenied = t.chance(50)
 	}
-	o.CountDenied = t.chance(50)
 	return o
 }
-
-// isBucket reports whether the algorithm forgets as a bucket does.
-func isBucket(a algorithms.Algorithm) bool { return algorithms.TraitsOf(a).Shape == algorithms.Bucket }
 
 // requests returns mostly small limits, whose boundaries a trace meets often.
 func (t *Trace) requests() int64 {

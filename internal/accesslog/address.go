@@ -77,9 +77,10 @@ func lastOutside(list string) string {
 		}
 	}
 
-	// All addresses are internal: the first one is the client's.
 	if last != "" {
 		return last
 	}
+
+	// All addresses are internal: the first one is the client's.
 	return first
 }
