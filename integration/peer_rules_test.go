@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -14,22 +15,32 @@ import (
 // peerRule is a peer's rule, written again from its source or documentation. It is given requests in order.
 type peerRule func(r *policies.Request, at time.Time) bool
 
-// peerRules are the rules of peers, by the names of their models. gap is the mean time between two requests.
-var peerRules = []struct {
+// peerWithRule is the rule of a peer, by the name of its model.
+type peerWithRule struct {
 	model string
-	gap   time.Duration
-	paths []string
+	gap   time.Duration // the mean time between two requests
+	paths []string      // each request has one of them
 	rule  peerRule
-}{
-	{"kong", 12 * time.Millisecond, []string{"/second"}, kongRule(time.Second, 5)},
-	{"kong", 60 * time.Millisecond, []string{"/minute"}, kongRule(time.Minute, 60)},
-	{"limitador", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second)},
-	{"express-rate-limit", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second)},
-	{"envoy-ratelimit", 200 * time.Millisecond, []string{"/a", "/b", "/c"}, envoyRule},
-	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(20, 60*time.Second)},
-	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20)},
-	{"x-time-rate", 6 * time.Millisecond, []string{"/"}, timeRule(10, 20)},
+	tick  time.Duration // of the peer's clock and of its log: instants are whole ticks
 }
+
+// peerRules have models that decide every request as they do.
+var peerRules = []peerWithRule{
+	{"kong", 12 * time.Millisecond, []string{"/second"}, kongRule(time.Second, 5), 0},
+	{"kong", 60 * time.Millisecond, []string{"/minute"}, kongRule(time.Minute, 60), 0},
+	{"kong-advanced", 150 * time.Millisecond, []string{"/fixed"}, rackRule(60, time.Minute), 0},
+	{"kong-advanced", 150 * time.Millisecond, []string{"/sliding"}, kongSliding(60, 60, true), time.Second},
+	{"kong-advanced", 150 * time.Millisecond, []string{"/forgiving"}, kongSliding(60, 60, false), time.Second},
+	{"limitador", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second), 0},
+	{"express-rate-limit", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second), 0},
+	{"envoy-ratelimit", 200 * time.Millisecond, []string{"/a", "/b", "/c", "/bulk"}, envoyRule(60, 8), 0},
+	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(20, 60*time.Second), 0},
+	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20), 0},
+	{"x-time-rate", 6 * time.Millisecond, []string{"/"}, timeRule(10, 20), 0},
+}
+
+// requestsOfARule are drawn for each peer.
+const requestsOfARule = 100_000
 
 // The rules of peers and their models decide 100,000 random requests of five users alike.
 func TestModelsOfRules(t *testing.T) {
@@ -37,28 +48,47 @@ func TestModelsOfRules(t *testing.T) {
 	for n := range peerRules {
 		peer := &peerRules[n]
 		t.Run(fmt.Sprint(peer.model, peer.paths), func(t *testing.T) {
-			model, rng := newPeerModel(t, peer.model), rand.New(rand.NewPCG(18, uint64(n)))
-			at, denied := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC), 0
-			const requests = 100_000
-			for i := range requests {
-				at = at.Add(peerGap(rng, peer.gap, at))
-				r := policies.Request{Path: peer.paths[rng.IntN(len(peer.paths))], User: fmt.Sprint("u", rng.IntN(5))}
-				r.Route = r.Path
-
-				got, want := model.allows(t, &r, at), peer.rule(&r, at)
+			model, denied := newPeerModel(t, peer.model), 0
+			for i, r := range peer.draw(uint64(n)) {
+				got, want := model.allows(t, &r.request, r.at), peer.rule(&r.request, r.at)
 				if got != want {
-					t.Fatalf("request %d, %s of %s at %s: the model says %t, the peer %t", i, r.Path, r.User, at.Format(time.RFC3339Nano), got, want)
+					t.Fatalf("request %d, %s of %s at %s: the model says %t, the peer %t",
+						i, r.request.Path, r.request.User, r.at.Format(time.RFC3339Nano), got, want)
 				}
 				if !want {
 					denied++
 				}
 			}
 
-			t.Logf("%d requests, %d of them denied", requests, denied)
-			if denied < requests/20 || denied > requests*19/20 {
-				t.Errorf("%d of %d requests were denied: that tells little", denied, requests)
-			}
+			t.Logf("%d requests, %d of them denied", requestsOfARule, denied)
+			mustTell(t, denied)
 		})
+	}
+}
+
+// mustTell wants both decisions often enough, so that agreement means something.
+func mustTell(t *testing.T, denied int) {
+	t.Helper()
+	if denied < requestsOfARule/20 || denied > requestsOfARule*19/20 {
+		t.Errorf("%d of %d requests were denied: that tells little", denied, requestsOfARule)
+	}
+}
+
+// draw draws the requests of five users, in order. They are not decided yet.
+func (p *peerWithRule) draw(seed uint64) iter.Seq2[int, *peerDecision] {
+	return func(yield func(int, *peerDecision) bool) {
+		rng := rand.New(rand.NewPCG(18, seed))
+		at := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
+		for i := range requestsOfARule {
+			at = at.Add(peerGap(rng, p.gap, at))
+			r := policies.Request{Path: p.paths[rng.IntN(len(p.paths))], User: fmt.Sprint("u", rng.IntN(5))}
+			r.Route = r.Path
+
+			// A tick of 0 changes nothing.
+			if !yield(i, &peerDecision{at: at.Truncate(p.tick), request: r}) {
+				return
+			}
+		}
 	}
 }
 
@@ -71,26 +101,6 @@ func peerGap(rng *rand.Rand, mean time.Duration, at time.Time) time.Duration {
 		return time.Duration(rng.Int64N(int64(100 * mean))).Truncate(time.Microsecond)
 	}
 	return time.Duration(rng.ExpFloat64() * float64(mean)).Truncate(time.Microsecond)
-}
-
-// windowCount names a count: of a key, in the window that began then.
-type windowCount struct {
-	key   string
-	began int64
-}
-
-// kongRule is kong/plugins/rate-limiting/handler.lua with policy local: usage is read, a limit without a rest stops, and only
-// an admitted request is counted. Periods begin as kong/tools/timestamp.lua says, for seconds and minutes of UTC.
-func kongRule(period time.Duration, limit int) peerRule {
-	usage := map[windowCount]int{}
-	return func(r *policies.Request, at time.Time) bool {
-		of := windowCount{r.User, at.Truncate(period).Unix()}
-		if limit-usage[of] <= 0 {
-			return false
-		}
-		usage[of]++
-		return true
-	}
 }
 
 // anchoredRule is limitador/src/storage/in_memory.rs, and the MemoryStore of express-rate-limit: a window that is over at its
@@ -115,27 +125,33 @@ func anchoredRule(limit int, window time.Duration) peerRule {
 	}
 }
 
-var envoyUser, envoyRoute = rackRuleBy(30, time.Minute), rackRuleBy(3, time.Second)
-
-// envoyRule is src/limiter of envoyproxy/ratelimit: every descriptor is counted, also of a request that is denied.
-func envoyRule(r *policies.Request, at time.Time) bool {
-	byUser, byRoute := envoyUser(r.User, at), envoyRoute(r.Path, at)
-	return byUser && byRoute
+// envoyRule is src/limiter of envoyproxy/ratelimit with a descriptor for each user and one for each route. Every descriptor is
+// counted, also of a request that is denied. A request to /bulk has hits_addend: 5.
+func envoyRule(perUser, perRoute int) peerRule {
+	byUser, byRoute := countedRule(perUser, time.Minute), countedRule(perRoute, time.Second)
+	return func(r *policies.Request, at time.Time) bool {
+		hits := 1
+		if r.Path == "/bulk" {
+			hits = 5
+		}
+		user, route := byUser(r.User, hits, at), byRoute(r.Path, hits, at)
+		return user && route
+	}
 }
 
 // rackRule is lib/rack/attack/throttle.rb.
 func rackRule(limit int, period time.Duration) peerRule {
-	by := rackRuleBy(limit, period)
-	return func(r *policies.Request, at time.Time) bool { return by(r.User, at) }
+	by := countedRule(limit, period)
+	return func(r *policies.Request, at time.Time) bool { return by(r.User, 1, at) }
 }
 
-// rackRuleBy counts every request in windows of whole seconds since 1970, and compares afterwards.
-func rackRuleBy(limit int, period time.Duration) func(string, time.Time) bool {
+// countedRule counts every request in windows of whole seconds since 1970, and compares afterwards.
+func countedRule(limit int, period time.Duration) func(key string, hits int, at time.Time) bool {
 	counts := map[windowCount]int{}
-	return func(key string, at time.Time) bool {
+	return func(key string, hits int, at time.Time) bool {
 		seconds := int64(period / time.Second)
 		of := windowCount{key, at.Unix() / seconds}
-		counts[of]++
+		counts[of] += hits
 		return counts[of] <= limit
 	}
 }

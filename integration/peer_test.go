@@ -74,59 +74,90 @@ func (m *peerModel) judge(t *testing.T, c algorithms.Charge) algorithms.Decision
 type agreement struct{ equal, edge, all, denied int }
 
 func (a agreement) String() string {
-	return fmt.Sprintf("%d of %d decisions are equal (%.2f %%), %d at the edge of a millisecond; %d are denials",
+	return fmt.Sprintf("%d of %d decisions are equal (%.2f %%), %d at the edge of a tick of the clock; %d are denials",
 		a.equal, a.all, 100*float64(a.equal)/float64(a.all), a.edge, a.denied)
+}
+
+// add adds what was found of one more decision, or of many.
+func (a *agreement) add(more agreement) {
+	a.equal += more.equal
+	a.edge += more.edge
+	a.all += more.all
+	a.denied += more.denied
 }
 
 // clockError is how far a peer's log may be off: it has milliseconds of the wall clock, and the peer decides by another one.
 const clockError = 2 * time.Millisecond
 
-// follow lets the model say what it would decide, and then charges what the peer has charged: each decision is compared after
-// the same history. The file must have one policy a path.
+// follow compares each decision of a peer with the model's after the same history. The file must have one policy a path.
 func (m *peerModel) follow(t *testing.T, decisions []peerDecision) map[string]agreement {
 	t.Helper()
 	found := map[string]agreement{}
 	for i := range decisions {
-		d := &decisions[i]
-		a := found[d.request.Path]
-		a.all++
-		if !d.allowed {
-			a.denied++
-		}
-
-		switch would := m.would(t, d, 0); {
-		case would == d.allowed:
-			a.equal++
-		case d.allowed && m.would(t, d, clockError), !d.allowed && !m.would(t, d, -clockError):
-			a.edge++
-		}
-		if d.allowed && !m.allows(t, &d.request, d.at) {
-			m.allows(t, &d.request, d.at.Add(clockError))
-		}
-		found[d.request.Path] = a
+		a := found[decisions[i].request.Path]
+		a.add(m.compare(t, &decisions[i], clockError))
+		found[decisions[i].request.Path] = a
 	}
 	return found
+}
+
+// compare lets the model say what it would decide, and then charges what the peer has charged. A decision that differs lies at
+// the edge if the model makes it a little earlier or later.
+func (m *peerModel) compare(t *testing.T, d *peerDecision, edge time.Duration) (one agreement) {
+	t.Helper()
+	one.all = 1
+	if !d.allowed {
+		one.denied = 1
+	}
+
+	// Denied charges are made, too: the model may count them as the peer does.
+	if m.would(t, d, 0) == d.allowed {
+		m.allows(t, &d.request, d.at)
+		one.equal = 1
+		return one
+	}
+
+	if d.allowed && m.would(t, d, edge) || !d.allowed && !m.would(t, d, -edge) {
+		one.edge = 1
+	}
+	switch {
+	case m.countsDenied(t, &d.request):
+		m.allows(t, &d.request, d.at)
+	case d.allowed:
+		m.allows(t, &d.request, d.at.Add(edge))
+	}
+	return one
+}
+
+// countsDenied reports whether the model of a request counts what it denies.
+func (m *peerModel) countsDenied(t *testing.T, r *policies.Request) bool {
+	c, _ := m.charge(t, r)
+	return c.Sides[algorithms.Authoritative].Limit.CountDenied
 }
 
 // would reports whether the model would allow a request, which is charged nothing.
 func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bool {
 	t.Helper()
+	c, cost := m.charge(t, &d.request)
+	c.Cost, c.At = 0, d.at.Add(later)
+	return m.judge(t, c).Remaining >= cost
+}
+
+// charge returns the charge of the first policy that matches a request, and its cost.
+func (m *peerModel) charge(t *testing.T, r *policies.Request) (algorithms.Charge, int64) {
+	t.Helper()
 	for _, p := range m.set.Policies {
-		c, matches, err := p.Charge(context.Background(), &d.request)
+		c, matches, err := p.Charge(context.Background(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !matches {
-			continue
+		if matches {
+			return c, c.Cost
 		}
-
-		cost := c.Cost
-		c.Cost, c.At = 0, d.at.Add(later)
-		return m.judge(t, c).Remaining >= cost
 	}
 
-	t.Fatalf("no policy matches %+v", d.request)
-	return false
+	t.Fatalf("no policy matches %+v", r)
+	return algorithms.Charge{}, 0
 }
 
 // mustFollow wants enough decisions of both kinds on every path, and every difference at the edge of a millisecond. How many
@@ -143,7 +174,7 @@ func mustFollow(t *testing.T, found map[string]agreement, paths []string) {
 		if a.equal+a.edge != a.all {
 			t.Errorf("%s: %s: want no difference elsewhere", path, a)
 		}
-		total = agreement{total.equal + a.equal, total.edge + a.edge, total.all + a.all, total.denied + a.denied}
+		total.add(a)
 	}
 
 	t.Log("together", total)
