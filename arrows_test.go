@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
 	"internal/accesslog":        {},
-	"internal/adaptertest":      {"policies", "shadow", "shadow/httplimit"},
+	"internal/adaptertest":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/humanize":         {},
 	"internal/plan":             {"internal/humanize", "shadow/divergence", "shadow/promotion/gate"},
 	"internal/replay": {

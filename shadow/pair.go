@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -22,7 +23,7 @@ import (
 // Side is one of a Pair's two limiters: a foreign limiter, or an algorithm with a limit.
 type Side struct {
 	// Limiter is a foreign limiter, which is one of yours. Change Revision when its
-	// behaviour changes: the evidence then begins again.
+	// behaviour changes, or that of LimitOf: the evidence then begins again.
 	Limiter  Limiter
 	Revision string
 	// Algorithm judges by Limit. ID names its part of a key's record; "" means the
@@ -32,28 +33,44 @@ type Side struct {
 	Algorithm algorithms.Algorithm
 	Limit     algorithms.Limit
 	ID        string
+	// LimitOf returns the limit of a key, such as a tenant with a contract of its own; false
+	// means Limit. nil means Limit for all keys. It is called for each request, so it must be
+	// quick, and may be called concurrently. A limit that the algorithm refuses, or a panic,
+	// is a candidate's own failure. For an authoritative and for a Limiter, Limit holds then,
+	// and a warning is logged.
+	LimitOf func(key string) (limit algorithms.Limit, ok bool)
 }
 
 // PairConfig configures a Pair.
 type PairConfig struct {
-	// Name is the namespace in Redis and for the command line; "" means "default".
+	// Name is the namespace in Redis, in metrics and for the command line; "" means Policy,
+	// and "default" without one. Pairs and harnesses of one process need different names, or
+	// a registry of Prometheus refuses the second as a duplicate.
 	Name string
 	// Policy names the pair in metrics and for the command line; "" means "default".
 	// Both names consist of letters, digits, '.', '_' and '-'.
 	Policy string
 	// Authoritative is today's limiter, Candidate tomorrow's. Required.
 	Authoritative, Candidate Side
+	// Key returns the key of a request that middleware asks about, and whether it is limited
+	// at all. nil means the client's address, and that all requests are. Do not keep the
+	// request: it is reused for others. Allow does not call it.
+	Key func(*policies.Request) (key string, limited bool)
 	// Redis keeps algorithms' limits, stages and evidence for all instances of the same
 	// name. Without it each process has its own.
 	Redis redis.UniversalClient
 	// Secret, if set, keeps keys out of Redis: they are stored as HMACs.
 	Secret []byte
+	// Instance names this process in the fleet; see Config.Instance.
+	Instance string
 	// RedButton is how to enforce the authoritative at once from outside of the program.
 	RedButton RedButton
 	// StateDir keeps the last stage for a start without Redis; see Config.StateDir.
 	StateDir string
 	// Observer is called for every comparison; see Config.Observer.
 	Observer func(Comparison)
+	// Clock gives the instants at which charges are judged; see Config.Clock.
+	Clock func() time.Time
 	// Promotion says when the candidate may be promoted.
 	Promotion promotion.Config
 	// Logger receives moves and failures; nil means slog.Default().
@@ -67,6 +84,8 @@ type Pair struct {
 	collector *collector
 	migration *migration
 	charge    algorithms.Charge // without key and cost
+	keyOf     func(*policies.Request) (string, bool)
+	limits    [2]limitOf
 }
 
 // NewPair returns a pair that is at work. It talks to Redis for the first time, and takes
@@ -86,9 +105,9 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	}
 
 	i, err := newInstance(instanceConfig{
-		name: cmp.Or(cfg.Name, "default"), files: cmp.Or(cfg.Name, "default") + "." + spec.Policy,
+		name: cfg.name(), files: cfg.name() + "." + spec.Policy, id: cfg.Instance,
 		redis: cfg.Redis, secret: cfg.Secret, stateDir: cfg.StateDir,
-		button: cfg.RedButton, observer: cfg.Observer, log: cfg.Logger,
+		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -102,11 +121,20 @@ func newPair(cfg PairConfig) (*Pair, error) {
 		}
 	}
 
-	p := &Pair{instance: i, charge: charge, migration: newMigration(spec, sides, i.options())}
+	p := &Pair{
+		instance: i, charge: charge, migration: newMigration(spec, sides, i.options()),
+		keyOf: cfg.Key, limits: [2]limitOf{cfg.Authoritative.LimitOf, cfg.Candidate.LimitOf},
+	}
+	if p.keyOf == nil {
+		p.keyOf = func(r *policies.Request) (string, bool) { return r.IP, true }
+	}
 	p.start(&plan{migrations: []*migration{p.migration}})
 	p.collector = newCollector(i, nil)
 	return p, nil
 }
+
+// name returns the namespace. Pairs that name only their policies are in different ones.
+func (cfg *PairConfig) name() string { return cmp.Or(cfg.Name, cfg.Policy, "default") }
 
 // specAndCharge checks the configuration, and returns what it means to the fleet and to
 // requests.
@@ -120,7 +148,7 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 
 	// All mistakes are reported at once.
 	err := spec.Config.Validate()
-	if !policies.ValidName(spec.Policy) || !policies.ValidName(cmp.Or(cfg.Name, "default")) {
+	if !policies.ValidName(spec.Policy) || !policies.ValidName(cfg.name()) {
 		err = errors.Join(err, fmt.Errorf("names %q and %q: want letters, digits, '.', '_' or '-'", cfg.Name, spec.Policy))
 	}
 	for role, s := range sides {
@@ -156,6 +184,9 @@ func (s *Side) describe() string { return s.text("foreign limiter") }
 
 // text is a side's configuration; a foreign limiter, which has no name, gets the given one.
 func (s *Side) text(foreign string) string {
+	if s.Algorithm != nil && s.LimitOf != nil {
+		return fmt.Sprintf("%s:%s, or the key's own limit, revision %q", s.Algorithm.Name(), s.Limit, s.Revision)
+	}
 	if s.Algorithm != nil {
 		return s.Algorithm.Name() + ":" + s.Limit.String()
 	}
@@ -189,8 +220,20 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 
 	c := p.charge
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
+	p.limitByKey(&c, key)
 	p.engine.add(s, p.migration, c, p.engine.hashOf(&c), declaration{})
 	return p.engine.judge(ctx, s)
+}
+
+// Decide judges a request by its key, at a cost of 1, for middleware: httplimit.New and the
+// adapters take a Pair as they take a Harness. A request that Key does not limit is allowed,
+// and no limiter is asked.
+func (p *Pair) Decide(ctx context.Context, r *policies.Request) Decision {
+	key, limited := p.keyOf(r)
+	if !limited {
+		return unlimited()
+	}
+	return p.Allow(ctx, key, 1)
 }
 
 // refuse returns the denial of a charge that no wait makes possible.

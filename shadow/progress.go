@@ -77,6 +77,7 @@ func (c *counters) fellBack() bool { return c.fallbacks[0].Load()+c.fallbacks[1]
 type warnings struct {
 	sideFailed       [2]moment // by role
 	expressionFailed moment
+	limitRefused     moment // by LimitOf of a Pair
 	placeFailed      moment
 	observerFailed   moment
 }

@@ -3,6 +3,8 @@
 // The route that policies see is the one that echo has matched, as echo writes it: /items/:id. It is "" where no route
 // matches.
 //
+// A shadow.Pair takes the place of the harness in the same way: its PairConfig.Key sees the request as policies do.
+//
 // # Caveats
 //
 // Middleware of e.Pre runs before echo has matched a route. There the policies that read routes would match no request:

@@ -41,12 +41,12 @@ type middleware struct {
 }
 
 // New returns a middleware for e.Use, for groups and for single routes.
-func New(h *shadow.Harness, cfg Config) echo.MiddlewareFunc {
+func New(by httplimit.Decider, cfg Config) echo.MiddlewareFunc {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
 	}
 
-	m := &middleware{cfg: cfg, Limits: httplimit.NewLimits(h, httplimit.Settings{
+	m := &middleware{cfg: cfg, Limits: httplimit.NewLimits(by, httplimit.Settings{
 		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -57,7 +57,7 @@ func New(h *shadow.Harness, cfg Config) echo.MiddlewareFunc {
 // serve decides a request, and calls the next handler if it is allowed.
 func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 	route := c.Path()
-	if route == "" && !routed(c) && m.Reads("request.route") {
+	if route == "" && !routed(c) && m.NeedsRoute() {
 		c.Logger().Error(errBeforeRouter.Error())
 		return errBeforeRouter
 	}

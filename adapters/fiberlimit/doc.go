@@ -6,6 +6,8 @@
 //
 // The route that policies see is the handler's, as fiber writes it: /items/:id.
 //
+// A shadow.Pair takes the place of the harness in the same way: its PairConfig.Key sees the request as policies do.
+//
 // # Caveats
 //
 // Middleware of app.Use and of groups runs before fiber has matched the route: it would see "/". If a policy reads

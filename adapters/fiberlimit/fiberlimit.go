@@ -45,7 +45,7 @@ type limits struct {
 }
 
 // New returns a function that wraps a route's handler: its last one, if it has several.
-func New(h *shadow.Harness, cfg Config) func(fiber.Handler) fiber.Handler {
+func New(by httplimit.Decider, cfg Config) func(fiber.Handler) fiber.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
 	}
@@ -53,7 +53,7 @@ func New(h *shadow.Harness, cfg Config) func(fiber.Handler) fiber.Handler {
 		cfg.Logger = slog.Default()
 	}
 
-	l := &limits{cfg: cfg, Limits: httplimit.NewLimits(h, httplimit.Settings{
+	l := &limits{cfg: cfg, Limits: httplimit.NewLimits(by, httplimit.Settings{
 		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})}
 	return func(next fiber.Handler) fiber.Handler {
@@ -63,7 +63,7 @@ func New(h *shadow.Harness, cfg Config) func(fiber.Handler) fiber.Handler {
 
 // serve decides a request, and calls the wrapped handler if it is allowed.
 func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
-	if c.IsMiddleware() && l.Reads("request.route") {
+	if c.IsMiddleware() && l.NeedsRoute() {
 		l.cfg.Logger.Error(errNotWrapped.Error())
 		return fiber.NewError(fiber.StatusInternalServerError, "the route is unknown")
 	}

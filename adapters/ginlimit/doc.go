@@ -4,6 +4,8 @@
 // The route that policies see is the one that gin has matched, as gin writes it: /items/:id. It is "" where no route
 // matches.
 //
+// A shadow.Pair takes the place of the harness in the same way: its PairConfig.Key sees the request as policies do.
+//
 // # Caveats
 //
 // Gin gives middleware only to routes that are registered after it. Use refuses an engine that has routes already. New

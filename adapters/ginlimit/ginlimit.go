@@ -32,23 +32,23 @@ type Config struct {
 
 // Use limits all routes of an engine. It returns an error if the engine has routes already, because gin would leave them
 // out: register such routes on another engine, or after it.
-func Use(engine *gin.Engine, h *shadow.Harness, cfg Config) error {
+func Use(engine *gin.Engine, by httplimit.Decider, cfg Config) error {
 	if routes := engine.Routes(); len(routes) > 0 {
 		return fmt.Errorf("ginlimit: use: the engine has %d routes already, such as %s %s, and gin would not limit them: "+
 			"call Use before registering routes", len(routes), routes[0].Method, routes[0].Path)
 	}
 
-	engine.Use(New(h, cfg))
+	engine.Use(New(by, cfg))
 	return nil
 }
 
 // New returns a middleware for a group, or for single routes.
-func New(h *shadow.Harness, cfg Config) gin.HandlerFunc {
+func New(by httplimit.Decider, cfg Config) gin.HandlerFunc {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
 	}
 
-	limits := httplimit.NewLimits(h, httplimit.Settings{
+	limits := httplimit.NewLimits(by, httplimit.Settings{
 		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	})
 	return func(c *gin.Context) { limit(c, limits, &cfg) }

@@ -7,6 +7,8 @@
 // A denied call ends with RESOURCE_EXHAUSTED and, if a wait helps, the detail RetryInfo. The response fields of
 // httplimit are trailers.
 //
+// A shadow.Pair takes the place of the harness in the same way: its PairConfig.Key sees the request as policies do.
+//
 // # Caveats
 //
 // A stream is charged once, when it is opened. Its messages are not counted.

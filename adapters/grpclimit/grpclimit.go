@@ -46,8 +46,8 @@ type Interceptors struct {
 	copied func(grpc.ServerTransportStream) bool
 }
 
-// New returns interceptors that limit by the harness.
-func New(h *shadow.Harness, cfg Config) *Interceptors {
+// New returns interceptors that limit by a *shadow.Harness or a *shadow.Pair.
+func New(by httplimit.Decider, cfg Config) *Interceptors {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = exhausted
 	}
@@ -55,7 +55,7 @@ func New(h *shadow.Harness, cfg Config) *Interceptors {
 	settings := httplimit.Settings{
 		ClientIP: cfg.ClientIP, Fields: cfg.Fields, RetryJitter: cfg.RetryJitter, MaxWaiting: cfg.MaxWaiting,
 	}
-	return &Interceptors{Limits: httplimit.NewLimits(h, settings), cfg: cfg, copied: isOfGRPC}
+	return &Interceptors{Limits: httplimit.NewLimits(by, settings), cfg: cfg, copied: isOfGRPC}
 }
 
 // Options are the options of grpc.NewServer with both interceptors: a server with one of them alone would not limit the

@@ -27,7 +27,7 @@ type Framework struct {
 // Service is what a framework serves: a route for each method, for a GET of /items/ID, /free, /stream, /hang and
 // /panic. Only /free has no policy.
 type Service struct {
-	Harness  *shadow.Harness
+	Harness  httplimit.Decider
 	Settings httplimit.Settings
 	// Context is the base of the requests' contexts. The suite ends it.
 	Context context.Context
@@ -107,9 +107,15 @@ func newService(t *testing.T, f Framework, text string) *Service {
 		}
 	})
 
+	return serviceOf(t, h)
+}
+
+// serviceOf returns a service that limits by a harness or by a pair.
+func serviceOf(t *testing.T, by httplimit.Decider) *Service {
+	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	t.Cleanup(end)
-	return &Service{Harness: h, Context: ctx, end: end, reached: make(chan struct{}, 2), release: make(chan struct{})}
+	return &Service{Harness: by, Context: ctx, end: end, reached: make(chan struct{}, 2), release: make(chan struct{})}
 }
 
 // Query is one request.

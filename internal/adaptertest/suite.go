@@ -22,6 +22,7 @@ var tests = []struct {
 	{"RetryJitter", testRetryJitter},
 	{"ClientIP", testClientIP},
 	{"Identify", testIdentify},
+	{"Pair", testPair},
 	{"Stream", testStream},
 	{"ClientThatLeaves", testClientThatLeaves},
 	{"Turns", testTurns},

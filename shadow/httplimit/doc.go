@@ -2,7 +2,8 @@
 // answers 429 where the enforced side denies, and tells clients the enforced side's limit in response fields.
 //
 // New makes the middleware. Three hooks of its Config decide whether policies see what they need: Route, ClientIP and
-// Identify. Services without the middleware write the same response fields with Fields.Write.
+// Identify. A shadow.Pair takes the harness's place in the same way: its PairConfig.Key sees the request as policies do.
+// Services without the middleware write the same response fields with Fields.Write.
 //
 // # Caveats
 //

@@ -23,7 +23,8 @@ import (
 // The order of a request is Request or RequestOf, Decide, Told, the fields, and Wait if the decision has a delay. All methods
 // may be called concurrently.
 type Limits struct {
-	harness  *shadow.Harness
+	decider  Decider
+	policies func() *policies.Set // in use; nil if the decider has none
 	settings Settings
 	jitter   float64 // 0 to 1
 	fields   fieldWriter
@@ -39,8 +40,17 @@ type Settings struct {
 	MaxWaiting  int64
 }
 
+// Decider is what a middleware limits by: a *shadow.Harness or a *shadow.Pair, or a stand-in of yours in tests of
+// handlers. Decide may be called concurrently, and must not keep the request.
+//
+// A Decider with a method Policies, as a Harness has it, gets only what its policies read of a request. Any other, such as
+// a Pair, gets all of it.
+type Decider interface {
+	Decide(context.Context, *policies.Request) shadow.Decision
+}
+
 // NewLimits returns the limits of one middleware.
-func NewLimits(h *shadow.Harness, s Settings) *Limits {
+func NewLimits(by Decider, s Settings) *Limits {
 	if s.ClientIP == nil {
 		s.ClientIP = PeerIP
 	}
@@ -48,7 +58,11 @@ func NewLimits(h *shadow.Harness, s Settings) *Limits {
 		s.MaxWaiting = 1000
 	}
 
-	return &Limits{harness: h, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields}}
+	l := &Limits{decider: by, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields}}
+	if with, ok := by.(interface{ Policies() *policies.Set }); ok {
+		l.policies = with.Policies
+	}
+	return l
 }
 
 // requests are reused: a limited request should not cost the allocation of what policies see of it.
@@ -72,12 +86,19 @@ func (l *Limits) RequestOf(r *http.Request) *policies.Request {
 }
 
 // Reads reports whether any policy in use reads a field of the request, such as request.headers. An adapter that would
-// have to copy it may leave it empty otherwise.
-func (l *Limits) Reads(field string) bool { return l.harness.Policies().Reads(field) }
+// have to copy it may leave it empty otherwise. A Decider without policies may read all of them.
+func (l *Limits) Reads(field string) bool { return l.policies == nil || l.policies().Reads(field) }
+
+// NeedsRoute reports whether a policy in use reads request.route, so that it would limit no request whose route is
+// unknown. A Decider without policies limits such a request all the same.
+func (l *Limits) NeedsRoute() bool { return l.policies != nil && l.policies().ReadsRoutes }
 
 // HeadersRead returns the headers that policies in use read; see policies.Set.HeadersRead.
-func (l *Limits) HeadersRead() ([]policies.HeaderName, bool) {
-	return l.harness.Policies().HeadersRead()
+func (l *Limits) HeadersRead() (names []policies.HeaderName, all bool) {
+	if l.policies == nil {
+		return nil, false
+	}
+	return l.policies().HeadersRead()
 }
 
 // Decide charges a request, which must not be used after it. The decision is exact; Told is what a client may see of it.
@@ -86,7 +107,7 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decisio
 		p.Reset()
 		requests.Put(p)
 	}()
-	return l.harness.Decide(ctx, p)
+	return l.decider.Decide(ctx, p)
 }
 
 // Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter, and is

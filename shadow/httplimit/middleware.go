@@ -44,9 +44,9 @@ type Config struct {
 	MaxWaiting int64
 }
 
-// New returns middleware that limits by the harness. It may wrap several handlers, and passes the ResponseWriter on
-// unchanged.
-func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
+// New returns middleware that limits by a *shadow.Harness or a *shadow.Pair. It may wrap several handlers, and passes the
+// ResponseWriter on unchanged.
+func New(by Decider, cfg Config) func(http.Handler) http.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
 	}
@@ -54,7 +54,7 @@ func New(h *shadow.Harness, cfg Config) func(http.Handler) http.Handler {
 		cfg.Logger = slog.Default()
 	}
 
-	all := &shared{Limits: NewLimits(h, Settings{cfg.ClientIP, cfg.Fields, cfg.RetryJitter, cfg.MaxWaiting})}
+	all := &shared{Limits: NewLimits(by, Settings{cfg.ClientIP, cfg.Fields, cfg.RetryJitter, cfg.MaxWaiting})}
 	return func(next http.Handler) http.Handler {
 		m := &middleware{shared: all, cfg: cfg, next: next}
 		if m.cfg.Route == nil {

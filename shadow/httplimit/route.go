@@ -24,7 +24,7 @@ func (m *middleware) routeOf(next http.Handler) func(*http.Request) string {
 
 	// The policies are asked at each request until the warning, because a reload may bring the first that uses routes.
 	return func(r *http.Request) string {
-		if r.Pattern == "" && !m.warnedRoutes.Load() && m.harness.Policies().ReadsRoutes && !m.warnedRoutes.Swap(true) {
+		if r.Pattern == "" && !m.warnedRoutes.Load() && m.NeedsRoute() && !m.warnedRoutes.Swap(true) {
 			m.cfg.Logger.Warn("shadowlimit: policies use request.route, but the middleware does not know the routes," +
 				" so these policies never match: set httplimit.Config.Route, for example to httplimit.MuxRoute(mux)")
 		}
