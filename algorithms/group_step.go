@@ -140,10 +140,7 @@ func (g *groupStep) decision() (Decision, string) {
 
 // speaker returns the member that supplies the answer.
 func (g *groupStep) speaker() int {
-	if g.first >= 0 && g.Charge == UntilDenied {
-		return g.first
-	}
-
+	// Where the first denial has ended the charge, no other member has denied it.
 	best := max(0, g.first)
 	for i := range g.Members {
 		d, than := &g.decisions[i], &g.decisions[best]

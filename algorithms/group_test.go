@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 )
 
 // perSecondAndMinute are two limits that many services charge together.
@@ -117,4 +118,9 @@ func TestSidesAreBothGroupsOrNone(t *testing.T) {
 			t.Errorf("%+v, want ErrOneGroup", o)
 		}
 	}
+}
+
+// TestRecordKeepsMembers charges members in turn, more than a side keeps.
+func TestRecordKeepsMembers(t *testing.T) {
+	limitertest.RecordKeepsMembers(t, algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}))
 }

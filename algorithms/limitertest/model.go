@@ -24,8 +24,26 @@ type modelRecord struct {
 // does not find it.
 type modelPart struct {
 	id, algorithm string
-	oracle        *Oracle
+	oracle        specification
 	number        algorithms.Number
+}
+
+// specification is what judges one side of one key: an Oracle, or that of a group.
+type specification interface {
+	// judge returns the decision, and what else is seen of it.
+	judge(s *algorithms.Side, cost, at int64) algorithms.Observation
+	// wasMoved reports whether the last judgement has moved the key back with its clock.
+	wasMoved() bool
+	// lastUse returns the instant of the last charge that counted, if there was one.
+	lastUse() (at int64, used bool)
+}
+
+// specificationOf returns the specification of a side that was never used.
+func specificationOf(s *algorithms.Side) specification {
+	if s.Group() != nil {
+		return &groupOracle{}
+	}
+	return NewOracle(s.Algorithm.Name())
 }
 
 // NewModel returns a model of an empty store.
@@ -55,7 +73,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		if part.oracle != nil && o.Status != algorithms.Failed {
 			next.parts = append(next.parts, part)
 		}
-		changed = changed || counted(&c, r, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
+		changed = changed || counted(&c, r, &into[r]) || o.Status == algorithms.Judged && part.oracle.wasMoved()
 	}
 	if c.Epoch != 0 {
 		changed = next.number(&c, &into) || changed
@@ -71,7 +89,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 
 // counted reports whether a side was charged: it admitted something that costs something, or counts what it denies.
 func counted(c *algorithms.Charge, r algorithms.Role, o *algorithms.Observation) bool {
-	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || countsDenied(c.Sides[r].Limit))
+	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || o.Partial || countsDenied(c.Sides[r].Limit))
 }
 
 // countsDenied reports whether a denied cost counts. A limit of 0 denies whatever was counted.
@@ -85,7 +103,7 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	}
 	part := r.part(s)
 	if part.oracle == nil {
-		part = modelPart{id: s.Name(), algorithm: s.Algorithm.Name(), oracle: NewOracle(s.Algorithm.Name())}
+		part = modelPart{id: s.Name(), algorithm: s.Algorithm.Name(), oracle: specificationOf(s)}
 	}
 
 	// The limit is checked before the cost: a charge with both wrong names the limit.
@@ -96,10 +114,8 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	case c.Cost < 0:
 		o.Status, o.Err = algorithms.Failed, algorithms.ErrCost
 	default:
-		o.Unused = part.oracle.Unused(s.Limit, c.At.UnixMicro())
-		o.Decision = part.oracle.Step(s.Limit, c.Cost, c.At.UnixMicro())
-		// Of a cost that is denied and counts, a decision does not say whether the key was unused before it.
-		o.Unused = o.Unused && (o.Decision.Allowed || !countsDenied(s.Limit))
+		o = part.oracle.judge(s, c.Cost, c.At.UnixMicro())
+		o.At = c.At
 	}
 	return part, o
 }
@@ -124,7 +140,8 @@ func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]al
 		if names(p, c.Sides[algorithms.Candidate]) {
 			o = into[algorithms.Candidate]
 		}
-		if p.oracle.used || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
+		_, used := p.oracle.lastUse()
+		if used || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
 			kept = append(kept, p)
 		}
 	}

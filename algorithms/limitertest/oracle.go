@@ -97,18 +97,8 @@ func ruleOf(algorithm string) rule {
 // the limit must be valid for the algorithm, and the cost at least 0. The limit may be
 // another one than at the step before.
 func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
-	// A clock that is set back by more than a window takes the key with it (decision 0111).
-	o.moved = o.used && o.last-at > micros(l)
-	if o.moved {
-		o.rule.move(l, o.last, at)
-		o.last = at
-	}
-
-	// An instant before the last charge that counted is judged at that charge's (decision 0103).
-	now := at
-	if o.used && o.last > at {
-		now = o.last
-	}
+	o.follow(l, at)
+	now := o.now(at)
 
 	capacity := l.Capacity()
 	d := algorithms.Decision{Limit: capacity, Allowed: cost == 0 || o.rule.allows(l, cost, now)}
@@ -142,13 +132,41 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	return d
 }
 
-// Unused reports whether the key is as if never used for a charge at an instant in microseconds.
-func (o *Oracle) Unused(l algorithms.Limit, at int64) bool {
-	if o.used && o.last > at {
-		at = o.last
+// follow moves the key: a clock that is set back by more than a window takes the key with it (decision 0111).
+func (o *Oracle) follow(l algorithms.Limit, at int64) {
+	o.moved = o.used && o.last-at > micros(l)
+	if o.moved {
+		o.rule.move(l, o.last, at)
+		o.last = at
 	}
-	return o.rule.unused(l, at)
 }
+
+// now returns the instant at which the key is judged: one before the last charge that counted is judged at that charge's
+// (decision 0103).
+func (o *Oracle) now(at int64) int64 {
+	if o.used && o.last > at {
+		return o.last
+	}
+	return at
+}
+
+// Unused reports whether the key is as if never used for a charge at an instant in microseconds.
+func (o *Oracle) Unused(l algorithms.Limit, at int64) bool { return o.rule.unused(l, o.now(at)) }
+
+// judge implements specification.
+func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
+	seen.Unused = o.Unused(s.Limit, at)
+	seen.Decision = o.Step(s.Limit, cost, at)
+	// Of a cost that is denied and counts, a decision does not say whether the key was unused before it.
+	seen.Unused = seen.Unused && (seen.Decision.Allowed || !countsDenied(s.Limit))
+	return seen
+}
+
+// wasMoved implements specification.
+func (o *Oracle) wasMoved() bool { return o.moved }
+
+// lastUse implements specification.
+func (o *Oracle) lastUse() (at int64, used bool) { return o.last, o.used }
 
 // wait returns a wait that the rule counts from the judged instant, counted from the
 // given one: a client counts from the instant of its request. No wait stays no wait.
