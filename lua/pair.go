@@ -121,12 +121,17 @@ type call struct {
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
 	reduced    bool // to the enforced side; see submitMigrating
+	group      bool // the sides are groups
 }
 
 // prepare writes the observations that need no Redis and reports whether a side is left
 // that does. Redis would find the same errors, but a round trip later. An empty record
 // has it make the RecordKey.
 func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
+	if c.Sides[0].Group() != nil || c.Sides[1].Group() != nil {
+		return p.prepareGroup(c, record, into)
+	}
+
 	refused := checkCharge(c)
 	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, roles: make([]algorithms.Role, 0, 2)}
 	if record == "" {
@@ -172,9 +177,8 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	return out, true
 }
 
-// arguments returns what pair.lua is given, from the number of keys on.
-func arguments(c *algorithms.Charge, keys, sides []any) []any {
-	at, leastTTL := "", int64(0)
+// instantOf returns the instant of a charge as scripts take it, and the least time to live of its record in milliseconds.
+func instantOf(c *algorithms.Charge) (at string, leastTTL int64) {
 	if !c.At.IsZero() {
 		at = strconv.FormatInt(c.At.UnixMicro(), 10)
 		leastTTL = injectedTTL
@@ -182,7 +186,12 @@ func arguments(c *algorithms.Charge, keys, sides []any) []any {
 	if c.Epoch != 0 {
 		leastTTL = max(leastTTL, c.Keep.Milliseconds())
 	}
+	return at, leastTTL
+}
 
+// arguments returns what pair.lua is given, from the number of keys on.
+func arguments(c *algorithms.Charge, keys, sides []any) []any {
+	at, leastTTL := instantOf(c)
 	args := make([]any, 0, 1+len(keys)+3+len(sides)+5)
 	args = append(append(args, len(keys)), keys...)
 	args = append(append(args, at, leastTTL, min(c.Cost, maxCost)), sides...)

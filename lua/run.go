@@ -114,7 +114,13 @@ func (c *call) observe(took time.Duration) {
 		}
 
 		*o = algorithms.Observation{At: time.UnixMicro(all.at), Took: took}
-		o.Decision, o.Err = decision(reply[1+i*sideReply:][:sideReply])
+		values := reply[1+i*c.sideReply():][:c.sideReply()]
+		if c.group {
+			c.observeGroup(r, values, o)
+		} else {
+			o.Decision, o.Err = decision(values)
+		}
+
 		switch {
 		case o.Err == errDeferred:
 			*o = algorithms.Unjudged(algorithms.Deferred)
@@ -122,8 +128,10 @@ func (c *call) observe(took time.Duration) {
 		case o.Err != nil:
 			o.Status = algorithms.Failed
 		default:
-			o.Decision.Limit = c.capacities[r]
-			o.Unused = o.Decision.WasUnused(c.cost)
+			if !c.group {
+				o.Decision.Limit = c.capacities[r]
+				o.Unused = o.Decision.WasUnused(c.cost)
+			}
 			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}
 	}
@@ -135,7 +143,7 @@ type common struct{ at, number, apart int64 }
 
 // common reads the values, and refuses a reply that is not of the script's length.
 func (c *call) common(reply []any) (all common, err error) {
-	last := 1 + sideReply*len(c.roles)
+	last := 1 + c.sideReply()*len(c.roles)
 	want := last
 	if c.numbered {
 		want += 2
@@ -154,8 +162,16 @@ func (c *call) common(reply []any) (all common, err error) {
 	return all, err
 }
 
-// sideReply is how many values of the reply belong to a side.
+// sideReply is how many values of the reply belong to a side. A group's has two more, behind them.
 const sideReply = 5
+
+// sideReply returns how many values of the call's reply belong to a side.
+func (c *call) sideReply() int {
+	if c.group {
+		return sideReply + 2
+	}
+	return sideReply
+}
 
 // errDeferred stands for a side that is ahead of its predecessors and was left unjudged.
 var errDeferred = errors.New("lua: deferred")

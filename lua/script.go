@@ -67,8 +67,11 @@ func row(function string) step {
 	return optional[function]
 }
 
-// HasScript reports whether Redis can judge sides of the algorithm.
+// HasScript reports whether Redis can judge sides of the algorithm, or of a group's members.
 func HasScript(a algorithms.Algorithm) bool {
+	if g, ok := a.(*algorithms.Group); ok {
+		return !slices.ContainsFunc(g.Members, func(m algorithms.Member) bool { return !HasScript(m.Algorithm) })
+	}
 	_, termed := a.(algorithms.Termed)
 	return termed && steps[a.Name()].files != nil
 }
@@ -81,7 +84,7 @@ type script struct {
 
 // scripts makes and keeps the script of each sequence of one or two steps. There are
 // few sequences, so nothing is ever dropped.
-type scripts struct{ known sync.Map } // [2]string -> *script
+type scripts struct{ known sync.Map } // [2]string, or the names of a group's functions -> *script
 
 // of returns the script of one step, or of two, "" meaning none.
 func (s *scripts) of(first, second string) *script {
@@ -90,11 +93,23 @@ func (s *scripts) of(first, second string) *script {
 		return known.(*script)
 	}
 
-	// Two callers may make the same script at once; all use the one that was stored first,
-	// so that they share its known.
-	source := text(first, second)
+	return s.keep(key, text(first, second))
+}
+
+// keep stores a script. Two callers may make the same one at once; all use the one that was stored first, so that they
+// share its known.
+func (s *scripts) keep(key any, source string) *script {
 	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
 	return known.(*script)
+}
+
+// sourceOf returns the text of a file.
+func sourceOf(file string) string {
+	source, err := sources.ReadFile(file + ".lua")
+	if err != nil {
+		panic(err) // the files are embedded, and a test composes every script
+	}
+	return string(source)
 }
 
 // tableOrNil returns the text of a table of conditions, or nil where none of them is true.
@@ -116,11 +131,7 @@ func text(names ...string) string {
 		}
 		added[file] = true
 
-		source, err := sources.ReadFile(file + ".lua")
-		if err != nil {
-			panic(err) // the files are embedded, and a test composes every script
-		}
-		b.Write(source)
+		b.WriteString(sourceOf(file))
 	}
 
 	add("prelude")

@@ -1,0 +1,183 @@
+package lua
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// prepareGroup is prepare for a charge whose sides are groups. A member that is refused fails its side alone.
+func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
+	refused := checkCharge(c)
+	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, group: true, roles: make([]algorithms.Role, 0, 2)}
+	if record == "" {
+		record = p.RecordKey(c.Policy, c.Key)
+	}
+
+	// The enforced side comes first, as in prepare.
+	var functions []string
+	for _, r := range [2]algorithms.Role{c.Enforced, c.Enforced.Other()} {
+		side := &c.Sides[r]
+		if !side.Present() {
+			into[r] = algorithms.Unjudged(algorithms.Absent)
+			continue
+		}
+
+		err := side.Validate()
+		if err == nil {
+			err = refused
+		}
+		if err == nil {
+			err = checkMembers(side.Group())
+		}
+		if err != nil {
+			into[r] = algorithms.Failure(err)
+			continue
+		}
+		out.roles = append(out.roles, r)
+		functions = functionsOf(functions, side.Group())
+	}
+	if len(out.roles) == 0 {
+		return call{}, false
+	}
+
+	slices.Sort(functions)
+	functions = slices.Compact(functions)
+	out.script = p.scripts.ofGroup(functions)
+	out.args = p.groupArguments(c, record, out.roles, functions)
+	return out, true
+}
+
+// checkMembers refuses members that have no script.
+func checkMembers(g *algorithms.Group) error {
+	for i := range g.Members {
+		side := sideOf(&g.Members[i])
+		if _, _, _, err := termsOf(&side); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sideOf returns the member as a side of its own, to which the rules of sides apply.
+func sideOf(m *algorithms.Member) algorithms.Side {
+	return algorithms.Side{ID: m.Name, Algorithm: m.Algorithm, Limit: m.Limit}
+}
+
+// functionsOf adds the names of the Lua functions that judge the group's members. A member that counts denied charges needs
+// the function of one that does not, too: it says how long a cost has to wait, and counts nothing.
+func functionsOf(functions []string, g *algorithms.Group) []string {
+	for i := range g.Members {
+		side := sideOf(&g.Members[i])
+		name, known := stepOf(&side)
+		functions = append(functions, name)
+		if known.counts {
+			functions = append(functions, plainOf(&side))
+		}
+	}
+	return functions
+}
+
+// plainOf returns the name of the Lua function that judges a side as if denied charges did not count.
+func plainOf(s *algorithms.Side) string {
+	plain := *s
+	plain.Limit.CountDenied = false
+	name, _ := stepOf(&plain)
+	return name
+}
+
+// groupArguments returns what group.lua is given, from the number of keys on.
+func (p *Pair) groupArguments(c *algorithms.Charge, record string, roles []algorithms.Role, functions []string) []any {
+	at, leastTTL := instantOf(c)
+	args := append(make([]any, 0, 64), 1, record, at, leastTTL, min(c.Cost, maxCost), len(roles))
+
+	epoch, lead := any(""), any("")
+	if c.Epoch != 0 {
+		epoch = int64(algorithms.FirstNumber(c.Epoch, 0))
+	}
+	if c.Follows() {
+		lead = int64(c.Lead.Number)
+	}
+	waits := c.Lead.Patient && !c.Lead.Unused
+	args = append(args, epoch, lead, flag(c.Lead.Counted), flag(c.Lead.Unused), flag(waits))
+
+	for _, r := range roles {
+		side := &c.Sides[r]
+		g := side.Group()
+		args = append(args, groupPart(p.partName(side.Name(), g.Name())), flag(g.Charge == algorithms.AllOrNothing), len(g.Members))
+		for i := range g.Members {
+			member := sideOf(&g.Members[i])
+			name, _, terms, _ := termsOf(&member) // checkMembers has found no error
+			step, _ := slices.BinarySearch(functions, name)
+			part := p.partName(side.Name()+"\x00"+member.ID, member.Algorithm.Name())
+			args = append(args, part, step+1, terms[0], terms[1], terms[2], terms[3])
+		}
+	}
+	return args
+}
+
+// groupPart returns the name of a side's part in the record of a group. Names of members are in lower case, so a G tells the
+// two apart.
+func groupPart(part string) string { return "G" + part[1:] }
+
+// ofGroup returns the script of groups whose members are judged by those functions, which are in order and differ.
+func (s *scripts) ofGroup(functions []string) *script {
+	key := strings.Join(functions, " ")
+	if known, ok := s.known.Load(key); ok {
+		return known.(*script)
+	}
+	return s.keep(key, groupText(functions))
+}
+
+// groupText puts a script of groups together.
+func groupText(functions []string) string {
+	files := []string{"prelude"}
+	var plain, counts []string
+	for i, name := range functions {
+		known, without := row(name), i
+		if known.counts {
+			without, _ = slices.BinarySearch(functions, strings.TrimSuffix(name, "_counted"))
+		}
+		files = append(files, known.files...)
+		plain = append(plain, strconv.Itoa(without+1))
+		counts = append(counts, strconv.FormatBool(known.counts))
+	}
+
+	var b strings.Builder
+	for i, file := range files {
+		if !slices.Contains(files[:i], file) {
+			b.WriteString(sourceOf(file))
+		}
+	}
+	fmt.Fprintf(&b, "local functions, plain, counts_denied = {%s}, {%s}, {%s}\n",
+		strings.Join(functions, ", "), strings.Join(plain, ", "), strings.Join(counts, ", "))
+	b.WriteString(sourceOf("group"))
+	return b.String()
+}
+
+// observeGroup reads a side's values from the reply.
+func (c *call) observeGroup(r algorithms.Role, reply []any, o *algorithms.Observation) {
+	o.Decision, o.Err = decision(reply[:sideReply])
+	if o.Err != nil {
+		return
+	}
+
+	speaks, err := integer(reply[sideReply])
+	flags, err2 := integer(reply[sideReply+1])
+	members := c.charge.Sides[r].Group().Members
+	switch {
+	case err != nil:
+		o.Err = err
+	case err2 != nil:
+		o.Err = err2
+	case speaks < 1 || speaks > int64(len(members)):
+		o.Err = ErrReply
+	default:
+		m := &members[speaks-1]
+		o.Member, o.Decision.Limit = m.Name, m.Limit.Capacity()
+		o.Unused, o.Partial = flags&1 != 0, flags&2 != 0
+	}
+}
