@@ -139,7 +139,8 @@ func same(want, got algorithms.Observation) bool {
 		return true
 	}
 	return want.Decision == got.Decision && want.At.Equal(got.At) &&
-		want.Unused == got.Unused && want.Member == got.Member && want.Partial == got.Partial && want.Number == got.Number && want.Apart == got.Apart
+		want.Unused == got.Unused && want.Member == got.Member && want.Partial == got.Partial &&
+		want.Number == got.Number && want.Apart == got.Apart
 }
 
 // describe writes a charge so that a test can be written from it.
