@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"internal/accesslog":        {},
 	"internal/adaptertest":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/humanize":         {},
+	"internal/importer":         {"algorithms", "internal/humanize", "policies"},
 	"internal/plan":             {"internal/humanize", "shadow/divergence", "shadow/promotion/gate"},
 	"internal/replay": {
 		"algorithms", "internal/humanize", "internal/plan", "internal/status", "shadow/divergence", "shadow/promotion/gate",
@@ -48,7 +49,7 @@ var arrows = map[string][]string{
 	"alerts":              {},
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
-		"dashboards", "internal/accesslog", "internal/humanize", "internal/plan", "internal/replay", "internal/status",
+		"dashboards", "internal/accesslog", "internal/humanize", "internal/importer", "internal/plan", "internal/replay", "internal/status",
 		"lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
 	"cmd/shadowlimit/internal/completion": {},

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/importer"
+)
+
+const importDescription = `Reads the configuration of another rate limiter and writes a policy file whose
+authoritative sides decide as that configuration does. Beside each policy stands the
+file and the line that it comes from. What cannot be carried over is named with its
+place and the reason, on the standard error and at the top of the file: read it before
+you trust a comparison. Exit status 1 if a file cannot be read, or if no limit can be
+carried over.
+
+PEER is one of: %s. Several files of one peer are read as
+one configuration. docs/import.md says what is carried over for each peer.
+
+Some peers are sent what they limit by, and their files do not say how that is made.
+Such a value is a variable of the policy file, and --map gives its expression.
+
+Examples:
+  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf
+  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf --name shop > /tmp/shop.yaml
+  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf -o json`
+
+func importCommand(std streams) *cli.Command {
+	return &cli.Command{
+		Name:        "import",
+		Usage:       "make a policy file of another limiter's configuration",
+		ArgsUsage:   "PEER FILE...",
+		Description: fmt.Sprintf(importDescription, strings.Join(importer.Peers(), ", ")),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of the policy file, its namespace in Redis (default: the peer's)"},
+			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME"},
+			outputFlag(),
+		},
+		Action: func(c *cli.Context) error { return importAction(c, std) },
+	}
+}
+
+func importAction(c *cli.Context, std streams) error {
+	if c.NArg() < 2 {
+		return usagef("shadowlimit import nginx /etc/nginx/nginx.conf", "import needs a peer and its files; the peers are: %s",
+			strings.Join(importer.Peers(), ", "))
+	}
+	format, err := formatOf(c)
+	if err != nil {
+		return err
+	}
+	o, err := importOptions(c)
+	if err != nil {
+		return err
+	}
+
+	in, err := importer.Read(c.Args().First(), c.Args().Tail(), o)
+	if err != nil && !errors.Is(err, importer.ErrNothing) {
+		return err
+	}
+	if printed := format.print(std.out, in, func(out io.Writer) error { return writeImport(out, std.err, in) }); printed != nil {
+		return printed
+	}
+	return err
+}
+
+// writeImport writes the policy file to the output, and what it lacks beside it.
+func writeImport(out, talk io.Writer, in *importer.Import) error {
+	_, err := io.WriteString(out, in.File)
+	for _, l := range in.LeftOut {
+		fmt.Fprintln(talk, l)
+	}
+	if n := int64(len(in.LeftOut)); n > 0 {
+		fmt.Fprintf(talk, "%s imported, and %s not carried over: docs/import.md says more\n",
+			countedPolicies(len(in.Policies)), humanize.Counted(n, "part"))
+	}
+	return err
+}
+
+// importOptions reads the flags that say what a configuration does not.
+func importOptions(c *cli.Context) (importer.Options, error) {
+	o := importer.Options{Name: c.String("name"), Map: map[string]string{}}
+	for _, text := range c.StringSlice("map") {
+		name, expression, found := strings.Cut(text, "=")
+		if !found || name == "" || expression == "" {
+			return o, usagef(`such as --map 'user_id=request.headers[?"x-user"].orValue("")'`, "--map %s: want NAME=EXPRESSION", text)
+		}
+		o.Map[name] = expression
+	}
+	return o, nil
+}

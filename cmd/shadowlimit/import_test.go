@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestImport(t *testing.T) {
+	const text = `limit_req_zone $binary_remote_addr zone=one:1m rate=5r/s;
+server { location /api { limit_req zone=one burst=10 nodelay; limit_req_status 429; } }
+`
+
+	for _, i := range []invocation{
+		{
+			name: "a file", args: []string{"import", "nginx", "FILE", "--name", "edge"},
+			out: []string{
+				"# Not carried over:", "#   FILE:2: limit_req_status 429: ", "name: edge\n", "# FILE:2: limit_req zone=one burst=10 nodelay",
+				"- name: one\n", "authoritative: { algorithm: token_bucket, limit: 5, window: 1s, burst: 11 }",
+			},
+			talk: []string{"FILE:2: limit_req_status 429: the status is the service's", "1 policy imported, and 1 part not carried over"},
+		},
+		{
+			name: "JSON", args: []string{"import", "nginx", "FILE", "-o", "json"},
+			out: []string{
+				`"name": "one"`, `"file": "FILE"`, `"line": 2`, `"authoritative": "token_bucket:5/1s:burst=11"`,
+				`"left_out": [`, `"what": "limit_req_status 429"`, `"why": "`, `"policy_file": "# From FILE`,
+			},
+		},
+		{name: "no file", args: []string{"import", "nginx"}, status: exitUsage, talk: []string{"import needs a peer and its files"}},
+		{
+			name: "no peer", args: []string{"import", "nginy", "FILE"}, status: exitFailure,
+			talk: []string{`no importer for "nginy": did you mean nginx?`},
+		},
+		{
+			name: "no map", args: []string{"import", "nginx", "FILE", "--map", "x"}, status: exitUsage,
+			talk: []string{"want NAME=EXPRESSION", "hint: such as"},
+		},
+	} {
+		i.check(t, write(t, "nginx.conf", []byte(text)))
+	}
+}
+
+// A configuration without a limit is no success, and says why.
+func TestImportOfNothing(t *testing.T) {
+	file := write(t, "nginx.conf", []byte("limit_conn addr 10;\n"))
+	for format, out := range map[string]string{"text": "", "json": `"policies": [],`} {
+		status, got, talk := shell(t, "", "import", "nginx", file, "-o", format)
+		if status != exitFailure || !strings.Contains(got, out) || !strings.Contains(talk, "no limit can be carried over") {
+			t.Errorf("status %d: %s%s", status, got, talk)
+		}
+	}
+}
+
+// What is imported is valid for the other commands.
+func TestImportIsValid(t *testing.T) {
+	status, out, talk := shell(t, "", "import", "nginx", "../../internal/importer/testdata/nginx/shop.conf")
+	if status != exitOK {
+		t.Fatalf("status %d: %s", status, talk)
+	}
+	file := write(t, "policies.yaml", []byte(out))
+	if status, out, talk := shell(t, "", "validate", file); status != exitOK || !strings.Contains(out, "valid, 6 policies for nginx") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+}

@@ -1,0 +1,63 @@
+package importer
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// oneFile is a disk with one file, which includes cannot leave.
+func oneFile(name, text string) *disk {
+	d := newDisk()
+	d.glob = func(string) ([]string, error) { return nil, nil }
+	d.open = func(asked string) (io.ReadCloser, error) {
+		if asked != name {
+			return nil, fs.ErrNotExist
+		}
+		return io.NopCloser(strings.NewReader(text)), nil
+	}
+	return d
+}
+
+// holdsUp imports any text: it ends, and what comes of it is a file that a service takes, with a place for each part.
+func holdsUp(t *testing.T, peer, name, text string) {
+	t.Helper()
+	in, err := readFrom(oneFile(name, text), peer, []string{name}, Options{})
+	if err == nil {
+		if _, err := policies.Load(name, []byte(in.File)); err != nil {
+			t.Errorf("%q becomes a file that is not valid: %v\n%s", text, err, in.File)
+		}
+	}
+
+	var refused *Error
+	if err != nil && !errors.As(err, &refused) && !errors.Is(err, ErrNothing) {
+		t.Errorf("%q: %v: want a place", text, err)
+	}
+	if in == nil {
+		return
+	}
+	for _, l := range in.LeftOut {
+		if l.Line < 1 || l.File == "" || l.What == "" || l.Why == "" {
+			t.Errorf("%q: left out without a place or a reason: %+v", text, l)
+		}
+	}
+}
+
+func FuzzNginx(f *testing.F) {
+	for _, seed := range []string{
+		"limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_req zone=a burst=2;",
+		`http { map $http_x $k { default 1; a ""; ~b 2; } limit_req_zone $k zone=a:1m rate=70r/m; 
+		server { location ~ ^/x { limit_req zone=a; } } }`,
+		`geo $a { default 1; 10.0.0.0/8 0; ::1 2; } limit_req_zone x$a zone=a rate=5r/s;
+		server { server_name a b.*; } server { location /x/ { limit_req zone=a delay=1 burst=3; } }`,
+		"map $a $b { a $b; } limit_req_zone $b zone=a rate=1r/s; limit_req zone=a;",
+		"a 'b\\'c' \"d${e}\" #f\n; x_by_lua_block { {} } include a/*.conf;",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) { holdsUp(t, "nginx", "nginx.conf", text) })
+}
