@@ -25,6 +25,8 @@ type ExplainedCharge struct {
 	Cost int64 `json:"cost"`
 	// Protected says that protect names the key: a difference that is declared as expected is a loss of it all the same.
 	Protected bool `json:"protected"`
+	// OnStoreFailure is what decides the request while the store of the enforced side does not answer.
+	OnStoreFailure string `json:"on_store_failure"`
 	// Candidate is nil where the policy has none.
 	Authoritative ExplainedSide  `json:"authoritative"`
 	Candidate     *ExplainedSide `json:"candidate"`
@@ -85,7 +87,7 @@ func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 
 	// A condition that fails protects nothing, as for a request.
 	protected, _ := p.Protected(context.Background(), r)
-	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: protected}
+	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: protected, OnStoreFailure: p.OnStoreFailure}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)

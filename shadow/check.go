@@ -19,6 +19,9 @@ func specOf(p *policies.Policy) promotion.Spec {
 		Config:        PromotionOf(p.Promotion),
 		First:         p.Promotion.Declares(algorithms.First),
 		Last:          p.Promotion.Declares(algorithms.Last),
+
+		OnStoreFailure: p.OnStoreFailure,
+		Store:          p.Sides[algorithms.Authoritative].Store,
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		spec.Candidate = c.String()

@@ -76,6 +76,8 @@ type fleetConfig struct {
 	store  promotion.Store
 	ledger divergence.Ledger
 	client []string // see promotion.Instance
+	// failing returns the names of the stores that do not answer; see promotion.Instance.
+	failing func() []string
 
 	plan       *atomic.Pointer[plan] // in use; replan replaces it
 	view       *fleetView            // what requests see of the fleet

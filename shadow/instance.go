@@ -57,7 +57,7 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 	e := newEngine(cfg.name, stores, button, view, cfg.clock)
 
 	fleet := fleetConfig{
-		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores),
+		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
 		plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
 		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, alone: cfg.redis == nil,
 	}
@@ -118,6 +118,18 @@ func clientWarnings(stores []*store) (list []string) {
 			list = append(list, w)
 		}
 	}
+	return list
+}
+
+// failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name: while it does
+// not answer, no instance can say so there.
+func failingOf(stores []*store) (list []string) {
+	for _, s := range stores {
+		if s.name != "" && s.nodes.open() {
+			list = append(list, s.name)
+		}
+	}
+	slices.Sort(list)
 	return list
 }
 

@@ -244,7 +244,8 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 // describe returns what a beat says besides times. Requires polling.
 func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
-		ID: f.id, Idle: !f.decides(), RedButton: f.button.pressed(), Client: f.client, Format: promotion.Format, Revision: gate.Revision,
+		ID: f.id, Idle: !f.decides(), RedButton: f.button.pressed(), Failing: f.failing(), Client: f.client,
+		Format: promotion.Format, Revision: gate.Revision,
 		Policies: map[string]promotion.Applied{},
 	}
 	generation := f.plan.Load().generation()

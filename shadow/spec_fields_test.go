@@ -18,7 +18,8 @@ variables: { tenant: request.user }
 policies:
   - name: full
     key: request.user
-    authoritative: { algorithm: gcra, limit: 2, window: 1h }
+    on_store_failure: allow
+    authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }
     candidate: { algorithm: token_bucket, limit: 2, window: 1h, burst: 2 }
     promotion:
       mode: automatic
@@ -114,19 +115,18 @@ var specChanges = map[string]specChange{
 		"it selects requests, which instances do; what was compared of the others stays true"},
 	"Policy.cost": {"key: request.user", "cost: 2\n    key: request.user", noEffect,
 		"both sides are charged the same cost, which is no part of the comparison"},
-	"Policy.OnStoreFailure": {"key: request.user", "on_store_failure: deny\n    key: request.user", noEffect,
-		"instances decide by it without asking a controller"},
+	"Policy.OnStoreFailure": {"on_store_failure: allow", "on_store_failure: deny", newSpec, ""},
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
 
 	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
-	"Side.Store":     {"gcra, limit", "gcra, store: x, limit", newEpoch, ""},
+	"Side.Store":     {"store: east", "store: west", newEpoch, ""},
 	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},
-	"Side.Limiter":   {"algorithm: gcra, limit", "limiter: mine, limit", newEpoch, ""},
-	"Side.Revision":  {"algorithm: gcra, limit: 2", "limiter: mine, revision: '2', limit: 2", newEpoch, ""},
+	"Side.Limiter":   {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h", newEpoch, ""},
+	"Side.Revision":  {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, revision: '2', limit: 2", newEpoch, ""},
 	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newEpoch, ""},
 	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newEpoch, ""},
-	"Side.window":    {"limit: 2, window: 1h }", "limit: 2, window: 2h }", newEpoch, ""},
+	"Side.window":    {"window: 1h, store", "window: 2h, store", newEpoch, ""},
 	"Side.options":   {"gcra, limit: 2, window: 1h", "fixed_window, limit: 2, window: 1h, count_denied: true", newEpoch, ""},
 	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newEpoch, ""},
 
@@ -212,11 +212,20 @@ func specIn(t *testing.T, file string) promotion.Spec {
 	return specOf(set.Policies[0])
 }
 
+// The gate and the commands know no policy file, so the words have constants on both sides.
+func TestStoreFailuresHaveTheWordsOfPolicyFiles(t *testing.T) {
+	files := [3]string{policies.FailLocal, policies.FailAllow, policies.FailDeny}
+	if announced := [3]string{promotion.FailLocal, promotion.FailAllow, promotion.FailDeny}; announced != files {
+		t.Errorf("announced as %v, but files write %v", announced, files)
+	}
+}
+
 // notInOutage are the fields of a Spec that the page of a silent store does not show, with the reason.
 var notInOutage = map[string]string{
 	"Spec.First": "the file places the keys, and the enforced side is named for all of them",
 	"Spec.Last":  "the file places the keys, and the enforced side is named for all of them",
 	"Spec.Noise": "it is evidence, which no judge can read now",
+	"Spec.Store": "the authoritative is described with its store",
 
 	"Config.Automatic": "no move is stored while the store is silent, as the page says",
 	"Config.Config":    "the gate judges nothing while the store is silent; a sampled policy says so in Why",

@@ -137,7 +137,7 @@ func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcem
 	e := status.Enforcement{
 		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
 		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
-		Enforced: algorithms.Authoritative.String(),
+		Enforced: algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
 	}
 
 	switch {

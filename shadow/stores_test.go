@@ -79,6 +79,12 @@ func TestCandidatesDeadStoreHarmsNoClient(t *testing.T) {
 	if got := metric(t, h, "shadowlimit_breaker_open"); got != 1 {
 		t.Errorf("%g breakers are open, want the candidate's store's", got)
 	}
+
+	// The other instances and the commands know it by the next beat.
+	syncNow(t, h)
+	if all, err := h.Stages().Instances(ctx(t)); err != nil || len(all) != 1 || len(all[0].Failing) != 1 {
+		t.Errorf("the instance says %+v (%v), want that the candidate's store fails", all, err)
+	}
 	if err := h.Close(ctx(t)); err != nil {
 		t.Fatal(err)
 	}

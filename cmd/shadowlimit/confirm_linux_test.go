@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // typed returns a terminal at which a person has typed a line.
@@ -76,6 +78,50 @@ func TestYesAsksNothing(t *testing.T) {
 	for _, args := range []string{"promote writes --full --force --yes --reason x", "complete writes --force --yes --reason x"} {
 		if status := run(t.Context(), strings.Fields(args), std); status != exitOK || strings.Contains(talk.String(), "Type") {
 			t.Errorf("%s: status %d\n%s%s", args, status, out.String(), talk.String())
+		}
+	}
+}
+
+// A rollback says what it would do where the authoritative's store does not answer, and asks where it would be an outage.
+func TestRollbackAsksWhereItDenies(t *testing.T) {
+	_, h := service(t)
+	promoteAll(t, h)
+	store := h.Stages()
+	specs, err := store.Specs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	spec := &specs[0]
+	beat := promotion.Instance{ID: "b", At: now, Failing: []string{"east"}, Policies: map[string]promotion.Applied{spec.Policy: {}}}
+	if err := store.Beat(t.Context(), beat); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, tt := range []struct {
+		rule, flags string
+		status      int
+		asks        bool
+	}{
+		{promotion.FailDeny, "", exitNotMet, true},
+		{promotion.FailDeny, "--dry-run", exitOK, false},
+		{promotion.FailLocal, "--dry-run", exitOK, false},
+	} {
+		spec.Store, spec.OnStoreFailure = "east", tt.rule
+		if err := store.Announce(t.Context(), specs); err != nil {
+			t.Fatal(err)
+		}
+
+		var out, talk bytes.Buffer
+		args := strings.Fields("rollback writes --reason x " + tt.flags)
+		status := run(t.Context(), args, streams{typed(t, "no"), &out, &talk})
+		told := strings.Contains(talk.String(), "writes: the store east of the authoritative does not answer on 1 of 2 live instances")
+		if asked := strings.Contains(talk.String(), "Type the policy's name"); status != tt.status || !told || asked != tt.asks {
+			t.Errorf("%s %s: status %d, asked %t\n%s%s", tt.rule, tt.flags, status, asked, out.String(), talk.String())
 		}
 	}
 }

@@ -65,8 +65,8 @@ func explainAction(c *cli.Context, out io.Writer) error {
 func writeExplanation(out io.Writer, e *explanation) error {
 	for i := range e.Charges {
 		charge := &e.Charges[i]
-		fmt.Fprintf(out, "%s charges %s of key %s%s\n", humanize.Visible(charge.Policy),
-			humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key), protectedText(charge))
+		fmt.Fprintf(out, "%s charges %s of key %s%s; on_store_failure: %s\n", humanize.Visible(charge.Policy),
+			humanize.Counted(charge.Cost, "unit"), humanize.Printable(charge.Key), protectedText(charge), humanize.Visible(charge.OnStoreFailure))
 
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		writeSide(table, "authoritative", &charge.Authoritative)

@@ -12,7 +12,7 @@ import (
 func TestExplain(t *testing.T) {
 	const read = `{"method":"GET","user":"a|b","route":"/r"}`
 	const bulk = `{"method":"POST","path":"/bulk/1","user":"vip"}`
-	const text = "writes charges 3 units of key vip\n" +
+	const text = "writes charges 3 units of key vip; on_store_failure: local\n" +
 		"  authoritative  fixed_window  4 per 1m\n" +
 		"  candidate      token_bucket  8 per 1m, burst 2\n" +
 		"  place          hash, at 77.16 %; has the candidate from the promotion on\n" +
@@ -33,7 +33,7 @@ func TestExplain(t *testing.T) {
 		{doubtfulFile, invocation{
 			"an expression that fails", []string{"explain", "FILE", "--request", "{}"}, 0,
 			[]string{
-				"p charges 1 unit of key \"\"\n", `q charges nothing: request.headers["x-tenant"]: no such key: x-tenant`,
+				"p charges 1 unit of key \"\"; on_store_failure: local\n", `q charges nothing: request.headers["x-tenant"]: no such key: x-tenant`,
 			},
 			nil,
 		}},
@@ -102,7 +102,8 @@ func TestExplainJSON(t *testing.T) {
 
 		charge, skipped := report["charges"][0], report["skipped"][0]
 		got := fmt.Sprint(charge["policy"], " ", charge["key"], " ", charge["cost"])
-		if fields := "authoritative candidate cost key placing policy protected"; got != tt.charge || fieldsOf(charge) != fields {
+		const fields = "authoritative candidate cost key on_store_failure placing policy protected"
+		if got != tt.charge || fieldsOf(charge) != fields {
 			t.Errorf("%s: charge %s with the fields %s, want %s with %s", tt.name, got, fieldsOf(charge), tt.charge, fields)
 		}
 

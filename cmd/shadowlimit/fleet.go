@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
@@ -109,6 +110,36 @@ func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessme
 		return nil, err
 	}
 	return f.only(policy, all)
+}
+
+// glanceBudget is short: a rollback must not wait for a warning.
+const glanceBudget = time.Second
+
+// glance returns what instances say of a policy and of themselves, without any evidence. Where that cannot be read it has
+// the policy's name alone.
+func (f *fleet) glance(ctx context.Context, policy string) *promotion.Assessment {
+	ctx, cancel := context.WithTimeout(ctx, glanceBudget)
+	defer cancel()
+
+	a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
+	specs, err := f.store.Specs(ctx)
+	if err != nil {
+		return a
+	}
+	for _, spec := range specs {
+		if spec.Policy == policy {
+			a.Spec = spec
+		}
+	}
+
+	now, err := f.store.Now(ctx)
+	if err != nil {
+		return a
+	}
+	if all, err := f.store.Instances(ctx); err == nil {
+		a.Live, a.Silent = promotion.LiveAt(now, policy, all)
+	}
+	return a
 }
 
 // look returns the published assessments of all policies, or of one if policy is not "".

@@ -46,7 +46,7 @@ type move struct {
 type task struct {
 	cli        *cli.Context // for the flags
 	fleet      *fleet
-	assessment *promotion.Assessment // of a move that ignores the evidence only the policy's name
+	assessment *promotion.Assessment // of a move that ignores the evidence only what a glance has found
 	order      promotion.Order
 	start      time.Time
 }
@@ -69,14 +69,15 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 	}
 
 	// A rollback has to work while the evidence cannot be read.
-	a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
-	if !m.ignoresEvidence {
-		list, err := f.assess(c.Context, policy)
-		if err != nil {
-			return err
-		}
-		a = &list[0]
+	if m.ignoresEvidence {
+		return m.carryOut(&task{cli: c, fleet: f, assessment: f.glance(c.Context, policy), order: order, start: time.Now()}, std)
 	}
+
+	list, err := f.assess(c.Context, policy)
+	if err != nil {
+		return err
+	}
+	a := &list[0]
 	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
 }
 
@@ -130,8 +131,10 @@ func (m move) carryOut(t *task, std streams) error {
 		return showPlan(t, next, std.out)
 	}
 
-	// A forced move has overruled the gate, so a typing error must not be enough for it.
-	if (t.order.Force || m.dangerous) && !t.cli.Bool("yes") {
+	// A forced move has overruled the gate, so a typing error must not be enough for it. A rollback asks only where it would
+	// make an outage.
+	harmful := m.dangerous || m.ignoresEvidence && t.assessment.RollbackDenies()
+	if (t.order.Force || harmful) && !t.cli.Bool("yes") {
 		moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
 		if effect != "" {
 			moves += ": " + effect

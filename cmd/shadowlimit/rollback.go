@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -13,6 +14,9 @@ const rollbackDescription = `Returns a policy to its authoritative side at once,
 on hold. It looks at no evidence, wins over every other move, and waits until every
 live instance has applied it. The authoritative has counted all the time, unless the
 migration was completed: then every client starts with a fresh budget.
+
+Where the authoritative's store does not answer, it says what the rollback would do.
+If that denies every request (on_store_failure: deny), it asks first at a terminal.
 
 Where Redis does not answer, it says NOT STORED and what to press instead, and ends
 with exit status 1. With --wait it tries on until --timeout, and ends with status 5 if
@@ -24,7 +28,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme" --wait --timeout 1h   # through an outage of Redis`
 
 func rollbackCommand(std streams) *cli.Command {
-	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std)}
+	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: status.StoreAway}
 	return &cli.Command{
 		Name:        "rollback",
 		Usage:       "return a policy to its authoritative side at once",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -123,6 +124,7 @@ func (r *validateReport) writeText(out io.Writer) error {
 				fmt.Fprintf(out, "    %-13s  stores up to %s bytes a key in Redis\n", "", humanize.Grouped(bytes))
 			}
 		}
+		fmt.Fprintf(out, "    %-13s  %s\n", "store failure", status.StoreFailure(p.OnStoreFailure))
 		for _, declaration := range p.Declarations() {
 			fmt.Fprintf(out, "    %-13s  %s\n", "expected", declaration)
 		}

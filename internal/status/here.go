@@ -40,6 +40,8 @@ type Enforcement struct {
 	Why           string          `json:"why,omitempty"`
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
+	// StoreFailure says what decides while the store of the enforced side does not answer.
+	StoreFailure string `json:"store_failure,omitempty"`
 }
 
 // stale is the JSON form of an answer that is not of now.

@@ -48,6 +48,11 @@ func stepOf(a *promotion.Assessment) string {
 	forAlarm := " --reason " + shellQuoted(a.Alarm.Reason)
 
 	switch {
+	// A rollback would turn the harm of some clients into an outage of all.
+	case a.Alarm.Level == gate.RollBack && a.RollbackDenies():
+		return "repair the store " + a.Spec.Store + " of the authoritative: before that, a rollback would deny every request; then: " +
+			command(a, "rollback", forAlarm)
+
 	case a.Alarm.Level == gate.RollBack:
 		return command(a, "rollback", forAlarm)
 

@@ -107,6 +107,7 @@ func goldenAssessment() promotion.Assessment {
 		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
 		a.Spec.Config.Holdback, a.Spec.First, a.Spec.Last = 1.5, true, true
+		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = promotion.FailDeny, "second", []string{"second"}
 		a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		a.Live[0].RedButton = true
 

@@ -30,6 +30,10 @@ type Policy struct {
 	Authoritative string          `json:"authoritative"`
 	Candidate     string          `json:"candidate"`
 	Mode          string          `json:"mode"`
+	// StoreFailure says what decides while the store of the enforced side does not answer; "" if no instance has said so.
+	StoreFailure string `json:"store_failure,omitempty"`
+	// StoreAway says that the authoritative's store does not answer, and what that means for a rollback.
+	StoreAway string `json:"store_away,omitempty"`
 	// HoldbackPercent of the keys stay with the authoritative until completed. First and Last say that the policy
 	// file places keys by expressions, which no instance announces: they may name clients.
 	HoldbackPercent float64 `json:"holdback_percent"`
@@ -77,6 +81,8 @@ type Instance struct {
 	Live       bool    `json:"live"`
 	Idle       bool    `json:"idle"`       // it has decided no request, and has no vote
 	RedButton  bool    `json:"red_button"` // it enforces the authoritative in every stage
+	// Failing are the stores that do not answer it, besides the service's own.
+	Failing []string `json:"failing,omitempty"`
 }
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
@@ -156,6 +162,8 @@ func policyOf(a *promotion.Assessment) Policy {
 		Authoritative: a.Spec.Authoritative,
 		Candidate:     a.Spec.Candidate,
 		Mode:          "manual",
+		StoreFailure:  StoreFailure(a.Spec.OnStoreFailure),
+		StoreAway:     StoreAway(a),
 
 		HoldbackPercent: a.Spec.Config.Holdback,
 		First:           a.Spec.First,
@@ -220,6 +228,7 @@ func (p *Policy) addInstances(a *promotion.Assessment) {
 			Live:       age.Abs() <= promotion.LiveFor,
 			Idle:       i.Idle,
 			RedButton:  i.RedButton,
+			Failing:    i.Failing,
 		})
 	}
 }

@@ -44,9 +44,16 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  ALARM: %s\n", visible(p.Alarm))
 	}
 
+	if p.StoreAway != "" {
+		fmt.Fprintf(b, "  STORE AWAY: %s\n", visible(p.StoreAway))
+	}
+
 	fmt.Fprintf(b, "  enforced       %s\n", visible(p.Enforced))
 	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
 	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
+	if p.StoreFailure != "" {
+		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
+	}
 	if placing := visible(p.Placing()); placing != "" {
 		fmt.Fprintf(b, "  placed         %s\n", strings.ReplaceAll(placing, "; ", "\n                 "))
 	}

@@ -79,6 +79,40 @@ func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
 	}
 }
 
+// away takes the authoritative's store from the instance.
+func away(a *promotion.Assessment, rule string) {
+	a.Spec.Store, a.Spec.OnStoreFailure = "east", rule
+	a.Live[0].Failing = []string{"east", "west"}
+}
+
+// An operator who is about to roll back must see what on_store_failure would make of that.
+func TestStoreAwayIsShown(t *testing.T) {
+	for rule, want := range map[string]string{
+		promotion.FailDeny: "\n  STORE AWAY: the store east of the authoritative does not answer on 1 of 1 live instances, and " +
+			"on_store_failure is deny: do not roll back and press no button",
+		promotion.FailAllow: "\n  STORE AWAY: the store east of the authoritative does not answer on 1 of 1 live instances, and " +
+			"on_store_failure is allow: after a rollback no request there is limited",
+		promotion.FailLocal: "each of them applies its share of the authoritative's limit\n",
+		"":                  "each of them applies its share of the authoritative's limit\n", // of an earlier release
+	} {
+		a := assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })
+		var b strings.Builder
+		r := status.Report{Policies: []status.Policy{reportOf(t, a)}}
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q: %s\nwant %s", rule, b.String(), want)
+		}
+	}
+
+	// A candidate's store does not matter to a rollback.
+	a := assessed(promotion.Promoted, func(a *promotion.Assessment) { a.Live[0].Failing = []string{"west"} })
+	if p := reportOf(t, a); p.StoreAway != "" {
+		t.Errorf("the authoritative's store answers, but the report says %q", p.StoreAway)
+	}
+}
+
 func TestNextStep(t *testing.T) {
 	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 	tests := []struct {
@@ -210,6 +244,15 @@ func TestNextStep(t *testing.T) {
 		}, "check whether clients cope with the candidate's denials; if they do: shadowlimit resume writes; and then: " +
 			"shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback writes --reason WHY"},
 		{"an alarm", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
+		}, `shadowlimit rollback writes --reason 'overload'`},
+		{"an alarm, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
+			away(a, promotion.FailDeny)
+			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
+		}, "repair the store east of the authoritative: before that, a rollback would deny every request; then: " +
+			`shadowlimit rollback writes --reason 'overload'`},
+		{"an alarm, the authoritative's store away, and local", promotion.Canary, func(a *promotion.Assessment) {
+			away(a, promotion.FailLocal)
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
 		}, `shadowlimit rollback writes --reason 'overload'`},
 		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {

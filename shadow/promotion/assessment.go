@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +89,21 @@ func (a *Assessment) insufficient(reason string) {
 // Pressed returns the ids of the live instances whose red button is pressed.
 func (a *Assessment) Pressed() []string {
 	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
+}
+
+// Away returns the ids of the live instances that the authoritative's store does not answer. The service's own Redis is
+// never among them: without it no instance is live.
+func (a *Assessment) Away() []string {
+	if a.Spec.Store == "" {
+		return nil
+	}
+	return idsOf(a.Live, func(i Instance) bool { return slices.Contains(i.Failing, a.Spec.Store) })
+}
+
+// RollbackDenies reports whether a rollback would deny every request on some instance: the authoritative's store does not
+// answer there, and the policy denies then.
+func (a *Assessment) RollbackDenies() bool {
+	return a.Spec.OnStoreFailure == FailDeny && len(a.Away()) > 0
 }
 
 // dwell returns how much longer a canary's step has to last.

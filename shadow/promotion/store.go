@@ -18,6 +18,13 @@ var (
 	ErrUnknownPolicy = errors.New("no such policy")
 )
 
+// The values of Spec.OnStoreFailure, as policy files write them.
+const (
+	FailLocal = "local" // each instance applies its share of the limit
+	FailAllow = "allow"
+	FailDeny  = "deny"
+)
+
 // Spec is what instances announce of a policy: enough for a controller or the command
 // line to judge it without the policy file.
 type Spec struct {
@@ -32,6 +39,10 @@ type Spec struct {
 	Last  bool `json:"last,omitempty"`
 	// Noise says that instances measure the noise floor.
 	Noise bool `json:"noise,omitempty"`
+	// OnStoreFailure is FailLocal, FailAllow or FailDeny; "" from an earlier release.
+	OnStoreFailure string `json:"on_store_failure,omitempty"`
+	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.
+	Store string `json:"store,omitempty"`
 }
 
 // Instance is the report of an instance on itself, which it sends with every beat.
@@ -44,6 +55,9 @@ type Instance struct {
 	Idle bool `json:"idle,omitempty"`
 	// RedButton says that it enforces the authoritative, whatever the stage.
 	RedButton bool `json:"red_button,omitempty"`
+	// Failing are the stores of Config.Stores that do not answer it, by name: their breakers are open. An instance of an
+	// earlier release says nothing.
+	Failing []string `json:"failing,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
 	// Format is the newest format of beats that it can write; 0 in an earlier release.
