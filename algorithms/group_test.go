@@ -124,3 +124,9 @@ func TestSidesAreBothGroupsOrNone(t *testing.T) {
 func TestRecordKeepsMembers(t *testing.T) {
 	limitertest.RecordKeepsMembers(t, algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}))
 }
+
+func TestGroupsKeepTheLaws(t *testing.T) {
+	limitertest.RunGroups(t, func(testing.TB) algorithms.Pair {
+		return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
+	})
+}
