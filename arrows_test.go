@@ -79,6 +79,7 @@ var others = map[string][]string{
 	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},
 	"github.com/klauspost/":         {"internal/accesslog"},
+	"github.com/pelletier/go-toml/": {"internal/importer"},
 }
 
 // standardOnly are the packages that import nothing but the standard library and

@@ -61,3 +61,23 @@ func FuzzNginx(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) { holdsUp(t, "nginx", "nginx.conf", text) })
 }
+
+func FuzzTrees(f *testing.F) {
+	for _, seed := range []string{
+		"plugins: [{ name: rate-limiting, config: { second: 5, limit_by: header, header_name: x } }]\nroutes: [{ name: r, paths: [~/a] }]",
+		"- { namespace: a, max_value: 10, seconds: 60, conditions: [\"descriptors[0]['x'] == 'y'\"], variables: [user.name] }",
+		"domain: d\ndescriptors: [{ key: a, value: b*, rate_limit: { unit: day, requests_per_unit: 1 }, descriptors: [{ key: c }] }]",
+		"http: { routers: { r: { rule: \"!Path(`/a`) && (Host(`b`))\", middlewares: [m] } }, " +
+			"middlewares: { m: { rateLimit: { average: 7, period: 3s } } } }",
+		"[http.middlewares.a.rateLimit]\naverage = 10\nperiod = \"1m\"\n[[a.b]]\nc = { d = [1, 2] }\n",
+	} {
+		f.Add(seed)
+	}
+
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, peer := range []string{"kong", "limitador", "envoy", "traefik"} {
+			holdsUp(t, peer, "f.yaml", text)
+		}
+		holdsUp(t, "traefik", "f.toml", text)
+	})
+}

@@ -105,7 +105,11 @@ const (
 
 // readers are the peers, by their names on the command line.
 var readers = map[string]func(*Import, *disk) error{
-	"nginx": readNginx,
+	"envoy":     readEnvoy,
+	"kong":      readKong,
+	"limitador": readLimitador,
+	"traefik":   readTraefik,
+	"nginx":     readNginx,
 }
 
 // Peers returns the names of the peers, sorted.

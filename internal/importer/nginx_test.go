@@ -272,3 +272,20 @@ func TestNginxIncludes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// matchedBy lists the limits that a request matches: of a path, or of a user.
+func matchedBy(t *testing.T, set *policies.Set, path string) (list string) {
+	t.Helper()
+	r := policies.Request{Path: path, IP: "10.0.0.1"}
+	if path[0] != '/' {
+		r.Path, r.User = "/r/s", path
+	}
+	for _, p := range set.Policies {
+		if _, matches, err := p.Charge(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		} else if matches {
+			list += p.Sides[algorithms.Authoritative].String() + " "
+		}
+	}
+	return list
+}

@@ -1,0 +1,53 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// sent returns the variable that stands for a value that a peer is sent under a name. The configuration does not say what it is, so
+// its expression comes from Options.Map. Without one it is the header of that name, and that is said.
+func (in *Import) sent(at Place, peer, name string) expr {
+	v := variable{name: variableName(name)}
+	if i := slices.IndexFunc(in.variables, func(other variable) bool { return other.name == v.name }); i >= 0 {
+		return expr{"variables." + v.name, atom}
+	}
+
+	switch known, mapped := in.mapped[name], wellKnown[name]; {
+	case known != "":
+		v.value, v.comment = expr{known, choice}, fmt.Sprintf("--map %s", name)
+	case mapped.text != "":
+		v.value, v.comment = mapped, fmt.Sprintf("what %s is sent as %s; another expression is given by --map", peer, name)
+	default:
+		v.value = headerValue(strings.ReplaceAll(name, "_", "-"))
+		v.comment = fmt.Sprintf("TODO: what is %s? %s is sent it, and its configuration does not say; by --map %s=EXPRESSION", name, peer, name)
+		in.leave(at, name, "%s is sent it, and the configuration does not say what it is: the policy takes the header of that name; "+
+			"give its expression by --map %s=EXPRESSION", peer, name)
+	}
+	in.variables = append(in.variables, v)
+	return expr{"variables." + v.name, atom}
+}
+
+// wellKnown are names that Envoy's own actions, and Kuadrant, give to what is sent.
+var wellKnown = map[string]expr{
+	"remote_address": requestIP,
+	"req.method":     {"request.method", atom},
+	"req_method":     {"request.method", atom},
+	"method":         {"request.method", atom},
+	"path":           requestPath,
+	"req.path":       requestPath,
+	"req_path":       requestPath,
+	"host":           requestHost,
+}
+
+// variableName makes a name of a variable from a text.
+func variableName(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return r
+		}
+		return '_'
+	}, text)
+	return "sent_" + name[:min(len(name), 60)]
+}
