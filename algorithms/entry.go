@@ -103,17 +103,21 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	o.Unused, o.Number, o.Apart = false, 0, 0
 	o.Member, o.Partial = "", false
 	if g := side.Group(); g != nil {
-		return e.stepGroup(slot, g, c.Cost, name, at, o)
+		return e.stepGroup(slot, g, c, name, at, o)
 	}
 
 	var next State
-	next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, &side.Limit, c.Cost, at)
+	if side.Limit.Phase == PhaseHash {
+		next, o.Decision, o.Err = stepFor(side.Algorithm, e.parts[slot].state, &side.Limit, hashOf(c.Key), c.Cost, at)
+	} else {
+		next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, &side.Limit, c.Cost, at)
+	}
 	if o.Err != nil {
 		o.Status = Failed
 		return false
 	}
 
-	o.Unused = o.Decision.WasUnused(c.Cost)
+	o.Unused = side.WasUnused(c.Cost, &o.Decision)
 	// A denial that does not count, and a peek, change a state only where the clock was set back.
 	back := next.Last < e.parts[slot].state.Last
 	if !side.Counts(c.Cost, o) && !back {
@@ -126,9 +130,9 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 }
 
 // stepGroup is step for a side that is a group.
-func (e *entry) stepGroup(slot int, g *Group, cost int64, name partName, at int64, o *Observation) bool {
+func (e *entry) stepGroup(slot int, g *Group, c *Charge, name partName, at int64, o *Observation) bool {
 	var a groupAnswer
-	if o.Err = g.judge(&a, e.parts[slot].state, cost, at); o.Err != nil {
+	if o.Err = g.judge(&a, e.parts[slot].state, g.hashOf(c.Key), c.Cost, at); o.Err != nil {
 		o.Status = Failed
 		return false
 	}
@@ -209,7 +213,7 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 	idleAt, freeAt := at+micros(d.ResetAfter), at
 	e.spent = d.Limit - d.Remaining
 	if d.Remaining == 0 {
-		freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], at))
+		freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], c.Key, at))
 	}
 
 	if e.silent(&c.Sides[r], names[r]) {
@@ -228,16 +232,12 @@ func (e *entry) silent(side *Side, name partName) bool {
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
 // itself may have been larger or admitted, so its RetryAfter is not the answer. The step
 // is denied and, where denials do not count, leaves the state alone.
-func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
+func (e *entry) retryOfOne(side *Side, name partName, key string, at int64) time.Duration {
 	if g := side.Group(); g != nil {
-		return g.wait(e.part(name).state, 1, at)
+		return g.wait(e.part(name).state, g.hashOf(key), 1, at)
 	}
 
-	limit, spare := side.Limit.uncounted()
-	if spare {
-		defer spareLimits.Put(limit)
-	}
-	_, d, _ := side.Algorithm.Step(e.part(name).state, limit, 1, at)
+	d, _ := probe(side.Algorithm, e.part(name).state, &side.Limit, side.Limit.hashOf(key), 1, at)
 	return d.RetryAfter
 }
 

@@ -6,7 +6,8 @@ import "time"
 // admits while the window's admitted cost stays within the limit. An interval of
 // length W that straddles two windows can see twice the limit.
 //
-// State: Last is the last admitted instant, Used the count of its window.
+// State: Last is the last admitted instant, Used the count of its window. With PhaseFirst
+// Aux is the instant at which that window began.
 type FixedWindow struct{}
 
 // Name returns "fixed_window".
@@ -16,7 +17,9 @@ func (FixedWindow) Name() string { return "fixed_window" }
 func (FixedWindow) Traits() Traits { return Traits{Shape: AlignedWindow} }
 
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
-func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name()) }
+func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name(), fixedOptions) }
+
+const fixedOptions = hasCountDenied | hasPhase
 
 // Terms returns the requests, the window in microseconds, 1, and the window again.
 func (a FixedWindow) Terms(l Limit) (Terms, error) {
@@ -25,10 +28,14 @@ func (a FixedWindow) Terms(l Limit) (Terms, error) {
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window.
 func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
-	if err := l.checkWindow(a.Name(), cost, at); err != nil {
+	if err := l.checkWindow(a.Name(), fixedOptions, cost, at); err != nil {
 		return s, Decision{}, err
 	}
 
+	if l.Phase != PhaseEpoch {
+		s, d := l.stepOfPhase(s, cost, at)
+		return s, d, nil
+	}
 	if s.ahead(at, l) {
 		s.Last = at
 	}
@@ -47,6 +54,59 @@ func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 		s = State{Last: now, Used: used}
 	}
 	return s, d, nil
+}
+
+// stepOfPhase is the step of windows that are not aligned to the epoch.
+func (l *Limit) stepOfPhase(s State, cost, at int64) (State, Decision) {
+	first := l.Phase == PhaseFirst
+	if s.ahead(at, l) {
+		if first {
+			s.Aux -= s.Last - at // the key's window is as old as it was
+		}
+		s.Last = at
+	}
+
+	// With PhaseFirst a charge that finds no window within two begins one. It is judged as if it had: whether the window is
+	// kept depends on its being counted.
+	now := s.now(at)
+	start, used, known := l.windowOfPhase(&s, now)
+	window := l.micros()
+	used, d := countInWindow(used, l, cost, start+window-at)
+
+	// The phase is kept for one window longer than the count.
+	switch {
+	case first && used > 0:
+		d.ResetAfter = wait(start + 2*window - at)
+	case first && known:
+		d.ResetAfter = wait(start + window - at)
+	}
+
+	if l.counts(cost, d.Allowed) {
+		s = State{Last: now, Used: used}
+		if first {
+			s.Aux = start
+		}
+	}
+	return s, d
+}
+
+// windowOfPhase returns where the window of an instant begins, what is counted in it, and whether the key has counted
+// anything within two windows.
+func (l *Limit) windowOfPhase(s *State, now int64) (start, used int64, known bool) {
+	origin := s.Aux
+	if l.Phase == PhaseHash {
+		origin = l.shift()
+	}
+
+	start = now - floorMod(now-origin, l.micros())
+	known = s.Used > 0 && s.Last >= start-l.micros()
+	if l.Phase == PhaseFirst && !known {
+		return now, 0, false
+	}
+	if known && s.Last >= start {
+		used = s.Used
+	}
+	return start, used, known
 }
 
 // denied returns the units that a window holds after a denial, and the wait.

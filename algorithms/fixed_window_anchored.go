@@ -14,7 +14,9 @@ func (FixedWindowAnchored) Name() string { return "fixed_window_anchored" }
 func (FixedWindowAnchored) Traits() Traits { return Traits{Shape: AnchoredWindow} }
 
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
-func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
+func (a FixedWindowAnchored) Validate(l Limit) error {
+	return l.validateWindow(a.Name(), hasCountDenied)
+}
 
 // Terms returns the requests, the window in microseconds, 1, and the window again.
 func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
@@ -23,7 +25,7 @@ func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window that is open.
 func (a FixedWindowAnchored) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
-	if err := l.checkWindow(a.Name(), cost, at); err != nil {
+	if err := l.checkWindow(a.Name(), hasCountDenied, cost, at); err != nil {
 		return s, Decision{}, err
 	}
 

@@ -100,6 +100,16 @@ func (g *Group) Capacity() int64 {
 	return capacity
 }
 
+// hashOf returns the hash of a key that some member needs, or 0.
+func (g *Group) hashOf(key string) uint32 {
+	for i := range g.Members {
+		if g.Members[i].Limit.Phase == PhaseHash {
+			return hashOf(key)
+		}
+	}
+	return 0
+}
+
 // Reasons for which a member is refused.
 var (
 	errGroupInGroup = errors.New("a group is no member of a group")

@@ -4,9 +4,9 @@ import "time"
 
 // Step implements Algorithm. The state's Last is the latest instant of its members, its Used is 1 if one of them has been
 // charged, and Members are their states.
-func (g *Group) Step(s State, _ *Limit, cost, at int64) (State, Decision, error) {
+func (g *Group) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	var a groupAnswer
-	err := g.judge(&a, s, cost, at)
+	err := g.judge(&a, s, l.hash, cost, at)
 	return a.next, a.decision, err
 }
 
@@ -23,6 +23,7 @@ type groupAnswer struct {
 // groupStep is the work of one step of a group: the members' states and decisions, by their index in the group.
 type groupStep struct {
 	*Group
+	hash      uint32 // of the key
 	cost, at  int64
 	states    [MaxMembers]State    // before the charge
 	next      [MaxMembers]State    // after it
@@ -32,9 +33,9 @@ type groupStep struct {
 }
 
 // judge is Step with all that a pair wants to know.
-func (g *Group) judge(a *groupAnswer, s State, cost, at int64) error {
+func (g *Group) judge(a *groupAnswer, s State, hash uint32, cost, at int64) error {
 	a.next = s
-	step := groupStep{Group: g, cost: cost, at: at, first: -1}
+	step := groupStep{Group: g, hash: hash, cost: cost, at: at, first: -1}
 	if err := step.run(s.Members); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (g *groupStep) ask(i int) (err error) {
 		g.charged[i] = g.cost
 	}
 
-	g.next[i], g.decisions[i], err = m.Algorithm.Step(g.states[i], &m.Limit, g.charged[i], g.at)
+	g.next[i], g.decisions[i], err = stepFor(m.Algorithm, g.states[i], &m.Limit, g.hash, g.charged[i], g.at)
 	if err == nil && !g.decisions[i].Allowed && g.first < 0 {
 		g.first = i
 	}
@@ -92,9 +93,9 @@ func (g *groupStep) deny() (err error) {
 		switch {
 		case g.Charge == AllOrNothing && d.Allowed:
 			g.charged[i] = 0
-			g.next[i], *d, err = m.Algorithm.Step(g.states[i], &m.Limit, 0, g.at)
+			g.next[i], *d, err = stepFor(m.Algorithm, g.states[i], &m.Limit, g.hash, 0, g.at)
 		case g.Charge == UntilDenied && i != g.first:
-			d.RetryAfter, err = m.wait(g.next[i], d, g.cost, g.at)
+			d.RetryAfter, err = m.wait(g.next[i], d, g.hash, g.cost, g.at)
 		}
 
 		if err != nil {
@@ -105,17 +106,13 @@ func (g *groupStep) deny() (err error) {
 }
 
 // wait returns how long a cost has to wait for the member, whose last decision is d. No state is changed.
-func (m *Member) wait(s State, d *Decision, cost, at int64) (time.Duration, error) {
+func (m *Member) wait(s State, d *Decision, hash uint32, cost, at int64) (time.Duration, error) {
 	if cost <= d.Remaining {
 		return 0, nil
 	}
 
-	limit, spare := m.Limit.uncounted()
-	if spare {
-		defer spareLimits.Put(limit)
-	}
-	_, probe, err := m.Algorithm.Step(s, limit, cost, at)
-	return probe.RetryAfter, err
+	again, err := probe(m.Algorithm, s, &m.Limit, hash, cost, at)
+	return again.RetryAfter, err
 }
 
 // decision returns the group's decision, and the name of the member that supplies it.
@@ -157,7 +154,8 @@ func (g *groupStep) speaker() int {
 // unused reports whether no member was in use before the charge.
 func (g *groupStep) unused() bool {
 	for i := range g.Members {
-		if !g.decisions[i].WasUnused(g.charged[i]) {
+		m := &g.Members[i]
+		if !m.Limit.wasUnused(m.Algorithm, g.charged[i], &g.decisions[i]) {
 			return false
 		}
 	}
@@ -185,14 +183,14 @@ func (g *groupStep) changed() bool {
 }
 
 // wait returns how long a cost that is denied now has to wait, by the stored states. Nothing is charged.
-func (g *Group) wait(s State, cost, at int64) (longest time.Duration) {
+func (g *Group) wait(s State, hash uint32, cost, at int64) (longest time.Duration) {
 	for i := range g.Members {
 		m := &g.Members[i]
-		_, d, err := m.Algorithm.Step(s.Members.state(i, m), &m.Limit, 0, at)
+		_, d, err := stepFor(m.Algorithm, s.Members.state(i, m), &m.Limit, hash, 0, at)
 		if err != nil {
 			continue
 		}
-		if w, err := m.wait(s.Members.state(i, m), &d, cost, at); err == nil {
+		if w, err := m.wait(s.Members.state(i, m), &d, hash, cost, at); err == nil {
 			longest = max(longest, w)
 		}
 	}

@@ -32,6 +32,8 @@ type Limit struct {
 	Burst int64
 	// Options change what the algorithm does. The zero value changes nothing.
 	Options
+	// hash is that of the key, where the limit is one of For.
+	hash uint32
 }
 
 // Capacity returns the largest cost that the limit ever admits at once.
@@ -90,27 +92,35 @@ func (l *Limit) validate(algorithm string) error {
 	}
 }
 
-// validateWindow checks the limit of an algorithm that counts in windows.
-func (l *Limit) validateWindow(algorithm string) error {
+// validateWindow checks the limit of an algorithm that counts in windows, and has the given options.
+func (l *Limit) validateWindow(algorithm string, has optionSet) error {
 	if l.Burst != 0 {
 		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take a bucket, such as token_bucket")
+	}
+	if l.Options != (Options{}) {
+		if err := l.validateOptions(algorithm, has); err != nil {
+			return err
+		}
 	}
 	return l.validate(algorithm)
 }
 
 // validateBucket checks the limit of a bucket, but not whether it is exact.
 func (l *Limit) validateBucket(algorithm string) error {
-	if l.CountDenied {
-		return refuse(algorithm, l, "count_denied belongs to windows: a bucket owes what it has admitted; "+
-			"leave it out, or take a window, such as sliding_window_counter")
+	if l.Options != (Options{}) {
+		if err := l.validateOptions(algorithm, 0); err != nil {
+			return err
+		}
 	}
 	return l.validate(algorithm)
 }
 
-// checkWindow checks a charge to an algorithm that counts in windows.
-func (l *Limit) checkWindow(algorithm string, cost, at int64) error {
-	if l.Burst != 0 || !l.sound() {
-		return l.validateWindow(algorithm)
+// checkWindow checks a charge to an algorithm that counts in windows, and has the given options.
+func (l *Limit) checkWindow(algorithm string, has optionSet, cost, at int64) error {
+	if l.Burst != 0 || l.Options != (Options{}) || !l.sound() {
+		if err := l.validateWindow(algorithm, has); err != nil {
+			return err
+		}
 	}
 	return checkCharge(cost, at)
 }

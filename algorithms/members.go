@@ -11,7 +11,7 @@ type memberState struct {
 
 // is reports whether the state belongs to the member.
 func (s *memberState) is(m *Member) bool {
-	return s.name == m.Name && s.algorithm == m.Algorithm.Name()
+	return s.name == m.Name && s.algorithm == layout(m.Algorithm, &m.Limit)
 }
 
 // state returns the member's state. The i-th one is usually the i-th member's.
@@ -89,7 +89,7 @@ func (ms *Members) rebuild(g *Group, next *[MaxMembers]State) {
 	list := make([]memberState, 0, len(g.Members))
 	for i := range g.Members {
 		if m := &g.Members[i]; next[i].Used > 0 {
-			list = append(list, memberState{m.Name, m.Algorithm.Name(), next[i]})
+			list = append(list, memberState{m.Name, layout(m.Algorithm, &m.Limit), next[i]})
 		}
 	}
 

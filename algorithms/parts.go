@@ -30,7 +30,12 @@ type namedPart struct {
 func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {
-			names[r] = p.of(c.Sides[r].ID, c.Sides[r].Algorithm.Name())
+			// An id that is left out is that of the algorithm, not of the layout.
+			id, algorithm := c.Sides[r].ID, c.Sides[r].Algorithm.Name()
+			if c.Sides[r].Limit.Phase == PhaseFirst {
+				id, algorithm = c.Sides[r].Name(), c.Sides[r].Layout()
+			}
+			names[r] = p.of(id, algorithm)
 		}
 	}
 

@@ -10,7 +10,8 @@ package algorithms
 // floored to them, and waits stay in microseconds.
 //
 // State: Last is the last admitted instant, Used the count of its window, Aux
-// the count of the window before.
+// the count of the window before. With PhaseFirst Log holds the instant at which that
+// window began.
 type SlidingWindowCounter struct{}
 
 // Name returns "sliding_window_counter".
@@ -25,7 +26,7 @@ func (a SlidingWindowCounter) Validate(l Limit) error { return a.check(&l) }
 
 // check is Validate.
 func (a SlidingWindowCounter) check(l *Limit) error {
-	if err := l.validateWindow(a.Name()); err != nil {
+	if err := l.validateWindow(a.Name(), hasCountDenied|hasPhase); err != nil {
 		return err
 	}
 	if counterTick(l) != 0 {
@@ -79,8 +80,7 @@ func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, De
 	// What the window before counts depends on the place in the window. It is added to this
 	// window's count, so that exactly as much is free as before.
 	if s.ahead(at, l) {
-		used := max(s.Used, l.Requests-counterAt(s, l, s.Last).free())
-		s = State{Last: at, Used: used}
+		s = movedCounter(s, l, at)
 	}
 
 	now := s.now(at)
@@ -88,7 +88,11 @@ func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, De
 	d := Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
 	if l.counts(cost, d.Allowed) {
 		c.curr = countDenied(c.curr, cost)
+		last := s
 		s = State{Last: now, Used: c.curr, Aux: c.prev}
+		if l.Phase == PhaseFirst {
+			s.Log = last.anchored(c.start * c.tick)
+		}
 	}
 
 	// A denied cost that counts is in the way of the next one, too.
@@ -123,7 +127,11 @@ func counterAt(s State, l *Limit, now int64) counter {
 	tick := counterTick(l)
 	c := counter{tick: tick, limit: l.Requests, window: l.micros() / tick}
 	t := floorDiv(now, tick)
-	c.elapsed = floorMod(t, c.window)
+	origin := int64(0)
+	if l.Phase != PhaseEpoch {
+		origin = floorDiv(l.origin(&s), tick)
+	}
+	c.elapsed = floorMod(t-origin, c.window)
 	c.start = t - c.elapsed
 
 	// The window of the last admitted instant tells how far the counts have moved on: not
@@ -135,7 +143,31 @@ func counterAt(s State, l *Limit, now int64) counter {
 		c.prev = s.Used
 	}
 
+	// A charge that finds no window within two begins one.
+	if l.Phase == PhaseFirst && c.prev == 0 && c.curr == 0 {
+		c.elapsed, c.start = 0, t
+	}
 	return c
+}
+
+// origin returns an instant at which a window of the state begins.
+func (l *Limit) origin(s *State) int64 {
+	if l.Phase == PhaseFirst {
+		return s.anchor()
+	}
+	return l.shift()
+}
+
+// movedCounter returns a state that lies ahead as of an instant. With PhaseFirst its windows are as old as they were. Others
+// stay where they are.
+func movedCounter(s State, l *Limit, at int64) State {
+	c := counterAt(s, l, s.Last)
+	if l.Phase != PhaseFirst {
+		return State{Last: at, Used: max(s.Used, l.Requests-c.free())}
+	}
+
+	start := (floorDiv(at, c.tick) - c.elapsed) * c.tick
+	return State{Last: at, Used: c.curr, Aux: c.prev, Log: s.anchored(start)}
 }
 
 // free returns the largest cost admitted now.

@@ -59,7 +59,7 @@ func (a SlidingWindowLog) check(l *Limit) error {
 	if l.CountDenied && l.Requests > maxExact/2 {
 		return refuse(a.Name(), l, "requests must be at most 2^52 to be counted exactly with count_denied")
 	}
-	return l.validateWindow(a.Name())
+	return l.validateWindow(a.Name(), hasCountDenied)
 }
 
 // Terms returns the requests, the window in microseconds, the most entries of a key, and the

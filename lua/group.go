@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -110,10 +111,10 @@ func (p *Pair) groupArguments(c *algorithms.Charge, record string, roles []algor
 		args = append(args, groupPart(p.partName(side.Name(), g.Name())), flag(g.Charge == algorithms.AllOrNothing), len(g.Members))
 		for i := range g.Members {
 			member := sideOf(&g.Members[i])
-			name, _, terms, _ := termsOf(&member) // checkMembers has found no error
+			name, row, terms, _ := termsOf(&member) // checkMembers has found no error
 			step, _ := slices.BinarySearch(functions, name)
-			part := p.partName(side.Name()+"\x00"+member.ID, member.Algorithm.Name())
-			args = append(args, part, step+1, terms[0], terms[1], terms[2], terms[3])
+			part := p.partName(side.Name()+"\x00"+member.ID, member.Layout())
+			args = append(args, part, step+1, terms[0], terms[1], terms[2], row.fourth(&member, terms[3], c.Key))
 		}
 	}
 	return args
@@ -135,15 +136,17 @@ func (s *scripts) ofGroup(functions []string) *script {
 // groupText puts a script of groups together.
 func groupText(functions []string) string {
 	files := []string{"prelude"}
-	var plain, counts []string
+	var steps, plain, counts, keeps []string
 	for i, name := range functions {
 		known, without := row(name), i
 		if known.counts {
 			without, _ = slices.BinarySearch(functions, strings.TrimSuffix(name, "_counted"))
 		}
 		files = append(files, known.files...)
+		steps = append(steps, cmp.Or(known.function, name))
 		plain = append(plain, strconv.Itoa(without+1))
 		counts = append(counts, strconv.FormatBool(known.counts))
+		keeps = append(keeps, strconv.FormatBool(known.keepsPhase))
 	}
 
 	var b strings.Builder
@@ -152,8 +155,8 @@ func groupText(functions []string) string {
 			b.WriteString(sourceOf(file))
 		}
 	}
-	fmt.Fprintf(&b, "local functions, plain, counts_denied = {%s}, {%s}, {%s}\n",
-		strings.Join(functions, ", "), strings.Join(plain, ", "), strings.Join(counts, ", "))
+	fmt.Fprintf(&b, "local functions, plain, counts_denied, keeps_phase = {%s}, {%s}, {%s}, {%s}\n",
+		strings.Join(steps, ", "), strings.Join(plain, ", "), strings.Join(counts, ", "), strings.Join(keeps, ", "))
 	b.WriteString(sourceOf("group"))
 	return b.String()
 }

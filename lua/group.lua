@@ -1,5 +1,5 @@
 -- One key's record of one or two groups, the enforced one first; `functions`,
--- `plain` and `counts_denied` have the members' steps by their number.
+-- `plain`, `counts_denied` and `keeps_phase` have the members' steps by their number.
 --
 -- KEYS: the record.
 -- ARGV: the instant in microseconds or '' for the server's clock, the least time
@@ -181,6 +181,7 @@ local function judge(side)
     -- The first term of a limit is its capacity. Where nothing was taken, the key is still unused.
     if m.allowed and m.units > 0 then
       side.unused = side.unused and m.remaining + m.units == tonumber(ARGV[m.arg + 2])
+        and (not keeps_phase[m.step] or m.reset == 2 * tonumber(ARGV[m.arg + 3]))
     else
       side.unused = side.unused and m.reset == 0
     end

@@ -159,11 +159,11 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 			continue
 		}
 
-		part := p.partName(side.Name(), side.Algorithm.Name())
+		part := p.partName(side.Name(), side.Layout())
 		if step.hasLog {
 			keys = append(keys, logKey(record, part))
 		}
-		sides = append(sides, part, terms[0], terms[1], terms[2], terms[3])
+		sides = append(sides, part, terms[0], terms[1], terms[2], step.fourth(side, terms[3], c.Key))
 		names[len(out.roles)] = name
 		out.roles = append(out.roles, r)
 		out.capacities[r] = side.Limit.Capacity()

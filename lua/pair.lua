@@ -1,5 +1,5 @@
 -- One key's record, one or two sides, the enforced one first; `steps`,
--- `log_keys` and `counts_denied` say what they are.
+-- `log_keys`, `counts_denied` and `keeps_phase` say what they are.
 --
 -- KEYS: the record, then the sorted set of each side that has one.
 -- ARGV: the instant in microseconds or '' for the server's clock, the least time
@@ -218,6 +218,7 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
       -- Where nothing was taken, the key is still unused: of a limit of 0 nothing remains in any case.
       if reply[5 * i - 3] == 1 and cost > 0 then
         unused = unused and reply[5 * i - 2] + cost == tonumber(ARGV[5 * i])
+        if keeps_phase and keeps_phase[i] then unused = unused and reply[5 * i] == 2 * tonumber(ARGV[5 * i + 1]) end
       else
         unused = unused and reply[5 * i] == 0
       end

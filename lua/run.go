@@ -130,7 +130,7 @@ func (c *call) observe(took time.Duration) {
 		default:
 			if !c.group {
 				o.Decision.Limit = c.capacities[r]
-				o.Unused = o.Decision.WasUnused(c.cost)
+				o.Unused = c.charge.Sides[r].WasUnused(c.cost, &o.Decision)
 			}
 			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"slices"
@@ -22,6 +23,10 @@ type step struct {
 	files  []string // in the order of their use, besides the prelude and the pair
 	hasLog bool     // it keeps a sorted set beside the record
 	counts bool     // a denied cost counts
+	// function is the step's Lua function where that has not the row's name.
+	function string
+	// phased has the step given its options in the place of the window. keepsPhase reports that an empty key may be in use.
+	phased, keepsPhase bool
 }
 
 // steps has the algorithms that Redis can judge by name, which is also the name of the
@@ -36,7 +41,7 @@ var steps = map[string]step{
 	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
 }
 
-// optional has the steps of sides with options, by the name of their Lua function. Sides without options have scripts
+// optional has the steps of sides with options. Sides without options have scripts
 // that know nothing of them.
 var optional = map[string]step{
 	"fixed_window_counted":          {files: []string{"window", "count_denied", "fixed_window_counted"}, counts: true},
@@ -47,24 +52,69 @@ var optional = map[string]step{
 	"sliding_window_log_counted": {
 		files: []string{"sliding_window_log", "sliding_window_log_counted"}, hasLog: true, counts: true,
 	},
+
+	"fixed_window_first":                   phased("fixed_window", "window", false, true),
+	"fixed_window_first_counted":           phased("fixed_window", "window", true, true),
+	"fixed_window_hash":                    phased("fixed_window", "window", false, false),
+	"fixed_window_hash_counted":            phased("fixed_window", "window", true, false),
+	"sliding_window_counter_first":         phased("sliding_window_counter", "sliding_window_counter", false, false),
+	"sliding_window_counter_first_counted": phased("sliding_window_counter", "sliding_window_counter", true, false),
+	"sliding_window_counter_hash":          phased("sliding_window_counter", "sliding_window_counter", false, false),
+	"sliding_window_counter_hash_counted":  phased("sliding_window_counter", "sliding_window_counter", true, false),
 }
 
-// stepOf returns the name of the Lua function that judges a side, and its row.
+// phased returns the row of an algorithm's step for windows that do not begin at the epoch.
+func phased(algorithm, common string, counts, keepsPhase bool) step {
+	function := algorithm + "_phased"
+	files := []string{common, "count_denied", function}
+	if counts {
+		function += "_counted"
+		files = append(files, function)
+	}
+	return step{files: files, function: function, counts: counts, phased: true, keepsPhase: keepsPhase}
+}
+
+// stepOf returns the name of a side's step, and its row.
 func stepOf(s *algorithms.Side) (string, step) {
 	name := s.Algorithm.Name()
-	if s.Limit.CountDenied && s.Limit.Requests > 0 {
-		name += "_counted"
-		return name, optional[name]
+	if s.Limit.Options == (algorithms.Options{}) {
+		return name, steps[name]
 	}
-	return name, steps[name]
+
+	switch s.Limit.Phase {
+	case algorithms.PhaseFirst:
+		name += "_first"
+	case algorithms.PhaseHash:
+		name += "_hash"
+	}
+	if countsDenied(s) {
+		name += "_counted"
+	}
+	return name, row(name)
 }
 
-// row returns the row of a Lua function.
-func row(function string) step {
-	if known, ok := steps[function]; ok {
+// countsDenied reports whether a denied cost counts. A limit of 0 denies whatever was counted.
+func countsDenied(s *algorithms.Side) bool { return s.Limit.CountDenied && s.Limit.Requests > 0 }
+
+// fourth returns the fourth term of a side's limit as its step takes it: the window, and for a phased step its options.
+func (s step) fourth(side *algorithms.Side, window int64, key string) any {
+	if !s.phased {
+		return window
+	}
+
+	phase := "first"
+	if side.Limit.Phase == algorithms.PhaseHash {
+		phase = strconv.FormatInt(algorithms.PhaseOf(key, side.Limit), 10)
+	}
+	return strconv.FormatInt(window, 10) + " " + phase
+}
+
+// row returns the row of a step.
+func row(name string) step {
+	if known, ok := steps[name]; ok {
 		return known
 	}
-	return optional[function]
+	return optional[name]
 }
 
 // HasScript reports whether Redis can judge sides of the algorithm, or of a group's members.
@@ -135,7 +185,7 @@ func text(names ...string) string {
 	}
 
 	add("prelude")
-	var functions, logKeys, counts []string
+	var functions, logKeys, counts, keeps []string
 	logKey := 2 // KEYS[1] is the record
 	for _, name := range names {
 		if name == "" {
@@ -146,8 +196,9 @@ func text(names ...string) string {
 		for _, file := range this.files {
 			add(file)
 		}
-		functions = append(functions, name)
+		functions = append(functions, cmp.Or(this.function, name))
 		counts = append(counts, strconv.FormatBool(this.counts))
+		keeps = append(keeps, strconv.FormatBool(this.keepsPhase))
 
 		if !this.hasLog {
 			logKeys = append(logKeys, "0") // KEYS[0] is nil
@@ -158,7 +209,7 @@ func text(names ...string) string {
 	}
 
 	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(functions, ", "), strings.Join(logKeys, ", "))
-	fmt.Fprintf(&b, "local counts_denied = %s\n", tableOrNil(counts))
+	fmt.Fprintf(&b, "local counts_denied, keeps_phase = %s, %s\n", tableOrNil(counts), tableOrNil(keeps))
 	add("pair")
 	return b.String()
 }

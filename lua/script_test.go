@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,13 @@ func TestEveryAlgorithmHasAScript(t *testing.T) {
 	}
 }
 
+// everyOption has each combination of options that some algorithm takes.
+var everyOption = []algorithms.Options{
+	{CountDenied: true},
+	{Phase: algorithms.PhaseFirst}, {Phase: algorithms.PhaseFirst, CountDenied: true},
+	{Phase: algorithms.PhaseHash}, {Phase: algorithms.PhaseHash, CountDenied: true},
+}
+
 // A side with an option would otherwise have a script without a step, and every request would be a fallback.
 func TestEveryOptionHasAScript(t *testing.T) {
 	for name, step := range optional {
@@ -28,13 +36,14 @@ func TestEveryOptionHasAScript(t *testing.T) {
 
 	for _, a := range algorithms.All {
 		side := algorithms.Side{Algorithm: a, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
-		side.Limit.CountDenied = true
-		if a.Validate(side.Limit) != nil {
-			continue // it refuses the option
-		}
-		if name, step := stepOf(&side); len(step.files) == 0 || !step.counts {
-			t.Errorf("%s takes count_denied, but optional has no row %s with counts: write its step, such as %s.lua",
-				a.Name(), name, name)
+		for _, o := range everyOption {
+			if side.Limit.Options = o; a.Validate(side.Limit) != nil {
+				continue // it refuses the option
+			}
+			if name, step := stepOf(&side); len(step.files) == 0 || step.counts != o.CountDenied {
+				t.Errorf("%s takes %s, but optional has no row %s, with counts where denied charges count: write its step, such as %s.lua",
+					a.Name(), o, name, name)
+			}
 		}
 	}
 }
@@ -50,7 +59,7 @@ func definesStep(t *testing.T, name string, step step) {
 		}
 		source.Write(text)
 	}
-	if function := "local function " + name + "("; !strings.Contains(source.String(), function) {
+	if function := "local function " + cmp.Or(step.function, name) + "("; !strings.Contains(source.String(), function) {
 		t.Errorf("the files of %s, %v, do not define its step: want %q", name, step.files, function+"...)")
 	}
 }

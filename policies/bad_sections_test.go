@@ -77,6 +77,12 @@ var badSides = []badFile{
 		"an option of a foreign limiter", side("limiter: mine, count_denied: true"),
 		5, 50, "count_denied is an option of our own algorithms",
 	},
+	{
+		"a phase of a window that is not aligned", side("algorithm: sliding_window_log, limit: 1, window: 1m, phase: hash"),
+		5, 81, "phase belongs to aligned windows",
+	},
+	{"a phase of a bucket", side("algorithm: gcra, limit: 1, window: 1m, phase: first"), 5, 67, "phase belongs to aligned windows"},
+	{"an unknown phase", side("algorithm: fixed_window, limit: 1, window: 1m, phase: last"), 5, 75, "phase: want epoch or first or hash"},
 	{"an option that is a number", side("algorithm: fixed_window, limit: 1, window: 1m, count_denied: 1"), 5, 82, "want true or false"},
 	{
 		"a field of a later version", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"),

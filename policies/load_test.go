@@ -83,15 +83,23 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 // A side without options keeps the epoch that it had before there were any: its evidence goes on.
 func TestOptionsOfASideAreInItsEpoch(t *testing.T) {
 	const fields = "algorithm: sliding_window_counter, limit: 10, window: 1m"
-	without, with := loadPolicy(t, side(fields)), loadPolicy(t, side(fields+", count_denied: true"))
+	without := loadPolicy(t, side(fields))
 	if got := without.Epoch(); got != "1adba3645e01" {
 		t.Errorf("epoch %s of a side without options, want that of before", got)
 	}
-	if with.Epoch() == without.Epoch() {
-		t.Error("an option changes no epoch")
+	epochs := map[string]string{without.Epoch(): "none"}
+	for _, option := range []string{"count_denied: true", "phase: first", "phase: hash"} {
+		epoch := loadPolicy(t, side(fields+", "+option)).Epoch()
+		if other := epochs[epoch]; other != "" {
+			t.Errorf("%s has the epoch of %s", option, other)
+		}
+		epochs[epoch] = option
 	}
-	if no := loadPolicy(t, side(fields+", count_denied: false")); no.Epoch() != without.Epoch() {
-		t.Error("an option that is off changes the epoch")
+
+	for _, off := range []string{"count_denied: false", "phase: epoch"} {
+		if loadPolicy(t, side(fields+", "+off)).Epoch() != without.Epoch() {
+			t.Errorf("%s changes the epoch", off)
+		}
 	}
 }
 

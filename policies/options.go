@@ -15,6 +15,7 @@ type option struct {
 
 // options are all of them, in the order of the short form.
 var options = []option{
+	{"phase", func(from algorithms.Options, into *algorithms.Options) { into.Phase = from.Phase }},
 	{"count_denied", func(from algorithms.Options, into *algorithms.Options) { into.CountDenied = from.CountDenied }},
 }
 
@@ -47,6 +48,17 @@ func (r *reader) foreignOptions(n *yaml.Node, role string) {
 	for _, o := range options {
 		if at[o.name] != nil {
 			r.fail(at[o.name], "%s: %s is an option of our own algorithms: leave it out", role, o.name)
+		}
+	}
+}
+
+// phase returns a reader of where windows begin.
+func (r *reader) phase(what string, into *algorithms.Phase) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		name := ""
+		r.choice(what, &name, "epoch", "first", "hash")(n)
+		if p, err := algorithms.ParsePhase(name); err == nil {
+			*into = p
 		}
 	}
 }

@@ -168,6 +168,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			"burst":        {read: c.number("burst", &side.burst, 1)},
 			"window":       {read: c.duration("window", &side.window)},
 			"count_denied": {read: c.yes("count_denied", &side.options.CountDenied)},
+			"phase":        {read: c.phase("phase", &side.options.Phase)},
 			"store":        {read: c.name("store", &side.Store)},
 			"adaptive":     {read: c.unbuilt("adaptive")},
 		})

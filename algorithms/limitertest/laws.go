@@ -22,6 +22,7 @@ type law struct {
 // holdsFor says for which limits a law holds, by its name. A law without an entry holds whatever the options are.
 var holdsFor = map[string]func(algorithms.Limit) bool{
 	"G4_denial_leaves_no_trace": leavesNoTrace,
+	"G7_keys_are_apart":         hasOnePhase,
 }
 
 // laws are checked for every algorithm and every pair. G1 to G13 are the laws of a single
@@ -68,7 +69,7 @@ func (t *trial) holdsBound(events []event, decisions []algorithms.Decision) {
 	}
 
 	// Every interval from one admitted charge to another: a longer one adds only time.
-	definition := ruleOf(t.subject.Algorithm.Name())
+	definition := ruleOf(t.subject.Algorithm.Name(), "")
 	for i := range admitted {
 		sum := int64(0)
 		for j := i; j < len(admitted); j++ {
@@ -84,7 +85,7 @@ func (t *trial) holdsBound(events []event, decisions []algorithms.Decision) {
 // equalsOracle finds every other mistake, in the words of the definition.
 func equalsOracle(t *trial) {
 	events := t.drawEvents()
-	oracle := NewOracle(t.subject.Algorithm.Name())
+	oracle := NewOracleOf(t.subject.Algorithm.Name(), lawKey)
 
 	for i, d := range t.judge(events...) {
 		if want := oracle.Step(t.limit, events[i].cost, events[i].at); d != want {
@@ -115,6 +116,9 @@ func denialLeavesNoTrace(t *trial) {
 
 // leavesNoTrace reports whether a denial changes nothing under the limit.
 func leavesNoTrace(l algorithms.Limit) bool { return !countsDenied(l) }
+
+// hasOnePhase reports whether all keys have the same windows.
+func hasOnePhase(l algorithms.Limit) bool { return l.Phase != algorithms.PhaseHash }
 
 // countDeniedCountsAll compares with a limit that denies nothing, and so has counted all charges: as much less remains
 // of the trial's limit as it is lower. It finds counts that saturate too early, and entries that are dropped too soon.
@@ -259,9 +263,11 @@ func resetAfterExact(t *trial) {
 		return
 	}
 
-	// Decision.WasUnused, and pair.lua, tell an unused key by nothing but what remains. A group asks each member: of two
-	// different limits the one may be in use while the other one has less left.
-	if d.Remaining == t.limit.Capacity() && t.group() == nil {
+	// Side.WasUnused, and pair.lua, tell an unused key by nothing but what remains. Only a fixed window that keeps its phase for
+	// longer than its count is empty and in use. A group asks each member: of two different limits the one may be in use while
+	// the other one has less left.
+	keepsPhase := t.limit.Phase == algorithms.PhaseFirst && isAligned(t.subject.Algorithm)
+	if d.Remaining == t.limit.Capacity() && !keepsPhase && t.group() == nil {
 		t.Fatalf("all %d remain %s before the key is as if never used", d.Remaining, d.ResetAfter)
 	}
 

@@ -128,7 +128,7 @@ func clockLocksNotOut(t *trial) {
 // the charges were judged: the latest so far, until the clock goes back by more than a window.
 func clockMintsNoMore(t *trial) {
 	events := t.drawWild()
-	definition := ruleOf(t.subject.Algorithm.Name())
+	definition := ruleOf(t.subject.Algorithm.Name(), "")
 
 	var run []event
 	stands := int64(math.MinInt64) // the key's instant

@@ -214,6 +214,11 @@ func (w *twins) blind(c algorithms.Charge, o algorithms.Observation) bool {
 		return false
 	}
 
+	// Windows of the key's own stay out of phase like anchored ones.
+	if w.limit.Phase == algorithms.PhaseFirst {
+		return true
+	}
+
 	shape := algorithms.TraitsOf(w.subject.Algorithm).Shape
 	forgotten := c.At.UnixMicro() >= algorithms.Forgotten(shape, w.limit, o.Apart)
 	switch shape {

@@ -38,12 +38,12 @@ type specification interface {
 	lastUse() (at int64, used bool)
 }
 
-// specificationOf returns the specification of a side that was never used.
-func specificationOf(s *algorithms.Side) specification {
+// specificationOf returns the specification of a side for a key that it has never had.
+func specificationOf(s *algorithms.Side, key string) specification {
 	if s.Group() != nil {
-		return &groupOracle{}
+		return &groupOracle{key: key}
 	}
-	return NewOracle(s.Algorithm.Name())
+	return NewOracleOf(s.Algorithm.Name(), key)
 }
 
 // NewModel returns a model of an empty store.
@@ -103,7 +103,7 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	}
 	part := r.part(s)
 	if part.oracle == nil {
-		part = modelPart{id: s.Name(), algorithm: s.Algorithm.Name(), oracle: specificationOf(s)}
+		part = modelPart{id: s.Name(), algorithm: layout(s), oracle: specificationOf(s, c.Key)}
 	}
 
 	// The limit is checked before the cost: a charge with both wrong names the limit.
@@ -177,5 +177,17 @@ func (r modelRecord) holds(part modelPart) bool {
 // names reports whether the part belongs to the side. The role is no part of the name: when
 // a candidate is promoted, it keeps the state that it has.
 func names(p modelPart, s algorithms.Side) bool {
-	return s.Present() && p.id == s.Name() && p.algorithm == s.Algorithm.Name()
+	return s.Present() && p.id == s.Name() && p.algorithm == layout(&s)
+}
+
+// layout is the algorithm, and whether its windows are the key's own: such a state has other numbers.
+func layout(s *algorithms.Side) string {
+	return layoutOf(&algorithms.Member{Algorithm: s.Algorithm, Limit: s.Limit})
+}
+
+func layoutOf(m *algorithms.Member) string {
+	if m.Limit.Phase == algorithms.PhaseFirst {
+		return m.Algorithm.Name() + " of windows of the key's own"
+	}
+	return m.Algorithm.Name()
 }

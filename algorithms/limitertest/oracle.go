@@ -53,12 +53,15 @@ type rule interface {
 
 // NewOracle returns the specification of the algorithm of that name for a key
 // never used. It panics for a name it does not know.
-func NewOracle(algorithm string) *Oracle { return &Oracle{rule: ruleOf(algorithm)} }
+func NewOracle(algorithm string) *Oracle { return NewOracleOf(algorithm, "") }
+
+// NewOracleOf is NewOracle for a key of that text, which decides where its windows begin with PhaseHash.
+func NewOracleOf(algorithm, key string) *Oracle { return &Oracle{rule: ruleOf(algorithm, key)} }
 
 // OracleOf is NewOracle for a test, which fails without a rule: a panic would end all tests of its package.
 func OracleOf(t testing.TB, a algorithms.Algorithm) *Oracle {
 	t.Helper()
-	if newRules()[a.Name()] == nil {
+	if newRules("")[a.Name()] == nil {
 		t.Fatalf("%s has no rule in newRules (algorithms/limitertest/oracle.go): add its definition", a.Name())
 	}
 	return NewOracle(a.Name())
@@ -68,16 +71,16 @@ func OracleOf(t testing.TB, a algorithms.Algorithm) *Oracle {
 // closed interval of that length, whatever happened before. It panics for a name it
 // does not know.
 func UpperBound(algorithm string, l algorithms.Limit, span time.Duration) int64 {
-	return ruleOf(algorithm).most(l, span.Microseconds())
+	return ruleOf(algorithm, "").most(l, span.Microseconds())
 }
 
 // newRules returns the definition of every algorithm by its name, for a key never used.
-func newRules() map[string]rule {
+func newRules(key string) map[string]rule {
 	return map[string]rule{
-		"fixed_window":           &fixedWindow{},
+		"fixed_window":           &fixedWindow{key: key},
 		"fixed_window_anchored":  &anchoredWindow{},
 		"sliding_window_log":     &windowLog{},
-		"sliding_window_counter": &windowCounter{},
+		"sliding_window_counter": &windowCounter{key: key},
 		"token_bucket":           &tokens{},
 		"gcra":                   &cellRate{},
 		"leaky_bucket":           &queue{},
@@ -85,8 +88,8 @@ func newRules() map[string]rule {
 }
 
 // ruleOf returns the definition of the algorithm of that name, for a key never used.
-func ruleOf(algorithm string) rule {
-	r := newRules()[algorithm]
+func ruleOf(algorithm, key string) rule {
+	r := newRules(key)[algorithm]
 	if r == nil {
 		panic(fmt.Sprintf("limitertest: no rule for %q: add its definition to newRules", algorithm))
 	}
@@ -156,7 +159,10 @@ func (o *Oracle) Unused(l algorithms.Limit, at int64) bool { return o.rule.unuse
 // judge implements specification.
 func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
 	seen.Unused = o.Unused(s.Limit, at)
+	opens := o.opens(s.Limit, at)
 	seen.Decision = o.Step(s.Limit, cost, at)
+	// A charge that opens the next window at its first instant leaves what it leaves of a key never used.
+	seen.Unused = seen.Unused || opens && seen.Decision.Allowed && cost > 0
 	// Of a cost that is denied and counts, a decision does not say whether the key was unused before it.
 	seen.Unused = seen.Unused && (seen.Decision.Allowed || !countsDenied(s.Limit))
 	return seen
@@ -167,6 +173,16 @@ func (o *Oracle) wasMoved() bool { return o.moved }
 
 // lastUse implements specification.
 func (o *Oracle) lastUse() (at int64, used bool) { return o.last, o.used }
+
+// opens reports whether an empty window of the key's own begins at the instant.
+func (o *Oracle) opens(l algorithms.Limit, at int64) bool {
+	r, ok := o.rule.(*fixedWindow)
+	if !ok || l.Phase != algorithms.PhaseFirst || o.used && o.last > at {
+		return false
+	}
+	start, _, count, _ := r.at(l, at)
+	return start == at && count == 0
+}
 
 // wait returns a wait that the rule counts from the judged instant, counted from the
 // given one: a client counts from the instant of its request. No wait stays no wait.

@@ -11,6 +11,7 @@ import (
 // charge has to wait is asked of all its members at once, at one instant after another: no wait or rest of the group
 // is made of its members' waits and rests, as the step does it.
 type groupOracle struct {
+	key     string
 	members []memberOracle // those that were charged last come first
 	moved   bool           // by the last step
 }
@@ -23,7 +24,7 @@ type memberOracle struct {
 
 // names reports whether the oracle is the member's.
 func (m *memberOracle) names(of *algorithms.Member) bool {
-	return m.name == of.Name && m.algorithm == of.Algorithm.Name()
+	return m.name == of.Name && m.algorithm == layoutOf(of)
 }
 
 // asked are the members that a charge names, in their order, with their oracles.
@@ -38,7 +39,7 @@ func (o *groupOracle) ask(g *algorithms.Group, at int64) asked {
 	all := asked{Group: g, at: at}
 	for i := range g.Members {
 		m := &g.Members[i]
-		oracle := NewOracle(m.Algorithm.Name())
+		oracle := NewOracleOf(m.Algorithm.Name(), o.key)
 		for _, known := range o.members {
 			if known.names(m) {
 				oracle = known.oracle
@@ -67,7 +68,10 @@ func (a asked) all(holds func(i int) bool) bool {
 // judge implements specification.
 func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
 	a := o.ask(s.Group(), at)
-	seen.Unused = a.all(func(i int) bool { return a.oracles[i].Unused(a.Members[i].Limit, at) }) && !o.others(a.Group)
+	unused := make([]bool, len(a.oracles))
+	for i, oracle := range a.oracles {
+		unused[i] = oracle.Unused(a.Members[i].Limit, at)
+	}
 
 	o.moved = false
 	for i, oracle := range a.oracles {
@@ -87,7 +91,9 @@ func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms
 	})
 	counted := denies >= 0 && a.Charge == algorithms.UntilDenied && countsDenied(a.Members[denies].Limit)
 	seen.Partial = counted || denies > 0 && a.Charge == algorithms.UntilDenied
-	seen.Unused = seen.Unused && !counted
+	seen.Unused = !counted && !o.others(a.Group) && a.all(func(i int) bool {
+		return unused[i] || a.charges(i, cost, denies) && a.oracles[i].opens(a.Members[i].Limit, at)
+	})
 	a.spend(cost, denies)
 
 	seen.Decision = a.decision(cost, denies < 0, s.Capacity())
@@ -101,6 +107,11 @@ func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms
 		o.keep(a)
 	}
 	return seen
+}
+
+// charges reports whether the charge is admitted by a member, and taken from it.
+func (a asked) charges(i int, cost int64, denies int) bool {
+	return cost > 0 && (denies < 0 || a.Charge == algorithms.UntilDenied && i < denies)
 }
 
 // spend charges the members: all, or those before the one that denies, or none.
@@ -191,7 +202,7 @@ func (o *groupOracle) keep(a asked) {
 	var kept []memberOracle
 	for i, m := range a.Members {
 		if a.oracles[i].used {
-			kept = append(kept, memberOracle{m.Name, m.Algorithm.Name(), a.oracles[i]})
+			kept = append(kept, memberOracle{m.Name, layoutOf(&m), a.oracles[i]})
 		}
 	}
 

@@ -63,8 +63,14 @@ func (t *trial) judge(events ...event) []algorithms.Decision {
 
 // judgeUnder is judge under another limit than the trial's.
 func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Decision {
-	return t.judgeKey(freshName(), l, events...)
+	// The windows of PhaseHash go by the key's text, so histories that are compared have one key, each in a policy of its own.
+	fresh := *t
+	fresh.policy = "laws-" + freshName()
+	return fresh.judgeKey(lawKey, l, events...)
 }
+
+// lawKey is the key of most trials.
+const lawKey = "key"
 
 // freshName returns a name that no other trial has: not drawn, since a trial that is
 // repeated must not find the records of the first time.
@@ -144,12 +150,34 @@ func (t *trial) drawLimit() {
 	}).Filter(valid).Draw(t.T, "limit")
 }
 
-// drawOptions draws options, half of the time, for which the trial's law holds. Those that a limit cannot have are drawn again.
+// drawOptions draws options that the algorithm takes, half of the time. Those for which the trial's law does not hold are drawn
+// again.
 func (t *trial) drawOptions(rt *rapid.T, l algorithms.Limit) algorithms.Options {
-	if rapid.Bool().Draw(rt, "with_options") {
-		l.CountDenied = rapid.Bool().Draw(rt, "count_denied")
+	if !rapid.Bool().Draw(rt, "with_options") {
+		return l.Options
 	}
-	return l.Options
+
+	drawn := []algorithms.Options{
+		{CountDenied: rapid.Bool().Draw(rt, "count_denied")},
+		{Phase: algorithms.Phase(rapid.IntRange(0, 2).Draw(rt, "phase"))},
+	}
+	return together(t.subject.Algorithm, drawn)
+}
+
+// together joins those options that the algorithm takes each for itself. They may exclude each other.
+func together(a algorithms.Algorithm, list []algorithms.Options) (o algorithms.Options) {
+	for _, one := range list {
+		l := algorithms.Limit{Requests: 1, Window: time.Minute, Options: one}
+		withBurst := l
+		withBurst.Burst = 1
+		if a.Validate(l) != nil && a.Validate(withBurst) != nil {
+			continue
+		}
+
+		o.CountDenied = o.CountDenied || one.CountDenied
+		o.Phase = max(o.Phase, one.Phase)
+	}
+	return o
 }
 
 // drawEvents draws 1 to 40 events whose instants never go back and crowd around

@@ -163,19 +163,24 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 			l.Burst = 1 + t.requests()/int64(1+t.rng.IntN(4))
 		}
 
-		l.Options = t.options()
+		l.Options = t.options(a)
 		if a.Validate(l) == nil {
 			return l
 		}
 	}
 }
 
-// options returns options in a third of the calls. Validate refuses those that the algorithm does not take.
-func (t *Trace) options() (o algorithms.Options) {
-	if t.chance(33) {
-		o.CountDenied = t.chance(50)
+// options returns options that the algorithm takes, in a third of the calls.
+func (t *Trace) options(a algorithms.Algorithm) algorithms.Options {
+	if !t.chance(33) {
+		return algorithms.Options{}
 	}
-	return o
+	return together(a, []algorithms.Options{{CountDenied: t.chance(50)}, {Phase: algorithms.Phase(t.rng.IntN(3))}})
+}
+
+// isAligned reports whether the algorithm forgets all at once, when an aligned window ends.
+func isAligned(a algorithms.Algorithm) bool {
+	return algorithms.TraitsOf(a).Shape == algorithms.AlignedWindow
 }
 
 // requests returns mostly small limits, whose boundaries a trace meets often.

@@ -28,7 +28,7 @@ Nothing is deployed and nothing is changed.
 
 ALGORITHMS, each
 written as name:REQUESTS/WINDOW, buckets with :burst=N, options of a side as
-:count_denied. Windows take us ms s m h d.
+:phase=first, :phase=hash, :count_denied. Windows take us ms s m h d.
 
 Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy (JSON), HAProxy,
 AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic Common Schema; other

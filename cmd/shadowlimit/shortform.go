@@ -10,7 +10,7 @@ import (
 )
 
 const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N][:OPTION...], such as fixed_window:60/1m, token_bucket:60/1m:burst=20 " +
-	"or sliding_window_counter:60/1m:count_denied"
+	"or sliding_window_counter:60/1m:phase=first:count_denied"
 
 // parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N][:OPTION...].
 func parseSide(flag, s string) (algorithms.Side, error) {
@@ -87,10 +87,13 @@ func parseOption(l *algorithms.Limit, name, value string) (err error) {
 	switch {
 	case name == "burst":
 		l.Burst, err = parseCount("burst", value, 1)
+	case name == "phase":
+		l.Phase, err = algorithms.ParsePhase(value)
 	case name == "count_denied" && value == "":
 		l.CountDenied = true
 	default:
-		return fmt.Errorf("%q is not burst=N or an option: there is count_denied", strings.TrimSuffix(name+"="+value, "="))
+		return fmt.Errorf("%q is not burst=N or an option (phase=epoch, first or hash; count_denied)",
+			strings.TrimSuffix(name+"="+value, "="))
 	}
 	return err
 }

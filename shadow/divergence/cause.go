@@ -81,11 +81,16 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket || s.Shapes[allows] == algorithms.Bucket:
 		return s.bucketCause(allows, denies)
-	case s.SeparateStores && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
+	case s.SeparateStores && s.alike(allows, denies) && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
 	}
 
 	return WindowBoundary
+}
+
+// alike reports whether the sides forget alike: options change that.
+func (s *Setting) alike(allows, denies algorithms.Role) bool {
+	return s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Options == s.Limits[allows].Options
 }
 
 // cold reports whether the side that allows was unused, although it remembers at least as long as the other side, which
@@ -104,8 +109,11 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 	// large burst for longer; a cause is a hint.
 	forgets := s.Limits[denies].Window
 	switch l := s.Limits[allows]; s.Shapes[allows] {
-	case algorithms.AlignedWindow: // it remembers since its window began
-		return l.Window-d.ResetAfter >= forgets
+	case algorithms.AlignedWindow:
+		if l.Phase == algorithms.PhaseFirst {
+			return false // its window may just have ended
+		}
+		return l.Window-d.ResetAfter >= forgets // it remembers since its window began
 	case algorithms.AnchoredWindow:
 		return false // its window may just have ended
 	case algorithms.SlidingLog, algorithms.SlidingCounter:

@@ -31,6 +31,12 @@ func limiter(a algorithms.Algorithm, requests int64, window time.Duration, burst
 	return algorithms.Side{Algorithm: a, Limit: algorithms.Limit{Requests: requests, Window: window, Burst: burst}}
 }
 
+// with returns the side with options.
+func with(s algorithms.Side, o algorithms.Options) algorithms.Side {
+	s.Limit.Options = o
+	return s
+}
+
 var causeCases = []causeCase{
 	{
 		name: "fixed window, sliding log",
@@ -68,6 +74,26 @@ var causeCases = []causeCase{
 		name: "aligned windows, anchored windows",
 		sides: sides{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0),
 			limiter(algorithms.FixedWindowAnchored{}, 20, time.Minute, 0)},
+		want: divergence.WindowBoundary,
+	},
+	{
+		name: "aligned windows, the same of the key's own in another store",
+		sides: sides{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0),
+			with(limiter(algorithms.FixedWindow{}, 20, time.Minute, 0), algorithms.Options{Phase: algorithms.PhaseFirst})},
+		lag:  2 * time.Second,
+		want: divergence.WindowBoundary,
+	},
+	{
+		name: "counter, the same moved on by the key's hash in another store",
+		sides: sides{limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0),
+			with(limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0), algorithms.Options{Phase: algorithms.PhaseHash})},
+		lag:  2 * time.Second,
+		want: divergence.WindowBoundary,
+	},
+	{
+		name: "counter, the same with denied charges counted",
+		sides: sides{limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0),
+			with(limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0), algorithms.Options{CountDenied: true})},
 		want: divergence.WindowBoundary,
 	},
 	{
