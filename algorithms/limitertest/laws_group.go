@@ -18,7 +18,7 @@ var groupLaws = append(lawsNamed("G3_cheaper_is_allowed", "G4_denial_leaves_no_t
 	"G7_keys_are_apart", "G8_remaining_is_exact", "G9_reset_after_is_exact", "G12_deterministic", "G13_concurrent", "over_capacity_is_never"),
 
 	law{"no_member_admits_more", "no interval admits more than the bound of any member", noMemberAdmitsMore},
-	law{"a_group_is_its_members", "a group answers as its members would, each on a key of its own", groupIsItsMembers},
+	law{"a_group_is_its_members", "a group answers as its members would, each in a policy of its own", groupIsItsMembers},
 	law{"a_group_of_one_is_its_member", "a group of one member decides as that limit alone", groupOfOne},
 	law{"order_changes_no_decision", "where all or nothing is charged, the order of the members decides nothing", orderDecidesNothing},
 )
@@ -125,30 +125,30 @@ func orderDecidesNothing(t *trial) {
 	t.equal(want, got)
 }
 
-// groupIsItsMembers charges the members one by one, as a program does that has no groups: each has a key of its own.
+// groupIsItsMembers charges the members one by one, as a program does that has no groups: each has a policy of its own.
 func groupIsItsMembers(t *trial) {
 	events := t.drawEvents()
 	g := t.group()
-	keys := make([]string, len(g.Members))
-	for i := range keys {
-		keys[i] = freshName()
+	policies := make([]string, len(g.Members))
+	for i := range policies {
+		policies[i] = freshName()
 	}
 
 	for n, got := range t.judge(events...) {
 		e := events[n]
 		allowed := true
 		if g.Charge == algorithms.AllOrNothing {
-			for i, rest := range t.look(keys, e.at) {
+			for i, rest := range t.look(policies, e.at) {
 				allowed = allowed && (e.cost == 0 || e.cost <= rest.Remaining && g.Members[i].Limit.Requests > 0)
 			}
 		}
 
-		for i := 0; i < len(keys) && allowed; i++ {
-			allowed = t.chargeMember(i, keys[i], event{e.at, e.cost}).Allowed
+		for i := 0; i < len(policies) && allowed; i++ {
+			allowed = t.chargeMember(i, policies[i], event{e.at, e.cost}).Allowed
 		}
 
 		want := algorithms.Decision{Allowed: allowed, Remaining: got.Remaining}
-		for i, rest := range t.look(keys, e.at) {
+		for i, rest := range t.look(policies, e.at) {
 			want.ResetAfter = max(want.ResetAfter, rest.ResetAfter)
 			if i == 0 || rest.Remaining < want.Remaining {
 				want.Remaining = rest.Remaining
@@ -160,18 +160,18 @@ func groupIsItsMembers(t *trial) {
 	}
 }
 
-// look returns what a look at each member's own key says.
-func (t *trial) look(keys []string, at int64) (rests []algorithms.Decision) {
-	for i, key := range keys {
-		rests = append(rests, t.chargeMember(i, key, event{at, 0}))
+// look returns what a look at the key says in each member's own policy.
+func (t *trial) look(policies []string, at int64) (rests []algorithms.Decision) {
+	for i, policy := range policies {
+		rests = append(rests, t.chargeMember(i, policy, event{at, 0}))
 	}
 	return rests
 }
 
-// chargeMember charges the key of one member.
-func (t *trial) chargeMember(i int, key string, e event) algorithms.Decision {
+// chargeMember charges the key in the policy of one member.
+func (t *trial) chargeMember(i int, policy string, e event) algorithms.Decision {
 	m := &t.group().Members[i]
-	charge := algorithms.Charge{Policy: "members", Key: key, Cost: e.cost, At: time.UnixMicro(e.at),
+	charge := algorithms.Charge{Policy: policy, Key: lawKey, Cost: e.cost, At: time.UnixMicro(e.at),
 		Sides: [2]algorithms.Side{{Algorithm: m.Algorithm, Limit: m.Limit}}}
 
 	var into [1][2]algorithms.Observation
