@@ -85,8 +85,8 @@ func stepOf(a *promotion.Assessment) string {
 		return command(a, "complete", withReason) + goBack
 
 	case a.State.Stage == promotion.Promoted:
-		return "wait until " + instant(a.State.StageAt.Add(promotion.RollbackWindow)) +
-			", then: " + command(a, "complete", withReason) + goBack
+		return "nothing until " + instant(a.State.StageAt.Add(promotion.RollbackWindow)) +
+			": before completed, a rollback gives no client a fresh budget; then: " + command(a, "complete", withReason) + goBack
 
 	case a.Gate.Verdict == gate.Fail && a.State.Stage == promotion.Canary:
 		return rollback + seeKeys(a)

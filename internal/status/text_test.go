@@ -293,7 +293,8 @@ func TestNextStep(t *testing.T) {
 		}, "change a side and deploy the change, then: shadowlimit resume writes; " +
 			"if the candidate was not at fault: shadowlimit resume writes --force --reason WHY"},
 		{"promoted", promotion.Promoted, nil,
-			"wait until Sat 2026-03-14 12:00 UTC, then: shadowlimit complete writes --reason WHY; " +
+			"nothing until Sat 2026-03-14 12:00 UTC: before completed, a rollback gives no client a fresh budget; " +
+				"then: shadowlimit complete writes --reason WHY; " +
 				"to go back: shadowlimit rollback writes --reason WHY"},
 		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) {
 			a.State.StageAt = now.Add(-promotion.RollbackWindow)

@@ -158,13 +158,30 @@ func (j *judgement) tooManyHarmed() (list []Obstacle) {
 	}
 
 	// The first hours of the day reach back to those before.
-	h := j.harmedIn(j.hour()-hoursADay+1, j.hour(), func(c *divergence.Client) (divergence.ClientCount, bool) {
-		return c.Total(), true
-	})
+	h := j.harmedIn(j.hour()-hoursADay+1, j.hour(), allLost)
 	if h.clients == 0 || h.share() < rule.Clients {
 		return nil
 	}
-	return []Obstacle{{ClientsHarmed, h.text(rule) + " over the last 24 h"}}
+	return []Obstacle{{ClientsHarmed, h.text(rule) + " over the last 24 h" + j.harmLeaves()}}
+}
+
+// allLost counts all that a client has lost.
+func allLost(c *divergence.Client) (divergence.ClientCount, bool) { return c.Total(), true }
+
+// harmLeaves says when no harm lies within the last 24 hours any more. The share may be small enough before that, where many
+// clients are active.
+func (j *judgement) harmLeaves() string {
+	if j.terse {
+		return ""
+	}
+	for end := j.hour(); end > j.hour()-hoursADay; end-- {
+		if j.harmedIn(end, end, allLost).clients > 0 {
+			// A time of several hours may still end after that one.
+			leaves := end + hoursADay + j.cfg.ClientHarm.hours() - 1
+			return ", which leaves these 24 h by " + dated(atMinute(leaves*minutesAnHour)) + " if no more is lost"
+		}
+	}
+	return ""
 }
 
 // text names the share and the rule that it breaks.

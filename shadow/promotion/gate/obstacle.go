@@ -213,12 +213,12 @@ func (j *judgement) pending() (list []Obstacle) {
 	// A ratio is named first, because waiting alone does not lower it. One sentence for each is enough.
 	for _, r := range byHarm {
 		s := &j.streams[r]
-		switch numerator, denominator := j.lately(s); {
+		switch numerator, denominator, _ := j.lately(s); {
 		case s.atOrAbove():
 			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf("%s, from %s so far%s",
 				j.excess(s), humanize.Grouped(s.denominator), s.early())})
 		case denominator > 0 && float64(numerator) >= s.threshold*float64(denominator):
-			list = append(list, Obstacle{AboveLately, j.excess(s)})
+			list = append(list, Obstacle{AboveLately, j.excess(s) + j.belowAgain(s)})
 		case s.mirror.alarm() >= suspect:
 			list = append(list, Obstacle{Suspect, fmt.Sprintf("%s, and it may have risen above that: "+
 				"its mirror is %s, and steps need less than %d", j.excess(s), scoreText(s.mirror.alarm()), suspect)})

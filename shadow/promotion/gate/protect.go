@@ -111,7 +111,19 @@ func (j *judgement) protectedLost() (list []Obstacle) {
 		return nil
 	}
 	text := fmt.Sprintf("%s; at most %s may be lost, so the hour is a strike", b.lossText(), humanize.Percent(b.cap))
-	return []Obstacle{{ProtectedLost, text}}
+	return []Obstacle{{ProtectedLost, text + j.madeGood(&b)}}
+}
+
+// madeGood says when clean time has made the loss of a protected key good, if no hour is bad meanwhile.
+func (j *judgement) madeGood(b *badBlock) string {
+	if j.terse {
+		return ""
+	}
+	at := j.now + int64(j.untilClean()/time.Minute)
+	if j.cfg.Rule == Simple {
+		at = b.To + int64(j.soak()/time.Minute)
+	}
+	return ", and keeps the step back until " + dated(atMinute(at)) + " if no more is lost"
 }
 
 // lossText names the loss of a protected key and its hour.

@@ -110,25 +110,57 @@ const advice = "change the candidate, or raise the threshold if the difference i
 // excess words a ratio that is above its threshold: over the last day where that is worse.
 func (j *judgement) excess(s *stream) string {
 	numerator, denominator, since := s.numerator, s.denominator, ""
-	if n, d := j.lately(s); float64(n)*float64(denominator) > float64(numerator)*float64(d) {
+	if n, d, from := j.lately(s); float64(n)*float64(denominator) > float64(numerator)*float64(d) {
 		numerator, denominator, since = n, d, " over the last 24 h"
+
+		// A quiet policy needs longer for one difference to be allowed at all.
+		if from < j.now-minutesADay {
+			since = " since " + dated(atMinute(from))
+		}
 	}
 	return fmt.Sprintf("%s is %s %s%s, its threshold %s", s.ratio,
 		humanize.Percent(float64(numerator)/float64(denominator)), of[s.ratio], since, humanize.Percent(s.threshold))
 }
 
 // lately returns the raw ratio of the last 24 hours, or of as long as the denominator allows one
-// difference.
-func (j *judgement) lately(s *stream) (numerator, denominator int64) {
+// difference, and the first minute of that.
+func (j *judgement) lately(s *stream) (numerator, denominator, from int64) {
 	minutes, least := between(j.evidence.History.Minutes, j.since, j.now), blockDenominator(s.threshold)
 	for i := len(minutes) - 1; i >= 0 && (minutes[i].Unix >= j.now-minutesADay || denominator < least); i-- {
 		if j.invalid[minutes[i].Unix/minutesAnHour] {
 			continue
 		}
 		n, d := s.ratio.Of(minutes[i].Tally)
-		numerator, denominator = numerator+n, denominator+d
+		numerator, denominator, from = numerator+n, denominator+d, minutes[i].Unix
 	}
-	return numerator, denominator
+	return numerator, denominator, from
+}
+
+// belowAgain says when the ratio of the last 24 hours falls below its threshold if it stays below that from now on; "" if the
+// evidence does not tell. More traffic can only make it earlier, so the evidence so far is a bound.
+func (j *judgement) belowAgain(s *stream) string {
+	numerator, denominator, from := j.lately(s)
+	if j.terse || from < j.now-minutesADay {
+		return ""
+	}
+
+	least := blockDenominator(s.threshold)
+	for _, m := range between(j.evidence.History.Minutes, from, j.now) {
+		if j.invalid[m.Unix/minutesAnHour] {
+			continue
+		}
+		n, d := s.ratio.Of(m.Tally)
+		numerator, denominator = numerator-n, denominator-d
+
+		// With less left, the ratio would reach further back than a day.
+		switch {
+		case denominator < least:
+			return ""
+		case float64(numerator) < s.threshold*float64(denominator):
+			return ", and falls below that by " + dated(atMinute(m.Unix+1+minutesADay)) + " if no more requests differ"
+		}
+	}
+	return ""
 }
 
 // noisy reports whether the way of comparing makes a third of the differences that the
