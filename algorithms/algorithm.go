@@ -15,9 +15,7 @@ type State struct {
 	Last int64 // instant of the last admitted charge
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
-	Log  *Log  // admitted charges, for the sliding window log alone
-	// Members are the states of a Group's members.
-	Members *Members
+	Log  *Log  // what three numbers cannot hold: a log's admitted charges, or the states of a Group's members
 }
 
 // now returns the instant at which a charge that arrives at is judged: the state's last

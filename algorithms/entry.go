@@ -226,7 +226,7 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 // says nothing of them, so the instants noted earlier stand.
 func (e *entry) silent(side *Side, name partName) bool {
 	g := side.Group()
-	return g != nil && e.part(name).state.Members.others(g)
+	return g != nil && e.part(name).state.Log.others(g)
 }
 
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge

@@ -3,7 +3,7 @@ package algorithms
 import "time"
 
 // Step implements Algorithm. The state's Last is the latest instant of its members, its Used is 1 if one of them has been
-// charged, and Members are their states.
+// charged, and its Log holds their states.
 func (g *Group) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
 	var a groupAnswer
 	err := g.judge(&a, s, l.hash, cost, at)
@@ -36,22 +36,22 @@ type groupStep struct {
 func (g *Group) judge(a *groupAnswer, s State, hash uint32, cost, at int64) error {
 	a.next = s
 	step := groupStep{Group: g, hash: hash, cost: cost, at: at, first: -1}
-	if err := step.run(s.Members); err != nil {
+	if err := step.run(s.Log); err != nil {
 		return err
 	}
 
 	a.decision, a.member = step.decision()
-	others := s.Members.others(g)
+	others := s.Log.others(g)
 	a.unused = step.unused() && !others
 	a.partial = step.partial()
 	if a.changed = step.changed(); a.changed {
-		a.next = s.Members.store(g, &step.next)
+		a.next = s.Log.store(g, &step.next)
 	}
 	return nil
 }
 
 // run judges the members. Nothing is stored here, so a charge of which a member is refused changes nothing.
-func (g *groupStep) run(members *Members) error {
+func (g *groupStep) run(members *Log) error {
 	err := g.check()
 	for i := 0; i < len(g.Members) && err == nil; i++ {
 		g.states[i] = members.state(i, &g.Members[i])
@@ -186,11 +186,11 @@ func (g *groupStep) changed() bool {
 func (g *Group) wait(s State, hash uint32, cost, at int64) (longest time.Duration) {
 	for i := range g.Members {
 		m := &g.Members[i]
-		_, d, err := stepFor(m.Algorithm, s.Members.state(i, m), &m.Limit, hash, 0, at)
+		_, d, err := stepFor(m.Algorithm, s.Log.state(i, m), &m.Limit, hash, 0, at)
 		if err != nil {
 			continue
 		}
-		if w, err := m.wait(s.Members.state(i, m), &d, hash, cost, at); err == nil {
+		if w, err := m.wait(s.Log.state(i, m), &d, hash, cost, at); err == nil {
 			longest = max(longest, w)
 		}
 	}

@@ -1,7 +1,8 @@
 package algorithms
 
-// Members are the states of a group's members: those that were charged last come first.
-type Members struct{ list []memberState }
+// The methods of this file are those of a Log that has members' states. The pointer to it is one with that to a log's
+// charges, because the compiler keeps a State of five words in memory instead of registers: a charge of two sides
+// would take half as long again.
 
 // memberState is the state of one member. As with parts, a member of the same name with another algorithm does not find it.
 type memberState struct {
@@ -15,33 +16,33 @@ func (s *memberState) is(m *Member) bool {
 }
 
 // state returns the member's state. The i-th one is usually the i-th member's.
-func (ms *Members) state(i int, m *Member) State {
-	if ms == nil {
+func (s *Log) state(i int, m *Member) State {
+	if s == nil {
 		return State{}
 	}
-	if i < len(ms.list) && ms.list[i].is(m) {
-		return ms.list[i].state
+	if i < len(s.members) && s.members[i].is(m) {
+		return s.members[i].state
 	}
 
-	for i := range ms.list {
-		if ms.list[i].is(m) {
-			return ms.list[i].state
+	for i := range s.members {
+		if s.members[i].is(m) {
+			return s.members[i].state
 		}
 	}
 	return State{}
 }
 
 // others reports whether there are states of members that the group does not name.
-func (ms *Members) others(g *Group) bool {
-	if ms == nil {
+func (s *Log) others(g *Group) bool {
+	if s == nil {
 		return false
 	}
 
-	for i := range ms.list {
-		if i < len(g.Members) && ms.list[i].is(&g.Members[i]) {
+	for i := range s.members {
+		if i < len(g.Members) && s.members[i].is(&g.Members[i]) {
 			continue
 		}
-		if !g.names(&ms.list[i]) {
+		if !g.names(&s.members[i]) {
 			return true
 		}
 	}
@@ -50,42 +51,42 @@ func (ms *Members) others(g *Group) bool {
 
 // store keeps the states of the group's members, and of others as far as there is room, and returns the side's state.
 // An unused state is as good as none.
-func (ms *Members) store(g *Group, next *[MaxMembers]State) State {
-	if ms == nil {
-		ms = &Members{}
+func (s *Log) store(g *Group, next *[MaxMembers]State) State {
+	if s == nil {
+		s = &Log{}
 	}
-	if !ms.storeInPlace(g, next) {
-		ms.rebuild(g, next)
+	if !s.storeInPlace(g, next) {
+		s.rebuild(g, next)
 	}
 
-	s := State{Members: ms}
-	for i := range ms.list {
-		if last := ms.list[i].state.Last; s.Used == 0 || last > s.Last {
-			s.Last, s.Used = last, 1
+	state := State{Log: s}
+	for i := range s.members {
+		if last := s.members[i].state.Last; state.Used == 0 || last > state.Last {
+			state.Last, state.Used = last, 1
 		}
 	}
-	return s
+	return state
 }
 
 // storeInPlace stores the states where the list has exactly the group's members in their order, as it usually has.
-func (ms *Members) storeInPlace(g *Group, next *[MaxMembers]State) bool {
-	if len(ms.list) != len(g.Members) {
+func (s *Log) storeInPlace(g *Group, next *[MaxMembers]State) bool {
+	if len(s.members) != len(g.Members) {
 		return false
 	}
-	for i := range ms.list {
-		if !ms.list[i].is(&g.Members[i]) || next[i].Used == 0 {
+	for i := range s.members {
+		if !s.members[i].is(&g.Members[i]) || next[i].Used == 0 {
 			return false
 		}
 	}
 
-	for i := range ms.list {
-		ms.list[i].state = next[i]
+	for i := range s.members {
+		s.members[i].state = next[i]
 	}
 	return true
 }
 
 // rebuild makes the list: the group's members in their order, and then the others in theirs.
-func (ms *Members) rebuild(g *Group, next *[MaxMembers]State) {
+func (s *Log) rebuild(g *Group, next *[MaxMembers]State) {
 	list := make([]memberState, 0, len(g.Members))
 	for i := range g.Members {
 		if m := &g.Members[i]; next[i].Used > 0 {
@@ -93,12 +94,12 @@ func (ms *Members) rebuild(g *Group, next *[MaxMembers]State) {
 		}
 	}
 
-	for _, old := range ms.list {
+	for _, old := range s.members {
 		if len(list) < MaxMembers && !g.names(&old) {
 			list = append(list, old)
 		}
 	}
-	ms.list = list
+	s.members = list
 }
 
 // names reports whether the state belongs to one of the group's members.

@@ -119,5 +119,5 @@ func (s State) anchored(at int64) *Log {
 	if s.Log != nil && s.Log.before == at {
 		return s.Log
 	}
-	return &Log{before: at}
+	return &Log{stretch: stretch{before: at}}
 }

@@ -33,8 +33,14 @@ func Unbounded(a Algorithm) Algorithm {
 	return a
 }
 
-// Log is the entries of one key, oldest first.
+// Log holds what the three numbers of a State cannot: a log's entries, or the states of a group's members.
 type Log struct {
+	stretch
+	members []memberState
+}
+
+// stretch is entries of one key, oldest first.
+type stretch struct {
 	entries []logEntry
 	before  int64 // the total before the first entry
 }
@@ -132,7 +138,7 @@ func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decisi
 func (s State) moveLog(at int64, l *Limit) State {
 	live := s.Log.since(s.Last - l.micros())
 	cost := live.cost()
-	return State{Last: at, Used: cost, Log: &Log{entries: []logEntry{{at, cost}}}}
+	return State{Last: at, Used: cost, Log: &Log{stretch: stretch{entries: []logEntry{{at, cost}}}}}
 }
 
 // maxEntries returns the bound in force. "No bound" is still a number, which the Lua
@@ -149,9 +155,9 @@ func (a SlidingWindowLog) maxEntries() int {
 
 // since returns the part of the log that is younger than cutoff. An entry of exactly the
 // cutoff has left the window.
-func (g *Log) since(cutoff int64) Log {
+func (g *Log) since(cutoff int64) stretch {
 	if g == nil {
-		return Log{}
+		return stretch{}
 	}
 
 	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].at > cutoff })
@@ -159,12 +165,12 @@ func (g *Log) since(cutoff int64) Log {
 	if first > 0 {
 		before = g.entries[first-1].total
 	}
-	return Log{entries: g.entries[first:], before: before}
+	return stretch{entries: g.entries[first:], before: before}
 }
 
 // filling returns the newest entries that cost at least a number of units together, all if they cost less. Those before
 // them change no decision of a limit that these fill: they leave the window first.
-func (g Log) filling(units int64) Log {
+func (g stretch) filling(units int64) stretch {
 	surplus := g.cost() - units
 	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].total-g.before > surplus })
 	if first > 0 {
@@ -175,10 +181,10 @@ func (g Log) filling(units int64) Log {
 }
 
 // cost returns what the entries have cost.
-func (g Log) cost() int64 { return g.end() - g.before }
+func (g stretch) cost() int64 { return g.end() - g.before }
 
 // end returns the total behind the last entry.
-func (g Log) end() int64 {
+func (g stretch) end() int64 {
 	if len(g.entries) == 0 {
 		return g.before
 	}
@@ -188,7 +194,7 @@ func (g Log) end() int64 {
 // add adds an entry behind the live ones and forgets the others. It copies within the
 // same array once half of that is free, so a key takes room for the entries it holds,
 // not for all it has ever had, at a constant cost per charge on average.
-func (g *Log) add(live Log, at, cost int64) *Log {
+func (g *Log) add(live stretch, at, cost int64) *Log {
 	if g == nil {
 		g = &Log{}
 	}
@@ -204,7 +210,7 @@ func (g *Log) add(live Log, at, cost int64) *Log {
 
 // freedAt returns the instant of the entry at whose leaving, oldest first, at least need
 // units have left the window.
-func (g Log) freedAt(need int64) int64 {
+func (g stretch) freedAt(need int64) int64 {
 	first := sort.Search(len(g.entries)-1, func(i int) bool { return g.entries[i].total-g.before >= need })
 	return g.entries[first].at
 }

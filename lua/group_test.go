@@ -29,6 +29,14 @@ func TestRecordKeepsMembers(t *testing.T) {
 	pair := newPair(t, server.Addr())
 	limitertest.RecordKeepsMembers(t, pair)
 
+	// Eight more, none of which the sides know.
+	windows := make([]time.Duration, algorithms.MaxMembers)
+	for i := range windows {
+		windows[i] = time.Duration(1+i) * time.Hour
+	}
+	evaluate(t, pair, algorithms.Charge{Policy: "members", Key: "k", Cost: 1, At: time.Unix(1_800_000_000, 0),
+		Sides: [2]algorithms.Side{groupOf("a", windows...), groupOf("b", windows...)}})
+
 	record, err := server.Get(pair.RecordKey("members", "k"))
 	if parts := strings.Count(record, "\n"); err != nil || parts != 2*(1+algorithms.MaxMembers) {
 		t.Errorf("the record has %d parts, want two sides with eight members each (%v)", parts, err)
