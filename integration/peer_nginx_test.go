@@ -2,24 +2,14 @@ package integration
 
 import (
 	"bufio"
-	"cmp"
-	"context"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -64,10 +54,10 @@ func TestModelOfNginx(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	addr := startNginx(t, dir)
-	crowd(t, addr, nginxPaths)
+	crowd(t, addr, peerLoad{paths: nginxPaths, users: even, perSecond: 440, seconds: 5})
 
 	decisions := nginxDecisions(t, filepath.Join(dir, "access.log"))
-	mustFollow(t, newPeerModel(t, "nginx").follow(t, decisions), nginxPaths)
+	mustFollow(t, newPeerModel(t, "nginx").follow(t, decisions, nil), nginxPaths)
 }
 
 // startNginx starts one process that has all limits.
@@ -87,71 +77,6 @@ func startNginx(t *testing.T, dir string) (addr string) {
 	write(t, conf, fmt.Sprintf(nginxConf, dir, addr))
 	runPeer(t, addr, exec.Command(path, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "start.log")))
 	return addr
-}
-
-// runPeer runs a server until the end of the test, and returns when it accepts connections.
-func runPeer(t *testing.T, addr string, cmd *exec.Cmd) {
-	t.Helper()
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	tries := rate.NewLimiter(rate.Every(10*time.Millisecond), 1)
-	for tries.Wait(ctx) == nil {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			conn.Close()
-			return
-		}
-	}
-	t.Fatalf("%s accepts no connection: %s", cmd.Path, said.String())
-}
-
-// crowd asks for about twice what the limits of eight users allow, at random instants. It does not wait for answers, because
-// some of them are delayed.
-func crowd(t *testing.T, addr string, paths []string) {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
-	defer client.CloseIdleConnections()
-
-	const users, perSecond, seconds = 8, 11, 5
-	rng := rand.New(rand.NewPCG(1, 1))
-	buckets := users * len(paths)
-	pace := rate.NewLimiter(rate.Limit(perSecond*buckets), 3)
-	var asking sync.WaitGroup
-	for range seconds * perSecond * buckets {
-		if err := pace.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		url := fmt.Sprintf("http://%s%s?user=u%d", addr, paths[rng.IntN(len(paths))], rng.IntN(users))
-		asking.Go(func() { knock(t, client, url) })
-	}
-
-	// On a slow machine the crowd may stay below the limits. A volley does not.
-	for _, path := range paths {
-		for range 40 {
-			asking.Go(func() { knock(t, client, fmt.Sprintf("http://%s%s?user=volley", addr, path)) })
-		}
-	}
-	asking.Wait()
-}
-
-// knock asks once. Its answer is in the server's log.
-func knock(t *testing.T, client *http.Client, url string) {
-	response, err := client.Get(url)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	response.Body.Close()
 }
 
 // nginxDecisions reads what nginx decided, in the order in which it decided.
@@ -179,28 +104,6 @@ func nginxDecisions(t *testing.T, path string) (decisions []peerDecision) {
 		decisions = append(decisions, decided)
 	}
 
-	// A refused request is logged before a delayed one that was judged in the same millisecond. It came after it: a limit that
-	// refuses does not admit the next request of that millisecond.
-	slices.SortStableFunc(decisions, func(a, b peerDecision) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(refusals(a), refusals(b)))
-	})
+	sortDecisions(decisions)
 	return decisions
-}
-
-// refusals is 1 for a refused request and 0 for an admitted one.
-func refusals(d peerDecision) int {
-	if d.allowed {
-		return 0
-	}
-	return 1
-}
-
-// milliseconds reads seconds with three decimals exactly.
-func milliseconds(t *testing.T, text string) time.Time {
-	t.Helper()
-	ms, err := strconv.ParseInt(strings.Replace(text, ".", "", 1), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return time.UnixMilli(ms)
 }
