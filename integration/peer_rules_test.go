@@ -38,6 +38,7 @@ var peerRules = []peerWithRule{
 	{"limitador", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second), 0},
 	{"express-rate-limit", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second), 0},
 	{"envoy-ratelimit", 200 * time.Millisecond, []string{"/a", "/b", "/c", "/bulk"}, envoyRule(60, 8), 0},
+	{"django-ratelimit", 60 * time.Millisecond, []string{"/second"}, djangoRule(5, 1), 0},
 	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(20, 60*time.Second), 0},
 	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20), 0},
 	{"x-time-rate", 6 * time.Millisecond, []string{"/"}, timeRule(10, 20), 0},
