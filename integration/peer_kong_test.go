@@ -13,16 +13,34 @@ type windowCount struct {
 	began int64
 }
 
-// kongRule is kong/plugins/rate-limiting/handler.lua with policy local: usage is read, a limit without a rest stops, and only
-// an admitted request is counted. Periods begin as kong/tools/timestamp.lua says, for seconds and minutes of UTC.
-func kongRule(period time.Duration, limit int) peerRule {
-	usage := map[windowCount]int{}
+// kongPeriods are the begins of periods in UTC, as in kong/tools/timestamp.lua.
+var kongPeriods = map[string]func(time.Time) time.Time{
+	"second": func(at time.Time) time.Time { return at.Truncate(time.Second) },
+	"minute": func(at time.Time) time.Time { return at.Truncate(time.Minute) },
+	"month":  func(at time.Time) time.Time { return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC) },
+	"year":   func(at time.Time) time.Time { return time.Date(at.Year(), 1, 1, 0, 0, 0, 0, time.UTC) },
+}
+
+// kongRule is kong/plugins/rate-limiting/handler.lua with policy local: the usage of all periods is read, one without a rest
+// stops the request, and only an admitted request is counted, by all of them.
+func kongRule(limits map[string]int) peerRule {
+	type usage struct {
+		period string
+		windowCount
+	}
+	counts := map[usage]int{}
 	return func(r *policies.Request, at time.Time) bool {
-		of := windowCount{r.User, at.Truncate(period).Unix()}
-		if limit-usage[of] <= 0 {
-			return false
+		var of []usage
+		for period, limit := range limits {
+			of = append(of, usage{period, windowCount{r.User, kongPeriods[period](at).Unix()}})
+			if limit-counts[of[len(of)-1]] <= 0 {
+				return false
+			}
 		}
-		usage[of]++
+
+		for _, u := range of {
+			counts[u]++
+		}
 		return true
 	}
 }

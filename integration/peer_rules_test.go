@@ -26,20 +26,23 @@ type peerWithRule struct {
 
 // peerRules have models that decide every request as they do.
 var peerRules = []peerWithRule{
-	{"kong", 12 * time.Millisecond, []string{"/second"}, kongRule(time.Second, 5), 0},
-	{"kong", 60 * time.Millisecond, []string{"/minute"}, kongRule(time.Minute, 60), 0},
-	{"kong-advanced", 150 * time.Millisecond, []string{"/fixed"}, rackRule(60, time.Minute), 0},
+	{"kong", 12 * time.Millisecond, []string{"/second"}, kongRule(map[string]int{"second": 5}), 0},
+	{"kong", 60 * time.Millisecond, []string{"/minute"}, kongRule(map[string]int{"minute": 60}), 0},
+	{"kong", 60 * time.Millisecond, []string{"/both"}, kongRule(map[string]int{"second": 5, "minute": 60}), 0},
+	{"kong-advanced", 150 * time.Millisecond, []string{"/fixed"}, rackRule(limit{60, 60}), 0},
 	{"kong-advanced", 150 * time.Millisecond, []string{"/sliding"}, kongSliding(60, 60, true), time.Second},
 	{"kong-advanced", 150 * time.Millisecond, []string{"/forgiving"}, kongSliding(60, 60, false), time.Second},
 	{"haproxy", 90 * time.Millisecond, []string{"/counted"}, haproxyRule(20, 10_000, true, false), time.Millisecond},
 	{"haproxy", 60 * time.Millisecond, []string{"/passed"}, haproxyRule(20, 10_000, false, false), time.Millisecond},
 	{"haproxy", 36 * time.Millisecond, []string{"/counted-second"}, haproxyRule(5, 1000, true, false), time.Millisecond},
 	{"haproxy", 30 * time.Millisecond, []string{"/passed-second"}, haproxyRule(5, 1000, false, false), time.Millisecond},
-	{"limitador", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second), 0},
-	{"express-rate-limit", 400 * time.Millisecond, []string{"/"}, anchoredRule(10, 60*time.Second), 0},
+	{"limitador", 400 * time.Millisecond, []string{"/"}, anchoredRule(limit{10, 60}), 0},
+	{"limitador", 400 * time.Millisecond, []string{"/both"}, anchoredRule(limit{10, 60}, limit{3, 7}), 0},
+	{"express-rate-limit", 400 * time.Millisecond, []string{"/"}, anchoredRule(limit{10, 60}), 0},
 	{"envoy-ratelimit", 200 * time.Millisecond, []string{"/a", "/b", "/c", "/bulk"}, envoyRule(60, 8), 0},
 	{"django-ratelimit", 60 * time.Millisecond, []string{"/second"}, djangoRule(5, 1), 0},
-	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(20, 60*time.Second), 0},
+	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(limit{20, 60}), 0},
+	{"rack-attack", 400 * time.Millisecond, []string{"/both"}, rackRule(limit{20, 60}, limit{3, 7}), 0},
 	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20), 0},
 	{"x-time-rate", 6 * time.Millisecond, []string{"/"}, timeRule(10, 20), 0},
 }
@@ -108,24 +111,38 @@ func peerGap(rng *rand.Rand, mean time.Duration, at time.Time) time.Duration {
 	return time.Duration(rng.ExpFloat64() * float64(mean)).Truncate(time.Microsecond)
 }
 
-// anchoredRule is limitador/src/storage/in_memory.rs, and the MemoryStore of express-rate-limit: a window that is over at its
-// end is replaced by one that begins with this request.
-func anchoredRule(limit int, window time.Duration) peerRule {
+// limit is so many requests in so many seconds.
+type limit struct{ requests, seconds int }
+
+// anchoredRule is limitador/src/storage/in_memory.rs, and with one limit the MemoryStore of express-rate-limit: a window that is
+// over at its end is replaced by one that begins with this request, and one limit that refuses leaves all of them alone.
+func anchoredRule(limits ...limit) peerRule {
+	type counter struct {
+		user string
+		limit
+	}
 	type open struct {
 		until time.Time
 		hits  int
 	}
-	windows := map[string]*open{}
+	windows := map[counter]open{}
 	return func(r *policies.Request, at time.Time) bool {
-		w := windows[r.User]
-		if w == nil || !w.until.After(at) {
-			w = &open{until: at.Add(window)}
-			windows[r.User] = w
+		var found []open
+		for _, l := range limits {
+			w := windows[counter{r.User, l}]
+			if !w.until.After(at) {
+				w = open{until: at.Add(time.Duration(l.seconds) * time.Second)}
+			}
+			if w.hits+1 > l.requests {
+				return false
+			}
+			found = append(found, w)
 		}
-		if w.hits+1 > limit {
-			return false
+
+		for i, w := range found {
+			w.hits++
+			windows[counter{r.User, limits[i]}] = w
 		}
-		w.hits++
 		return true
 	}
 }
@@ -133,7 +150,7 @@ func anchoredRule(limit int, window time.Duration) peerRule {
 // envoyRule is src/limiter of envoyproxy/ratelimit with a descriptor for each user and one for each route. Every descriptor is
 // counted, also of a request that is denied. A request to /bulk has hits_addend: 5.
 func envoyRule(perUser, perRoute int) peerRule {
-	byUser, byRoute := countedRule(perUser, time.Minute), countedRule(perRoute, time.Second)
+	byUser, byRoute := countedRule(limit{perUser, 60}), countedRule(limit{perRoute, 1})
 	return func(r *policies.Request, at time.Time) bool {
 		hits := 1
 		if r.Path == "/bulk" {
@@ -144,20 +161,30 @@ func envoyRule(perUser, perRoute int) peerRule {
 	}
 }
 
-// rackRule is lib/rack/attack/throttle.rb.
-func rackRule(limit int, period time.Duration) peerRule {
-	by := countedRule(limit, period)
-	return func(r *policies.Request, at time.Time) bool { return by(r.User, 1, at) }
+// rackRule is lib/rack/attack/throttle.rb and configuration.rb: each throttle counts and then compares, and those after the
+// first that refuses are not asked.
+func rackRule(throttles ...limit) peerRule {
+	var all []func(string, int, time.Time) bool
+	for _, l := range throttles {
+		all = append(all, countedRule(l))
+	}
+	return func(r *policies.Request, at time.Time) bool {
+		for _, allows := range all {
+			if !allows(r.User, 1, at) {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 // countedRule counts every request in windows of whole seconds since 1970, and compares afterwards.
-func countedRule(limit int, period time.Duration) func(key string, hits int, at time.Time) bool {
+func countedRule(l limit) func(key string, hits int, at time.Time) bool {
 	counts := map[windowCount]int{}
 	return func(key string, hits int, at time.Time) bool {
-		seconds := int64(period / time.Second)
-		of := windowCount{key, at.Unix() / seconds}
+		of := windowCount{key, at.Unix() / int64(l.seconds)}
 		counts[of] += hits
-		return counts[of] <= limit
+		return counts[of] <= l.requests
 	}
 }
 

@@ -20,8 +20,9 @@ type peerDecision struct {
 
 // peerModel is a policy file of examples/models, which decides as a peer does.
 type peerModel struct {
-	set  *policies.Set
-	pair *algorithms.Memory
+	set    *policies.Set
+	groups map[string]*algorithms.Group // by path: groups are not in the file
+	pair   *algorithms.Memory
 }
 
 func newPeerModel(t *testing.T, name string) *peerModel {
@@ -30,30 +31,41 @@ func newPeerModel(t *testing.T, name string) *peerModel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &peerModel{set, algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}
+	return &peerModel{set, groupModels[name], algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}
 }
 
-// allows charges a request under every policy that matches it. A request that no policy matches is a mistake of the test.
+// allows charges a request under every policy that matches it.
 func (m *peerModel) allows(t *testing.T, r *policies.Request, at time.Time) bool {
 	t.Helper()
-	allowed, matched := true, false
+	allowed := true
+	for _, c := range m.charges(t, r) {
+		c.At = at
+		allowed = m.judge(t, c).Allowed && allowed
+	}
+	return allowed
+}
+
+// charges returns the charges of a request. A request that is charged nothing is a mistake of the test.
+func (m *peerModel) charges(t *testing.T, r *policies.Request) (charges []algorithms.Charge) {
+	t.Helper()
+	if g := m.groups[r.Path]; g != nil {
+		side := algorithms.Side{Algorithm: g}
+		return []algorithms.Charge{{Policy: r.Path, Key: r.User, Cost: 1, Sides: [2]algorithms.Side{algorithms.Authoritative: side}}}
+	}
+
 	for _, p := range m.set.Policies {
 		c, matches, err := p.Charge(context.Background(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !matches {
-			continue
+		if matches {
+			charges = append(charges, c)
 		}
-
-		matched, c.At = true, at
-		allowed = m.judge(t, c).Allowed && allowed
 	}
-
-	if !matched {
+	if charges == nil {
 		t.Fatalf("no policy matches %+v", r)
 	}
-	return allowed
+	return charges
 }
 
 // judge judges one charge.
@@ -140,33 +152,16 @@ func (m *peerModel) compare(t *testing.T, d *peerDecision, edge time.Duration) (
 
 // countsDenied reports whether the model of a request counts what it denies.
 func (m *peerModel) countsDenied(t *testing.T, r *policies.Request) bool {
-	c, _ := m.charge(t, r)
-	return c.Sides[algorithms.Authoritative].Limit.CountDenied
+	return m.charges(t, r)[0].Sides[algorithms.Authoritative].Limit.CountDenied
 }
 
-// would reports whether the model would allow a request, which is charged nothing.
+// would reports whether the first policy that matches a request would allow it. It is charged nothing.
 func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bool {
 	t.Helper()
-	c, cost := m.charge(t, &d.request)
+	c := m.charges(t, &d.request)[0]
+	cost := c.Cost
 	c.Cost, c.At = 0, d.at.Add(later)
 	return m.judge(t, c).Remaining >= cost
-}
-
-// charge returns the charge of the first policy that matches a request, and its cost.
-func (m *peerModel) charge(t *testing.T, r *policies.Request) (algorithms.Charge, int64) {
-	t.Helper()
-	for _, p := range m.set.Policies {
-		c, matches, err := p.Charge(context.Background(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if matches {
-			return c, c.Cost
-		}
-	}
-
-	t.Fatalf("no policy matches %+v", r)
-	return algorithms.Charge{}, 0
 }
 
 // mustFollow wants enough decisions of both kinds on every path, and every difference at the edge of a millisecond. How many
