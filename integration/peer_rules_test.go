@@ -43,6 +43,7 @@ var peerRules = []peerWithRule{
 	{"django-ratelimit", 60 * time.Millisecond, []string{"/second"}, djangoRule(5, 1), 0},
 	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(limit{20, 60}), 0},
 	{"rack-attack", 400 * time.Millisecond, []string{"/both"}, rackRule(limit{20, 60}, limit{3, 7}), 0},
+	{"spring-cloud-gateway", 12 * time.Millisecond, []string{"/"}, springRule(10, 20), time.Second},
 	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20), 0},
 	{"x-time-rate", 6 * time.Millisecond, []string{"/"}, timeRule(10, 20), 0},
 }
