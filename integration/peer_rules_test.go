@@ -112,7 +112,7 @@ func peerGap(rng *rand.Rand, mean time.Duration, at time.Time) time.Duration {
 	return time.Duration(rng.ExpFloat64() * float64(mean)).Truncate(time.Microsecond)
 }
 
-// limit is so many requests in so many seconds.
+// limit is a number of requests in a number of seconds.
 type limit struct{ requests, seconds int }
 
 // anchoredRule is limitador/src/storage/in_memory.rs, and with one limit the MemoryStore of express-rate-limit: a window that is
