@@ -31,8 +31,9 @@ var arrows = map[string][]string{
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
 	"adapters/fiberlimit":       {"policies", "shadow", "shadow/httplimit"},
 	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
-	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit"},
-	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
+	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit", "shadow/httplimit/retry"},
+	"shadow/httplimit/retry":    {"algorithms"}, // and not shadow: a client needs neither Redis nor CEL
+	"shadow/httplimit/chiroute": {},             // a module of its own, as are the adapters
 	"internal/accesslog":        {},
 	"internal/adaptertest":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/humanize":         {},
