@@ -171,7 +171,11 @@ func TestShadowNeverPages(t *testing.T) {
 }
 
 // sections are those of a runbook, in their order.
-var sections = []string{"Meaning", "Impact", "See it", "Do", "It helped when", "Harmless when"}
+var sections = []string{"At night", "Meaning", "Impact", "See it", "Do", "It helped when", "Harmless when"}
+
+// atNight answers what an operator asks first, in one place of every page.
+var atNight = regexp.MustCompile(
+	`\n\| Are clients harmed\? \| .+ \|\n\| One command \| .+ \|\n\| What it does \| .+ \|\n\| It worked when \| .+ \|\n`)
 
 // variables tells the commands of a runbook which service they are about.
 const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME "
@@ -202,8 +206,9 @@ func TestRunbooks(t *testing.T) {
 			}
 
 			// The commands of a page need both variables, and a stranger does not know that.
-			if title == "See it" && !strings.HasPrefix(body, variables) {
-				t.Errorf("%s.md: section %q does not begin with %q", name, title, strings.TrimSpace(variables))
+			if title == "At night" && (!strings.HasPrefix(body, variables) || !atNight.MatchString(body)) {
+				t.Errorf("%s.md: section %q wants %q, and then a table with the rows of the other pages",
+					name, title, strings.TrimSpace(variables))
 			}
 		}
 
