@@ -40,16 +40,26 @@ local function sound(last, used, aux, seq)
     and aux >= -most and aux <= most and seq >= 0 and seq <= most
 end
 
+-- A table that names all its fields has room for them at once: to add them one by one would take longer than the steps.
+local function new_side(name, number, new)
+  return {name = name, number = number, new = new, all = false, size = 0, arg = 0, members = {},
+    unused = false, silent = false, counted = false}
+end
+local function new_member(name, last, used, aux, seq)
+  return {name = name, last = last, used = used, aux = aux, seq = seq, arg = 0, step = 0,
+    allowed = false, remaining = 0, retry = 0, reset = 0, delay = 0, units = 0, stored = false, next = false}
+end
+
 -- stored are the sides of the record in their order. A part that cannot be read counts as missing: it never hides the
--- parts behind it. parts_in_order is called with each.
+-- parts behind it.
 local stored, apart = {}, 0
 local function sort_in(name, last, used, aux, seq)
   local good, side = sound(last, used, aux, seq), stored[#stored]
   if string.byte(name) == SIDE then
     if #stored == 0 and good then apart = last end
-    stored[#stored + 1] = {name = name, number = good and used or 0}
-  elseif side and good and #side < MOST then
-    side[#side + 1] = {name = name, last = last, used = used, aux = aux, seq = seq}
+    stored[#stored + 1] = new_side(name, good and used or 0, false)
+  elseif side and good and #side.members < MOST then
+    side.members[#side.members + 1] = new_member(name, last, used, aux, seq)
   end
 end
 
@@ -75,7 +85,7 @@ end
 -- sides are those of the charge. One that has no part yet is new: it is stored if it changes.
 local sides, arg = {}, HEAD + 1
 for i = 1, count do
-  local side = take(stored, ARGV[arg]) or {name = ARGV[arg], number = 0, new = true}
+  local side = take(stored, ARGV[arg]) or new_side(ARGV[arg], 0, true)
   side.all, side.size, side.arg = ARGV[arg + 1] == '1', ARGV[arg + 2] + 0, arg + 3
   sides[i] = side
   arg = side.arg + MEMBER * side.size
@@ -91,7 +101,7 @@ end
 
 local reply, changed, idle = {at}, false, 0
 
--- ask has a member's step judge a cost. What is to be stored becomes the member's next state.
+-- ask has a member's step judge a cost. The state after it is m.next, which is false where it is the one before it.
 local function ask(m, units)
   local arg = m.arg
   local allowed, remaining, retry, reset, delay, last, used, aux, seq = functions[m.step](m.last, m.used, m.aux, m.seq,
@@ -100,14 +110,15 @@ local function ask(m, units)
 
   -- A denial that does not count, and a look, change a state only where the clock was set back.
   m.stored = allowed and units > 0 or not allowed and counts_denied[m.step] or m.used > 0 and last < m.last
-  if m.stored then m.next = {last, used, aux, seq} else m.next = {m.last, m.used, m.aux, m.seq} end
+  m.next = m.stored and {last, used, aux, seq}
 end
 
 -- wait_of returns how long the cost has to wait for a member, in its state after the charge.
 local function wait_of(m)
   if cost <= m.remaining then return 0 end
-  local arg, next = m.arg, m.next
-  local _, _, retry = functions[plain[m.step]](next[1], next[2], next[3], next[4],
+  local arg, last, used, aux, seq = m.arg, m.last, m.used, m.aux, m.seq
+  if m.next then last, used, aux, seq = unpack(m.next) end
+  local _, _, retry = functions[plain[m.step]](last, used, aux, seq,
     ARGV[arg + 2] + 0, ARGV[arg + 3] + 0, ARGV[arg + 4] + 0, cost, at, nil, ARGV[arg + 5])
   return retry
 end
@@ -120,7 +131,7 @@ local function members_of(side)
   local members = {}
   for i = 1, side.size do
     local arg = side.arg + MEMBER * (i - 1)
-    local m = take(side, ARGV[arg]) or {name = ARGV[arg], last = 0, used = 0, aux = 0, seq = 0}
+    local m = take(side.members, ARGV[arg]) or new_member(ARGV[arg], 0, 0, 0, 0)
     m.arg, m.step = arg, ARGV[arg + 1] + 0
     members[i] = m
   end
@@ -130,7 +141,8 @@ end
 -- charge asks the members, and returns the first that denies. Nothing is stored here.
 local function charge(side, members)
   local first
-  for i, m in ipairs(members) do
+  for i = 1, side.size do
+    local m = members[i]
     ask(m, first and not side.all and 0 or cost)
     if not m.allowed and not first then first = i end
   end
@@ -151,32 +163,32 @@ end
 -- keep puts the members of the charge before the others, as far as there is room. An unused state is as good as none.
 local function keep(side, members)
   local kept = {}
-  for _, m in ipairs(members) do
-    m.last, m.used, m.aux, m.seq = m.next[1], m.next[2], m.next[3], m.next[4]
+  for i = 1, side.size do
+    local m = members[i]
+    if m.next then m.last, m.used, m.aux, m.seq = unpack(m.next) end
     if m.used > 0 then kept[#kept + 1] = m end
   end
-  for i = 1, #side do
-    if #kept < MOST then kept[#kept + 1] = side[i] end
-    side[i] = nil
+  for _, m in ipairs(side.members) do
+    if #kept < MOST then kept[#kept + 1] = m end
   end
-  for i, m in ipairs(kept) do side[i] = m end
+  side.members = kept
 end
 
 -- judge steps a side. Its order of members changes only if a state does.
 local function judge(side)
-  local before = {}
-  for i = 1, #side do before[i] = side[i] end
+  local before = {unpack(side.members)}
   local members = members_of(side)
   local first = charge(side, members)
   local speaks, remaining, retry, reset, delay = first or 1, members[1].remaining, 0, 0, 0
-  side.silent, side.unused, side.stored = #side > 0, #side == 0, false
+  local stored = false
+  side.silent, side.unused = #side.members > 0, #side.members == 0
 
-  for i, m in ipairs(members) do
-    local best = members[speaks]
+  for i = 1, side.size do
+    local m, best = members[i], members[speaks]
     if not first and m.remaining < best.remaining or first and not m.allowed and longer(m.retry, best.retry) then speaks = i end
     remaining, reset, delay = math.min(remaining, m.remaining), math.max(reset, m.reset), math.max(delay, m.delay)
     if longer(m.retry, retry) then retry = m.retry end
-    side.stored = side.stored or m.stored
+    stored = stored or m.stored
 
     -- The first term of a limit is its capacity. Where nothing was taken, the key is still unused.
     if m.allowed and m.units > 0 then
@@ -189,11 +201,11 @@ local function judge(side)
 
   local partial = first and not side.all and (first > 1 or counts_denied[members[first].step])
   side.counted = cost > 0 and (not first or partial)
-  if side.stored then
+  if stored then
     keep(side, members)
     side.new, changed = false, true
   else
-    for i = 1, math.max(#side, #before) do side[i] = before[i] end
+    side.members = before
   end
 
   idle = math.max(idle, reset)
@@ -220,7 +232,7 @@ if epoch then
     elseif not in_step then
       apart = at
       for _, side in ipairs(sides) do
-        for _, m in ipairs(side) do
+        for _, m in ipairs(side.members) do
           if m.last > apart then apart = m.last end -- a clock went back
         end
       end
@@ -266,7 +278,7 @@ local function add(name, last, used, aux, seq)
 end
 for i, side in ipairs(kept) do
   add(side.name, epoch and i == 1 and apart or 0, epoch and side.number or 0, 0, 0)
-  for _, m in ipairs(side) do add(m.name, m.last, m.used, m.aux, m.seq) end
+  for _, m in ipairs(side.members) do add(m.name, m.last, m.used, m.aux, m.seq) end
   lasting = lasting or side.silent
 end
 if struct then
