@@ -117,5 +117,8 @@ func (s side) yaml() string {
 	if s.countDenied {
 		text += ", count_denied: true"
 	}
+	if s.phase != "" {
+		text += ", phase: " + s.phase
+	}
 	return text + " }"
 }

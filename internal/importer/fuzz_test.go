@@ -81,3 +81,19 @@ func FuzzTrees(f *testing.F) {
 		holdsUp(t, "traefik", "f.toml", text)
 	})
 }
+
+func FuzzHAProxy(f *testing.F) {
+	for _, seed := range []string{
+		"frontend a\n stick-table type ip store http_req_rate(10s)\n http-request track-sc0 src\n" +
+			" http-request deny if { sc_http_req_rate(0) gt 20 }",
+		"listen a\n acl b path_beg -i /x\\ y \"z\"\n stick-table store http_req_rate(1m)\n" +
+			" http-request deny if { src_http_req_rate gt 3 } !b\n" +
+			" http-request track-sc0 src,ipmask(24) table a if b or TRUE",
+		"defaults d\n acl c hdr(x) -m reg ^a\nfrontend f from d\n use_backend b if c\nbackend b\n" +
+			" http-request deny unless { sc0_http_req_rate le 2 }",
+		"peers p\n table t type ip store http_req_rate(5)\nfrontend f\n tcp-request content track-sc1 hdr(x) table p/t\n.if x",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) { holdsUp(t, "haproxy", "haproxy.cfg", text) })
+}

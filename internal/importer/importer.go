@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,6 +50,7 @@ type side struct {
 	window      time.Duration
 	burst       int64 // of buckets
 	countDenied bool
+	phase       string // of windows; "": the epoch
 }
 
 // Import is what came of a configuration.
@@ -106,6 +108,7 @@ const (
 // readers are the peers, by their names on the command line.
 var readers = map[string]func(*Import, *disk) error{
 	"envoy":     readEnvoy,
+	"haproxy":   readHAProxy,
 	"kong":      readKong,
 	"limitador": readLimitador,
 	"traefik":   readTraefik,
@@ -149,7 +152,7 @@ func (in *Import) leave(at Place, what, why string, args ...any) {
 		what, why, args = "the rest", "more than %d parts are left out: import a smaller configuration", []any{mostLeftOut}
 	}
 
-	l := LeftOut{Place: at, What: shown(what), Why: shown(fmt.Sprintf(why, args...))}
+	l := LeftOut{Place: at, What: cmp.Or(shown(what), "an empty text"), Why: shown(fmt.Sprintf(why, args...))}
 	if !slices.Contains(in.LeftOut, l) {
 		in.LeftOut = append(in.LeftOut, l)
 	}
