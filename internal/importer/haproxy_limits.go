@@ -66,11 +66,12 @@ func (h *haproxy) limitsOf(p *haProxy) {
 var haEnds = setOf("deny tarpit reject silent-drop return redirect auth allow use-service")
 
 // haActions are actions that do not decide about a request.
-var haActions = setOf(`add-header add-acl del-acl del-header replace-header replace-value set-header set-log-level set-var set-var-fmt
-	unset-var cache-use capture disable-l7-retry do-resolve early-hint inspect-delay expect-proxy expect-netscaler-cip normalize-uri
-	set-bc-mark set-bc-tos set-fc-mark set-fc-tos set-mark set-nice set-priority-class set-priority-offset set-timeout set-tos strict-mode
-	wait-for-body wait-for-handshake add-headers-bin del-headers-bin set-headers-bin set-map del-map set-query set-bandwidth-limit accept set-retries
-	switch-mode send-spoe-group pause`)
+var haActions = setOf(`add-header add-acl del-acl del-header replace-header replace-value set-header set-log-level set-var set-
+	var-fmt unset-var cache-use capture disable-l7-retry do-resolve early-hint inspect-delay expect-proxy
+	expect-netscaler-cip normalize-uri set-bc-mark set-bc-tos set-fc-mark set-fc-tos set-mark set-nice set-
+	priority-class set-priority-offset set-timeout set-tos strict-mode wait-for-body wait-for-handshake add-
+	headers-bin del-headers-bin set-headers-bin set-map del-map set-query set-bandwidth-limit accept set-
+	retries switch-mode send-spoe-group pause`)
 
 const pathChanges = "the path is another one afterwards: policies go by the path that was asked for"
 
