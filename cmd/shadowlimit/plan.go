@@ -79,10 +79,7 @@ var planConflicts = []conflict{
 		},
 		"--rate reads no log: leave out --format and the flags of fields", planHint,
 	},
-	{
-		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
-		"--policy names a policy of a file: give --config", planHint,
-	},
+	conflictOfPolicy,
 	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes,
 	{
 		func(c *cli.Context) bool { return !c.IsSet("rate") && lacksLimiters(c) },
@@ -137,7 +134,7 @@ func planOfRate(c *cli.Context, o *replayOptions, _ streams) (*plan.Report, erro
 			return nil, err
 		}
 	}
-	if list, err = named(list, c); err != nil {
+	if list, err = named(list, c.String("policy")); err != nil {
 		return nil, err
 	}
 
@@ -179,7 +176,7 @@ func planOfLogs(c *cli.Context, o *replayOptions, std streams) (*plan.Report, er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := named(s.comparisons(), c); err != nil {
+	if _, err := named(s.comparisons(), c.String("policy")); err != nil {
 		return nil, err
 	}
 
@@ -188,7 +185,7 @@ func planOfLogs(c *cli.Context, o *replayOptions, std streams) (*plan.Report, er
 		return nil, err
 	}
 	report := &plan.Report{Warnings: taken.warnings}
-	list, _ := named(s.comparisons(), c) // the name is known by now
+	list, _ := named(s.comparisons(), c.String("policy")) // the name is known by now
 	for i := range list {
 		p, err := r.plan(c.Context, &list[i], taken.stretches)
 		if err != nil {
@@ -221,18 +218,18 @@ func (o *replayOptions) rulesOf(c *comparison) plan.Rules {
 }
 
 // named returns the comparisons that --policy asks for: one, or all.
-func named(list []comparison, c *cli.Context) ([]comparison, error) {
-	if !c.IsSet("policy") {
+func named(list []comparison, policy string) ([]comparison, error) {
+	if policy == "" {
 		return list, nil
 	}
 	var names []string
 	for i := range list {
-		if list[i].name == c.String("policy") {
+		if list[i].name == policy {
 			return list[i : i+1], nil
 		}
 		names = append(names, list[i].name)
 	}
-	return nil, usagef("its policies with a candidate: "+strings.Join(names, ", "), "--policy %s: no such policy", c.String("policy"))
+	return nil, usagef("its policies with a candidate: "+strings.Join(names, ", "), "--policy %s: no such policy", policy)
 }
 
 const rateHint = "write REQUESTS/TIME, such as 600/1m or 10/1h"

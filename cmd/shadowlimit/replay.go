@@ -47,10 +47,14 @@ or insufficient_evidence, with its reason. --require-pass makes it the exit stat
 The report also says when, on the way there, it would first have passed or failed,
 lists the strikes, and proposes thresholds from what the candidate did.
 
+--sweep tries numbers of the candidate: all of them over one reading of the log, and
+prints which lose the least of what the limiter protects for what they newly deny.
+
 Examples:
   shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' internal/sample/elastic-2015.access.log.gz
+  shadowlimit replay --from fixed_window:20/1m --to gcra:20/1m --sweep burst=5..20:5 internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --config cmd/shadowlimit/internal/demo/demo.yaml internal/sample/elastic-2015.access.log.gz
   zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
@@ -60,7 +64,11 @@ func replayCommand(std streams) *cli.Command {
 		Usage:       "run both limiters over an access log and report how they differ",
 		ArgsUsage:   "LOG...",
 		Description: strings.Replace(replayDescription, "ALGORITHMS", algorithmNames(), 1),
-		Flags: slices.Concat(subjectFlags(), logFlags(), []cli.Flag{
+		Flags: slices.Concat(subjectFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},
+			&cli.StringSliceFlag{Name: "sweep", Usage: "judge many candidates: `NUMBER=VALUES` of limit, burst or window, " +
+				"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
+		}, logFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
 			&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
 		}, gateFlags(), []cli.Flag{
@@ -130,6 +138,9 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkSweep(s); err != nil {
+		return nil, err
+	}
 
 	// A store that cannot be used is reported before gigabytes of log are read.
 	open, closeStore, err := r.openStore(ctx)
@@ -145,7 +156,8 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	report := s.intake().report()
 	report.SkippedLines, report.Warnings = taken.skipped, taken.warnings
 	r.broken = taken.broken
-	return report, r.compare(ctx, s.comparisons(), open, taken.stretches.Live, report)
+	list, _ := named(s.comparisons(), r.policy) // the name is known by now
+	return report, r.compare(ctx, list, open, taken.stretches.Live, report)
 }
 
 // taken is what the logs have brought, besides events.
@@ -213,6 +225,11 @@ func (r *replayer) compare(
 		one, err := replay.Run(ctx, c.events, cfg)
 		if err != nil {
 			return fmt.Errorf("policy %s: %w", c.name, err)
+		}
+		if r.sweep != nil {
+			if one.Policies[0].Sweep, err = r.sweepOf(ctx, c, cfg); err != nil {
+				return fmt.Errorf("policy %s: %w", c.name, err)
+			}
 		}
 		report.Join(one)
 	}

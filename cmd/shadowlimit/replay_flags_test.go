@@ -27,6 +27,8 @@ var effects = map[string][]string{
 	"route":         {"--route", "/x"},
 	"time-zone":     {"--time-zone", "UTC"},
 	"time-format":   {"--time-format", "%Y-%m-%d %H:%M:%S %z"},
+	"policy":        {"--policy", "none"},
+	"sweep":         {"--sweep", "limit=9,10"},
 	"decisions":     {"--decisions", "FILE"},
 	"require-pass":  {"--require-pass"},
 	"soak":          {"--soak", "168h"},

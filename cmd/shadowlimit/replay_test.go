@@ -148,6 +148,26 @@ func TestReplayRefuses(t *testing.T) {
 		{with("gcra:60/1m:burst=0"), 2, "burst must be at least 1"},
 		{with("leaky_bucket:60/1m"), 2, "burst is missing"},
 		{with("token_bucket:999983/1d"), 2, "too fine to be exact"},
+		{append(with("gcra:60/1m"), "--policy", "a"), 2, "--policy names a policy of a file: give --config"},
+		{append(with("gcra:60/1m"), "--sweep", "depth=1"), 2, `--sweep depth=1: "depth" is not limit, burst or window`},
+		{append(with("gcra:60/1m"), "--sweep", "burst"), 2, `"burst" is not limit, burst or window`},
+		{append(with("gcra:60/1m"), "--sweep", "limit="), 2, `limit "" is not a whole number`},
+		{append(with("gcra:60/1m"), "--sweep", "limit=-1"), 2, "limit must be at least 0"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=0"), 2, "burst must be at least 1"},
+		{append(with("gcra:60/1m"), "--sweep", "window=1"), 2, `window "1": want whole numbers with units`},
+		{append(with("gcra:60/1m"), "--sweep", "window=0s"), 2, "the window must be at least 1us"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1..5"), 2, "a range needs a step"},
+		{append(with("gcra:60/1m"), "--sweep", "limit=1..5:0"), 2, "the step must be above 0"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=5..1:1"), 2, "5 is more than 1"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1..9007199254740991:1"), 2, "9007199254740991 candidates, at most 500"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1..300:1,301..600:1"), 2, "600 candidates, at most 500"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1..26:1", "--sweep", "limit=1..20:1"), 2, "26 x 20 candidates are 520, at most 500"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1,2,1"), 2, "1 is given twice"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--sweep", "burst=2"), 2, "burst is given twice"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--decisions", "x"), 2, "--decisions is for one candidate"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--require-pass"), 2, "--require-pass asks about one candidate"},
+		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--store", "redis"), 2, "--sweep judges in memory"},
+		{append(with("gcra:60/1m"), "--sweep", "limit=60,999983", "--sweep", "window=1d"), 2, "gcra:999983/1d: limit refused: "},
 		{[]string{"--to", "gcra:60/1m", good}, 2, "replay needs both --from and --to"},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m"}, 2, "replay needs a log"},
 		{append(with("gcra:60/1m"), "-o", "yaml"), 2, "-o yaml: want text or json"},
@@ -259,6 +279,17 @@ func TestInterruptEndsReplay(t *testing.T) {
 
 // BenchmarkReplay is the whole command over a combined log, on one core.
 func BenchmarkReplay(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	benchmarkReplay(b, 20)
+}
+
+// BenchmarkSweep is a sweep of twenty candidates over a million lines, on all cores.
+func BenchmarkSweep(b *testing.B) {
+	benchmarkReplay(b, 100, "--sweep", "limit=10..200:10")
+}
+
+// benchmarkReplay replays some copies of the sample log, of ten thousand lines each.
+func benchmarkReplay(b *testing.B, copies int, more ...string) {
 	in, err := gzip.NewReader(bytes.NewReader(sample.Log()))
 	if err != nil {
 		b.Fatal(err)
@@ -268,14 +299,12 @@ func BenchmarkReplay(b *testing.B) {
 		b.Fatal(err)
 	}
 
-	const copies = 20
 	path := filepath.Join(b.TempDir(), "access.log")
 	if err := os.WriteFile(path, bytes.Repeat(once, copies), 0o600); err != nil {
 		b.Fatal(err)
 	}
 
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	args := strings.Fields("replay --from fixed_window:60/1m --to sliding_window_counter:60/1m -o json " + path)
+	args := append(strings.Fields("replay --from fixed_window:60/1m --to sliding_window_counter:60/1m -o json "+path), more...)
 	b.ReportAllocs()
 	for b.Loop() {
 		if status := run(context.Background(), args, streams{nil, io.Discard, os.Stderr}); status != 0 {

@@ -20,6 +20,8 @@ type replayOptions struct {
 	sides         [2]algorithms.Side
 	reader        accesslog.Config
 	config        string
+	policy        string                  // "": every one of the file
+	sweep         []axis                  // the numbers of the candidate to try; nil: none
 	key           *policies.KeyExpression // nil: the log's field
 	routes        *routes                 // nil: the log's
 	store, redis  string
@@ -73,6 +75,10 @@ func refuse(c *cli.Context, list []conflict) error {
 
 // Conflicts of the flags that name limiters and keys.
 var (
+	conflictOfPolicy = conflict{
+		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
+		"--policy names a policy of a file: give --config", replayHint,
+	}
 	conflictOfLimiters = conflict{
 		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
 		"--config has the limiters: leave out --from and --to", replayHint,
@@ -89,7 +95,7 @@ var (
 
 // replayConflicts are the combinations that replay refuses.
 var replayConflicts = []conflict{
-	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes,
+	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes, conflictOfPolicy,
 	{
 		func(c *cli.Context) bool { return c.String("decisions") == "-" },
 		"--decisions -: want a file", "name a file; standard output has the report",
@@ -97,6 +103,18 @@ var replayConflicts = []conflict{
 	{
 		func(c *cli.Context) bool { return hasConfig(c) && c.String("decisions") != "" },
 		"--decisions is for one policy: use it with --from and --to", replayHint,
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("sweep") && c.String("decisions") != "" },
+		"--decisions is for one candidate: leave out --sweep", replayHint,
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("sweep") && c.Bool("require-pass") },
+		"--require-pass asks about one candidate: leave out --sweep", "replay the candidate of your choice alone",
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("sweep") && c.String("store") != "memory" },
+		"--sweep judges in memory: leave out --store", replayHint,
 	},
 	{lacksLimiters, "replay needs both --from and --to, or --config", shortFormHint},
 	{
@@ -119,9 +137,9 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	// Values are read in a fixed order, so that the same command line always gets the same error.
 	o := &replayOptions{
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
-		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"),
+		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"), policy: c.String("policy"),
 	}
-	for _, parse := range []func(*cli.Context) error{o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey} {
+	for _, parse := range []func(*cli.Context) error{o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep} {
 		if err := parse(c); err != nil {
 			return nil, err
 		}

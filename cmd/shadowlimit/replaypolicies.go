@@ -95,6 +95,9 @@ func (s *policySubject) comparisons() []comparison {
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()
 		}
+		if limit, constant := p.Sides[algorithms.Candidate].Constant(); constant {
+			list[i].limit = &limit
+		}
 	}
 	return list
 }

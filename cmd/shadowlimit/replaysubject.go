@@ -33,9 +33,11 @@ func (o *replayOptions) subject() (subject, error) {
 
 // comparison is one pair of sides with its charges.
 type comparison struct {
-	name   string // of the policy
-	sides  [2]algorithms.Side
-	texts  [2]string // describe the sides in the report; "" means by their limits
+	name  string // of the policy
+	sides [2]algorithms.Side
+	texts [2]string // describe the sides in the report; "" means by their limits
+	// limit is the candidate's for every request; nil: an expression says it.
+	limit  *algorithms.Limit
 	events *replay.Events
 	rules  promotion.Config // flags overrule what the gate judges by
 	// protects says which keys are protected; nil: none.
@@ -119,7 +121,7 @@ func (s *sideSubject) reads() *requests { return s.requests }
 
 func (s *sideSubject) comparisons() []comparison {
 	return []comparison{{
-		name: "replay", sides: s.sides, events: s.events, rules: promotion.Config{}.WithDefaults(),
+		name: "replay", sides: s.sides, limit: &s.sides[algorithms.Candidate].Limit, events: s.events, rules: promotion.Config{}.WithDefaults(),
 		keyVaries: s.key == nil || len(s.key.Inputs()) > 0,
 	}}
 }

@@ -34,7 +34,9 @@ type PolicyReport struct {
 	Proposed gate.Proposal `json:"proposed"`
 	Hurt     Hurt          `json:"hurt"`
 	// Clients are all keys of the log, by what each would lose over all of it; nil without any.
-	Clients  *gate.ClientsResult `json:"clients"`
+	Clients *gate.ClientsResult `json:"clients"`
+	// Sweep compares other candidates, where they are asked for.
+	Sweep    *SweepReport `json:"sweep,omitempty"`
 	timeline timeline
 }
 
@@ -108,15 +110,10 @@ func (r *run) report() *Report {
 		Name:          r.cfg.Policy,
 		Authoritative: r.describe(algorithms.Authoritative),
 		Candidate:     r.describe(algorithms.Candidate),
-		Summary:       status.Summarize(r.total),
+		Summary:       r.summary(),
 		timeline:      r.timeline,
 	}
 	r.assess(&p)
-
-	// A replay has seen every key, so its counts are exact; the ledger's are estimates.
-	p.Keys = int64(len(r.events.keys))
-	p.TopNewlyDenied, p.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
-	p.TopNewlyAllowed, p.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
 
 	p.Hurt = r.hurt()
 	p.Clients = r.clients()
@@ -128,6 +125,15 @@ func (r *run) report() *Report {
 	}
 
 	return report
+}
+
+// summary counts exactly: a replay has seen every key, where the ledger's counts of keys are estimates.
+func (r *run) summary() status.Summary {
+	s := status.Summarize(r.total)
+	s.Keys = int64(len(r.events.keys))
+	s.TopNewlyDenied, s.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
+	s.TopNewlyAllowed, s.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
+	return s
 }
 
 // describe returns the text of a side: the configured one, or its short form.

@@ -86,8 +86,9 @@ type run struct {
 	minutes   []divergence.Minute
 	timeline  timeline
 	hours     clientHours
-	causes    map[uint32]*divergence.ClientCauses // of the keys that lose requests
-	probe     *probe                              // the candidate has its share of the limit; nil: the limit
+	causes    map[uint32]*divergence.ClientCauses     // of the keys that lose requests; nil if they are not asked for
+	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
+	decided   []bool                                  // whether the authoritative allows, by the order of events; nil: the pair judges
 }
 
 type keyTally struct {
@@ -123,6 +124,25 @@ func newRun(events *Events, cfg Config) *run {
 }
 
 func (r *run) judge(ctx context.Context, events []event) error {
+	charges := r.fill(events)
+	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+
+	for i, e := range events {
+		if r.decided != nil {
+			r.into[i][algorithms.Authoritative] = algorithms.Observation{Decision: algorithms.Decision{Allowed: r.decided[e.order]}}
+		}
+		if err := r.count(e, &charges[i], &r.into[i]); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// fill makes charges of a batch of events. They are valid until the next call.
+func (r *run) fill(events []event) []algorithms.Charge {
 	charges := r.charges[:len(events)]
 	for i, e := range events {
 		charges[i].Key = r.events.keys[e.key]
@@ -135,26 +155,15 @@ func (r *run) judge(ctx context.Context, events []event) error {
 				charges[i].Sides[role].Limit = limit
 			}
 		}
-		if r.probe != nil {
+		if r.change != nil {
 			limit := r.cfg.Sides[algorithms.Candidate].Limit
 			if e.terms > 0 {
 				limit = r.events.terms[e.terms-1].Limits[algorithms.Candidate]
 			}
-			charges[i].Sides[algorithms.Candidate].Limit = r.probe.scale(limit)
+			charges[i].Sides[algorithms.Candidate].Limit = r.change(limit)
 		}
 	}
-
-	if err := r.cfg.Pair.Evaluate(ctx, charges, r.into); err != nil {
-		return fmt.Errorf("replay: %w", err)
-	}
-
-	for i, e := range events {
-		if err := r.count(e, &charges[i], &r.into[i]); err != nil {
-			return err
-		}
-	}
-
-	return nil
+	return charges
 }
 
 func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation) error {
@@ -189,7 +198,7 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
 	r.hours.count(m.Unix/divergence.MinutesPerHour, e.key, r.events.keys[e.key], outcome)
-	if outcome == divergence.NewlyDenied {
+	if outcome == divergence.NewlyDenied && r.causes != nil {
 		r.guess(e.key, c, o)
 	}
 
@@ -246,9 +255,16 @@ func (r *run) minute(at int64) *divergence.Minute {
 }
 
 // assess judges the candidate at the end of the log and at the end of every hour
-// before it. An instance counts as live while the log has lines.
+// before it.
 func (r *run) assess(p *PolicyReport) {
-	cfg := r.cfg.Gate.WithDefaults()
+	cfg, e := r.cfg.Gate.WithDefaults(), r.evidence()
+	p.Gate = r.verdict(e)
+	p.Course = gate.Follow(cfg, e, r.denied)
+	p.Proposed = gate.Propose(cfg, e)
+}
+
+// evidence is what the log shows. An instance counts as live while the log has lines.
+func (r *run) evidence() gate.Evidence {
 	e := gate.Evidence{Live: 1, Step: r.cfg.Step}
 
 	if live := r.live(); len(live) > 0 {
@@ -259,14 +275,17 @@ func (r *run) assess(p *PolicyReport) {
 	}
 	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
 	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))
+	return e
+}
 
-	p.Gate = gate.Assess(cfg, e)
-	p.Course = gate.Follow(cfg, e, r.denied)
-	p.Proposed = gate.Propose(cfg, e)
+// verdict is the gate's at the end of the log.
+func (r *run) verdict(e gate.Evidence) gate.Result {
+	result := gate.Assess(r.cfg.Gate.WithDefaults(), e)
 
 	// The gate's advice, to send traffic, is for a service.
 	if r.total.Evaluations() == 0 {
-		p.Gate.Reason = "nothing was compared: no request of the log is charged by the policy; check its condition, " +
+		result.Reason = "nothing was compared: no request of the log is charged by the policy; check its condition, " +
 			"and that the log has every field that the policy reads"
 	}
+	return result
 }

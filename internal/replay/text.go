@@ -35,6 +35,10 @@ func (r *Report) WriteText(w io.Writer) error {
 
 func (p *PolicyReport) writeText(b *strings.Builder) {
 	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Name, humanize.Counted(p.Keys, "key"))
+	if p.Sweep != nil {
+		p.Sweep.writeText(b, p)
+		return
+	}
 	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n\n", p.Authoritative, p.Candidate)
 
 	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail

@@ -1,0 +1,103 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+// The rows of a sweep that are shown to people. JSON has them all.
+const (
+	shownFrontier  = 40
+	shownDominated = 20
+)
+
+// writeText writes the frontier as a table, the candidates that it dominates, and the least candidate.
+func (r *SweepReport) writeText(b *strings.Builder, p *PolicyReport) {
+	fmt.Fprintf(b, "  authoritative  %s\n  candidates     %s of %s\n                 with other %s\n",
+		p.Authoritative, humanize.Grouped(int64(len(r.Candidates))), p.Candidate, strings.Join(r.Numbers, ", "))
+
+	var frontier, dominated []*Swept
+	for i := range r.Candidates {
+		if c := &r.Candidates[i]; c.Dominated {
+			dominated = append(dominated, c)
+		} else {
+			frontier = append(frontier, c)
+		}
+	}
+
+	fmt.Fprintf(b, "\nfrontier of harm and protection: less of one is more of the other\n")
+	r.writeTable(b, frontier, shownFrontier)
+	if len(dominated) > 0 {
+		fmt.Fprintf(b, "\ndominated: another one newly denies and newly allows no more, and less of one\n")
+		r.writeTable(b, dominated, shownDominated)
+	}
+	r.writeLeast(b)
+}
+
+// writeTable writes candidates in the order of what they newly deny, up to a number of them.
+func (r *SweepReport) writeTable(b *strings.Builder, list []*Swept, most int) {
+	slices.SortStableFunc(list, func(x, y *Swept) int { return cmp.Compare(x.NewlyDenied, y.NewlyDenied) })
+	widths := r.widths()
+	line := func(numbers []string, denied, allowed, load, keys, verdict string) {
+		text := " "
+		for i, n := range numbers {
+			text += fmt.Sprintf(" %*s", widths[i], n)
+		}
+		text += fmt.Sprintf("  %7s  %7s  %7s  %7s  %s", denied, allowed, load, keys, verdict)
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+
+	blank := make([]string, len(r.Numbers))
+	line(blank, "newly", "newly", "extra", "keys", "")
+	line(r.Numbers, "denied", "allowed", "load", "hurt", "gate")
+	for _, c := range list[:min(len(list), most)] {
+		values := make([]string, len(c.Numbers))
+		for i, n := range c.Numbers {
+			values[i] = n.Text()
+		}
+		verdict, _, _ := strings.Cut(c.Gate.Verdict, "_") // insufficient_evidence is too wide
+		line(values, percentOf(c.Ratios.NewlyDenied), percentOf(c.Ratios.NewlyAllowed), percentOf(c.Ratios.ExtraLoad),
+			humanize.Grouped(c.KeysNewlyDenied), verdict)
+	}
+	if n := len(list) - most; n > 0 {
+		fmt.Fprintf(b, "  and %d more: -o json has all\n", n)
+	}
+}
+
+// widths are those of the columns of numbers.
+func (r *SweepReport) widths() []int {
+	widths := make([]int, len(r.Numbers))
+	for i, name := range r.Numbers {
+		widths[i] = len(name)
+		for k := range r.Candidates {
+			widths[i] = max(widths[i], len(r.Candidates[k].Numbers[i].Text()))
+		}
+	}
+	return widths
+}
+
+// percentOf writes a ratio without a space, as a table needs it; - without a denominator.
+func percentOf(ratio *float64) string {
+	if ratio == nil {
+		return "-"
+	}
+	return strings.ReplaceAll(humanize.Percent(*ratio), " ", "")
+}
+
+func (r *SweepReport) writeLeast(b *strings.Builder) {
+	if r.Least == nil {
+		fmt.Fprintf(b, "\nno candidate keeps newly denied below %s\n", humanize.Percent(r.Threshold))
+		return
+	}
+
+	c := &r.Candidates[r.Least.index]
+	fmt.Fprintf(b, "\nleast %s that keeps newly denied below %s: %s\n", r.Least.Number, humanize.Percent(r.Threshold), c.Numbers)
+	fmt.Fprintf(b, "  %s\n  gate: %s: %s\n", c.Candidate, c.Gate.Verdict, c.Gate.Reason)
+	if text := c.Hurt.String(); text != "" {
+		fmt.Fprintf(b, "  %s\n", text)
+	}
+}
