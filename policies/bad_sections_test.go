@@ -1,5 +1,7 @@
 package policies_test
 
+import "strings"
+
 // badSides are mistakes in the fields of a side.
 var badSides = []badFile{
 	{"algorithm", side("algorithm: gcrra, limit: 1, window: 1m"), 5, 32, `no algorithm "gcrra": did you mean gcra?`},
@@ -27,6 +29,8 @@ var badSides = []badFile{
 		"an algorithm and a limiter", side("algorithm: gcra, limiter: mine, limit: 1, window: 1m"),
 		5, 20, "either an algorithm or a limiter",
 	},
+	{"a text without end", side("algorithm: gcra, limit: 1, window: 1m, id: " + strings.Repeat("x", 1001)), 5, 64,
+		"id: a text of 1001 bytes: want at most 1000"},
 	{"an algorithm without a name", side("algorithm: , limit: 1, window: 1m"), 5, 32, "algorithm: want text"},
 	{
 		"a limit of zero of a foreign limiter", side("limiter: mine, limit: 0, window: 1m"),

@@ -12,11 +12,19 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// text returns a reader that stores a scalar's text. A field without a value is none.
+// mostText bounds a text. It travels with every announcement of a policy, and a terminal shows it.
+const mostText = 1000
+
+// text returns a reader that stores a scalar's text of up to mostText bytes. A field without a value is none. A text that
+// stands in Redis keys or metrics has the reader name.
 func (r *reader) text(what string, into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 			r.fail(n, "%s: want text", what)
+			return
+		}
+		if len(n.Value) > mostText {
+			r.fail(n, "%s: a text of %d bytes: want at most %d", what, len(n.Value), mostText)
 			return
 		}
 		*into = n.Value

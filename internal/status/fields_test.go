@@ -169,6 +169,49 @@ func TestPeopleSeeEveryFieldOfAPolicy(t *testing.T) {
 	}
 }
 
+// otherForms are the fields that are no text and no number, and that a form of the report leaves out, with the reason.
+var otherForms = map[string]map[string]string{
+	"WriteText": {
+		"Series": "a chart, which a terminal does not have",
+		"Canary": "the steps to come; the stage says which one it is",
+	},
+	"the page": {},
+}
+
+// A flag, a list or a pointer that is added to a policy's report is for people, too: without its value both forms differ.
+func TestPeopleSeeEveryOtherFieldOfAPolicy(t *testing.T) {
+	forms := map[string]func(status.Policy) string{
+		"WriteText": func(p status.Policy) string {
+			var text strings.Builder
+			report := status.Report{Policies: []status.Policy{p}}
+			if err := report.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			return text.String()
+		},
+		"the page": func(p status.Policy) string { return get(status.Page(always(p)), "/status", "").Body.String() },
+	}
+
+	full := goldenPolicy(t)
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(full)) {
+		switch field.Type.Kind() {
+		case reflect.Bool, reflect.Slice, reflect.Pointer, reflect.Map:
+		default:
+			continue
+		}
+
+		without := goldenPolicy(t)
+		reflect.ValueOf(&without).Elem().FieldByIndex(field.Index).SetZero()
+		for form, show := range forms {
+			_, excepted := otherForms[form][field.Name]
+			if shown := show(without) != show(full); shown == excepted {
+				t.Errorf("%s shows status.Policy.%s: %t, and otherForms has a reason why not: %t: show it, or write the reason",
+					form, field.Name, shown, excepted)
+			}
+		}
+	}
+}
+
 // notReported are the fields of a Spec that policyOf does not carry to the report, with the reason.
 var notReported = map[string]string{
 	"Noise":                "Gate.Noise is the measured noise floor",

@@ -125,6 +125,12 @@ func TestPeeksAreNotCompared(t *testing.T) {
 	if s := r.Snapshot(noon); len(s.Keys[divergence.KeysSeen]) > 0 {
 		t.Errorf("keys %v: want none", s.Keys)
 	}
+
+	// A request that costs something is compared, so the zeros above are the peeks'.
+	r.Observe("k", 1, noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
+	if totals := r.Totals(); totals.Outcomes[divergence.AgreeAllow] != 1 || totals.Decisions[0].Allowed != 101 {
+		t.Errorf("with one request that costs 1: outcomes %v, decisions %+v", totals.Outcomes, totals.Decisions)
+	}
 }
 
 // A store whose clock runs away costs a bounded number of hours.
