@@ -81,6 +81,7 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 		c.scope.headers[name] = canonicalName(name)
 	}
 
+	// Only a condition is asked of requests that a policy does not match, which are most of them.
 	if x.result.IsExactType(cel.BoolType) {
 		x.filters, x.onlyFilters = filtersOf(a)
 		x.checked, x.env = a, c.env
@@ -106,6 +107,7 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 		return nil
 	}
 
+	// A wrong type would otherwise fail in each request, where on_error decides in silence.
 	if !oneOf(a.OutputType(), types) {
 		c.fail(n, "%s: the expression is of type %s: want %s", what, a.OutputType(), typeNames(types))
 		return nil

@@ -74,7 +74,7 @@ func (p *Part) Holds(ctx context.Context, r *Request) bool {
 // request.headers["x-tenant"], in order.
 func (p *Policy) Inputs() []string { return inputsIn(p.expressions()) }
 
-// KeyInputs returns those that the key reads. A key that reads none is the same for every request.
+// KeyInputs returns the inputs that the key reads. A key that reads none is the same for every request.
 func (p *Policy) KeyInputs() []string { return inputsIn(p.key) }
 
 // Inputs returns the fields of a request that the key reads.

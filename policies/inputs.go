@@ -102,7 +102,8 @@ func (in inputs) narrow() {
 	}
 }
 
-// headers yields the names of the headers that are written out.
+// headers yields the names of the headers that are written out. A name that an expression computes is not known before the
+// request, so the adapters then copy all headers.
 func (in inputs) headers() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for input := range in {

@@ -39,6 +39,8 @@ func (c *compiler) key(into *key) func(*yaml.Node) {
 			c.fail(n, "key: %d expressions: at most %d", len(elements), maxKeyElements)
 			return
 		}
+
+		// No expression would be one budget for all clients, which is hardly meant: a text constant says that on purpose.
 		if len(elements) == 0 {
 			c.fail(n, "key: want at least one expression")
 		}

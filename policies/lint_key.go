@@ -46,6 +46,7 @@ func (l *linter) endlessKey(p *Policy, at *yaml.Node) {
 // absentKey warns of a key that fails without some entry: a client that leaves the
 // entry out is not limited. It is silent where the condition asks for the entry.
 func (l *linter) absentKey(p *Policy, at *yaml.Node) {
+	// Under deny a request without the entry does not escape, and its client hears of it.
 	if p.OnError == FailDeny {
 		return
 	}
@@ -83,6 +84,7 @@ func (l *linter) hostHeader(p *Policy, at *yaml.Node) {
 // It is silent if a policy of the file limits users, too, or the condition has looked
 // at the user.
 func (l *linter) addressOnlyKeys(list []*Policy, items []*yaml.Node) {
+	// A login page has no user yet, so an address alone is right there: a file that limits users elsewhere has thought of it.
 	readsUsers := func(in inputs) bool { return in["request.user"] || in["request.claims"] }
 	limitsUsers := slices.ContainsFunc(list, func(p *Policy) bool { return readsUsers(p.key.inputs()) })
 	if !l.knowsUsers || limitsUsers {

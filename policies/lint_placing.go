@@ -10,6 +10,7 @@ import (
 // more than its author can want. It looks at what this section names, because the file's
 // is looked at by itself.
 func (l *linter) placing(p Promotion, at places) {
+	// A constant expression is valid: a file that is made by a program may have one. It is hardly what a person means.
 	if at["first"] != nil {
 		switch always, constant := p.first.constant(); {
 		case constant && always:
@@ -22,6 +23,7 @@ func (l *linter) placing(p Promotion, at places) {
 		}
 	}
 
+	// In the other direction the loss is greater: without a canary no trigger can act before all keys have moved.
 	if at["last"] != nil {
 		switch always, constant := p.last.constant(); {
 		case constant && always:
@@ -33,7 +35,8 @@ func (l *linter) placing(p Promotion, at places) {
 	}
 }
 
-// places warns of a policy whose keys cannot be placed as its promotion says. at are the places
+// places warns of a policy whose keys cannot be placed as its promotion says. The section itself may be right: the file's is
+// for all policies, with and without a candidate. at are the places
 // of its own section.
 func (l *linter) places(p *Policy, at places) {
 	for _, field := range []string{"first", "last", "holdback"} {
@@ -46,6 +49,7 @@ func (l *linter) places(p *Policy, at places) {
 		}
 	}
 
+	// A misspelled key is the usual mistake, and no error: the hash then places a key that its author has meant to protect.
 	for _, declared := range []struct {
 		x     *placing
 		place algorithms.Place

@@ -124,7 +124,7 @@ func both(a, b named) named {
 
 // either is the disjunction: a part has a bound only if both have one.
 func either(a, b named) named {
-	// What is never true adds no key.
+	// A part that is never true adds no key.
 	switch {
 	case a.never:
 		return b

@@ -8,7 +8,7 @@ import (
 
 // option is a field of a side that is an option of its algorithm.
 type option struct {
-	// name is that of the field, and of the option in a short form.
+	// name stands in files, and in a short form.
 	name string
 	into func(from algorithms.Options, into *algorithms.Options) // copies it
 }

@@ -89,7 +89,7 @@ func indexOfKey(args []ast.Expr) int64 {
 	return int64(n)
 }
 
-// isEmpty reports whether a name is that of a table without an element.
+// isEmpty reports whether the table of that name has no element.
 func (c *compiler) isEmpty(name string) bool {
 	elements, known := c.elements[name]
 	return known && elements == 0

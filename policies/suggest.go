@@ -28,6 +28,8 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	// A dotted name can only be one of the variables: functions have no dots.
 	name := nameAt(source, issue.Location, m[1])
 	variables := variablesOf(env)
+
+	// A place that the request decided would change from one request of a key to the next.
 	if strings.HasPrefix(name, "request.") && !slices.ContainsFunc(variables, isRequestName) {
 		return fmt.Sprintf("there is no %s: a key's place does not depend on the request: use key[0], a part of the key, or data", name)
 	}
@@ -74,7 +76,7 @@ func nameAt(source string, at common.Location, start string) string {
 	return start
 }
 
-// isRequestName reports whether a name is a field of the request.
+// isRequestName reports whether a name is a field of the request. An environment without any is the one in which keys are placed.
 func isRequestName(name string) bool { return strings.HasPrefix(name, "request.") }
 
 // variablesOf lists the names of values: fields of the request, data and variables, or the key.

@@ -98,6 +98,7 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 			return
 		}
 
+		// A step that says nothing of a side accepts any answer of it.
 		for role, want := range st.want {
 			if want == "" {
 				continue

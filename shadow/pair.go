@@ -23,7 +23,7 @@ import (
 // Side is one of a Pair's two limiters: a foreign limiter, or an algorithm with a limit.
 type Side struct {
 	// Limiter is a foreign limiter, which is one of yours. Change Revision when its
-	// behaviour changes, or that of LimitOf: the evidence then begins again.
+	// behaviour or LimitOf changes: the evidence then begins again.
 	Limiter  Limiter
 	Revision string
 	// Algorithm judges by Limit. ID names its part of a key's record; "" means the

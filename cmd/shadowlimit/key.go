@@ -203,6 +203,8 @@ func (r *keyReport) reason(a *promotion.Assessment) string {
 		return "the stage is for all keys"
 	case r.Place == "":
 		return "first and last, which the policy file declares, do not matter to this key now"
+
+	// A declared place goes before the hash, which the cases below name.
 	case r.Place == algorithms.First.String():
 		return "first: the key is in the canary from its first step, and is not held back"
 	case r.Place == algorithms.Last.String():

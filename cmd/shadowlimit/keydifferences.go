@@ -17,7 +17,7 @@ import (
 
 // keyDifferences are the recent differences of a key, as far as the ledger has them.
 type keyDifferences struct {
-	// Counted is the last 24 h of the key, exactly; null where the key is not among those that are counted each for itself.
+	// Counted is the last 24 h of the key, exactly; null where the key is not counted by itself.
 	Counted *keyCounts `json:"counted"`
 	// NewlyDenied and NewlyAllowed are from the lists of the most frequent keys, of yesterday and today (UTC); null where the key
 	// is in none.

@@ -16,7 +16,7 @@ import (
 type keySide struct {
 	// Limiter is the side as the policy file has it.
 	Limiter string `json:"limiter"`
-	// Limit and Remaining are in units of cost: what the key may take, and what is left. ResetAfterUS is how long until the side is
+	// Limit and Remaining are in units of cost: what the key may take, and what remains. ResetAfterUS is how long until the side is
 	// as if the key had never been used; null: never. All are null for the reason Unknown.
 	Limit        *int64 `json:"limit"`
 	Remaining    *int64 `json:"remaining"`

@@ -24,8 +24,8 @@ type logsRead struct {
 	names                  []string // of the logs of results
 }
 
-// readLogs hands on the events of all logs, and counts the lines that it skips. A log that is broken ends neither the others nor
-// what was read of it: the caller says so at the end.
+// readLogs hands on the events of all logs, and counts the lines that it skips. A broken log ends neither the others nor
+// its own events before the break: the caller says so at the end.
 func (r *replayer) readLogs(ctx context.Context, emit func(accesslog.Event)) (*logsRead, error) {
 	read := &logsRead{}
 	var first error

@@ -100,9 +100,9 @@ func clients() panel {
 
 func reactions() panel {
 	return lines(4, "Clients under a holdback", "percentunit",
-		"What clients do under each side since the promotion: the share that is denied, the share of those that gave up, and the share of the "+
-			"denials that are retries. held_back are the keys that have stayed with the authoritative, others those of the candidate. Empty without "+
-			"a holdback.",
+		"What clients do under each side since the promotion: the share that is denied, the share of those that gave up, and "+
+			"the share of the denials that are retries. held_back are the keys that have stayed with the authoritative, others those of the "+
+			"candidate. Empty without a holdback.",
 		query{"{{policy}} {{group}} {{reaction}}", greatest("policy, group, reaction", series("gate_reactions_ratio")), ""}).
 		from(0)
 }

@@ -26,7 +26,7 @@ var (
 	bareForms = []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "02/Jan/2006:15:04:05", "2006/01/02 15:04:05"}
 )
 
-// read returns the instant of a text, in microseconds since the Unix epoch. unit is that of a number.
+// read returns the instant of a text, in microseconds since the Unix epoch. unit is for times that are numbers.
 func (c *clock) read(text string, unit scale) (int64, error) {
 	if c.layout != "" {
 		return c.byLayout(text)

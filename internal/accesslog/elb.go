@@ -20,7 +20,7 @@ var (
 // elbKinds are the first words of an ALB's lines.
 var elbKinds = []string{"http", "https", "h2", "grpcs", "ws", "wss"}
 
-// elbParser reads lines of AWS load balancers. The time is that of the answer; it has a zone.
+// elbParser reads lines of AWS load balancers. The time is the answer's, and has a zone.
 func elbParser(clock *clock, requests bool) parser {
 	return func(line []byte) (Event, error) {
 		p, list, ok := elbWords(line)

@@ -92,7 +92,7 @@ type Config struct {
 	Requests bool
 	// Map names, for fields of a request such as user or headers.x-tenant, the field of the log that has it.
 	Map map[string]string
-	// TimeFormat is the form of the times; the zero value means those that are known.
+	// TimeFormat is the form of the times; the zero value means all known ones.
 	TimeFormat TimeFormat
 	// Zone is of times without a zone; nil refuses them where the format does not say UTC.
 	Zone *time.Location

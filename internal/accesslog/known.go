@@ -22,7 +22,7 @@ const (
 	fieldCount
 )
 
-// knownNames are the names of each field, the best first: that of policies, then those of
+// knownNames are the names of each field, the best first: policies', then the names of
 // nginx, Caddy, Traefik, Envoy, the Elastic Common Schema, Google Cloud, W3C (IIS, CloudFront), Zeek, API gateways, Cloudflare.
 var knownNames = [fieldCount][]string{
 	ofIP: {
@@ -45,7 +45,7 @@ var knownNames = [fieldCount][]string{
 		"cs(Host)", "ClientRequestHost", "vhost", "server_name",
 	},
 	ofUser: {"user", "remote_user", "user.name", "ClientUsername", "cs-username", "user_id", "username"},
-	// Caddy has the size of the answer in size, and that of the request in bytes_read.
+	// Caddy has the size of the answer in size, and of the request in bytes_read.
 	ofSize: {
 		"bytes_read", "http.request.body.bytes", "RequestContentSize", "bytes_received", "request_body_len", "size",
 		"httpRequest.requestSize",

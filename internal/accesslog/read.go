@@ -192,7 +192,7 @@ func readLines(lines *lineReader, parse parser, onBad func(BadLine), result *Res
 
 var seed = maphash.MakeSeed()
 
-// parser returns the parser of a layout. That of a format whose lines have a header reads it.
+// parser returns the parser of a layout. It reads the header where the format has one.
 func (c Config) parser(lines *lineReader, l layout, clock *clock) (parse parser, err error) {
 	if l.prefix != nil && l.format == CSV {
 		return nil, errors.New("CSV behind a prefix: remove the prefix")

@@ -39,7 +39,7 @@ func packClients(c *Clients) packedClients {
 	return p
 }
 
-// appendClient appends one client. What is zero for most clients takes no byte, because a list may have thousands of them in each
+// appendClient appends one client. A count that is zero for most clients takes no byte, because a list may have thousands of them in each
 // of 26 hours.
 func appendClient(p []byte, c *Client, before uint64) []byte {
 	p = binary.AppendUvarint(p, c.Hash-before)
@@ -154,6 +154,8 @@ func (r *clientReader) count(what byte, gains bool) (n ClientCount) {
 		return n
 	}
 	n.Requests = int64(r.number(mostCounted))
+
+	// A client that was denied nothing takes no byte for that.
 	n.Allowed = n.Requests
 	if what&hasDenials != 0 {
 		n.Allowed = int64(r.number(uint64(n.Requests)))
@@ -161,6 +163,8 @@ func (r *clientReader) count(what byte, gains bool) (n ClientCount) {
 	if what&hasLosses != 0 {
 		n.Lost = int64(r.number(uint64(n.Allowed)))
 	}
+
+	// Only a client beyond its limit has denied requests that it can gain.
 	if gains && n.OverLimit() {
 		n.Gained = int64(r.number(uint64(n.Requests - n.Allowed)))
 	}
@@ -174,7 +178,7 @@ type packedCauses struct {
 	Lost   ClientCauses `json:"n"`
 }
 
-// packCauses writes the causes of the clients that have any: those that are named, because status names no others.
+// packCauses writes the causes of the named clients, because status names no others.
 func packCauses(c *Clients) (list []packedCauses) {
 	for i := range c.List {
 		if causes := c.List[i].Causes; causes != nil {

@@ -18,12 +18,12 @@ const (
 	// clientHours is how long clients are kept each for itself. Afterwards an hour has the protected keys that lost LeastLost.
 	clientHours = 26
 
-	// namedClients is how many clients of a list have a name: those that lose most.
+	// namedClients is how many clients of a list have a name: the ones with most losses.
 	namedClients = 20
 )
 
-// ClientCount is what became of a client's requests: those with two answers, those that the authoritative allowed, of these
-// the ones that the client lost, because the candidate denied them, and of the others the ones that it gained.
+// ClientCount counts a client's requests: with two answers; allowed by the authoritative; of these lost, because the candidate denied
+// them; and gained, which are denied by the authoritative and allowed by the candidate.
 type ClientCount struct{ Requests, Allowed, Lost, Gained int64 }
 
 // Add adds another count.
@@ -57,7 +57,7 @@ type Client struct {
 	Hash uint64
 	// Counts by the enforced role.
 	Counts [2]ClientCount
-	// Name is the key, masked if there is a secret; "" where the key is not among those that lose most.
+	// Name is the key, masked if there is a secret; "" unless the key is one of the named ones.
 	Name string
 	// Causes of what it lost; nil where it has no Name, or where an earlier release has counted. They may be of a part of the losses:
 	// a list keeps them for the clients that lose most, and another list may have had others. They are never changed.
@@ -105,7 +105,7 @@ func (c *Client) Total() ClientCount {
 //
 // This is a sample of the keys of least hash (bottom-k; Cohen and Kaplan 2007). A list that would have more than k clients
 // lowers Below to the first hash that it leaves out. Within an hour Below never rises. So a key below the Below of a joined list was
-// below that of every part, from its first request on, and its counts are complete: in any order, over any number of
+// below the bound of every part, from its first request on, and its counts are complete: in any order, over any number of
 // instances, batches and hours.
 type Clients struct {
 	// Below is 0 where no key had to be left out.
@@ -163,7 +163,7 @@ func (c *Clients) Find(hash uint64) *Client {
 	return nil
 }
 
-// Worst returns at most n clients that lose most of their own requests, in that order, of those that have ofAtLeast.
+// Worst returns at most n clients with at least ofAtLeast requests, the ones that lose most of their own requests first.
 func (c *Clients) Worst(n int, ofAtLeast int64) []Client {
 	var list []Client
 	for i := range c.List {

@@ -61,7 +61,7 @@ func (p Position) InCanary(percent, holdback float64) bool {
 }
 
 // Promoted reports whether the key belongs to the candidate once it is promoted. A key with a place of its own is
-// never held back: what is declared goes before the hash.
+// never held back: a declared place goes before the hash.
 func (p Position) Promoted(holdback float64) bool {
 	return p.Place != algorithms.ByHash || !HeldBack(p.Hash, holdback)
 }

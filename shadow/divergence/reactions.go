@@ -28,7 +28,7 @@ var groupNames = [...]string{"", "held_back", "others"}
 // String returns the name as in metrics and JSON.
 func (g Group) String() string { return groupNames[g] }
 
-// Reaction is what one client did in an hour in which its requests were denied, or were not. Requests are those that the
+// Reaction is what one client did in an hour in which its requests were denied, or were not. Requests are all that the
 // policy charged, with or without a comparison.
 type Reaction struct {
 	// Hash is the Client's.

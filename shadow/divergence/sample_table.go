@@ -86,7 +86,7 @@ func (t *sampleTable[V]) shrink(keep int) {
 	t.rebuild(len(t.slots))
 }
 
-// takeSample returns the members made of a table's values, in the order of their places, and begins again. The bound stays: what was
+// takeSample returns the members made of a table's values, in the order of their places, and begins again. The bound stays: a member
 // left out is missing in the rest of the hour, too.
 func takeSample[V any, M any, P member[M]](t *sampleTable[V], made func(place uint64, v *V) M) []M {
 	list := make([]M, 0, t.n)

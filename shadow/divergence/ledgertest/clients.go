@@ -36,7 +36,8 @@ func clients(t *testing.T, l divergence.Ledger) {
 		"0": {Requests: 2 * minutes, Allowed: 2 * minutes, Lost: minutes}, "1": {Requests: 2 * minutes, Allowed: 2 * minutes},
 	})
 
-	// A day later only the protected key has counts, which lost enough.
+	// A day later only the protected key has counts, which lost enough. The gate strikes by it for a week, and by other clients
+	// for a day.
 	for h := range 30 {
 		now := at.Add(time.Duration(h) * time.Hour)
 		for _, i := range fleet {
@@ -91,7 +92,8 @@ func checkClients(t *testing.T, h divergence.History, want map[string]divergence
 }
 
 // checkProtected asks for the hours in which the protected key lost enough: two whole ones and a third of one. The first hour has
-// ten minutes only.
+// ten minutes only. Strikes go by these counts for a week, so they outlive the day of the others, after every fold and under the
+// bound of the list.
 func checkProtected(t *testing.T, h divergence.History) {
 	t.Helper()
 	var lost []int64

@@ -148,6 +148,8 @@ func (l *faulty) overtaken(writer string) {
 func (l *faulty) add(writer string, s span) {
 	// All writers of an instance are one process: an observation that two of them have counts once.
 	instance, _, _ := strings.Cut(writer, "#")
+
+	// Their order does not matter: counted asks only whether an observation is in any of them.
 	l.folded = put(l.folded, instance, put(l.folded[instance], len(l.folded[instance]), s))
 }
 
@@ -163,7 +165,7 @@ func (l *faulty) counted(p *process) (n int64) {
 		}
 	}
 
-	// What is folded stays, whatever becomes of its writer. A record counts until its writer has ended.
+	// A folded batch stays, whatever becomes of its writer. A record counts until its writer has ended.
 	for _, s := range l.folded[p.name] {
 		mark(s)
 	}

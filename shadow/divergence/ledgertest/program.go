@@ -172,7 +172,7 @@ func (w *world) fold(t *rapid.T, _ *process) {
 	w.foldBy(w.judges[rapid.IntRange(0, 1).Draw(t, "judge")], drawFate(t, "fold"))
 }
 
-// foldBy lets a judge fold by the instances that beat. The fate is that of its one command: a fold reads first, and only then writes.
+// foldBy lets a judge fold by the instances that beat. Its one command has the fate: a fold reads first, and only then writes.
 func (w *world) foldBy(judge *divergence.Reader, f fate) {
 	var present []string
 	for _, p := range w.processes {

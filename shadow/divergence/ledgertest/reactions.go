@@ -29,6 +29,7 @@ func reactions(t *testing.T, l divergence.Ledger) {
 			}
 			i.flush(t, l, id, at)
 		}
+		// A fold in each minute: most denials and their retries then lie in different batches.
 		fold(t, judge, at)
 		at = at.Add(time.Minute)
 	}
@@ -62,7 +63,8 @@ func reactions(t *testing.T, l divergence.Ledger) {
 	}
 }
 
-// denied observes a request of a group's only client.
+// denied observes a request of a group's only client. The candidate allows all of them, so only the enforced side's denials can
+// be counted.
 func (i *instance) denied(g divergence.Group, at time.Time, denied bool) {
 	key := g.String()
 	i.Observe(key, divergence.Hash("test", "p", key), at, &[2]algorithms.Observation{
@@ -70,7 +72,8 @@ func (i *instance) denied(g divergence.Group, at time.Time, denied bool) {
 	}, &divergence.Setting{Cost: 1, Group: g})
 }
 
-// one returns the only client of a group.
+// one returns the only client of a group. Two would mean that the ledger takes what one client did at two instances for two
+// clients, and none that a fold has lost it.
 func one(t *testing.T, h *divergence.Hour, g divergence.Group) divergence.Reaction {
 	t.Helper()
 	list := h.Of(g).List

@@ -22,7 +22,7 @@ type Bounds struct {
 	Budget float64
 }
 
-// withDefaults replaces what is 0 or no number.
+// withDefaults replaces values that are 0 or no number.
 func (b Bounds) withDefaults() Bounds {
 	if b.Attempts == 0 {
 		b.Attempts = 4

@@ -76,7 +76,7 @@ func clock(h http.Header) time.Time {
 	return time.Now()
 }
 
-// Bounds of what is read, since a hostile server may send fields of any length: lines of a field, bytes of a line, and
+// Bounds of reading, since a hostile server may send fields of any length: lines of a field, bytes of a line, and
 // entries of a list.
 const (
 	mostLines   = 8
@@ -103,7 +103,7 @@ func quantity(text string) (time.Duration, bool) {
 		return far, true
 	}
 
-	// Number by number, because a parser of integers would refuse what is too large, and that is not no time.
+	// Number by number, because a parser of integers would refuse a number that is too large, which is a long time and not none.
 	var seconds time.Duration
 	for _, digit := range []byte(whole) {
 		seconds = seconds*10 + time.Duration(digit-'0')

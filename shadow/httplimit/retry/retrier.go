@@ -57,7 +57,7 @@ func (c *Call) Next(ctx context.Context, told time.Duration) (at time.Time, ok b
 		return time.Time{}, false
 	}
 
-	// The budget comes last: what is not repeated for another reason takes nothing.
+	// The budget comes last: a request that is not repeated for another reason takes nothing.
 	if !c.retrier.budget.take() {
 		return time.Time{}, false
 	}

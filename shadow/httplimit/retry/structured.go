@@ -31,7 +31,7 @@ func structured(lines []string) (tightest quota, found bool) {
 	return dictionary.tighter(tightest), found
 }
 
-// set takes over a value if its name is that of what remains or of the reset, and reports whether it can be read.
+// set takes over a value whose name says that it remains or is the reset, and reports whether it can be read.
 func (q *quota) set(name, value, remaining, reset string) bool {
 	// Other parameters, such as the key of a partition, need not be numbers.
 	number, ok := quantity(value)

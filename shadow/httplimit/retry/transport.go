@@ -37,7 +37,7 @@ func New(cfg Config) *Transport {
 	return t
 }
 
-// repeatable is the default of Config.Repeatable. The methods are those that RFC 9110 calls idempotent.
+// repeatable is the default of Config.Repeatable. The methods are the idempotent ones of RFC 9110.
 func repeatable(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -116,7 +116,7 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// Bounds of what is read of a body that is not needed. A connection is used again only if the body was read to its end, and
+// Bounds of reading a body that is not needed. A connection is used again only if the body was read to its end, and
 // a new one is cheaper than a long or slow body.
 const (
 	mostDrained  = 64 << 10

@@ -50,7 +50,7 @@ const (
 	// client in a storm, must not stop a migration.
 	leastHarmed = 3
 	// settleMinutes is how long after an hour clients beyond their limit are judged by it: in the first minutes of a storm one side
-	// is ahead by a large share of what was sent so far.
+	// is ahead by a large share of all requests so far.
 	settleMinutes = 15
 	hoursADay     = divergence.HoursPerDay
 )
@@ -63,7 +63,7 @@ type harmed struct {
 
 func (h harmed) share() float64 { return float64(h.clients) / float64(max(1, h.active)) }
 
-// margin is how far the share of all clients may lie from that of the sample, with 95 %
+// margin is how far the share of all clients may lie from the sample's, with 95 %
 // confidence: by the normal approximation, and by the rule of three where few are harmed.
 func (h harmed) margin() float64 {
 	if h.below == 0 || h.active == 0 {

@@ -98,7 +98,7 @@ func (j *judgement) last(minutes float64) delay {
 func (j *judgement) untilClean() time.Duration {
 	at, strikes := j.now, j.strikes
 	for {
-		// What has been clean counts on when a strike leaves, so the wait may end with it.
+		// The clean time goes on when a strike leaves, so the wait may end with it.
 		since := time.Duration(at-j.now) * time.Minute
 		wait := max(since, j.soak()*time.Duration(strikes+1)-j.clean)
 		if strikes == 0 {

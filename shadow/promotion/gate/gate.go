@@ -38,7 +38,7 @@ type Evidence struct {
 	Noise divergence.Tally
 	// Step is the step that the verdict is for.
 	Step Step
-	// Lately are the protected keys of the last minutes, where the one who judges has looked before.
+	// Lately are the protected keys of the last minutes, where the judge has looked before.
 	Lately divergence.Clients `json:"-"`
 	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
 	Exposure Exposure

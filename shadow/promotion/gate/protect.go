@@ -58,7 +58,7 @@ func sinceBefore(hours []divergence.Hour, i int) counting {
 	}
 }
 
-// worstOf returns the key that loses most among those that lose too much, or nil. Longer counts a longer time, for keys that are over
+// worstOf returns the key that loses most if it loses too much, or nil. Longer counts a longer time, for keys that are over
 // their limit.
 func worstOf(cfg Config, keys *divergence.Clients, count, longer counting) (worst *divergence.Client) {
 	for i := range keys.List {
@@ -76,7 +76,7 @@ func lossText(c *divergence.Client, n divergence.ClientCount) string {
 		humanize.Grouped(n.Allowed), humanize.Percent(share(n)))
 }
 
-// keyOf names a client. Lists have the names of few, those that lose most; of the others their hash is known.
+// keyOf names a client. Lists have the names of the few that lose most, and the hashes of the others.
 func keyOf(c *divergence.Client) string {
 	if c.Name == "" {
 		return fmt.Sprintf("of hash %012x", c.Hash)

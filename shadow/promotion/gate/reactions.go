@@ -33,7 +33,7 @@ type GroupReactions struct {
 	Retries int64 `json:"retries"`
 }
 
-// reacting is what is known of one client.
+// reacting is the reaction of one client.
 type reacting struct {
 	denied, gaveUp   bool
 	denials, retries int64
@@ -167,7 +167,7 @@ func (s *Share) String() string {
 // ReactionsRow is a group as people read it.
 type ReactionsRow struct{ Enforced, Clients, Denied, Retries, GaveUp string }
 
-// Rows are the two groups, that of the authoritative first.
+// Rows are the two groups, the authoritative's first.
 func (r *ReactionsResult) Rows() []ReactionsRow {
 	return []ReactionsRow{r.HeldBack.row("authoritative, held back"), r.Others.row("candidate")}
 }
