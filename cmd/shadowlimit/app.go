@@ -126,7 +126,8 @@ func unify(commands []*cli.Command) {
 
 func commands(std streams) []*cli.Command {
 	return []*cli.Command{
-		demoCommand(std), replayCommand(std), planCommand(std), importCommand(std), validateCommand(std), testCommand(std), explainCommand(std),
+		demoCommand(std), replayCommand(std), planCommand(std), importCommand(std), initCommand(std),
+		validateCommand(std), testCommand(std), explainCommand(std),
 		statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), doctorCommand(std),
 		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
 		adoptCommand(std), forgetCommand(std),

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What init writes is valid, passes its tests, and has each policy seen both to match and not to match.
+func TestInitWritesAPair(t *testing.T) {
+	for _, flags := range [][]string{
+		{"--from", "fixed_window:100/1m"},
+		{"--from", "fixed_window:100/1m", "--to", "token_bucket:100/1m:burst=20"},
+		{"--from", "sliding_window_counter:3/1m:phase=first:count_denied", "--to", "sliding_window_log:5/1m"},
+		{"--from", "leaky_bucket:20/1s:burst=5", "--to", "gcra:20/1s", "--method", "POST", "--method", "PUT"},
+		{"--from", "fixed_window:0/1m", "--to", "fixed_window_anchored:1000000/1d", "--route", `/it's "{id}"`},
+		{"--from", "fixed_window:2/1m", "--key", `request.headers[?"x-tenant"].orValue("none")`, "--name", "shop", "--policy", "tenants"},
+	} {
+		file := filepath.Join(t.TempDir(), "orders.yaml")
+		tests := strings.TrimSuffix(file, ".yaml") + ".tests.yaml"
+
+		status, out, talk := shell(t, "", append([]string{"init", file}, flags...)...)
+		if status != exitOK || out != file+"\n"+tests+"\n" {
+			t.Errorf("%q: status %d\n%s%s", flags, status, out, talk)
+			continue
+		}
+		if status, out, talk := shell(t, "", "validate", file); status != exitOK || strings.Contains(out, "warning") {
+			t.Errorf("%q: validate ends with %d\n%s%s", flags, status, out, talk)
+		}
+		status, out, talk = shell(t, "", "test", tests)
+		if status != exitOK || !strings.Contains(out, " 0 failed") || strings.Contains(out, "not seen both") {
+			t.Errorf("%q: test ends with %d\n%s%s", flags, status, out, talk)
+		}
+	}
+}
+
+func TestInitRefuses(t *testing.T) {
+	file := write(t, "policies.yaml", []byte("mine"))
+	other := filepath.Join(t.TempDir(), "p.yaml")
+	beside := write(t, "q.tests.yaml", []byte("mine"))
+	for _, i := range []invocation{
+		{
+			name: "a file that exists", args: []string{"init", file, "--from", "fixed_window:1/1m"}, status: exitNotMet,
+			talk: []string{"not written: FILE exists"},
+		},
+		{
+			name: "tests that exist", args: []string{"init", strings.Replace(beside, ".tests", "", 1), "--from", "fixed_window:1/1m"},
+			status: exitNotMet, talk: []string{"q.tests.yaml exists"},
+		},
+		{name: "no limiter", args: []string{"init", other}, status: exitUsage, talk: []string{"init needs --from"}},
+		{name: "no file", args: []string{"init", "--from", "fixed_window:1/1m"}, status: exitUsage, talk: []string{"init needs one file"}},
+		{
+			name: "a wrong key", args: []string{"init", other, "--from", "fixed_window:1/1m", "--key", "request.usr"}, status: exitFailure,
+			talk: []string{"the flags make no policy file", "did you mean request.user?"},
+		},
+		{
+			name: "a wrong name", args: []string{"init", other, "--from", "fixed_window:1/1m", "--policy", "a b"}, status: exitUsage,
+			talk: []string{`--policy "a b" is no name`},
+		},
+		{
+			name: "one limiter twice", args: []string{"init", other, "--from", "gcra:1/1m", "--to", "gcra:1/1mm"}, status: exitUsage,
+			talk: []string{"--to gcra:1/1mm"},
+		},
+	} {
+		i.check(t, file)
+	}
+
+	// Nothing is written by an attempt that fails, and nothing is overwritten.
+	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
+		t.Errorf("the file is now %q (%v)", text, err)
+	}
+	if _, err := os.Lstat(other); err == nil {
+		t.Error("a refused invocation has written a file")
+	}
+}
