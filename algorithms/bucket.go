@@ -125,7 +125,14 @@ func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Dec
 		return s, Decision{}, err
 	}
 
-	s, d := b.step(s.movedDebt(at, l), cost, at)
+	s = s.movedDebt(at, l)
+	if l.Options != (Options{}) {
+		b := l.stepped(b)
+		s, d := b.step(s, cost, at)
+		d.Delay = 0
+		return s, d, nil
+	}
+	s, d := b.step(s, cost, at)
 	return s, d, nil
 }
 

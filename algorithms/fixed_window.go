@@ -19,7 +19,7 @@ func (FixedWindow) Traits() Traits { return Traits{Shape: AlignedWindow} }
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
 func (a FixedWindow) Validate(l Limit) error { return l.validateWindow(a.Name(), fixedOptions) }
 
-const fixedOptions = hasCountDenied | hasPhase
+const fixedOptions = hasCountDenied | hasPhase | hasCalendar
 
 // Terms returns the requests, the window in microseconds, 1, and the window again.
 func (a FixedWindow) Terms(l Limit) (Terms, error) {
@@ -32,7 +32,7 @@ func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 		return s, Decision{}, err
 	}
 
-	if l.Phase != PhaseEpoch {
+	if l.Phase != PhaseEpoch || l.Calendar != NoCalendar {
 		s, d := l.stepOfPhase(s, cost, at)
 		return s, d, nil
 	}
@@ -56,7 +56,7 @@ func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 	return s, d, nil
 }
 
-// stepOfPhase is the step of windows that are not aligned to the epoch.
+// stepOfPhase is the step of windows that are not aligned to the epoch, or not of one length.
 func (l *Limit) stepOfPhase(s State, cost, at int64) (State, Decision) {
 	first := l.Phase == PhaseFirst
 	if s.ahead(at, l) {
@@ -69,16 +69,15 @@ func (l *Limit) stepOfPhase(s State, cost, at int64) (State, Decision) {
 	// With PhaseFirst a charge that finds no window within two begins one. It is judged as if it had: whether the window is
 	// kept depends on its being counted.
 	now := s.now(at)
-	start, used, known := l.windowOfPhase(&s, now)
-	window := l.micros()
-	used, d := countInWindow(used, l, cost, start+window-at)
+	start, end, used, known := l.windowOfPhase(&s, now)
+	used, d := countInWindow(used, l, cost, end-at)
 
 	// The phase is kept for one window longer than the count.
 	switch {
 	case first && used > 0:
-		d.ResetAfter = wait(start + 2*window - at)
+		d.ResetAfter = wait(end + l.micros() - at)
 	case first && known:
-		d.ResetAfter = wait(start + window - at)
+		d.ResetAfter = wait(end - at)
 	}
 
 	if l.counts(cost, d.Allowed) {
@@ -90,23 +89,28 @@ func (l *Limit) stepOfPhase(s State, cost, at int64) (State, Decision) {
 	return s, d
 }
 
-// windowOfPhase returns where the window of an instant begins, what is counted in it, and whether the key has counted
+// windowOfPhase returns where the window of an instant begins and ends, what is counted in it, and whether the key has counted
 // anything within two windows.
-func (l *Limit) windowOfPhase(s *State, now int64) (start, used int64, known bool) {
+func (l *Limit) windowOfPhase(s *State, now int64) (start, end, used int64, known bool) {
 	origin := s.Aux
 	if l.Phase == PhaseHash {
 		origin = l.shift()
 	}
 
 	start = now - floorMod(now-origin, l.micros())
+	end = start + l.micros()
+	if l.Calendar != NoCalendar {
+		start, end = l.Calendar.window(now)
+	}
+
 	known = s.Used > 0 && s.Last >= start-l.micros()
 	if l.Phase == PhaseFirst && !known {
-		return now, 0, false
+		return now, now + l.micros(), 0, false
 	}
 	if known && s.Last >= start {
 		used = s.Used
 	}
-	return start, used, known
+	return start, end, used, known
 }
 
 // denied returns the units that a window holds after a denial, and the wait.

@@ -115,7 +115,8 @@ var (
 	errGroupInGroup = errors.New("a group is no member of a group")
 	errLogInGroup   = errors.New("sliding_window_log is no member of a group, for its entries can be lost or refused " +
 		"when another member is charged already: take sliding_window_counter")
-	errCountInGroup = errors.New("count_denied is for groups that charge until_denied: under all_or_nothing a denial charges no member")
+	errCountInGroup = errors.New("count_denied and forget are for groups that charge until_denied: " +
+		"under all_or_nothing a denial charges no member")
 )
 
 // check refuses a group whose members do not go together. The limits are left to the members' steps.
@@ -151,7 +152,7 @@ func (g *Group) checkMember(m *Member) error {
 		}
 	}
 
-	if m.Limit.CountDenied && g.Charge == AllOrNothing {
+	if (m.Limit.CountDenied || m.Limit.Forget != 0) && g.Charge == AllOrNothing {
 		return errCountInGroup
 	}
 	return nil

@@ -87,14 +87,14 @@ func TestGroupRefuses(t *testing.T) {
 	window := algorithms.FixedWindow{}
 
 	for want, g := range map[string]algorithms.Group{
-		"0 members":           {},
-		"9 members":           {Members: make([]algorithms.Member, 9)},
-		"two members":         {Members: []algorithms.Member{member("a", window), member("a", algorithms.GCRA{})}},
-		"no algorithm":        {Members: []algorithms.Member{member("a", nil)}},
-		"a group is no":       {Members: []algorithms.Member{member("a", &algorithms.Group{})}},
-		"sliding_window_log":  {Members: []algorithms.Member{member("a", algorithms.SlidingWindowLog{})}},
-		"count_denied is for": {Members: []algorithms.Member{{Name: "a", Algorithm: window, Limit: counted}}},
-		"at least 1us":        {Members: []algorithms.Member{{Name: "a", Algorithm: window}}},
+		"0 members":                   {},
+		"9 members":                   {Members: make([]algorithms.Member, 9)},
+		"two members":                 {Members: []algorithms.Member{member("a", window), member("a", algorithms.GCRA{})}},
+		"no algorithm":                {Members: []algorithms.Member{member("a", nil)}},
+		"a group is no":               {Members: []algorithms.Member{member("a", &algorithms.Group{})}},
+		"sliding_window_log":          {Members: []algorithms.Member{member("a", algorithms.SlidingWindowLog{})}},
+		"count_denied and forget are": {Members: []algorithms.Member{{Name: "a", Algorithm: window, Limit: counted}}},
+		"at least 1us":                {Members: []algorithms.Member{{Name: "a", Algorithm: window}}},
 	} {
 		err := g.Validate(algorithms.Limit{})
 		if !errors.Is(err, algorithms.ErrLimit) || !strings.Contains(err.Error(), want) {

@@ -34,6 +34,8 @@ type Limit struct {
 	Options
 	// hash is that of the key, where the limit is one of For.
 	hash uint32
+	// quiet has denied charges change nothing, for a question that is no charge.
+	quiet bool
 }
 
 // Capacity returns the largest cost that the limit ever admits at once.
@@ -46,7 +48,7 @@ func (l Limit) Capacity() int64 {
 
 // String writes the limit as the command line takes it: 60/1m:burst=20, 60/1m:count_denied.
 func (l Limit) String() string {
-	s := strconv.FormatInt(l.Requests, 10) + "/" + FormatWindow(l.Window)
+	s := strconv.FormatInt(l.Requests, 10) + "/" + l.Period()
 	if l.Burst != 0 {
 		s += ":burst=" + strconv.FormatInt(l.Burst, 10)
 	}
@@ -108,7 +110,7 @@ func (l *Limit) validateWindow(algorithm string, has optionSet) error {
 // validateBucket checks the limit of a bucket, but not whether it is exact.
 func (l *Limit) validateBucket(algorithm string) error {
 	if l.Options != (Options{}) {
-		if err := l.validateOptions(algorithm, 0); err != nil {
+		if err := l.validateOptions(algorithm, hasSteps); err != nil {
 			return err
 		}
 	}

@@ -63,11 +63,15 @@ type Lead struct {
 // Forgotten returns the instant in microseconds from which no state of a limit depends on whether a charge at the given
 // instant, or before it, was made, if nothing else is charged (decision 0109 is about keys in use): the end of an aligned
 // window, that of the next one for the counter, one window later for a log and for an anchored window, two later with a
-// phase, and the time in which a full bucket drains. For a shape that is not known it is one window later.
+// phase, and the time in which a full bucket drains, or forgets. For a shape that is not known it is one window later.
 func Forgotten(shape Shape, l Limit, at int64) int64 {
 	window := max(1, l.micros())
 	switch shape {
 	case AlignedWindow, SlidingCounter:
+		if l.Calendar != NoCalendar {
+			_, end := l.Calendar.window(at)
+			return end
+		}
 		if l.Phase != PhaseEpoch {
 			return at + 2*window // wherever the key's windows begin
 		}
@@ -80,7 +84,8 @@ func Forgotten(shape Shape, l Limit, at int64) int64 {
 		return (floorDiv(at, window) + 2) * window
 	case Bucket:
 		if b := newBucket(&l); b.burst > 0 && b.capacity/b.burst == b.token {
-			return at + ceilDiv(b.capacity, b.drain)
+			stepped := l.stepped(b)
+			return stepped.forgotten(at)
 		}
 	}
 	return at + window

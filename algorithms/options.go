@@ -1,6 +1,9 @@
 package algorithms
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Options change what an algorithm does. They are for models of other limiters (decision 0113).
 // The zero value changes nothing.
@@ -10,9 +13,17 @@ type Options struct {
 	CountDenied bool
 	// Phase is where the windows of a key begin, for FixedWindow and SlidingWindowCounter.
 	Phase Phase
+	// Calendar has the windows of a FixedWindow be those of the calendar. The limit's Window is then Calendar.Longest.
+	Calendar Calendar
+	// Refill, above 0, has the tokens of a bucket come all at once at the end of each such time, counted from the Unix epoch.
+	Refill time.Duration
+	// Forget, above 0, has a bucket be full after that long without a charge, whether the charges before were admitted or
+	// denied. A peek is no charge.
+	Forget time.Duration
 }
 
-// String writes the options as the short form of a limit has them, each behind a colon; "" for none.
+// String writes the options as the short form of a limit has them, each behind a colon; "" for none. The calendar is not
+// among them: it stands in the place of the window.
 func (o Options) String() string {
 	text := ""
 	if o.Phase != PhaseEpoch {
@@ -20,6 +31,12 @@ func (o Options) String() string {
 	}
 	if o.CountDenied {
 		text += ":count_denied"
+	}
+	if o.Refill != 0 {
+		text += ":refill=" + FormatWindow(o.Refill)
+	}
+	if o.Forget != 0 {
+		text += ":forget=" + FormatWindow(o.Forget)
 	}
 	return text
 }
@@ -30,6 +47,8 @@ type optionSet uint8
 const (
 	hasCountDenied optionSet = 1 << iota
 	hasPhase
+	hasCalendar
+	hasSteps // Refill and Forget
 )
 
 // validateOptions refuses the options that an algorithm does not have, with the reason.
@@ -42,6 +61,31 @@ func (l *Limit) validateOptions(algorithm string, has optionSet) error {
 		return refuse(algorithm, l, "phase belongs to aligned windows: leave it out, or take fixed_window or sliding_window_counter")
 	case l.Phase > PhaseHash:
 		return refuse(algorithm, l, "phase %d is unknown", l.Phase)
+
+	case l.Calendar != NoCalendar && has&hasCalendar == 0:
+		return refuse(algorithm, l, "windows of the calendar are those of fixed_window: take that, or a window of a constant length")
+	case l.Calendar != NoCalendar && l.Phase != PhaseEpoch:
+		return refuse(algorithm, l, "windows of the calendar begin with the %s for all keys: leave out the phase", l.Calendar)
+	case l.Calendar != NoCalendar && l.Window != l.Calendar.Longest():
+		return refuse(algorithm, l, "the window of a %s must be %s", l.Calendar, FormatWindow(l.Calendar.Longest()))
+	}
+	return l.validateSteps(algorithm, has)
+}
+
+// validateSteps is validateOptions for those of buckets.
+func (l *Limit) validateSteps(algorithm string, has optionSet) error {
+	for _, o := range []struct {
+		name   string
+		length time.Duration
+	}{{"refill", l.Refill}, {"forget", l.Forget}} {
+		switch {
+		case o.length == 0:
+		case has&hasSteps == 0:
+			return refuse(algorithm, l, "%s belongs to buckets: leave it out, or take a bucket, such as token_bucket", o.name)
+		case o.length < 0 || o.length > longestWindow || o.length%time.Microsecond != 0:
+			return refuse(algorithm, l, "%s must be a whole number of microseconds, from 1us to %dd", o.name,
+				longestWindow/(24*time.Hour))
+		}
 	}
 	return nil
 }
@@ -53,10 +97,10 @@ const mostCounted = maxExact - 1
 // countDenied returns a count and a denied cost together, or mostCounted.
 func countDenied(count, cost int64) int64 { return count + min(cost, mostCounted-count) }
 
-// counts reports whether a charge of that cost changes what the limit's side remembers. A limit of 0 admits nothing that a
-// count could keep it from.
+// counts reports whether a charge of that cost changes what the limit's side remembers: a window that counts denied charges
+// does so, and a bucket that forgets remembers when it was last asked. A limit of 0 admits nothing that a count could keep it from.
 func (l *Limit) counts(cost int64, allowed bool) bool {
-	return cost > 0 && (allowed || l.CountDenied && l.Requests > 0)
+	return cost > 0 && (allowed || (l.CountDenied || l.Forget != 0) && l.Requests > 0 && !l.quiet)
 }
 
 // spareLimits are for questions under another limit than the charge's. A step takes a limit by pointer, so a limit on the
@@ -84,7 +128,7 @@ func stepFor(a Algorithm, s State, l *Limit, hash uint32, cost, at int64) (State
 
 // probe asks an algorithm what it would say to a cost that it denies now, if denied charges did not count. The state stays.
 func probe(a Algorithm, s State, l *Limit, hash uint32, cost, at int64) (Decision, error) {
-	if !l.CountDenied && l.Phase != PhaseHash {
+	if l.Options == (Options{}) {
 		_, d, err := a.Step(s, l, cost, at)
 		return d, err
 	}
@@ -92,7 +136,7 @@ func probe(a Algorithm, s State, l *Limit, hash uint32, cost, at int64) (Decisio
 	spare := spareLimits.Get().(*Limit)
 	defer spareLimits.Put(spare)
 	*spare = *l
-	spare.hash, spare.CountDenied = hash, false
+	spare.hash, spare.quiet = hash, true
 	_, d, err := a.Step(s, spare, cost, at)
 	return d, err
 }

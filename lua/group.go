@@ -84,10 +84,8 @@ func functionsOf(functions []string, g *algorithms.Group) []string {
 
 // plainOf returns the name of the Lua function that judges a side as if denied charges did not count.
 func plainOf(s *algorithms.Side) string {
-	plain := *s
-	plain.Limit.CountDenied = false
-	name, _ := stepOf(&plain)
-	return name
+	name, _ := stepOf(s)
+	return strings.TrimSuffix(name, "_counted")
 }
 
 // groupArguments returns what group.lua is given, from the number of keys on.

@@ -25,8 +25,8 @@ type step struct {
 	counts bool     // a denied cost counts
 	// function is the step's Lua function where that has not the row's name.
 	function string
-	// phased has the step given its options in the place of the window. keepsPhase reports that an empty key may be in use.
-	phased, keepsPhase bool
+	// withOptions has the step given its options behind the window. keepsPhase reports that an empty key may be in use.
+	withOptions, keepsPhase bool
 }
 
 // steps has the algorithms that Redis can judge by name, which is also the name of the
@@ -61,6 +61,31 @@ var optional = map[string]step{
 	"sliding_window_counter_first_counted": phased("sliding_window_counter", "sliding_window_counter", true, false),
 	"sliding_window_counter_hash":          phased("sliding_window_counter", "sliding_window_counter", false, false),
 	"sliding_window_counter_hash_counted":  phased("sliding_window_counter", "sliding_window_counter", true, false),
+
+	"fixed_window_calendar": {
+		files: []string{"window", "count_denied", "fixed_window_calendar"}, withOptions: true,
+	},
+	"fixed_window_calendar_counted": {
+		files:  []string{"window", "count_denied", "fixed_window_calendar", "fixed_window_calendar_counted"},
+		counts: true, withOptions: true,
+	},
+
+	"token_bucket_stepped":         stepped("stepped_bucket", false),
+	"token_bucket_stepped_counted": stepped("stepped_bucket", true),
+	"gcra_stepped":                 stepped("stepped_bucket", false),
+	"gcra_stepped_counted":         stepped("stepped_bucket", true),
+	"leaky_bucket_stepped":         stepped("stepped_queue", false),
+	"leaky_bucket_stepped_counted": stepped("stepped_queue", true),
+}
+
+// stepped returns the row of a bucket's step whose tokens come in steps, or that forgets: then a denied charge counts as one.
+func stepped(function string, counts bool) step {
+	files := []string{"bucket", "bucket_stepped"}
+	if counts {
+		function += "_counted"
+		files = append(files, "bucket_stepped_counted")
+	}
+	return step{files: files, function: function, counts: counts, withOptions: true}
 }
 
 // phased returns the row of an algorithm's step for windows that do not begin at the epoch.
@@ -71,7 +96,7 @@ func phased(algorithm, common string, counts, keepsPhase bool) step {
 		function += "_counted"
 		files = append(files, function)
 	}
-	return step{files: files, function: function, counts: counts, phased: true, keepsPhase: keepsPhase}
+	return step{files: files, function: function, counts: counts, withOptions: true, keepsPhase: keepsPhase}
 }
 
 // stepOf returns the name of a side's step, and its row.
@@ -87,6 +112,12 @@ func stepOf(s *algorithms.Side) (string, step) {
 	case algorithms.PhaseHash:
 		name += "_hash"
 	}
+	if s.Limit.Calendar != algorithms.NoCalendar {
+		name += "_calendar"
+	}
+	if s.Limit.Refill != 0 || s.Limit.Forget != 0 {
+		name += "_stepped"
+	}
 	if countsDenied(s) {
 		name += "_counted"
 	}
@@ -94,19 +125,24 @@ func stepOf(s *algorithms.Side) (string, step) {
 }
 
 // countsDenied reports whether a denied cost counts. A limit of 0 denies whatever was counted.
-func countsDenied(s *algorithms.Side) bool { return s.Limit.CountDenied && s.Limit.Requests > 0 }
+func countsDenied(s *algorithms.Side) bool {
+	return (s.Limit.CountDenied || s.Limit.Forget != 0) && s.Limit.Requests > 0
+}
 
-// fourth returns the fourth term of a side's limit as its step takes it: the window, and for a phased step its options.
+// fourth returns the fourth term of a side's limit as its step takes it: the window, and with options what they are behind it.
 func (s step) fourth(side *algorithms.Side, window int64, key string) any {
-	if !s.phased {
+	l := &side.Limit
+	switch {
+	case !s.withOptions:
 		return window
+	case l.Calendar != algorithms.NoCalendar:
+		return fmt.Sprint(window, " ", l.Calendar)
+	case l.Phase == algorithms.PhaseFirst:
+		return fmt.Sprint(window, " first")
+	case l.Phase == algorithms.PhaseHash:
+		return fmt.Sprint(window, " ", algorithms.PhaseOf(key, *l))
 	}
-
-	phase := "first"
-	if side.Limit.Phase == algorithms.PhaseHash {
-		phase = strconv.FormatInt(algorithms.PhaseOf(key, side.Limit), 10)
-	}
-	return strconv.FormatInt(window, 10) + " " + phase
+	return fmt.Sprint(window, " ", max(1, l.Refill.Microseconds()), " ", l.Forget.Microseconds())
 }
 
 // row returns the row of a step.

@@ -26,6 +26,8 @@ var everyOption = []algorithms.Options{
 	{CountDenied: true},
 	{Phase: algorithms.PhaseFirst}, {Phase: algorithms.PhaseFirst, CountDenied: true},
 	{Phase: algorithms.PhaseHash}, {Phase: algorithms.PhaseHash, CountDenied: true},
+	{Calendar: algorithms.Month}, {Calendar: algorithms.Month, CountDenied: true},
+	{Refill: time.Second}, {Forget: time.Second}, {Refill: time.Second, Forget: time.Second},
 }
 
 // A side with an option would otherwise have a script without a step, and every request would be a fallback.
@@ -37,10 +39,14 @@ func TestEveryOptionHasAScript(t *testing.T) {
 	for _, a := range algorithms.All {
 		side := algorithms.Side{Algorithm: a, Limit: algorithms.Limit{Requests: 1, Window: time.Second}}
 		for _, o := range everyOption {
-			if side.Limit.Options = o; a.Validate(side.Limit) != nil {
+			side.Limit.Options, side.Limit.Window = o, max(time.Second, o.Calendar.Longest())
+			if side.Limit.Burst = 0; a.Validate(side.Limit) != nil {
+				side.Limit.Burst = 1
+			}
+			if a.Validate(side.Limit) != nil {
 				continue // it refuses the option
 			}
-			if name, step := stepOf(&side); len(step.files) == 0 || step.counts != o.CountDenied {
+			if name, step := stepOf(&side); len(step.files) == 0 || step.counts != (o.CountDenied || o.Forget != 0) {
 				t.Errorf("%s takes %s, but optional has no row %s, with counts where denied charges count: write its step, such as %s.lua",
 					a.Name(), o, name, name)
 			}

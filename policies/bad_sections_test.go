@@ -86,6 +86,16 @@ var badSides = []badFile{
 		5, 81, "phase belongs to aligned windows",
 	},
 	{"a phase of a bucket", side("algorithm: gcra, limit: 1, window: 1m, phase: first"), 5, 67, "phase belongs to aligned windows"},
+	{"steps of a window", side("algorithm: fixed_window, limit: 1, window: 1m, refill: 1s"), 5, 76, "refill belongs to buckets"},
+	{"a window that forgets", side("algorithm: fixed_window, limit: 1, window: 1m, forget: 1s"), 5, 76, "forget belongs to buckets"},
+	{"no length of steps", side("algorithm: gcra, limit: 1, window: 1m, refill: often"), 5, 68, "refill: want a duration above 0"},
+	{"a month of a bucket", side("algorithm: gcra, limit: 1, window: month"), 5, 56, "windows of the calendar are those of fixed_window"},
+	{
+		"a month that begins at a hash", side("algorithm: fixed_window, limit: 1, window: month, phase: hash"),
+		5, 20, "windows of the calendar begin with the month for all keys: leave out the phase",
+	},
+	{"a month of a foreign limiter", side("limiter: mine, limit: 1, window: month"), 5, 54, "give the longest, 31d"},
+	{"a quarter", side("algorithm: fixed_window, limit: 1, window: quarter"), 5, 64, "or week, month or year"},
 	{"an unknown phase", side("algorithm: fixed_window, limit: 1, window: 1m, phase: last"), 5, 75, "phase: want epoch or first or hash"},
 	{"an option that is a number", side("algorithm: fixed_window, limit: 1, window: 1m, count_denied: 1"), 5, 82, "want true or false"},
 	{

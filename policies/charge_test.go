@@ -224,6 +224,22 @@ func BenchmarkCharge(b *testing.B) {
 	}
 }
 
+// longestDelay fills a queue at one instant, and returns the longest delay.
+func longestDelay(t *testing.T, a algorithms.Algorithm, l algorithms.Limit) (longest time.Duration) {
+	t.Helper()
+	var s algorithms.State
+	for {
+		next, d, err := a.Step(s, &l, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Allowed {
+			return longest
+		}
+		s, longest = next, max(longest, d.Delay)
+	}
+}
+
 // The delay that validate announces is the longest one that a key can get, whatever algorithm it is that delays.
 func TestLongestDelayIsTheLongest(t *testing.T) {
 	delaying := 0
@@ -233,23 +249,13 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 		}
 		delaying++
 
-		fields := "algorithm: " + a.Name() + ", limit: 10, window: 1m, burst: 7"
-		want := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative].LongestDelay()
-		var longest time.Duration
-		var s algorithms.State
-		for {
-			next, d, err := a.Step(s, &algorithms.Limit{Requests: 10, Window: time.Minute, Burst: 7}, 1, 0)
-			if err != nil {
-				t.Fatal(err)
+		for _, option := range []string{"", ", refill: 25s"} {
+			fields := "algorithm: " + a.Name() + ", limit: 10, window: 1m, burst: 7" + option
+			authoritative := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative]
+			limit, _ := authoritative.Constant()
+			if longest, want := longestDelay(t, a, limit), authoritative.LongestDelay(); longest != want {
+				t.Errorf("%s delays a charge of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", fields, longest, want)
 			}
-			if !d.Allowed {
-				break
-			}
-			s, longest = next, max(longest, d.Delay)
-		}
-
-		if longest != want {
-			t.Errorf("%s delays a charge of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", a.Name(), longest, want)
 		}
 	}
 	if delaying == 0 {

@@ -102,7 +102,7 @@ func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst}
 	e.Options = strings.TrimPrefix(charged.Options.String(), ":")
 	if charged.Window > 0 {
-		e.Window = algorithms.FormatWindow(charged.Window)
+		e.Window = charged.Period()
 	}
 
 	if _, err := s.limitOf(w); err != nil {

@@ -96,6 +96,18 @@ func TestOptionsOfASideAreInItsEpoch(t *testing.T) {
 		epochs[epoch] = option
 	}
 
+	const bucket = "algorithm: token_bucket, limit: 10, window: 7d"
+	for _, fields := range []string{
+		bucket, bucket + ", refill: 1s", bucket + ", forget: 1s", bucket + ", refill: 1s, forget: 1s",
+		"algorithm: fixed_window, limit: 10, window: 7d", "algorithm: fixed_window, limit: 10, window: week",
+	} {
+		epoch := loadPolicy(t, side(fields)).Epoch()
+		if other := epochs[epoch]; other != "" {
+			t.Errorf("%s has the epoch of %s", fields, other)
+		}
+		epochs[epoch] = fields
+	}
+
 	for _, off := range []string{"count_denied: false", "phase: epoch"} {
 		if loadPolicy(t, side(fields+", "+off)).Epoch() != without.Epoch() {
 			t.Errorf("%s changes the epoch", off)

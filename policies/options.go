@@ -17,6 +17,9 @@ type option struct {
 var options = []option{
 	{"phase", func(from algorithms.Options, into *algorithms.Options) { into.Phase = from.Phase }},
 	{"count_denied", func(from algorithms.Options, into *algorithms.Options) { into.CountDenied = from.CountDenied }},
+	{"refill", func(from algorithms.Options, into *algorithms.Options) { into.Refill = from.Refill }},
+	{"forget", func(from algorithms.Options, into *algorithms.Options) { into.Forget = from.Forget }},
+	{"window", func(from algorithms.Options, into *algorithms.Options) { into.Calendar = from.Calendar }},
 }
 
 // checkOptions refuses options that have no meaning for the side, each at its own place. The limit has none, and is valid.
@@ -43,12 +46,29 @@ func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.L
 }
 
 // foreignOptions refuses options of a limiter that this project does not know.
-func (r *reader) foreignOptions(n *yaml.Node, role string) {
+func (r *reader) foreignOptions(n *yaml.Node, role string, s *Side) {
 	at := placesOf(n)
 	for _, o := range options {
-		if at[o.name] != nil {
+		switch {
+		case at[o.name] == nil:
+		case o.name != "window":
 			r.fail(at[o.name], "%s: %s is an option of our own algorithms: leave it out", role, o.name)
+		case s.options.Calendar != algorithms.NoCalendar:
+			r.fail(at[o.name], "%s: a window of the calendar is for our own algorithms: give the longest, %s", role,
+				algorithms.FormatWindow(s.window))
 		}
+	}
+}
+
+// period returns a reader of a window: a duration, or a unit of the calendar, which is an option.
+func (r *reader) period(what string, into *Side) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		window, calendar, err := algorithms.ParsePeriod(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || window <= 0 {
+			r.fail(n, "%s: want a duration above 0 in ms, s, m, h or d, such as 1m or 1h30m, or week, month or year", what)
+			return
+		}
+		into.window, into.options.Calendar = window, calendar
 	}
 }
 

@@ -91,10 +91,11 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 // 1 at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
 // backlog before an admitted charge is at most burst-1, and each unit of it takes window/limit.
 func (s *Side) LongestDelay() time.Duration {
-	if !algorithms.TraitsOf(s.Algorithm).Delays || !s.constant() || s.limit.constant == 0 {
+	limit, constant := s.Constant()
+	if !constant {
 		return 0
 	}
-	return time.Duration(float64(s.burst.constant-1) * float64(s.window) / float64(s.limit.constant))
+	return algorithms.LongestDelay(s.Algorithm, limit)
 }
 
 // LargestLog returns the bytes that a key's log may take in Redis, 0 for other algorithms. A log has an entry for each
@@ -118,7 +119,7 @@ func (s *Side) String() string {
 		return fmt.Sprintf("%s (foreign limiter, revision %q)", s.Limiter, s.Revision)
 	}
 
-	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + algorithms.FormatWindow(s.window)
+	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + s.period()
 	if burst := s.burst.text(); burst != "0" {
 		text += ":burst=" + burst
 	}
@@ -127,6 +128,11 @@ func (s *Side) String() string {
 		text += " in " + s.Store
 	}
 	return text
+}
+
+// period is the window as the file has it.
+func (s *Side) period() string {
+	return algorithms.Limit{Window: s.window, Options: s.options}.Period()
 }
 
 // identity is the side's share of the epoch: a change of it makes another side. Each
@@ -138,6 +144,10 @@ func (s *Side) identity() string {
 	}
 	fields := []string{
 		s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store,
+	}
+
+	if s.options.Calendar != algorithms.NoCalendar {
+		fields = append(fields, s.options.Calendar.String())
 	}
 
 	// A side without options has the epoch that it had before there were any.
@@ -166,9 +176,11 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 				c.number("limit", &side.limit, 0)(n)
 			}},
 			"burst":        {read: c.number("burst", &side.burst, 1)},
-			"window":       {read: c.duration("window", &side.window)},
+			"window":       {read: c.period("window", side)},
 			"count_denied": {read: c.yes("count_denied", &side.options.CountDenied)},
 			"phase":        {read: c.phase("phase", &side.options.Phase)},
+			"refill":       {read: c.duration("refill", &side.options.Refill)},
+			"forget":       {read: c.duration("forget", &side.options.Forget)},
 			"store":        {read: c.name("store", &side.Store)},
 			"adaptive":     {read: c.unbuilt("adaptive")},
 		})
@@ -186,7 +198,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 		case side.Foreign() == (algorithm != ""):
 			c.fail(n, "%s: want either an algorithm or a limiter", role)
 		case side.Foreign() && side.options != (algorithms.Options{}):
-			c.foreignOptions(n, role)
+			c.foreignOptions(n, role, side)
 		case !side.Foreign():
 			c.checkLimit(n, role, side)
 		case side.limited && side.limit == number{}:

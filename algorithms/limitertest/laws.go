@@ -2,6 +2,7 @@ package limitertest
 
 import (
 	"context"
+	"math/big"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type law struct {
 var holdsFor = map[string]func(algorithms.Limit) bool{
 	"G4_denial_leaves_no_trace": leavesNoTrace,
 	"G7_keys_are_apart":         hasOnePhase,
+	"G10_shift":                 hasEqualWindows,
 }
 
 // laws are checked for every algorithm and every pair. G1 to G13 are the laws of a single
@@ -119,6 +121,11 @@ func leavesNoTrace(l algorithms.Limit) bool { return !countsDenied(l) }
 
 // hasOnePhase reports whether all keys have the same windows.
 func hasOnePhase(l algorithms.Limit) bool { return l.Phase != algorithms.PhaseHash }
+
+// hasEqualWindows reports whether all windows have one length: months and years do not.
+func hasEqualWindows(l algorithms.Limit) bool {
+	return l.Calendar == algorithms.NoCalendar || l.Calendar == algorithms.Week
+}
 
 // countDeniedCountsAll compares with a limit that denies nothing, and so has counted all charges: as much less remains
 // of the trial's limit as it is lower. It finds counts that saturate too early, and entries that are dropped too soon.
@@ -286,7 +293,12 @@ func resetAfterExact(t *trial) {
 // of whole windows, because aligned windows begin at multiples of their length.
 func shiftInvariant(t *trial) {
 	events := t.drawEvents()
-	shift := rapid.Int64Range(-1000, 1000).Draw(t.T, "windows") * t.limit.Window.Microseconds()
+	each := t.limit.Window.Microseconds()
+	if refill := t.limit.Refill.Microseconds(); refill > 0 {
+		each *= refill // which is a multiple of the steps, too
+		each /= new(big.Int).GCD(nil, nil, big.NewInt(refill), big.NewInt(t.limit.Window.Microseconds())).Int64()
+	}
+	shift := rapid.Int64Range(-1000, 1000).Draw(t.T, "windows") * each
 	want := t.judge(events...)
 
 	for i := range events {

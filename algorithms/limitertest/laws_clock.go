@@ -42,9 +42,9 @@ func backwardsMintsNothing(t *trial) {
 	}
 }
 
-// counts reports whether a charge with that decision has moved the key's instant.
+// counts reports whether a charge with that decision has moved the key's instant. A bucket that owes nothing has none.
 func (t *trial) counts(e event, d algorithms.Decision) bool {
-	return e.cost > 0 && (d.Allowed || countsDenied(t.limit))
+	return e.cost > 0 && (d.Allowed || countsDenied(t.limit) && d.ResetAfter > 0)
 }
 
 // drawWild draws events whose clock is set back now and then.

@@ -64,7 +64,9 @@ func (t *trial) drawGroup() {
 		member := trial{T: t.T, law: t.law}
 		member.subject.Algorithm = rapid.SampledFrom(algorithms.All).Filter(canBeMember).Draw(t.T, "algorithm")
 		member.drawLimit()
-		member.limit.CountDenied = member.limit.CountDenied && g.Charge == algorithms.UntilDenied
+		if g.Charge == algorithms.AllOrNothing {
+			member.limit.CountDenied, member.limit.Forget = false, 0
+		}
 		g.Members = append(g.Members, algorithms.Member{Name: fmt.Sprint("m", i), Algorithm: member.subject.Algorithm, Limit: member.limit})
 
 		if i == 0 || member.limit.Capacity() < t.limit.Capacity() {
@@ -112,7 +114,7 @@ func orderDecidesNothing(t *trial) {
 	events := t.drawEvents()
 	g := &algorithms.Group{Members: t.group().Members}
 	for i := range g.Members {
-		g.Members[i].Limit.CountDenied = false
+		g.Members[i].Limit.CountDenied, g.Members[i].Limit.Forget = false, 0
 	}
 	t.subject.Algorithm = g
 	want := t.judge(events...)

@@ -92,8 +92,9 @@ func counted(c *algorithms.Charge, r algorithms.Role, o *algorithms.Observation)
 	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || o.Partial || countsDenied(c.Sides[r].Limit))
 }
 
-// countsDenied reports whether a denied cost counts. A limit of 0 denies whatever was counted.
-func countsDenied(l algorithms.Limit) bool { return l.CountDenied && l.Requests > 0 }
+// countsDenied reports whether a denied charge counts: a window counts its cost, and a bucket that forgets was asked. A limit of 0
+// denies whatever was counted.
+func countsDenied(l algorithms.Limit) bool { return (l.CountDenied || l.Forget > 0) && l.Requests > 0 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
 // that cannot be judged stays with that side: a candidate fails alone (decision 0505).

@@ -37,7 +37,7 @@ type rule interface {
 	unused(l algorithms.Limit, t int64) bool
 	// admit spends cost at t.
 	admit(l algorithms.Limit, cost, t int64)
-	// deny counts a denied cost at t. It is asked only where denied costs count (Options.CountDenied).
+	// deny counts a denied cost at t. It is asked only where denied charges count (Options.CountDenied, Options.Forget).
 	deny(l algorithms.Limit, cost, t int64)
 	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
 	// for an algorithm without a delay.
@@ -115,8 +115,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		o.used, o.last = true, now
 	case d.Allowed: // a peek leaves no trace
 	case countsDenied(l):
-		o.rule.deny(l, cost, now)
-		o.used, o.last = true, now
+		o.deny(l, cost, now)
 	}
 
 	// The wait is that of the state after the charge, as all else is.
@@ -153,6 +152,12 @@ func (o *Oracle) now(at int64) int64 {
 	return at
 }
 
+// deny counts a denied charge. A bucket that owes nothing is as if never asked.
+func (o *Oracle) deny(l algorithms.Limit, cost, now int64) {
+	o.rule.deny(l, cost, now)
+	o.used, o.last = !o.rule.unused(l, now), now
+}
+
 // Unused reports whether the key is as if never used for a charge at an instant in microseconds.
 func (o *Oracle) Unused(l algorithms.Limit, at int64) bool { return o.rule.unused(l, o.now(at)) }
 
@@ -164,7 +169,7 @@ func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Obse
 	// A charge that opens the next window at its first instant leaves what it leaves of a key never used.
 	seen.Unused = seen.Unused || opens && seen.Decision.Allowed && cost > 0
 	// Of a cost that is denied and counts, a decision does not say whether the key was unused before it.
-	seen.Unused = seen.Unused && (seen.Decision.Allowed || !countsDenied(s.Limit))
+	seen.Unused = seen.Unused && (seen.Decision.Allowed || s.Limit.Requests == 0 || !s.Limit.CountDenied)
 	return seen
 }
 

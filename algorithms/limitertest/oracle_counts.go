@@ -54,6 +54,9 @@ func (r *fixedWindow) at(l algorithms.Limit, t int64) (start, end, count int64, 
 	}
 
 	start, end = windowFrom(origin, micros(l), t)
+	if l.Calendar != algorithms.NoCalendar {
+		start, end = calendarWindow(l.Calendar, t)
+	}
 	known = r.count > 0 && r.last >= start-micros(l)
 	if l.Phase == algorithms.PhaseFirst && !known {
 		return t, t + micros(l), 0, false
@@ -92,7 +95,7 @@ func (r *fixedWindow) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost,
 
 // most: the interval lies in span/W + 2 aligned windows at most, and each admits L at most.
 func (r *fixedWindow) most(l algorithms.Limit, span int64) int64 {
-	return l.Requests * (span/micros(l) + 2)
+	return l.Requests * (span/shortest(l) + 2)
 }
 
 // anchoredWindow: the window opens at the first admitted charge that finds none

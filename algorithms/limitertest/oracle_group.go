@@ -91,7 +91,7 @@ func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms
 	})
 	counted := denies >= 0 && a.Charge == algorithms.UntilDenied && countsDenied(a.Members[denies].Limit)
 	seen.Partial = counted || denies > 0 && a.Charge == algorithms.UntilDenied
-	seen.Unused = !counted && !o.others(a.Group) && a.all(func(i int) bool {
+	seen.Unused = !(counted && a.Members[denies].Limit.CountDenied) && !o.others(a.Group) && a.all(func(i int) bool {
 		return unused[i] || a.charges(i, cost, denies) && a.oracles[i].opens(a.Members[i].Limit, at)
 	})
 	a.spend(cost, denies)
@@ -125,12 +125,12 @@ func (a asked) spend(cost int64, denies int) {
 		switch {
 		case denies < 0 || i < denies:
 			oracle.rule.admit(a.Members[i].Limit, cost, now)
+			oracle.used, oracle.last = true, now
 		case i == denies && countsDenied(a.Members[i].Limit):
-			oracle.rule.deny(a.Members[i].Limit, cost, now)
+			oracle.deny(a.Members[i].Limit, cost, now)
 		default:
 			return
 		}
-		oracle.used, oracle.last = true, now
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ type Subject struct {
 // repeat a failed one.
 func Run(t *testing.T, s Subject) {
 	// Each law has the pair to itself, for a law that fails must not spoil the trials of another.
-	for _, l := range laws {
+	for _, l := range slices.Concat(laws, optionLaws) {
 		t.Run(l.name, func(t *testing.T) {
 			pair := s.New(t)
 
@@ -146,7 +147,7 @@ func (t *trial) drawLimit() {
 			l.Burst = rapid.Int64Range(1, 12).Draw(rt, "burst")
 		}
 		l.Options = t.drawOptions(rt, l)
-		return l
+		return spanned(l)
 	}).Filter(valid).Draw(t.T, "limit")
 }
 
@@ -157,27 +158,47 @@ func (t *trial) drawOptions(rt *rapid.T, l algorithms.Limit) algorithms.Options 
 		return l.Options
 	}
 
-	drawn := []algorithms.Options{
+	// Steps and times to forget that are near to a token's time, and to the window's.
+	length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.SampledFrom([]int64{l.Window.Microseconds(), 1e6}))
+	return together(t.subject.Algorithm, []algorithms.Options{
 		{CountDenied: rapid.Bool().Draw(rt, "count_denied")},
 		{Phase: algorithms.Phase(rapid.IntRange(0, 2).Draw(rt, "phase"))},
-	}
-	return together(t.subject.Algorithm, drawn)
+		{Calendar: algorithms.Calendar(max(0, rapid.IntRange(-3, 3).Draw(rt, "calendar")))},
+		{Refill: time.Microsecond * time.Duration(rapid.OneOf(rapid.Just(int64(0)), length).Draw(rt, "refill_us"))},
+		{Forget: time.Microsecond * time.Duration(rapid.OneOf(rapid.Just(int64(0)), length).Draw(rt, "forget_us"))},
+	})
 }
 
-// together joins those options that the algorithm takes each for itself. They may exclude each other.
+// together joins those options that the algorithm takes each for itself. A calendar excludes a phase.
 func together(a algorithms.Algorithm, list []algorithms.Options) (o algorithms.Options) {
 	for _, one := range list {
-		l := algorithms.Limit{Requests: 1, Window: time.Minute, Options: one}
-		withBurst := l
-		withBurst.Burst = 1
-		if a.Validate(l) != nil && a.Validate(withBurst) != nil {
+		if !takes(a, one) {
 			continue
 		}
-
 		o.CountDenied = o.CountDenied || one.CountDenied
-		o.Phase = max(o.Phase, one.Phase)
+		o.Phase, o.Calendar = max(o.Phase, one.Phase), max(o.Calendar, one.Calendar)
+		o.Refill, o.Forget = max(o.Refill, one.Refill), max(o.Forget, one.Forget)
+	}
+	if o.Calendar != algorithms.NoCalendar {
+		o.Phase = algorithms.PhaseEpoch
 	}
 	return o
+}
+
+// takes reports whether an algorithm takes options.
+func takes(a algorithms.Algorithm, o algorithms.Options) bool {
+	l := spanned(algorithms.Limit{Requests: 1, Window: time.Minute, Options: o})
+	withBurst := l
+	withBurst.Burst = 1
+	return a.Validate(l) == nil || a.Validate(withBurst) == nil
+}
+
+// spanned returns the limit with the length that its window has in the calendar.
+func spanned(l algorithms.Limit) algorithms.Limit {
+	if l.Calendar != algorithms.NoCalendar {
+		l.Window = l.Calendar.Longest()
+	}
+	return l
 }
 
 // drawEvents draws 1 to 40 events whose instants never go back and crowd around
@@ -189,8 +210,9 @@ func (t *trial) drawEvents() []event {
 	// Mistakes show where a window ends or a token is there, so most pauses end there or
 	// one microsecond to either side.
 	each := w / max(1, t.limit.Requests)
+	refill, forget := max(1, t.limit.Refill.Microseconds()), t.limit.Forget.Microseconds()
 	pause := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*w),
-		rapid.SampledFrom([]int64{w - 1, w, w + 1, each, each + 1, w - base%w}))
+		rapid.SampledFrom([]int64{w - 1, w, w + 1, each, each + 1, w - base%w, refill, refill - 1, forget, max(0, forget-1)}))
 	cost := rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, t.limit.Capacity()+1))
 
 	now := int64(base)

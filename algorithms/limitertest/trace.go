@@ -164,18 +164,33 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 		}
 
 		l.Options = t.options(a)
+		l = spanned(l)
 		if a.Validate(l) == nil {
 			return l
 		}
 	}
 }
 
-// options returns options that the algorithm takes, in a third of the calls.
+// options returns options that the algorithm takes, in nearly half of the calls.
 func (t *Trace) options(a algorithms.Algorithm) algorithms.Options {
-	if !t.chance(33) {
+	if !t.chance(45) {
 		return algorithms.Options{}
 	}
-	return together(a, []algorithms.Options{{CountDenied: t.chance(50)}, {Phase: algorithms.Phase(t.rng.IntN(3))}})
+	return together(a, []algorithms.Options{
+		{CountDenied: t.chance(50)},
+		{Phase: algorithms.Phase(t.rng.IntN(3))},
+		{Calendar: algorithms.Calendar(max(0, t.rng.IntN(6)-2))},
+		{Refill: t.length()},
+		{Forget: t.length()},
+	})
+}
+
+// length returns how long a step is, or how long a bucket remembers: often 0, for neither.
+func (t *Trace) length() time.Duration {
+	if t.chance(40) {
+		return 0
+	}
+	return t.window()
 }
 
 // isAligned reports whether the algorithm forgets all at once, when an aligned window ends.
@@ -268,6 +283,12 @@ func (t *Trace) advance(k *traceKey) {
 		t.now += t.rng.Int64N(2 * window)
 	case 9:
 		t.now -= t.now % 1000 // a whole millisecond
+	case 10:
+		if refill := side.Limit.Refill.Microseconds(); refill > 0 {
+			t.now += refill - t.now%refill + edge
+		}
+	case 11:
+		t.now += max(0, side.Limit.Forget.Microseconds()+edge)
 	}
 
 	// Well within the instants that algorithms compute with.

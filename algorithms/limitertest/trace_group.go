@@ -30,7 +30,7 @@ func (t *Trace) member(g *algorithms.Group) algorithms.Member {
 		a := algorithms.All[t.rng.IntN(len(algorithms.All))]
 		m := algorithms.Member{Name: fmt.Sprintf("m%d", t.rng.IntN(memberNames)), Algorithm: a, Limit: t.limit(a)}
 		if g.Charge == algorithms.AllOrNothing {
-			m.Limit.CountDenied = false
+			m.Limit.CountDenied, m.Limit.Forget = false, 0
 		}
 
 		known := slices.ContainsFunc(g.Members, func(other algorithms.Member) bool { return other.Name == m.Name })
@@ -51,7 +51,9 @@ func (t *Trace) regroup(s *algorithms.Side) {
 	case 0, 1:
 		m := &g.Members[i]
 		m.Limit = t.limit(m.Algorithm)
-		m.Limit.CountDenied = m.Limit.CountDenied && g.Charge == algorithms.UntilDenied
+		if g.Charge == algorithms.AllOrNothing {
+			m.Limit.CountDenied, m.Limit.Forget = false, 0
+		}
 	case 2:
 		if len(g.Members) > 1 {
 			g.Members = slices.Delete(g.Members, i, i+1)

@@ -28,7 +28,8 @@ Nothing is deployed and nothing is changed.
 
 ALGORITHMS, each
 written as name:REQUESTS/WINDOW, buckets with :burst=N, options of a side as
-:phase=first, :phase=hash, :count_denied. Windows take us ms s m h d.
+:phase=first, :phase=hash, :count_denied, of buckets as :refill=1s, :forget=11s.
+Windows take us ms s m h d; those of fixed_window may be week, month or year.
 
 Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy (JSON), HAProxy,
 AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic Common Schema; other

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
@@ -60,7 +61,7 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if side.Limit.Requests, err = parseCount("requests", requests, 0); err != nil {
 		return side, err
 	}
-	if side.Limit.Window, err = algorithms.ParseWindow(window); err != nil {
+	if side.Limit.Window, side.Limit.Calendar, err = algorithms.ParsePeriod(window); err != nil {
 		return side, err
 	}
 	if !hasOptions {
@@ -91,11 +92,27 @@ func parseOption(l *algorithms.Limit, name, value string) (err error) {
 		l.Phase, err = algorithms.ParsePhase(value)
 	case name == "count_denied" && value == "":
 		l.CountDenied = true
+	case name == "refill":
+		l.Refill, err = parseLength(name, value)
+	case name == "forget":
+		l.Forget, err = parseLength(name, value)
 	default:
-		return fmt.Errorf("%q is not burst=N or an option (phase=epoch, first or hash; count_denied)",
+		return fmt.Errorf("%q is not burst=N or an option (phase=epoch, first or hash; count_denied; refill=1s; forget=11s)",
 			strings.TrimSuffix(name+"="+value, "="))
 	}
 	return err
+}
+
+// parseLength reads a duration above 0.
+func parseLength(name, value string) (time.Duration, error) {
+	length, err := algorithms.ParseWindow(value)
+	if err == nil && length <= 0 {
+		err = errors.New("must be at least 1us")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "algorithms: "))
+	}
+	return length, nil
 }
 
 // parseCount reads a whole number from least on.

@@ -17,3 +17,21 @@ func TestHelpOfReplayNamesEveryAlgorithm(t *testing.T) {
 		}
 	}
 }
+
+// A short form is written as it is read: a report that names a limiter can be given back to replay.
+func TestShortFormsAreReadAsTheyAreWritten(t *testing.T) {
+	for _, form := range []string{
+		"sliding_window_counter:20/10s:phase=first:count_denied", "fixed_window:5/1m:phase=hash", "fixed_window:1000/month",
+		"fixed_window:1000/week:count_denied", "fixed_window:9/year", "token_bucket:10/1s:burst=20:refill=1s:forget=11s",
+		"gcra:10/1s:refill=250ms", "leaky_bucket:10/1s:burst=5:forget=2s", "sliding_window_log:3/7d:count_denied",
+	} {
+		side, err := parseSide("from", form)
+		if err != nil {
+			t.Errorf("%s: %v", form, err)
+			continue
+		}
+		if got := side.Algorithm.Name() + ":" + side.Limit.String(); got != form {
+			t.Errorf("%s is written %s", form, got)
+		}
+	}
+}

@@ -120,6 +120,9 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 		return l.Window >= forgets
 	case algorithms.Bucket:
 		refill := time.Duration(float64(l.Capacity()) * float64(l.Window) / float64(l.Requests))
+		if l.Forget > 0 {
+			refill = min(refill, l.Forget)
+		}
 		return refill >= forgets
 	}
 
@@ -146,13 +149,15 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	a, b := s.Limits[allows], s.Limits[denies]
 
-	// Two buckets differ by their capacity, their store or their rate. A bucket and a window differ by the burst,
+	// Two buckets differ by their capacity, their store, their options or their rate. A bucket and a window differ by the burst,
 	// unless the bucket would allow the window's whole limit at once.
 	switch {
 	case s.Shapes[denies] == s.Shapes[allows] && a.Capacity() != b.Capacity():
 		return BurstShape
 	case s.Shapes[denies] == s.Shapes[allows] && a == b:
 		return StoreLag
+	case s.Shapes[denies] == s.Shapes[allows] && a.Requests == b.Requests && a.Window == b.Window:
+		return WindowBoundary // a step of one side has ended, or it has forgotten: options
 	case s.Shapes[denies] == s.Shapes[allows]:
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket && b.Capacity() >= a.Requests:

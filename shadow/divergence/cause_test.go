@@ -109,6 +109,18 @@ var causeCases = []causeCase{
 		want: divergence.BurstShape,
 	},
 	{
+		name: "token bucket, the same with tokens in steps of 20s",
+		sides: sides{limiter(algorithms.TokenBucket{}, 20, time.Minute, 5),
+			with(limiter(algorithms.TokenBucket{}, 20, time.Minute, 5), algorithms.Options{Refill: 20 * time.Second})},
+		want: divergence.WindowBoundary,
+	},
+	{
+		name: "token bucket, the same that forgets after 5s",
+		sides: sides{limiter(algorithms.TokenBucket{}, 20, time.Minute, 20),
+			with(limiter(algorithms.TokenBucket{}, 20, time.Minute, 20), algorithms.Options{Forget: 5 * time.Second})},
+		want: divergence.WindowBoundary,
+	},
+	{
 		name: "fixed window, half the limit",
 		sides: sides{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0),
 			limiter(algorithms.FixedWindow{}, 10, time.Minute, 0)},
