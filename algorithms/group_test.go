@@ -130,3 +130,47 @@ func TestGroupsKeepTheLaws(t *testing.T) {
 		return algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
 	})
 }
+
+// TestFullMemoryKeepsALimitedMember fills a store. A key whose limited member the last charge did not name is not displaced: that would
+// pardon it. Nor is it dropped as idle.
+func TestFullMemoryKeepsALimitedMember(t *testing.T) {
+	m := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: 3})
+	both := perSecondAndMinute(algorithms.UntilDenied)
+	second := &algorithms.Group{Members: both.Members[1:]}
+	charge := func(key string, cost int64, at time.Time, g *algorithms.Group) algorithms.Observation {
+		c := groupCharge(at, g)
+		c.Key, c.Cost = key, cost
+		c.Sides[1] = algorithms.Side{ID: "h", Algorithm: g}
+		return one(t, m, c)[0]
+	}
+
+	charge("limited", 2, noon, both)
+	charge("limited", 2, noon.Add(time.Second), both)
+	charge("limited", 1, noon.Add(2*time.Second), second)
+
+	later := noon.Add(10 * time.Second)
+	for i := range 20 {
+		charge(fmt.Sprint("new ", i), 1, later, both)
+	}
+	if o := charge("limited", 1, later, both); o.Decision.Allowed || o.Member != "minute" || o.Degraded {
+		t.Errorf("%+v, want the key still denied by the minute", o)
+	}
+	if s := m.Stats(); s.Keys > 3 || s.Evicted == 0 {
+		t.Errorf("stats %+v, want at most 3 keys and some evicted", s)
+	}
+}
+
+// TestGroupCostsNoAllocation charges a key that is known, in the way that most charges take.
+func TestGroupCostsNoAllocation(t *testing.T) {
+	for _, charge := range []algorithms.GroupCharge{algorithms.AllOrNothing, algorithms.UntilDenied} {
+		m := algorithms.NewMemory(algorithms.MemoryConfig{})
+		charges := []algorithms.Charge{groupCharge(noon, perSecondAndMinute(charge))}
+		into := make([][2]algorithms.Observation, 1)
+		judge := func() { _ = m.Evaluate(context.Background(), charges, into) }
+
+		judge()
+		if n := testing.AllocsPerRun(100, judge); n > 0 || into[0][0].Decision.Allowed {
+			t.Errorf("%s: %v allocations for a charge, the last one %+v", charge, n, into[0][0])
+		}
+	}
+}

@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	"github.com/shadowlimit/shadowlimit/lua"
 )
 
 // members are the limits of the groups of these tests: all that a group takes.
@@ -117,4 +119,42 @@ func TestLongestGroupAgreesWithTheModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestGroupWithoutScriptOrMemory takes the script and then the memory from a server. A script that is not known is sent again, and
+// charges once. Out of memory nothing is charged: both sides fail by their store, and a denial is still answered.
+func TestGroupWithoutScriptOrMemory(t *testing.T) {
+	full := newFullRedis(t)
+	ctx := context.Background()
+	limit := algorithms.Limit{Requests: 3, Window: time.Hour}
+	group := &algorithms.Group{Members: []algorithms.Member{
+		{Name: "a", Algorithm: algorithms.GCRA{}, Limit: limit}, {Name: "b", Algorithm: algorithms.FixedWindow{}, Limit: limit},
+	}}
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, At: time.UnixMicro(1_800_000_000_000_000), Epoch: 7,
+		Sides: [2]algorithms.Side{{ID: "today", Algorithm: group}, {ID: "tomorrow", Algorithm: group}}}
+
+	evaluate(t, full.pair, c)
+	if err := full.client.ScriptFlush(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if o := evaluate(t, full.pair, c)[0]; o[0].Decision.Remaining != 1 || o[1].Decision.Remaining != 1 || o[1].Number == 0 {
+		t.Errorf("after the script was forgotten: %+v, want 1 remaining", o)
+	}
+
+	before := get(t, full.client, full.pair.RecordKey("p", "k"))
+	full.leave(-1)
+	for _, o := range evaluate(t, full.pair, c)[0] {
+		var failed *lua.StoreError
+		if !errors.As(o.Err, &failed) || !failed.NodeIsWell() {
+			t.Errorf("out of memory: %+v, want the store's error", o)
+		}
+	}
+	if after := get(t, full.client, full.pair.RecordKey("p", "k")); after != before {
+		t.Errorf("out of memory the record became %q", after)
+	}
+
+	c.Cost = 2
+	if o := evaluate(t, full.pair, c)[0]; o[0].Err != nil || o[0].Decision.Allowed || o[1].Err != nil {
+		t.Errorf("a denial out of memory: %+v", o)
+	}
 }

@@ -15,7 +15,8 @@ import (
 // groupLaws are checked for every pair with groups that are drawn at random. Those before the blank line are laws of
 // every limiter. A group's answers keep them: the least rest and the longest wait of several limits are exact again.
 var groupLaws = append(lawsNamed("G3_cheaper_is_allowed", "G4_denial_leaves_no_trace", "G5_peek_is_pure", "G6_retry_after_is_exact",
-	"G7_keys_are_apart", "G8_remaining_is_exact", "G9_reset_after_is_exact", "G12_deterministic", "G13_concurrent", "over_capacity_is_never"),
+	"G7_keys_are_apart", "G8_remaining_is_exact", "G9_reset_after_is_exact", "G12_deterministic", "G13_concurrent", "over_capacity_is_never",
+	"twins_agree", "twins_meet_again"),
 
 	law{"no_member_admits_more", "no interval admits more than the bound of any member", noMemberAdmitsMore},
 	law{"a_group_is_its_members", "a group answers as its members would, each in a policy of its own", groupIsItsMembers},
