@@ -68,7 +68,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 	b.eval(t, "document.body.innerText", &text)
 	for _, want := range []string{
 		"per-user", "shadow (hold)", "insufficient evidence", "newly denied, 2 keys", "12 requests compared",
-		"by " + hostile + ": " + hostile, strings.Repeat("W", 250),
+		fmt.Sprintf("by %q: %q", hostile, hostile), strings.Repeat("W", 250),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
