@@ -13,6 +13,7 @@ func TestInitWritesAPair(t *testing.T) {
 		{"--from", "fixed_window:100/1m"},
 		{"--from", "fixed_window:100/1m", "--to", "token_bucket:100/1m:burst=20"},
 		{"--from", "sliding_window_counter:3/1m:phase=first:count_denied", "--to", "sliding_window_log:5/1m"},
+		{"--from", "fixed_window:1000/week", "--to", "token_bucket:10/1s:burst=20:refill=1s:forget=11s"},
 		{"--from", "leaky_bucket:20/1s:burst=5", "--to", "gcra:20/1s", "--method", "POST", "--method", "PUT"},
 		{"--from", "fixed_window:0/1m", "--to", "fixed_window_anchored:1000000/1d", "--route", `/it's "{id}"`},
 		{"--from", "fixed_window:2/1m", "--key", `request.headers[?"x-tenant"].orValue("none")`, "--name", "shop", "--policy", "tenants"},

@@ -84,7 +84,7 @@ func (s *starter) policyText() string {
 // sideYAML writes a side as a policy file has it.
 func sideYAML(side algorithms.Side) string {
 	l := side.Limit
-	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", side.Algorithm.Name(), l.Requests, algorithms.FormatWindow(l.Window))
+	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", side.Algorithm.Name(), l.Requests, l.Period())
 	if l.Burst > 0 {
 		text += fmt.Sprintf(", burst: %d", l.Burst)
 	}
