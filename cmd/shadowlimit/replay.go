@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,9 @@ or insufficient_evidence, with its reason. --require-pass makes it the exit stat
 The report also says when, on the way there, it would first have passed or failed,
 lists the strikes, and proposes thresholds from what the candidate did.
 
+--observed says by the log's response what today's limiter did. The report then says how
+far the authoritative decides like it, and warns of a verdict on an unfaithful model.
+
 --sweep tries numbers of the candidate: all of them over one reading of the log, and
 prints which lose the least of what the limiter protects for what they newly deny.
 
@@ -60,24 +64,28 @@ Examples:
   zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(std streams) *cli.Command {
+	flags := slices.Concat(subjectFlags(), []cli.Flag{
+		&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},
+		&cli.StringSliceFlag{Name: "sweep", Usage: "judge many candidates: `NUMBER=VALUES` of limit, burst or window, " +
+			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
+		&cli.StringFlag{Name: "observed", Usage: "CEL `EXPRESSION` of the response that says whether the log's limiter denied " +
+			"the request, such as 'response.status == 429'"},
+	}, logFlags(), []cli.Flag{
+		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
+		&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
+	}, gateFlags(), []cli.Flag{
+		&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
+		redisFlag(),
+		outputFlag(),
+	})
+
 	return &cli.Command{
 		Name:        "replay",
 		Usage:       "run both limiters over an access log and report how they differ",
 		ArgsUsage:   "LOG...",
 		Description: strings.Replace(replayDescription, "ALGORITHMS", algorithmNames(), 1),
-		Flags: slices.Concat(subjectFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},
-			&cli.StringSliceFlag{Name: "sweep", Usage: "judge many candidates: `NUMBER=VALUES` of limit, burst or window, " +
-				"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
-		}, logFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
-			&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
-		}, gateFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
-			redisFlag(),
-			outputFlag(),
-		}),
-		Action: func(c *cli.Context) error { return replayAction(c, std) },
+		Flags:       flags,
+		Action:      func(c *cli.Context) error { return replayAction(c, std) },
 	}
 }
 
@@ -139,7 +147,7 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkSweep(s); err != nil {
+	if err := r.checkPolicies(s); err != nil {
 		return nil, err
 	}
 
@@ -174,7 +182,7 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.reads().refuse(); err != nil {
+	if err := cmp.Or(s.reads().refuse(), r.observed.refuse()); err != nil {
 		return nil, err
 	}
 
@@ -232,6 +240,7 @@ func (r *replayer) compare(
 				return fmt.Errorf("policy %s: %w", c.name, err)
 			}
 		}
+		r.judgeModel(&one.Policies[0], cfg.Gate, report)
 		report.Join(one)
 	}
 	return nil

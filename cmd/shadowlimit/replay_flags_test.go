@@ -29,6 +29,7 @@ var effects = map[string][]string{
 	"time-format":   {"--time-format", "%Y-%m-%d %H:%M:%S %z"},
 	"policy":        {"--policy", "none"},
 	"sweep":         {"--sweep", "limit=9,10"},
+	"observed":      {"--observed", "response.size == '2'"},
 	"decisions":     {"--decisions", "FILE"},
 	"require-pass":  {"--require-pass"},
 	"soak":          {"--soak", "168h"},

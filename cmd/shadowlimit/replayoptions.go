@@ -22,6 +22,7 @@ type replayOptions struct {
 	config        string
 	policy        string                  // "": every one of the file
 	sweep         []axis                  // the numbers of the candidate to try; nil: none
+	observed      *observed               // nil: the log is not asked what its limiter did
 	key           *policies.KeyExpression // nil: the log's field
 	routes        *routes                 // nil: the log's
 	store, redis  string
@@ -139,7 +140,9 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"), policy: c.String("policy"),
 	}
-	for _, parse := range []func(*cli.Context) error{o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep} {
+	for _, parse := range []func(*cli.Context) error{
+		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved,
+	} {
 		if err := parse(c); err != nil {
 			return nil, err
 		}

@@ -17,16 +17,17 @@ type policySubject struct {
 	events   []*replay.Events // of each policy
 	refusals []*refusals      // of each policy
 	requests *requests
+	observed *observed // nil: not asked
 	in       intake
 }
 
-func openPolicySubject(file string, from *requests) (*policySubject, error) {
+func openPolicySubject(file string, from *requests, seen *observed) (*policySubject, error) {
 	set, err := policies.LoadFile(file, shadow.CheckPromotion)
 	if err != nil {
 		return nil, placed(file, err)
 	}
 
-	s := &policySubject{requests: from, in: intake{consequence: "not charged by every policy, because an expression failed"}}
+	s := &policySubject{requests: from, observed: seen, in: intake{consequence: "not charged by every policy, because an expression failed"}}
 	for _, p := range set.Policies {
 		// A foreign limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
@@ -52,7 +53,7 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 	s.in.count(e.At)
 
 	// A request counts as failed once, however many policies it fails in.
-	request := s.requests.of(e)
+	request, seen := s.requests.of(e), s.observed.of(e)
 	var failure error
 	for i, p := range s.list {
 		c, matches, err := p.Charge(ctx, request)
@@ -61,6 +62,7 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 		}
 		if matches {
 			s.charge(i, e.At, c, p.Expected(ctx, request))
+			s.events[i].Observe(seen)
 		} else if err == nil && s.events[i].Len() == 0 {
 			s.refusals[i].count(ctx, request)
 		}

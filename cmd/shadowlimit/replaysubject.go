@@ -26,9 +26,9 @@ type subject interface {
 // subject returns what the flags name.
 func (o *replayOptions) subject() (subject, error) {
 	if o.config != "" {
-		return openPolicySubject(o.config, o.requests())
+		return openPolicySubject(o.config, o.requests(), o.observed)
 	}
-	return newSideSubject(o.sides, o.key, o.requests()), nil
+	return newSideSubject(o.sides, o.key, o.requests(), o.observed), nil
 }
 
 // comparison is one pair of sides with its charges.
@@ -88,16 +88,17 @@ type sideSubject struct {
 	sides    [2]algorithms.Side
 	key      *policies.KeyExpression // nil: the key of the log
 	requests *requests
+	observed *observed // nil: not asked
 	events   *replay.Events
 	in       intake
 }
 
-func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression, from *requests) *sideSubject {
+func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression, from *requests, seen *observed) *sideSubject {
 	if key != nil {
 		from.expect(key.Inputs())
 	}
 	in := intake{consequence: "without a key, left out"}
-	return &sideSubject{sides: sides, key: key, requests: from, events: &replay.Events{}, in: in}
+	return &sideSubject{sides: sides, key: key, requests: from, observed: seen, events: &replay.Events{}, in: in}
 }
 
 func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
@@ -113,6 +114,7 @@ func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
 
 	s.in.count(e.At)
 	s.events.Add(e.At, key, e.Cost)
+	s.events.Observe(s.observed.of(e))
 }
 
 func (s *sideSubject) intake() *intake { return &s.in }

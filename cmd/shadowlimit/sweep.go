@@ -149,20 +149,28 @@ func (o *replayOptions) swept() []replay.Numbers {
 	return list
 }
 
-// checkSweep refuses, before gigabytes of log are read, a policy that is not there, several of them, and candidates that
-// their algorithm refuses.
-func (o *replayOptions) checkSweep(s subject) error {
+// checkPolicies refuses, before gigabytes of log are read, a policy that is not there, several of them where one is asked
+// for, and candidates that their algorithm refuses.
+func (o *replayOptions) checkPolicies(s subject) error {
 	list, err := named(s.comparisons(), o.policy)
-	if err != nil || o.sweep == nil {
+	if err != nil || o.sweep == nil && o.observed == nil {
 		return err
 	}
+
+	// What a log says of a request is of all its limits together, and a sweep is of one candidate's numbers.
 	if len(list) > 1 {
-		var names []string
+		flag, names := "--sweep", []string(nil)
+		if o.sweep == nil {
+			flag = "--observed"
+		}
 		for i := range list {
 			names = append(names, list[i].name)
 		}
 		return usagef("name it by --policy: "+strings.Join(names, ", "),
-			"--sweep is for one policy, and the file has %d with a candidate", len(list))
+			"%s is for one policy, and the file has %d with a candidate", flag, len(list))
+	}
+	if o.sweep == nil {
+		return nil
 	}
 
 	c := &list[0]

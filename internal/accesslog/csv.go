@@ -58,7 +58,8 @@ func findColumns(names []string, cfg Config) (columns, error) {
 	// Without a key the client's address is one, but it may take several columns to find.
 	c.key = slices.Index(names, fields.key())
 	byClient := cfg.Map["ip"] != "" || fields.Key == "" && c.key < 0 && hasAddress(names)
-	if c.whole = cfg.Requests || byClient; c.key < 0 && !c.whole {
+	c.whole = cfg.Requests || cfg.Response || byClient
+	if c.key < 0 && !cfg.Requests && !byClient {
 		return c, missing(fields.key(), "--key-field", names)
 	}
 	if c.cost = slices.Index(names, fields.cost()); c.cost < 0 && fields.Cost != "" {

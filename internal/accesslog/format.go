@@ -90,6 +90,8 @@ type Config struct {
 	Fields Fields
 	// Requests keeps the fields for Event.Field. A line of a format with names then needs no key.
 	Requests bool
+	// Response keeps the fields for Event.Field, too, and the key as well.
+	Response bool
 	// Map names, for fields of a request such as user or headers.x-tenant, the field of the log that has it.
 	Map map[string]string
 	// TimeFormat is the form of the times; the zero value means all known ones.

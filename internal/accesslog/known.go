@@ -18,7 +18,8 @@ const (
 	ofUser
 	ofSize
 	ofRoute
-	ofLine // GET /path HTTP/1.1
+	ofLine   // GET /path HTTP/1.1
+	ofStatus // of the answer
 	fieldCount
 )
 
@@ -52,6 +53,10 @@ var knownNames = [fieldCount][]string{
 	},
 	ofRoute: {"route", "http.route", "resourcePath"},
 	ofLine:  {"request", "request_line"},
+	ofStatus: {
+		"status", "response.status", "http.response.status_code", "httpRequest.status", "DownstreamStatus", "sc-status", "status_code",
+		"response_code", "EdgeResponseStatus", "elb_status_code", "statusCode", "responseStatus", "http_status",
+	},
 }
 
 // knownHeaders are headers that logs have under names of their own.
@@ -233,6 +238,7 @@ func (k *known) text(name string) (string, bool) {
 // policyNames are the names by which a policy asks for fields, by requestField.
 var policyNames = []string{
 	ofIP: "ip", ofMethod: "method", ofTarget: "path", ofQuery: "query", ofHost: "host", ofUser: "user", ofSize: "size", ofRoute: "route",
+	ofLine: "", ofStatus: "status",
 }
 
 func (k *known) under(name string) map[string]string {

@@ -26,6 +26,7 @@ type named struct {
 	keyNamed  bool // the user has named the key
 	timeNamed bool
 	requests  bool
+	response  bool
 	asMapped  string // the field that --map takes for request.ip
 	clock     *clock
 	uses      uses
@@ -35,7 +36,7 @@ func newNamed(cfg Config, clock *clock) *named {
 	return &named{
 		times: cfg.Fields.times(), wanted: cmp.Or(cfg.Fields.Time, "time"), key: cfg.Fields.key(), cost: cfg.Fields.cost(),
 		keyNamed: cfg.Fields.Key != "", timeNamed: cfg.Fields.Time != "",
-		requests: cfg.Requests, asMapped: cfg.Map["ip"], clock: clock, uses: uses{},
+		requests: cfg.Requests, response: cfg.Response, asMapped: cfg.Map["ip"], clock: clock, uses: uses{},
 	}
 }
 
@@ -51,11 +52,13 @@ func (n *named) event(r row) (Event, error) {
 	}
 
 	// With requests the key comes from a policy, so the line needs none.
-	if n.requests {
+	if n.requests || n.response {
 		k := &known{lookup: r, uses: n.uses}
 		r.put(k, "")
 		k.finish()
 		event.source = k
+	}
+	if n.requests {
 		return event, nil
 	}
 

@@ -16,7 +16,7 @@ type Event struct {
 	Key  []byte // the key of the budget; valid until the next event
 	Cost int64  // units, at least 0
 
-	source lookup            // the fields of the line; nil without Config.Requests
+	source lookup            // the fields of the line; nil without Config.Requests and Config.Response
 	mapped map[string]string // Config.Map
 }
 
@@ -213,11 +213,11 @@ func (c Config) parser(lines *lineReader, l layout, clock *clock) (parse parser,
 		lines.most = maxWhole
 		parse = whole(lines, zeekParser(c, clock))
 	case ELB:
-		parse = elbParser(clock, c.Requests)
+		parse = elbParser(clock, c.Requests || c.Response)
 	case HAProxy:
-		parse = haproxyParser(clock, c.Requests)
+		parse = haproxyParser(clock, c.Requests || c.Response)
 	default:
-		parse = commonParser(clock, l.common, c.Requests)
+		parse = commonParser(clock, l.common, c.Requests || c.Response)
 	}
 
 	if l.prefix != nil {

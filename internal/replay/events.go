@@ -29,7 +29,21 @@ type event struct {
 	key      uint32 // index in keys
 	order    uint32 // of collection
 	terms    uint32 // index in terms + 1; 0 means the limits of the configured sides
+	observed Observed
 }
+
+// Observed is what the log says that the limiter of that day did with a request.
+type Observed uint8
+
+// The zero value is a log that does not say it.
+const (
+	Unobserved Observed = iota
+	ObservedAllowed
+	ObservedDenied
+)
+
+// Observe notes what the log says of the charge that was added last.
+func (e *Events) Observe(o Observed) { e.list[len(e.list)-1].observed = o }
 
 // Add appends a charge of cost units for key at an instant in microseconds since the
 // Unix epoch. It copies key.

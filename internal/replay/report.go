@@ -35,6 +35,8 @@ type PolicyReport struct {
 	Hurt     Hurt          `json:"hurt"`
 	// Clients are all keys of the log, by what each would lose over all of it; nil without any.
 	Clients *gate.ClientsResult `json:"clients"`
+	// Observed compares the authoritative with what the log says, where that is asked for.
+	Observed *Agreement `json:"observed,omitempty"`
 	// Sweep compares other candidates, where they are asked for.
 	Sweep    *SweepReport `json:"sweep,omitempty"`
 	timeline timeline
@@ -116,6 +118,7 @@ func (r *run) report() *Report {
 	r.assess(&p)
 
 	p.Hurt = r.hurt()
+	p.Observed = r.agreement()
 	p.Clients = r.clients()
 
 	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}

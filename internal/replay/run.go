@@ -80,6 +80,7 @@ type run struct {
 	decisions *bufio.Writer
 	lines     decisionLines
 	total     divergence.Tally
+	model     *model // compares the authoritative with the log; nil if the log does not say what the limiter did
 	keys      []keyTally
 	denied    []int64       // for each key that the authoritative denied, the minute of its first denial
 	denials   []plan.Denial // of every minute and key, for a plan; nil if they are not asked for
@@ -194,6 +195,10 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	r.timeline.add(e.at, outcome)
+
+	if e.observed != Unobserved {
+		r.observe(e, &o[algorithms.Authoritative])
+	}
 
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))

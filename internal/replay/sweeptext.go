@@ -19,6 +19,7 @@ const (
 func (r *SweepReport) writeText(b *strings.Builder, p *PolicyReport) {
 	fmt.Fprintf(b, "  authoritative  %s\n  candidates     %s of %s\n                 with other %s\n",
 		p.Authoritative, humanize.Grouped(int64(len(r.Candidates))), p.Candidate, strings.Join(r.Numbers, ", "))
+	p.Observed.writeText(b)
 
 	var frontier, dominated []*Swept
 	for i := range r.Candidates {

@@ -39,7 +39,9 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 		p.Sweep.writeText(b, p)
 		return
 	}
-	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n\n", p.Authoritative, p.Candidate)
+	fmt.Fprintf(b, "  authoritative  %s\n  candidate      %s\n", p.Authoritative, p.Candidate)
+	p.Observed.writeText(b)
+	b.WriteByte('\n')
 
 	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
 	for _, text := range []string{p.NotCompared(), p.BlindText()} {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/replay"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// observed says by the response of each line what the limiter of that day did. A nil one is not asked.
+type observed struct {
+	text             string
+	denies           *policies.ResponseExpression
+	answers, unknown int64
+	failure          error // of the first line without an answer
+}
+
+const observedHint = "such as 'response.status == 429', or 'response.limit_req_status == \"REJECTED\"'; " +
+	"response has the fields of the log by their names"
+
+func (o *replayOptions) parseObserved(c *cli.Context) error {
+	if !c.IsSet("observed") {
+		return nil
+	}
+
+	text := c.String("observed")
+	denies, err := policies.ParseResponse("--observed", text)
+	if err != nil {
+		return usagef(observedHint, "%v", err)
+	}
+	o.observed = &observed{text: text, denies: denies}
+	o.reader.Response = true
+	return nil
+}
+
+// of returns what a line says. A line without a response, as of a client that left, says nothing.
+func (s *observed) of(e accesslog.Event) replay.Observed {
+	if s == nil {
+		return replay.Unobserved
+	}
+
+	denied, err := s.denies.Of(e.Field)
+	switch {
+	case err != nil:
+		if s.unknown++; s.failure == nil {
+			s.failure = err
+		}
+		return replay.Unobserved
+	case denied:
+		s.answers++
+		return replay.ObservedDenied
+	}
+	s.answers++
+	return replay.ObservedAllowed
+}
+
+// refuse is an error if no line of the log has an answer: the flag would have no effect.
+func (s *observed) refuse() error {
+	if s == nil || s.answers > 0 {
+		return nil
+	}
+	return usagef(observedHint, "--observed %s: no line of the log has what it reads: %v", s.text, s.failure)
+}
+
+// judgeModel warns of a verdict on a model that does not decide as the log says.
+func (r *replayer) judgeModel(p *replay.PolicyReport, cfg gate.Config, report *replay.Report) {
+	if p.Observed == nil {
+		return
+	}
+	if text := p.Observed.Warning(p.Name, cfg); text != "" {
+		r.bar.clear()
+		fmt.Fprintf(r.std.err, "warning: %s\n", text)
+		report.Warnings = append(report.Warnings, text)
+	}
+}

@@ -1,0 +1,183 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Agreement says how far the authoritative of a replay, the model, decides as the log says that the limiter of that day did,
+// request by request. Its JSON form is the command line's contract.
+type Agreement struct {
+	Requests int64 `json:"requests"` // of which the log says it
+	Unknown  int64 `json:"unknown"`  // of which it does not
+	Agree    int64 `json:"agree"`
+	// Agreement is agree of requests; nil without any.
+	Agreement *float64 `json:"agreement"`
+	// ModelDenies are requests that the log allowed and the model denies, ModelAllows the other direction. Each ratio is of
+	// all that the log allowed, or denied; nil without any.
+	ModelDenies      int64    `json:"model_denies"`
+	ModelDeniesRatio *float64 `json:"model_denies_ratio"`
+	ModelAllows      int64    `json:"model_allows"`
+	ModelAllowsRatio *float64 `json:"model_allows_ratio"`
+	// Hours are those with the most requests in which the two differ, the keys those that have them.
+	Hours           []DifferingHour       `json:"hours"`
+	KeysModelDenied []divergence.KeyCount `json:"keys_model_denies"`
+	KeysModelAllows []divergence.KeyCount `json:"keys_model_allows"`
+}
+
+// DifferingHour is an hour in which the model differs from the log.
+type DifferingHour struct {
+	From        time.Time `json:"from"`
+	Requests    int64     `json:"requests"`
+	ModelDenies int64     `json:"model_denies"`
+	ModelAllows int64     `json:"model_allows"`
+}
+
+// shownHours is how many hours an agreement names.
+const shownHours = 5
+
+// model counts how the authoritative differs from the log. Its outcomes have the log for their authoritative and
+// the model for their candidate.
+type model struct {
+	total divergence.Tally
+	hours map[int64]*divergence.Tally
+	keys  map[uint32]*[2]int64 // that differ: denied by the model, allowed by it
+}
+
+// observe compares the answer of the authoritative with what the log says.
+func (r *run) observe(e event, o *algorithms.Observation) {
+	if r.model == nil {
+		r.model = &model{hours: map[int64]*divergence.Tally{}, keys: map[uint32]*[2]int64{}}
+	}
+
+	var sides [2]algorithms.Observation
+	sides[0].Decision.Allowed = e.observed == ObservedAllowed
+	sides[1].Decision.Allowed = o.Decision.Allowed
+	outcome := divergence.Compare(&sides)
+	r.model.total[outcome]++
+
+	hour := time.UnixMicro(e.at).Unix() / 3600
+	if r.model.hours[hour] == nil {
+		r.model.hours[hour] = &divergence.Tally{}
+	}
+	r.model.hours[hour][outcome]++
+
+	if outcome == divergence.NewlyDenied || outcome == divergence.NewlyAllowed {
+		if r.model.keys[e.key] == nil {
+			r.model.keys[e.key] = &[2]int64{}
+		}
+		r.model.keys[e.key][outcome-divergence.NewlyDenied]++
+	}
+}
+
+// agreement is nil if the log does not say what the limiter did.
+func (r *run) agreement() *Agreement {
+	if r.model == nil {
+		return nil
+	}
+
+	t := r.model.total
+	ratios := t.Ratios()
+	a := &Agreement{
+		Requests: t.Comparisons(), Unknown: r.total.Evaluations() - t.Comparisons(), Agree: t[divergence.AgreeAllow] + t[divergence.AgreeDeny],
+		ModelDenies: t[divergence.NewlyDenied], ModelDeniesRatio: ratios.NewlyDenied,
+		ModelAllows: t[divergence.NewlyAllowed], ModelAllowsRatio: ratios.NewlyAllowed,
+		Hours: r.model.worstHours(),
+	}
+	if a.Requests > 0 {
+		share := float64(a.Agree) / float64(a.Requests)
+		a.Agreement = &share
+	}
+	a.KeysModelDenied, a.KeysModelAllows = r.worstKeys(0), r.worstKeys(1)
+	return a
+}
+
+// worstHours are the hours with the most differences, of equal ones the earlier first.
+func (m *model) worstHours() []DifferingHour {
+	list := []DifferingHour{}
+	for _, hour := range slices.Sorted(maps.Keys(m.hours)) {
+		t := m.hours[hour]
+		if denies, allows := t[divergence.NewlyDenied], t[divergence.NewlyAllowed]; denies+allows > 0 {
+			list = append(list, DifferingHour{time.Unix(hour*3600, 0).UTC(), t.Comparisons(), denies, allows})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b DifferingHour) int {
+		return cmp.Compare(b.ModelDenies+b.ModelAllows, a.ModelDenies+a.ModelAllows)
+	})
+	return list[:min(len(list), shownHours)]
+}
+
+// worstKeys are the keys that differ most in one direction.
+func (r *run) worstKeys(direction int) []divergence.KeyCount {
+	all := []divergence.KeyCount{}
+	for key, counts := range r.model.keys {
+		if n := counts[direction]; n > 0 {
+			all = append(all, divergence.KeyCount{Key: r.events.keys[key], Count: n})
+		}
+	}
+	return divergence.MergeTop(status.TopKeys, all)
+}
+
+// Warning says that a verdict rests on a model that differs from the log by more than the thresholds of the gate; "" if it
+// does not.
+func (a *Agreement) Warning(policy string, cfg gate.Config) string {
+	cfg = cfg.WithDefaults()
+	var why []string
+	above := func(ratio *float64, threshold float64, text string) {
+		if ratio != nil && *ratio > threshold {
+			why = append(why, fmt.Sprintf("%s %s, above %s", humanize.Percent(*ratio), text, humanize.Percent(threshold)))
+		}
+	}
+	above(a.ModelDeniesRatio, cfg.NewlyDenied, "of what the log allowed is denied by it")
+	above(a.ModelAllowsRatio, cfg.NewlyAllowed, "of what the log denied is allowed by it")
+	if a.Agreement != nil {
+		differs := float64(a.ModelDenies+a.ModelAllows) / float64(a.Requests)
+		above(&differs, cfg.Divergence, "of all requests differ")
+	}
+	if why == nil {
+		return ""
+	}
+	const text = "policy %s: the authoritative is no faithful model of the limiter that wrote the log, so the verdict is of another one: %s"
+	return fmt.Sprintf(text, policy, strings.Join(why, "; "))
+}
+
+func (a *Agreement) writeText(b *strings.Builder) {
+	if a == nil || a.Agreement == nil {
+		return
+	}
+
+	fmt.Fprintf(b, "  today's model  decides as the log for %s of %s\n",
+		humanize.Percent(*a.Agreement), humanize.Counted(a.Requests, "request"))
+	if a.Unknown > 0 {
+		fmt.Fprintf(b, "                 %s without an answer\n", humanize.Counted(a.Unknown, "request"))
+	}
+
+	direction := func(n int64, ratio *float64, text, of string, keys []divergence.KeyCount) {
+		if n == 0 {
+			return
+		}
+		fmt.Fprintf(b, "    %s %s, %s of what the log %s\n", text, humanize.Grouped(n), humanize.Percent(*ratio), of)
+		for _, k := range keys[:min(len(keys), 3)] {
+			fmt.Fprintf(b, "      %10s  %s\n", humanize.Grouped(k.Count), humanize.Printable(k.Key))
+		}
+	}
+	direction(a.ModelDenies, a.ModelDeniesRatio, "denied by the model alone:", "allowed", a.KeysModelDenied)
+	direction(a.ModelAllows, a.ModelAllowsRatio, "allowed by the model alone:", "denied", a.KeysModelAllows)
+	for i, h := range a.Hours {
+		if i == 0 {
+			b.WriteString("    hours with the most differences, UTC\n")
+		}
+		fmt.Fprintf(b, "      %s  %s of %s\n", h.From.Format("2006-01-02 15:04"),
+			humanize.Grouped(h.ModelDenies+h.ModelAllows), humanize.Counted(h.Requests, "request"))
+	}
+}
