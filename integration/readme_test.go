@@ -90,8 +90,8 @@ func TestREADMEShowsRealOutput(t *testing.T) {
 			}
 		}
 	}
-	if commands != 3 {
-		t.Errorf("%d commands were run, want 3", commands)
+	if commands != 4 {
+		t.Errorf("%d commands were run, want 4", commands)
 	}
 }
 
