@@ -29,6 +29,8 @@ var peerRules = []peerWithRule{
 	{"kong", 12 * time.Millisecond, []string{"/second"}, kongRule(map[string]int{"second": 5}), 0},
 	{"kong", 60 * time.Millisecond, []string{"/minute"}, kongRule(map[string]int{"minute": 60}), 0},
 	{"kong", 60 * time.Millisecond, []string{"/both"}, kongRule(map[string]int{"second": 5, "minute": 60}), 0},
+	{"kong", time.Hour, []string{"/month"}, kongRule(map[string]int{"month": 100}), 0},
+	{"kong", 4 * time.Hour, []string{"/year"}, kongRule(map[string]int{"year": 300}), 0},
 	{"kong-advanced", 150 * time.Millisecond, []string{"/fixed"}, rackRule(limit{60, 60}), 0},
 	{"kong-advanced", 150 * time.Millisecond, []string{"/sliding"}, kongSliding(60, 60, true), time.Second},
 	{"kong-advanced", 150 * time.Millisecond, []string{"/forgiving"}, kongSliding(60, 60, false), time.Second},
@@ -43,8 +45,9 @@ var peerRules = []peerWithRule{
 	{"django-ratelimit", 60 * time.Millisecond, []string{"/second"}, djangoRule(5, 1), 0},
 	{"rack-attack", 200 * time.Millisecond, []string{"/"}, rackRule(limit{20, 60}), 0},
 	{"rack-attack", 400 * time.Millisecond, []string{"/both"}, rackRule(limit{20, 60}, limit{3, 7}), 0},
-	{"spring-cloud-gateway", 12 * time.Millisecond, []string{"/"}, springRule(10, 20), time.Second},
-	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20), 0},
+	{"spring-cloud-gateway", 12 * time.Millisecond, []string{"/"}, springRule(10, 20), 0},
+	{"traefik", 6 * time.Millisecond, []string{"/"}, traefikRule(10, 20, time.Second), time.Second},
+	{"traefik", 800 * time.Millisecond, []string{"/slow"}, traefikRule(6, 12, time.Minute), time.Second},
 	{"x-time-rate", 6 * time.Millisecond, []string{"/"}, timeRule(10, 20), 0},
 }
 
@@ -186,27 +189,6 @@ func countedRule(l limit) func(key string, hits int, at time.Time) bool {
 		of := windowCount{key, at.Unix() / int64(l.seconds)}
 		counts[of] += hits
 		return counts[of] <= l.requests
-	}
-}
-
-// traefikRule is pkg/middlewares/ratelimiter/rate_limiter.go over the real x/time/rate: a reservation that would wait for
-// longer than half of the time of a request is given back.
-func traefikRule(average, burst int) peerRule {
-	buckets := map[string]*rate.Limiter{}
-	maxDelay := time.Second / time.Duration(2*average)
-	return func(r *policies.Request, at time.Time) bool {
-		b := buckets[r.User]
-		if b == nil {
-			b = rate.NewLimiter(rate.Limit(average), burst)
-			buckets[r.User] = b
-		}
-
-		reservation := b.ReserveN(at, 1)
-		if reservation.DelayFrom(at) > maxDelay {
-			reservation.CancelAt(at)
-			return false
-		}
-		return true
 	}
 }
 
