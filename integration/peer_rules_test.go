@@ -26,6 +26,7 @@ type peerWithRule struct {
 
 // peerRules have models that decide every request as they do.
 var peerRules = []peerWithRule{
+	{"aws-api-gateway", 20 * time.Minute, []string{"/week"}, quotaRule(80), 0},
 	{"kong", 12 * time.Millisecond, []string{"/second"}, kongRule(map[string]int{"second": 5}), 0},
 	{"kong", 60 * time.Millisecond, []string{"/minute"}, kongRule(map[string]int{"minute": 60}), 0},
 	{"kong", 60 * time.Millisecond, []string{"/both"}, kongRule(map[string]int{"second": 5, "minute": 60}), 0},
@@ -162,6 +163,17 @@ func envoyRule(perUser, perRoute int) peerRule {
 		}
 		user, route := byUser(r.User, hits, at), byRoute(r.Path, hits, at)
 		return user && route
+	}
+}
+
+// quotaRule is a usage plan's quota of a WEEK with offset 1, as AWS documents it.
+func quotaRule(limit int) peerRule {
+	counts := map[windowCount]int{}
+	return func(r *policies.Request, at time.Time) bool {
+		sinceMonday := (int(at.Weekday()) + 6) % 7
+		of := windowCount{r.User, time.Date(at.Year(), at.Month(), at.Day()-sinceMonday, 0, 0, 0, 0, time.UTC).Unix()}
+		counts[of]++
+		return counts[of] <= limit
 	}
 }
 
