@@ -53,7 +53,7 @@ func TestModelOfTraefikBetweenSeconds(t *testing.T) {
 		rule  peerRule
 		least int // percent of the decisions
 	}{
-		{"/", 6 * time.Millisecond, traefikRule(10, 20, time.Second), 88},
+		{"/", 6 * time.Millisecond, traefikRule(10, 20, time.Second), 91},
 		{"/slow", 800 * time.Millisecond, traefikRule(6, 12, time.Minute), 97},
 	} {
 		t.Run(of.path, func(t *testing.T) {
