@@ -13,7 +13,8 @@ type option struct {
 	into func(from algorithms.Options, into *algorithms.Options) // copies it
 }
 
-// options are all of them, in the order of the short form.
+// options are all of them, in the order of the short form. A window is both: a length belongs to the limit, a part of the
+// calendar is an option.
 var options = []option{
 	{"phase", func(from algorithms.Options, into *algorithms.Options) { into.Phase = from.Phase }},
 	{"count_denied", func(from algorithms.Options, into *algorithms.Options) { into.CountDenied = from.CountDenied }},
@@ -48,6 +49,8 @@ func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.L
 // foreignOptions refuses options of a limiter that this project does not know.
 func (r *reader) foreignOptions(n *yaml.Node, role string, s *Side) {
 	at := placesOf(n)
+
+	// The limiter would be given a limit without them, and its model would be another one than the file says.
 	for _, o := range options {
 		switch {
 		case at[o.name] == nil:

@@ -84,7 +84,7 @@ func refusal(err error) (told time.Duration, said, refused bool) {
 }
 
 // Pace returns an interceptor of a client that sends a unary call when the pacer lets it go, at a cost of 1. key returns whose
-// budget a call takes; nil means that of the connection's target. A call that is not sent ends with RESOURCE_EXHAUSTED, or,
+// budget a call takes; nil means the budget of the connection's target. A call that is not sent ends with RESOURCE_EXHAUSTED, or,
 // if its context ends, with CANCELED or DEADLINE_EXCEEDED. Chain it behind Retry, so that repeated calls wait for their turn, too.
 func Pace(p *retry.Pacer, key func(ctx context.Context, conn *grpc.ClientConn, method string) string) grpc.UnaryClientInterceptor {
 	if key == nil {

@@ -94,7 +94,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Place, e.Why) }
 
-// Bounds of what is read. The largest real configurations have some hundred kilobytes and some hundred limits.
+// Bounds of reading. The largest real configurations have some hundred kilobytes and some hundred limits.
 const (
 	mostBytes    = 16 << 20 // of all files
 	mostFiles    = 256
@@ -143,7 +143,7 @@ func readFrom(d *disk, peer string, files []string, o Options) (*Import, error) 
 	return in, in.finish()
 }
 
-// leave notes what is left out. A hostile configuration cannot make the list grow without an end.
+// leave notes a part that is left out. A hostile configuration cannot make the list grow without an end.
 func (in *Import) leave(at Place, what, why string, args ...any) {
 	if len(in.LeftOut) > mostLeftOut {
 		return

@@ -16,7 +16,7 @@ var nginxTables = []string{"map", "geo", "split_clients", "types", "upstream", "
 
 const byAddress = "give httplimit.Config.ClientIP the same proxies: request.ip is the connection's address otherwise"
 
-// nginxReasons are directives that limit, or that change what is limited.
+// nginxReasons are directives that limit, or that change a limit's effect.
 var nginxReasons = map[string]string{
 	"limit_conn":         "limits connections, not requests",
 	"limit_conn_zone":    "limits connections, not requests",

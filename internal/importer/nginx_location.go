@@ -138,7 +138,7 @@ func (p *nginxPlaces) byPrefix(list []*nginxPlace, otherwise expr, value func(se
 	return all
 }
 
-// nest puts each prefix into the longest one that it begins with, and returns those that are in none.
+// nest puts each prefix into the longest one that it begins with, and returns the others.
 func (p *nginxPlaces) nest() (outermost []*nginxPlace) {
 	for i := len(p.prefixes) - 1; i >= 0; i-- {
 		place := p.prefixes[i]

@@ -250,7 +250,7 @@ func (n *nginx) text(text string) (value expr, bad string) {
 	return value, ""
 }
 
-// geoValue returns the value of a geo: that of the longest network with the address, and else the default.
+// geoValue returns the value of a geo: the longest network's with the address, and else the default.
 func (n *nginx) geoValue(d *directive) (value expr, bad string) {
 	source := requestIP
 	if len(d.args) > 1 {

@@ -29,7 +29,7 @@ func (in *Import) sent(at Place, peer, name string) expr {
 	return expr{"variables." + v.name, atom}
 }
 
-// wellKnown are names that Envoy's own actions, and Kuadrant, give to what is sent.
+// wellKnown are names that Envoy's own actions, and Kuadrant, give to values that are sent.
 var wellKnown = map[string]expr{
 	"remote_address": requestIP,
 	"req.method":     {"request.method", atom},

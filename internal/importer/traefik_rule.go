@@ -24,7 +24,7 @@ func parseRule(text string) (expr, error) {
 	return e, err
 }
 
-// skip goes to the next sign, and returns what is left.
+// skip goes to the next sign, and returns the rest.
 func (p *ruleParser) skip() string {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	return p.rest
