@@ -134,15 +134,17 @@ func (r modelRecord) part(s *algorithms.Side) modelPart {
 // complete returns the record as it is stored after a charge that changed it.
 func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]algorithms.Observation) modelRecord {
 	// With an epoch the part of a side that denies is stored, too, even if it is empty: its
-	// number says that it has had the charge. What failed is stored as it was.
+	// number says that it has had the charge. So is that of a bucket that forgets and owes nothing, for it was charged. What
+	// failed is stored as it was.
 	var kept []modelPart
 	for _, p := range r.parts {
-		o := into[algorithms.Authoritative]
+		role := algorithms.Authoritative
 		if names(p, c.Sides[algorithms.Candidate]) {
-			o = into[algorithms.Candidate]
+			role = algorithms.Candidate
 		}
+		o := into[role]
 		_, used := p.oracle.lastUse()
-		if used || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
+		if used || counted(c, role, &o) || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
 			kept = append(kept, p)
 		}
 	}
