@@ -182,7 +182,7 @@ func haCompared(value expr, method string, patterns []string, folded bool) (expr
 
 	when := no
 	for _, pattern := range patterns {
-		one := no
+		var one expr
 		switch method {
 		case "str":
 			return oneOf(value, patterns), ""

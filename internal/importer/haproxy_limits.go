@@ -9,15 +9,14 @@ import (
 
 // haLimit is one limit of a stick table. Proxies that share the table share it.
 type haLimit struct {
-	table   string
-	key     []expr
-	limit   int64
-	counts  bool // what is denied
-	when    expr
-	asked   expr // the condition of the counter's own rule
-	place   Place
-	text    string
-	differs []string
+	table  string
+	key    []expr
+	limit  int64
+	counts bool // what is denied
+	when   expr
+	asked  expr // the condition of the counter's own rule
+	place  Place
+	text   string
 }
 
 // haTrack is a rule track-sc that is in force.
