@@ -18,6 +18,7 @@ type compiler struct {
 	scope     *scope
 	constants map[string][]string // the texts of data.NAME
 	elements  map[string]uint64   // how many data.NAME has; of a text, its characters
+	groups    map[string]*group   // those of which a member was read
 
 	// Expressions that place keys see the data, and no request.
 	tables  []cel.EnvOption // data.NAME
@@ -32,7 +33,7 @@ func newCompiler(r *reader) (*compiler, error) {
 	}
 	return &compiler{
 		reader: r, env: env, scope: &scope{headers: map[string]string{}},
-		constants: map[string][]string{}, elements: map[string]uint64{},
+		constants: map[string][]string{}, elements: map[string]uint64{}, groups: map[string]*group{},
 	}, nil
 }
 

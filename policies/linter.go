@@ -108,6 +108,7 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 func (s *Side) decidesLike(other *Side) bool {
 	a, b := *s, *other
 	a.ID, b.ID = "", ""
+	a.members, b.members = a.members.withoutIDs(), b.members.withoutIDs()
 	return a.identity() == b.identity()
 }
 
@@ -182,7 +183,7 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 // looserThan reports whether two sides differ at most in their limits, and this one
 // has the higher.
 func (s *Side) looserThan(other *Side) bool {
-	if s.Foreign() || other.Foreign() || s.limit.expression != nil || other.limit.expression != nil {
+	if s.Foreign() || other.Foreign() || s.members != nil || other.members != nil || s.limit.expression != nil || other.limit.expression != nil {
 		return false
 	}
 	return s.Algorithm.Name() == other.Algorithm.Name() && s.window == other.window &&

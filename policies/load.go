@@ -140,35 +140,62 @@ func (l *loader) policies(n *yaml.Node) {
 	}
 
 	seen := map[string]bool{}
-	for _, item := range items {
-		p := l.policy(item)
-		if seen[p.Name] && p.Name != "" {
-			l.fail(item, "two policies are named %q", p.Name)
+	claim := func(n *yaml.Node, name string) {
+		if seen[name] && name != "" {
+			l.fail(n, "two policies are named %q", name)
 		}
-		seen[p.Name] = true
-		l.set.Policies = append(l.set.Policies, p)
+		seen[name] = true
 	}
 
+	// A group is a policy, in the place of its first member.
+	var places []*yaml.Node
+	var groups []*group
+	for _, item := range items {
+		p, g := l.policy(item)
+		claim(item, p.Name)
+		switch {
+		case g == nil:
+			l.set.Policies, places = append(l.set.Policies, p), append(places, item)
+		case g.first == p:
+			claim(g.at, g.policy.Name)
+			l.set.Policies, places = append(l.set.Policies, g.policy), append(places, item)
+			groups = append(groups, g)
+		}
+	}
+
+	for _, g := range groups {
+		l.finish(g)
+	}
 	if !l.Failed() {
-		l.linter.set(l.set.Policies, items)
+		l.linter.set(l.set.Policies, places)
 	}
 }
 
-// policy reads a policy, and lets the linter look at it. Warnings about half a file would
-// often be wrong, so the linter is silent once there is an error.
-func (l *loader) policy(n *yaml.Node) *Policy {
+// policy reads a policy and the group that it is a member of, if any, and lets the linter look at it. Warnings about half a
+// file would often be wrong, so the linter is silent once there is an error.
+func (l *loader) policy(n *yaml.Node) (*Policy, *group) {
 	p := l.compiler.policy(n, l.base)
+	g := l.join(p, n)
 
-	fields := placesOf(n)
+	fields, before := placesOf(n), len(l.List)
+	first := g == nil || g.first == p
+	if g != nil {
+		fields = g.inherited(fields)
+	}
 	if !l.Failed() {
 		l.linter.policy(p, fields)
+	}
+	if !l.Failed() && first {
 		l.linter.places(p, placesOf(fields.orNone("promotion")))
 		l.linter.protects(p, placesOf(fields.orNone("promotion")))
 	}
-	if n := fields["promotion"]; n != nil {
+	if !first {
+		l.dropRepeated(before)
+	}
+	if n := fields["promotion"]; n != nil && first {
 		l.section(p.Promotion, n)
 	}
-	return p
+	return p, g
 }
 
 // section keeps a promotion section for later checks, and looks at it now.

@@ -37,8 +37,15 @@ type Policy struct {
 	OnError string
 	// Promotion is the policy's section over the file's.
 	Promotion Promotion
+	// Members are the policies of a group, in the order of the file; nil for a policy that is none. A group has a key, a cost
+	// and a promotion of its own, and its sides are made of those of its members.
+	Members []*Policy
+	// Together says how a group charges its members.
+	Together algorithms.GroupCharge
 
-	when  *expression // nil: always
+	membership membership // of a group's member
+
+	when  *expression // nil: always, and for a group: by its members
 	key   key
 	cost  number
 	scope *scope // of the whole file
@@ -56,16 +63,20 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 	c.mapping(n, "a policy", map[string]field{
 		"name":             {read: c.name("name", &p.Name), required: true},
 		"when":             {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
-		"key":              {read: c.key(&p.key), required: true},
+		"key":              {read: c.key(&p.key), required: !c.later(n)},
 		"cost":             {read: c.number("cost", &p.cost, 0)},
 		"authoritative":    {read: c.side("authoritative", &p.Sides[algorithms.Authoritative]), required: true},
 		"candidate":        {read: c.side("candidate", &p.Sides[algorithms.Candidate])},
 		"on_store_failure": {read: c.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
 		"on_error":         {read: c.choice("on_error", &p.OnError, FailAllow, FailDeny)},
 		"promotion":        {read: c.promotion(&p.Promotion)},
+		"group":            {read: c.membership(&p.membership)},
 	})
 
-	c.checkIDs(n, p)
+	// The state of a group's member goes by the sides of the group.
+	if p.membership.name == "" {
+		c.checkIDs(n, p)
+	}
 	return p
 }
 
@@ -93,6 +104,10 @@ func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 // be computed is no error of the charge: it is charged with the zero limit, which
 // every algorithm refuses, so that its failure counts against the candidate alone.
 func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
+	if p.Members != nil {
+		return p.chargeGroup(ctx, r)
+	}
+
 	w := r.evaluation(ctx, p.scope)
 	if matches, err = p.matches(w); err != nil || !matches {
 		return c, false, err
@@ -173,12 +188,14 @@ func (p *Policy) expressions() []*expression {
 	for _, x := range p.key {
 		add(x)
 	}
-	add(p.when)
 	add(p.cost.expression)
-	for _, side := range p.Sides {
-		if side != nil {
-			add(side.limit.expression)
-			add(side.burst.expression)
+	for _, m := range append([]*Policy{p}, p.Members...) {
+		add(m.when)
+		for _, side := range m.Sides {
+			if side != nil {
+				add(side.limit.expression)
+				add(side.burst.expression)
+			}
 		}
 	}
 	return list

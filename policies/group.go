@@ -1,0 +1,232 @@
+package policies
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+)
+
+// membership is the field group of a policy: which group it is a member of.
+type membership struct{ name, charge string }
+
+// group is a group while its file is read. Its first member gives what all members have in common.
+type group struct {
+	policy *Policy // what the members are together
+	first  *Policy
+	node   *yaml.Node // of the first member
+	fields places     // of the first member
+	at     *yaml.Node // the first member's field group
+	nodes  []*yaml.Node
+}
+
+// groupCharges are the two ways to charge a group, by their words in a file.
+var groupCharges = map[string]algorithms.GroupCharge{
+	algorithms.AllOrNothing.String(): algorithms.AllOrNothing,
+	algorithms.UntilDenied.String():  algorithms.UntilDenied,
+}
+
+// membership returns a reader of the field group.
+func (c *compiler) membership(into *membership) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		c.mapping(n, "a group", map[string]field{
+			"name":   {read: c.name("group: name", &into.name), required: true},
+			"charge": {read: c.charge(&into.charge)},
+			"group": {read: func(n *yaml.Node) {
+				c.fail(n, "a group is no member of a group: give all policies that are charged together one group")
+			}},
+		})
+	}
+}
+
+// charge returns a reader of the way in which a group is charged.
+func (r *reader) charge(into *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if _, known := groupCharges[n.Value]; n.Kind != yaml.ScalarNode || !known {
+			words := []string{algorithms.AllOrNothing.String(), algorithms.UntilDenied.String()}
+			r.fail(n, "group: no charge %q: %s", n.Value, humanize.Remedy(n.Value, words))
+			return
+		}
+		*into = n.Value
+	}
+}
+
+// later reports whether the policy of a node is a member of a group that an earlier policy has begun: what members have in
+// common need not stand there again.
+func (c *compiler) later(n *yaml.Node) bool {
+	at := placesOf(n)["group"]
+	return at != nil && c.groups[nameOf(target(at))] != nil
+}
+
+// join puts a policy into the group that it names, and returns that group; nil for a policy that is no member.
+func (c *compiler) join(p *Policy, n *yaml.Node) *group {
+	name := p.membership.name
+	if name == "" {
+		return nil
+	}
+
+	g := c.groups[name]
+	if g == nil {
+		g = c.begin(p, n)
+		c.groups[name] = g
+	} else {
+		c.agree(g, p, placesOf(n))
+	}
+	c.checkMember(g, p, n)
+	g.policy.Members = append(g.policy.Members, p)
+	g.nodes = append(g.nodes, n)
+	return g
+}
+
+// begin makes the group of its first member.
+func (c *compiler) begin(p *Policy, n *yaml.Node) *group {
+	fields := placesOf(n)
+	at := fields.orNone("group")
+	if p.membership.charge == "" && placesOf(at)["charge"] == nil {
+		c.fail(at, "a group needs \"charge\": all_or_nothing, if every member is charged or none, "+
+			"or until_denied, if the members are charged in order until one denies")
+	}
+
+	return &group{
+		first: p, node: n, fields: fields, at: at,
+		policy: &Policy{
+			Name: p.membership.name, Together: groupCharges[p.membership.charge], OnStoreFailure: p.OnStoreFailure,
+			OnError: p.OnError, Promotion: p.Promotion, key: p.key, cost: p.cost, scope: p.scope,
+		},
+	}
+}
+
+// shared are the fields that a group has once.
+var shared = []string{"key", "cost", "on_store_failure", "on_error", "promotion"}
+
+// agree refuses what contradicts the group's first member, and gives a later one what it has left out.
+func (c *compiler) agree(g *group, p *Policy, fields places) {
+	for _, name := range shared {
+		if n := fields[name]; n != nil && (g.fields[name] == nil || flow(n) != flow(g.fields[name])) {
+			c.fail(n, "%s: group %s has one for all members, and %s in line %d is the first of them: "+
+				"leave it out here, or write it there", name, g.policy.Name, g.first.Name, g.node.Line)
+		}
+	}
+	if charge := p.membership.charge; charge != "" && charge != g.first.membership.charge {
+		c.fail(placesOf(fields.orNone("group")).orNone("charge"), "group %s is charged %s, as %s in line %d says: leave it out here",
+			g.policy.Name, g.first.membership.charge, g.first.Name, g.node.Line)
+	}
+
+	p.key, p.cost, p.Promotion = g.first.key, g.first.cost, g.first.Promotion
+	p.OnStoreFailure, p.OnError = g.first.OnStoreFailure, g.first.OnError
+}
+
+// checkMember refuses a policy that cannot be a member of its group.
+func (c *compiler) checkMember(g *group, p *Policy, n *yaml.Node) {
+	fields := placesOf(n)
+	if len(g.nodes) == algorithms.MaxMembers {
+		c.fail(n, "group %s has more than %d members: a charge asks all of them at one instant", g.policy.Name, algorithms.MaxMembers)
+	}
+
+	// Sides that could not be read have their own problems.
+	candidate, first := fields["candidate"], g.fields["candidate"]
+	switch {
+	case candidate == nil && first != nil:
+		c.fail(n, "%s has no candidate, and %s of the same group has one: give all members of %s a candidate, or none; "+
+			"a limit that stays is a candidate equal to the authoritative", p.Name, g.first.Name, g.policy.Name)
+	case candidate != nil && first == nil:
+		c.fail(candidate, "%s has a candidate, and %s of the same group has none: give all members of %s a candidate, or none",
+			p.Name, g.first.Name, g.policy.Name)
+	}
+	for role, side := range p.Sides {
+		if side != nil {
+			c.checkMemberSide(g, side, fields.orNone(algorithms.Role(role).String()))
+		}
+	}
+}
+
+// checkMemberSide refuses a side that cannot be judged in one step with those of the other members.
+func (c *compiler) checkMemberSide(g *group, s *Side, n *yaml.Node) {
+	at := placesOf(n)
+	if s.Foreign() {
+		c.fail(n, "the limiter %s is no member of group %s: members are judged in one step, and only our own algorithms can be; "+
+			"take it out of the group", s.Limiter, g.policy.Name)
+		return
+	}
+	if store := g.first.Sides[algorithms.Authoritative]; store != nil && s.Store != store.Store {
+		c.fail(n, "group %s lies in one store, and %s in line %d has another one: give all sides of the group the same store",
+			g.policy.Name, g.first.Name, g.node.Line)
+	}
+
+	switch {
+	case algorithms.TraitsOf(s.Algorithm).Shape == algorithms.SlidingLog:
+		c.fail(at.orNone("algorithm"), "%s is no member of group %s: its entries can be lost or refused when another member is "+
+			"charged already; take sliding_window_counter", s.Algorithm.Name(), g.policy.Name)
+	case s.options.CountDenied && g.policy.Together == algorithms.AllOrNothing:
+		c.fail(at.orNone("count_denied"), "group %s is charged all_or_nothing, and a denial charges no member: leave count_denied out, "+
+			"or charge the group until_denied", g.policy.Name)
+	}
+}
+
+// finish makes the sides of a group whose members are all known.
+func (c *compiler) finish(g *group) {
+	if c.Failed() {
+		return
+	}
+	p := g.policy
+	for role := range p.Sides {
+		if g.first.Sides[role] != nil {
+			p.Sides[role] = groupSide(p, algorithms.Role(role))
+		}
+	}
+
+	c.checkIDs(g.node, p)
+	for _, side := range p.Sides {
+		if side == nil || !side.constant() {
+			continue
+		}
+		if err := side.Algorithm.Validate(algorithms.Limit{}); err != nil {
+			c.fail(g.at, "group %s: %s", p.Name, withoutPackage(err))
+		}
+	}
+	if len(p.Members) == 1 {
+		c.warn(g.at, "group %s has one member, and decides like a policy of its own: add the others, or leave the group out", p.Name)
+	}
+}
+
+// inherited returns the places of a member's fields, with those of the group's first member for what it has left out.
+func (g *group) inherited(fields places) places {
+	for _, name := range shared {
+		if fields[name] == nil && g.fields[name] != nil && name != "promotion" {
+			fields[name] = g.fields[name]
+		}
+	}
+	return fields
+}
+
+// dropRepeated removes problems that were noted before: what a group's members have in common is looked at with each of them.
+func (p *Problems) dropRepeated(from int) {
+	known := slices.Clone(p.List[:from])
+	p.List = append(p.List[:from], slices.DeleteFunc(slices.Clone(p.List[from:]), func(found Problem) bool {
+		return slices.Contains(known, found)
+	})...)
+}
+
+// conditional reports whether there are requests that the policy does not charge.
+func (p *Policy) conditional() bool {
+	if p.Members == nil {
+		return p.when != nil
+	}
+	return !slices.ContainsFunc(p.Members, func(m *Policy) bool { return m.when == nil })
+}
+
+// unmatched says why the policy does not charge a request: its condition, or those of its members.
+func (p *Policy) unmatched() string {
+	if p.Members == nil {
+		return "when is false: " + strings.TrimSpace(p.when.source)
+	}
+
+	reasons := make([]string, len(p.Members))
+	for i, m := range p.Members {
+		reasons[i] = m.Name + ": " + strings.TrimSpace(m.when.source)
+	}
+	return "when is false for every member: " + strings.Join(reasons, "; ")
+}

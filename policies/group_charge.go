@@ -1,0 +1,53 @@
+package policies
+
+import (
+	"context"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// chargeGroup is Charge for a group: one charge for all members whose conditions hold.
+func (p *Policy) chargeGroup(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
+	w := r.evaluation(ctx, p.scope)
+	matching, err := p.matching(w)
+	if err != nil || matching == 0 {
+		return c, false, err
+	}
+
+	c.Policy = p.Name
+	if c.Key, err = p.key.value(w); err != nil {
+		return c, false, err
+	}
+	if c.Cost, err = p.costOf(w); err != nil {
+		return c, false, err
+	}
+
+	for role, side := range p.Sides {
+		if side == nil {
+			continue
+		}
+		g, failure := side.groupOf(w, matching)
+		if failure != nil && role == int(algorithms.Authoritative) {
+			return c, false, failure
+		}
+
+		// A candidate with a limit that fails is refused as a whole, as one without a group is.
+		c.Sides[role] = algorithms.Side{ID: side.ID, Algorithm: g}
+	}
+	return c, true, nil
+}
+
+// matching returns the members whose conditions hold for a request, as bits. A condition that fails leaves open what the
+// group is charged, so it is the whole charge's failure.
+func (p *Policy) matching(w *evaluation) (bits int, err error) {
+	for i, m := range p.Members {
+		matches, err := m.matches(w)
+		if err != nil {
+			return 0, err
+		}
+		if matches {
+			bits |= 1 << i
+		}
+	}
+	return bits, nil
+}
