@@ -3,6 +3,7 @@ package algorithms
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // GroupCharge says which members of a group an admitted or a denied charge is counted by.
@@ -58,6 +59,16 @@ type Group struct {
 
 // Name returns "group".
 func (*Group) Name() string { return "group" }
+
+// String writes the group with its members in their order, each with its limit in the short form:
+// all_or_nothing(second=fixed_window:2/1s, minute=gcra:4/1m).
+func (g *Group) String() string {
+	list := make([]string, len(g.Members))
+	for i, m := range g.Members {
+		list[i] = m.Name + "=" + m.Algorithm.Name() + ":" + m.Limit.String()
+	}
+	return g.Charge.String() + "(" + strings.Join(list, ", ") + ")"
+}
 
 // Traits implements Described. A group has a shape if all members share it.
 func (g *Group) Traits() Traits {

@@ -33,7 +33,10 @@ policies:
 	e := set.Explain(&policies.Request{Method: "POST", User: "ann"}) // a user that is no number has no limit
 
 	// A side has either a limit or an error, so both sides together have every field.
-	found := []any{e.Charges[0], e.Charges[0].Authoritative, *e.Charges[0].Candidate, e.Charges[1].Authoritative, e.Skipped[0], e.Charges[2].Authoritative}
+	found := []any{
+		e.Charges[0], e.Charges[0].Authoritative, *e.Charges[0].Candidate, e.Charges[1].Authoritative, e.Skipped[0],
+		e.Charges[2].Authoritative,
+	}
 	isSet := map[string]bool{}
 	for _, part := range found {
 		v := reflect.ValueOf(part)

@@ -116,12 +116,3 @@ func (m *members) withoutIDs() *members {
 	}
 	return &bare
 }
-
-// groupText writes a charged group as Side does, with the members that were charged.
-func groupText(g *algorithms.Group) string {
-	list := make([]string, len(g.Members))
-	for i, m := range g.Members {
-		list[i] = m.Name + "=" + m.Algorithm.Name() + ":" + m.Limit.String()
-	}
-	return g.Charge.String() + "(" + strings.Join(list, ", ") + ")"
-}

@@ -165,26 +165,47 @@ func TestGroupRefuses(t *testing.T) {
 		line, column int
 		message      string
 	}{
-		"key":          {twoZones + member(0, "    key: request.ip\n"), 18, 10, "key: group client has one for all members, and minute in line 4"},
-		"cost":         {twoZones + member(0, "    cost: 2\n"), 18, 11, "cost: group client has one"},
-		"failure":      {twoZones + member(0, "    on_store_failure: deny\n"), 18, 23, "on_store_failure: group client has one"},
-		"on error":     {twoZones + member(0, "    on_error: deny\n"), 18, 15, "on_error: group client has one"},
-		"promotion":    {twoZones + member(0, "    promotion: { mode: automatic }\n"), 18, 16, "promotion: group client has one"},
-		"another way":  {replace("group: { name: client }", "group: { name: client, charge: until_denied }"), 10, 36, "is charged all_or_nothing"},
+		"key": {
+			twoZones + member(0, "    key: request.ip\n"),
+			18, 10, "key: group client has one for all members, and minute in line 4",
+		},
+		"cost":      {twoZones + member(0, "    cost: 2\n"), 18, 11, "cost: group client has one"},
+		"failure":   {twoZones + member(0, "    on_store_failure: deny\n"), 18, 23, "on_store_failure: group client has one"},
+		"on error":  {twoZones + member(0, "    on_error: deny\n"), 18, 15, "on_error: group client has one"},
+		"promotion": {twoZones + member(0, "    promotion: { mode: automatic }\n"), 18, 16, "promotion: group client has one"},
+		"another way": {
+			replace("group: { name: client }", "group: { name: client, charge: until_denied }"),
+			10, 36, "is charged all_or_nothing",
+		},
 		"no candidate": {replace("    candidate: { algorithm: gcra, limit: 2, window: 1s }\n", ""), 9, 5, "writes has no candidate"},
 		"a candidate":  {replace("    candidate: { algorithm: gcra, limit: 4, window: 1m }\n", ""), 12, 16, "writes has a candidate"},
-		"foreign":      {replace("{ algorithm: gcra, limit: 4, window: 1m }", "{ limiter: mine }"), 8, 16, "the limiter mine is no member"},
-		"a log":        {replace("{ algorithm: gcra, limit: 4", "{ algorithm: sliding_window_log, limit: 4"), 8, 29, "take sliding_window_counter"},
-		"count_denied": {replace("limit: 2, window: 1s", "limit: 2, window: 1s, count_denied: true"), 12, 83, "or charge the group until_denied"},
-		"stores":       {replace("limit: 2, window: 1s", "limit: 2, window: 1s, store: far"), 12, 20, "lies in one store"},
-		"nested":       {replace("charge: all_or_nothing", "charge: all_or_nothing, group: { name: all }"), 5, 59, "a group is no member of a group"},
-		"too many":     {many, 38, 5, "more than 8 members"},
-		"one name":     {replace("name: client, charge", "name: minute, charge"), 5, 12, `two policies are named "minute"`},
-		"other name":   {twoZones + "  - name: client\n    key: request.ip\n    authoritative: { algorithm: gcra, limit: 9, window: 1h }\n", 14, 5, `two policies are named "client"`},
-		"charge":       {replace("all_or_nothing", "all_or_nothin"), 5, 36, "did you mean all_or_nothing?"},
-		"no charge":    {replace(", charge: all_or_nothing", ""), 5, 12, `a group needs "charge"`},
-		"no key":       {replace("    key: request.user\n", ""), 4, 5, `a policy needs "key"`},
-		"ids":          {replace("{ algorithm: gcra, limit: 4", "{ algorithm: gcra, id: fixed_window, limit: 4"), 0, 0, ""},
+		"foreign": {
+			replace("{ algorithm: gcra, limit: 4, window: 1m }", "{ limiter: mine }"),
+			8, 16, "the limiter mine is no member",
+		},
+		"a log": {
+			replace("{ algorithm: gcra, limit: 4", "{ algorithm: sliding_window_log, limit: 4"),
+			8, 29, "take sliding_window_counter",
+		},
+		"count_denied": {
+			replace("limit: 2, window: 1s", "limit: 2, window: 1s, count_denied: true"),
+			12, 83, "or charge the group until_denied",
+		},
+		"stores": {replace("limit: 2, window: 1s", "limit: 2, window: 1s, store: far"), 12, 20, "lies in one store"},
+		"nested": {
+			replace("charge: all_or_nothing", "charge: all_or_nothing, group: { name: all }"),
+			5, 59, "a group is no member of a group",
+		},
+		"too many": {many, 38, 5, "more than 8 members"},
+		"one name": {replace("name: client, charge", "name: minute, charge"), 5, 12, `two policies are named "minute"`},
+		"other name": {
+			twoZones + "  - name: client\n    key: request.ip\n    authoritative: { algorithm: gcra, limit: 9, window: 1h }\n",
+			14, 5, `two policies are named "client"`,
+		},
+		"charge":    {replace("all_or_nothing", "all_or_nothin"), 5, 36, "did you mean all_or_nothing?"},
+		"no charge": {replace(", charge: all_or_nothing", ""), 5, 12, `a group needs "charge"`},
+		"no key":    {replace("    key: request.user\n", ""), 4, 5, `a policy needs "key"`},
+		"ids":       {replace("{ algorithm: gcra, limit: 4", "{ algorithm: gcra, id: fixed_window, limit: 4"), 0, 0, ""},
 	} {
 		_, err := policies.Load("file.yaml", []byte(bad.text))
 		var problems *policies.Problems

@@ -183,7 +183,11 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 // looserThan reports whether two sides differ at most in their limits, and this one
 // has the higher.
 func (s *Side) looserThan(other *Side) bool {
-	if s.Foreign() || other.Foreign() || s.members != nil || other.members != nil || s.limit.expression != nil || other.limit.expression != nil {
+	// Limits of groups are not compared: a miss is no harm.
+	if s.members != nil || other.members != nil {
+		return false
+	}
+	if s.Foreign() || other.Foreign() || s.limit.expression != nil || other.limit.expression != nil {
 		return false
 	}
 	return s.Algorithm.Name() == other.Algorithm.Name() && s.window == other.window &&

@@ -310,7 +310,7 @@ func shortForm(s algorithms.Side) string {
 		return ""
 	}
 	if g := s.Group(); g != nil {
-		return groupText(g)
+		return g.String()
 	}
 	return s.Algorithm.Name() + ":" + s.Limit.String()
 }

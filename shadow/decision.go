@@ -20,6 +20,10 @@ type Decision struct {
 	// unknown.
 	Quota  int64
 	Window time.Duration
+	// Group is the group that decided, with the members that the request was charged for, and Member the name of the one that
+	// supplies the fields, Quota and Window. nil and "" for a policy that is no group.
+	Group  *algorithms.Group
+	Member string
 	// Enforced is the side that decided, unless Fallback is set.
 	Enforced algorithms.Role
 	// Unenforced is what became of the policy's other side in the request. It has a

@@ -23,6 +23,10 @@ func (ev *evaluation) echoes(o *observations) bool {
 // ours, of one shape, with one limit. An algorithm of the user's may have a shape and decide in
 // another way.
 func (ev *evaluation) sameLimiter() bool {
+	if ev.grouped {
+		return sameMembers(ev.groups[0], ev.groups[1])
+	}
+
 	one, other := &ev.sides[0], &ev.sides[1]
 	if one.shape != other.shape || !lua.HasScript(one.algorithm.Algorithm) || !lua.HasScript(other.algorithm.Algorithm) {
 		return false

@@ -12,9 +12,10 @@ import (
 // copy, the follower.
 type evaluation struct {
 	*migration
-	hash        uint64              // places the key; see divergence.Hash
-	limits      [2]algorithms.Limit // by role, as configured, of foreign sides too
-	declaration                     // judged with the request, which a follower has no more
+	hash        uint64               // places the key; see divergence.Hash
+	limits      [2]algorithms.Limit  // by role, as configured, of foreign sides too
+	groups      [2]*algorithms.Group // by role, with the members of this charge; nil for sides that are none
+	declaration                      // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
 	// other is what becomes of the side that is not enforced: Judged together with the
@@ -34,6 +35,9 @@ func (m *migration) evaluationOf(hash uint64, c *algorithms.Charge, d declaratio
 	ev := evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
+	}
+	if m.grouped {
+		ev.groups[0], ev.groups[1] = c.Sides[0].Group(), c.Sides[1].Group()
 	}
 	if !m.samples(ev.hash) {
 		c.Sides[algorithms.Candidate] = algorithms.Side{}
@@ -119,8 +123,7 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	alone := *c
 	alone.Enforced = role
 	alone.Sides = [2]algorithms.Side{}
-	alone.Sides[role] = ev.sides[role].algorithm
-	alone.Sides[role].Limit = ev.limits[role]
+	alone.Sides[role] = ev.asked(role)
 
 	// This side stands in for one that did not answer, or follows it. That one may have counted the
 	// charge, and at another instant. If each counted it for itself, their numbers would be equal, and
@@ -147,13 +150,17 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 
 	// Warming concerns only the triggers, which look at keys with an enforced candidate.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
-	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &divergence.Setting{
+	setting := divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
 		Protected: ev.protected, Group: ev.group(),
 		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
-	})
+	}
+	if ev.grouped {
+		setting.CompareMembers(ev.groups, o)
+	}
+	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &setting)
 
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)

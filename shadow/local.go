@@ -29,6 +29,7 @@ const localKeys = 1 << 18
 // where the local limiter was not asked, or has no decision.
 type localAnswer struct {
 	decision algorithms.Decision
+	member   string // see algorithms.Observation
 	role     algorithms.Role
 	ok       bool
 }
@@ -48,7 +49,11 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	asked, tooLarge := false, [2]bool{}
 	for role := range charge.Sides {
 		if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
-			standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
+			if g := standIn.Group(); g != nil {
+				standIn.Algorithm, tooLarge[role] = shareOfGroup(g, instances, c.Cost)
+			} else {
+				standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
+			}
 			charge.Sides[role], asked = standIn, true
 		}
 	}
@@ -70,7 +75,7 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	if o[role].Status != algorithms.Judged {
 		role = algorithms.Authoritative
 	}
-	return localAnswer{o[role].Decision, role, o[role].Status == algorithms.Judged}
+	return localAnswer{o[role].Decision, o[role].Member, role, o[role].Status == algorithms.Judged}
 }
 
 func (l *local) ask(c algorithms.Charge) observations {
@@ -96,5 +101,5 @@ func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
 	case !s.remote():
 		return algorithms.Side{}, false
 	}
-	return s.algorithm, true
+	return ev.asked(role), true
 }

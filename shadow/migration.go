@@ -30,6 +30,7 @@ type migration struct {
 	// alwaysDeferred makes the side that is not enforced follow behind the request,
 	// wherever it is.
 	alwaysDeferred bool
+	grouped        bool                    // the sides are groups
 	kept           atomic.Pointer[keeping] // nil before the first request of two stores
 	answers        *answers                // nil where no key is protected
 	*progress
@@ -52,6 +53,7 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
+		grouped:   sides[algorithms.Authoritative].algorithm.Group() != nil,
 	}
 	if m.numbered() {
 		m.epochBits = epochBits(spec.Epoch)

@@ -138,14 +138,15 @@ func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *local
 	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged {
 		from = algorithms.Authoritative
 	}
-	failed := o[from].Status != algorithms.Judged
+	failed, member := o[from].Status != algorithms.Judged, o[from].Member
 	if failed && local.ok {
-		from = local.role
+		from, member = local.role, local.member
 	}
 
-	limit := ev.limits[from]
+	limit := ev.limitOf(from, member)
 	d := Decision{
 		Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window,
+		Group: ev.groups[from], Member: member,
 		Enforced: from, Unenforced: o[from.Other()], Fallback: failed || from != c.Enforced,
 	}
 	if failed {

@@ -103,6 +103,10 @@ type specChange struct {
 	reason   string // for noEffect
 }
 
+// inOneStore is what a group replaces in fullFile: all its sides are in one store.
+const inOneStore = "    key: request.user\n    on_store_failure: allow\n" +
+	"    authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }\n"
+
 // specChanges has for each field of a policy, of a side and of a promotion a change, and what it does to the Spec.
 var specChanges = map[string]specChange{
 	"Policy.Name":      {"name: full", "name: other", newSpec, ""},
@@ -119,6 +123,27 @@ var specChanges = map[string]specChange{
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
 
+	"Policy.Members": {
+		inOneStore,
+		"    group: { name: both, charge: all_or_nothing }\n    key: request.user\n" +
+			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
+	},
+	"Policy.Together": {
+		inOneStore,
+		"    group: { name: both, charge: until_denied }\n    key: request.user\n" +
+			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
+	},
+	"Policy.membership": {
+		inOneStore,
+		"    group: { name: full2, charge: all_or_nothing }\n    key: request.user\n" +
+			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
+	},
+
+	"Side.members": {
+		inOneStore,
+		"    group: { name: both, charge: all_or_nothing }\n    key: request.user\n" +
+			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
+	},
 	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
 	"Side.Store":     {"store: east", "store: west", newEpoch, ""},
 	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},

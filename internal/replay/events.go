@@ -15,12 +15,15 @@ type Events struct {
 	index map[string]uint32
 	terms []Terms
 	known map[Terms]uint32
+	// groups has each distinct group once.
+	groups groups
 }
 
 // Terms are the parts of a charge that a policy's expressions may yield for each
 // request, besides key and cost.
 type Terms struct {
-	Limits   [2]algorithms.Limit // by role, instead of the limits of the configured sides
+	Limits   [2]algorithms.Limit  // by role, instead of the limits of the configured sides
+	Groups   [2]*algorithms.Group // by role, instead of the configured groups; nil for sides that are none
 	Expected algorithms.Expected
 }
 
@@ -64,6 +67,9 @@ func (e *Events) Add(at int64, key []byte, cost int64) {
 // AddTerms is Add for a charge with its own terms.
 func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 	e.Add(at, key, cost)
+	for role, g := range terms.Groups {
+		terms.Groups[role] = e.groups.one(g)
+	}
 
 	id, ok := e.known[terms]
 	if !ok {

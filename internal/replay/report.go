@@ -38,7 +38,9 @@ type PolicyReport struct {
 	// Observed compares the authoritative with what the log says, where that is asked for.
 	Observed *Agreement `json:"observed,omitempty"`
 	// Sweep compares other candidates, where they are asked for.
-	Sweep    *SweepReport `json:"sweep,omitempty"`
+	Sweep *SweepReport `json:"sweep,omitempty"`
+	// Members are those of a group, in the order of the file, with what each has denied.
+	Members  divergence.Members `json:"members,omitempty"`
 	timeline timeline
 }
 
@@ -120,6 +122,7 @@ func (r *run) report() *Report {
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()
+	p.Members = r.members
 
 	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
 	if list := r.events.list; len(list) > 0 {

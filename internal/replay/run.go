@@ -90,6 +90,8 @@ type run struct {
 	causes    map[uint32]*divergence.ClientCauses     // of the keys that lose requests; nil if they are not asked for
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	decided   []bool                                  // whether the authoritative allows, by the order of events; nil: the pair judges
+	members   divergence.Members                      // of groups, with what they have denied
+	changed   map[*algorithms.Group]*algorithms.Group // candidates by the groups that they are a change of
 }
 
 type keyTally struct {
@@ -105,6 +107,7 @@ func newRun(events *Events, cfg Config) *run {
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
 		hours: newClientHours(&cfg), causes: map[uint32]*divergence.ClientCauses{},
+		changed: map[*algorithms.Group]*algorithms.Group{}, members: divergence.MembersOf(cfg.Sides[algorithms.Authoritative].Group()),
 	}
 
 	// The charges of a batch are used again for the next one; policy and sides stay.
@@ -149,20 +152,7 @@ func (r *run) fill(events []event) []algorithms.Charge {
 		charges[i].Key = r.events.keys[e.key]
 		charges[i].Cost = e.cost
 		charges[i].At = time.UnixMicro(e.at)
-
-		// All events have terms or none has, so no limit of the batch before stays.
-		if e.terms > 0 {
-			for role, limit := range r.events.terms[e.terms-1].Limits {
-				charges[i].Sides[role].Limit = limit
-			}
-		}
-		if r.change != nil {
-			limit := r.cfg.Sides[algorithms.Candidate].Limit
-			if e.terms > 0 {
-				limit = r.events.terms[e.terms-1].Limits[algorithms.Candidate]
-			}
-			charges[i].Sides[algorithms.Candidate].Limit = r.change(limit)
-		}
+		r.ask(&charges[i], &e)
 	}
 	return charges
 }
@@ -194,6 +184,7 @@ func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation)
 func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observation) {
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
+	r.members.Count(o)
 	r.timeline.add(e.at, outcome)
 
 	if e.observed != Unobserved {
@@ -220,10 +211,12 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 
 // guess counts the probable cause of a loss, for the key that has it.
 func (r *run) guess(key uint32, c *algorithms.Charge, o *[2]algorithms.Observation) {
-	setting := divergence.Setting{Cost: c.Cost}
+	setting, groups := divergence.Setting{Cost: c.Cost}, [2]*algorithms.Group{}
 	for role, side := range c.Sides {
 		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape
+		groups[role] = side.Group()
 	}
+	setting.CompareMembers(groups, o)
 
 	if r.causes[key] == nil {
 		r.causes[key] = &divergence.ClientCauses{}

@@ -44,6 +44,7 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	b.WriteByte('\n')
 
 	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
+	status.WriteMembers(b, p.Members)
 	for _, text := range []string{p.NotCompared(), p.BlindText()} {
 		if text != "" {
 			fmt.Fprintf(b, "  %s\n", text)

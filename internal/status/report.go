@@ -48,8 +48,10 @@ type Policy struct {
 	CausesNewlyDenied  []Cause `json:"causes_newly_denied"`
 	CausesNewlyAllowed []Cause `json:"causes_newly_allowed"`
 	// CausesUncompared are why requests could not be compared, the most frequent first.
-	CausesUncompared []Cause     `json:"causes_uncompared"`
-	Gate             gate.Result `json:"gate"`
+	CausesUncompared []Cause `json:"causes_uncompared"`
+	// Members are those of a group that have denied on either side, and how often.
+	Members divergence.Members `json:"members,omitempty"`
+	Gate    gate.Result        `json:"gate"`
 	// HarmScore is the score of harmed clients. At 12 an enforced candidate is rolled back.
 	HarmScore  float64          `json:"harm_score"`
 	Prediction *gate.Prediction `json:"prediction"`
@@ -199,13 +201,18 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]
 	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
 
+	p.addCauses(history)
+	p.addInstances(a)
+	return p
+}
+
+// addCauses adds why the sides differ: causes, and the members of a group that deny.
+func (p *Policy) addCauses(history *divergence.History) {
 	causes := history.Causes()
 	p.CausesNewlyDenied = causesOf(causes.Denied[:])
 	p.CausesNewlyAllowed = causesOf(causes.Allowed[:])
 	p.CausesUncompared = UncomparedCauses(history)
-
-	p.addInstances(a)
-	return p
+	p.Members = history.Members()
 }
 
 // addInstances adds the instances as they were last looked at, which may be later than the policy was judged.

@@ -80,6 +80,7 @@ func (p *Policy) write(b *strings.Builder) {
 	writePage(b, p.BlindText(), "ShadowlimitMostlyBlind")
 	writeCauses(b, "newly denied", p.CausesNewlyDenied)
 	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)
+	WriteMembers(b, p.Members)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
@@ -98,6 +99,15 @@ func (p *Policy) writeJudge(b *strings.Builder) {
 
 // shownInLine is how many keys and instances fit on a screen.
 const shownInLine = 5
+
+// WriteMembers writes a line for each member of a group that has denied: which limit hurts, on which side.
+func WriteMembers(b *strings.Builder, members divergence.Members) {
+	for i := range members {
+		m := &members[i]
+		fmt.Fprintf(b, "  member %s has denied %s of the authoritative and %s of the candidate\n", humanize.Printable(m.Name),
+			humanize.Grouped(m.AuthoritativeDenied), humanize.Grouped(m.CandidateDenied))
+	}
+}
 
 func writeCauses(b *strings.Builder, harm string, causes []Cause) {
 	if len(causes) == 0 {

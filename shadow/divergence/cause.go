@@ -74,7 +74,7 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 
 	// Lost state and a lower limit explain a difference between any two shapes, so they come first. Whatever is left of
 	// two windows of different shapes differs at their ends.
-	switch d := &o[allows].Decision; {
+	switch d := s.answerOf(o, allows, denies); {
 	case s.cold(d, allows, denies):
 		return ColdState
 	case s.lower(d, allows, denies):

@@ -82,6 +82,8 @@ type Hour struct {
 	Causes Causes
 	// Skipped are the reasons of the hour's inconclusive comparisons.
 	Skipped Skips
+	// Members are those of a group that have denied; nil for a policy that is no group.
+	Members Members
 	// Cells of the keys by CellOf, up to the highest number that has a count. Those beyond its length are empty.
 	Cells []Cell
 	// Clients are those of least hash, at most SampledClients. A declared difference is no loss of theirs.
@@ -120,6 +122,7 @@ func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
 	h.Causes.add(&other.Causes)
 	h.Skipped.add(&other.Skipped)
+	h.Members.Add(other.Members)
 	h.Clients.Join(&other.Clients, SampledClients)
 	h.Protected.Join(&other.Protected, ProtectedClients)
 	for g := range h.Reactions {

@@ -20,6 +20,8 @@ type packedHour struct {
 
 	ClientCauses []packedCauses `json:"client_causes,omitempty"`
 
+	Members Members `json:"members,omitempty"`
+
 	HeldBack packedReactions `json:"held_back,omitempty"`
 	Others   packedReactions `json:"others,omitempty"`
 }
@@ -52,6 +54,7 @@ func packed(h *Hour) packedHour {
 	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
 	p.ClientCauses = packCauses(&h.Clients)
 	p.HeldBack, p.Others = packReactions(h.Of(GroupHeldBack)), packReactions(h.Of(GroupOthers))
+	p.Members = h.Members
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
@@ -102,6 +105,12 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	if p.Skipped != nil {
 		h.Skipped = *p.Skipped
 	}
+	for _, m := range p.Members {
+		if !believed(m.AuthoritativeDenied, m.CandidateDenied) {
+			return h, fmt.Errorf("denials %v of a member", m)
+		}
+	}
+	h.Members.Add(p.Members)
 	for _, c := range p.Cells {
 		if c[0] < 0 || c[0] >= mostCells {
 			return h, fmt.Errorf("cell %d of an hour", c[0])

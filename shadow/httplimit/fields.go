@@ -1,9 +1,11 @@
 package httplimit
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,9 +39,9 @@ func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f
 // fieldWriter writes response fields. The names of all fields are in this file only, except for Shadowlimit-Debug.
 type fieldWriter struct {
 	style Fields
-	// policies are the texts that are kept. The map is replaced, and never changed, so requests read it without a lock.
+	// texts are those of RateLimit-Policy that are kept. The map is replaced, and never changed, so requests read it without a lock.
 	// nil means none yet.
-	policies atomic.Pointer[map[policyField]string]
+	texts atomic.Pointer[map[policyField]string]
 }
 
 // policyField is the content of RateLimit-Policy. Its text is kept, because most requests have one of a few limits.
@@ -100,18 +102,17 @@ func (f *fieldWriter) list(d shadow.Decision) (list FieldList) {
 		return list
 	}
 
-	// RateLimit-Policy has windows in whole seconds. A shorter one has no true form, and is left out.
 	reset := seconds(untilMore(d))
 	switch f.style {
 	case FieldsDraft08:
-		if d.Window >= time.Second && d.Quota > 0 {
-			list.add("Ratelimit-Policy", f.policy(policyField{d.Policy, d.Quota, d.Window}))
+		if text := f.policies(&d, true); text != "" {
+			list.add("Ratelimit-Policy", text)
 		}
 		list.add("Ratelimit", remaining(d, reset))
 
 	case FieldsDraft06:
-		if d.Window >= time.Second && d.Quota > 0 {
-			list.add("Ratelimit-Policy", f.policy(policyField{"", d.Quota, d.Window}))
+		if text := f.policies(&d, false); text != "" {
+			list.add("Ratelimit-Policy", text)
 		}
 		list.add("Ratelimit-Limit", strconv.FormatInt(max(d.Limit, 0), 10))
 		list.add("Ratelimit-Remaining", strconv.FormatInt(d.Remaining, 10))
@@ -130,7 +131,7 @@ func (f *fieldWriter) list(d shadow.Decision) (list FieldList) {
 
 // remaining writes RateLimit of the drafts from 08 on. Where no wait would help, it has no time.
 func remaining(d shadow.Decision, reset int64) string {
-	b := append(appendName(make([]byte, 0, 160), d.Policy), ";r="...)
+	b := append(appendName(make([]byte, 0, 160), cmp.Or(d.Member, d.Policy)), ";r="...)
 	b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
 	if d.Allowed || d.RetryAfter != algorithms.Never {
 		b = strconv.AppendInt(append(b, ";t="...), reset, 10)
@@ -138,10 +139,38 @@ func remaining(d shadow.Decision, reset int64) string {
 	return string(b)
 }
 
-// policy returns the value of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier
+// policies returns the value of RateLimit-Policy, of a group with all members of the charge; "" if no limit has a form.
+func (f *fieldWriter) policies(d *shadow.Decision, named bool) string {
+	if d.Group == nil {
+		return f.policyOf(d.Policy, d.Quota, d.Window, named)
+	}
+
+	list := make([]string, 0, len(d.Group.Members))
+	for i := range d.Group.Members {
+		m := &d.Group.Members[i]
+		if text := f.policyOf(m.Name, m.Limit.Requests, m.Limit.Window, named); text != "" {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// policyOf returns one limit of RateLimit-Policy, which has windows in whole seconds. A shorter one has no true form, and is
+// left out.
+func (f *fieldWriter) policyOf(name string, quota int64, window time.Duration, named bool) string {
+	if window < time.Second || quota <= 0 {
+		return ""
+	}
+	if !named {
+		name = ""
+	}
+	return f.policy(policyField{name, quota, window})
+}
+
+// policy returns one limit of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier
 // ones.
 func (f *fieldWriter) policy(p policyField) string {
-	known := f.policies.Load()
+	known := f.texts.Load()
 	if known != nil {
 		if text, ok := (*known)[p]; ok {
 			return text
@@ -164,7 +193,7 @@ func (f *fieldWriter) policy(p policyField) string {
 	}
 
 	// The loser of the race adds its entry on its next request.
-	f.policies.CompareAndSwap(known, &next)
+	f.texts.CompareAndSwap(known, &next)
 
 	return text
 }

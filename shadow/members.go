@@ -1,0 +1,83 @@
+package shadow
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// asked returns a side as this charge asks for it: with its limit or, of a group, with the members that the charge is for.
+func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
+	s := ev.sides[role].algorithm
+	s.Limit = ev.limits[role]
+	if g := ev.groups[role]; g != nil {
+		s.Algorithm = g
+	}
+	return s
+}
+
+// limitOf returns the limit that a decision of a side is about: of a group that of the member, and without a member that
+// of the one with the least capacity.
+func (ev *evaluation) limitOf(role algorithms.Role, member string) algorithms.Limit {
+	g := ev.groups[role]
+	if g == nil {
+		return ev.limits[role]
+	}
+
+	least := g.Members[0].Limit
+	for i := range g.Members {
+		m := &g.Members[i]
+		if m.Name == member {
+			return m.Limit
+		}
+		if m.Limit.Capacity() < least.Capacity() {
+			least = m.Limit
+		}
+	}
+	return least
+}
+
+// sameMembers reports whether two groups decide alike if they have the same charges.
+func sameMembers(a, b *algorithms.Group) bool {
+	if a.Charge != b.Charge || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for i := range a.Members {
+		m, n := &a.Members[i], &b.Members[i]
+		if algorithms.TraitsOf(m.Algorithm).Shape != algorithms.TraitsOf(n.Algorithm).Shape || !sameLimit(&m.Limit, &n.Limit) {
+			return false
+		}
+	}
+	return lua.HasScript(a) && lua.HasScript(b)
+}
+
+// shareOfGroup returns one instance's share of each member's limit, and whether a charge of that cost is too large for the
+// share of a window, and not for the group.
+func shareOfGroup(whole *algorithms.Group, instances, cost int64) (share *algorithms.Group, tooLarge bool) {
+	share = &algorithms.Group{Charge: whole.Charge, Members: make([]algorithms.Member, len(whole.Members))}
+	for i, m := range whole.Members {
+		part, more := shareOf(m.Algorithm, m.Limit, instances, cost)
+		tooLarge = tooLarge || more
+
+		// A share that is too fine to be exact is asked for coarsely, as that of a side alone is.
+		if part.Requests > 0 && m.Algorithm.Validate(part) != nil && m.Algorithm.Validate(m.Limit) == nil {
+			part = coarse(part)
+		}
+		m.Limit = part
+		share.Members[i] = m
+	}
+	return share, tooLarge && cost <= whole.Capacity()
+}
+
+// timeToPayBy is how long a side needs to admit a cost: of a group as long as the slowest member.
+func timeToPayBy(s *algorithms.Side, cost int64) (longest time.Duration) {
+	g := s.Group()
+	if g == nil {
+		return timeToPay(cost, s.Limit)
+	}
+	for i := range g.Members {
+		longest = max(longest, timeToPay(cost, g.Members[i].Limit))
+	}
+	return longest
+}
