@@ -20,9 +20,8 @@ type peerDecision struct {
 
 // peerModel is a policy file of examples/models, which decides as a peer does.
 type peerModel struct {
-	set    *policies.Set
-	groups map[string]*algorithms.Group // by path: groups are not in the file
-	pair   *algorithms.Memory
+	set  *policies.Set
+	pair *algorithms.Memory
 }
 
 func newPeerModel(t *testing.T, name string) *peerModel {
@@ -31,7 +30,7 @@ func newPeerModel(t *testing.T, name string) *peerModel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &peerModel{set, groupModels[name], algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}
+	return &peerModel{set, algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})}
 }
 
 // allows charges a request under every policy that matches it.
@@ -48,11 +47,6 @@ func (m *peerModel) allows(t *testing.T, r *policies.Request, at time.Time) bool
 // charges returns the charges of a request. A request that is charged nothing is a mistake of the test.
 func (m *peerModel) charges(t *testing.T, r *policies.Request) (charges []algorithms.Charge) {
 	t.Helper()
-	if g := m.groups[r.Path]; g != nil {
-		side := algorithms.Side{Algorithm: g}
-		return []algorithms.Charge{{Policy: r.Path, Key: r.User, Cost: 1, Sides: [2]algorithms.Side{algorithms.Authoritative: side}}}
-	}
-
 	for _, p := range m.set.Policies {
 		c, matches, err := p.Charge(context.Background(), r)
 		if err != nil {
