@@ -60,7 +60,7 @@ func (b *stepped) step(s State, cost, at int64) (State, Decision) {
 	}
 
 	charged := s.Last
-	if cost > 0 && (d.Allowed || !b.quiet) {
+	if cost > 0 && (d.Allowed || !b.quiet && debt > 0) {
 		charged = now
 		s = State{Last: now, Used: debt, Aux: b.token}
 	}

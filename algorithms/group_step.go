@@ -165,7 +165,7 @@ func (g *groupStep) unused() bool {
 // partial reports whether a denied charge has changed what members remember.
 func (g *groupStep) partial() bool {
 	return g.first >= 0 && g.Charge == UntilDenied &&
-		(g.first > 0 || g.Members[g.first].Limit.counts(g.cost, false))
+		(g.first > 0 || g.Members[g.first].Limit.counts(g.cost, false) && g.decisions[g.first].ResetAfter > 0)
 }
 
 // changed reports whether the state after the charge is to be stored: something was charged, or a clock was set back and a

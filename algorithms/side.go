@@ -42,7 +42,7 @@ func (s *Side) Capacity() int64 {
 // Counts reports whether a charge of that cost has changed what the side remembers of the key, by the answer to it: one
 // that was admitted has, and under count_denied one that was denied. Of a group also one that is Partial.
 func (s *Side) Counts(cost int64, o *Observation) bool {
-	return o.Partial || s.Limit.counts(cost, o.Decision.Allowed)
+	return o.Partial || s.Limit.counts(cost, o.Decision.Allowed) && (o.Decision.Allowed || o.Decision.ResetAfter > 0)
 }
 
 // Forgotten returns the instant in microseconds from which no state of the side depends on whether a charge at the given

@@ -19,7 +19,7 @@ local function stepped(last, used, aux, burst, token, drain, cost, at, options, 
   if allowed and debt > 0 then delay = drained_at(debt) - at end
   if allowed then debt = debt + cost * token end
   local charged = last
-  if cost > 0 and (allowed or counting) then
+  if cost > 0 and (allowed or counting and debt > 0) then
     charged, last, used, aux = now, now, debt, token
   end
 

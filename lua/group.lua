@@ -109,7 +109,7 @@ local function ask(m, units)
   m.allowed, m.remaining, m.retry, m.reset, m.delay, m.units = allowed, remaining, retry, reset, delay, units
 
   -- A denial that does not count, and a look, change a state only where the clock was set back.
-  m.stored = allowed and units > 0 or not allowed and counts_denied[m.step] or m.used > 0 and last < m.last
+  m.stored = allowed and units > 0 or not allowed and counts_denied[m.step] and reset > 0 or m.used > 0 and last < m.last
   m.next = m.stored and {last, used, aux, seq}
 end
 
@@ -199,7 +199,7 @@ local function judge(side)
     end
   end
 
-  local partial = first and not side.all and (first > 1 or counts_denied[members[first].step])
+  local partial = first and not side.all and (first > 1 or counts_denied[members[first].step] and members[first].reset > 0)
   side.counted = cost > 0 and (not first or partial)
   if stored then
     keep(side, members)

@@ -169,7 +169,7 @@ local function judge(i)
   -- A denial that does not count, and a look, change a state only where the clock was set back. A state that is not used
   -- has no instant.
   local stored = allowed and cost > 0 or spent > 0 and last < before
-  if not stored and counts_denied then stored = counts_denied[i] and cost > 0 end
+  if not stored and counts_denied then stored = counts_denied[i] and cost > 0 and reset > 0 end
   if stored then
     fields[n], fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = ARGV[arg], last, used, aux, seq
     changed = true
@@ -238,7 +238,7 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
 
   -- A side that is judged without the other one leaves that one's number as it is, so that the next charge of both
   -- finds the difference.
-  local counted = cost > 0 and (reply[5 * leads - 3] == 1 or counts_denied and counts_denied[leads])
+  local counted = cost > 0 and (reply[5 * leads - 3] == 1 or counts_denied and counts_denied[leads] and reply[5 * leads] > 0)
   if follows then
     counted = ARGV[more + 2] == '1'
     changed = changed or counted

@@ -89,7 +89,8 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 
 // counted reports whether a side was charged: it admitted something that costs something, or counts what it denies.
 func counted(c *algorithms.Charge, r algorithms.Role, o *algorithms.Observation) bool {
-	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || o.Partial || countsDenied(c.Sides[r].Limit))
+	denied := countsDenied(c.Sides[r].Limit) && o.Decision.ResetAfter > 0 // a bucket that owes nothing has nothing to remember
+	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || o.Partial || denied)
 }
 
 // countsDenied reports whether a denied charge counts: a window counts its cost, and a bucket that forgets was asked. A limit of 0

@@ -152,10 +152,12 @@ func (o *Oracle) now(at int64) int64 {
 	return at
 }
 
-// deny counts a denied charge. A bucket that owes nothing is as if never asked.
+// deny counts a denied charge. A bucket that owes nothing has nothing to remember.
 func (o *Oracle) deny(l algorithms.Limit, cost, now int64) {
-	o.rule.deny(l, cost, now)
-	o.used, o.last = !o.rule.unused(l, now), now
+	if l.CountDenied || !o.rule.unused(l, now) {
+		o.rule.deny(l, cost, now)
+		o.used, o.last = true, now
+	}
 }
 
 // Unused reports whether the key is as if never used for a charge at an instant in microseconds.

@@ -89,7 +89,7 @@ func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms
 	denies := slices.IndexFunc(a.oracles, func(oracle *Oracle) bool {
 		return !a.allows(slices.Index(a.oracles, oracle), cost, 0)
 	})
-	counted := denies >= 0 && a.Charge == algorithms.UntilDenied && countsDenied(a.Members[denies].Limit)
+	counted := denies >= 0 && a.Charge == algorithms.UntilDenied && a.counts(denies)
 	seen.Partial = counted || denies > 0 && a.Charge == algorithms.UntilDenied
 	seen.Unused = !(counted && a.Members[denies].Limit.CountDenied) && !o.others(a.Group) && a.all(func(i int) bool {
 		return unused[i] || a.charges(i, cost, denies) && a.oracles[i].opens(a.Members[i].Limit, at)
@@ -107,6 +107,12 @@ func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms
 		o.keep(a)
 	}
 	return seen
+}
+
+// counts reports whether a member counts what it denies now. A bucket that owes nothing has nothing to remember.
+func (a asked) counts(i int) bool {
+	l := a.Members[i].Limit
+	return countsDenied(l) && (l.CountDenied || !a.oracles[i].rule.unused(l, a.oracles[i].now(a.at)))
 }
 
 // charges reports whether the charge is admitted by a member, and taken from it.
