@@ -28,11 +28,20 @@ func newPair(t testing.TB, addr string) (*lua.Pair, redis.UniversalClient) {
 	t.Helper()
 	client := redis.NewUniversalClient(lua.Tune(&redis.UniversalOptions{Addrs: []string{addr}}, longBudget))
 	t.Cleanup(func() { client.Close() })
-	pair, err := lua.New(client, lua.Config{Name: fmt.Sprintf("test-%016x", rand.Uint64())})
+	return pairOn(t, client, newName()), client
+}
+
+// newName returns a namespace that no other test has.
+func newName() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
+
+// pairOn returns a pair of a namespace.
+func pairOn(t testing.TB, client redis.UniversalClient, name string) *lua.Pair {
+	t.Helper()
+	pair, err := lua.New(client, lua.Config{Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pair, client
+	return pair
 }
 
 // TestDifferential compares the Go pair, the Lua pair on real Redis and the Lua pair on
@@ -47,7 +56,9 @@ func TestDifferential(t *testing.T) {
 	memory := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
 	backends := []limitertest.Backend{{Name: "memory", Pair: memory}}
 	for _, s := range list {
-		pair, _ := newPair(t, s.addr)
+		_, client := newPair(t, s.addr)
+		name := newName()
+		pair := &renewed{make: func() *lua.Pair { return pairOn(t, client, name) }}
 		backends = append(backends, limitertest.Backend{Name: "lua on redis, " + s.way, Pair: pair})
 	}
 
