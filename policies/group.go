@@ -160,10 +160,25 @@ func (c *compiler) checkMemberSide(g *group, s *Side, n *yaml.Node) {
 	case algorithms.TraitsOf(s.Algorithm).Shape == algorithms.SlidingLog:
 		c.fail(at.orNone("algorithm"), "%s is no member of group %s: its entries can be lost or refused when another member is "+
 			"charged already; take sliding_window_counter", s.Algorithm.Name(), g.policy.Name)
-	case s.options.CountDenied && g.policy.Together == algorithms.AllOrNothing:
-		c.fail(at.orNone("count_denied"), "group %s is charged all_or_nothing, and a denial charges no member: leave count_denied out, "+
-			"or charge the group until_denied", g.policy.Name)
+	case g.policy.Together == algorithms.AllOrNothing:
+		c.refuseCounting(g, s, at)
 	}
+}
+
+// refuseCounting refuses options that have denied charges count, in a group that a denial does not charge. Where an
+// expression gives the limit, only the options say so when the file is loaded: each charge would fail.
+func (c *compiler) refuseCounting(g *group, s *Side, at places) {
+	option := ""
+	switch {
+	case s.options.CountDenied:
+		option = "count_denied"
+	case s.options.Forget != 0:
+		option = "forget"
+	default:
+		return
+	}
+	c.fail(at.orNone(option), "group %s is charged all_or_nothing, and a denial charges no member: leave %s out, "+
+		"or charge the group until_denied", g.policy.Name, option)
 }
 
 // finish makes the sides of a group whose members are all known.

@@ -191,6 +191,10 @@ func TestGroupRefuses(t *testing.T) {
 			replace("limit: 2, window: 1s", "limit: 2, window: 1s, count_denied: true"),
 			12, 83, "or charge the group until_denied",
 		},
+		"forget": {
+			replace("gcra, limit: 2, window: 1s", "gcra, limit: size(request.user), window: 1s, forget: 1m"),
+			13, 82, "leave forget out",
+		},
 		"stores": {replace("limit: 2, window: 1s", "limit: 2, window: 1s, store: far"), 12, 20, "lies in one store"},
 		"nested": {
 			replace("charge: all_or_nothing", "charge: all_or_nothing, group: { name: all }"),
