@@ -1,9 +1,12 @@
 package shadow_test
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -223,5 +226,31 @@ func TestRecordOfAGroup(t *testing.T) {
 	}
 	if key := pair.RecordKey("client", "ann"); !server.Exists(key) {
 		t.Errorf("there is no record %s among %v", key, server.Keys())
+	}
+}
+
+// While the store of a group does not answer, its share decides in the process, whatever the other side is.
+func TestShareOfAGroupBesideAForeignLimiter(t *testing.T) {
+	limit := algorithms.Limit{Requests: 2, Window: time.Hour}
+	group := shadow.Side{Algorithm: &algorithms.Group{
+		Members: []algorithms.Member{{Name: "hour", Algorithm: algorithms.FixedWindowAnchored{}, Limit: limit}},
+	}}
+	foreign := shadow.Side{Limiter: shadow.AllowFunc(func(string) bool { return true }), Limit: limit}
+
+	server := miniredis.RunT(t)
+	pair, err := shadow.NewPair(shadow.PairConfig{
+		Name: name, Authoritative: group, Candidate: foreign, Redis: redisAt(t, server.Addr()),
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pair.Close(context.Background()) })
+	server.Close()
+
+	for i, want := range []bool{true, true, false} {
+		if d := pair.Allow(ctx(t), "ann", 1); d.Allowed != want || !d.Fallback {
+			t.Errorf("request %d: %+v, want allowed %t by the share of the group", i, d, want)
+		}
 	}
 }

@@ -97,6 +97,9 @@ func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
 	switch {
 	case s.foreign != nil:
 		standIn := algorithms.Side{ID: localForeignIDs[role], Algorithm: algorithms.GCRA{}}
+		if ev.groups[role.Other()] != nil {
+			standIn.Algorithm = groupOfOne(standIn.Algorithm, *limit)
+		}
 		return standIn, limit.Requests > 0 && limit.Window > 0
 	case !s.remote():
 		return algorithms.Side{}, false

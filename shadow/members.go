@@ -70,6 +70,12 @@ func shareOfGroup(whole *algorithms.Group, instances, cost int64) (share *algori
 	return share, tooLarge && cost <= whole.Capacity()
 }
 
+// groupOfOne returns a group that decides as the algorithm does. Beside a group only another one can be charged. Its member
+// has no name, as a decision that no group has made.
+func groupOfOne(a algorithms.Algorithm, l algorithms.Limit) *algorithms.Group {
+	return &algorithms.Group{Members: []algorithms.Member{{Algorithm: a, Limit: l}}}
+}
+
 // timeToPayBy is how long a side needs to admit a cost: of a group as long as the slowest member.
 func timeToPayBy(s *algorithms.Side, cost int64) (longest time.Duration) {
 	g := s.Group()

@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -53,5 +54,23 @@ func TestTwinsOfGroupsDoNotDiffer(t *testing.T) {
 				w.check(t, program)
 			})
 		})
+	}
+}
+
+// A group beside a foreign limiter of today's is remembered as long as its members remember.
+func TestGroupBesideAForeignLimiterIsRemembered(t *testing.T) {
+	limit := algorithms.Limit{Requests: 2, Window: time.Hour}
+	members := []algorithms.Member{{Name: "hour", Algorithm: algorithms.SlidingWindowCounter{}, Limit: limit}}
+	group := algorithms.Side{Algorithm: &algorithms.Group{Members: members}}
+	sides := [2]side{foreignSide(AllowFunc(func(string) bool { return true })), algorithmSide(group, storeOn(&failing{}))}
+	m := newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(slog.DiscardHandler)})
+
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{}, group}}
+	ev := m.evaluationOf(0, &c, declaration{})
+	if got := time.UnixMicro(ev.forgotten(0)); got.Before(time.UnixMicro(0).Add(2 * time.Hour)) {
+		t.Errorf("a charge of the epoch is forgotten at %v, want not before the next window ends", got.UTC())
+	}
+	if l := ev.limitOf(algorithms.Candidate, "hour"); l.Requests != 2 {
+		t.Errorf("the limit of hour is %v", l)
 	}
 }
