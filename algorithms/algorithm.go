@@ -9,13 +9,14 @@ import (
 )
 
 // State is one side's memory of one key. Each algorithm documents the meaning of the
-// three numbers at its type. The zero State is a key never used, and a State whose Used
-// is 0 is judged as one.
+// numbers at its type. The zero State is a key never used, and a State whose Used
+// is 0 is judged as one. Redis takes a state for one only if its numbers are below 2^53
+// and Used is not negative.
 type State struct {
-	Last int64 // instant of the last admitted charge
+	Last int64 // instant of the last charge that counts
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
-	Log  *Log  // what three numbers cannot hold: a log's admitted charges, or the states of a Group's members
+	Log  *Log  // what three numbers cannot hold: a log's charges, a fourth number (anchored), or the states of a Group's members
 }
 
 // now returns the instant at which a charge that arrives at is judged: the state's last
@@ -49,9 +50,10 @@ type Algorithm interface {
 	// exactly, and says which number to change.
 	Validate(Limit) error
 	// Step judges one charge of cost at an instant in microseconds since the
-	// epoch and returns the state after it: the given one unless the charge was
-	// admitted with a cost above 0, or the given one lay ahead of the instant by more
-	// than the window. Such a state is moved to the instant, whatever the decision is: its
+	// epoch and returns the state after it: the given one unless the charge counts, or the
+	// given one lay ahead of the instant by more than the window. A charge counts if its cost is
+	// above 0 and it is admitted, or denied under CountDenied or Forget (Limit.counts). A state
+	// that lay ahead is moved to the instant, whatever the decision is: its
 	// Last is the only one that goes back. Step owns the given state; only the returned one
 	// is valid afterwards. The limit is only read, and not kept: it is the caller's, and lies in
 	// memory, because a limit with options is dear to copy. An unused key admits exactly Limit.Capacity(). On an error,

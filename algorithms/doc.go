@@ -15,14 +15,15 @@
 //
 // # Rules that hold for every algorithm
 //
-//   - A denial leaves no trace, unless Options.CountDenied has a window count it.
+//   - A denial leaves no trace, unless Options.CountDenied has a window count it, or
+//     Options.Forget has a bucket remember when it was asked.
 //     A charge of cost 0 never does: it is a peek, allowed, changes nothing,
 //     reports the rest.
 //   - RetryAfter is exact: allowed then, denied one microsecond sooner, provided
 //     that nothing else is charged in between. All numbers of a decision are those
 //     of the state after it.
 //   - Time that goes backwards mints nothing: a key is judged at the later of the
-//     given instant and the instant of its last admitted charge, and the waits
+//     given instant and the instant of its last charge that counts, and the waits
 //     count from the given one. A key that lies ahead by more than a window is moved
 //     to the given instant, with what it has spent.
 //   - When a limit changes, windows keep their counts and buckets keep their
@@ -33,6 +34,7 @@
 //
 // A clock that is set back holds the keys it touched until it has caught up, for a window
 // at most. Two clocks in turn that differ by more than a window refill a bucket on every
-// swing. Fixed and sliding windows are aligned to the Unix
-// epoch, not to midnight in any time zone.
+// swing. By default fixed and sliding windows are aligned to the
+// Unix epoch, not to midnight in any time zone; Options.Phase and Options.Calendar move
+// them.
 package algorithms

@@ -33,7 +33,8 @@ func Unbounded(a Algorithm) Algorithm {
 	return a
 }
 
-// Log holds what the three numbers of a State cannot: a log's entries, or the states of a group's members.
+// Log holds what the three numbers of a State cannot: a log's entries, a fourth number (State.anchored), or the states of a
+// group's members.
 type Log struct {
 	stretch
 	members []memberState

@@ -2,12 +2,12 @@
 -- is exact; `%` rounds towards minus infinity. A number becomes text by whole(), or as an
 -- argument of redis.call, which writes 17 digits: tostring and `..` keep 14.
 --
--- A step takes the state (last, used, aux, as in algorithms.State, and the log's
--- seq), the first three terms of the limit, the cost, the instant, the key of its
+-- A step takes the state (last, used, aux, as in algorithms.State, and seq, a fourth
+-- number for the steps that need one, where a State has its Log), the first three terms of the limit, the cost, the instant, the key of its
 -- sorted set and the window in microseconds, which is a text until ahead() needs it. It
 -- returns allowed, remaining, retry, reset and delay, the waits in microseconds, and the
--- state, which is stored if the charge was admitted, or if its last has gone back: only
--- ahead() lets a step do that. Values travel without tables, which would cost more than
+-- state, which is stored if the charge counts (Limit.counts: it costs something, and is admitted or
+-- a denial that counts), or if its last has gone back: only ahead() lets a step do that. Values travel without tables, which would cost more than
 -- the arithmetic.
 
 local NEVER = -1 -- the wait that does not end

@@ -34,7 +34,7 @@ func (t *Trace) member(g *algorithms.Group) algorithms.Member {
 		}
 
 		known := slices.ContainsFunc(g.Members, func(other algorithms.Member) bool { return other.Name == m.Name })
-		if !known && algorithms.TraitsOf(a).Shape != algorithms.SlidingLog {
+		if !known && canBeMember(a) {
 			return m
 		}
 	}

@@ -16,13 +16,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// shapes are the algorithms with a limit of a few requests in ten seconds.
-var shapes = []algorithms.Algorithm{
-	algorithms.GCRA{}, algorithms.TokenBucket{}, algorithms.FixedWindow{}, algorithms.FixedWindowAnchored{},
-	algorithms.SlidingWindowLog{}, algorithms.SlidingWindowCounter{}, algorithms.LeakyBucket{},
-}
-
-// limitFor returns the limit of a shape.
+// limitFor returns a limit of that many requests in ten seconds.
 func limitFor(a algorithms.Algorithm, requests int64) algorithms.Limit {
 	l := algorithms.Limit{Requests: requests, Window: 10 * time.Second}
 	if algorithms.TraitsOf(a).Burst == algorithms.BurstRequired {
@@ -59,7 +53,7 @@ func (n *turns) Allow(ctx context.Context, key string, l algorithms.Limit, cost 
 // Requests have their turns in the order in which they came, at instants at which a server with the same limit allows each of them.
 func TestPacedRequestsAreNotDenied(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		shape := rapid.SampledFrom(shapes).Draw(rt, "shape")
+		shape := rapid.SampledFrom(algorithms.All).Draw(rt, "shape")
 		limit := limitFor(shape, rapid.Int64Range(1, 5).Draw(rt, "limit"))
 		gaps := rapid.SliceOfN(rapid.Int64Range(0, int64(4*time.Second)), 1, 20).Draw(rt, "gaps")
 		synctest.Test(t, func(t *testing.T) {
