@@ -80,8 +80,8 @@ func (b *stepped) step(s State, cost, at int64) (State, Decision) {
 	return s, d
 }
 
-// forgotten is Forgotten for a bucket.
-func (b *stepped) forgotten(at int64) int64 { return b.freeAt(b.capacity, at, at) }
+// forgotten is Forgotten for a bucket. A bucket that is in use does not forget, so the whole drain counts, whatever Forget is.
+func (b *stepped) forgotten(at int64) int64 { return b.drainedAt(b.capacity, at) }
 
 // longestDelay returns how long a bucket that delays holds an admitted charge at most: what the charge finds owing is a
 // token less than the burst.
