@@ -154,7 +154,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
-		Protected: ev.protected, Group: ev.group(),
+		Protected: ev.protected, Cohort: ev.cohort(),
 		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	}
 	if ev.grouped {

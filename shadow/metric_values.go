@@ -33,8 +33,8 @@ func sendReactions(r *gate.ReactionsResult, send sender) {
 		return
 	}
 
-	for group, g := range map[divergence.Group]*gate.GroupReactions{
-		divergence.GroupHeldBack: &r.HeldBack, divergence.GroupOthers: &r.Others,
+	for group, g := range map[divergence.Cohort]*gate.GroupReactions{
+		divergence.CohortHeldBack: &r.HeldBack, divergence.CohortOthers: &r.Others,
 	} {
 		if share := g.DeniedShare(); share != nil {
 			send(share.Value, group.String(), "denied")

@@ -68,20 +68,20 @@ func (ev *evaluation) cell() int {
 	return divergence.CellOf(ev.hash)
 }
 
-// group returns the group in which a holdback compares the key. The hash alone decides, and not the side that is enforced: an
+// cohort returns the cohort in which a holdback compares the key. The hash alone decides, and not the side that is enforced: an
 // instance whose button is pressed keeps its clients in their groups.
-func (ev *evaluation) group() divergence.Group {
+func (ev *evaluation) cohort() divergence.Cohort {
 	holdback := ev.spec.Config.Holdback
 	if holdback == 0 || ev.place != algorithms.ByHash || ev.stage.state.Load().Stage != promotion.Promoted {
-		return divergence.NoGroup
+		return divergence.NoCohort
 	}
 	if ev.unplaced {
-		return divergence.NoGroup // the promotion came after the key was asked for its place
+		return divergence.NoCohort // the promotion came after the key was asked for its place
 	}
 	if divergence.HeldBack(ev.hash, holdback) {
-		return divergence.GroupHeldBack
+		return divergence.CohortHeldBack
 	}
-	return divergence.GroupOthers
+	return divergence.CohortOthers
 }
 
 // position returns where the key stands.

@@ -187,7 +187,7 @@ func (h *Hour) thin() (thinned bool) {
 	for g := range h.Reactions {
 		thinned = thinned || len(h.Reactions[g].List) > 0
 	}
-	h.Clients, h.Reactions = Clients{}, [groups]Reactions{}
+	h.Clients, h.Reactions = Clients{}, [cohorts]Reactions{}
 	return thinned
 }
 

@@ -90,8 +90,8 @@ type Hour struct {
 	Clients Clients
 	// Protected are the protected keys, at most ProtectedClients. For them a declared difference is a loss, too.
 	Protected Clients
-	// Reactions are what clients do under a holdback, by Group; see Of.
-	Reactions [groups]Reactions
+	// Reactions are what clients do under a holdback, by Cohort; see Of.
+	Reactions [cohorts]Reactions
 }
 
 // at returns the minute, which it inserts if it is new. It searches from the end: requests are nearly always of the

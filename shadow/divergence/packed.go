@@ -53,7 +53,7 @@ func packed(h *Hour) packedHour {
 
 	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
 	p.ClientCauses = packCauses(&h.Clients)
-	p.HeldBack, p.Others = packReactions(h.Of(GroupHeldBack)), packReactions(h.Of(GroupOthers))
+	p.HeldBack, p.Others = packReactions(h.Of(CohortHeldBack)), packReactions(h.Of(CohortOthers))
 	p.Members = h.Members
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
@@ -131,10 +131,10 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	if h.Protected, err = p.Protected.unpack(); err != nil {
 		return h, err
 	}
-	if *h.Of(GroupHeldBack), err = p.HeldBack.unpack(); err != nil {
+	if *h.Of(CohortHeldBack), err = p.HeldBack.unpack(); err != nil {
 		return h, err
 	}
-	*h.Of(GroupOthers), err = p.Others.unpack()
+	*h.Of(CohortOthers), err = p.Others.unpack()
 	return h, err
 }
 

@@ -10,23 +10,24 @@ import (
 // ReactingClients is how many clients of an hour are watched in each group of a holdback: those of the least hashes.
 const ReactingClients = 2048
 
-// Group is a group of keys that a holdback compares. Its hash alone decides in which of them a key is.
-type Group int
+// Cohort is one of the two groups of keys that a holdback compares, called group in metrics and documents, where a group of limits is
+// another thing. Its hash alone decides in which of them a key is.
+type Cohort int
 
 const (
-	NoGroup       Group = iota // no keys are held back now, or the file places this key
-	GroupHeldBack              // the authoritative stays enforced
-	GroupOthers                // the candidate is enforced
-	groups        = iota - 1
+	NoCohort       Cohort = iota // no keys are held back now, or the file places this key
+	CohortHeldBack               // the authoritative stays enforced
+	CohortOthers                 // the candidate is enforced
+	cohorts        = iota - 1
 )
 
-// Groups are both of them.
-var Groups = [groups]Group{GroupHeldBack, GroupOthers}
+// Cohorts are both of them.
+var Cohorts = [cohorts]Cohort{CohortHeldBack, CohortOthers}
 
-var groupNames = [...]string{"", "held_back", "others"}
+var cohortNames = [...]string{"", "held_back", "others"}
 
 // String returns the name as in metrics and JSON.
-func (g Group) String() string { return groupNames[g] }
+func (g Cohort) String() string { return cohortNames[g] }
 
 // Reaction is what one client did in an hour in which its requests were denied, or were not. Requests are all that the
 // policy charged, with or without a comparison.
@@ -77,7 +78,7 @@ func (r *Reactions) Find(hash uint64) *Reaction {
 }
 
 // Of returns the reactions of a group's clients.
-func (h *Hour) Of(g Group) *Reactions { return &h.Reactions[g-1] }
+func (h *Hour) Of(g Cohort) *Reactions { return &h.Reactions[g-1] }
 
 // reactionTable watches the clients of least hash among those of one stripe.
 type reactionTable struct{ sampleTable[reactionTally] }
@@ -118,11 +119,11 @@ func reactionOf(place uint64, t *reactionTally) Reaction {
 
 // watch notes what the key's client does, where keys are held back. The fallback's denials are not in the observations.
 func (r *Recorder) watch(hour *openHour, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting) {
-	if setting.Group == NoGroup {
+	if setting.Cohort == NoCohort {
 		return
 	}
 	enforced := &o[setting.Enforced]
 	denied := enforced.Status == algorithms.Judged && !enforced.Decision.Allowed
 	in := at.Sub(time.Unix(hour.Unix*SecondsPerHour, 0))
-	hour.reactions[setting.Group-1].watch(hash, in, denied, &r.sample.reacting)
+	hour.reactions[setting.Cohort-1].watch(hash, in, denied, &r.sample.reacting)
 }

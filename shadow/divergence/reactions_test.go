@@ -133,25 +133,25 @@ func TestRecorderWatchesAHoldback(t *testing.T) {
 	tests := map[string]struct {
 		o       [2]algorithms.Observation
 		setting Setting
-		want    [groups]int // denials by group; -1: no client
+		want    [cohorts]int // denials by group; -1: no client
 	}{
-		"no holdback":          {[2]algorithms.Observation{denies, denies}, Setting{Cost: 1}, [groups]int{-1, -1}},
-		"a peek":               {[2]algorithms.Observation{denies, denies}, Setting{Group: GroupOthers}, [groups]int{-1, -1}},
-		"held back and denied": {[2]algorithms.Observation{denies, allows}, Setting{Cost: 1, Group: GroupHeldBack}, [groups]int{1, -1}},
-		"held back":            {[2]algorithms.Observation{allows, denies}, Setting{Cost: 1, Group: GroupHeldBack}, [groups]int{0, -1}},
+		"no holdback":          {[2]algorithms.Observation{denies, denies}, Setting{Cost: 1}, [cohorts]int{-1, -1}},
+		"a peek":               {[2]algorithms.Observation{denies, denies}, Setting{Cohort: CohortOthers}, [cohorts]int{-1, -1}},
+		"held back and denied": {[2]algorithms.Observation{denies, allows}, Setting{Cost: 1, Cohort: CohortHeldBack}, [cohorts]int{1, -1}},
+		"held back":            {[2]algorithms.Observation{allows, denies}, Setting{Cost: 1, Cohort: CohortHeldBack}, [cohorts]int{0, -1}},
 		"others": {[2]algorithms.Observation{allows, denies},
-			Setting{Cost: 1, Group: GroupOthers, Enforced: algorithms.Candidate}, [groups]int{-1, 1}},
+			Setting{Cost: 1, Cohort: CohortOthers, Enforced: algorithms.Candidate}, [cohorts]int{-1, 1}},
 		"not comparable": {[2]algorithms.Observation{failed, denies},
-			Setting{Cost: 1, Group: GroupOthers, Enforced: algorithms.Candidate}, [groups]int{-1, 1}},
+			Setting{Cost: 1, Cohort: CohortOthers, Enforced: algorithms.Candidate}, [cohorts]int{-1, 1}},
 		"not answered": {[2]algorithms.Observation{allows, failed},
-			Setting{Cost: 1, Group: GroupOthers, Enforced: algorithms.Candidate}, [groups]int{-1, 0}},
+			Setting{Cost: 1, Cohort: CohortOthers, Enforced: algorithms.Candidate}, [cohorts]int{-1, 0}},
 	}
 
 	for name, test := range tests {
 		r := NewRecorder(nil)
 		r.Observe("key", Hash("test", "p", "key"), at, &test.o, &test.setting)
 		h := r.Brief(at).Record.Open[0]
-		for i, g := range Groups {
+		for i, g := range Cohorts {
 			got := -1
 			if list := h.Of(g).List; len(list) > 0 {
 				got = int(list[0].Denials)
@@ -172,15 +172,15 @@ func TestReactionsAreBounded(t *testing.T) {
 	at := time.Unix(100*SecondsPerHour, 0)
 	o := [2]algorithms.Observation{{Status: algorithms.Judged}, {Status: algorithms.Judged}}
 	for i := range uint64(40_000) {
-		r.Observe("key", i*0x9e3779b97f4a7c15, at, &o, &Setting{Cost: 1, Group: GroupOthers})
+		r.Observe("key", i*0x9e3779b97f4a7c15, at, &o, &Setting{Cost: 1, Cohort: CohortOthers})
 	}
-	if n := testing.AllocsPerRun(100, func() { r.Observe("key", 1, at, &o, &Setting{Cost: 1, Group: GroupOthers}) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.Observe("key", 1, at, &o, &Setting{Cost: 1, Cohort: CohortOthers}) }); n != 0 {
 		t.Errorf("%v allocations of a known client", n)
 	}
 
 	h := r.Brief(at).Record.Open[0]
-	others := h.Of(GroupOthers)
-	if len(others.List) != ReactingClients || others.Below == 0 || len(h.Of(GroupHeldBack).List) != 0 {
+	others := h.Of(CohortOthers)
+	if len(others.List) != ReactingClients || others.Below == 0 || len(h.Of(CohortHeldBack).List) != 0 {
 		t.Errorf("%d clients, bound %d, want %d and a bound", len(others.List), others.Below, ReactingClients)
 	}
 	if n := len(packReactions(others)); n > 27*ReactingClients {
@@ -191,7 +191,7 @@ func TestReactionsAreBounded(t *testing.T) {
 	p := packed(&h)
 	p.HeldBack, p.Others = nil, nil
 	old, err := p.unpack(h.Unix)
-	if err != nil || !reflect.DeepEqual(old.Reactions, [groups]Reactions{}) {
+	if err != nil || !reflect.DeepEqual(old.Reactions, [cohorts]Reactions{}) {
 		t.Errorf("%+v, %v, want none", old.Reactions, err)
 	}
 }

@@ -97,7 +97,7 @@ func NewRecorder(secret []byte) *Recorder {
 type openHour struct {
 	Hour
 	clients, protected clientTable
-	reactions          [groups]reactionTable
+	reactions          [cohorts]reactionTable
 }
 
 // sampling is which clients a recorder counts each for itself: their order, and how many a stripe keeps of an hour.

@@ -20,7 +20,7 @@ func reactions(t *testing.T, l divergence.Ledger) {
 	at := start.Truncate(time.Hour)
 	for range 90 {
 		for _, i := range fleet {
-			for _, g := range divergence.Groups {
+			for _, g := range divergence.Cohorts {
 				i.denied(g, at, true)
 				i.denied(g, at.Add(time.Second), true)
 				if at.Minute() != 59 {
@@ -36,7 +36,7 @@ func reactions(t *testing.T, l divergence.Ledger) {
 
 	// Counts of one client at two instances are added up, and its minutes are joined: each minute had a denial at both.
 	h := history(t, l, id, at)
-	for _, g := range divergence.Groups {
+	for _, g := range divergence.Cohorts {
 		first, second := one(t, &h.Hours[0], g), one(t, &h.Hours[1], g)
 		if first.Denials != 4*60 || first.Retries() != 3*60 || !first.Silent() {
 			t.Errorf("%s: in the first hour %+v, want 240 denials, three retries a minute, and silence after the last", g, first)
@@ -56,7 +56,7 @@ func reactions(t *testing.T, l divergence.Ledger) {
 	}
 	// Reactions are of a day: a longer list would make the ledger grow with the clients of a month.
 	old := history(t, l, id, at.Add(29*time.Hour))
-	for _, g := range divergence.Groups {
+	for _, g := range divergence.Cohorts {
 		if n := len(old.Hours[0].Of(g).List); n != 0 {
 			t.Errorf("%s: an old hour has %d clients", g, n)
 		}
@@ -65,16 +65,16 @@ func reactions(t *testing.T, l divergence.Ledger) {
 
 // denied observes a request of a group's only client. The candidate allows all of them, so only the enforced side's denials can
 // be counted.
-func (i *instance) denied(g divergence.Group, at time.Time, denied bool) {
+func (i *instance) denied(g divergence.Cohort, at time.Time, denied bool) {
 	key := g.String()
 	i.Observe(key, divergence.Hash("test", "p", key), at, &[2]algorithms.Observation{
 		{Decision: algorithms.Decision{Allowed: !denied}}, {Decision: algorithms.Decision{Allowed: true}},
-	}, &divergence.Setting{Cost: 1, Group: g})
+	}, &divergence.Setting{Cost: 1, Cohort: g})
 }
 
 // one returns the only client of a group. Two would mean that the ledger takes what one client did at two instances for two
 // clients, and none that a fold has lost it.
-func one(t *testing.T, h *divergence.Hour, g divergence.Group) divergence.Reaction {
+func one(t *testing.T, h *divergence.Hour, g divergence.Cohort) divergence.Reaction {
 	t.Helper()
 	list := h.Of(g).List
 	if len(list) != 1 {

@@ -56,7 +56,7 @@ func (j *judgement) reactions() *ReactionsResult {
 		}
 	}
 
-	heldBack, others := groupOf(hours, divergence.GroupHeldBack), groupOf(hours, divergence.GroupOthers)
+	heldBack, others := groupOf(hours, divergence.CohortHeldBack), groupOf(hours, divergence.CohortOthers)
 	if len(heldBack.clients)+len(others.clients) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ type group struct {
 
 // groupOf joins what the clients of a group did in some hours that follow each other. Below the least bound of all hours
 // every client is known in each of them.
-func groupOf(hours map[int64]*divergence.Hour, g divergence.Group) group {
+func groupOf(hours map[int64]*divergence.Hour, g divergence.Cohort) group {
 	joined := group{clients: map[uint64]reacting{}}
 	for _, h := range hours {
 		if below := h.Of(g).Below; below != 0 && (joined.below == 0 || below < joined.below) {

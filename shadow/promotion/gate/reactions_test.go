@@ -22,7 +22,7 @@ func promotedFor(hours int) (e gate.Evidence, promoted int64) {
 
 // come notes that a client made a request in an hour, and denied that it was denied n times in one minute, and silent that
 // nothing followed.
-func come(h *divergence.Hour, g divergence.Group, hash uint64, denials int64, silent bool) {
+func come(h *divergence.Hour, g divergence.Cohort, hash uint64, denials int64, silent bool) {
 	r := divergence.Reaction{Hash: hash, Denials: denials, Last: 100}
 	if denials > 0 {
 		r.Minutes, r.LastDenied = 1, 50
@@ -47,7 +47,7 @@ func TestReactionsAreWhatTheWordsSay(t *testing.T) {
 
 		var want [2]gate.GroupReactions
 		for hash := uint64(1); hash <= 12; hash++ {
-			g := divergence.Groups[hash%2]
+			g := divergence.Cohorts[hash%2]
 			var seen, denied, gaveUp bool
 			silent := false // after the client's last denial, if the hour before ended so
 			for unix := promoted - 1; unix <= now; unix++ {
@@ -104,27 +104,27 @@ func TestWhatIsNoGivingUp(t *testing.T) {
 	}{
 		"gave up": {func(p int64) []divergence.Hour {
 			list := []divergence.Hour{{Unix: p}, {Unix: p + 1}}
-			come(&list[0], divergence.GroupOthers, 1, 2, true)
+			come(&list[0], divergence.CohortOthers, 1, 2, true)
 			return list
 		}, "{1 false 1 1 2 1}"},
 		"no instance": {func(p int64) []divergence.Hour {
 			list := []divergence.Hour{{Unix: p}, {Unix: p + 2}, {Unix: p + 3}}
-			come(&list[0], divergence.GroupOthers, 1, 2, true)
-			come(&list[1], divergence.GroupOthers, 2, 0, false)
+			come(&list[0], divergence.CohortOthers, 1, 2, true)
+			come(&list[1], divergence.CohortOthers, 2, 0, false)
 			return list
 		}, "{1 false 0 0 0 0}"},
 		"moved": {func(p int64) []divergence.Hour {
 			list := []divergence.Hour{{Unix: p}, {Unix: p + 1}, {Unix: p + 2}}
-			come(&list[0], divergence.GroupOthers, 1, 2, true)
-			come(&list[0], divergence.GroupOthers, 2, 0, false)
-			come(&list[1], divergence.GroupHeldBack, 1, 0, false)
+			come(&list[0], divergence.CohortOthers, 1, 2, true)
+			come(&list[0], divergence.CohortOthers, 2, 0, false)
+			come(&list[1], divergence.CohortHeldBack, 1, 0, false)
 			return list
 		}, "{1 false 0 0 0 0}"},
 		"beyond the bound": {func(p int64) []divergence.Hour {
 			list := []divergence.Hour{{Unix: p}, {Unix: p + 1}}
-			come(&list[0], divergence.GroupOthers, 1, 1, false)
-			come(&list[0], divergence.GroupOthers, 7, 1, true)
-			list[1].Of(divergence.GroupOthers).Below = 7
+			come(&list[0], divergence.CohortOthers, 1, 1, false)
+			come(&list[0], divergence.CohortOthers, 7, 1, true)
+			list[1].Of(divergence.CohortOthers).Below = 7
 			return list
 		}, "{1 true 1 0 1 0}"},
 	} {
