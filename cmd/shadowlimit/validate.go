@@ -126,7 +126,7 @@ func (r *validateReport) writeText(out io.Writer) error {
 		}
 		fmt.Fprintf(out, "    %-13s  %s\n", "store failure", status.StoreFailure(p.OnStoreFailure))
 		for _, declaration := range p.Declarations() {
-			fmt.Fprintf(out, "    %-13s  %s\n", "expected", declaration)
+			fmt.Fprintf(out, "    %-13s  %s\n", "expected", humanize.Visible(declaration))
 		}
 	}
 
