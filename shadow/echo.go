@@ -23,7 +23,7 @@ func (ev *evaluation) echoes(o *observations) bool {
 // ours, of one shape, with one limit. An algorithm of the user's may have a shape and decide in
 // another way.
 func (ev *evaluation) sameLimiter() bool {
-	if ev.grouped {
+	if ev.grouped() {
 		return sameMembers(ev.groups[0], ev.groups[1])
 	}
 

@@ -36,7 +36,7 @@ func (m *migration) evaluationOf(hash uint64, c *algorithms.Charge, d declaratio
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}
-	if m.grouped {
+	if m.grouped() {
 		ev.groups[0], ev.groups[1] = c.Sides[0].Group(), c.Sides[1].Group()
 	}
 	if !m.samples(ev.hash) {
@@ -157,7 +157,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Protected: ev.protected, Cohort: ev.cohort(),
 		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	}
-	if ev.grouped {
+	if ev.grouped() {
 		setting.CompareMembers(ev.groups, o)
 	}
 	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &setting)

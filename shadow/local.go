@@ -50,7 +50,7 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	for role := range charge.Sides {
 		if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
 			if g := standIn.Group(); g != nil {
-				standIn.Algorithm, tooLarge[role] = shareOfGroup(g, instances, c.Cost)
+				standIn.Algorithm, tooLarge[role] = ev.shares.of(algorithms.Role(role), g, instances, c.Cost)
 			} else {
 				standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
 			}

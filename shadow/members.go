@@ -52,24 +52,6 @@ func sameMembers(a, b *algorithms.Group) bool {
 	return lua.HasScript(a) && lua.HasScript(b)
 }
 
-// shareOfGroup returns one instance's share of each member's limit, and whether a charge of that cost is too large for the
-// share of a window, and not for the group.
-func shareOfGroup(whole *algorithms.Group, instances, cost int64) (share *algorithms.Group, tooLarge bool) {
-	share = &algorithms.Group{Charge: whole.Charge, Members: make([]algorithms.Member, len(whole.Members))}
-	for i, m := range whole.Members {
-		part, more := shareOf(m.Algorithm, m.Limit, instances, cost)
-		tooLarge = tooLarge || more
-
-		// A share that is too fine to be exact is asked for coarsely, as that of a side alone is.
-		if part.Requests > 0 && m.Algorithm.Validate(part) != nil && m.Algorithm.Validate(m.Limit) == nil {
-			part = coarse(part)
-		}
-		m.Limit = part
-		share.Members[i] = m
-	}
-	return share, tooLarge && cost <= whole.Capacity()
-}
-
 // groupOfOne returns a group that decides as the algorithm does. Beside a group only another one can be charged. Its member
 // has no name, as a decision that no group has made.
 func groupOfOne(a algorithms.Algorithm, l algorithms.Limit) *algorithms.Group {

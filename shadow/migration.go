@@ -30,7 +30,7 @@ type migration struct {
 	// alwaysDeferred makes the side that is not enforced follow behind the request,
 	// wherever it is.
 	alwaysDeferred bool
-	grouped        bool                    // the sides are groups, or one is beside a foreign limiter
+	shares         *groupShares            // nil unless the sides are groups, or one is beside a foreign limiter
 	kept           atomic.Pointer[keeping] // nil before the first request of two stores
 	answers        *answers                // nil where no key is protected
 	*progress
@@ -53,7 +53,9 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
-		grouped:   sides[0].algorithm.Group() != nil || sides[1].algorithm.Group() != nil,
+	}
+	if sides[0].algorithm.Group() != nil || sides[1].algorithm.Group() != nil {
+		m.shares = new(groupShares)
 	}
 	if m.numbered() {
 		m.epochBits = epochBits(spec.Epoch)

@@ -161,7 +161,7 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 // check returns why a side cannot be judged, nil if it can.
 func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	switch {
-	case isGroup(s.Algorithm) && s.LimitOf != nil:
+	case s.group() != nil && s.LimitOf != nil:
 		return fmt.Errorf("the %s: a group has no limit of its own: leave LimitOf out", role)
 	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):
 		return fmt.Errorf("the %s: %w", role, errNoScript(s.Algorithm))
@@ -181,9 +181,10 @@ func errNoScript(a algorithms.Algorithm) error {
 	return fmt.Errorf("%s has no script for Redis: give it as a Limiter", a.Name())
 }
 
-func isGroup(a algorithms.Algorithm) bool {
-	_, is := a.(*algorithms.Group)
-	return is
+// group returns the side's group, nil if it is none.
+func (s *Side) group() *algorithms.Group {
+	g, _ := s.Algorithm.(*algorithms.Group)
+	return g
 }
 
 // describe puts a side into the words of status.
@@ -194,7 +195,7 @@ func (s *Side) text(foreign string) string {
 	if s.Algorithm != nil && s.LimitOf != nil {
 		return fmt.Sprintf("%s:%s, or the key's own limit, revision %q", s.Algorithm.Name(), s.Limit, s.Revision)
 	}
-	if g, ok := s.Algorithm.(*algorithms.Group); ok {
+	if g := s.group(); g != nil {
 		return g.String()
 	}
 	if s.Algorithm != nil {
