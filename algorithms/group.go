@@ -163,7 +163,7 @@ func (g *Group) checkMember(m *Member) error {
 		}
 	}
 
-	if (m.Limit.CountDenied || m.Limit.Forget != 0) && g.Charge == AllOrNothing {
+	if m.Limit.CountsDenied() && g.Charge == AllOrNothing {
 		return errCountInGroup
 	}
 	return nil

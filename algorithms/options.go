@@ -41,6 +41,10 @@ func (o Options) String() string {
 	return text
 }
 
+// CountsDenied reports whether a denied charge counts: a window counts its cost, and a bucket that forgets remembers when it
+// was last asked.
+func (o Options) CountsDenied() bool { return o.CountDenied || o.Forget != 0 }
+
 // optionSet are the options that an algorithm has.
 type optionSet uint8
 
@@ -97,10 +101,10 @@ const mostCounted = maxExact - 1
 // countDenied returns a count and a denied cost together, or mostCounted.
 func countDenied(count, cost int64) int64 { return count + min(cost, mostCounted-count) }
 
-// counts reports whether a charge of that cost changes what the limit's side remembers: a window that counts denied charges
-// does so, and a bucket that forgets remembers when it was last asked. A limit of 0 admits nothing that a count could keep it from.
+// counts reports whether a charge of that cost changes what the limit's side remembers. A limit of 0 admits nothing that a
+// count could keep it from.
 func (l *Limit) counts(cost int64, allowed bool) bool {
-	return cost > 0 && (allowed || (l.CountDenied || l.Forget != 0) && l.Requests > 0 && !l.quiet)
+	return cost > 0 && (allowed || l.CountsDenied() && l.Requests > 0 && !l.quiet)
 }
 
 // spareLimits are for questions under another limit than the charge's. A step takes a limit by pointer, so a limit on the

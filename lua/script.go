@@ -126,7 +126,7 @@ func stepOf(s *algorithms.Side) (string, step) {
 
 // countsDenied reports whether a denied cost counts. A limit of 0 denies whatever was counted.
 func countsDenied(s *algorithms.Side) bool {
-	return (s.Limit.CountDenied || s.Limit.Forget != 0) && s.Limit.Requests > 0
+	return s.Limit.CountsDenied() && s.Limit.Requests > 0
 }
 
 // fourth returns the fourth term of a side's limit as its step takes it: the window, and with options what they are behind it.
