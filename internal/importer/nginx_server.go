@@ -20,7 +20,16 @@ var requestHost = expr{"request.host", atom}
 
 // server reads a block server.
 func (n *nginx) server(d *directive) *nginxServer {
-	s := &nginxServer{directive: d, settings: n.settingsOf(d.block, n.outside)}
+	s := nameServer(d)
+	s.settings = n.settingsOf(d.block, n.outside)
+	s.places = n.placesOf(d.block, s.settings, "")
+	s.places.outermost = s.places.nest()
+	return s
+}
+
+// nameServer reads the names of a block server, and whether it is the default.
+func nameServer(d *directive) *nginxServer {
+	s := &nginxServer{directive: d}
 	for _, inner := range d.block {
 		switch inner.name {
 		case "server_name":
@@ -31,8 +40,6 @@ func (n *nginx) server(d *directive) *nginxServer {
 			s.byDefault = s.byDefault || slices.Contains(inner.args, "default_server") || slices.Contains(inner.args, "default")
 		}
 	}
-	s.places = n.placesOf(d.block, s.settings, "")
-	s.places.outermost = s.places.nest()
 	return s
 }
 

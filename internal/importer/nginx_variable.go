@@ -126,21 +126,16 @@ func (n *nginx) named(name string, value expr, d *directive) expr {
 
 // byServer is $server_name: the first name of the server that nginx takes.
 func (n *nginx) byServer() expr {
+	// A zone stands in front of the servers, and is read before them.
 	if len(n.servers) == 0 {
 		for _, d := range n.http {
 			if d.name == "server" {
-				s := &nginxServer{directive: d}
-				for _, inner := range d.block {
-					if inner.name == "server_name" {
-						s.names = append(s.names, inner.args...)
-					}
-					s.byDefault = s.byDefault || inner.name == "listen" && slices.Contains(inner.args, "default_server")
-				}
-				n.servers = append(n.servers, s)
+				n.servers = append(n.servers, nameServer(d))
 			}
 		}
 		defer func() { n.servers = nil }()
 	}
+
 	if len(n.servers) == 0 {
 		return literal("")
 	}

@@ -21,7 +21,9 @@ func (in *Import) sent(at Place, peer, name string) expr {
 		v.value, v.comment = mapped, fmt.Sprintf("what %s is sent as %s; another expression is given by --map", peer, name)
 	default:
 		v.value = headerValue(strings.ReplaceAll(name, "_", "-"))
-		v.comment = fmt.Sprintf("TODO: what is %s? %s is sent it, and its configuration does not say; by --map %s=EXPRESSION", name, peer, name)
+		v.comment = fmt.Sprintf(
+			"TODO: %s is a value that %s is sent, and its configuration does not tell how it is made; by --map %s=EXPRESSION",
+			name, peer, name)
 		in.leave(at, name, "%s is sent it, and the configuration does not say what it is: the policy takes the header of that name; "+
 			"give its expression by --map %s=EXPRESSION", peer, name)
 	}
