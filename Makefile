@@ -30,6 +30,10 @@ test: components ## run all tests, also on a real Redis; installs missing compon
 servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
 	GO="$(GO)" integration/servers.sh
 
+.PHONY: search
+search: ## look for a step on which a server differs from the oracle, in STEPS (1000000) steps from SEED (1) on
+	SEARCH_STEPS="$(or $(STEPS),1000000)" SEED="$(or $(SEED),1)" GO="$(GO)" integration/servers.sh
+
 .PHONY: long
 long: components servers ## search for programs in which twins, models or ledgers fail: thousands, others each time
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
