@@ -2,8 +2,8 @@ package algorithms
 
 import "time"
 
-// stepped is a bucket with options. With Refill it is a bucket whose time stands still between two steps: what has drained
-// is what has drained at the last step. So no number of tokens has to come at a step as a whole one. With Forget it owes
+// stepped is a bucket with options. With Refill it is a bucket whose time stands still between two steps: only the drain up to
+// the last step counts. So no number of tokens has to come at a step as a whole one. With Forget it owes
 // nothing any more after that long without a charge. A denied charge is one, so the debt is then stored as of that.
 type stepped struct {
 	bucket

@@ -89,7 +89,7 @@ func (l *Limit) stepOfPhase(s State, cost, at int64) (State, Decision) {
 	return s, d
 }
 
-// windowOfPhase returns where the window of an instant begins and ends, what is counted in it, and whether the key has counted
+// windowOfPhase returns where the window of an instant begins and ends, its count, and whether the key has counted
 // anything within two windows.
 func (l *Limit) windowOfPhase(s *State, now int64) (start, end, used int64, known bool) {
 	origin := s.Aux

@@ -152,8 +152,8 @@ func haproxyDecisions(t *testing.T, path string) (decisions []peerDecision) {
 	return decisions
 }
 
-// haproxyRule is src/freq_ctr.c and include/haproxy/freq_ctr.h, in whole milliseconds. HAProxy 2.4 to 2.8 begin windows at even
-// ones: the lowest bit of a window's instant is a lock. Counted: "track-sc0", then
+// haproxyRule is src/freq_ctr.c and include/haproxy/freq_ctr.h, in whole milliseconds. Where the lowest bit of a window's
+// instant is a lock, as in HAProxy 2.6, windows begin at even ones. Counted: "track-sc0", then
 // "deny if { sc_http_req_rate(0) gt N }". Passed: "deny if { table_http_req_rate ge N }", then "track-sc0".
 func haproxyRule(limit, period int64, counted, even bool) peerRule {
 	counters := map[string]*freqCounter{}

@@ -33,17 +33,17 @@ func sendReactions(r *gate.ReactionsResult, send sender) {
 		return
 	}
 
-	for group, g := range map[divergence.Cohort]*gate.GroupReactions{
+	for cohort, g := range map[divergence.Cohort]*gate.GroupReactions{
 		divergence.CohortHeldBack: &r.HeldBack, divergence.CohortOthers: &r.Others,
 	} {
 		if share := g.DeniedShare(); share != nil {
-			send(share.Value, group.String(), "denied")
+			send(share.Value, cohort.String(), "denied")
 		}
 		if share := g.GaveUpShare(); share != nil {
-			send(share.Value, group.String(), "gave_up")
+			send(share.Value, cohort.String(), "gave_up")
 		}
 		if share := g.RetriesShare(); share != nil {
-			send(*share, group.String(), "retries")
+			send(*share, cohort.String(), "retries")
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (ev *evaluation) cell() int {
 }
 
 // cohort returns the cohort in which a holdback compares the key. The hash alone decides, and not the side that is enforced: an
-// instance whose button is pressed keeps its clients in their groups.
+// instance whose button is pressed keeps its clients in their cohorts.
 func (ev *evaluation) cohort() divergence.Cohort {
 	holdback := ev.spec.Config.Holdback
 	if holdback == 0 || ev.place != algorithms.ByHash || ev.stage.state.Load().Stage != promotion.Promoted {

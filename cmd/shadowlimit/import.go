@@ -20,7 +20,7 @@ you trust a comparison. Exit status 1 if a file cannot be read, or if no limit c
 carried over.
 
 PEER is one of: %s. Several files of one peer are read as
-one configuration. docs/import.md says what is carried over for each peer.
+one configuration. docs/import.md lists the parts that are carried over for each peer.
 
 Some peers are sent what they limit by, and their files do not say how that is made.
 Such a value is a variable of the policy file, and --map gives its expression.

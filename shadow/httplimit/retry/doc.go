@@ -6,7 +6,7 @@
 //
 //	client := &http.Client{Transport: retry.New(retry.Config{})}
 //
-// Paced returns one that waits before it sends what a limiter would deny, so that most refusals do not happen. Put it
+// Paced returns one that waits before it sends a request that a limiter would deny, so that most refusals do not happen. Put it
 // inside, so that repeated requests wait for their turn, too:
 //
 //	pacer, err := retry.NewPacer(retry.PacerConfig{Algorithm: algorithms.GCRA{}, Limit: limit})
