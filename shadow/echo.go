@@ -1,6 +1,8 @@
 package shadow
 
 import (
+	"slices"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -64,9 +66,10 @@ func (ev *evaluation) outOfStep(c *algorithms.Charge, at int64, o *observations)
 
 // echoesForeign reports whether two answers are an echo where one side is a foreign limiter. How
 // that decides is not known, and it need not go by the limit that the file gives it. But two
-// limiters that are the same never admit more than one capacity beyond each other, however far
-// out of phase they are; two of different limits do so soon. So what differs is an echo as long
-// as the balance of the key is within that.
+// limiters that are the same hardly ever admit more than one capacity beyond each other, however
+// far out of phase they are; two of different limits do so soon. So a difference is an echo as long
+// as the balance of the key is within that. (Windows that begin with a request drift apart, and
+// exceed it by one now and then.)
 func (ev *evaluation) echoesForeign(c *algorithms.Charge, s *missedSlot, o *observations) bool {
 	more := c.Cost
 	switch divergence.Compare(o) {
@@ -86,12 +89,28 @@ func (ev *evaluation) echoesForeign(c *algorithms.Charge, s *missedSlot, o *obse
 // commonCapacity returns how much both sides may admit beyond each other, and reports whether the
 // file gives them one limit. A foreign limiter without a limit in the file may have the other's.
 func (ev *evaluation) commonCapacity() (capacity int64, same bool) {
-	a, b := &ev.limits[0], &ev.limits[1]
-	switch {
-	case a.Window == 0:
-		return b.Capacity(), b.Window != 0
-	case b.Window == 0:
-		return a.Capacity(), true
+	a, b := ev.allLimits(algorithms.Authoritative), ev.allLimits(algorithms.Candidate)
+	if a == nil {
+		a = b
 	}
-	return a.Capacity(), sameLimit(a, b)
+	for i := range a {
+		capacity += a[i].Capacity()
+	}
+	return capacity, a != nil && (b == nil || slices.EqualFunc(a, b, func(l, m algorithms.Limit) bool { return sameLimit(&l, &m) }))
+}
+
+// allLimits returns a side's limit or, of a group, those of its members; nil if the file gives it none.
+func (ev *evaluation) allLimits(role algorithms.Role) []algorithms.Limit {
+	if g := ev.groups[role]; g != nil {
+		limits := make([]algorithms.Limit, len(g.Members))
+		for i := range g.Members {
+			limits[i] = g.Members[i].Limit
+		}
+		return limits
+	}
+
+	if ev.limits[role].Window == 0 {
+		return nil
+	}
+	return ev.limits[role:][:1]
 }
