@@ -22,6 +22,8 @@ type keySide struct {
 	Remaining    *int64 `json:"remaining"`
 	ResetAfterUS *int64 `json:"reset_after_us"`
 	Unknown      string `json:"unknown,omitempty"`
+	// Member is the policy of a group that leaves the least. The state is its own.
+	Member string `json:"member,omitempty"`
 }
 
 // keyState is what both sides hold. Record reports that Redis has a record of the key: without one both sides are as if unused.
@@ -93,6 +95,7 @@ func (s *keySide) note(o *algorithms.Observation) {
 	}
 
 	d := &o.Decision
+	s.Member = o.Member
 	s.Limit, s.Remaining = &d.Limit, &d.Remaining
 	if d.ResetAfter != algorithms.Never {
 		us := d.ResetAfter.Microseconds()
@@ -101,16 +104,22 @@ func (s *keySide) note(o *algorithms.Observation) {
 }
 
 func (s *keySide) String() string {
-	switch {
-	case s.Unknown != "":
+	if s.Unknown != "" {
 		return s.Unknown
+	}
+
+	left := fmt.Sprintf("%s of %s left", humanize.Grouped(*s.Remaining), humanize.Grouped(*s.Limit))
+	if s.Member != "" {
+		left += " by " + s.Member
+	}
+	switch {
 	case s.ResetAfterUS == nil:
-		return fmt.Sprintf("%s of %s left", humanize.Grouped(*s.Remaining), humanize.Grouped(*s.Limit))
+		return left
 	case *s.ResetAfterUS == 0:
-		return fmt.Sprintf("%s of %s left, unused", humanize.Grouped(*s.Remaining), humanize.Grouped(*s.Limit))
+		return left + ", unused"
 	}
 	reset := (time.Duration(*s.ResetAfterUS) * time.Microsecond).Round(time.Millisecond)
-	return fmt.Sprintf("%s of %s left, as if unused in %s", humanize.Grouped(*s.Remaining), humanize.Grouped(*s.Limit), reset)
+	return fmt.Sprintf("%s, as if unused in %s", left, reset)
 }
 
 // write writes the lines of the state; nil says that there was no file.
