@@ -102,18 +102,18 @@ func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression, from 
 }
 
 func (s *sideSubject) add(ctx context.Context, e accesslog.Event) {
-	key := e.Key
-	if s.key != nil {
-		text, err := s.key.Of(s.requests.of(e))
+	if s.key == nil {
+		s.events.AddRaw(e.At, e.Key, e.Cost)
+	} else {
+		key, err := s.key.Of(s.requests.of(e))
 		if err != nil {
 			s.in.fail(err)
 			return
 		}
-		key = []byte(text)
+		s.events.Add(e.At, []byte(key), e.Cost)
 	}
 
 	s.in.count(e.At)
-	s.events.Add(e.At, key, e.Cost)
 	s.events.Observe(s.observed.of(e))
 }
 

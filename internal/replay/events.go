@@ -49,16 +49,27 @@ const (
 func (e *Events) Observe(o Observed) { e.list[len(e.list)-1].observed = o }
 
 // Add appends a charge of cost units for key at an instant in microseconds since the
-// Unix epoch. It copies key.
+// Unix epoch. It copies key, which is bounded as a policy bounds it.
 func (e *Events) Add(at int64, key []byte, cost int64) {
+	e.add(at, key, cost, func(key string) string { return key })
+}
+
+// AddRaw is Add for the key as a log has it: it is bounded as where it enters a service.
+func (e *Events) AddRaw(at int64, key []byte, cost int64) {
+	e.add(at, key, cost, algorithms.BoundedKey)
+}
+
+// add appends a charge of a key that is kept as bounded makes it.
+func (e *Events) add(at int64, key []byte, cost int64, bounded func(string) string) {
 	id, ok := e.index[string(key)]
 	if !ok {
 		if e.index == nil {
 			e.index = make(map[string]uint32)
 		}
 		id = uint32(len(e.keys))
-		e.keys = append(e.keys, string(key))
-		e.index[e.keys[id]] = id
+		name := string(key)
+		e.keys = append(e.keys, bounded(name))
+		e.index[name] = id
 	}
 
 	e.list = append(e.list, event{at: at, cost: cost, key: id, order: uint32(len(e.list))})

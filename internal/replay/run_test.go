@@ -177,6 +177,19 @@ func TestNeverIsNull(t *testing.T) {
 	}
 }
 
+// A key of a log is the key that a service would make of it, and that counts where a window's phase is a hash of the key.
+func TestKeysOfALogAreBounded(t *testing.T) {
+	var events replay.Events
+	long := strings.Repeat("long", 100)
+	for range 2 {
+		events.AddRaw(0, []byte(long), 1)
+		events.Add(0, []byte("#kept"), 1)
+	}
+	if want := []string{algorithms.BoundedKey(long), "#kept"}; !slices.Equal(events.Keys(), want) {
+		t.Errorf("keys %q, want %q", events.Keys(), want)
+	}
+}
+
 func TestSideErrorEndsTheReplay(t *testing.T) {
 	var events replay.Events
 	events.Add(0, []byte("k"), 1)
