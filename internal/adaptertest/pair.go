@@ -39,25 +39,4 @@ func newPair(t *testing.T, f Framework) *shadow.Pair {
 }
 
 // A pair limits as a harness does. It sees the route and all headers, although it has no policies that name them.
-func testPair(t *testing.T, f Framework) {
-	c := f.Start(t, serviceOf(t, newPair(t, f)))
-	const policy = `ratelimit-policy: "per-tenant";q=2;w=3600`
-
-	for i, tt := range []struct {
-		route, tenant string
-		status        int
-		fields        string
-	}{
-		{"item", "a", 200, policy + `, ratelimit: "per-tenant";r=1;t=3600`},
-		{"item", "a", 200, policy + `, ratelimit: "per-tenant";r=0;t=3600`},
-		{"item", "a", 429, policy + `, ratelimit: "per-tenant";r=0;t=3600, retry-after: 3600`},
-		{"item", "b", 200, policy + `, ratelimit: "per-tenant";r=1;t=3600`},
-		{"free", "a", 200, ""},
-		{"none", "a", 404, ""},
-	} {
-		a := send(t, c, tt.route, tenant(tt.tenant))
-		if a.Status != tt.status || fields(a) != tt.fields {
-			t.Errorf("request %d to %s: %d %s, want %d %s", i, tt.route, a.Status, fields(a), tt.status, tt.fields)
-		}
-	}
-}
+func testPair(t *testing.T, f Framework) { testLimits(t, f.Start(t, serviceOf(t, newPair(t, f)))) }

@@ -63,8 +63,10 @@ func fields(a Answer) string {
 }
 
 // A policy is found by the template of the route, and the enforced side answers.
-func testRoutes(t *testing.T, f Framework) {
-	c := f.Start(t, newService(t, f, file))
+func testRoutes(t *testing.T, f Framework) { testLimits(t, f.Start(t, newService(t, f, file))) }
+
+// testLimits sends requests of two tenants, of whom each may have two, to all routes.
+func testLimits(t *testing.T, c Client) {
 	const policy = `ratelimit-policy: "per-tenant";q=2;w=3600`
 
 	for i, tt := range []struct {
