@@ -41,7 +41,7 @@ func (c Calendar) Longest() time.Duration {
 	return 0
 }
 
-// window returns the window of an instant, in microseconds: its beginning, and that of the next one.
+// window returns the window of an instant, in microseconds: its beginning, and the beginning of the next one.
 func (c Calendar) window(at int64) (start, end int64) {
 	if c == Week {
 		// The first Monday after the epoch was the fifth of January.

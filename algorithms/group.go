@@ -47,8 +47,8 @@ type Member struct {
 //   - Remaining is the least of its members, ResetAfter and Delay are the greatest.
 //   - RetryAfter is the longest of its members: the cost is allowed then, and denied one microsecond sooner, if
 //     nothing else is charged meanwhile.
-//   - Limit is that of Observation.Member: of an admitted charge the member with the least Remaining; of a denied one the
-//     member that has denied it, and of several the one with the longest RetryAfter. The first of equal ones counts.
+//   - Limit is the limit of Observation.Member. An admitted charge names the member with the least Remaining, a denied one
+//     the member that has denied it, and of several the one with the longest RetryAfter. The first of equal ones counts.
 //
 // Members are judged by whatever algorithms they have, but for two: a group is no member, and neither is a
 // sliding_window_log, whose entries in a store of their own could be lost or refused after another member was charged.

@@ -32,7 +32,7 @@ type Limit struct {
 	Burst int64
 	// Options change what the algorithm does. The zero value changes nothing.
 	Options
-	// hash is that of the key, where the limit is one of For.
+	// hash is the hash of the key, where For has made the limit.
 	hash uint32
 	// quiet has denied charges change nothing, for a question that is no charge.
 	quiet bool

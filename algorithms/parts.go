@@ -30,7 +30,7 @@ type namedPart struct {
 func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {
-			// An id that is left out is that of the algorithm, not of the layout.
+			// An id that is left out is the algorithm's, and not the layout's.
 			id, algorithm := c.Sides[r].ID, c.Sides[r].Algorithm.Name()
 			if c.Sides[r].Limit.Phase == PhaseFirst {
 				id, algorithm = c.Sides[r].Name(), c.Sides[r].Layout()

@@ -4,7 +4,7 @@ package algorithms
 // declared for it.
 type Place uint8
 
-// The places. The zero value is that of a key for which nothing is declared.
+// The places. A key for which nothing is declared has the zero value.
 const (
 	ByHash Place = iota // the hash decides, and whether the key is held back
 	First               // from the first step of a canary on

@@ -155,6 +155,8 @@ func (c *compiler) refuseUpperCase(n *yaml.Node, what string, a *cel.Ast) (found
 		if text == lower {
 			return
 		}
+
+		// The column of the name, not of the expression: a key may have a dozen headers.
 		at := a.NativeRep().SourceInfo().GetStartLocation(name.ID())
 		line, column := c.place(n, at.Line(), at.Column())
 		c.failAt(line, column, "%s: expressions see header names in lower case: write %q, for %q is always absent",
@@ -181,6 +183,7 @@ func headerOf(e ast.Expr) ast.Expr {
 		return nil
 	}
 
+	// A name that is computed is known with the request only.
 	if of.Kind() != ast.IdentKind || of.AsIdent() != "request.headers" || !isText(name) {
 		return nil
 	}

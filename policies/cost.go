@@ -47,6 +47,7 @@ func (c *compiler) boundCost(a *cel.Ast) ([]cel.ProgramOption, error) {
 		return nil, fmt.Errorf("estimate the cost: %w", err)
 	}
 
+	// The estimate of a loop over claims has no bound, so it says nothing about the expression's usual cost.
 	if estimate.Max > endlessCost {
 		return []cel.ProgramOption{cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery)}, nil
 	}
@@ -89,6 +90,7 @@ func (s sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 		return &checker.SizeEstimate{Max: maxKeyElements} // the list, and not one of its texts
 	}
 
+	// Every text of a field has the bound of the field.
 	if known, ok := textSizes[path[0]]; ok {
 		return &checker.SizeEstimate{Max: known}
 	}

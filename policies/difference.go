@@ -24,6 +24,7 @@ type Change struct {
 func (c Change) String() string {
 	change := c.Path + ": " + c.Before + " -> " + c.After
 
+	// The first sign is what a reviewer scans for: ! costs evidence, + and - add and remove, ~ changes.
 	switch {
 	case c.NewEpoch && c.Path == "name":
 		return "! " + change + ": another namespace: all counts, stages and evidence start over"
@@ -50,6 +51,7 @@ func Difference(before, after *Set) []Change {
 			continue // all of its fields are new, and listed
 		}
 
+		// A field that changes does not say by itself that the evidence starts over.
 		if old := before.Policies[i].Epoch(); old != p.Epoch() {
 			list = append(list, Change{Path: "policies." + p.Name, Before: old, After: p.Epoch(), NewEpoch: true})
 		}
@@ -119,6 +121,7 @@ func fieldsOf(root *yaml.Node) (list []textField) {
 		}
 	}
 
+	// A list that grows by one element is one change and not as many as it has elements, so other lists are not walked.
 	walk("", root)
 	slices.SortStableFunc(list, func(a, b textField) int { return strings.Compare(a.path, b.path) })
 	return list
@@ -140,6 +143,7 @@ func flow(n *yaml.Node) string {
 		values[i] = flow(item)
 	}
 
+	// The order of entries is the file's: to sort them would hide that a table was rewritten.
 	switch n.Kind {
 	case yaml.SequenceNode:
 		return "[" + strings.Join(values, ", ") + "]"

@@ -43,6 +43,7 @@ func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expecte
 			continue
 		}
 
+		// One condition that fails does not take the others away.
 		v, err := x.when.eval(r.evaluation(ctx, p.scope))
 		if err != nil || v != types.True {
 			continue

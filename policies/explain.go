@@ -75,6 +75,7 @@ func (s *Set) Explain(r *Request) Explanation {
 	e := Explanation{Charges: []ExplainedCharge{}, Skipped: []Skipped{}} // no null in JSON
 
 	for _, p := range s.Policies {
+		// A policy that is skipped is listed with its reason: it is mostly what the author is looking for.
 		c, matches, err := p.Charge(context.Background(), r)
 		switch {
 		case err != nil:

@@ -39,6 +39,7 @@ func failuresOf(a *cel.Ast, variables []*variable) (list []string) {
 		}
 	})
 
+	// One header that is used twice is one warning.
 	slices.Sort(list)
 	return slices.Compact(list)
 }

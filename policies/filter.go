@@ -83,6 +83,7 @@ func filtersOf(condition *cel.Ast) (list []filter, only bool) {
 
 	var walk func(ast.Expr)
 	walk = func(e ast.Expr) {
+		// Only what stands between && has to be true each: one side of || need not be.
 		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 			for _, arg := range e.AsCall().Args() {
 				walk(arg)

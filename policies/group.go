@@ -18,7 +18,7 @@ type group struct {
 	policy *Policy // what the members are together
 	first  *Policy
 	node   *yaml.Node // of the first member
-	fields places     // of the first member
+	fields places     // of the first member: a later one is held against them
 	at     *yaml.Node // the first member's field group
 	nodes  []*yaml.Node
 }
@@ -35,6 +35,7 @@ func (c *compiler) membership(into *membership) func(*yaml.Node) {
 		c.mapping(n, "a group", map[string]field{
 			"name":   {read: c.name("group: name", &into.name), required: true},
 			"charge": {read: c.charge(&into.charge)},
+			// A group in a group is a natural thing to try, and deserves more than "unknown field".
 			"group": {read: func(n *yaml.Node) {
 				c.fail(n, "a group is no member of a group: give all policies that are charged together one group")
 			}},
@@ -68,6 +69,7 @@ func (c *compiler) join(p *Policy, n *yaml.Node) *group {
 		return nil
 	}
 
+	// Members need not stand beside each other in the file: a group is known by its name.
 	g := c.groups[name]
 	if g == nil {
 		g = c.begin(p, n)
@@ -83,6 +85,7 @@ func (c *compiler) join(p *Policy, n *yaml.Node) *group {
 
 // begin makes the group of its first member.
 func (c *compiler) begin(p *Policy, n *yaml.Node) *group {
+	// There is no charge by default: either of them would surprise half of the authors.
 	fields := placesOf(n)
 	at := fields.orNone("group")
 	if p.membership.charge == "" && placesOf(at)["charge"] == nil {
@@ -104,6 +107,7 @@ var shared = []string{"key", "cost", "on_store_failure", "on_error", "promotion"
 
 // agree refuses what contradicts the group's first member, and gives a later one what it has left out.
 func (c *compiler) agree(g *group, p *Policy, fields places) {
+	// A field that is repeated word for word contradicts nothing.
 	for _, name := range shared {
 		if n := fields[name]; n != nil && (g.fields[name] == nil || flow(n) != flow(g.fields[name])) {
 			c.fail(n, "%s: group %s has one for all members, and %s in line %d is the first of them: "+
@@ -115,12 +119,14 @@ func (c *compiler) agree(g *group, p *Policy, fields places) {
 			g.policy.Name, g.first.membership.charge, g.first.Name, g.node.Line)
 	}
 
+	// A member by itself is asked by tests and by the linter, which know nothing of groups.
 	p.key, p.cost, p.Promotion = g.first.key, g.first.cost, g.first.Promotion
 	p.OnStoreFailure, p.OnError = g.first.OnStoreFailure, g.first.OnError
 }
 
 // checkMember refuses a policy that cannot be a member of its group.
 func (c *compiler) checkMember(g *group, p *Policy, n *yaml.Node) {
+	// Each problem is noted, and not the first alone: one look at the file should be enough.
 	fields := placesOf(n)
 	if len(g.nodes) == algorithms.MaxMembers {
 		c.fail(n, "group %s has more than %d members: a charge asks all of them at one instant", g.policy.Name, algorithms.MaxMembers)
@@ -156,6 +162,7 @@ func (c *compiler) checkMemberSide(g *group, s *Side, n *yaml.Node) {
 			g.policy.Name, g.first.Name, g.node.Line)
 	}
 
+	// Members are charged or left alone in one step, so a member must neither fail half-way nor count what the group denies.
 	switch {
 	case algorithms.TraitsOf(s.Algorithm).Shape == algorithms.SlidingLog:
 		c.fail(at.orNone("algorithm"), "%s is no member of group %s: its entries can be lost or refused when another member is "+
@@ -193,6 +200,7 @@ func (c *compiler) finish(g *group) {
 		}
 	}
 
+	// Limits of expressions are known with a request: its charge is then refused, and no file.
 	c.checkIDs(g.node, p)
 	for _, side := range p.Sides {
 		if side == nil || !side.constant() {
@@ -202,6 +210,7 @@ func (c *compiler) finish(g *group) {
 			c.fail(g.at, "group %s: %s", p.Name, withoutPackage(err))
 		}
 	}
+	// A file may be written a member a day, so one member is no mistake.
 	if len(p.Members) == 1 {
 		c.warn(g.at, "group %s has one member, and decides like a policy of its own: add the others, or leave the group out", p.Name)
 	}

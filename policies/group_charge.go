@@ -14,6 +14,7 @@ func (p *Policy) chargeGroup(ctx context.Context, r *Request) (c algorithms.Char
 		return c, false, err
 	}
 
+	// Key and cost are the group's, so that its members have one record.
 	c.Policy = p.Name
 	if c.Key, err = p.key.value(w); err != nil {
 		return c, false, err
@@ -26,6 +27,8 @@ func (p *Policy) chargeGroup(ctx context.Context, r *Request) (c algorithms.Char
 		if side == nil {
 			continue
 		}
+
+		// Both sides have the same members: they are compared for one request.
 		g, failure := side.groupOf(w, matching)
 		if failure != nil && role == int(algorithms.Authoritative) {
 			return c, false, failure

@@ -31,6 +31,7 @@ func groupSide(p *Policy, role algorithms.Role) *Side {
 		m.sides = append(m.sides, member.Sides[role])
 	}
 
+	// Without a request the side has all members: its identity must not depend on which of them the first request is for.
 	s.ID, s.Store = m.id(), m.sides[0].Store
 	s.Algorithm, _ = s.groupOf(nil, 1<<len(p.Members)-1)
 	return s
@@ -74,6 +75,7 @@ func (s *Side) groupOf(w *evaluation, matching int) (*algorithms.Group, error) {
 		g.Members = append(g.Members, algorithms.Member{Name: s.members.names[i], Algorithm: side.Algorithm, Limit: limit})
 	}
 
+	// Constant limits make the same group for each request that these members match.
 	if s.members.constant() {
 		s.members.made[matching].Store(g)
 	}
@@ -91,6 +93,7 @@ func (m *members) String() string {
 
 // identity is the side's share of the epoch. Under all_or_nothing the order of the members decides nothing.
 func (m *members) identity() string {
+	// A member's condition is part of its limit: with another one, other requests pay.
 	list := make([]string, len(m.sides))
 	for i, side := range m.sides {
 		list[i] = m.names[i] + "\x02" + m.whens[i] + "\x02" + side.identity()
@@ -107,6 +110,7 @@ func (m *members) withoutIDs() *members {
 		return nil
 	}
 
+	// The members belong to a file that is in use, so a copy loses the ids.
 	bare := *m
 	bare.sides = make([]*Side, len(m.sides))
 	for i, side := range m.sides {

@@ -28,6 +28,7 @@ func (m headers) Find(key ref.Val) (ref.Val, bool) {
 		canonical = canonicalName(string(name)) // the name is computed, too
 	}
 
+	// A header without a value is absent, so that "in" and has() say the same of both.
 	values := m.w.request.Headers[canonical]
 	if len(values) == 0 {
 		return nil, false

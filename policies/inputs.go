@@ -43,6 +43,7 @@ func inputsOf(a *cel.Ast, variables []*variable) inputs {
 		}
 	})
 
+	// A use that no entry has taken away is the map as a whole, such as in size(request.headers).
 	if uses["request.headers"] > 0 {
 		in[whole+"request.headers"] = true
 	}

@@ -115,6 +115,7 @@ func (k key) partsOf(text string) ([]string, error) {
 		}
 	}
 
+	// A wrong number of parts would name a key that no request ever has, and look like one that was never used.
 	if len(list) != len(k) {
 		return nil, fmt.Errorf("policies: key %s: got %d parts: the keys of this policy have %d, joined by '|'", text, len(list), len(k))
 	}

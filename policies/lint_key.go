@@ -36,6 +36,7 @@ func (l *linter) endlessKey(p *Policy, at *yaml.Node) {
 			}
 		}
 
+		// It is a warning: a service may have few values where others have endless ones.
 		if bad {
 			l.warn(at, "key: %s has a new value in nearly every request, and each value has its own budget: "+
 				"no client is limited, and memory fills up; %s", name, remedy)

@@ -185,6 +185,7 @@ func (l *loader) policy(n *yaml.Node) (*Policy, *group) {
 	if !l.Failed() {
 		l.linter.policy(p, fields)
 	}
+	// A group has one section promotion, so it is looked at once, and not once a member.
 	if !l.Failed() && first {
 		l.linter.places(p, placesOf(fields.orNone("promotion")))
 		l.linter.protects(p, placesOf(fields.orNone("promotion")))

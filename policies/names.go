@@ -144,6 +144,7 @@ func (c *compiler) variables(n *yaml.Node) {
 		return
 	}
 
+	// In the order of the file: each one that is read is known to the next.
 	for name, value := range c.pairs(n, "variables") {
 		if c.identifier(name, "variables") {
 			c.variable(name, value)

@@ -88,6 +88,7 @@ func (t *requestText) request() *Request {
 		Time:     t.Time,
 	}
 
+	// A test file may write one header in two cases: both values then belong to it.
 	for name, values := range t.Headers {
 		for _, v := range values {
 			r.Headers.Add(name, v)
@@ -112,6 +113,7 @@ func explainJSON(err error) string {
 	var instant *time.ParseError
 	name, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
 
+	// The sentence says what to write, because the author of a request has the text before the eyes and not the decoder.
 	switch {
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("not JSON at byte %d: %v: write names and texts in double quotes, such as {\"method\": \"GET\"}",

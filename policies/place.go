@@ -29,6 +29,7 @@ func (r *reader) place(n *yaml.Node, line, column int) (int, int) {
 func (r *reader) placeByStyle(n *yaml.Node, line, column int) (int, int) {
 	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle
 
+	// Where YAML has changed the text, no column of it is one of the file: the scalar's own beginning is then the best place.
 	switch {
 	case n.Style&yaml.LiteralStyle != 0:
 		return n.Line + line, r.indentation(n.Line) + column + 1

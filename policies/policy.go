@@ -189,6 +189,8 @@ func (p *Policy) expressions() []*expression {
 		add(x)
 	}
 	add(p.cost.expression)
+
+	// A group evaluates what each of its members has for itself; key and cost are the group's.
 	for _, m := range append([]*Policy{p}, p.Members...) {
 		add(m.when)
 		for _, side := range m.Sides {

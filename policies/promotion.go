@@ -94,6 +94,7 @@ func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 			*into = append(*into, v)
 		}
 
+		// No step would mean from mirror to all keys at once, and promote --to 100% says so where an operator means it.
 		if len(*into) == 0 && n.Kind == yaml.SequenceNode {
 			r.fail(n, "canary: want at least one step, such as [10%%]")
 		}
@@ -142,6 +143,7 @@ func (r *reader) days(into *[]time.Weekday) func(*yaml.Node) {
 			*into = append(*into, time.Weekday(i))
 		}
 
+		// An empty list would be a window that never opens.
 		if len(*into) == 0 && n.Kind == yaml.SequenceNode {
 			r.fail(n, "days: want at least one of %s", strings.Join(weekdays, ", "))
 		}

@@ -117,11 +117,13 @@ func (l *linter) protects(p *Policy, at places) {
 		}
 	}
 
+	// An expression that fails protects no key, and a failure for each key is a mistake of the file.
 	if x := p.Promotion.protect; x != nil && p.Sides[algorithms.Candidate] != nil && x.parts > int64(len(p.key)) {
 		l.warnAt(x.at.line, x.at.column, "protect: key[%d] fails for every key of %s, whose keys have %d of these parts, from key[0] on: "+
 			"none is protected", x.parts-1, p.Name, len(p.key))
 	}
 
+	// How many keys it names is known only where it compares them with constants or with a table of data.
 	switch n, known := l.namedKeys(p, p.Promotion.protect); {
 	case known && n == 0:
 		l.protectWarning(p, "protect: no key of %s can match, so none is protected", p.Name)

@@ -105,6 +105,7 @@ func (r *reader) tabFrom(line int, message string) (at, column int) {
 		return line, 0
 	}
 
+	// The first line that is indented by a tab is the one, for package yaml stops there.
 	for at := line; at <= min(last, len(r.lines)); at++ {
 		if tab := indentedByTab.FindString(r.lines[at-1]); tab != "" {
 			return at, len(tab)

@@ -31,7 +31,7 @@ func ParseResponse(file, text string) (*ResponseExpression, error) {
 		return nil, fmt.Errorf("policies: parse response: %w", err)
 	}
 
-	// A log has any fields, so those that the expression names are declared.
+	// A log has any fields, so the ones in the expression are declared.
 	names := []cel.EnvOption{cel.Variable(statusName, cel.IntType)}
 	var seen []string
 	for _, found := range responseNames.FindAllString(text, -1) {

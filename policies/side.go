@@ -62,7 +62,7 @@ func (s *Side) constant() bool {
 	return s.limit.expression == nil && s.burst.expression == nil
 }
 
-// Constant returns the side's limit, if it is the same for every request. That of a group is in its Algorithm.
+// Constant returns the side's limit, if it is the same for every request. A group's limits are in its Algorithm.
 func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 	if !s.constant() {
 		return algorithms.Limit{}, false
@@ -135,6 +135,7 @@ func (s *Side) String() string {
 		return s.members.String()
 	}
 
+	// The parts have the order of the short form, so that a constant side can be pasted behind --from.
 	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + s.period()
 	if burst := s.burst.text(); burst != "0" {
 		text += ":burst=" + burst

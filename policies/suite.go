@@ -209,6 +209,7 @@ func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algori
 	for _, p := range s.set.Policies {
 		c, matches, err := p.Charge(context.Background(), r)
 
+		// A policy that does not match is noted, too: a suite that never meets its "when" is told at the end.
 		switch {
 		case err != nil:
 			s.fail(n, "%s: policy %s: %s", name, p.Name, strings.TrimPrefix(err.Error(), "policies: "))

@@ -61,6 +61,7 @@ func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool)
 // offset returns a reader of a time since the start.
 func (s *suite) offset(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// It is written as a window is, for the steps of a test aim at the ends of windows.
 		v, err := algorithms.ParseWindow(n.Value)
 		if err != nil {
 			s.fail(n, "%s: want a time since the start, such as 0s or 1m30s", what)

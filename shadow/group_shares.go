@@ -43,7 +43,7 @@ func shareOfGroup(whole *algorithms.Group, instances, cost int64) (share *algori
 		part, more := shareOf(m.Algorithm, m.Limit, instances, cost)
 		tooLarge = tooLarge || more
 
-		// A share that is too fine to be exact is asked for coarsely, as that of a side alone is.
+		// A share that is too fine to be exact is asked for coarsely, as the share of a side alone is.
 		if part.Requests > 0 && m.Algorithm.Validate(part) != nil && m.Algorithm.Validate(m.Limit) == nil {
 			part = coarse(part)
 		}

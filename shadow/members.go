@@ -17,8 +17,8 @@ func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
 	return s
 }
 
-// limitOf returns the limit that a decision of a side is about: of a group that of the member, and without a member that
-// of the one with the least capacity.
+// limitOf returns the limit that a decision of a side is about: of a group the limit of the member, and without a
+// member the one with the least capacity.
 func (ev *evaluation) limitOf(role algorithms.Role, member string) algorithms.Limit {
 	g := ev.groups[role]
 	if g == nil {

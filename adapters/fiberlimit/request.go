@@ -33,8 +33,8 @@ func (v *view) giveBack() {
 }
 
 // fill sets what policies read of a request, in a view that may be given back after the decision. fasthttp's texts
-// change with the next request of the connection, and keys outlive this one: all are copied, and so only those that a
-// policy reads.
+// change with the next request of the connection, and keys outlive this one: each text that a policy reads is
+// copied, and no other.
 func (l *limits) fill(c fiber.Ctx, p *policies.Request) *view {
 	r := &c.RequestCtx().Request
 	p.Time = time.Now()

@@ -53,8 +53,8 @@ func RunGroups(t *testing.T, open func(testing.TB) algorithms.Pair) {
 	}
 }
 
-// drawGroup makes a group of the trial's subject. The trial's limit is that of the member with the least capacity, so that
-// both have the same one.
+// drawGroup makes a group of the trial's subject. The trial's limit becomes the limit of the member with the least capacity, so
+// that both have the same one.
 func (t *trial) drawGroup() {
 	g := &algorithms.Group{Charge: algorithms.GroupCharge(rapid.IntRange(0, 1).Draw(t.T, "charge"))}
 	if t.law.name == "G4_denial_leaves_no_trace" {

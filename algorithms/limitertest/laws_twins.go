@@ -24,8 +24,8 @@ type twins struct {
 	charged, found, denied int
 	apart                  int64
 
-	// first are the first numbers of counts. Two counts that begin in one microsecond have the same one, and what is
-	// behind them is not compared: the numbers do not claim to tell them apart.
+	// first are the first numbers of counts. Two counts that begin in one microsecond have the same one, and nothing
+	// behind them is compared: the numbers do not claim to tell them apart.
 	first     map[algorithms.Number]bool
 	ambiguous bool
 
@@ -111,7 +111,7 @@ func (t *trial) newTwins() *twins {
 	}
 }
 
-// named returns the sides of one charge. Those that are groups may name some of their members, both the same ones.
+// named returns the sides of one charge. Groups may name some of their members, both the same ones.
 func (w *twins) named() [2]algorithms.Side {
 	g := w.group()
 	if g == nil || w.whole || rapid.Bool().Draw(w.T, "all members") {

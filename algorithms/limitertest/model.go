@@ -28,7 +28,7 @@ type modelPart struct {
 	number        algorithms.Number
 }
 
-// specification is what judges one side of one key: an Oracle, or that of a group.
+// specification judges one side of one key: an Oracle, or a groupOracle.
 type specification interface {
 	// judge returns the decision, and what else is seen of it.
 	judge(s *algorithms.Side, cost, at int64) algorithms.Observation
@@ -135,8 +135,8 @@ func (r modelRecord) part(s *algorithms.Side) modelPart {
 // complete returns the record as it is stored after a charge that changed it.
 func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]algorithms.Observation) modelRecord {
 	// With an epoch the part of a side that denies is stored, too, even if it is empty: its
-	// number says that it has had the charge. So is that of a bucket that forgets and owes nothing, for it was charged. What
-	// failed is stored as it was.
+	// number says that it has had the charge. A bucket that forgets and owes nothing is stored, too, for it was charged. A
+	// part that failed is stored as it was.
 	var kept []modelPart
 	for _, p := range r.parts {
 		role := algorithms.Authoritative

@@ -118,7 +118,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		o.deny(l, cost, now)
 	}
 
-	// The wait is that of the state after the charge, as all else is.
+	// The wait is worked out from the state after the charge, as all else is.
 	switch {
 	case d.Allowed:
 	case cost > capacity:

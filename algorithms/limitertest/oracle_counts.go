@@ -17,7 +17,7 @@ func window(w, t int64) (start, end int64) {
 // micros returns the window in microseconds, the unit of every instant of the oracle.
 func micros(l algorithms.Limit) int64 { return l.Window.Microseconds() }
 
-// windowFrom returns the window of t among those that begin at an instant.
+// windowFrom returns the window of t among the windows that begin at an instant.
 func windowFrom(origin, w, t int64) (start, end int64) {
 	start, end = window(w, t-origin)
 	return start + origin, end + origin

@@ -12,7 +12,7 @@ import (
 // is made of its members' waits and rests, as the step does it.
 type groupOracle struct {
 	key     string
-	members []memberOracle // those that were charged last come first
+	members []memberOracle // the one that was charged last comes first
 	moved   bool           // by the last step
 }
 

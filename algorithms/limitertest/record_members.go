@@ -11,7 +11,7 @@ import (
 )
 
 // RecordKeepsMembers charges a group whose members change with each charge, of more members than a side keeps the states of. It
-// holds the pair against the model, which keeps those that were charged last.
+// holds the pair against the model, which keeps the members that were charged last.
 //
 // It finds a pair that drops a member too soon: a client that a condition leaves out of one limit for a while would find
 // that limit unused again.

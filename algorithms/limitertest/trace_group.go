@@ -88,7 +88,7 @@ func (t *Trace) choose(c *algorithms.Charge) {
 	}
 }
 
-// limitOf returns the side's limit, or that of one of its members: a charge aims at its boundaries.
+// limitOf returns the side's limit, or the limit of one of its members: a charge aims at its boundaries.
 func (t *Trace) limitOf(s algorithms.Side) algorithms.Limit {
 	if g := s.Group(); g != nil {
 		return g.Members[t.rng.IntN(len(g.Members))].Limit

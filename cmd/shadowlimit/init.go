@@ -38,6 +38,8 @@ func initCommand(std streams) *cli.Command {
 			&cli.StringFlag{Name: "to", Usage: "tomorrow's `LIMITER`, such as token_bucket:100/1m:burst=20"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the file, its namespace in Redis (default: from FILE)"},
 			&cli.StringFlag{Name: "policy", Value: "per-client", Usage: "`NAME` of the policy"},
+
+			// The requests that the policy is for.
 			&cli.StringFlag{Name: "route", Usage: "only requests of this `ROUTE`, a template such as /orders/{id}"},
 			&cli.StringSliceFlag{Name: "method", Usage: "only requests with this `METHOD`; may be repeated"},
 			&cli.StringFlag{Name: "key", Value: "request.ip", Usage: "CEL `EXPRESSION` of the client"},

@@ -96,6 +96,8 @@ func parseOption(l *algorithms.Limit, name, value string) (err error) {
 		l.Refill, err = parseLength(name, value)
 	case name == "forget":
 		l.Forget, err = parseLength(name, value)
+
+	// The error lists all options: a short form is typed, and has no completion.
 	default:
 		return fmt.Errorf("%q is not burst=N or an option (phase=epoch, first or hash; count_denied; refill=1s; forget=11s)",
 			strings.TrimSuffix(name+"="+value, "="))

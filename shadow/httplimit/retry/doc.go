@@ -28,7 +28,7 @@
 // Only requests that may be repeated are: see Config.Repeatable. A request with a body needs GetBody, which
 // http.NewRequest sets for buffers and texts.
 //
-// A wait is that of one request. Other requests of the client are sent meanwhile, because they may have another limit.
+// A wait holds for one request. Other requests of the client are sent meanwhile, because they may have another limit.
 //
 // Errors of the connection are not repeated: it is not known whether the server has seen the request.
 package retry

@@ -9,7 +9,7 @@ import (
 type lines struct {
 	mu      sync.Mutex
 	byKey   map[string]*list.List // of *turn; no list is empty
-	waiting int                   // in all lines, and those that wait for a leaky bucket's turn
+	waiting int                   // in all lines, and outside of them for a leaky bucket's turn
 	most    int
 }
 
