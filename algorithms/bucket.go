@@ -24,7 +24,7 @@ type bucket struct {
 }
 
 // terms returns the bucket of a limit as its Lua twin takes it.
-func (b bucket) terms(l *Limit) Terms { return Terms{b.burst, b.token, b.drain, l.micros()} }
+func (b *bucket) terms(l *Limit) Terms { return Terms{b.burst, b.token, b.drain, l.micros()} }
 
 // newBucket puts Requests/Window into lowest terms. The capacity may have overflowed:
 // validBucket checks.
@@ -71,7 +71,7 @@ func validBucket(algorithm string, l *Limit) (bucket, error) {
 
 // refuse says which number of a limit that is not exact to change: the burst, if it was
 // given and a smaller one would do, else the ratio of requests and window.
-func (b bucket) refuse(algorithm string, l *Limit) error {
+func (b *bucket) refuse(algorithm string, l *Limit) error {
 	most := (maxExact - b.drain) / b.token
 	if l.Burst == 0 || most == 0 {
 		return refuse(algorithm, l, "too fine to be exact: take requests and a window that share larger factors (%s does), "+
@@ -94,7 +94,7 @@ func roundLimit(l Limit) Limit {
 }
 
 // debt returns what the state owes at now, under this bucket's limit.
-func (b bucket) debt(s State, now int64) int64 {
+func (b *bucket) debt(s State, now int64) int64 {
 	if s.Used == 0 {
 		return 0
 	}
@@ -132,7 +132,9 @@ func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Dec
 		d.Delay = 0
 		return s, d, nil
 	}
-	s, d := b.step(s, cost, at)
+
+	var d Decision
+	b.step(&s, &d, cost, at)
 	return s, d, nil
 }
 
@@ -144,17 +146,18 @@ func (s State) movedDebt(at int64, l *Limit) State {
 	return s
 }
 
-// step judges a charge that has been checked, as all buckets do.
-func (b bucket) step(s State, cost, at int64) (State, Decision) {
+// step judges a charge that has been checked, as all buckets do. It writes the decision and the state in place, because both
+// are dear to copy.
+func (b *bucket) step(s *State, d *Decision, cost, at int64) {
 	now := s.now(at)
-	debt := b.debt(s, now)
+	debt := b.debt(*s, now)
 
 	// A cost above the burst is compared first: its product could overflow.
-	d := Decision{Limit: b.burst, Allowed: cost == 0 || cost <= b.burst && cost*b.token <= b.capacity-debt}
+	*d = Decision{Limit: b.burst, Allowed: cost == 0 || cost <= b.burst && cost*b.token <= b.capacity-debt}
 	switch {
 	case d.Allowed && cost > 0:
 		debt += cost * b.token
-		s = State{Last: now, Used: debt, Aux: b.token}
+		*s = State{Last: now, Used: debt, Aux: b.token}
 	case d.Allowed: // a peek leaves no trace
 	case cost > b.burst:
 		d.RetryAfter = Never
@@ -165,11 +168,10 @@ func (b bucket) step(s State, cost, at int64) (State, Decision) {
 
 	d.Remaining = (b.capacity - debt) / b.token
 	d.ResetAfter = b.drained(debt, now, at)
-	return s, d
 }
 
 // drained returns the wait from at until a debt of now is gone.
-func (b bucket) drained(debt, now, at int64) time.Duration {
+func (b *bucket) drained(debt, now, at int64) time.Duration {
 	if debt == 0 {
 		return 0
 	}

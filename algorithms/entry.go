@@ -31,52 +31,98 @@ type part struct {
 	name   partName
 	state  State
 	number Number
+	ready  *prepared // the side that it was last charged by, if that is one
+}
+
+// chargedSides are the sides of a charge as a pair knows them, by role: the names of their parts, and the sides themselves
+// where they are prepared, and cost and instant have been checked.
+type chargedSides struct {
+	names [2]partName
+	ready [2]*prepared
+}
+
+// recognize finds the sides of a charge in the record, and reports whether they are all there. They usually are: most
+// policies give a key the same limit at each request.
+func (e *entry) recognize(c *Charge, at int64, sides *chargedSides) bool {
+	first, second := &c.Sides[c.Enforced], &c.Sides[c.Enforced.Other()]
+	p := &e.parts[0]
+	if p.ready == nil || p.ready.name != p.name || !p.ready.is(first) {
+		return false
+	}
+	sides.names[c.Enforced], sides.ready[c.Enforced] = p.name, p.ready
+
+	if second.Algorithm != nil {
+		p := &e.parts[1]
+		if p.ready == nil || p.ready.name != p.name || !p.ready.is(second) {
+			return false
+		}
+		sides.names[c.Enforced.Other()], sides.ready[c.Enforced.Other()] = p.name, p.ready
+	}
+	return sides.names[0].id != sides.names[1].id && checkCharge(c.Cost, at) == nil
 }
 
 // judge steps both sides, the enforced one first, and reports whether the
 // record changed. An error of one side leaves the other's part as it is.
-func (e *entry) judge(c *Charge, names [2]partName, at int64, into *[2]Observation) bool {
-	first, second := c.Enforced, c.Enforced.Other()
-	if c.Follows() && e.mustWait(c, names, at) {
+func (e *entry) judge(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
+	first, second, names := c.Enforced, c.Enforced.Other(), &sides.names
+	if c.Follows() && e.mustWait(c, *names, at) {
 		postpone(c, into)
 		return false
 	}
 
-	old := e.parts
-	inPlace := e.arrange(names[first], names[second])
-
-	when := time.UnixMicro(at)
-	changed := e.step(0, c, first, names[first], at, when, &into[first])
-	changed = e.step(1, c, second, names[second], at, when, &into[second]) || changed
-	if c.Epoch != 0 {
-		changed = e.number(c, names, at, into, changed)
+	var changed bool
+	if e.inPlace(names[first], names[second]) {
+		changed = e.charge(c, sides, at, into)
+		if changed && (into[0].Status == Failed || into[1].Status == Failed) {
+			// A side that failed has its part as it was.
+			old := e.parts
+			e.compact(&old, e.charged(c, *names, into))
+		}
+	} else {
+		changed = e.chargeArranged(c, sides, at, into)
 	}
 
-	// A charge that changed nothing must leave no trace, not even in the order of the
-	// parts: the order decides which part a third side displaces.
-	switch {
-	case changed:
-		if !inPlace || into[0].Status == Failed || into[1].Status == Failed {
-			e.compact(old, e.charged(c, names, into))
-		}
+	if changed {
 		if c.Epoch == 0 {
 			e.forgetNumbers()
 		}
-		e.note(c, names, at, into)
-	case !inPlace:
-		e.parts = old
+		e.note(c, sides, at, into)
 	}
 	return changed
 }
 
-// arrange puts the charged parts into their slots, with an empty part for a side that
-// has none, and reports whether the record had them there already, as it usually has.
-func (e *entry) arrange(first, second partName) (inPlace bool) {
-	if e.parts[0].name == first && first != noPart && (second == noPart || e.parts[1].name == second) {
-		return true
+// inPlace reports whether the record has the charged parts in their slots, as it usually has.
+func (e *entry) inPlace(first, second partName) bool {
+	return e.parts[0].name == first && first != noPart && (second == noPart || e.parts[1].name == second)
+}
+
+// chargeArranged is charge for a record that does not have the parts in their slots: it puts them there, with an empty
+// part for a side that has none.
+func (e *entry) chargeArranged(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
+	old := e.parts
+	e.parts = [2]part{e.part(sides.names[c.Enforced]), e.part(sides.names[c.Enforced.Other()])}
+
+	// A charge that changed nothing must leave no trace, not even in the order of the
+	// parts: the order decides which part a third side displaces.
+	if !e.charge(c, sides, at, into) {
+		e.parts = old
+		return false
 	}
-	e.parts = [2]part{e.part(first), e.part(second)}
-	return false
+	e.compact(&old, e.charged(c, sides.names, into))
+	return true
+}
+
+// charge steps and numbers both sides, whose parts are in their slots, and reports whether the record changed.
+func (e *entry) charge(c *Charge, sides *chargedSides, at int64, into *[2]Observation) bool {
+	first, second := c.Enforced, c.Enforced.Other()
+	when := time.UnixMicro(at)
+	changed := e.step(0, c, first, sides, at, when, &into[first])
+	changed = e.step(1, c, second, sides, at, when, &into[second]) || changed
+
+	if c.Epoch != 0 {
+		return e.number(c, sides.names, at, into, changed)
+	}
+	return changed
 }
 
 // charged returns the names of the parts that the charge was for. A side whose limit is refused is not charged: its part
@@ -91,8 +137,8 @@ func (e *entry) charged(c *Charge, names [2]partName, into *[2]Observation) [2]p
 }
 
 // step judges one side on its part of the record and reports whether that changed.
-func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when time.Time, o *Observation) bool {
-	side := &c.Sides[r]
+func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {
+	name := sides.names[r]
 	if name == noPart {
 		*o = Unjudged(Absent)
 		return false
@@ -102,6 +148,11 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 	o.At, o.Took, o.Degraded = when, 0, false
 	o.Unused, o.Number, o.Apart = false, 0, 0
 	o.Member, o.Partial = "", false
+	if ready := sides.ready[r]; ready != nil {
+		return e.stepPrepared(slot, ready, c.Cost, at, o)
+	}
+
+	side := &c.Sides[r]
 	if g := side.Group(); g != nil {
 		return e.stepGroup(slot, g, c, name, at, o)
 	}
@@ -126,6 +177,22 @@ func (e *entry) step(slot int, c *Charge, r Role, name partName, at int64, when 
 
 	e.parts[slot].name = name
 	e.parts[slot].state = next
+	return true
+}
+
+// stepPrepared is step for a side that is prepared. What counts and what was unused is as for a limit without options.
+func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Observation) bool {
+	p := &e.parts[slot]
+	last := p.state.Last
+	ready.step(&p.state, &o.Decision, cost, at)
+	p.ready = ready
+
+	o.Err = nil
+	o.Unused = o.Decision.WasUnused(cost)
+	if !(cost > 0 && o.Decision.Allowed) && p.state.Last >= last {
+		return false
+	}
+	p.name = ready.name
 	return true
 }
 
@@ -157,7 +224,7 @@ func (e *entry) part(name partName) part {
 
 // compact closes the gaps that arrange left, and keeps those old parts that were not
 // charged as far as there is room.
-func (e *entry) compact(old [2]part, names [2]partName) {
+func (e *entry) compact(old *[2]part, names [2]partName) {
 	charged := e.parts
 	e.parts = [2]part{}
 	n := 0
@@ -181,19 +248,20 @@ func (e *entry) compact(old [2]part, names [2]partName) {
 // enforced side alone decides which key is displaced when the store is full. Otherwise a
 // strict candidate would fill the store with keys that the authoritative could do
 // without. Where a side was not judged now, the instants noted earlier stand.
-func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observation) {
-	idle := at
-	judged := 0
+func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observation) {
+	idle, whole := at, true
 	for r := range into {
-		if into[r].Status == Judged && !e.silent(&c.Sides[r], names[r]) {
-			judged++
+		if into[r].Status != Judged {
+			whole = false
+			continue
 		}
-		if into[r].Status == Judged {
-			idle = max(idle, at+micros(into[r].Decision.ResetAfter))
+		idle = max(idle, at+micros(into[r].Decision.ResetAfter))
+		if sides.ready[r] == nil && e.silent(&c.Sides[r], sides.names[r]) {
+			whole = false
 		}
 	}
 
-	if judged < len(into) {
+	if !whole {
 		idle = max(idle, e.idleAt)
 	}
 	if c.Epoch != 0 {
@@ -213,10 +281,10 @@ func (e *entry) note(c *Charge, names [2]partName, at int64, into *[2]Observatio
 	idleAt, freeAt := at+micros(d.ResetAfter), at
 	e.spent = d.Limit - d.Remaining
 	if d.Remaining == 0 {
-		freeAt += micros(e.retryOfOne(&c.Sides[r], names[r], c.Key, at))
+		freeAt += micros(e.retryOfOne(&c.Sides[r], sides.names[r], c.Key, at))
 	}
 
-	if e.silent(&c.Sides[r], names[r]) {
+	if sides.ready[r] == nil && e.silent(&c.Sides[r], sides.names[r]) {
 		idleAt, freeAt = max(idleAt, e.enforcedIdleAt), max(freeAt, e.freeAt)
 	}
 	e.enforcedIdleAt, e.freeAt = idleAt, freeAt

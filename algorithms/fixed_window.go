@@ -36,6 +36,15 @@ func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 		s, d := l.stepOfPhase(s, cost, at)
 		return s, d, nil
 	}
+
+	var d Decision
+	l.stepAligned(&s, &d, cost, at)
+	return s, d, nil
+}
+
+// stepAligned is the step of windows that are aligned to the epoch, for a limit and a charge that have been checked. It writes
+// the decision and the state in place, because both are dear to copy.
+func (l *Limit) stepAligned(s *State, d *Decision, cost, at int64) {
 	if s.ahead(at, l) {
 		s.Last = at
 	}
@@ -49,11 +58,10 @@ func (a FixedWindow) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 		used = 0
 	}
 
-	used, d := countInWindow(used, l, cost, start+l.micros()-at)
+	used = countInWindow(d, used, l, cost, start+l.micros()-at)
 	if l.counts(cost, d.Allowed) {
-		s = State{Last: now, Used: used}
+		*s = State{Last: now, Used: used}
 	}
-	return s, d, nil
 }
 
 // stepOfPhase is the step of windows that are not aligned to the epoch, or not of one length.
@@ -70,7 +78,8 @@ func (l *Limit) stepOfPhase(s State, cost, at int64) (State, Decision) {
 	// kept depends on its being counted.
 	now := s.now(at)
 	start, end, used, known := l.windowOfPhase(&s, now)
-	used, d := countInWindow(used, l, cost, end-at)
+	var d Decision
+	used = countInWindow(&d, used, l, cost, end-at)
 
 	// The phase is kept for one window longer than the count.
 	switch {
@@ -125,9 +134,9 @@ func (l *Limit) denied(used, cost, toEnd int64) (int64, time.Duration) {
 }
 
 // countInWindow judges a cost in a window that holds used units and is over
-// after toEnd microseconds. It returns the units held after the decision.
-func countInWindow(used int64, l *Limit, cost, toEnd int64) (int64, Decision) {
-	d := Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
+// after toEnd microseconds. It writes the decision, and returns the units held after it.
+func countInWindow(d *Decision, used int64, l *Limit, cost, toEnd int64) int64 {
+	*d = Decision{Limit: l.Requests, Allowed: admits(cost, l.Requests-used)}
 	if d.Allowed {
 		used += cost
 	} else {
@@ -139,5 +148,5 @@ func countInWindow(used int64, l *Limit, cost, toEnd int64) (int64, Decision) {
 	if used > 0 {
 		d.ResetAfter = wait(toEnd)
 	}
-	return used, d
+	return used
 }

@@ -43,7 +43,8 @@ func (a FixedWindowAnchored) Step(s State, l *Limit, cost, at int64) (State, Dec
 		start, used = now, 0
 	}
 
-	used, d := countInWindow(used, l, cost, start+l.micros()-at)
+	var d Decision
+	used = countInWindow(&d, used, l, cost, start+l.micros()-at)
 	if l.counts(cost, d.Allowed) {
 		s = State{Last: now, Used: used, Aux: start}
 	}

@@ -63,7 +63,8 @@ func (a LeakyBucket) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 	now := s.now(at)
 	backlog := b.debt(s, now)
 
-	s, d := b.step(s, cost, at)
+	var d Decision
+	b.step(&s, &d, cost, at)
 	if d.Allowed {
 		d.Delay = b.drained(backlog, now, at)
 	}

@@ -39,6 +39,7 @@ type Memory struct {
 	start    time.Time
 	startUS  int64
 	parts    partNames
+	prepared preparedSides
 	shards   []shard
 	maxKeys  int // per shard; negative: no bound
 	overflow atomic.Int64
@@ -118,12 +119,6 @@ func (m *Memory) Evaluate(ctx context.Context, charges []Charge, into [][2]Obser
 }
 
 func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
-	names, err := m.parts.ofCharge(c)
-	if err != nil {
-		into[0], into[1] = Failure(err), Failure(err)
-		return
-	}
-
 	key := recordKey{c.Policy, c.Key}
 	hash := maphash.Comparable(m.seed, key)
 	sh := &m.shards[hash%uint64(len(m.shards))]
@@ -135,22 +130,27 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 	at := m.instant(c.At)
 
 	e := sh.keys[key]
+	sides, err := m.sidesOf(e, c, at)
+	if err != nil {
+		into[0], into[1] = Failure(err), Failure(err)
+		return
+	}
 	if e != nil {
-		e.judge(c, names, at, into)
+		e.judge(c, &sides, at, into)
 		return
 	}
 
 	victim := m.makeRoom(sh, at)
 	if victim == noRoom {
 		m.overflow.Add(1)
-		sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, names, at, into)
+		sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, &sides, at, into)
 		into[0].Degraded, into[1].Degraded = true, true
 		return
 	}
 
 	// A key that is only looked at, or denied at once, needs no record.
 	e = &entry{}
-	if !e.judge(c, names, at, into) {
+	if !e.judge(c, &sides, at, into) {
 		return
 	}
 
@@ -165,6 +165,22 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 
 	m.displace(sh, victim)
 	sh.insert(key, e)
+}
+
+// sidesOf returns what the pair knows of the charge's sides, or the error of CheckSides.
+func (m *Memory) sidesOf(e *entry, c *Charge, at int64) (sides chargedSides, err error) {
+	if e != nil && e.recognize(c, at, &sides) {
+		return sides, nil
+	}
+
+	sides.ready = [2]*prepared{}
+	if sides.names, err = m.parts.ofCharge(c); err != nil || checkCharge(c.Cost, at) != nil {
+		return sides, err
+	}
+	for r := range c.Sides {
+		sides.ready[r] = m.prepared.of(&c.Sides[r], sides.names[r])
+	}
+	return sides, nil
 }
 
 // counted reports whether a side has charged its part of the record.

@@ -26,7 +26,7 @@ type namedPart struct {
 }
 
 // ofCharge returns the names of the charge's parts, by role, or the error of CheckSides. To compare the names' numbers is
-// cheaper than to compare the ids.
+// cheaper than to compare the ids. Most charges find their names in the record: see entry.recognize.
 func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {

@@ -1,0 +1,77 @@
+package algorithms
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Limits of expressions may be of any number: a Memory prepares some of them, and judges by all of them.
+func TestPreparedSidesAreBounded(t *testing.T) {
+	m := NewMemory(MemoryConfig{})
+	into := make([][2]Observation, 1)
+
+	for i := range 2 * mostPrepared {
+		limit := Limit{Requests: int64(i + 1), Window: time.Hour}
+		c := Charge{Policy: "p", Key: fmt.Sprint(i % 7), Cost: 1, Sides: [2]Side{
+			{Algorithm: FixedWindow{}, Limit: limit}, {Algorithm: GCRA{}, Limit: limit},
+		}}
+		if err := m.Evaluate(context.Background(), []Charge{c}, into); err != nil {
+			t.Fatal(err)
+		}
+
+		for r := range into[0] {
+			if got := into[0][r].Decision.Limit; got != limit.Requests {
+				t.Fatalf("charge %d, %s: judged by a limit of %d, want %d", i, Role(r), got, limit.Requests)
+			}
+		}
+	}
+	if n := len(*m.prepared.known.Load()); n != mostPrepared {
+		t.Errorf("%d sides are prepared, want %d", n, mostPrepared)
+	}
+}
+
+// strict is an algorithm of a user's that has the name of another one, and its limit.
+type strict struct{ GCRA }
+
+func (strict) Step(s State, l *Limit, _, _ int64) (State, Decision, error) {
+	return s, Decision{Limit: l.Requests, RetryAfter: Never}, nil
+}
+
+// An algorithm of a user's is asked even if a limit of the same name is prepared, and a side of another id has a part of its own.
+func TestOnlyTheSameSideIsPrepared(t *testing.T) {
+	limit := Limit{Requests: 3, Window: time.Hour}
+	plain := Side{Algorithm: GCRA{}, Limit: limit}
+	options, burst := plain, plain
+	options.Limit.Refill = time.Hour
+	burst.Limit.Burst = 1
+
+	for _, test := range []struct {
+		name      string
+		side      Side
+		allowed   bool // the third charge of the key, the first one by this side
+		remaining int64
+	}{
+		{"the same side", plain, true, 0},
+		{"another id", Side{ID: "other", Algorithm: GCRA{}, Limit: limit}, true, 2},
+		{"another algorithm", Side{Algorithm: FixedWindow{}, Limit: limit}, true, 2},
+		{"another burst", burst, false, 0},
+		{"with an option", options, true, 0},
+		{"an algorithm of a user's", Side{Algorithm: strict{}, Limit: limit}, false, 0},
+	} {
+		charges := make([]Charge, 3)
+		for i := range charges {
+			charges[i] = Charge{Policy: "p", Key: "k", Cost: 1, At: time.Unix(1_700_000_000, 0), Sides: [2]Side{plain}}
+		}
+		charges[2].Sides[0] = test.side
+
+		into := make([][2]Observation, len(charges))
+		if err := NewMemory(MemoryConfig{}).Evaluate(context.Background(), charges, into); err != nil {
+			t.Fatal(err)
+		}
+		if d := into[2][0].Decision; d.Remaining != test.remaining || d.Allowed != test.allowed {
+			t.Errorf("%s: allowed %v, %d remain; want %v, %d", test.name, d.Allowed, d.Remaining, test.allowed, test.remaining)
+		}
+	}
+}
