@@ -77,9 +77,21 @@ func writeImport(out, talk io.Writer, in *importer.Import) error {
 	}
 	if n := int64(len(in.LeftOut)); n > 0 {
 		fmt.Fprintf(talk, "%s imported, and %s not carried over: docs/import.md says more\n",
-			countedPolicies(len(in.Policies)), humanize.Counted(n, "part"))
+			countedPolicies(importedPolicies(in)), humanize.Counted(n, "part"))
 	}
 	return err
+}
+
+// importedPolicies counts the policies as validate does: a group is one.
+func importedPolicies(in *importer.Import) (n int) {
+	groups := map[*importer.Group]bool{}
+	for _, p := range in.Policies {
+		if p.Group == nil || !groups[p.Group] {
+			n++
+		}
+		groups[p.Group] = true
+	}
+	return n
 }
 
 // importOptions reads the flags that say what a configuration does not.

@@ -51,6 +51,26 @@ func TestImportOfNothing(t *testing.T) {
 	}
 }
 
+// A group is one policy in the count, as validate counts, and a member says in JSON which group has it.
+func TestImportOfAGroup(t *testing.T) {
+	const text = "plugins: [{ name: rate-limiting, config: { second: 5, year: 100, limit_by: ip } }, { name: own }]\n"
+	file := write(t, "kong.yaml", []byte(text))
+	status, out, talk := shell(t, "", "import", "kong", file)
+	if status != exitOK || !strings.Contains(talk, "1 policy imported") || !strings.Contains(out, "group: { name: second-year }") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+	if status, out, talk := shell(t, "", "validate", write(t, "p.yaml", []byte(out))); !strings.Contains(out, "valid, 1 policy for kong") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+
+	_, out, _ = shell(t, "", "import", "kong", file, "-o", "json")
+	for _, want := range []string{`"name": "second-year"`, `"charge": "all_or_nothing"`, `"authoritative": "fixed_window:100/year"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s lacks %s", out, want)
+		}
+	}
+}
+
 // What is imported is valid for the other commands.
 func TestImportIsValid(t *testing.T) {
 	status, out, talk := shell(t, "", "import", "nginx", "../../internal/importer/testdata/nginx/shop.conf")

@@ -39,9 +39,12 @@ func (in *Import) write() (text string, lines []int) {
 	in.writeNamed(&b)
 
 	b.WriteString("policies:\n")
+	begun := map[*Group]bool{nil: false}
 	for i := range in.Policies {
+		p := &in.Policies[i]
 		lines = append(lines, strings.Count(b.String(), "\n")+1)
-		in.Policies[i].write(&b)
+		p.write(&b, begun[p.Group])
+		begun[p.Group] = p.Group != nil
 	}
 	return b.String(), lines
 }
@@ -83,16 +86,31 @@ func (in *Import) writeNamed(b *strings.Builder) {
 	}
 }
 
-func (p *Policy) write(b *strings.Builder) {
+// write writes a policy. A member of a group that an earlier one has begun has its key and its cost.
+func (p *Policy) write(b *strings.Builder, begun bool) {
 	fmt.Fprintf(b, "  # %s: %s\n", p.Place, p.Origin)
 	for _, d := range p.Differs {
 		fmt.Fprintf(b, "  # differs: %s\n", shown(d))
 	}
 
 	fmt.Fprintf(b, "  - name: %s\n", scalar(p.Name))
+	switch {
+	case p.Group != nil && begun:
+		fmt.Fprintf(b, "    group: { name: %s }\n", scalar(p.Group.Name))
+	case p.Group != nil:
+		fmt.Fprintf(b, "    group: { name: %s, charge: %s }\n", scalar(p.Group.Name), p.Group.Charge)
+	}
 	if p.when != yes {
 		fmt.Fprintf(b, "    when: %s\n", scalar(p.when.text))
 	}
+	if !begun {
+		p.writeKey(b)
+	}
+	fmt.Fprintf(b, "    authoritative: %s\n", p.side.yaml())
+}
+
+// writeKey writes what the members of a group have once.
+func (p *Policy) writeKey(b *strings.Builder) {
 	if len(p.key) == 1 {
 		fmt.Fprintf(b, "    key: %s\n", scalar(p.key[0].text))
 	} else {
@@ -106,13 +124,16 @@ func (p *Policy) write(b *strings.Builder) {
 	if p.cost > 1 {
 		fmt.Fprintf(b, "    cost: %d\n", p.cost)
 	}
-	fmt.Fprintf(b, "    authoritative: %s\n", p.side.yaml())
 }
 
 func (s side) yaml() string {
-	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", s.algorithm, s.limit, algorithms.FormatWindow(s.window))
+	window := algorithms.Limit{Window: s.window, Options: algorithms.Options{Calendar: s.calendar}}.Period()
+	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", s.algorithm, s.limit, window)
 	if s.burst > 0 {
 		text += fmt.Sprintf(", burst: %d", s.burst)
+	}
+	if s.forget > 0 {
+		text += ", forget: " + algorithms.FormatWindow(s.forget)
 	}
 	if s.countDenied {
 		text += ", count_denied: true"

@@ -64,12 +64,19 @@ func (in *Import) withdraw(problems *policies.Problems, lines []int) error {
 		}
 	}
 	in.Policies = kept
+	in.alone()
 	return nil
 }
 
 // describe notes the sides in the short form, as the other commands show them.
 func (in *Import) describe(set *policies.Set) {
-	for i, p := range set.Policies {
-		in.Policies[i].Authoritative = p.Sides[algorithms.Authoritative].String()
+	text := map[string]string{}
+	for _, p := range set.Policies {
+		for _, single := range append(p.Members, p) {
+			text[single.Name] = single.Sides[algorithms.Authoritative].String()
+		}
+	}
+	for i, p := range in.Policies {
+		in.Policies[i].Authoritative = text[p.Name]
 	}
 }

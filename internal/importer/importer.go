@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
@@ -35,6 +36,7 @@ type Policy struct {
 	Place
 	Origin        string   `json:"origin"`            // the text at Place
 	Authoritative string   `json:"authoritative"`     // in the short form
+	Group         *Group   `json:"group,omitempty"`   // nil: the policy is charged by itself
 	Differs       []string `json:"differs,omitempty"` // in which the policy decides or acts otherwise
 
 	when expr
@@ -48,7 +50,9 @@ type side struct {
 	algorithm   string
 	limit       int64
 	window      time.Duration
-	burst       int64 // of buckets
+	calendar    algorithms.Calendar // in the place of the window
+	burst       int64               // of buckets
+	forget      time.Duration       // of buckets
 	countDenied bool
 	phase       string // of windows; "": the epoch
 }
@@ -158,20 +162,16 @@ func (in *Import) leave(at Place, what, why string, args ...any) {
 	}
 }
 
-// add notes a policy under a name of its own.
-func (in *Import) add(p Policy) {
+// add notes a policy under a name of its own, and returns its place in the list; -1 for one that is left out.
+func (in *Import) add(p Policy) (at int) {
 	if len(in.Policies) >= mostPolicies {
 		in.leave(p.Place, p.Origin, "more than %d limits: import a smaller configuration", mostPolicies)
-		return
+		return -1
 	}
 
-	p.Origin = shown(p.Origin)
-	base := validName(p.Name)
-	p.Name = base
-	for n := 2; slices.ContainsFunc(in.Policies, func(other Policy) bool { return other.Name == p.Name }); n++ {
-		p.Name = fmt.Sprintf("%s-%d", base, n)
-	}
+	p.Origin, p.Name = shown(p.Origin), in.unused(p.Name)
 	in.Policies = append(in.Policies, p)
+	return len(in.Policies) - 1
 }
 
 // validName makes a name of a policy, or of a table, from a text of a configuration.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // kong collects the routes and the plugins of declarative configurations.
@@ -163,20 +165,38 @@ func (k *kong) policiesOf(p *kongPlugin) {
 		k.in.leave(config.place(p.Place), "plugin "+p.name, "%s", bad)
 		return
 	}
-	limits := k.limits(p, config)
-	if len(limits) > 1 {
-		k.in.leave(config.Place, fmt.Sprintf("%d limits in one plugin", len(limits)),
-			"Kong charges none of them when one refuses: as policies, each is charged that does not refuse by itself")
-	}
 
-	for _, l := range limits {
-		parts := []string{p.consumer, cmp.Or(p.route, p.service), l.Name}
-		l.Name = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "-")
+	var names []string
+	var places []int
+	for _, l := range k.limits(p, config) {
+		names = append(names, l.Name)
+		l.Name = p.called(l.Name)
 		l.when, l.key = when, []expr{key}
 		if strings.Contains(key.text, "request.user") || p.consumer != "" {
 			l.Differs = append(l.Differs, "request.user stands for the consumer: set it by httplimit.Config.Identify")
 		}
-		k.in.add(l)
+		places = append(places, k.in.add(l))
+	}
+	if len(places) > 1 {
+		k.several(p, config, p.called(strings.Join(names, "-")), places)
+	}
+}
+
+// called returns a name with what the plugin is for.
+func (p *kongPlugin) called(name string) string {
+	parts := []string{p.consumer, cmp.Or(p.route, p.service), name}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "-")
+}
+
+// several makes a group of the limits of one plugin, of which Kong charges none when one refuses. rate-limiting-advanced is not
+// published, and its documentation says that only of disable_penalty.
+func (k *kong) several(p *kongPlugin, config *value, name string, places []int) {
+	why := "Kong's documentation does not say whether the others count a request that one refuses: as policies, each is charged by itself"
+	if p.name == "rate-limiting" || config.str("window_type") != "fixed" && config.on("disable_penalty") {
+		why = k.in.together(name, algorithms.AllOrNothing, places)
+	}
+	if why != "" {
+		k.in.leave(config.Place, fmt.Sprintf("%d limits in one plugin", len(places)), "%s", why)
 	}
 }
 
@@ -188,11 +208,14 @@ func (v *value) place(otherwise Place) Place {
 	return v.Place
 }
 
-// kongPeriods are the windows of rate-limiting. Months and years are those of the calendar.
+// kongPeriods are the windows of rate-limiting. Months and years are those of the calendar, in UTC.
 var kongPeriods = []struct {
-	name   string
-	window time.Duration
-}{{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", 24 * time.Hour}, {"month", 0}, {"year", 0}}
+	name string
+	side side
+}{
+	{"second", side{window: time.Second}}, {"minute", side{window: time.Minute}}, {"hour", side{window: time.Hour}},
+	{"day", side{window: 24 * time.Hour}}, {"month", side{calendar: algorithms.Month}}, {"year", side{calendar: algorithms.Year}},
+}
 
 // limits reads the limits of a plugin.
 func (k *kong) limits(p *kongPlugin, config *value) (list []Policy) {
@@ -210,16 +233,14 @@ func (k *kong) limits(p *kongPlugin, config *value) (list []Policy) {
 		}
 		n, ok := v.whole()
 		origin := fmt.Sprintf("%s %s: %s", p.name, period.name, v.text)
-		switch {
-		case !ok:
+		if !ok {
 			k.in.leave(v.Place, origin, "no number of requests")
-		case period.window == 0:
-			k.in.leave(v.Place, origin, "a %s of the calendar, which no window has", period.name)
-		default:
-			list = append(list, Policy{
-				Name: period.name, Place: v.Place, Origin: origin, side: side{algorithm: "fixed_window", limit: n, window: period.window},
-			})
+			continue
 		}
+
+		s := period.side
+		s.algorithm, s.limit = "fixed_window", n
+		list = append(list, Policy{Name: period.name, Place: v.Place, Origin: origin, side: s})
 	}
 	return list
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"strings"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // readLimitador imports the limits of Limitador: a list of them, or limits in a Limitador of Kubernetes.
 func readLimitador(in *Import, d *disk) error {
-	namespaces := map[string][]*value{}
-	var order []string
+	namespaces := map[string]*limitadorNamespace{}
+	var order []*limitadorNamespace
 	for _, file := range in.Files {
 		documents, err := d.documents(file)
 		if err != nil {
@@ -23,25 +25,40 @@ func readLimitador(in *Import, d *disk) error {
 			for _, l := range limits {
 				name := l.str("namespace")
 				if namespaces[name] == nil {
-					order = append(order, name)
+					namespaces[name] = &limitadorNamespace{name: name, first: l.Place}
+					order = append(order, namespaces[name])
 				}
-				namespaces[name] = append(namespaces[name], l)
-				limitadorLimit(in, l)
+				if at := limitadorLimit(in, l); at >= 0 {
+					namespaces[name].places = append(namespaces[name].places, at)
+				}
 			}
 		}
 	}
 
-	for i, name := range order {
-		if limits := namespaces[name]; len(limits) > 1 {
-			in.leave(limits[1].Place, "the limits of namespace "+name,
-				"Limitador charges none of the limits of a request when one refuses: as policies, each is charged that does not refuse by itself")
-		}
+	for i, n := range order {
+		n.several(in)
 		if i > 0 {
-			in.leave(namespaces[name][0].Place, "namespace "+name,
-				"a policy file has one: its limits hold for all requests, unless their conditions differ")
+			in.leave(n.first, "namespace "+n.name, "a policy file has one: its limits hold for all requests, unless their conditions differ")
 		}
 	}
 	return nil
+}
+
+// limitadorNamespace are limits that a request is checked against together.
+type limitadorNamespace struct {
+	name   string
+	first  Place
+	places []int // of its policies
+}
+
+// several makes a group of the limits with one key: Limitador charges none of the limits of a request when one refuses. Each keeps its
+// condition, so it does not matter whether one request has them all.
+func (n *limitadorNamespace) several(in *Import) {
+	bad := in.byKey(n.name+"-limits", algorithms.AllOrNothing, n.places)
+	if bad != "" {
+		in.leave(in.Policies[n.places[1]].Place, "the limits of namespace "+n.name, "Limitador charges none of the limits of a request when "+
+			"one refuses: %s, so as policies each is charged that does not refuse by itself", bad)
+	}
 }
 
 // limitadorLimits returns the limits of a document.
@@ -60,15 +77,16 @@ func limitadorLimits(v *value) ([]*value, error) {
 	return nil, &Error{v.Place, "no limits of Limitador: want a list of limits with namespace, max_value and seconds"}
 }
 
-// limitadorLimit makes a policy of a limit. Its window begins with the first request that finds none.
-func limitadorLimit(in *Import, l *value) {
+// limitadorLimit makes a policy of a limit, and returns its place, -1 if it is left out. Its window begins with the first request that
+// finds none.
+func limitadorLimit(in *Import, l *value) (at int) {
 	in.unknown(l, "the field", "id", "namespace", "max_value", "seconds", "name", "conditions", "variables")
 	origin := "max_value: " + l.str("max_value") + ", seconds: " + l.str("seconds")
 	most, ok := l.get("max_value").whole()
 	seconds, fine := l.get("seconds").whole()
 	if !ok || !fine || seconds == 0 || seconds > mostSeconds {
 		in.leave(l.Place, origin, "no number of requests, or of seconds")
-		return
+		return -1
 	}
 
 	when := yes
@@ -76,7 +94,7 @@ func limitadorLimit(in *Import, l *value) {
 		condition, bad := in.descriptorExpression(c)
 		if bad != "" {
 			in.leave(c.Place, origin, "its condition %s: %s", c.text, bad)
-			return
+			return -1
 		}
 		when = and(when, condition)
 	}
@@ -85,7 +103,7 @@ func limitadorLimit(in *Import, l *value) {
 		part, bad := in.descriptorExpression(v)
 		if bad != "" {
 			in.leave(v.Place, origin, "its variable %s: %s", v.text, bad)
-			return
+			return -1
 		}
 		key = append(key, part)
 	}
@@ -93,7 +111,7 @@ func limitadorLimit(in *Import, l *value) {
 		key = []expr{literal("all")}
 	}
 
-	in.add(Policy{
+	return in.add(Policy{
 		Name: cmp.Or(l.str("name"), l.str("namespace")), Place: l.Place, Origin: origin, when: when, key: key,
 		side: side{algorithm: "fixed_window_anchored", limit: most, window: time.Duration(seconds) * time.Second},
 	})

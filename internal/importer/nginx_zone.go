@@ -25,6 +25,7 @@ type nginxLimit struct {
 	places  []Place
 	text    string
 	differs []string
+	policy  int // its place in the import; below 0: it has none
 }
 
 // mostRate bounds the requests of a rate, and of a burst. Package policies has bounds of its own.
@@ -145,7 +146,7 @@ func (n *nginx) shared(d *directive, l *nginxLimit, delay int64) *nginxLimit {
 		return other
 	}
 
-	l.places, l.text = []Place{d.Place}, d.text()
+	l.places, l.text, l.policy = []Place{d.Place}, d.text(), -1
 	n.limits = append(n.limits, l)
 	return l
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // traefik collects the middlewares and the routers of dynamic configurations.
@@ -128,9 +130,13 @@ func (t *traefik) policies() {
 			branches = append(branches, branch{other.rule, then})
 		}
 
+		var places []int
 		for _, name := range t.chained(r.get("middlewares").texts(), used, 0) {
-			t.policy(r.name+"-"+name, choose(branches, no), t.middlewares[name].get("rateLimit"))
+			if at := t.policy(r.name+"-"+name, choose(branches, no), t.middlewares[name].get("rateLimit")); at >= 0 {
+				places = append(places, at)
+			}
 		}
+		t.several(r, places)
 	}
 
 	for _, name := range t.order {
@@ -138,6 +144,15 @@ func (t *traefik) policies() {
 			t.in.leave(v.Place, "middleware "+name, "no router in these files has it, so the policy holds for all requests: write its when")
 			t.policy(name, yes, v)
 		}
+	}
+}
+
+// several makes groups of the limits of one router: Traefik asks them in order, and does not ask those behind one that refuses.
+func (t *traefik) several(r traefikRouter, places []int) {
+	bad := t.in.byKey(r.name+"-limits", algorithms.UntilDenied, places)
+	if bad != "" {
+		t.in.leave(t.in.Policies[places[1]].Place, "the limits of router "+r.name,
+			"Traefik does not ask the limits behind one that refuses: %s, so as policies each is charged", bad)
 	}
 }
 
@@ -157,8 +172,8 @@ func (t *traefik) chained(names []string, used map[string]bool, depth int) (list
 	return list
 }
 
-// policy makes a policy of a rateLimit in a router.
-func (t *traefik) policy(name string, when expr, v *value) {
+// policy makes a policy of a rateLimit in a router, and returns its place, -1 if it is left out.
+func (t *traefik) policy(name string, when expr, v *value) (at int) {
 	t.in.unknown(v, "rateLimit", "average", "period", "burst", "sourceCriterion", "redis")
 	average, fine := int64(0), true
 	if a := v.get("average"); a != nil {
@@ -174,28 +189,31 @@ func (t *traefik) policy(name string, when expr, v *value) {
 	switch {
 	case !fine || !ok || !valid || average > mostRate || burst > mostRate:
 		t.in.leave(v.Place, origin, "no number of requests, or no period")
-		return
+		return -1
 	case average == 0:
 		t.in.leave(v.Place, origin, "average: 0 is no limit")
-		return
+		return -1
 	case when == no:
 		t.in.leave(v.Place, origin, "no request reaches it: the rules of other routers come first")
-		return
+		return -1
 	}
 
 	key, differs := t.key(v.get("sourceCriterion"))
 	p := Policy{Name: name, Place: v.Place, Origin: origin, Differs: differs, when: when, key: []expr{key}}
 	if !p.bucket(average, period, burst) {
 		t.in.leave(v.Place, origin, "its numbers are too large to be whole ones")
-		return
+		return -1
 	}
-	if seconds := forgets(average, period); float64(burst) > float64(average)/period.Seconds()*float64(seconds) {
-		p.Differs = append(p.Differs,
-			fmt.Sprintf("Traefik forgets a client that pauses for %ds, and gives it a full bucket; the policy does not", seconds))
-		t.in.leave(v.Place, origin,
-			"Traefik forgets a client that pauses for %ds, before its bucket is full again: such a client has more there", seconds)
+	// A bucket that is full by then needs no gift.
+	seconds := time.Duration(forgets(average, period)) * time.Second
+	full := float64(p.side.burst) / float64(p.side.limit) * float64(period)
+	if full > float64(seconds) {
+		p.side.forget = seconds
 	}
-	t.in.add(p)
+	if full > float64(seconds-time.Second) {
+		p.Differs = append(p.Differs, "Traefik forgets a client by whole seconds of its clock, up to a second sooner than the policy")
+	}
+	return t.in.add(p)
 }
 
 // traefikPeriod reads a period: a Go duration, or whole seconds.

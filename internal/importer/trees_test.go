@@ -13,6 +13,14 @@ func TestModels(t *testing.T) {
 			"fixed_window:5/1s", "request.ip", "true",
 		},
 		{
+			"kong", "f.yaml", "plugins: [{ name: rate-limiting, config: { month: 5, limit_by: ip } }]",
+			"fixed_window:5/month", "request.ip", "true",
+		},
+		{
+			"kong", "f.yaml", "plugins: [{ name: rate-limiting, config: { year: 5, limit_by: ip } }]",
+			"fixed_window:5/year", "request.ip", "true",
+		},
+		{
 			"kong", "f.json",
 			"{\n\t\"plugins\": [{\"name\": \"rate-limiting-advanced\", \"config\": " +
 				"{\"limit\": [60], \"window_size\": [60], \"identifier\": \"ip\"}}]}",
@@ -37,11 +45,11 @@ func TestModels(t *testing.T) {
 		},
 		{
 			"traefik", "f.toml", "[http.middlewares.a.rateLimit]\naverage = 10\nburst = 20\n",
-			"token_bucket:20/1s:burst=41", "request.ip", "true",
+			"token_bucket:20/1s:burst=41:forget=2s", "request.ip", "true",
 		},
 		{
 			"traefik", "f.yaml", "http: { middlewares: { a: { rateLimit: { average: 6, period: 1m, burst: 12 } } } }",
-			"token_bucket:120/1m:burst=241", "request.ip", "true",
+			"token_bucket:120/1m:burst=241:forget=11s", "request.ip", "true",
 		},
 		{
 			"traefik", "f.yaml", "http: { middlewares: { a: { rateLimit: { average: 3, period: 2s, burst: 1 } } } }",
@@ -81,8 +89,6 @@ func TestTreesLeaveOut(t *testing.T) {
 		line       int
 		what, why  string
 	}{
-		{"kong", "plugins:\n- { name: rate-limiting, config: { second: 1, year: 3 } }", 2, "year: 3", "calendar"},
-		{"kong", "plugins:\n- { name: rate-limiting, config: { second: 1, hour: 3 } }", 2, "2 limits", "none of them"},
 		{"kong", "plugins:\n- { name: rate-limiting, config: { second: 1 } }\n- { name: own }", 3, "plugin own", "unknown"},
 		{"kong", "plugins:\n- name: rate-limiting\n  config:\n    second: 1\n    odd: 2", 5, "odd", "unknown"},
 		{"limitador", "- { max_value: 1, seconds: 1 }\n- { max_value: 1, seconds: 0 }", 2, "seconds: 0", "no number"},
@@ -95,7 +101,6 @@ func TestTreesLeaveOut(t *testing.T) {
 			3, "b: 0 per eon", "no unit",
 		},
 		{"traefik", "http:\n middlewares:\n  a: { rateLimit: { average: 1 } }\n  b: { inFlightReq: {} }", 4, "inFlightReq", "unknown"},
-		{"traefik", "http: { middlewares: { a: { rateLimit:\n { average: 6, period: 1m, burst: 12 } } } }", 2, "average: 6", "forgets"},
 	} {
 		in, _ := imported(t, c.peer, "f.yaml", c.text)
 
