@@ -204,6 +204,18 @@ func TestNoGroup(t *testing.T) {
 				"limit_req zone=a;\nlimit_req zone=b;",
 			4, "limit_req of a and b", "they have different keys, and a group has one",
 		},
+		{
+			"haproxy", "frontend f\n stick-table store http_req_rate(1s)\nbackend b\n stick-table store http_req_rate(1s)\nfrontend g\n" +
+				" http-request track-sc0 src table f\n http-request deny if { sc_http_req_rate(0) gt 5 }\n" +
+				" http-request track-sc1 path table b\n http-request deny if { sc_http_req_rate(1) gt 5 }",
+			9, "sc_http_req_rate(1)", "does not count here what the limit of line 7 has denied: their keys differ",
+		},
+		{
+			"haproxy", "frontend f\n stick-table store http_req_rate(1s)\nbackend b\n stick-table store http_req_rate(1s)\nfrontend g\n" +
+				" http-request deny if { src_http_req_rate(f) gt 5 }\n http-request track-sc1 src table b\n" +
+				" http-request deny if { sc_http_req_rate(1) gt 5 }\n http-request track-sc0 src table f",
+			8, "sc_http_req_rate(1)", "the order of their rules is that of no group",
+		},
 		{"limitador", nine, 2, "the limits of namespace a", "a group has at most 8 limits"},
 		{
 			"limitador", "- { namespace: a, max_value: 1, seconds: 1, variables: [path] }\n- { namespace: a, max_value: 1, seconds: 9 }",

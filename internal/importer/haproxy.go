@@ -13,6 +13,7 @@ type haproxy struct {
 	proxies  []*haProxy
 	tables   map[string]*haTable
 	limits   []*haLimit
+	turns    int             // of all limits
 	counted  map[string]bool // the proxies that limit
 }
 

@@ -15,6 +15,7 @@ type haLimit struct {
 	counts bool // what is denied
 	when   expr
 	asked  expr // the condition of the counter's own rule
+	turns  []haTurn
 	place  Place
 	text   string
 }
@@ -26,12 +27,14 @@ type haTrack struct {
 	key            []expr
 	when           expr
 	asked          expr // the condition that the rule has
+	at             int  // its place among the rules of the proxy
 }
 
 // haWay is the way of a request through the rules of a proxy.
 type haWay struct {
 	*haproxy
 	proxy  *haProxy
+	at     int // the place of the rule that is followed
 	tracks []haTrack
 	passed expr // the condition under which no rule so far has ended the way
 }
@@ -39,7 +42,8 @@ type haWay struct {
 // limitsOf follows the rules of a proxy in their order.
 func (h *haproxy) limitsOf(p *haProxy) {
 	w := &haWay{haproxy: h, proxy: p, passed: h.reaches(p)}
-	for _, rule := range p.rules {
+	for i, rule := range p.rules {
+		w.at = i
 		action, rest := rule.word(1), rule.words[min(2, len(rule.words)):]
 		if rule.words[0] == "tcp-request" {
 			action, rest = rule.word(2), rule.words[min(3, len(rule.words)):]
@@ -121,7 +125,7 @@ func (w *haWay) track(rule haLine, counter string, arguments, condition []string
 			when = and(when, not(t.when))
 		}
 	}
-	w.tracks = append(w.tracks, haTrack{rule, counter, table, key, and(w.passed, when), asked})
+	w.tracks = append(w.tracks, haTrack{rule, counter, table, key, and(w.passed, when), asked, w.at})
 }
 
 // tableOf returns the table that a rule names, or that of the proxy.
@@ -156,24 +160,33 @@ func (w *haWay) end(rule haLine, action string, condition []string) {
 	w.passed = and(w.passed, not(ends))
 }
 
-// limit makes a limit of a rule that denies above a rate.
+// limit makes a limit of a rule that denies above a rate, for each counter that the rule may mean.
 func (w *haWay) limit(rule haLine, c haAlternative) {
-	rate := c.rates[0]
-	l := &haLimit{place: rule.Place, text: rule.text(), when: no, limit: rate.above, counts: true}
-	bad := rate.bad
+	rate, found := c.rates[0], false
 	for _, t := range w.tracks {
 		byCounter := rate.counter != "" && t.counter == rate.counter && (rate.table == "" || rate.table == t.table)
 		if byCounter || rate.source && t.table == rate.table {
-			l.table, l.key, l.when, l.asked = t.table, t.key, or(l.when, t.when), t.asked
+			w.limitOf(rule, c, &haLimit{
+				table: t.table, key: t.key, limit: rate.above, counts: true, when: t.when, asked: t.asked, turns: []haTurn{{w.proxy, t.at, w.at}},
+			}, rate.bad)
+			found = true
 		}
+	}
+	if found {
+		return
 	}
 
 	// A rule before the counter sees the requests that were let through, and not this one.
-	if l.when == no && bad == "" {
-		l.counts = false
-		l.limit++
-		bad = w.trackedLater(rule, rate, l)
+	l, bad := &haLimit{limit: rate.above + 1}, rate.bad
+	if bad == "" {
+		bad = w.trackedLater(rate, l)
 	}
+	w.limitOf(rule, c, l, bad)
+}
+
+// limitOf keeps a limit of a rule, or says why it is left out.
+func (w *haWay) limitOf(rule haLine, c haAlternative, l *haLimit, bad string) {
+	l.place, l.text = rule.Place, rule.text()
 	table := w.tables[l.table]
 	switch {
 	case bad != "":
@@ -193,13 +206,13 @@ func (w *haWay) limit(rule haLine, c haAlternative) {
 }
 
 // trackedLater finds the rule that counts what a limit has let through.
-func (w *haWay) trackedLater(rule haLine, rate *haRate, l *haLimit) (bad string) {
+func (w *haWay) trackedLater(rate *haRate, l *haLimit) (bad string) {
 	if !rate.source {
 		return "no track-sc" + rate.counter + " comes before it, so it denies nothing"
 	}
-	for _, later := range w.proxy.rules {
+	for at, later := range w.proxy.rules {
 		i := slices.IndexFunc(later.words, func(word string) bool { return strings.HasPrefix(word, "track-sc") })
-		if i < 0 || later.Line <= rule.Line || later.word(i+1) != "src" {
+		if i < 0 || at <= w.at || later.word(i+1) != "src" {
 			continue
 		}
 
@@ -208,6 +221,7 @@ func (w *haWay) trackedLater(rule haLine, rate *haRate, l *haLimit) (bad string)
 		when, bad := w.plainCondition(condition)
 		if table == rate.table && bad == "" {
 			l.table, l.key, l.when, l.asked = table, []expr{requestIP}, and(w.passed, when), when
+			l.turns = []haTurn{{w.proxy, at, w.at}}
 			return ""
 		}
 	}
@@ -229,9 +243,15 @@ func (w *haWay) narrow(l *haLimit, rest expr) {
 
 // share notes a limit, or adds its requests to the same limit of another proxy.
 func (w *haWay) share(l *haLimit) {
+	// Each turn is compared with each other one.
+	if w.turns++; w.turns > mostTurns {
+		w.in.leave(l.place, l.text, "more than %d limits: import a smaller configuration", mostTurns)
+		return
+	}
+
 	for _, other := range w.limits {
 		if other.table == l.table && other.limit == l.limit && other.counts == l.counts && slices.Equal(other.key, l.key) {
-			other.when = or(other.when, l.when)
+			other.when, other.turns = or(other.when, l.when), append(other.turns, l.turns...)
 			return
 		}
 	}
@@ -240,23 +260,8 @@ func (w *haWay) share(l *haLimit) {
 
 // policies makes the policies.
 func (h *haproxy) policies() {
-	for _, l := range h.limits {
-		table := h.tables[l.table]
-		differs := []string{"a rate is rounded down: HAProxy may admit one request more"}
-		if table.expire > 0 && table.expire < 2*table.period {
-			expire := table.expire.Round(time.Millisecond)
-			differs = append(differs, fmt.Sprintf("expire %s is less than two periods: HAProxy forgets a client before", expire))
-		}
-		h.in.add(Policy{
-			Name: l.table, Place: l.place, Origin: l.text + "; " + table.text() + " at " + table.Place.String(),
-			Differs: differs, when: l.when, key: l.key,
-			side: side{algorithm: "sliding_window_counter", limit: l.limit, window: table.period, countDenied: l.counts, phase: "first"},
-		})
-	}
-
-	if len(h.limits) > 1 {
-		h.in.leave(h.limits[1].place, h.limits[1].text,
-			"HAProxy asks its limits in order until one denies, and the later ones do not count that request: as policies each is charged")
+	for _, list := range h.dependent() {
+		h.together(list)
 	}
 
 	// A proxy is reached by its port.
@@ -267,4 +272,31 @@ func (h *haproxy) policies() {
 			}
 		}
 	}
+}
+
+// policy makes a policy of a limit. HAProxy rounds a rate down to a whole request, so it admits up to, but not, one request more than
+// the limit. Its clock has milliseconds: in parts of a request as many as the period has milliseconds, that is a whole number. For
+// numbers that no algorithm takes it is left out what that changes.
+func (h *haproxy) policy(l *haLimit) Policy {
+	table := h.tables[l.table]
+	p := Policy{
+		Name: l.table, Place: l.place, Origin: l.text + "; " + table.text() + " at " + table.Place.String(), when: l.when, key: l.key,
+		side: side{algorithm: "sliding_window_counter", limit: l.limit, window: table.period, countDenied: l.counts, phase: "first"},
+	}
+	more := p.side
+	more.limit++
+	units := table.period.Milliseconds()
+	if units == 0 || table.period%time.Millisecond != 0 || !more.times(units).sound() {
+		p.Differs = append(p.Differs, "a rate is rounded down: HAProxy may admit one request more")
+	} else if l.limit > 0 {
+		p.side = more.times(units)
+		p.side.limit--
+		p.cost = units
+	}
+
+	if table.expire > 0 && table.expire < 2*table.period {
+		expire := table.expire.Round(time.Millisecond)
+		p.Differs = append(p.Differs, fmt.Sprintf("expire %s is less than two periods: HAProxy forgets a client before", expire))
+	}
+	return p
 }
