@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 		"algorithms", "internal/humanize", "internal/plan", "internal/status", "shadow/divergence", "shadow/promotion/gate",
 	},
 	"internal/sample":     {},
+	"internal/serve":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/testseed":   {},
 	"internal/status":     {"algorithms", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
 	"dashboards":          {},
@@ -50,8 +51,8 @@ var arrows = map[string][]string{
 	"alerts":              {},
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
-		"dashboards", "internal/accesslog", "internal/humanize", "internal/importer", "internal/plan", "internal/replay", "internal/status",
-		"lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+		"dashboards", "internal/accesslog", "internal/humanize", "internal/importer", "internal/plan", "internal/replay", "internal/serve",
+		"internal/status", "lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
 	"cmd/shadowlimit/internal/completion": {},
 	"cmd/shadowlimit/internal/demo": {
@@ -69,7 +70,7 @@ var others = map[string][]string{
 		"lua", "shadow/divergence", "shadow/promotion", "shadow",
 		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 	},
-	"github.com/prometheus/":        {"shadow", "cmd/shadowlimit/internal/demo"},
+	"github.com/prometheus/":        {"shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},
 	"github.com/go-chi/":            {"shadow/httplimit/chiroute"},
 	"github.com/gofiber/":           {"adapters/fiberlimit"},

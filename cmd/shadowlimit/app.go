@@ -131,7 +131,7 @@ func commands(std streams) []*cli.Command {
 		statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), doctorCommand(std),
 		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
 		adoptCommand(std), forgetCommand(std),
-		controllerCommand(std),
+		controllerCommand(std), serveCommand(std),
 		alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std),
 	}
 }

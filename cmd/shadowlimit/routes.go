@@ -126,7 +126,7 @@ func isParameter(segment string) bool {
 
 // of returns the route of a path, "" if no template matches.
 func (r *routes) of(path string) string {
-	if route := r.root.match(strings.TrimPrefix(path, "/")); route != "" && strings.HasPrefix(path, "/") {
+	if route := r.find(path); route != "" {
 		r.matched++
 		return route
 	}
@@ -134,6 +134,14 @@ func (r *routes) of(path string) string {
 		r.example = path
 	}
 	return ""
+}
+
+// find is of without counting, so it may be called concurrently. Of no templates it finds none.
+func (r *routes) find(path string) string {
+	if r == nil || !strings.HasPrefix(path, "/") {
+		return ""
+	}
+	return r.root.match(path[1:])
 }
 
 func (n *routeNode) match(path string) string {

@@ -22,6 +22,8 @@ type Framework struct {
 	// Deaf says why a handler does not learn that its client has disconnected; "" if it does. Waiting requests of such a
 	// framework end with the service's own context.
 	Deaf string
+	// Without are tests of the suite that the way has no place for, each with the reason.
+	Without map[string]string
 }
 
 // Service is what a framework serves: a route for each method, for a GET of /items/ID, /free, /stream, /hang and

@@ -35,6 +35,9 @@ var tests = []struct {
 // Run runs the suite on a framework.
 func Run(t *testing.T, f Framework) {
 	for _, test := range tests {
+		if f.Without[test.name] != "" {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) { test.run(t, f) })
 	}
 }
