@@ -24,6 +24,7 @@ test: components ## run all tests, also on a real Redis; installs missing compon
 	$(GO) test ./...
 	cd examples && $(GO) test ./...
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test ./...); done
+	. ./$(COMPONENTS) && cd bench && $(GO) test ./...
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 
 .PHONY: servers
@@ -52,10 +53,11 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 .PHONY: check
 check: components ## run gofmt, vet, staticcheck, and all tests with the race detector
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these files'; exit 1; }
-	$(GO) mod tidy -diff && cd integration && $(GO) mod tidy -diff && cd ../examples && $(GO) mod tidy -diff
+	$(GO) mod tidy -diff && cd integration && $(GO) mod tidy -diff && cd ../examples && $(GO) mod tidy -diff && cd ../bench && $(GO) mod tidy -diff
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...); done
 	$(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	cd integration && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
+	cd bench && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 	cd examples && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...
 	$(GO) test -race -shuffle=on ./...
 	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m -parallel $(WAITING)
@@ -65,10 +67,8 @@ oracle: components ## compare Go, Redis and miniredis with the oracle for ORACLE
 	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 0 -v -run TestDifferential -steps $(ORACLE_STEPS)
 
 .PHONY: bench
-bench: components ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
-	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -run '^$$' -bench . -benchmem ./...); done
-	. ./$(COMPONENTS) && cd integration && $(GO) test -run '^$$' -bench . -benchmem
+bench: components ## compare with other limiters and write docs/performance.md; ROUNDS=1 only runs, PART=redis,memory chooses
+	. ./$(COMPONENTS) && cd bench && $(GO) run . -rounds $(or $(ROUNDS),15) -parts $(or $(PART),all) -write ../docs/performance.md
 
 .PHONY: components
 components:

@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,6 +89,32 @@ func TestRootModuleHasNoFramework(t *testing.T) {
 	if frameworks < len(adapters(t)) {
 		t.Errorf("%d frameworks in %d adapters: name the new one in frameworksKnown", frameworks, len(adapters(t)))
 	}
+}
+
+// A user of the library downloads no limiter that it is compared with: none is in the graph of its modules, whose go.mod files
+// a build reads.
+func TestRootModuleHasNoPeer(t *testing.T) {
+	graph, err := exec.Command("go", "mod", "graph").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, peer := range peers {
+		if !strings.Contains(read(t, "bench/go.mod"), "\t"+peer+" ") {
+			t.Errorf("bench does not compare with %s any more: remove it from peers", peer)
+		}
+		if strings.Contains(string(graph), peer+"@") {
+			t.Errorf("go mod graph has %s", peer)
+		}
+		if strings.Contains(read(t, "go.sum"), peer+" ") {
+			t.Errorf("go.sum has %s", peer)
+		}
+	}
+}
+
+// peers are the limiters that make bench compares with.
+var peers = []string{
+	"github.com/go-redis/redis_rate/v10", "github.com/sethvargo/go-limiter", "github.com/throttled/throttled/v2",
+	"github.com/ulule/limiter/v3", "golang.org/x/time",
 }
 
 // frameworksKnown begin the paths of the modules that adapters are for.

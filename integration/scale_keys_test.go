@@ -17,6 +17,20 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
+// Limits that no measurement exhausts, and under which a key stays in use for the whole
+// measurement: an idle key would be dropped from memory and be created again.
+var (
+	bucketLimit = algorithms.Limit{Requests: 1000, Window: time.Hour, Burst: 300_000_000}
+	windowLimit = algorithms.Limit{Requests: 1_000_000_000, Window: time.Hour}
+)
+
+// bothSides returns both sides: a GCRA and, beside it, a fixed window.
+func bothSides() [2]algorithms.Side {
+	return [2]algorithms.Side{
+		{Algorithm: algorithms.GCRA{}, Limit: bucketLimit}, {Algorithm: algorithms.FixedWindow{}, Limit: windowLimit},
+	}
+}
+
 // ownTime returns the CPU time of this process.
 func ownTime(t *testing.T) time.Duration {
 	t.Helper()
@@ -43,7 +57,7 @@ return 1`
 func measureKeys(t *testing.T, n int) keysRow {
 	t.Helper()
 	r := keysRow{keys: n}
-	charge := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: sidesOf(2)}}
+	charge := []algorithms.Charge{{Policy: "p", Cost: 1, Sides: bothSides()}}
 	into := make([][2]algorithms.Observation, 1)
 	ask := func(pair algorithms.Pair, key int) {
 		charge[0].Key = fmt.Sprint("client-", key)

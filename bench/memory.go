@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	ulule "github.com/ulule/limiter/v3"
+	ululememory "github.com/ulule/limiter/v3/drivers/store/memory"
+	"golang.org/x/time/rate"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+const xTimeRate = "x/time/rate in a sync.Map"
+
+// Columns of the parts in this process.
+const (
+	nanos  = "ns of CPU"
+	allocs = "allocations"
+)
+
+// opener makes a limiter and returns what makes a function for each caller.
+type opener func(s *site) (func() call, error)
+
+// shared gives all callers the same function.
+func shared(do call) func() call { return func() call { return do } }
+
+// memoryRows are the rows of the table: the peers, and ours.
+var memoryRows = func() (rows []memoryRow) {
+	rows = []memoryRow{
+		{xTimeRate, openXTimeRate}, {"throttled, memstore", openThrottled}, {"go-limiter, memorystore", openGoLimiter},
+		{"ulule/limiter, memory", openUlule},
+	}
+	for _, c := range []combination{{gcra}, {gcra, bucket}} {
+		rows = append(rows, memoryRow{"judged: " + c.String(), func(*site) (func() call, error) {
+			memory := algorithms.NewMemory(algorithms.MemoryConfig{})
+			return func() call { return c.call(memory) }, nil
+		}})
+	}
+	for _, c := range comparedPairs {
+		rows = append(rows, memoryRow{compared(c), c.compared})
+	}
+	return rows
+}()
+
+type memoryRow struct {
+	name string
+	open opener
+}
+
+// comparedPairs are judged, compared and counted, as shadow.Pair does in a service.
+var comparedPairs = []combination{{gcra, bucket}, {fixed, bucket}, {fixed, counter}}
+
+// compared is the name of a pair with its comparison.
+func compared(c combination) string { return "judged, compared and counted: " + c.String() }
+
+var together = []int{1, 2}
+
+var memoryPart = part{
+	name: "memory", columns: []string{nanos, allocs}, subjects: memorySubjects(), page: memoryPage,
+}
+
+func memorySubjects() (list []subject) {
+	for _, n := range together {
+		for _, row := range memoryRows {
+			list = append(list, subject{crowded(row.name, n), func(s *site) (measure, error) { return s.inMemory(n, row.open) }})
+		}
+	}
+	return list
+}
+
+// inMemory prepares the measurement of a limiter in this process.
+func (s *site) inMemory(n int, open opener) (measure, error) {
+	prepare, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+
+	// All keys are known before anything is measured.
+	if _, err := callers(1, len(keys), prepare); err != nil {
+		return nil, err
+	}
+	return func() ([]float64, error) {
+		took, err := callers(n, s.size.calls, prepare)
+		return took.columns(), err
+	}, nil
+}
+
+// columns are CPU time and allocations of a call. Wall time would be that of a machine that others use, too.
+func (s spent) columns() []float64 {
+	return []float64{float64(s.cpu.Nanoseconds()) / float64(s.calls), s.allocs / float64(s.calls)}
+}
+
+func openXTimeRate(*site) (func() call, error) {
+	var limiters sync.Map
+	return shared(func(key string) error {
+		l, ok := limiters.Load(key)
+		if !ok {
+			l, _ = limiters.LoadOrStore(key, rate.NewLimiter(rate.Limit(1e9), 1e9))
+		}
+		return allowed(l.(*rate.Limiter).Allow())
+	}), nil
+}
+
+func allowed(ok bool) error {
+	if !ok {
+		return errDenied
+	}
+	return nil
+}
+
+func openThrottled(*site) (func() call, error) {
+	store, err := memstore.NewCtx(1 << 20)
+	if err != nil {
+		return nil, err
+	}
+	quota := throttled.RateQuota{MaxRate: throttled.PerSec(1_000_000), MaxBurst: 1_000_000}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	return shared(func(key string) error {
+		limited, _, err := limiter.RateLimitCtx(context.Background(), key, 1)
+		if err != nil {
+			return err
+		}
+		return allowed(!limited)
+	}), err
+}
+
+func openGoLimiter(s *site) (func() call, error) {
+	store, err := memorystore.New(&memorystore.Config{Tokens: 1_000_000_000, Interval: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { _ = store.Close(context.Background()) })
+	return shared(func(key string) error {
+		_, _, _, ok, err := store.Take(context.Background(), key)
+		if err != nil {
+			return err
+		}
+		return allowed(ok)
+	}), nil
+}
+
+func openUlule(*site) (func() call, error) {
+	limiter := ulule.New(ululememory.NewStore(), ulule.Rate{Limit: 1_000_000_000, Period: time.Hour})
+	return shared(func(key string) error {
+		result, err := limiter.Get(context.Background(), key)
+		if err != nil {
+			return err
+		}
+		return allowed(!result.Reached)
+	}), nil
+}
+
+// compared opens a shadow.Pair.
+func (c combination) compared(s *site) (func() call, error) {
+	pair, err := shadow.NewPair(shadow.PairConfig{
+		Authoritative: shadow.Side{Algorithm: c[0].Algorithm, Limit: c[0].limit},
+		Candidate:     shadow.Side{Algorithm: c[1].Algorithm, Limit: c[1].limit},
+		Logger:        slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { _ = pair.Close(context.Background()) })
+	return shared(func(key string) error { return allowed(pair.Allow(context.Background(), key, 1).Allowed) }), nil
+}
+
+func memoryPage(r results, rounds int) string {
+	var wanted []goal
+	for _, c := range comparedPairs {
+		name := crowded(compared(c), 1)
+		wanted = append(wanted,
+			goal{what: compared(c) + ", over " + xTimeRate, bound: 2.5, value: r.over(name, crowded(xTimeRate, 1), nanos)},
+			goal{what: compared(c) + ", allocations", bound: 0, value: r.spread(name, allocs)})
+	}
+	return origin(rounds, ", 1,000 keys") + goals(wanted...) + "\n" + memoryTable(r)
+}
+
+// memoryTable has the ratio of each row to the first, and its own numbers.
+func memoryTable(r results) string {
+	lines := [][]string{{"limiter", nanos + ", 1 caller", "over x/time/rate", allocs, nanos + ", 2 callers", "over x/time/rate"}}
+	for _, row := range memoryRows {
+		one, two := crowded(row.name, 1), crowded(row.name, 2)
+		lines = append(lines, []string{
+			row.name, amount(r.spread(one, nanos).median), r.over(one, crowded(xTimeRate, 1), nanos).String(),
+			fmt.Sprintf("%.2f", r.spread(one, allocs).median),
+			amount(r.spread(two, nanos).median), r.over(two, crowded(xTimeRate, 2), nanos).String(),
+		})
+	}
+	return table(lines...)
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/lua"
+)
+
+// Limits that no benchmark exhausts, and under which a key stays in use for the whole benchmark: an idle one would be dropped from
+// memory and made again.
+var (
+	bucketLimit = algorithms.Limit{Requests: 1000, Window: time.Hour, Burst: 300_000_000}
+	windowLimit = algorithms.Limit{Requests: 1_000_000_000, Window: time.Hour}
+)
+
+// algorithm is one that is compared, by its name in the tables.
+type algorithm struct {
+	algorithms.Algorithm
+	limit algorithms.Limit
+}
+
+func (a algorithm) side() algorithms.Side {
+	return algorithms.Side{Algorithm: a.Algorithm, Limit: a.limit}
+}
+
+var (
+	gcra     = algorithm{algorithms.GCRA{}, bucketLimit}
+	bucket   = algorithm{algorithms.TokenBucket{}, bucketLimit}
+	fixed    = algorithm{algorithms.FixedWindow{}, windowLimit}
+	anchored = algorithm{algorithms.FixedWindowAnchored{}, windowLimit}
+	counter  = algorithm{algorithms.SlidingWindowCounter{}, windowLimit}
+)
+
+// combination is one side, or both of them.
+type combination []algorithm
+
+func (c combination) String() string {
+	if len(c) == 1 {
+		return c[0].Name() + " alone"
+	}
+	return c[0].Name() + " + " + c[1].Name()
+}
+
+// charge is what the engine asks a store of these sides: two of one store are numbered together.
+func (c combination) charge() algorithms.Charge {
+	charge := algorithms.Charge{Policy: "writes", Cost: 1}
+	for role, a := range c {
+		charge.Sides[role] = a.side()
+	}
+	if len(c) == 2 {
+		charge.Epoch = 7
+	}
+	return charge
+}
+
+// call returns a function for one caller.
+func (c combination) call(pair algorithms.Pair) call {
+	charges, into := []algorithms.Charge{c.charge()}, make([][2]algorithms.Observation, 1)
+	return func(key string) error {
+		charges[0].Key = key
+		err := pair.Evaluate(context.Background(), charges, into)
+		for role := range c {
+			o := &into[0][role]
+			if err = cmp.Or(err, o.Err); err == nil && !o.Decision.Allowed {
+				err = errDenied
+			}
+		}
+		return err
+	}
+}
+
+var (
+	// pairs have no log, whose cost is that of its entries.
+	pairs  = []combination{{gcra, bucket}, {fixed, bucket}, {fixed, counter}, {anchored, gcra}}
+	alones = []combination{{gcra}, {fixed}}
+	// crowds are how many callers there are at once.
+	crowds = []int{16, 128}
+)
+
+const redisRate = "redis_rate"
+
+// peerLimit is that of the buckets.
+var peerLimit = redis_rate.Limit{Rate: int(bucketLimit.Requests), Burst: int(bucketLimit.Burst), Period: bucketLimit.Window}
+
+// Columns of the part: us of a call, and bytes of a key.
+const (
+	script    = "script"
+	serverCPU = "server CPU"
+	wall      = "wall"
+	bytesKey  = "bytes a key"
+)
+
+var redisPart = part{
+	name: "redis", columns: []string{script, serverCPU, wall, bytesKey}, subjects: redisSubjects(), page: redisPage,
+}
+
+func redisSubjects() (list []subject) {
+	for _, crowd := range crowds {
+		list = append(list, subject{crowded(redisRate, crowd), func(s *site) (measure, error) { return s.calls(crowd, redisRateCall) }})
+		for _, c := range slices.Concat(pairs, alones) {
+			list = append(list, subject{crowded(c.String(), crowd), func(s *site) (measure, error) { return s.calls(crowd, c.inRedis) }})
+		}
+	}
+	return list
+}
+
+// crowded is the name of a subject with a number of callers.
+func crowded(name string, crowd int) string { return fmt.Sprintf("%s, %d callers", name, crowd) }
+
+// redisRateCall is the peer.
+func redisRateCall(addr string) (func() call, func(), error) {
+	client := connect(addr)
+	limiter := redis_rate.NewLimiter(client)
+	return func() call {
+		return func(key string) error {
+			result, err := limiter.Allow(context.Background(), key, peerLimit)
+			if err == nil && result.Allowed == 0 {
+				err = errDenied
+			}
+			return err
+		}
+	}, func() { client.Close() }, nil
+}
+
+// inRedis is a combination of ours.
+func (c combination) inRedis(addr string) (func() call, func(), error) {
+	client := connect(addr)
+	pair, err := lua.New(client, lua.Config{Name: "shop"})
+	return func() call { return c.call(pair) }, func() { client.Close() }, err
+}
+
+// calls prepares the measurement of a limiter in Redis.
+func (s *site) calls(crowd int, open func(addr string) (func() call, func(), error)) (measure, error) {
+	server, err := s.server()
+	if err != nil {
+		return nil, err
+	}
+	prepare, end, err := open(server.addr)
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(end)
+
+	return func() ([]float64, error) {
+		// Other subjects' records would be in the way of those that have the same keys.
+		if err := server.client.FlushDB(context.Background()).Err(); err != nil {
+			return nil, err
+		}
+		if _, err := callers(crowd, len(keys), prepare); err != nil { // connects, loads the script and makes the records
+			return nil, err
+		}
+		bytes, err := server.bytesOfAKey()
+		if err != nil {
+			return nil, err
+		}
+
+		return server.observe(func() (spent, error) { return callers(crowd, max(crowd, s.size.calls/16), prepare) }, bytes)
+	}, nil
+}
+
+// observe returns the columns of calls.
+func (s *server) observe(do func() (spent, error), bytes float64) ([]float64, error) {
+	before, err := s.work()
+	if err != nil {
+		return nil, err
+	}
+	took, err := do()
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.work()
+	if err != nil {
+		return nil, err
+	}
+
+	done, calls := after.since(before), float64(took.calls)
+	if done.scripts != calls {
+		return nil, fmt.Errorf("%.0f scripts for %.0f calls", done.scripts, calls)
+	}
+	return []float64{done.script / calls, done.cpu / calls, float64(took.wall.Nanoseconds()) / 1e3 / calls, bytes}, nil
+}
+
+// bytesOfAKey returns the memory of a key that is there, as MEMORY USAGE has it.
+func (s *server) bytesOfAKey() (float64, error) {
+	key, err := s.client.RandomKey(context.Background()).Result()
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := s.client.MemoryUsage(context.Background(), key, 0).Result()
+	return float64(bytes), err
+}
+
+func redisPage(r results, rounds int) string {
+	var wanted []goal
+	costs := []string{script, serverCPU, wall}
+	for _, crowd := range crowds {
+		for _, column := range costs {
+			middle, worst := pairsOver(r, crowd, column)
+			of := fmt.Sprintf("%s of a pair over redis_rate, %d callers", column, crowd)
+			wanted = append(wanted,
+				goal{what: of + ": the median pair", bound: 1, value: middle},
+				goal{what: of + ": the dearest pair", bound: 1.1, value: worst})
+		}
+	}
+	for _, column := range costs {
+		second := r.over(crowded(pairs[0].String(), 16), crowded(alones[0].String(), 16), column)
+		wanted = append(wanted, goal{what: column + " of " + pairs[0].String() + " over " + alones[0].String(), bound: 1.1, value: second})
+	}
+	wanted = append(wanted, goal{what: "bytes a key of both sides", bound: 200, value: r.spread(crowded(pairs[0].String(), 16), bytesKey)})
+
+	return origin(rounds, "") + goals(wanted...) + "\n" + redisTable(r)
+}
+
+// pairsOver returns the median over the pairs, round by round, and the pair with the highest ratio.
+func pairsOver(r results, crowd int, column string) (middle, worst spread) {
+	var medians []float64
+	for round := range r.of(crowded(redisRate, crowd), column) {
+		var ratios []float64
+		for _, p := range pairs {
+			ratios = append(ratios, r.of(crowded(p.String(), crowd), column)[round]/r.of(crowded(redisRate, crowd), column)[round])
+		}
+		medians = append(medians, spreadOf(ratios).median)
+	}
+
+	for _, p := range pairs {
+		if s := r.over(crowded(p.String(), crowd), crowded(redisRate, crowd), column); s.median > worst.median {
+			worst = s
+		}
+	}
+	return spreadOf(medians), worst
+}
+
+// redisTable has the ratio of each subject, and the peer's own numbers.
+func redisTable(r results) string {
+	lines := [][]string{{"over one redis_rate call", "callers", script, serverCPU, wall, bytesKey}}
+	for _, crowd := range crowds {
+		line := func(name string, cell func(column string) string) {
+			lines = append(lines, []string{
+				name, fmt.Sprint(crowd), cell(script), cell(serverCPU), cell(wall),
+				amount(r.spread(crowded(name, crowd), bytesKey).median),
+			})
+		}
+
+		line(redisRate, func(column string) string { return amount(r.spread(crowded(redisRate, crowd), column).median) + " us" })
+		for _, c := range slices.Concat(pairs, alones) {
+			line(c.String(), func(column string) string {
+				return r.over(crowded(c.String(), crowd), crowded(redisRate, crowd), column).String()
+			})
+		}
+	}
+	return table(lines...)
+}
