@@ -50,7 +50,7 @@ func (r *run) bound(ctx context.Context, report *PolicyReport) error {
 		cfg.Decisions, cfg.Progress = nil, nil
 		cfg.Pair = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1})
 		other := newRun(r.events, cfg)
-		other.change = p.scale
+		other.change, other.causes = p.scale, nil
 		if err := other.judgeAll(ctx); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 // not used.
 func Record(ctx context.Context, events *Events, cfg Config) (*plan.Recording, error) {
 	r := newRun(events, cfg)
-	r.denials = []plan.Denial{}
+	r.denials, r.causes = []plan.Denial{}, nil
 	if err := r.judgeAll(ctx); err != nil {
 		return nil, err
 	}

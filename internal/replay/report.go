@@ -29,7 +29,17 @@ type PolicyReport struct {
 	Authoritative string `json:"authoritative"` // in the short form
 	Candidate     string `json:"candidate"`
 	status.Summary
-	Gate gate.Result `json:"gate"`
+	// TopNewlyDenied and TopNewlyAllowed are those of the Summary, with what else the replay knows of their keys.
+	TopNewlyDenied  []KeyHarm `json:"top_newly_denied"`
+	TopNewlyAllowed []KeyHarm `json:"top_newly_allowed"`
+	// Causes of the newly denied and the newly allowed, the most frequent first.
+	CausesNewlyDenied  []status.Cause `json:"causes_newly_denied"`
+	CausesNewlyAllowed []status.Cause `json:"causes_newly_allowed"`
+	// Denied is what each side denies, before and after.
+	Denied Denials `json:"denied"`
+	// Remedies are changes that would lessen the differences, the most useful first.
+	Remedies []Remedy    `json:"remedies"`
+	Gate     gate.Result `json:"gate"`
 	gate.Course
 	Proposed gate.Proposal `json:"proposed"`
 	Hurt     Hurt          `json:"hurt"`
@@ -89,7 +99,7 @@ func (r *run) clients() *gate.ClientsResult {
 	all := divergence.Clients{List: make([]divergence.Client, len(r.keys))}
 	for id, k := range r.keys {
 		c := &all.List[id]
-		c.Hash, c.Name, c.Causes = uint64(id)+1, r.events.keys[id], r.causes[uint32(id)]
+		c.Hash, c.Name, c.Causes = uint64(id)+1, r.events.keys[id], r.causes.clients[uint32(id)]
 		c.Counts[algorithms.Authoritative] = divergence.ClientCount{
 			Requests: k.allowed + k.denied, Allowed: k.allowed, Lost: k.newlyDenied, Gained: k.newlyAllowed,
 		}
@@ -119,6 +129,13 @@ func (r *run) report() *Report {
 	}
 	r.assess(&p)
 
+	p.TopNewlyDenied, _ = r.top((*keyTally).losses)
+	p.TopNewlyAllowed, _ = r.top((*keyTally).gains)
+	p.CausesNewlyDenied = status.CausesOf(countsOfCauses(&r.causes.denied))
+	p.CausesNewlyAllowed = status.CausesOf(countsOfCauses(&r.causes.allowed))
+	p.Denied = r.deniedBy()
+	p.Remedies = r.remedies(&p)
+
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()
@@ -137,8 +154,11 @@ func (r *run) report() *Report {
 func (r *run) summary() status.Summary {
 	s := status.Summarize(r.total)
 	s.Keys = int64(len(r.events.keys))
-	s.TopNewlyDenied, s.KeysNewlyDenied = r.top(func(k keyTally) int64 { return k.newlyDenied })
-	s.TopNewlyAllowed, s.KeysNewlyAllowed = r.top(func(k keyTally) int64 { return k.newlyAllowed })
+
+	var denied, allowed []KeyHarm
+	denied, s.KeysNewlyDenied = r.top((*keyTally).losses)
+	allowed, s.KeysNewlyAllowed = r.top((*keyTally).gains)
+	s.TopNewlyDenied, s.TopNewlyAllowed = countsOf(denied), countsOf(allowed)
 	return s
 }
 
@@ -148,15 +168,3 @@ func (r *run) describe(role algorithms.Role) string {
 }
 
 func shortForm(s algorithms.Side) string { return s.Algorithm.Name() + ":" + s.Limit.String() }
-
-// top returns the keys with the largest counts, ties by key, and the number of keys
-// with a count above 0.
-func (r *run) top(count func(keyTally) int64) ([]divergence.KeyCount, int64) {
-	all := []divergence.KeyCount{}
-	for id, k := range r.keys {
-		if n := count(k); n > 0 {
-			all = append(all, divergence.KeyCount{Key: r.events.keys[id], Count: n})
-		}
-	}
-	return divergence.MergeTop(status.TopKeys, all), int64(len(all))
-}

@@ -87,7 +87,9 @@ type run struct {
 	minutes   []divergence.Minute
 	timeline  timeline
 	hours     clientHours
-	causes    map[uint32]*divergence.ClientCauses     // of the keys that lose requests; nil if they are not asked for
+	causes    *causes                                 // of differences; nil if they are not asked for
+	never     [2]int64                                // denials by which a client waits in vain, by role
+	largest   int64                                   // cost
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	decided   []bool                                  // whether the authoritative allows, by the order of events; nil: the pair judges
 	members   divergence.Members                      // of groups, with what they have denied
@@ -97,6 +99,7 @@ type run struct {
 type keyTally struct {
 	denied, newlyDenied, newlyAllowed int64
 	allowed                           int64 // by the authoritative
+	deniedAfter                       int64 // by the candidate
 	deniedAt                          int64 // the minute of the last denial in the denials of a run
 }
 
@@ -106,7 +109,7 @@ func newRun(events *Events, cfg Config) *run {
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
-		hours: newClientHours(&cfg), causes: map[uint32]*divergence.ClientCauses{},
+		hours: newClientHours(&cfg), causes: &causes{clients: map[uint32]*divergence.ClientCauses{}},
 		changed: map[*algorithms.Group]*algorithms.Group{}, members: divergence.MembersOf(cfg.Sides[algorithms.Authoritative].Group()),
 	}
 
@@ -185,6 +188,7 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	r.members.Count(o)
+	r.noteNever(e.cost, o)
 	r.timeline.add(e.at, outcome)
 
 	if e.observed != Unobserved {
@@ -194,8 +198,8 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
 	r.hours.count(m.Unix/divergence.MinutesPerHour, e.key, r.events.keys[e.key], outcome)
-	if outcome == divergence.NewlyDenied && r.causes != nil {
-		r.guess(e.key, c, o)
+	if r.causes != nil && (outcome == divergence.NewlyDenied || outcome == divergence.NewlyAllowed) {
+		r.causes.note(e.key, c, o, outcome)
 	}
 
 	k := &r.keys[e.key]
@@ -209,32 +213,24 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	}
 }
 
-// guess counts the probable cause of a loss, for the key that has it.
-func (r *run) guess(key uint32, c *algorithms.Charge, o *[2]algorithms.Observation) {
-	setting, groups := divergence.Setting{Cost: c.Cost}, [2]*algorithms.Group{}
-	for role, side := range c.Sides {
-		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape
-		groups[role] = side.Group()
-	}
-	setting.CompareMembers(groups, o)
-
-	if r.causes[key] == nil {
-		r.causes[key] = &divergence.ClientCauses{}
-	}
-	r.causes[key][setting.Cause(o, divergence.NewlyDenied)]++
-}
-
 // count reports whether the authoritative denied the key for the first time.
 func (k *keyTally) count(o divergence.Outcome) (first bool) {
 	before := k.denied
 	switch o {
-	case divergence.AgreeAllow, divergence.ExpectedDenied:
+	case divergence.AgreeAllow:
 		k.allowed++
-	case divergence.AgreeDeny, divergence.ExpectedAllowed:
+	case divergence.AgreeDeny:
+		k.denied++
+		k.deniedAfter++
+	case divergence.ExpectedDenied:
+		k.allowed++
+		k.deniedAfter++
+	case divergence.ExpectedAllowed:
 		k.denied++
 	case divergence.NewlyDenied:
 		k.allowed++
 		k.newlyDenied++
+		k.deniedAfter++
 	case divergence.NewlyAllowed:
 		k.denied++
 		k.newlyAllowed++

@@ -29,9 +29,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		r.Policies[i].writeText(&b)
 	}
 
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, humanize.Wrap(b.String(), textWidth))
 	return err
 }
+
+// textWidth is the width of a terminal as it is opened.
+const textWidth = 80
 
 func (p *PolicyReport) writeText(b *strings.Builder) {
 	fmt.Fprintf(b, "\npolicy %s, %s\n", p.Name, humanize.Counted(p.Keys, "key"))
@@ -44,12 +47,17 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	b.WriteByte('\n')
 
 	status.WriteSummary(b, &p.Summary) // writing to a strings.Builder cannot fail
+	p.Denied.writeText(b)
+	status.WriteCauses(b, "newly denied", p.CausesNewlyDenied)
+	status.WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	status.WriteMembers(b, p.Members)
 	for _, text := range []string{p.NotCompared(), p.BlindText()} {
 		if text != "" {
 			fmt.Fprintf(b, "  %s\n", text)
 		}
 	}
+	p.writeHurt(b)
+	writeRemedies(b, p.Remedies)
 	b.WriteByte('\n')
 
 	p.Gate.WriteText(b)
@@ -57,14 +65,17 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.Course.WriteText(b)
 	b.WriteByte('\n')
 	p.Proposed.WriteText(b)
-	if text := p.Hurt.String(); text != "" {
-		fmt.Fprintf(b, "  %s\n", text)
-	}
-
-	p.Clients.WriteText(b, "in the log") // writing to a strings.Builder cannot fail
-
 	p.writeCharts(b)
-	status.WriteHarmed(b, &p.Summary)
+	writeHarmed(b, "newly denied", p.TopNewlyDenied)
+	writeHarmed(b, "newly allowed", p.TopNewlyAllowed)
+}
+
+// writeHurt says which keys lose how much of their own requests.
+func (p *PolicyReport) writeHurt(b *strings.Builder) {
+	if text := p.Hurt.String(); text != "" {
+		fmt.Fprintf(b, "\nwhom it would hurt\n  %s\n", text)
+		p.Clients.WriteText(b, "in the log") // writing to a strings.Builder cannot fail
+	}
 }
 
 func (p *PolicyReport) writeCharts(b *strings.Builder) {
@@ -72,12 +83,14 @@ func (p *PolicyReport) writeCharts(b *strings.Builder) {
 		return
 	}
 
-	fmt.Fprintf(b, "\nover time, %s a column\n", humanize.Span(p.timeline.Span()))
-	for _, o := range []divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
+	var rows, peaks [2]string
+	for i, o := range [2]divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
 		counts, peak := p.timeline.counts(o)
 		name := strings.ReplaceAll(o.String(), "_", " ")
-		fmt.Fprintf(b, "  %-14s%s  peak %s\n", name, bars(counts[:], peak), humanize.Grouped(peak))
+		rows[i] = fmt.Sprintf("  %-14s%s\n", name, bars(counts[:], peak))
+		peaks[i] = humanize.Grouped(peak) + " " + name
 	}
+	fmt.Fprintf(b, "\nover time, %s a column; peak %s, %s\n%s%s", humanize.Span(p.timeline.Span()), peaks[0], peaks[1], rows[0], rows[1])
 }
 
 // bars draws a column per count. A count above 0 is at least an eighth of a line high,

@@ -38,11 +38,11 @@ func TestWriteText(t *testing.T) {
 
 	text := out.String()
 	for _, want := range []string{
-		"90 requests from 2023-11-14 22:13:20 to 2023-11-14 22:14:49 UTC (1m29s), 1 line skipped",
+		"90 requests from 2023-11-14 22:13:20 to 2023-11-14 22:14:49 UTC (1m29s), 1 line\n  skipped",
 		"policy p, 1 key\n", "fixed_window:30/30s",
 		"newly denied  20  22.2 % of what the authoritative allows, 1 key",
 		"newly allowed   0  no ratio: nothing to measure it against",
-		"over time, 1.48s a column", "peak 2", `"client\x1b[31m"`,
+		"over time, 1.48s a column", "peak 2 newly denied, 0 newly allowed", `"client\x1b[31m"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

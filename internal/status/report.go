@@ -209,8 +209,8 @@ func policyOf(a *promotion.Assessment) Policy {
 // addCauses adds why the sides differ: causes, and the members of a group that deny.
 func (p *Policy) addCauses(history *divergence.History) {
 	causes := history.Causes()
-	p.CausesNewlyDenied = causesOf(causes.Denied[:])
-	p.CausesNewlyAllowed = causesOf(causes.Allowed[:])
+	p.CausesNewlyDenied = CausesOf(causes.Denied[:])
+	p.CausesNewlyAllowed = CausesOf(causes.Allowed[:])
 	p.CausesUncompared = UncomparedCauses(history)
 	p.Members = history.Members()
 }
@@ -240,8 +240,8 @@ func (p *Policy) addInstances(a *promotion.Assessment) {
 	}
 }
 
-// causesOf returns the causes that occur, the most frequent first.
-func causesOf(counts []int64) []Cause {
+// CausesOf returns the causes that occur of counts in the order of all causes, the most frequent first.
+func CausesOf(counts []int64) []Cause {
 	list := []Cause{}
 	for i, n := range counts {
 		if n > 0 {

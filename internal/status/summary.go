@@ -100,21 +100,3 @@ func share(ratio *float64, of string, keys int64) string {
 
 	return s
 }
-
-// WriteHarmed writes the keys with the most differences.
-func WriteHarmed(w io.Writer, s *Summary) {
-	writeTop(w, "would be newly denied most", s.TopNewlyDenied, s.NewlyDenied)
-	writeTop(w, "would be newly allowed most", s.TopNewlyAllowed, s.NewlyAllowed)
-}
-
-func writeTop(w io.Writer, title string, top []divergence.KeyCount, total int64) {
-	if len(top) == 0 {
-		return
-	}
-
-	fmt.Fprintf(w, "\n%s\n", title)
-	for _, k := range top {
-		percent := 100 * float64(k.Count) / float64(max(total, 1))
-		fmt.Fprintf(w, "  %10s  %5.1f %%  %s\n", humanize.Grouped(k.Count), percent, humanize.Printable(k.Key))
-	}
-}

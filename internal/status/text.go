@@ -78,8 +78,8 @@ func (p *Policy) write(b *strings.Builder) {
 	}
 	writePage(b, p.NotCompared(), "ShadowlimitCoverageLow")
 	writePage(b, p.BlindText(), "ShadowlimitMostlyBlind")
-	writeCauses(b, "newly denied", p.CausesNewlyDenied)
-	writeCauses(b, "newly allowed", p.CausesNewlyAllowed)
+	WriteCauses(b, "newly denied", p.CausesNewlyDenied)
+	WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
 	WriteMembers(b, p.Members)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
@@ -109,7 +109,8 @@ func WriteMembers(b *strings.Builder, members divergence.Members) {
 	}
 }
 
-func writeCauses(b *strings.Builder, harm string, causes []Cause) {
+// WriteCauses writes the probable causes of a harm, with the share of each.
+func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
 	if len(causes) == 0 {
 		return
 	}

@@ -57,7 +57,7 @@ var unforeseeable = map[ObstacleKind]string{
 	Sampled:         "a sampled policy stays in shadow",
 	NothingCompared: "nothing has been compared yet",
 	DeniesNothing:   "the candidate denies nothing that the authoritative denies",
-	AllowsNothing:   "the candidate allows nothing that the authoritative allows",
+	AllowsNothing:   "no request is allowed by both sides",
 	LowCoverage:     "too few of the last day's requests were compared",
 	MostlyBlind:     "too many of the last day's requests were blind",
 	NoiseFloor:      "the noise floor is too high",
@@ -152,7 +152,13 @@ func (j *judgement) unexercised() (list []Obstacle) {
 			"declared differences left out: check that it limits at all"})
 	}
 
-	if j.total[divergence.AgreeAllow] == 0 {
+	// A candidate is not to blame where the authoritative allows nothing that it could allow, too.
+	switch {
+	case j.total[divergence.AgreeAllow] > 0:
+	case j.total[divergence.NewlyDenied] == 0:
+		list = append(list, Obstacle{AllowsNothing, "the authoritative has allowed no request, declared differences left out: " +
+			"check its limit, and the cost of requests"})
+	default:
 		list = append(list, Obstacle{AllowsNothing, "the candidate has allowed none of the requests that the authoritative allowed, " +
 			"declared differences left out: check that it allows anything"})
 	}

@@ -107,7 +107,7 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 		return nil, "nothing to measure it against"
 	}
 
-	why := fmt.Sprintf("%s %s: a threshold of twice that would be above %s, and let another limit than today's pass",
+	why := fmt.Sprintf("%s %s: twice that is above %s, a threshold by which another limit than today's would pass",
 		humanize.Percent(*ratio), of[r], humanize.Percent(mostProposed[r]))
 
 	// Twice the ratio leaves room for days that are worse than those of the log.

@@ -23,12 +23,12 @@ func TestPropose(t *testing.T) {
 		{"equivalent", evidence{hours: 72}, "[0.001 0.001 0.001 0.001]", "newly_allowed: 0.1%  # seen: 0 %"},
 		{
 			"always allow", evidence{hours: 72, minute: alwaysAllow}, "[- 0.001 - -]",
-			"newly_allowed: none, 100 % of what the authoritative denies: a threshold",
+			"newly_allowed: none, 100 % of what the authoritative denies: twice that is above 50 %",
 		},
 		{"always deny", evidence{hours: 72, minute: alwaysDeny}, "[- - 0.001 0.001]", "newly_denied: none, 100 %"},
 		{
 			"a fifth denied", evidence{hours: 72, minute: aFifthDenied}, "[- - 0.001 0.001]",
-			"newly_denied: none, 20 % of what the authoritative allows: a threshold of twice",
+			"newly_denied: none, 20 % of what the authoritative allows: twice that is above 5 %",
 		},
 		{
 			"never denied", evidence{hours: 72, minute: neverDenied}, "[0.001 0.001 - 0.001]",

@@ -161,6 +161,9 @@ func (p *Proposal) WriteText(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    %s: %g%%  # seen: %s\n", r, math.Round(1e6**v)/1e4, humanize.Percent(*r.Value(p.seen)))
 	}
+	if p.Divergence == nil && p.NewlyDenied == nil && p.NewlyAllowed == nil && p.ExtraLoad == nil {
+		return
+	}
 	fmt.Fprint(w, "  These are the smallest of 0.1, 0.2, 0.5, 1, 2 and 5 % and so on that are twice as high as the ratios of this log.\n"+
 		"  They describe the candidate; you decide whether clients may be affected that much.\n")
 }

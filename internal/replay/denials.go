@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+)
+
+// Denials are what each side denies of the requests that were compared: before and after a promotion. A declared
+// difference is in them, because the client is denied all the same.
+type Denials struct {
+	Authoritative SideDenials `json:"authoritative"`
+	Candidate     SideDenials `json:"candidate"`
+	// LargestCost is the largest cost of all requests. A request that costs more than a limiter allows at once never passes it.
+	LargestCost int64 `json:"largest_cost"`
+}
+
+// SideDenials are the denials of one side.
+type SideDenials struct {
+	Requests int64 `json:"requests"`
+	// Share is that of all requests to which both sides have an answer; nil without any.
+	Share *float64 `json:"share"`
+	Keys  int64    `json:"keys"`
+	// Never are the denied requests that would be denied however long the client waits.
+	Never int64 `json:"never"`
+}
+
+// KeyHarm is a key with its share of a harm, and what each side denies of all its requests.
+type KeyHarm struct {
+	divergence.KeyCount
+	Requests     int64 `json:"requests"`
+	DeniedBefore int64 `json:"denied_before"` // by the authoritative
+	DeniedAfter  int64 `json:"denied_after"`  // by the candidate
+}
+
+// noteNever counts a denial by which a client waits in vain.
+func (r *run) noteNever(cost int64, o *[2]algorithms.Observation) {
+	r.largest = max(r.largest, cost)
+	for role := range o {
+		if d := &o[role].Decision; o[role].Status == algorithms.Judged && !d.Allowed && d.RetryAfter == algorithms.Never {
+			r.never[role]++
+		}
+	}
+}
+
+func (r *run) deniedBy() (d Denials) {
+	sides := [2]*SideDenials{&d.Authoritative, &d.Candidate}
+	var requests int64
+	for i := range r.keys {
+		k := &r.keys[i]
+		requests += k.allowed + k.denied
+		for role, n := range [2]int64{k.denied, k.deniedAfter} {
+			sides[role].Requests += n
+			if n > 0 {
+				sides[role].Keys++
+			}
+		}
+	}
+
+	for role, s := range sides {
+		s.Never = r.never[role]
+		if requests > 0 {
+			share := float64(s.Requests) / float64(requests)
+			s.Share = &share
+		}
+	}
+	d.LargestCost = r.largest
+	return d
+}
+
+// top returns the keys with the largest counts, ties by key, and the number of keys
+// with a count above 0.
+func (r *run) top(count func(*keyTally) int64) (list []KeyHarm, keys int64) {
+	list = []KeyHarm{} // not nil: an empty list is [] in JSON
+	for id := range r.keys {
+		k := &r.keys[id]
+		if n := count(k); n > 0 {
+			list = append(list, KeyHarm{divergence.KeyCount{Key: r.events.keys[id], Count: n}, k.allowed + k.denied, k.denied, k.deniedAfter})
+		}
+	}
+	slices.SortFunc(list, func(a, b KeyHarm) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
+	return slices.Clip(list[:min(len(list), status.TopKeys)]), int64(len(list))
+}
+
+func (k *keyTally) losses() int64 { return k.newlyDenied }
+
+func (k *keyTally) gains() int64 { return k.newlyAllowed }
+
+func countsOf(list []KeyHarm) []divergence.KeyCount {
+	counts := make([]divergence.KeyCount, len(list))
+	for i := range list {
+		counts[i] = list[i].KeyCount
+	}
+	return counts
+}
+
+// writeText says how much is denied before and after.
+func (d *Denials) writeText(b *strings.Builder) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range []struct {
+		name string
+		*SideDenials
+	}{{"denied before", &d.Authoritative}, {"denied after", &d.Candidate}} {
+		if row.Share != nil {
+			fmt.Fprintf(table, "  %s\t%s\t  %s of all requests, %s\n", row.name, humanize.Grouped(row.Requests),
+				humanize.Percent(*row.Share), humanize.Counted(row.Keys, "key"))
+		}
+	}
+	table.Flush() // writing to a strings.Builder cannot fail
+
+	for _, text := range d.NeverTexts() {
+		fmt.Fprintf(b, "  %s\n", text)
+	}
+}
+
+// NeverTexts has a sentence for each side that some requests can never pass.
+func (d *Denials) NeverTexts() (list []string) {
+	for _, side := range []struct {
+		role algorithms.Role
+		*SideDenials
+	}{{algorithms.Authoritative, &d.Authoritative}, {algorithms.Candidate, &d.Candidate}} {
+		if side.Never > 0 {
+			list = append(list, fmt.Sprintf("%s can never pass the %s: each costs more than it allows at once; the largest cost is %s",
+				humanize.Counted(side.Never, "request"), side.role, humanize.Grouped(d.LargestCost)))
+		}
+	}
+	return list
+}
+
+// writeHarmed writes the keys with the most differences, with the share of their own requests that each side denies.
+func writeHarmed(b *strings.Builder, harm string, list []KeyHarm) {
+	if len(list) == 0 {
+		return
+	}
+
+	fmt.Fprintf(b, "\nwould be %s most\n", harm)
+	fmt.Fprintf(b, "  %10s  %10s  %13s  %9s  %s\n", "times", "requests", "denied before", "after", "key")
+	for i := range list {
+		k := &list[i]
+		fmt.Fprintf(b, "  %10s  %10s  %13s  %9s  %s\n", humanize.Grouped(k.Count), humanize.Grouped(k.Requests),
+			humanize.Percent(k.Before()), humanize.Percent(k.After()), humanize.Printable(k.Key))
+	}
+}
+
+// Before is the share of the key's own requests that the authoritative denies.
+func (k *KeyHarm) Before() float64 { return float64(k.DeniedBefore) / float64(max(1, k.Requests)) }
+
+// After is the share of the key's own requests that the candidate denies.
+func (k *KeyHarm) After() float64 { return float64(k.DeniedAfter) / float64(max(1, k.Requests)) }
