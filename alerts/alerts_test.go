@@ -175,7 +175,8 @@ var sections = []string{"At night", "Meaning", "Impact", "See it", "Do", "It hel
 
 // atNight answers what an operator asks first, in one place of every page.
 var atNight = regexp.MustCompile(
-	`\n\| Are clients harmed\? \| .+ \|\n\| One command \| .+ \|\n\| What it does \| .+ \|\n\| It worked when \| .+ \|\n`)
+	`\n\| Are clients harmed\? \| .+ \|\n\| One command \| .+ \|\n\| What it does \| .+ \|` +
+		`\n\| It worked when \| .+ \|\n\| Until morning \| .+ \|\n`)
 
 // variables tells the commands of a runbook which service they are about.
 const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME "
