@@ -64,7 +64,7 @@ func compared(c combination) string { return "judged, compared and counted: " + 
 var together = []int{1, 2}
 
 var memoryPart = part{
-	name: "memory", columns: []string{nanos, allocs}, subjects: memorySubjects(), page: memoryPage,
+	name: "memory", columns: []string{nanos, allocs}, subjects: memorySubjects(), page: memoryPage, rounds: 3,
 }
 
 func memorySubjects() (list []subject) {

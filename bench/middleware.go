@@ -47,7 +47,7 @@ var middlewareRows = []struct {
 }
 
 var middlewarePart = part{
-	name: "middleware", columns: []string{nanos, allocs}, subjects: middlewareSubjects(), page: middlewarePage,
+	name: "middleware", columns: []string{nanos, allocs}, subjects: middlewareSubjects(), page: middlewarePage, rounds: 3,
 }
 
 func middlewareSubjects() (list []subject) {

@@ -98,7 +98,7 @@ const (
 )
 
 var redisPart = part{
-	name: "redis", columns: []string{script, serverCPU, wall, bytesKey}, subjects: redisSubjects(), page: redisPage,
+	name: "redis", columns: []string{script, serverCPU, wall, bytesKey}, subjects: redisSubjects(), page: redisPage, rounds: 3,
 }
 
 func redisSubjects() (list []subject) {
@@ -161,6 +161,7 @@ func (s *site) calls(crowd int, open func(addr string) (func() call, func(), err
 			return nil, err
 		}
 
+		// A round trip takes as long as a dozen calls in memory and more.
 		return server.observe(func() (spent, error) { return callers(crowd, max(crowd, s.size.calls/16), prepare) }, bytes)
 	}, nil
 }

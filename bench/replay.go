@@ -47,7 +47,7 @@ policies:
 `
 
 var replayPart = part{
-	name: "replay", columns: []string{lineRate, bytesLine}, subjects: replaySubjects(), page: replayPage, share: 0.2,
+	name: "replay", columns: []string{lineRate, bytesLine}, subjects: replaySubjects(), page: replayPage, rounds: 0.2,
 }
 
 func replaySubjects() (list []subject) {

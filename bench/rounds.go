@@ -14,8 +14,9 @@ type part struct {
 	// columns are the names of the numbers that a measurement of each subject has.
 	columns  []string
 	subjects []subject
-	// share of the rounds is how often a subject has its turn; 0 means all of them. Long slices need fewer.
-	share float64
+	// rounds is how many of this part there are for each one that was asked for. Parts with short slices have more of them, so that
+	// the slices of a round are close to each other in time.
+	rounds float64
 	// page returns the tables.
 	page func(r results, rounds int) string
 }
@@ -37,7 +38,7 @@ type size struct {
 }
 
 var (
-	full  = size{calls: 200_000, lines: 5_000_000, slice: 2 * time.Second}
+	full  = size{calls: 64_000, lines: 5_000_000, slice: 700 * time.Millisecond}
 	short = size{calls: 2_000, lines: 20_000, slice: 200 * time.Millisecond}
 )
 
@@ -63,10 +64,7 @@ type results map[string]map[string][]float64
 
 // times is how often a subject of the part has its turn.
 func (p part) times(rounds int) int {
-	if p.share == 0 {
-		return rounds
-	}
-	return max(1, int(float64(rounds)*p.share))
+	return max(1, int(float64(rounds)*p.rounds))
 }
 
 // measure opens the subjects, and gives all of them a turn in each round.
@@ -89,7 +87,7 @@ func (p part) measure(rounds int, length size) (results, error) {
 	}
 
 	for round := range p.times(rounds) {
-		fmt.Fprintf(os.Stderr, "bench: %s, round %d of %d\n", p.name, round+1, p.times(rounds))
+		fmt.Fprintf(os.Stderr, "bench: %s, round %d of %d\r", p.name, round+1, p.times(rounds))
 		if err := p.round(round, measures, measured); err != nil {
 			return nil, err
 		}

@@ -21,8 +21,8 @@ const patience = 10 * time.Second
 
 // server is a redis-server of a part, on a free port of the loopback interface.
 type server struct {
-	addr, version string
-	client        redis.UniversalClient
+	addr   string
+	client redis.UniversalClient
 }
 
 // server starts the part's server, or returns the one that runs.

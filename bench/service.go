@@ -42,7 +42,7 @@ const (
 var serviceColumns = []string{requests, typical, slowest, serverCPU}
 
 var servicePart = part{
-	name: "service", columns: serviceColumns, subjects: serviceSubjects(), page: servicePage, share: 0.6,
+	name: "service", columns: serviceColumns, subjects: serviceSubjects(), page: servicePage, rounds: 2,
 }
 
 func serviceSubjects() (list []subject) {
