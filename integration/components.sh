@@ -3,7 +3,7 @@
 # a daemon answers, else a redis-server on PATH, else Debian's package if this user may
 # install it. Further components are promtool (Debian's package prometheus) for the
 # alerts, chromium for the status page, zsh and fish for completion, nginx and haproxy for
-# their models. Tests whose component is missing are skipped.
+# their models and the decision server. Tests whose component is missing are skipped.
 #
 # With CI=true every component is required, and a Docker daemon is started if none
 # answers. Its process id is written to the file SHADOWLIMIT_DOCKERD_PID.

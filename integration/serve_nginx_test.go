@@ -69,7 +69,7 @@ func newLimited(t *testing.T, words ...string) *limited {
 	t.Cleanup(app.Close)
 
 	dir, socket := t.TempDir(), filepath.Join(t.TempDir(), "serve.sock")
-	l.serve = startServe(t, dir, socket)
+	l.serve = startServe(t, dir, socket, behindNginx, "--route", "/api/orders/{id}")
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
@@ -94,17 +94,21 @@ func newLimited(t *testing.T, words ...string) *limited {
 	return l
 }
 
-// startServe starts a server on a socket, and returns when it listens.
-func startServe(t *testing.T, dir, socket string) *exec.Cmd {
+// startServe starts a server on a socket, with one processor, and returns when it listens.
+func startServe(t testing.TB, dir, socket, text string, more ...string) *exec.Cmd {
 	t.Helper()
 	program, err := command()
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "policies.yaml"), behindNginx)
-	cmd := exec.Command(program, "serve", "--config", filepath.Join(dir, "policies.yaml"),
-		"--route", "/api/orders/{id}", "--listen", "unix:"+socket)
+	file := filepath.Join(dir, "policies.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.Command(program, append([]string{"serve", "--config", file, "--listen", "unix:" + socket}, more...)...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SHADOWLIMIT_") })
+	cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "XDG_CACHE_HOME="+dir) // where the last stages lie
 
 	talk, err := cmd.StderrPipe()
 	if err == nil {
@@ -124,7 +128,7 @@ func startServe(t *testing.T, dir, socket string) *exec.Cmd {
 		if err != nil {
 			t.Fatalf("it does not listen: %s", line)
 		}
-		if strings.Contains(line, "serving behind-nginx on unix:") {
+		if strings.Contains(line, " on unix:") {
 			go io.Copy(io.Discard, lines)
 			return cmd
 		}

@@ -18,6 +18,7 @@ const (
 	mostBody    = 256 << 10
 	mostRequest = 32 << 10
 	mostBatch   = 100
+	mostMessage = 300 // characters of an error
 )
 
 // check answers POST /v1/check: one request, or a list of them, which are charged in their order.
@@ -104,8 +105,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		err = fmt.Errorf("the body has over %d bytes", mostBody)
 	}
 
-	s.warned.say("a check cannot be read, so nothing is charged", "peer", r.RemoteAddr, "error", err)
-	writeJSON(w, status, map[string]string{"error": err.Error()})
+	// A name of a field that is shown may be as long as the request.
+	message := fmt.Sprintf("%.*s", mostMessage, err)
+	s.warned.say("a check cannot be read, so nothing is charged", "peer", r.RemoteAddr, "error", message)
+	writeJSON(w, status, map[string]string{"error": message})
 }
 
 // writeJSON writes an answer. An error of writing means that the client has left.

@@ -109,6 +109,9 @@ func TestCheckRefuses(t *testing.T) {
 		}
 	}
 
+	if _, got := check(s, `{"`+strings.Repeat("x", mostRequest-10)+`":1}`); len(got) > 2*mostMessage {
+		t.Errorf("an error of %d bytes", len(got))
+	}
 	if _, got := check(s, order); !strings.Contains(got, `"remaining":1`) {
 		t.Errorf("refused checks were charged: %s", got)
 	}
