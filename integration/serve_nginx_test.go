@@ -203,6 +203,7 @@ func TestServeBehindNginx(t *testing.T) {
 	for request, want := range map[string]int{
 		"GET /api/private HTTP/1.1\nHost: shop.example\nConnection: close\n\n": 403,
 		"GET /api/items HTTP/1.1\nHost: shop.example\nConnection: close\n\n":   200,
+		"GET /api/items HTTP/1.0\n\n":                                          200,
 	} {
 		if status, fields, _ := l.send(t, request); status != want || fields != "" {
 			t.Errorf("%.20s: %d %s, want %d", request, status, fields, want)
