@@ -78,6 +78,7 @@ func TestModelOfHAProxy(t *testing.T) {
 	}
 
 	mustFollow(t, newPeerModel(t, "haproxy").follow(t, decisions, haproxyRules(true)), haproxyPaths)
+	mustInfer(t, decisions, haproxyPaths)
 }
 
 // untilStalled returns the decisions before HAProxy had no processor for so long that it may distrust its clock, which it does

@@ -61,6 +61,7 @@ func TestModelOfNginx(t *testing.T) {
 
 	decisions := nginxDecisions(t, filepath.Join(dir, "access.log"))
 	mustFollow(t, newPeerModel(t, "nginx").follow(t, decisions, nil), nginxPaths)
+	mustInfer(t, decisions, []string{"/nodelay", "/shaped", "/minutes"})
 }
 
 // startNginx starts one process that has all limits.

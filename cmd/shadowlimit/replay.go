@@ -52,6 +52,10 @@ lists the strikes, and proposes thresholds from what the candidate did.
 --observed says by the log's response what today's limiter did. The report then says how
 far the authoritative decides like it, and warns of a verdict on an unfaithful model.
 
+--infer searches that limiter: algorithm, window, limit, burst and options that explain
+the denials of the log best. It says how sure that is. Without --observed a status of 429
+is a denial.
+
 --sweep tries numbers of the candidate: all of them over one reading of the log, and
 prints which lose the least of what the limiter protects for what they newly deny.
 
@@ -70,6 +74,7 @@ func replayCommand(std streams) *cli.Command {
 			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
 		&cli.StringFlag{Name: "observed", Usage: "CEL `EXPRESSION` of the response that says whether the log's limiter denied " +
 			"the request, such as 'response.status == 429'"},
+		&cli.BoolFlag{Name: "infer", Usage: "search the limiter that explains the log's denials best, in place of --from and --to"},
 	}, logFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
 		&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
@@ -97,22 +102,34 @@ func replayAction(c *cli.Context, std streams) error {
 
 	r := &replayer{replayOptions: options, std: std, bar: newProgress(std.err)}
 	defer r.bar.clear()
+	if r.inferring {
+		report, err := r.infer(c.Context)
+		if err != nil {
+			return err
+		}
+		return r.print(report, report.WriteText)
+	}
+
 	report, err := r.run(c.Context)
 	if err != nil {
 		return err
 	}
-
-	r.bar.clear()
-	if err := r.format.print(std.out, report, report.WriteText); err != nil {
-		return err
-	}
-	if err := r.unread(); err != nil {
+	if err := r.print(report, report.WriteText); err != nil {
 		return err
 	}
 	if r.requirePass {
 		return allPass(report)
 	}
 	return nil
+}
+
+// print prints the report, and fails where it is not of the whole log.
+func (r *replayer) print(report any, text func(io.Writer) error) error {
+	r.bar.clear()
+	if err := r.format.print(r.std.out, report, text); err != nil {
+		return err
+	}
+	return r.unread()
 }
 
 // allPass returns an error unless the gate says pass of every policy.

@@ -30,6 +30,7 @@ var effects = map[string][]string{
 	"policy":        {"--policy", "none"},
 	"sweep":         {"--sweep", "limit=9,10"},
 	"observed":      {"--observed", "response.size == '2'"},
+	"infer":         {"--infer"}, // beside --from and --config it is refused
 	"decisions":     {"--decisions", "FILE"},
 	"require-pass":  {"--require-pass"},
 	"soak":          {"--soak", "168h"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type replayOptions struct {
 	policy        string                  // "": every one of the file
 	sweep         []axis                  // the numbers of the candidate to try; nil: none
 	observed      *observed               // nil: the log is not asked what its limiter did
+	inferring     bool                    // the log's limiter is searched, and none is compared
 	key           *policies.KeyExpression // nil: the log's field
 	routes        *routes                 // nil: the log's
 	store, redis  string
@@ -117,7 +119,10 @@ var replayConflicts = []conflict{
 		func(c *cli.Context) bool { return c.IsSet("sweep") && c.String("store") != "memory" },
 		"--sweep judges in memory: leave out --store", replayHint,
 	},
-	{lacksLimiters, "replay needs both --from and --to, or --config", shortFormHint},
+	{
+		func(c *cli.Context) bool { return lacksLimiters(c) && !c.Bool("infer") },
+		"replay needs both --from and --to, or --config", shortFormHint,
+	},
 	{
 		func(c *cli.Context) bool { return !c.Args().Present() },
 		"replay needs a log", "name log files, or - for standard input",
@@ -131,7 +136,7 @@ func lacksLimiters(c *cli.Context) bool {
 func hasConfig(c *cli.Context) bool { return c.String("config") != "" }
 
 func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
-	if err := refuse(c, replayConflicts); err != nil {
+	if err := refuse(c, slices.Concat(inferConflicts(), replayConflicts)); err != nil {
 		return nil, err
 	}
 
@@ -139,6 +144,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	o := &replayOptions{
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"), policy: c.String("policy"),
+		inferring: c.Bool("infer"),
 	}
 	for _, parse := range []func(*cli.Context) error{
 		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved,
@@ -165,9 +171,9 @@ func (o *replayOptions) parseStore(*cli.Context) error {
 	return nil
 }
 
-// parseSides reads the short forms of the limiters. With --config the file has them.
+// parseSides reads the short forms of the limiters. With --config the file has them, and with --infer there are none.
 func (o *replayOptions) parseSides(c *cli.Context) (err error) {
-	if hasConfig(c) {
+	if hasConfig(c) || o.inferring {
 		return nil
 	}
 	for role, flag := range [2]string{algorithms.Authoritative: "from", algorithms.Candidate: "to"} {

@@ -3,11 +3,8 @@ package replay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -80,7 +77,6 @@ type sweep struct {
 	texts      []string
 	decided    []bool
 	list       []Swept // of each candidate
-	next       atomic.Int64
 	mu         sync.Mutex
 	done       int // requires mu
 	progress   func(judged, of int)
@@ -121,34 +117,15 @@ func (s *sweep) decide(ctx context.Context) ([]bool, error) {
 	return allowed, nil
 }
 
-// judgeAll has each core take the next candidate until none is left, or one cannot be judged.
+// judgeAll judges all candidates.
 func (s *sweep) judgeAll(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-
-	var cores sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(s.candidates)) {
-		cores.Go(func() {
-			for {
-				i := int(s.next.Add(1)) - 1
-				if i >= len(s.candidates) {
-					return
-				}
-				if err := s.judge(ctx, i); err != nil {
-					cancel(err)
-					return
-				}
-				s.note()
-			}
-		})
-	}
-	cores.Wait()
-
-	// An end that was asked for is told as such, and not as the error of the core that noticed it first.
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	return onAllCores(ctx, len(s.candidates), func(ctx context.Context, i int) error {
+		err := s.judge(ctx, i)
+		if err == nil {
+			s.note()
+		}
 		return err
-	}
-	return ctx.Err()
+	})
 }
 
 // note counts a candidate that has been judged.
