@@ -69,7 +69,7 @@ func origin(rounds int, what string) string {
 	return fmt.Sprintf("Commit %s, %d rounds, %d processors, %s%s.\n\n", revision(), rounds, runtime.NumCPU(), version, what)
 }
 
-// revision is the commit of the library, and whether its code differs from that.
+// revision is the last commit that has changed the library, and whether its code differs from that.
 func revision() string {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
@@ -78,11 +78,12 @@ func revision() string {
 		return strings.TrimSpace(string(out)), err
 	}
 
-	hash, err := git("rev-parse", "--short", "HEAD")
+	library := []string{"--", "*.go", "*.lua", ":!bench", ":!integration", ":!examples", ":!*_test.go"}
+	hash, err := git(append([]string{"log", "-1", "--format=%h"}, library...)...)
 	if err != nil {
 		return "unknown" // an archive has no history
 	}
-	if _, err := git("diff", "--quiet", "HEAD", "--", "*.go", "*.lua", ":!bench", ":!integration", ":!*_test.go"); err != nil {
+	if _, err := git(append([]string{"diff", "--quiet", "HEAD"}, library...)...); err != nil {
 		hash += " with changes"
 	}
 	return hash
