@@ -56,10 +56,10 @@ func TestInferFromTheCommandLine(t *testing.T) {
 func TestInferRefusesWhatItCannotUse(t *testing.T) {
 	log := write(t, "access.log", []byte(deniedLog()))
 	for args, want := range map[string]string{
-		"--from gcra:1/1m":       "leave out --from",
-		"--soak 3h":              "leave out --soak",
-		"--store redis":          "leave out --store",
-		"--sweep burst=1,2":      "leave out --sweep",
+		"--from gcra:1/1m":            "leave out --from",
+		"--soak 3h":                   "leave out --soak",
+		"--store redis":               "leave out --store",
+		"--sweep burst=1,2":           "leave out --sweep",
 		"--observed response.no=='x'": "no line of the log has what it reads",
 	} {
 		status, _, talk := shell(t, "", append([]string{"replay", "--infer", log}, strings.Fields(args)...)...)
