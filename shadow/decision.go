@@ -41,11 +41,11 @@ func unlimited() Decision {
 }
 
 // join adds the decision of another policy.
-func (d *Decision) join(other Decision) {
+func (d *Decision) join(other *Decision) {
 	// A request that is admitted by several leaky buckets waits for its turn in each.
 	delay := max(d.Delay, other.Delay)
 	if d.Policy == "" || other.tighter(d) {
-		*d = other
+		*d = *other
 	}
 	d.Delay = delay
 }

@@ -110,11 +110,20 @@ func (e *engine) storeOf(role algorithms.Role, a algorithms.Algorithm) *store {
 
 func (e *engine) take() *scratch { return e.scratch.Get().(*scratch) }
 
-// give returns the memory. It is cleared so that it keeps no key of a request alive.
+// give returns the memory. It keeps no key of a request alive. The rest is overwritten: to clear all of it takes as long as
+// a limiter's decision.
 func (e *engine) give(s *scratch) {
-	clear(s.charges)
-	clear(s.evaluations)
-	clear(s.observed)
+	for i := range s.charges {
+		s.charges[i].Key = ""
+	}
+	for i := range s.observed {
+		for role := range s.observed[i] {
+			if o := &s.observed[i][role]; o.Err != nil {
+				*o = algorithms.Observation{} // an error may name the key
+			}
+		}
+	}
+
 	s.charges = s.charges[:0]
 	s.evaluations = s.evaluations[:0]
 	s.observed = s.observed[:0]
@@ -127,9 +136,33 @@ func (e *engine) give(s *scratch) {
 // hashOf returns the hash of a charge's key, which places it. Each charge is hashed once.
 func (e *engine) hashOf(c *algorithms.Charge) uint64 { return divergence.Hash(e.name, c.Policy, c.Key) }
 
-// add appends a charge of a migration.
-func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, hash uint64, d declaration) {
-	ev := m.evaluationOf(hash, &c, d)
+// next returns the memory of the next charge, which the caller overwrites. It is one of the charges once add has begun its
+// evaluation.
+func (s *scratch) next() *algorithms.Charge {
+	n := len(s.charges)
+	if n == cap(s.charges) {
+		s.charges = append(s.charges, algorithms.Charge{})[:n]
+	}
+	return &s.charges[:n+1][n]
+}
+
+// begin makes the next charge one of the charges, and returns the memory of its evaluation.
+func (s *scratch) begin() *evaluation {
+	n := len(s.charges)
+	s.charges = s.charges[:n+1]
+	if n >= cap(s.evaluations) || n >= cap(s.observed) {
+		s.evaluations = append(s.evaluations, evaluation{})
+		s.observed = append(s.observed, observations{})
+	}
+	s.evaluations, s.observed = s.evaluations[:n+1], s.observed[:n+1]
+	return &s.evaluations[n]
+}
+
+// add begins the evaluation of a charge of a migration, which is the next one of the scratch.
+func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
+	ev := s.begin()
+	c := &s.charges[len(s.charges)-1]
+	ev.of(m, hash, c, d)
 
 	// The red button overrules every stage without asking the fleet.
 	c.Enforced = algorithms.Authoritative
@@ -140,22 +173,28 @@ func (e *engine) add(s *scratch, m *migration, c algorithms.Charge, hash uint64,
 		c.At = e.clock()
 	}
 
-	// The copy may lose a side here, and the noise floor below needs both.
-	charged := c
-	ev.assign(&charged)
-	s.charges = append(s.charges, charged)
-	s.evaluations = append(s.evaluations, ev)
-	s.observed = append(s.observed, observations{})
+	// The charge may lose a side by assign, and the noise floor needs both. It adds a charge of its own.
+	if m.noise == nil {
+		ev.assign(c)
+		return
+	}
+	whole := *c
+	ev.assign(c)
 
 	// After completion the authoritative is not judged any more, and neither is its copy.
 	if !ev.completed {
-		e.addNoise(s, m, c, ev.hash)
+		e.addNoise(s, m, &whole, hash)
 	}
 }
 
 // detached keeps a decision going when the client leaves. Otherwise clients that leave
 // early could keep evidence from being counted. A deadline still holds.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	// A context that never ends needs no other one.
+	if ctx.Done() == nil {
+		return ctx, func() {}
+	}
+
 	whole := context.WithoutCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(whole, deadline)
@@ -163,31 +202,41 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return whole, func() {}
 }
 
-// judge judges the charges by both sides and returns the enforced answer. There must be at
+// judge judges the charges by both sides and writes the enforced answer into an empty decision. There must be at
 // least one charge.
-func (e *engine) judge(ctx context.Context, s *scratch) Decision {
-	// Stores go on without the client. A foreign limiter, which settle calls, is given the
-	// request's own context, as before it was wrapped.
-	whole, cancel := detached(ctx)
-	defer cancel()
-	e.evaluate(whole, s)
+func (e *engine) judge(ctx context.Context, s *scratch, decision *Decision) {
+	e.evaluate(ctx, s)
 
-	decision := unlimited()
-	for i := range s.charges {
-		d := e.settle(ctx, &s.charges[i], &s.evaluations[i], &s.observed[i])
+	// A Decision is dear to copy, and most requests have one charge.
+	e.settle(ctx, &s.charges[0], &s.evaluations[0], &s.observed[0], decision)
+	for i := 1; i < len(s.charges); i++ {
+		var d Decision
+		e.settle(ctx, &s.charges[i], &s.evaluations[i], &s.observed[i], &d)
 
 		// The noise floor is measured beside the policy, and limits no client.
 		if s.evaluations[i].measures == nil {
-			decision.join(d)
+			decision.join(&d)
 		}
 	}
-	return decision
 }
 
 // evaluate has every store judge its charges. A side that no store judges is absent.
 func (e *engine) evaluate(ctx context.Context, s *scratch) {
+	// Memory gives its context to no limiter, and looks only whether it has ended. Without a deadline it never has.
+	one := s.onlyStore()
+	if _, ends := ctx.Deadline(); !ends && one != nil && !one.remote() {
+		one.evaluate(context.Background(), s.charges, s.observed)
+		return
+	}
+
+	// Stores go on without the client. A foreign limiter, which settle calls, is given the
+	// request's own context, as before it was wrapped.
+	ctx, cancel := detached(ctx)
+	defer cancel()
+
 	// Most requests have charges for one store only. Nothing is copied for them.
-	if one := s.onlyStore(); one != nil {
+	if one != nil {
+		clear(s.observed) // what earlier requests have left
 		one.evaluate(ctx, s.charges, s.observed)
 		return
 	}

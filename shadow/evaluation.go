@@ -29,10 +29,10 @@ type evaluation struct {
 	completed bool
 }
 
-// evaluationOf begins the evaluation of a charge, and takes the candidate off the charge
+// of begins the evaluation of a charge, and takes the candidate off the charge
 // for keys outside of a sample.
-func (m *migration) evaluationOf(hash uint64, c *algorithms.Charge, d declaration) evaluation {
-	ev := evaluation{migration: m, hash: hash, declaration: d}
+func (ev *evaluation) of(m *migration, hash uint64, c *algorithms.Charge, d declaration) {
+	*ev = evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}
@@ -42,7 +42,6 @@ func (m *migration) evaluationOf(hash uint64, c *algorithms.Charge, d declaratio
 	if !m.samples(ev.hash) {
 		c.Sides[algorithms.Candidate] = algorithms.Side{}
 	}
-	return ev
 }
 
 // assign decides which store judges a charge in the request, and what becomes of the

@@ -219,7 +219,7 @@ func TestJoinedDecisions(t *testing.T) {
 	for _, tt := range tests {
 		d := unlimited()
 		for _, other := range tt.give {
-			d.join(other)
+			d.join(&other)
 		}
 		if d.Policy != tt.wantPolicy || d.Delay != tt.wantDelay {
 			t.Errorf("%s: %+v, want policy %s with delay %s", tt.name, d, tt.wantPolicy, tt.wantDelay)

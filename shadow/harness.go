@@ -291,7 +291,7 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 // Decide judges a request by every policy that matches it. It always decides: where a
 // policy's expressions fail, its on_error holds, and where a store fails, its
 // on_store_failure. It does not wait a Delay out.
-func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
+func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) {
 	s := h.engine.take()
 	defer h.engine.give(s)
 
@@ -303,20 +303,22 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) Decision {
 	for i, p := range now.set.Policies {
 		c, matches, err := p.Charge(ctx, r)
 		if err != nil {
-			refused.join(now.migrations[i].onError(p, err))
+			failed := now.migrations[i].onError(p, err)
+			refused.join(&failed)
 		}
 		if matches {
 			m, hash := now.migrations[i], h.engine.hashOf(&c)
-			h.engine.add(s, m, c, hash, m.declaredOf(ctx, p, r, hash))
+			*s.next() = c
+			h.engine.add(s, m, hash, m.declaredOf(ctx, p, r, hash))
 		}
 	}
 	if len(s.charges) == 0 {
 		return refused
 	}
 
-	d := h.engine.judge(ctx, s)
+	h.engine.judge(ctx, s, &d)
 	if !refused.Allowed {
-		d.join(refused)
+		d.join(&refused)
 	}
 	return d
 }
@@ -332,5 +334,5 @@ func (m *migration) onError(p *policies.Policy, err error) Decision {
 	if p.OnError != policies.FailDeny {
 		return unlimited()
 	}
-	return Decision{Decision: lockedOut(algorithms.Limit{}), Policy: p.Name, Fallback: true}
+	return Decision{Decision: lockedOut(&algorithms.Limit{}), Policy: p.Name, Fallback: true}
 }

@@ -34,15 +34,17 @@ type localAnswer struct {
 	ok       bool
 }
 
+// fedLocally reports whether the local limiter may have to answer for a side. Sides in memory do not fail, and other
+// rules for failures need no limiter.
+func (m *migration) fedLocally() bool {
+	return m.onFailure == policies.FailLocal && (m.sides[0].remote() || m.sides[1].remote())
+}
+
 // feed charges the local limiter, and returns what it allows by the enforced side's
 // limit or, where nothing can stand in for that side, by the authoritative's. It charges
 // both sides, for either may be the enforced one at the next request. Sides in memory do
-// not fail, and other rules for failures need no limiter: they are not charged.
+// not fail: they are not charged.
 func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) localAnswer {
-	if ev.onFailure != policies.FailLocal {
-		return localAnswer{role: c.Enforced}
-	}
-
 	// The local limiter has records of its own, which always go by this process's clock and
 	// are compared with nothing.
 	charge := algorithms.Charge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Enforced: c.Enforced}

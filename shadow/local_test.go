@@ -35,10 +35,11 @@ func TestLocalIsWarmAndDivided(t *testing.T) {
 		}
 	}
 
-	if m.onFailure = policies.FailAllow; true {
-		if local := l.feed(&algorithms.Charge{Policy: "p", Key: "k", Cost: 1}, ev, 1); local.ok {
-			t.Error("a policy that allows where its store fails keeps a local limiter")
-		}
+	if !m.fedLocally() {
+		t.Error("a policy whose store may fail has no local limiter")
+	}
+	if m.onFailure = policies.FailAllow; m.fedLocally() {
+		t.Error("a policy that allows where its store fails keeps a local limiter")
 	}
 }
 

@@ -19,20 +19,20 @@ func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
 
 // limitOf returns the limit that a decision of a side is about: of a group the limit of the member, and without a
 // member the one with the least capacity.
-func (ev *evaluation) limitOf(role algorithms.Role, member string) algorithms.Limit {
+func (ev *evaluation) limitOf(role algorithms.Role, member string) *algorithms.Limit {
 	g := ev.groups[role]
 	if g == nil {
-		return ev.limits[role]
+		return &ev.limits[role]
 	}
 
-	least := g.Members[0].Limit
+	least := &g.Members[0].Limit
 	for i := range g.Members {
 		m := &g.Members[i]
 		if m.Name == member {
-			return m.Limit
+			return &m.Limit
 		}
 		if m.Limit.Capacity() < least.Capacity() {
-			least = m.Limit
+			least = &m.Limit
 		}
 	}
 	return least

@@ -50,8 +50,8 @@ func newNoise(m *migration, o *options) *migration {
 // addNoise charges a policy's noise floor for what the policy is charged, for a sample
 // of keys that is independent of the canary's. Where the candidate is enforced no
 // request may wait for the authoritative's store, which may be slow or gone.
-func (e *engine) addNoise(s *scratch, m *migration, c algorithms.Charge, hash uint64) {
-	if m.noise == nil || !m.spec.Noise || c.Enforced != algorithms.Authoritative {
+func (e *engine) addNoise(s *scratch, m *migration, charged *algorithms.Charge, hash uint64) {
+	if !m.spec.Noise || charged.Enforced != algorithms.Authoritative {
 		return
 	}
 
@@ -61,11 +61,12 @@ func (e *engine) addNoise(s *scratch, m *migration, c algorithms.Charge, hash ui
 		return
 	}
 
-	limit := c.Sides[algorithms.Authoritative].Limit
+	c := s.next()
+	*c = *charged
 	c.Policy = m.noise.spec.Policy
 	for role := range c.Sides {
 		c.Sides[role] = m.noise.sides[role].algorithm
-		c.Sides[role].Limit = limit
+		c.Sides[role].Limit = charged.Sides[algorithms.Authoritative].Limit
 	}
-	e.add(s, m.noise, c, e.hashOf(&c), declaration{})
+	e.add(s, m.noise, e.hashOf(c), declaration{})
 }

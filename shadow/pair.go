@@ -219,7 +219,7 @@ func epochOf(sides [2]Side) string {
 // Allow judges cost units of a key's budget by both limiters and returns the enforced
 // one's decision. A key over 256 bytes is replaced by its hash. A cost below 0 is denied, and
 // no limiter is asked.
-func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
+func (p *Pair) Allow(ctx context.Context, key string, cost int64) (d Decision) {
 	// It may be a client's number. As a failure of a limiter it would be left to the rule for
 	// failures, which may allow it, and a foreign limiter might give budget back.
 	if cost < 0 {
@@ -229,11 +229,13 @@ func (p *Pair) Allow(ctx context.Context, key string, cost int64) Decision {
 	s := p.engine.take()
 	defer p.engine.give(s)
 
-	c := p.charge
+	c := s.next()
+	*c = p.charge
 	c.Key, c.Cost = algorithms.BoundedKey(key), cost
-	p.limitByKey(&c, key)
-	p.engine.add(s, p.migration, c, p.engine.hashOf(&c), declaration{})
-	return p.engine.judge(ctx, s)
+	p.limitByKey(c, key)
+	p.engine.add(s, p.migration, p.engine.hashOf(c), declaration{})
+	p.engine.judge(ctx, s, &d)
+	return d
 }
 
 // Decide judges a request by its key, at a cost of 1, for middleware: httplimit.New and the

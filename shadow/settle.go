@@ -14,18 +14,21 @@ import (
 // makes the decision, and records the outcome. The decision is made before failures are
 // noted: noteFailures rewrites observations for the evidence, and a client's answer is not
 // evidence.
-func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) Decision {
+func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations, d *Decision) {
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
 	ev.askBeside(ctx, c, o)
 	e.askStandIn(ctx, c, ev, o)
 
-	local := e.local.feed(c, ev, e.view.instances())
-	decision := ev.decide(c, o, &local)
+	local := localAnswer{role: c.Enforced}
+	if ev.fedLocally() {
+		local = e.local.feed(c, ev, e.view.instances())
+	}
+	ev.decide(c, o, &local, d)
 
 	// A foreign limiter whose client has disconnected may have been charged all the same.
 	// noteFailures takes its failure off a candidate, so the key is remembered before.
-	at := e.evidenceTime(ev, o)
+	at := e.evidenceTime(c, ev, o)
 	left := ev.clientLeft(ctx, c, o)
 	if left {
 		ev.noteMissed(c, at, o)
@@ -34,17 +37,16 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	// The client of today's limiter has disconnected: this answer is not read, and it
 	// must not count as evidence.
 	if left && c.Enforced == algorithms.Authoritative {
-		return decision
+		return
 	}
 	ev.noteFailures(o, left)
-	if decision.Fallback && !left {
-		ev.counts.countFallback(decision.Allowed)
+	if d.Fallback && !left {
+		ev.counts.countFallback(d.Allowed)
 	}
 
 	if !ev.deferOther(c, at, o) {
 		ev.record(c, at, o)
 	}
-	return decision
 }
 
 // markUnasked says why no store was asked for the side that is not enforced.
@@ -131,9 +133,9 @@ func (ev *evaluation) clientLeft(ctx context.Context, c *algorithms.Charge, o *o
 		ctx.Err() == context.Canceled
 }
 
-// decide returns the enforced side's decision. If an enforced candidate fails, the
+// decide writes the enforced side's decision. If an enforced candidate fails, the
 // authoritative decides if it has answered. Otherwise the rule for failures does.
-func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *localAnswer) Decision {
+func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *localAnswer, d *Decision) {
 	from := c.Enforced
 	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged {
 		from = algorithms.Authoritative
@@ -144,22 +146,20 @@ func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *local
 	}
 
 	limit := ev.limitOf(from, member)
-	d := Decision{
-		Decision: o[from].Decision, Policy: c.Policy, Quota: limit.Requests, Window: limit.Window,
-		Group: ev.groups[from], Member: member,
-		Enforced: from, Unenforced: o[from.Other()], Fallback: failed || from != c.Enforced,
-	}
+	d.Decision, d.Unenforced = o[from].Decision, o[from.Other()]
+	d.Policy, d.Quota, d.Window = c.Policy, limit.Requests, limit.Window
+	d.Group, d.Member = ev.groups[from], member
+	d.Enforced, d.Fallback = from, failed || from != c.Enforced
 	if failed {
 		d.Decision = ev.fallback(limit, local)
 	}
-	return d
 }
 
 // lockedOutFor is the RetryAfter of a denial because something failed.
 const lockedOutFor = time.Second
 
 // fallback decides by the policy's rule for failures.
-func (ev *evaluation) fallback(limit algorithms.Limit, local *localAnswer) algorithms.Decision {
+func (ev *evaluation) fallback(limit *algorithms.Limit, local *localAnswer) algorithms.Decision {
 	switch {
 	case ev.onFailure == policies.FailDeny:
 		return lockedOut(limit)
@@ -169,12 +169,16 @@ func (ev *evaluation) fallback(limit algorithms.Limit, local *localAnswer) algor
 	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
 }
 
-func lockedOut(limit algorithms.Limit) algorithms.Decision {
+func lockedOut(limit *algorithms.Limit) algorithms.Decision {
 	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
 }
 
 // noteFailures logs failures, and says of each side whether its failure is evidence.
 func (ev *evaluation) noteFailures(o *observations, left bool) {
+	if o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged {
+		return
+	}
+
 	for role := range o {
 		ev.warnFailure(algorithms.Role(role), &o[role])
 	}
@@ -212,13 +216,19 @@ func noteStoreFailure(o *observations) {
 
 // evidenceTime is the instant of a comparison by the clock that evidence is read by,
 // which is the clock of the service's own store.
-func (e *engine) evidenceTime(ev *evaluation, o *observations) time.Time {
+func (e *engine) evidenceTime(c *algorithms.Charge, ev *evaluation, o *observations) time.Time {
 	// The store's own answer is the most exact, unless Config.Clock gave it the instant.
 	at := o[algorithms.Authoritative].At
 	first := e.stores[0]
 	byStore := e.clock == nil && first.remote() && ev.sides[algorithms.Authoritative].store == first
 	if byStore && !at.IsZero() {
 		return at
+	}
+
+	// Memory has read the clock already.
+	judged := &o[c.Enforced]
+	if s := ev.primaryStore; e.clock == nil && s != nil && !s.remote() && judged.Status == algorithms.Judged {
+		return s.wall.at(judged.At, e.view)
 	}
 	return e.view.now()
 }

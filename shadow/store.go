@@ -27,6 +27,7 @@ type store struct {
 	errors   atomic.Int64 // evaluations that failed; written by requests, read by metrics
 	skewed   atomic.Bool  // it was logged that the store's clock is off
 	clock    *clock       // nil in memory, which goes by this process's
+	wall     wallClock    // of memory
 	warnings []string     // options of the client that do not suit a limiter
 }
 

@@ -44,7 +44,8 @@ func (a *apart) lead() *followed {
 		c.Sides[role] = a.sides[role].algorithm
 		c.Sides[role].Limit = a.limit
 	}
-	ev := a.evaluationOf(divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
+	var ev evaluation
+	ev.of(a.migration, divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
 	ev.assign(&c)
 
 	job := &followed{charge: c, evaluation: ev, at: time.Now(), local: time.Now()}
