@@ -10,9 +10,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// shownObstacles is how many obstacles a next step names. The first ones matter: they may be the cause of the others.
-const shownObstacles = 3
-
 // remedy is what to do against the obstacles of some kinds.
 type remedy struct {
 	against []gate.ObstacleKind
@@ -31,9 +28,9 @@ var remedies = []remedy{
 	}},
 	{kinds(gate.LowCoverage), uncovered},
 	{kinds(gate.MostlyBlind), always("find out why the sides have had different charges, or wait one window: " +
-		"docs/runbooks/ShadowlimitMostlyBlind.md")},
+		runbooks + "ShadowlimitMostlyBlind.md")},
 	{kinds(gate.NoiseFloor), always("check the latency and errors of the candidate's store: " +
-		"docs/runbooks/ShadowlimitNoiseFloorHigh.md")},
+		runbooks + "ShadowlimitNoiseFloorHigh.md")},
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
 	{kinds(gate.AllowsNothing), always("check that the candidate allows anything")},
 	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},
@@ -86,48 +83,41 @@ func besides(a *promotion.Assessment) string {
 	return "; besides: " + overcome(a, others)
 }
 
-// overcome returns how the obstacles end. There must be some.
+// overcome returns how the obstacles end, all of them: one that is not named looks like one that is not there. There must be some.
 func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
-	actions := actionsOf(a, obstacles)
+	parts := actionsOf(a, obstacles)
+	acts := len(parts) > 0
 
-	var waits []string
+	// All waits go on at once, behind the actions that they may depend on.
+	first := true
 	for _, o := range obstacles {
-		if o.Waits() {
-			waits = append(waits, o.Text)
+		if !o.Waits() {
+			continue
 		}
-	}
-
-	// Actions come first and may use up the line: a wait that depends on them is not urgent.
-	shown := min(len(actions), shownObstacles)
-	parts := slices.Clone(actions[:shown])
-	if n := min(len(waits), shownObstacles-shown); n > 0 {
-		// All of them have to end, and nothing is to be done about any: one list on one line.
-		list := strings.Join(waits[:n], ", and ")
-		if len(actions) > 0 {
-			parts = append(parts, "then wait: "+list)
-		} else {
-			parts = append(parts, waitFor(a, list))
+		switch {
+		case !first:
+			parts = append(parts, "and: "+o.Text)
+		case acts:
+			parts = append(parts, "then wait: "+o.Text)
+		default:
+			parts = append(parts, waitFor(a, o.Text))
 		}
-		shown += n
-	}
-
-	if left := len(actions) + len(waits) - shown; left > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", left))
+		first = false
 	}
 	return strings.Join(parts, "; ")
 }
 
-// waitFor words a wait for obstacles that time alone may end, with the forecast in the words of the gate's reason.
-func waitFor(a *promotion.Assessment, list string) string {
+// waitFor words a wait for an obstacle that time alone may end, with the forecast in the words of the gate's reason.
+func waitFor(a *promotion.Assessment, obstacle string) string {
 	switch at := a.Gate.WouldPassAt; {
 	case at != nil:
-		return "wait (could pass " + instant(*at) + "): " + list
+		return "wait (could pass " + instant(*at) + "): " + obstacle
 	case a.Gate.Never:
 		return a.Gate.NoForecast
 	case a.Gate.NoForecast != "":
-		return "wait (no forecast: " + a.Gate.NoForecast + "): " + list
+		return "wait (no forecast: " + a.Gate.NoForecast + "): " + obstacle
 	}
-	return "wait: " + list
+	return "wait: " + obstacle
 }
 
 // actionsOf returns what to do against the obstacles that do not end by waiting, the most urgent one first.
@@ -163,9 +153,9 @@ func otherEpochs(a *promotion.Assessment) string {
 
 func uncovered(a *promotion.Assessment, _ []gate.Obstacle) string {
 	if a.Evidence.History.Total().Comparisons() == 0 {
-		return "find out why no request could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
+		return "find out why no request could be compared: " + runbooks + "ShadowlimitCoverageLow.md"
 	}
-	return "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"
+	return "find out why too few requests could be compared: " + runbooks + "ShadowlimitCoverageLow.md"
 }
 
 // byItself says how far time alone mends a ratio that is not below its threshold.
@@ -182,8 +172,17 @@ func differs(_ *promotion.Assessment, ratios []gate.Obstacle) string {
 	early := func(o gate.Obstacle) bool { return strings.Contains(o.Text, gate.TooEarly) }
 	first := ratios[max(0, slices.IndexFunc(ratios, func(o gate.Obstacle) bool { return !early(o) }))]
 	text := first.Text
-	if n := len(ratios) - 1; n > 0 {
-		text += fmt.Sprintf(" (and %d more of the ratios)", n)
+
+	// The text of each begins with its name.
+	var others []string
+	for _, o := range ratios {
+		if o.Text != first.Text {
+			name, _, _ := strings.Cut(o.Text, " ")
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		text += fmt.Sprintf(" (also %s)", strings.Join(others, ", "))
 	}
 
 	if early(first) {

@@ -58,6 +58,8 @@ type Policy struct {
 	Instances  []Instance       `json:"instances"`
 	Alarm      string           `json:"alarm,omitempty"`
 	NextStep   string           `json:"next_step"`
+	// Obstacles are all that keeps the verdict from pass; empty after a pass or a fail.
+	Obstacles []Obstacle `json:"obstacles"`
 	// JudgedAt is when the evidence was judged, Judge the instance that did so, "" if it was judged for this report.
 	JudgedAt  time.Time `json:"judged_at"`
 	JudgedAge float64   `json:"judged_age_seconds"`
@@ -66,6 +68,13 @@ type Policy struct {
 	Series []gate.Point `json:"-"`
 	// Canary are the percentages of the steps to promotion.
 	Canary []float64 `json:"-"`
+}
+
+// Obstacle is one thing that keeps the verdict from pass.
+type Obstacle struct {
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Waits bool   `json:"waits"` // it ends by itself if time and traffic go on as they were
 }
 
 // Cause is a probable cause of differences, and how many have it.
@@ -201,9 +210,18 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]
 	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
 
+	p.addObstacles(a)
 	p.addCauses(history)
 	p.addInstances(a)
 	return p
+}
+
+// addObstacles adds what keeps the verdict from pass: not nil, so an empty list is [] in JSON.
+func (p *Policy) addObstacles(a *promotion.Assessment) {
+	p.Obstacles = []Obstacle{}
+	for _, o := range a.Gate.Obstacles {
+		p.Obstacles = append(p.Obstacles, Obstacle{Kind: o.Kind.String(), Text: o.Text, Waits: o.Waits()})
+	}
 }
 
 // addCauses adds why the sides differ: causes, and the members of a group that deny.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // WriteText writes the report for people: a screen for each policy.
@@ -65,6 +66,9 @@ func (p *Policy) write(b *strings.Builder) {
 
 	p.writeJudge(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails
+	if page := explained[p.Gate.Verdict]; page != "" {
+		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s\n", page)
+	}
 	if p.Prediction != nil {
 		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
 	}
@@ -85,6 +89,13 @@ func (p *Policy) write(b *strings.Builder) {
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
 	p.writeInstances(b)
+}
+
+// explained has the entries of the glossary about verdicts that hold a step back.
+var explained = map[string]string{
+	gate.Fail:         glossary + "#fail",
+	gate.Insufficient: glossary + "#insufficient-evidence",
+	gate.Wait:         glossary + "#wait",
 }
 
 // writeJudge names the instance that judged the evidence. Without one a line says so, too: a reader does not miss a line that
@@ -189,7 +200,7 @@ func (i *Instance) Note(p *Policy) string {
 // writePage writes a text and the runbook about it, or nothing without a text.
 func writePage(b *strings.Builder, text, runbook string) {
 	if text != "" {
-		fmt.Fprintf(b, "  %s; see docs/runbooks/%s.md\n", text, runbook)
+		fmt.Fprintf(b, "  %s; see %s%s.md\n", text, runbooks, runbook)
 	}
 }
 

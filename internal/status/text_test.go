@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,9 @@ func differing(a *promotion.Assessment) {
 	minute.Tally[divergence.AgreeAllow], minute.Tally[divergence.NewlyDenied] = 1, 1
 	a.Evidence.History.Minutes = []divergence.Minute{minute}
 }
+
+// runbooks is where the report leads a reader to.
+const runbooks = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/"
 
 // hinder sets pairs of a kind and a text as the obstacles of a policy.
 func hinder(a *promotion.Assessment, pairs ...any) {
@@ -147,7 +151,7 @@ func TestNextStep(t *testing.T) {
 			differing(a)
 			hinder(a, gate.LowScore, "3 blocks", gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.Verdict, a.Gate.NoForecast = gate.Wait, "traffic is rare"
-		}, "wait (no forecast: traffic is rare): 3 blocks, and 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
+		}, "wait (no forecast: traffic is rare): 3 blocks; and: 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
 		{"waiting in vain", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.FewDeniedKeys, "5 of the 20 keys needed")
 			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys: set min_denied_keys", true
@@ -163,12 +167,12 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.AboveThreshold, "divergence is 8 %", gate.AboveThreshold, "newly_denied is 8 %", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Wait
 		}, "find out why the limiters differ, because waiting alone does not mend that: divergence is 8 % " +
-			"(and 1 more of the ratios); if the difference is wanted, declare it as expected in the policy file " +
+			"(also newly_denied); if the difference is wanted, declare it as expected in the policy file " +
 			"or raise the threshold; if not, change the candidate; then wait: 1 h clean; to see which keys differ: shadowlimit top writes"},
 		{"ratios above their thresholds, the first from too little", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly, gate.AboveThreshold, "newly_denied is 8 %")
-		}, "find out why the limiters differ, because waiting alone does not mend that: newly_denied is 8 % (and 1 more of the ratios); if"},
+		}, "find out why the limiters differ, because waiting alone does not mend that: newly_denied is 8 % (also divergence); if"},
 		{"a ratio above its threshold, from too little", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly)
@@ -179,7 +183,7 @@ func TestNextStep(t *testing.T) {
 				gate.LowScore, "score", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Insufficient
 		}, "check whether these instances reach their Redis: j; check the latency and errors of the candidate's store: " +
-			"docs/runbooks/ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; and 3 more"},
+			runbooks + "ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
 		}, "no instance is live: start the service or check its Redis; nothing has been compared yet: send traffic"},
@@ -197,7 +201,7 @@ func TestNextStep(t *testing.T) {
 		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowCoverage, "90 %")
-		}, "find out why too few requests could be compared: docs/runbooks/ShadowlimitCoverageLow.md"},
+		}, "find out why too few requests could be compared: " + runbooks + "ShadowlimitCoverageLow.md"},
 		{"noise", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.NoiseFloor, "3 %")
@@ -321,6 +325,34 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 	}
 }
 
+// Programs and people see all obstacles, and people the page that explains them.
+func TestObstaclesAreNamed(t *testing.T) {
+	p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+		hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise")
+		a.Gate.Verdict = gate.Insufficient
+	}))
+	want := []status.Obstacle{{Kind: "few_denials", Text: "2 of 200", Waits: true}, {Kind: "noise_floor", Text: "noise"}}
+	if !slices.Equal(p.Obstacles, want) {
+		t.Errorf("%+v, want %+v", p.Obstacles, want)
+	}
+	if p := reportOf(t, assessed(promotion.Shadow, nil)); p.Obstacles == nil || len(p.Obstacles) != 0 {
+		t.Errorf("after a pass %#v, want an empty list", p.Obstacles)
+	}
+
+	for verdict, want := range map[string]string{
+		gate.Wait: "glossary.md#wait\n", gate.Insufficient: "glossary.md#insufficient-evidence\n", gate.Fail: "glossary.md#fail\n", gate.Pass: "",
+	} {
+		p.Gate.Verdict = verdict
+		var b strings.Builder
+		if err := (&status.Report{Policies: []status.Policy{p}}).WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "what this verdict means"); got != (want != "") || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q in\n%s", verdict, want, b.String())
+		}
+	}
+}
+
 // Ratios have one remedy, also where one is above its threshold, one was so lately, and one may be.
 func TestRatiosHaveOneRemedy(t *testing.T) {
 	a := assessed(promotion.Shadow, func(a *promotion.Assessment) {
@@ -328,7 +360,7 @@ func TestRatiosHaveOneRemedy(t *testing.T) {
 			gate.Suspect, "divergence is 1.9 %")
 	})
 	want := "find out why the limiters differ; one incident leaves the last 24 h by itself: newly_denied is 8 % " +
-		"(and 2 more of the ratios); if the difference is wanted, declare it as expected in the policy file " +
+		"(also extra_load, divergence); if the difference is wanted, declare it as expected in the policy file " +
 		"or raise the threshold; if not, change the candidate"
 	if got := reportOf(t, a).NextStep; got != want {
 		t.Errorf("%q, want %q", got, want)

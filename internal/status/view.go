@@ -279,6 +279,9 @@ var pageFuncs = template.FuncMap{
 // glossary is the document that explains the words of the page.
 const glossary = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/glossary.md"
 
+// runbooks has the pages of alerts.
+const runbooks = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/"
+
 func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 func instant(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 MST") }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -46,6 +47,8 @@ func (j *judgement) forecast() Forecast {
 		case o.Waits():
 
 		// The reason names the first obstacle only. A ratio behind it is named here.
+		case o.Kind == AboveThreshold && strings.HasSuffix(o.Text, TooEarly):
+			return Forecast{NoForecast: "too few requests were compared to say whether a ratio stays at or above its threshold"}
 		case o.Kind == AboveThreshold && i > 0:
 			return Forecast{NoForecast: unforeseeable[o.Kind] + ": " + o.Text}
 		default:

@@ -69,7 +69,9 @@ type Result struct {
 	Obstacles []Obstacle `json:"-"`
 	Forecast
 	CleanHours float64 `json:"clean_hours"`
-	Strikes    int     `json:"strikes"`
+	// CleanHoursNeeded is the clean time that the step needs; 0 by the simple rule, and from an earlier release.
+	CleanHoursNeeded float64 `json:"clean_hours_needed,omitempty"`
+	Strikes          int     `json:"strikes"`
 	Quality
 	// Rule is the rule of the verdict. Warning says why that rule is not safe.
 	Rule    Rule   `json:"rule"`
@@ -188,6 +190,8 @@ func Assess(cfg Config, e Evidence) Result {
 	}
 	if cfg.Rule == Simple {
 		g.Warning = simpleWarning
+	} else {
+		g.CleanHoursNeeded = j.needed.Hours()
 	}
 	g.Regression = j.regression()
 	g.Harm = j.protectedAlarm().Or(j.clientAlarm())

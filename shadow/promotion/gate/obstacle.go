@@ -140,12 +140,12 @@ func (j *judgement) unexercised() (list []Obstacle) {
 
 	// Before the authoritative has denied enough, no candidate is blamed for denying nothing.
 	if denials < cfg.MinDenials {
-		list = append(list, Obstacle{FewDenials, fmt.Sprintf("the authoritative has denied %d of the %d requests needed: "+
-			"its limit was not exercised enough", denials, cfg.MinDenials)})
+		list = append(list, Obstacle{FewDenials, fmt.Sprintf("the authoritative has denied %d of the %d requests needed "+
+			"(min_denials): its limit was not exercised enough", denials, cfg.MinDenials)})
 	}
 	if keys < cfg.MinDeniedKeys {
 		list = append(list, Obstacle{FewDeniedKeys, fmt.Sprintf(
-			"the authoritative has denied %d of the %d keys needed: too few clients to judge by", keys, cfg.MinDeniedKeys)})
+			"the authoritative has denied %d of the %d keys needed (min_denied_keys): too few clients to judge by", keys, cfg.MinDeniedKeys)})
 	}
 	if denials >= cfg.MinDenials && j.total[divergence.AgreeDeny] == 0 {
 		list = append(list, Obstacle{DeniesNothing, "the candidate has denied none of the requests that the authoritative denied, " +
@@ -255,8 +255,12 @@ func (j *judgement) pending() (list []Obstacle) {
 func (j *judgement) unsure(s *stream) string {
 	text := fmt.Sprintf("%s has not been measured", s.ratio)
 	if s.denominator > 0 {
-		text = fmt.Sprintf("%s is %s %s, below its threshold of %s, but not surely yet",
-			s.ratio, humanize.Percent(s.raw()), of[s.ratio], humanize.Percent(s.threshold))
+		where, surely := "below", ", but not surely yet"
+		if s.atOrAbove() {
+			where, surely = "not below", ""
+		}
+		text = fmt.Sprintf("%s is %s %s, %s its threshold of %s%s",
+			s.ratio, humanize.Percent(s.raw()), of[s.ratio], where, humanize.Percent(s.threshold), surely)
 	}
 	text += fmt.Sprintf(": its score is %.1f of %d after %s", s.score.value(), enough,
 		humanize.Counted(int64(len(s.blocks)), "block"))

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -65,10 +66,10 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 			"web-8; check whether they reach the store"},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
 			"from 147 so far: too early to tell; no forecast: " +
-				"waiting alone does not lower a ratio that is at or above its threshold"},
+				"too few requests were compared to say whether a ratio stays at or above its threshold"},
 		{"a raw ratio behind another obstacle", gate.Config{}, evidence{hours: 72, minute: rareAndHigh, deniedKeys: 1}, insufficient,
-			"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, from 147 so far: too early to tell, " +
-				"and waiting alone does not lower it; besides, the authoritative has denied 1 of the 20 keys needed: too few clients to judge by"},
+			"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, from 147 so far: too early to tell; " +
+				"besides, the authoritative has denied 1 of the 20 keys needed (min_denied_keys): too few clients to judge by"},
 		{"near the threshold for long", gate.Config{}, evidence{hours: 72, minute: justBelow}, wait,
 			"divergence is 1.99 % of all comparisons, its threshold 2 %, and it may have risen above that: its mirror is 66.96, " +
 				"and steps need less than 24; no forecast: a ratio may be above its threshold"},
@@ -171,6 +172,35 @@ func TestFailLeadsWithTheRatio(t *testing.T) {
 		g := gate.Assess(gate.Config{ExtraLoad: 0.9}.WithDefaults(), e.build())
 		if g.Verdict != fail || !strings.HasPrefix(g.Reason, want) {
 			t.Errorf("%s, %q, want %q", g.Verdict, g.Reason, want)
+		}
+	}
+}
+
+// Programs read the kind of an obstacle: each has a name of its own, and one of a later release has none.
+func TestEveryKindOfObstacleHasAName(t *testing.T) {
+	kinds := map[string]gate.ObstacleKind{}
+	for kind := range gate.ObstacleKind(gate.ObstacleKinds) {
+		name := kind.String()
+		if other, taken := kinds[name]; taken || name == "" || name == "unknown" {
+			t.Errorf("kind %d is called %q, as %d: name it in kindNames", kind, name, other)
+		}
+		kinds[name] = kind
+	}
+
+	// The text of status leads there.
+	glossary, err := os.ReadFile("../../../docs/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range kinds {
+		if !strings.Contains(string(glossary), "`"+name+"`") {
+			t.Errorf("docs/glossary.md does not say what ends the obstacle %s", name)
+		}
+	}
+
+	for _, kind := range []gate.ObstacleKind{-1, gate.ObstacleKinds} {
+		if name := kind.String(); name != "unknown" {
+			t.Errorf("kind %d is called %q", kind, name)
 		}
 	}
 }

@@ -15,26 +15,49 @@ import (
 
 // WriteText writes the verdict and its numbers for a terminal.
 func (g *Result) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "gate: %s\n  %s\n", humanize.Visible(string(g.Verdict)), humanize.Visible(g.Reason))
+	fmt.Fprintf(w, "gate%s: %s\n  %s\n", g.stepText(), humanize.Visible(g.Verdict), humanize.Visible(g.Reason))
 	if g.Warning != "" {
 		fmt.Fprintf(w, "  WARNING: %s\n", humanize.Visible(g.Warning))
 	}
-	fmt.Fprintf(w, "  %s clean, %s within 7 days\n", hoursText(g.CleanHours), humanize.Counted(int64(g.Strikes), "strike"))
+	fmt.Fprintf(w, "  %s, %s within 7 days\n", g.cleanText(), humanize.Counted(int64(g.Strikes), "strike"))
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "  \tratio\t95 %% range\tthreshold\tscore (%d)\tmirror (%d)\t\n", enough, suspect)
+	fmt.Fprintln(table, "  \tratio\t95 % range\tthreshold\tscore\tmirror\t")
 	for _, r := range divergence.AllRatios {
 		part := g.Ratio(r)
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\t%s\t\n", r, optional(part.Ratio), part.Range(),
 			humanize.Percent(part.Threshold), scoreText(part.Score), scoreText(part.Mirror))
 	}
-	if err := table.Flush(); err != nil || g.Noise == nil {
+	if err := table.Flush(); err != nil {
 		return err
 	}
 
+	// The simple rule looks at neither number.
+	if g.Rule != Simple {
+		fmt.Fprintf(w, "  a pass needs in every row a score of %d or more, and a mirror below %d\n", enough, suspect)
+	}
+	if g.Noise == nil {
+		return nil
+	}
 	_, err := fmt.Fprintf(w, "  noise floor: two copies of the authoritative disagree in %s of comparisons\n",
 		humanize.Percent(*g.Noise))
 	return err
+}
+
+// stepText names the step that the verdict is for; "" if no step was asked for.
+func (g *Result) stepText() string {
+	if g.Step == "" {
+		return ""
+	}
+	return " for " + humanize.Visible(g.Step)
+}
+
+// cleanText writes the clean time beside the one that the step needs, where that is known.
+func (g *Result) cleanText() string {
+	if g.CleanHoursNeeded == 0 {
+		return hoursText(g.CleanHours) + " clean"
+	}
+	return hoursText(g.CleanHours) + " clean (" + hoursText(g.CleanHoursNeeded) + " needed)"
 }
 
 // Range writes the confidence sequence: 0.21 to 0.71 %, or "-" without a closed block.

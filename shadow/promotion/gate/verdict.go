@@ -3,7 +3,9 @@ package gate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +54,10 @@ func (j *judgement) sentence(list []Obstacle) string {
 
 	// A ratio above its threshold matters more than denials that are still few, though it proves nothing yet.
 	if above := slices.IndexFunc(list, func(o Obstacle) bool { return o.Kind == AboveThreshold }); above > 0 && first.Waits() {
+		// Where it is too early to tell, more traffic may lower it: the sentence must not say both.
+		if tooEarly := strings.HasSuffix(list[above].Text, TooEarly); tooEarly {
+			return list[above].Text + "; besides, " + text
+		}
 		return list[above].Text + ", and waiting alone does not lower it; besides, " + text
 	}
 	switch f := j.forecast(); {
@@ -230,10 +236,14 @@ func dated(t time.Time) string { return t.Format("Mon 2006-01-02 15:04 MST") }
 
 func hours(d time.Duration) string { return hoursText(d.Hours()) }
 
-// hoursText writes hours with four digits, and all digits of many.
+// hoursText writes hours to a tenth, and less than an hour in minutes. It rounds down: what is not enough must not look so.
 func hoursText(h float64) string {
-	if h >= 10_000 {
+	const rounding = 1e-6 // a tenth of an hour has no exact form
+	switch {
+	case h >= 10_000:
 		return humanize.Grouped(int64(h)) + " h"
+	case h > 0 && h < 1:
+		return fmt.Sprintf("%d min", int64(h*60+rounding))
 	}
-	return fmt.Sprintf("%.4g h", h)
+	return strconv.FormatFloat(math.Floor(h*10+rounding)/10, 'f', -1, 64) + " h"
 }

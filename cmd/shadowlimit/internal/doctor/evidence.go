@@ -13,8 +13,8 @@ import (
 
 // The runbooks explain each reason, and say what to do if it lasts.
 const (
-	coverageRunbook = "docs/runbooks/ShadowlimitCoverageLow.md"
-	blindRunbook    = "docs/runbooks/ShadowlimitMostlyBlind.md"
+	coverageRunbook = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/ShadowlimitCoverageLow.md"
+	blindRunbook    = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/ShadowlimitMostlyBlind.md"
 )
 
 // evidence names the policies of which too many requests could not be compared in the last day, or were blind. The
