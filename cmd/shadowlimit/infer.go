@@ -14,7 +14,7 @@ const deniedByDefault = "response.status == 429"
 
 // notInferred are the flags of a comparison. A search looks for one limiter, in memory, and the gate has nothing to judge.
 var notInferred = []string{
-	"config", "from", "to", "policy", "sweep", "decisions", "require-pass", "store", "redis", "soak", "block", "divergence",
+	"config", "from", "to", "policy", "sweep", "decisions", "html", "require-pass", "store", "redis", "soak", "block", "divergence",
 	"newly-denied", "newly-allowed", "extra-load",
 }
 

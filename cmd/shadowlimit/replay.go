@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -59,6 +60,8 @@ is a denial.
 --sweep tries numbers of the candidate: all of them over one reading of the log, and
 prints which lose the least of what the limiter protects for what they newly deny.
 
+--html writes the report as one page for a browser, too, to be sent to others.
+
 Examples:
   shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json internal/sample/elastic-2015.access.log.gz
@@ -77,6 +80,7 @@ func replayCommand(std streams) *cli.Command {
 		&cli.BoolFlag{Name: "infer", Usage: "search the limiter that explains the log's denials best, in place of --from and --to"},
 	}, logFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
+		&cli.StringFlag{Name: "html", Usage: "also write the report to `FILE`, as one page for a browser"},
 		&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
 	}, gateFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
@@ -114,7 +118,9 @@ func replayAction(c *cli.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := r.print(report, report.WriteText); err != nil {
+
+	// A log that was not read to its end is no reason to lose the page.
+	if err := errors.Join(r.print(report, report.WriteText), writePage(r.htmlFile, report)); err != nil {
 		return err
 	}
 	if r.requirePass {
@@ -130,6 +136,25 @@ func (r *replayer) print(report any, text func(io.Writer) error) error {
 		return err
 	}
 	return r.unread()
+}
+
+// writePage writes the report as a page to the file of that name; "" is none.
+func writePage(name string, report *replay.Report) error {
+	if name == "" {
+		return nil
+	}
+
+	// The page is complete before the file is touched: an earlier one is not lost to a failure.
+	var page bytes.Buffer
+	if err := report.WriteHTML(&page); err != nil {
+		return err
+	}
+	out, closeFile, err := createFile(name)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(page.Bytes())
+	return errors.Join(err, closeFile())
 }
 
 // allPass returns an error unless the gate says pass of every policy.

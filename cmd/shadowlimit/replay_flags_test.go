@@ -32,6 +32,7 @@ var effects = map[string][]string{
 	"observed":      {"--observed", "response.size == '2'"},
 	"infer":         {"--infer"}, // beside --from and --config it is refused
 	"decisions":     {"--decisions", "FILE"},
+	"html":          {"--html", "FILE"},
 	"require-pass":  {"--require-pass"},
 	"soak":          {"--soak", "168h"},
 	"block":         {"--block", "7h"},
@@ -135,10 +136,10 @@ func TestReplayFlagsWorkForBothForms(t *testing.T) {
 				continue
 			}
 
-			decisions := filepath.Join(t.TempDir(), "decisions")
-			more := strings.Split(strings.ReplaceAll(strings.Join(effect, "\n"), "FILE", decisions), "\n")
+			file := filepath.Join(t.TempDir(), "file")
+			more := strings.Split(strings.ReplaceAll(strings.Join(effect, "\n"), "FILE", file), "\n")
 			exit, after, talk := shell(t, "", append(args, more...)...)
-			_, missing := os.Stat(decisions)
+			_, missing := os.Stat(file)
 			changed := exit != exitOK || after != before || missing == nil
 			if !changed {
 				t.Errorf("%s with %q: changes nothing: "+

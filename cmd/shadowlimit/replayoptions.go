@@ -29,6 +29,7 @@ type replayOptions struct {
 	routes        *routes                 // nil: the log's
 	store, redis  string
 	decisionsFile string
+	htmlFile      string
 	gate          gate.Config
 	requirePass   bool
 	broken        []string // logs that could not be read to their end
@@ -112,6 +113,16 @@ var replayConflicts = []conflict{
 		"--decisions is for one candidate: leave out --sweep", replayHint,
 	},
 	{
+		func(c *cli.Context) bool {
+			return c.IsSet("html") && slices.Contains([]string{"", "-"}, c.String("html"))
+		},
+		"--html: want a file", "name a file; standard output has the report",
+	},
+	{
+		func(c *cli.Context) bool { return c.String("html") != "" && c.String("html") == c.String("decisions") },
+		"--html and --decisions: want two files", replayHint,
+	},
+	{
 		func(c *cli.Context) bool { return c.IsSet("sweep") && c.Bool("require-pass") },
 		"--require-pass asks about one candidate: leave out --sweep", "replay the candidate of your choice alone",
 	},
@@ -143,8 +154,8 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	// Values are read in a fixed order, so that the same command line always gets the same error.
 	o := &replayOptions{
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
-		decisionsFile: c.String("decisions"), requirePass: c.Bool("require-pass"), policy: c.String("policy"),
-		inferring: c.Bool("infer"),
+		decisionsFile: c.String("decisions"), htmlFile: c.String("html"), requirePass: c.Bool("require-pass"),
+		policy: c.String("policy"), inferring: c.Bool("infer"),
 	}
 	for _, parse := range []func(*cli.Context) error{
 		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved,

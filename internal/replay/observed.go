@@ -151,13 +151,17 @@ func (a *Agreement) Warning(policy string, cfg gate.Config) string {
 	return fmt.Sprintf(text, policy, strings.Join(why, "; "))
 }
 
+// of says of how many requests the model decides as the log.
+func (a *Agreement) of() string {
+	return fmt.Sprintf("%s of %s", humanize.Percent(*a.Agreement), humanize.Counted(a.Requests, "request"))
+}
+
 func (a *Agreement) writeText(b *strings.Builder) {
 	if a == nil || a.Agreement == nil {
 		return
 	}
 
-	fmt.Fprintf(b, "  today's model  decides as the log for %s of %s\n",
-		humanize.Percent(*a.Agreement), humanize.Counted(a.Requests, "request"))
+	fmt.Fprintf(b, "  today's model  decides as the log for %s\n", a.of())
 	if a.Unknown > 0 {
 		fmt.Fprintf(b, "                 %s without an answer\n", humanize.Counted(a.Unknown, "request"))
 	}

@@ -21,6 +21,22 @@ func (r *SweepReport) writeText(b *strings.Builder, p *PolicyReport) {
 		p.Authoritative, humanize.Grouped(int64(len(r.Candidates))), p.Candidate, strings.Join(r.Numbers, ", "))
 	p.Observed.writeText(b)
 
+	for _, t := range r.Tables() {
+		fmt.Fprintf(b, "\n%s\n", t.Title)
+		r.writeTable(b, t)
+	}
+	r.writeLeast(b)
+}
+
+// SweepTable is a list of candidates, in the order of what they newly deny, as far as people are shown it.
+type SweepTable struct {
+	Title string
+	Rows  []*Swept
+	More  int // that are not shown
+}
+
+// Tables are the frontier, and the dominated candidates if there are any.
+func (r *SweepReport) Tables() []SweepTable {
 	var frontier, dominated []*Swept
 	for i := range r.Candidates {
 		if c := &r.Candidates[i]; c.Dominated {
@@ -30,18 +46,21 @@ func (r *SweepReport) writeText(b *strings.Builder, p *PolicyReport) {
 		}
 	}
 
-	fmt.Fprintf(b, "\nfrontier of harm and protection: less of one is more of the other\n")
-	r.writeTable(b, frontier, shownFrontier)
+	list := []SweepTable{sweepTable("frontier of harm and protection: less of one is more of the other", frontier, shownFrontier)}
 	if len(dominated) > 0 {
-		fmt.Fprintf(b, "\ndominated: another one newly denies and newly allows no more, and less of one\n")
-		r.writeTable(b, dominated, shownDominated)
+		list = append(list,
+			sweepTable("dominated: another one newly denies and newly allows no more, and less of one", dominated, shownDominated))
 	}
-	r.writeLeast(b)
+	return list
 }
 
-// writeTable writes candidates in the order of what they newly deny, up to a number of them.
-func (r *SweepReport) writeTable(b *strings.Builder, list []*Swept, most int) {
+func sweepTable(title string, list []*Swept, most int) SweepTable {
 	slices.SortStableFunc(list, func(x, y *Swept) int { return cmp.Compare(x.NewlyDenied, y.NewlyDenied) })
+	n := min(len(list), most)
+	return SweepTable{title, list[:n], len(list) - n}
+}
+
+func (r *SweepReport) writeTable(b *strings.Builder, t SweepTable) {
 	widths := r.widths()
 	line := func(numbers []string, denied, allowed, load, keys, verdict string) {
 		text := " "
@@ -55,7 +74,7 @@ func (r *SweepReport) writeTable(b *strings.Builder, list []*Swept, most int) {
 	blank := make([]string, len(r.Numbers))
 	line(blank, "newly", "newly", "extra", "keys", "")
 	line(r.Numbers, "denied", "allowed", "load", "hurt", "gate")
-	for _, c := range list[:min(len(list), most)] {
+	for _, c := range t.Rows {
 		values := make([]string, len(c.Numbers))
 		for i, n := range c.Numbers {
 			values[i] = n.Text()
@@ -64,8 +83,8 @@ func (r *SweepReport) writeTable(b *strings.Builder, list []*Swept, most int) {
 		line(values, percentOf(c.Ratios.NewlyDenied), percentOf(c.Ratios.NewlyAllowed), percentOf(c.Ratios.ExtraLoad),
 			humanize.Grouped(c.KeysNewlyDenied), verdict)
 	}
-	if n := len(list) - most; n > 0 {
-		fmt.Fprintf(b, "  and %d more: -o json has all\n", n)
+	if t.More > 0 {
+		fmt.Fprintf(b, "  and %d more: -o json has all\n", t.More)
 	}
 }
 
@@ -90,15 +109,28 @@ func percentOf(ratio *float64) string {
 }
 
 func (r *SweepReport) writeLeast(b *strings.Builder) {
-	if r.Least == nil {
-		fmt.Fprintf(b, "\nno candidate keeps newly denied below %s\n", humanize.Percent(r.Threshold))
-		return
+	fmt.Fprintf(b, "\n%s\n", r.Sentence())
+	if c := r.Chosen(); c != nil {
+		fmt.Fprintf(b, "  %s\n  gate: %s: %s\n", c.Candidate, c.Gate.Verdict, c.Gate.Reason)
+		if text := c.Hurt.String(); text != "" {
+			fmt.Fprintf(b, "  %s\n", text)
+		}
 	}
+}
 
-	c := &r.Candidates[r.Least.index]
-	fmt.Fprintf(b, "\nleast %s that keeps newly denied below %s: %s\n", r.Least.Number, humanize.Percent(r.Threshold), c.Numbers)
-	fmt.Fprintf(b, "  %s\n  gate: %s: %s\n", c.Candidate, c.Gate.Verdict, c.Gate.Reason)
-	if text := c.Hurt.String(); text != "" {
-		fmt.Fprintf(b, "  %s\n", text)
+// Sentence names the least candidate, or says that there is none.
+func (r *SweepReport) Sentence() string {
+	c := r.Chosen()
+	if c == nil {
+		return "no candidate keeps newly denied below " + humanize.Percent(r.Threshold)
 	}
+	return fmt.Sprintf("least %s that keeps newly denied below %s: %s", r.Least.Number, humanize.Percent(r.Threshold), c.Numbers)
+}
+
+// Chosen is the least candidate; nil if there is none.
+func (r *SweepReport) Chosen() *Swept {
+	if r.Least == nil {
+		return nil
+	}
+	return &r.Candidates[r.Least.index]
 }

@@ -20,8 +20,8 @@ const (
 	mostTicks   = 5
 )
 
-// chart is one drawing: a line for each ratio over the same time.
-type chart struct {
+// Chart is the data of the part chart: one drawing of lines over the same time.
+type Chart struct {
 	Caption, Title, Desc string
 	Lines                []line
 	Ticks                []tick  // of time
@@ -68,13 +68,13 @@ func logarithmic(v float64) (float64, bool) {
 }
 
 // charts draws the series, or nothing if it has no points.
-func (p *Policy) charts() []chart {
+func (p *Policy) charts() []Chart {
 	points, each := merged(p.Series, mostPoints)
 	if len(points) == 0 {
 		return nil
 	}
 
-	ratios := chart{
+	ratios := Chart{
 		Caption: "Ratios of each hour, as shares of their thresholds",
 		Desc:    p.describeRatios(),
 		Levels:  []level{levelAt(linear, 1, "threshold", "threshold")},
@@ -82,7 +82,7 @@ func (p *Policy) charts() []chart {
 	if each > 1 {
 		ratios.Caption = fmt.Sprintf("Ratios of the worst hour in each %d, as shares of their thresholds", each)
 	}
-	scores := chart{
+	scores := Chart{
 		Caption: "Scores, logarithmic: 20 is enough",
 		Desc:    p.describeScores(),
 		Levels: []level{
@@ -107,7 +107,7 @@ func (p *Policy) charts() []chart {
 		scores.Lines = append(scores.Lines, span.draw(r, points, logarithmic, score))
 	}
 
-	list := []chart{ratios, scores}
+	list := []Chart{ratios, scores}
 	for i := range list {
 		list[i].Title = p.Name + ": " + list[i].Caption
 		list[i].Ticks = span.ticks()
@@ -225,6 +225,11 @@ func (s span) ticks() (list []tick) {
 			step = d
 			break
 		}
+	}
+
+	// A log may be of years.
+	for s.to.Sub(s.from) > mostTicks*step {
+		step *= 2
 	}
 
 	// A label near the edge would be cut.

@@ -15,7 +15,7 @@ var began = time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
 
 // drawn returns the charts of hours whose newly denied ratios are given as shares of the threshold, negative for an
 // hour without a ratio. The scores are ten times as high.
-func drawn(parts ...float64) []chart {
+func drawn(parts ...float64) []Chart {
 	p := Policy{Name: "writes", At: began.Add(90 * time.Minute)}
 	p.Gate.NewlyDenied.Threshold = 0.02
 

@@ -3,12 +3,9 @@ package status
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,20 +16,11 @@ import (
 //go:embed page.html
 var pageText string
 
-//go:embed page.css
-var pageStyle string
-
-var pageTemplate = template.Must(template.New("page").Funcs(pageFuncs).Parse(pageText))
+var pageTemplate = Template(pageText)
 
 // pagePolicy allows nothing but the page's own style, by its hash, and the empty icon that keeps browsers from asking
 // for one. Links need no permission.
-var pagePolicy = "default-src 'none'; style-src 'sha256-" + hashOf(pageStyle) + "'; img-src data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
+var pagePolicy = FilePolicy + "; frame-ancestors 'none'"
 
 // Page returns a page of a source's report: the content of the command line's status, and charts of ratios and scores.
 // The page runs no script, loads nothing from another server, and refreshes itself every 15 s. With ?format=json, or

@@ -195,18 +195,20 @@ func TestWordsOfThePageAreInTheGlossary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("page.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	for _, file := range []string{"page.html", "parts.html", "../replay/page.html"} {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 
-	words := regexp.MustCompile(`{{word "([^"]+)"}}`).FindAllStringSubmatch(string(page), -1)
-	if len(words) == 0 {
-		t.Error("the page has no words with a link")
-	}
-	for _, word := range words {
-		if !strings.Contains(string(glossary), "\n### "+word[1]+"\n") {
-			t.Errorf("docs/glossary.md has no entry %q", word[1])
+		words := regexp.MustCompile(`{{word "([^"]+)"}}`).FindAllStringSubmatch(string(page), -1)
+		if len(words) == 0 {
+			t.Errorf("%s has no words with a link", file)
+		}
+		for _, word := range words {
+			if !strings.Contains(string(glossary), "\n### "+word[1]+"\n") {
+				t.Errorf("%s: docs/glossary.md has no entry %q", file, word[1])
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -51,6 +52,17 @@ func Summarize(t divergence.Tally) Summary {
 		TopNewlyDenied:  []divergence.KeyCount{},
 		TopNewlyAllowed: []divergence.KeyCount{},
 	}
+}
+
+// Rare returns the outcomes that are not in the table of four and that occurred.
+func (s *Summary) Rare() []Cause {
+	list := []Cause{
+		{"newly denied, as expected", s.ExpectedDenied},
+		{"newly allowed, as expected", s.ExpectedAllowed},
+		{"candidate failed", s.CandidateError},
+	}
+
+	return slices.DeleteFunc(list, func(c Cause) bool { return c.Count == 0 })
 }
 
 // WriteSummary writes a tally as a table, each count beside its ratio.

@@ -31,7 +31,7 @@ type view struct {
 type policyView struct {
 	*Policy
 	Track  []step
-	Charts []chart
+	Charts []Chart
 	Ratios []ratioView
 	Fine   int        // the number of instances without a note
 	Listed []Instance // the instances shown, those with a note first
@@ -79,7 +79,7 @@ func viewOf(now answer, at time.Time) view {
 		Known: !now.at.IsZero(),
 		Age:   age(at.Sub(now.at)),
 		Here:  now.here,
-		Style: template.CSS(pageStyle),
+		Style: Style,
 	}
 	if now.err != nil {
 		v.Failure = why(now.err)
@@ -114,9 +114,7 @@ func policyViewOf(p *Policy) policyView {
 		v.now = p.Series[n-1].At
 	}
 
-	for _, r := range divergence.AllRatios {
-		v.Ratios = append(v.Ratios, ratioViewOf(r, p.Gate.Ratio(r)))
-	}
+	v.Ratios = RatioRows(&p.Gate)
 	v.Harms = []harm{
 		harmOf("newly denied", p.NewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
 		harmOf("newly allowed", p.NewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
@@ -237,17 +235,6 @@ func (p policyView) ETA() string {
 	return text
 }
 
-// Rare returns the outcomes that are not in the table of four and that occurred.
-func (p policyView) Rare() []Cause {
-	list := []Cause{
-		{"newly denied, as expected", p.ExpectedDenied},
-		{"newly allowed, as expected", p.ExpectedAllowed},
-		{"candidate failed", p.CandidateError},
-	}
-
-	return slices.DeleteFunc(list, func(c Cause) bool { return c.Count == 0 })
-}
-
 // pageFuncs are the functions of the page's template. Texts that clients and operators wrote must pass printable or
 // visible, which show control characters instead of sending them.
 var pageFuncs = template.FuncMap{
@@ -271,6 +258,7 @@ var pageFuncs = template.FuncMap{
 	"score":   scoreText,
 	"instant": instant,
 	"spaced":  spaced,
+	"over":    func(r *gate.ClientsResult, of string) clientsOver { return clientsOver{r, of} },
 	"note":    func(i Instance, p *Policy) string { return i.Note(p) },
 	"word":    func(entry string) string { return glossary + "#" + strings.ReplaceAll(entry, " ", "-") },
 	"words":   func() string { return glossary },

@@ -99,7 +99,7 @@ func (c *Course) WriteText(w io.Writer) {
 		return
 	}
 
-	fmt.Fprintf(w, "over the log, in UTC%s\n  %s\n", c.everyText(), c.passedText())
+	fmt.Fprintf(w, "over the log, in UTC%s\n  %s\n", c.everyText(), c.PassedText())
 	if n := len(c.Strikes); n > 0 {
 		fmt.Fprintf(w, "  %s\n", humanize.Counted(int64(n), "strike"))
 		for _, s := range c.Strikes[:min(n, strikesShown)] {
@@ -131,8 +131,8 @@ func (c *Course) everyText() string {
 	return fmt.Sprintf(", asked every %d h", c.Every)
 }
 
-// passedText says when the gate would have passed, or what it lacked.
-func (c *Course) passedText() string {
+// PassedText says when the gate would have passed, or what it lacked.
+func (c *Course) PassedText() string {
 	switch {
 	case c.PassedAt != nil && c.FailedAt != nil && c.FailedAt.Before(*c.PassedAt):
 		return fmt.Sprintf("the gate would have failed first at %s and passed first at %s",
