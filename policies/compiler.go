@@ -74,6 +74,7 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 		source:   n.Value,
 		result:   a.OutputType(),
 		program:  program,
+		plain:    plainOf(a),
 		endless:  len(options) > 0,
 		inputs:   inputsOf(a, c.scope.variables),
 		failures: failuresOf(a, c.scope.variables),

@@ -14,7 +14,8 @@ type expression struct {
 	source  string // as in the file; epochs and messages are made of it
 	result  *cel.Type
 	program cel.Program
-	endless bool // its cost depends on claims, and is bounded at run time
+	plain   *plain // nil where CEL is needed
+	endless bool   // its cost depends on claims, and is bounded at run time
 
 	// The linter asks these of the expression.
 	inputs   inputs

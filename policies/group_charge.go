@@ -6,21 +6,21 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// chargeGroup is Charge for a group: one charge for all members whose conditions hold.
-func (p *Policy) chargeGroup(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
+// chargeGroup is ChargeInto for a group: one charge for all members whose conditions hold.
+func (p *Policy) chargeGroup(ctx context.Context, r *Request, c *algorithms.Charge) (matches bool, err error) {
 	w := r.evaluation(ctx, p.scope)
 	matching, err := p.matching(w)
 	if err != nil || matching == 0 {
-		return c, false, err
+		return false, err
 	}
 
 	// Key and cost are the group's, so that its members have one record.
-	c.Policy = p.Name
+	*c = algorithms.Charge{Policy: p.Name}
 	if c.Key, err = p.key.value(w); err != nil {
-		return c, false, err
+		return false, err
 	}
 	if c.Cost, err = p.costOf(w); err != nil {
-		return c, false, err
+		return false, err
 	}
 
 	for role, side := range p.Sides {
@@ -31,13 +31,13 @@ func (p *Policy) chargeGroup(ctx context.Context, r *Request) (c algorithms.Char
 		// Both sides have the same members: they are compared for one request.
 		g, failure := side.groupOf(w, matching)
 		if failure != nil && role == int(algorithms.Authoritative) {
-			return c, false, failure
+			return false, failure
 		}
 
 		// A candidate with a limit that fails is refused as a whole, as one without a group is.
 		c.Sides[role] = algorithms.Side{ID: side.ID, Algorithm: g}
 	}
-	return c, true, nil
+	return true, nil
 }
 
 // matching returns the members whose conditions hold for a request, as bits. A condition that fails leaves open what the

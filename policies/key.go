@@ -124,6 +124,12 @@ func (k key) partsOf(text string) ([]string, error) {
 
 // keyElement returns one element of a key.
 func (x *expression) keyElement(w *evaluation) (string, error) {
+	if x.plain != nil {
+		if text, ok := x.plain.value(w.request); ok {
+			return text, nil
+		}
+	}
+
 	v, err := x.eval(w)
 	if err != nil {
 		return "", err

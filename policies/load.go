@@ -31,10 +31,11 @@ type Set struct {
 	// a router that knows routes can warn then.
 	ReadsRoutes bool
 
-	read     reads
-	fields   []textField // for Difference
-	sections []*section  // for Check
-	problems *Problems   // that describe the warnings
+	read       reads
+	selections selections
+	fields     []textField // for Difference
+	sections   []*section  // for Check
+	problems   *Problems   // that describe the warnings
 }
 
 // Describe writes one of the warnings as Problems do.
@@ -77,6 +78,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	l.set.fields = fieldsOf(root)
 	l.set.ReadsRoutes = l.set.reads("request.route")
 	l.set.read = readsOf(l.set)
+	l.set.selections = selectionsOf(l.set.Policies)
 	return l.set, nil
 }
 

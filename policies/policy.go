@@ -104,36 +104,39 @@ func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 // be computed is no error of the charge: it is charged with the zero limit, which
 // every algorithm refuses, so that its failure counts against the candidate alone.
 func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, matches bool, err error) {
+	matches, err = p.ChargeInto(ctx, r, &c)
+	return c, matches, err
+}
+
+// ChargeInto is Charge for a charge whose memory is used again. The charge is overwritten if the policy matches, and stays as it
+// was if it does not. On an error its content means nothing.
+func (p *Policy) ChargeInto(ctx context.Context, r *Request, c *algorithms.Charge) (matches bool, err error) {
 	if p.Members != nil {
-		return p.chargeGroup(ctx, r)
+		return p.chargeGroup(ctx, r, c)
 	}
 
 	w := r.evaluation(ctx, p.scope)
 	if matches, err = p.matches(w); err != nil || !matches {
-		return c, false, err
+		return false, err
 	}
 
-	c.Policy = p.Name
+	*c = algorithms.Charge{Policy: p.Name}
 	if c.Key, err = p.key.value(w); err != nil {
-		return c, false, err
+		return false, err
 	}
 	if c.Cost, err = p.costOf(w); err != nil {
-		return c, false, err
+		return false, err
 	}
-
-	authoritative := p.Sides[algorithms.Authoritative]
-	c.Sides[algorithms.Authoritative] = authoritative.Bare()
-	if c.Sides[algorithms.Authoritative].Limit, err = authoritative.limitOf(w); err != nil {
-		return c, false, err
+	if err = p.Sides[algorithms.Authoritative].charge(w, &c.Sides[algorithms.Authoritative]); err != nil {
+		return false, err
 	}
 
 	// The error is dropped on purpose: the zero limit makes it the candidate's observation
 	// (decision 0505).
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
-		c.Sides[algorithms.Candidate] = candidate.Bare()
-		c.Sides[algorithms.Candidate].Limit, _ = candidate.limitOf(w)
+		_ = candidate.charge(w, &c.Sides[algorithms.Candidate])
 	}
-	return c, true, nil
+	return true, nil
 }
 
 // matches reports whether the request is charged. It is the most frequent question of

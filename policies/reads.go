@@ -48,6 +48,7 @@ func readsOf(s *Set) reads {
 		}
 		for _, e := range p.Promotion.expected {
 			note(e.when)
+			r.fields["request.time"] = true // a difference is expected until an instant
 		}
 	}
 

@@ -70,6 +70,18 @@ func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant, Options: s.options}, true
 }
 
+// charge writes the side of a charge, or returns the error of its limit.
+func (s *Side) charge(w *evaluation, into *algorithms.Side) (err error) {
+	*into = s.Bare()
+	if s.constant() {
+		l := &into.Limit
+		l.Requests, l.Window, l.Burst, l.Options = s.limit.constant, s.window, s.burst.constant, s.options
+		return nil
+	}
+	into.Limit, err = s.limitOf(w)
+	return err
+}
+
 // limitOf returns the side's limit for a request. On an error, which may be one of the
 // algorithm's Validate, it is the zero limit, which every algorithm refuses.
 func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {

@@ -300,15 +300,20 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) 
 	// policies are charged and compared all the same.
 	now := h.engine.plan.Load()
 	refused := unlimited()
-	for i, p := range now.set.Policies {
-		c, matches, err := p.Charge(ctx, r)
+	for list := now.set.Selection(r); ; {
+		i, more := list.Next()
+		if !more {
+			break
+		}
+
+		p, c := now.set.Policies[i], s.next()
+		matches, err := p.ChargeInto(ctx, r, c)
 		if err != nil {
 			failed := now.migrations[i].onError(p, err)
 			refused.join(&failed)
 		}
 		if matches {
-			m, hash := now.migrations[i], h.engine.hashOf(&c)
-			*s.next() = c
+			m, hash := now.migrations[i], h.engine.hashOf(c)
 			h.engine.add(s, m, hash, m.declaredOf(ctx, p, r, hash))
 		}
 	}

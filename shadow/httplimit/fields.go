@@ -34,7 +34,7 @@ const (
 )
 
 // Write writes the fields of a decision, for services without the middleware, such as users of a shadow.Pair.
-func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f}).write(h, d) }
+func (f Fields) Write(h http.Header, d shadow.Decision) { (&fieldWriter{style: f}).write(h, &d) }
 
 // fieldWriter writes response fields. The names of all fields are in this file only, except for Shadowlimit-Debug.
 type fieldWriter struct {
@@ -42,6 +42,14 @@ type fieldWriter struct {
 	// texts are those of RateLimit-Policy that are kept. The map is replaced, and never changed, so requests read it without a lock.
 	// nil means none yet.
 	texts atomic.Pointer[map[policyField]string]
+	// first is the first of them. Most services have one limit, and a comparison is faster than the map.
+	first atomic.Pointer[policyText]
+}
+
+// policyText is a content of RateLimit-Policy with its text.
+type policyText struct {
+	policyField
+	text string
 }
 
 // policyField is the content of RateLimit-Policy. Its text is kept, because most requests have one of a few limits.
@@ -76,7 +84,7 @@ func (l *FieldList) add(name, value string) {
 }
 
 // write writes the fields of the enforced side's decision.
-func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
+func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
 	list := f.list(d)
 	if list.count == 0 {
 		return
@@ -92,7 +100,7 @@ func (f *fieldWriter) write(h http.Header, d shadow.Decision) {
 }
 
 // list returns the fields of the enforced side's decision.
-func (f *fieldWriter) list(d shadow.Decision) (list FieldList) {
+func (f *fieldWriter) list(d *shadow.Decision) (list FieldList) {
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
 		list.add("Retry-After", FormatSeconds(d.RetryAfter))
 	}
@@ -105,13 +113,13 @@ func (f *fieldWriter) list(d shadow.Decision) (list FieldList) {
 	reset := seconds(untilMore(d))
 	switch f.style {
 	case FieldsDraft08:
-		if text := f.policies(&d, true); text != "" {
+		if text := f.policies(d, true); text != "" {
 			list.add("Ratelimit-Policy", text)
 		}
 		list.add("Ratelimit", remaining(d, reset))
 
 	case FieldsDraft06:
-		if text := f.policies(&d, false); text != "" {
+		if text := f.policies(d, false); text != "" {
 			list.add("Ratelimit-Policy", text)
 		}
 		list.add("Ratelimit-Limit", strconv.FormatInt(max(d.Limit, 0), 10))
@@ -130,7 +138,7 @@ func (f *fieldWriter) list(d shadow.Decision) (list FieldList) {
 }
 
 // remaining writes RateLimit of the drafts from 08 on. Where no wait would help, it has no time.
-func remaining(d shadow.Decision, reset int64) string {
+func remaining(d *shadow.Decision, reset int64) string {
 	b := append(appendName(make([]byte, 0, 160), cmp.Or(d.Member, d.Policy)), ";r="...)
 	b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
 	if d.Allowed || d.RetryAfter != algorithms.Never {
@@ -170,6 +178,9 @@ func (f *fieldWriter) policyOf(name string, quota int64, window time.Duration, n
 // policy returns one limit of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier
 // ones.
 func (f *fieldWriter) policy(p policyField) string {
+	if first := f.first.Load(); first != nil && first.policyField == p {
+		return first.text
+	}
 	known := f.texts.Load()
 	if known != nil {
 		if text, ok := (*known)[p]; ok {
@@ -184,6 +195,7 @@ func (f *fieldWriter) policy(p policyField) string {
 	b = append(strconv.AppendInt(b, min(p.quota, largestInteger), 10), ";w="...)
 	text := string(strconv.AppendInt(b, seconds(p.window), 10))
 
+	f.first.CompareAndSwap(nil, &policyText{p, text})
 	next := map[policyField]string{p: text}
 	if known != nil {
 		if len(*known) >= mostPolicyFields {
@@ -205,7 +217,7 @@ func appendName(b []byte, name string) []byte {
 
 // untilMore returns the time until there is more quota. For a denial it is the time until this request would be
 // allowed, so that the reset and Retry-After do not contradict each other.
-func untilMore(d shadow.Decision) time.Duration {
+func untilMore(d *shadow.Decision) time.Duration {
 	if !d.Allowed && d.RetryAfter != algorithms.Never {
 		return d.RetryAfter
 	}

@@ -72,16 +72,23 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 func (l *Limits) Request() *policies.Request { return requests.Get().(*policies.Request) }
 
 // RequestOf returns a request of net/http as policies see it, without its route, user and claims.
-func (l *Limits) RequestOf(r *http.Request) *policies.Request {
+func (l *Limits) RequestOf(r *http.Request) *policies.Request { return l.requestOf(r, true) }
+
+// requestOf is RequestOf. It may leave out the fields that take time and that no policy in use reads.
+func (l *Limits) requestOf(r *http.Request, whole bool) *policies.Request {
 	p := l.Request()
 	p.Method = r.Method
 	p.Path = r.URL.Path
 	p.Host = r.Host
 	p.RawQuery = r.URL.RawQuery
 	p.Headers = r.Header
-	p.IP = l.settings.ClientIP(r)
 	p.Size = r.ContentLength
-	p.Time = time.Now()
+	if whole || l.Reads("request.ip") {
+		p.IP = l.settings.ClientIP(r)
+	}
+	if whole || l.Reads("request.time") {
+		p.Time = time.Now()
+	}
 	return p
 }
 
@@ -114,10 +121,15 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decisio
 // never earlier than the decision's. Pass its result to everything that answers the client, so that all parts of one
 // response say the same time.
 func (l *Limits) Told(d shadow.Decision) shadow.Decision {
+	l.tell(&d)
+	return d
+}
+
+// tell is Told in place: a Decision is dear to copy.
+func (l *Limits) tell(d *shadow.Decision) {
 	if l.jitter > 0 && !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
 		d.RetryAfter = spread(d.RetryAfter, l.jitter)
 	}
-	return d
 }
 
 // spread returns a wait that is longer by a random part of a share of it.
@@ -137,10 +149,10 @@ func shareOf(configured float64) float64 {
 }
 
 // WriteFields writes the response fields of a decision.
-func (l *Limits) WriteFields(h http.Header, d shadow.Decision) { l.fields.write(h, d) }
+func (l *Limits) WriteFields(h http.Header, d shadow.Decision) { l.fields.write(h, &d) }
 
 // FieldsOf returns the response fields of a decision for responses that have no http.Header.
-func (l *Limits) FieldsOf(d shadow.Decision) FieldList { return l.fields.list(d) }
+func (l *Limits) FieldsOf(d shadow.Decision) FieldList { return l.fields.list(&d) }
 
 // ErrFull is returned by Limits.Wait if Settings.MaxWaiting requests wait already.
 var ErrFull = errors.New("too many requests are waiting")

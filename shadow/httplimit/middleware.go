@@ -80,15 +80,18 @@ type middleware struct {
 
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := m.RequestOf(r)
-	p.Route = m.cfg.Route(r)
+	p := m.requestOf(r, m.cfg.Identify != nil)
 	if m.cfg.Identify != nil {
+		p.Route = m.cfg.Route(r)
 		m.cfg.Identify(r, p)
+	} else if m.Reads("request.route") {
+		p.Route = m.cfg.Route(r)
 	}
-	d := m.Told(m.Decide(r.Context(), p))
+	d := m.Decide(r.Context(), p)
+	m.tell(&d)
 
 	// Fields are written before the handler runs, which may send the header at any time.
-	m.WriteFields(w.Header(), d)
+	m.fields.write(w.Header(), &d)
 	if m.cfg.Debug != nil && m.cfg.Debug(r) {
 		w.Header()[DebugField] = []string{Debug(d)}
 	}
@@ -97,9 +100,11 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.cfg.OnDenied(w, r, d)
 		return
 	}
-	if err := m.Wait(r.Context(), d); err != nil {
-		Unavailable(w, d, err)
-		return
+	if d.Delay > 0 {
+		if err := m.Wait(r.Context(), d); err != nil {
+			Unavailable(w, d, err)
+			return
+		}
 	}
 	m.next.ServeHTTP(w, r)
 }

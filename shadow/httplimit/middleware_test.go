@@ -154,6 +154,25 @@ policies:
 	}
 }
 
+// Identify may read what no policy reads. Without it such a field costs nothing.
+func TestIdentifySeesTheWholeRequest(t *testing.T) {
+	const file = "version: 1\nname: test\npolicies:\n  - name: p\n    key: request.user\n" +
+		"    authoritative: { algorithm: gcra, limit: 1, window: 1h }\n"
+	asked := 0
+	cfg := httplimit.Config{ClientIP: func(*http.Request) string { asked++; return "192.0.2.7" }}
+	get(httplimit.New(harness(t, file), cfg)(items()), "/items/1", "192.0.2.1")
+	if asked != 0 {
+		t.Error("the address is resolved, and no policy reads it")
+	}
+
+	cfg.Identify = func(_ *http.Request, r *policies.Request) {
+		if r.IP != "192.0.2.7" || r.Route != "/items/{id}" || r.Time.IsZero() {
+			t.Errorf("Identify sees the address %q, the route %q, the time %s", r.IP, r.Route, r.Time)
+		}
+	}
+	get(httplimit.New(harness(t, file), cfg)(items()), "/items/1", "192.0.2.1")
+}
+
 const benchFile = `
 version: 1
 name: bench
