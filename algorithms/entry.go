@@ -180,7 +180,7 @@ func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64,
 	return true
 }
 
-// stepPrepared is step for a side that is prepared. What counts and what was unused is as for a limit without options.
+// stepPrepared is step for a side that is prepared. It counts, and finds a key unused, as a limit without options does.
 func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Observation) bool {
 	p := &e.parts[slot]
 	last := p.state.Last

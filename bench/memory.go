@@ -93,7 +93,7 @@ func (s *site) inMemory(n int, open opener) (measure, error) {
 	}, nil
 }
 
-// columns are CPU time and allocations of a call. Wall time would be that of a machine that others use, too.
+// columns are CPU time and allocations of a call. Wall time would measure the other users of the machine, too.
 func (s spent) columns() []float64 {
 	return []float64{float64(s.cpu.Nanoseconds()) / float64(s.calls), s.allocs / float64(s.calls)}
 }

@@ -57,6 +57,8 @@ func middlewareSubjects() (list []subject) {
 			if err != nil {
 				return nil, err
 			}
+
+			// The first requests of each key make its record: they are no price of a decision.
 			prepare := func() call { return asking(handler) }
 			if _, err := callers(1, len(keys), prepare); err != nil {
 				return nil, err

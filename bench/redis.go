@@ -77,7 +77,7 @@ func (c combination) call(pair algorithms.Pair) call {
 }
 
 var (
-	// pairs have no log, whose cost is that of its entries.
+	// pairs have no log, whose cost grows with its entries.
 	pairs  = []combination{{gcra, bucket}, {fixed, bucket}, {fixed, counter}, {anchored, gcra}}
 	alones = []combination{{gcra}, {fixed}}
 	// crowds are how many callers there are at once.
@@ -86,7 +86,7 @@ var (
 
 const redisRate = "redis_rate"
 
-// peerLimit is that of the buckets.
+// peerLimit is the limit of the buckets.
 var peerLimit = redis_rate.Limit{Rate: int(bucketLimit.Requests), Burst: int(bucketLimit.Burst), Period: bucketLimit.Window}
 
 // Columns of the part: us of a call, and bytes of a key.

@@ -162,6 +162,8 @@ func servicePage(r results, rounds int) string {
 	wanted := goals(goal{
 		what: "requests of shadowlimit over those of redis_rate", bound: 0.95, atLeast: true, value: r.over(ourService, redisRate, requests),
 	})
+
+	// Behind each figure of ours stands its ratio, which a busy machine changes less.
 	lines := [][]string{{"service", requests, typical, slowest, "CPU of Redis, us a request"}}
 	for _, kind := range serviceKinds {
 		line := []string{kind}

@@ -24,7 +24,7 @@ func (g goal) met() bool {
 	return g.value.median <= g.bound
 }
 
-// goals is the table of goals with what was measured beside them.
+// goals is the table of goals with the measured values beside them.
 func goals(list ...goal) string {
 	lines := [][]string{{"goal", "bound", "measured", "met"}}
 	for _, g := range list {

@@ -82,7 +82,7 @@ func (k *keptRequests) add(policy string, request *policies.Request, key string)
 	}
 	k.charged++
 
-	// The hash has nothing in common with that of the canary, so the canary has its share of the keys.
+	// The hash has nothing in common with the hash of the canary, so the canary has its share of the keys.
 	hash := fnv.New64a()
 	hash.Write([]byte(key))
 	one := keptRequest{hash.Sum64(), request}
@@ -193,7 +193,7 @@ func (r *replayer) refuseToRehearse(ctx context.Context, kept *keptRequests) err
 // fits reports whether a candidate may be promoted, go wrong and be rolled back before its log ends, by what replay says. Soak 0 is
 // the policy's.
 func (r *replayer) fits(ctx context.Context, c *comparison, soak time.Duration) (fits bool, reason string, err error) {
-	// A soak that is declared is that of every step.
+	// A declared soak holds for every step.
 	asked := r.gate
 	asked.Soak = cmp.Or(soak, asked.Soak)
 	cfg := r.configOf(c)

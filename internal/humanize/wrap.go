@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// units are those that stay beside their number.
+// units stay beside their number.
 var units = regexp.MustCompile(`([0-9]) (%|h\b)`)
 
 // Wrap breaks the lines of a text at spaces, so that none has more than width characters unless one word has. The rest of a line

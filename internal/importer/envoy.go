@@ -32,6 +32,8 @@ func readEnvoy(in *Import, d *disk) error {
 		if err != nil {
 			return err
 		}
+
+		// Several files of one domain are one configuration, as envoyproxy/ratelimit reads them.
 		for _, v := range documents {
 			if err := envoyOther(v); err != nil {
 				return err
@@ -88,6 +90,8 @@ func envoyLevel(in *Import, list *value, around envoyDescriptor) {
 // envoyMatches returns the condition that a descriptor is the one of its level that a value leads to.
 func envoyMatches(list, v *value, sent expr) expr {
 	when := envoyValue(v, sent)
+
+	// Siblings of the same key that are looked at before this one take their values away.
 	var exact []string
 	for _, other := range list.items() {
 		if other == v || other.str("key") != v.str("key") || !envoyBefore(list, other, v) {
@@ -99,6 +103,7 @@ func envoyMatches(list, v *value, sent expr) expr {
 			when = and(when, not(envoyValue(other, sent)))
 		}
 	}
+
 	if len(exact) > 0 {
 		when = and(when, not(oneOf(sent, exact)))
 	}

@@ -73,8 +73,11 @@ func (h *haproxy) sections(lines []haLine) error {
 		case haSections[first]:
 			kind = first
 			p = h.open(l)
+
+		// Lines of a condition are read whatever it is: nothing of the file is then missed.
 		case strings.HasPrefix(first, "."):
 			h.in.leave(l.Place, l.text(), "a condition of the configuration: the lines of all its branches are read")
+
 		case kind == "":
 			return &Error{l.Place, "no configuration of HAProxy: " + shown(first) + " stands in no section"}
 		case p != nil:

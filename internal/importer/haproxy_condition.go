@@ -109,7 +109,7 @@ func haNegated(list []haAlternative) ([]haAlternative, string) {
 	return []haAlternative{{rest: not(when)}}, ""
 }
 
-// haKnownACLs are those that HAProxy defines.
+// haKnownACLs are the ACLs that HAProxy defines.
 var haKnownACLs = map[string]expr{
 	"TRUE": yes, "FALSE": no, "HTTP": yes,
 	"METH_GET":  oneOf(requestMethod, []string{"GET", "HEAD"}),
@@ -149,7 +149,7 @@ func (w *haWay) terms(name string, lines []haLine, negated bool) (list []haAlter
 	return list, ""
 }
 
-// term reads one line of an ACL: what is looked at, flags, and texts to compare it with.
+// term reads one line of an ACL: the part of the request, flags, and texts to compare it with.
 func (w *haWay) term(l haLine) (haAlternative, string) {
 	if len(l.words) == 0 {
 		return haAlternative{}, "an acl without a condition"
@@ -206,6 +206,8 @@ func (r *haRate) compared(operator string, n int64) (*haRate, string) {
 	default:
 		return nil, "a rate that is " + operator + ": no policy has that"
 	}
+
+	// Every rate is above a negative number.
 	if r.above < 0 {
 		return nil, "denies always"
 	}

@@ -38,6 +38,8 @@ func (l *haLimit) stoppedBy(other *haLimit) (m haMeeting) {
 			case !a.proxy.leadsTo(b.proxy):
 				continue
 			}
+
+			// A limit may stand in several proxies. It is clear only if all of them say the same.
 			m.unclear = m.unclear || m.met && m.stopped != stops
 			m.met, m.stopped = true, m.stopped || stops
 		}

@@ -12,7 +12,7 @@ type haLimit struct {
 	table  string
 	key    []expr
 	limit  int64
-	counts bool // what is denied
+	counts bool // denied requests, too
 	when   expr
 	asked  expr // the condition of the counter's own rule
 	turns  []haTurn
@@ -117,7 +117,7 @@ func (w *haWay) track(rule haLine, counter string, arguments, condition []string
 	}
 	for _, part := range key {
 		if !neverEmpty(part) && part.text[0] != '"' && !strings.HasPrefix(part.text, "ipGroup") {
-			when = and(when, composed(relation, part.in(atom), ` != ""`)) // what is missing is not tracked
+			when = and(when, composed(relation, part.in(atom), ` != ""`)) // a missing value is not tracked
 		}
 	}
 	for _, t := range w.tracks {
@@ -128,7 +128,7 @@ func (w *haWay) track(rule haLine, counter string, arguments, condition []string
 	w.tracks = append(w.tracks, haTrack{rule, counter, table, key, and(w.passed, when), asked, w.at})
 }
 
-// tableOf returns the table that a rule names, or that of the proxy.
+// tableOf returns the table that a rule names, or the table of the proxy.
 func (w *haWay) tableOf(arguments []string) string {
 	if i := slices.Index(arguments, "table"); i >= 0 && i+1 < len(arguments) {
 		return arguments[i+1]

@@ -11,6 +11,8 @@ var requestUser = expr{"request.user", atom}
 // key returns the key of a plugin: what it limits by, and the address where the request has none of it.
 func (k *kong) key(p *kongPlugin, config *value) (key expr, bad string) {
 	by := cmp.Or(config.str("limit_by"), config.str("identifier"), "consumer")
+
+	// Kong limits by the address where a request has no such value.
 	orAddress := func(value expr) expr { return oneChoice(equals(value, literal("")), requestIP, value) }
 	switch by {
 	case "consumer", "credential":
@@ -124,6 +126,7 @@ func (k *kong) matches(r *kongRoute, then expr) (list []kongMatch) {
 
 // hostsOf returns the condition of hosts, which may begin or end with a wildcard.
 func hostsOf(hosts []string) expr {
+	// Hosts without a wildcard are one list, which reads better than a chain of comparisons.
 	when := no
 	var exact []string
 	for _, host := range hosts {
@@ -137,6 +140,7 @@ func hostsOf(hosts []string) expr {
 			exact = append(exact, host)
 		}
 	}
+
 	if len(exact) > 0 {
 		when = or(oneOf(requestHost, exact), when)
 	}

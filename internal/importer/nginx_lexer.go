@@ -50,6 +50,8 @@ func (l *nginxLexer) skipSpace() {
 			l.at++
 		case ' ', '\t', '\r':
 			l.at++
+
+		// The last line of a file may be a comment, and end without a line feed.
 		case '#':
 			end := strings.IndexByte(l.text[l.at:], '\n')
 			if end < 0 {
@@ -142,8 +144,10 @@ func (l *nginxLexer) escape() string {
 
 // skipCode skips the body of a block in another language up to its closing brace.
 func (l *nginxLexer) skipCode() error {
+	// Braces in its texts and comments are counted, too: this knows no other language than that of nginx.
 	first := l.line
 	depth := 1
+
 	for ; l.at < len(l.text); l.at++ {
 		switch l.text[l.at] {
 		case '\n':

@@ -159,6 +159,7 @@ const (
 	badName
 )
 
+// maskOf reads one name of a server, in the order in which nginx tries the kinds of names.
 func maskOf(name string) hostMask {
 	m := hostMask{text: name, length: len(name)}
 	switch {
@@ -168,6 +169,8 @@ func maskOf(name string) hostMask {
 		if m.when == no {
 			m.rank = badName
 		}
+
+	// A leading dot stands for the name itself and all below it.
 	case strings.HasPrefix(name, "*."):
 		m.rank, m.when = wildcardInFront, requestHost.call("endsWith", literal(name[1:]).text)
 	case strings.HasPrefix(name, ".") && len(name) > 1:

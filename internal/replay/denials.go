@@ -25,7 +25,7 @@ type Denials struct {
 // SideDenials are the denials of one side.
 type SideDenials struct {
 	Requests int64 `json:"requests"`
-	// Share is that of all requests to which both sides have an answer; nil without any.
+	// Share is a fraction of all requests to which both sides have an answer; nil without any.
 	Share *float64 `json:"share"`
 	Keys  int64    `json:"keys"`
 	// Never are the denied requests that would be denied however long the client waits.

@@ -71,7 +71,7 @@ func (ns Numbers) MarshalJSON() ([]byte, error) {
 	return []byte("{" + strings.Join(parts, ",") + "}"), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. The order of the numbers is that of their names.
+// UnmarshalJSON reads what MarshalJSON writes. The numbers have the order of their names.
 func (ns *Numbers) UnmarshalJSON(b []byte) error {
 	var read struct {
 		Burst, Limit *int64

@@ -29,7 +29,7 @@ type Agreement struct {
 	ModelDeniesRatio *float64 `json:"model_denies_ratio"`
 	ModelAllows      int64    `json:"model_allows"`
 	ModelAllowsRatio *float64 `json:"model_allows_ratio"`
-	// Hours are those with the most requests in which the two differ, the keys those that have them.
+	// Hours are the ones with the most requests in which the two differ, the keys the ones that have them.
 	Hours           []DifferingHour       `json:"hours"`
 	KeysModelDenied []divergence.KeyCount `json:"keys_model_denies"`
 	KeysModelAllows []divergence.KeyCount `json:"keys_model_allows"`
@@ -138,12 +138,15 @@ func (a *Agreement) Warning(policy string, cfg gate.Config) string {
 			why = append(why, fmt.Sprintf("%s %s, above %s", humanize.Percent(*ratio), text, humanize.Percent(threshold)))
 		}
 	}
+
+	// A model that errs as far as no candidate may is another limiter.
 	above(a.ModelDeniesRatio, cfg.NewlyDenied, "of what the log allowed is denied by it")
 	above(a.ModelAllowsRatio, cfg.NewlyAllowed, "of what the log denied is allowed by it")
 	if a.Agreement != nil {
 		differs := float64(a.ModelDenies+a.ModelAllows) / float64(a.Requests)
 		above(&differs, cfg.Divergence, "of all requests differ")
 	}
+
 	if why == nil {
 		return ""
 	}

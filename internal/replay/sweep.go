@@ -18,7 +18,7 @@ const MostSwept = 500
 type SweepReport struct {
 	// Numbers are the names of the numbers that differ, in the order in which they were asked for.
 	Numbers []string `json:"numbers"`
-	// Threshold is that of newly denied, as a fraction of what the authoritative allows.
+	// Threshold is the bound of newly denied, as a fraction of what the authoritative allows.
 	Threshold float64 `json:"threshold"`
 	// Least is the candidate with the least burst, or else the least first number, that keeps newly denied below the
 	// threshold; nil if none does.

@@ -12,7 +12,7 @@ import (
 )
 
 // Headers in which proxies write what they have received of their client. nginx has no names of its own: its snippet sets
-// them. A form reads its own names and no others, because a proxy overwrites only those that it writes.
+// them. A form reads its own names and no others, because a proxy overwrites only the names that it writes.
 const (
 	forwardedFor    = "X-Forwarded-For"
 	forwardedHost   = "X-Forwarded-Host"
@@ -53,7 +53,7 @@ func (f *form) originalOf(h http.Header) (original, error) {
 
 var errNoURI = errors.New("the address of the request cannot be read")
 
-// setupError says what is wrong with the setup of a proxy.
+// setupError says why the setup of a proxy is wrong.
 type setupError struct{ message string }
 
 func (e setupError) Error() string { return e.message }

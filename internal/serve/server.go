@@ -55,7 +55,7 @@ type Config struct {
 	TLS *tls.Config
 	// Settings are those of a middleware, for what clients are told. ClientIP is not used.
 	Settings httplimit.Settings
-	// Logger receives what is wrong with the setup of proxies; nil means slog.Default().
+	// Logger receives mistakes in the setup of proxies; nil means slog.Default().
 	Logger *slog.Logger
 }
 

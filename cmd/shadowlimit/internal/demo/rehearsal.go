@@ -17,7 +17,7 @@ type Rehearsal struct {
 	Policy string // the one to rehearse
 	// Promotion overrules fields of the file's promotion, by their names there, such as soak: 24h.
 	Promotion map[string]string
-	// Requests are those that the policy charges, and Note says which of the log's they are.
+	// Requests are the ones that the policy charges, and Note says which of the log's they are.
 	Requests []*Request
 	Note     string
 }
