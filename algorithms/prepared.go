@@ -28,6 +28,7 @@ type preparedKind uint8
 const (
 	notPrepared preparedKind = iota
 	preparedWindow
+	preparedCounter
 	preparedTokenBucket
 	preparedGCRA
 )
@@ -37,6 +38,8 @@ func preparedKindOf(a Algorithm) preparedKind {
 	switch a.(type) {
 	case FixedWindow:
 		return preparedWindow
+	case SlidingWindowCounter:
+		return preparedCounter
 	case TokenBucket:
 		return preparedTokenBucket
 	case GCRA:
@@ -59,8 +62,12 @@ func (p *prepared) is(side *Side) bool {
 
 // step judges a charge that has been checked. It writes the state and the decision in place.
 func (p *prepared) step(s *State, d *Decision, cost, at int64) {
-	if p.kind == preparedWindow {
+	switch p.kind {
+	case preparedWindow:
 		p.limit.stepAligned(s, d, cost, at)
+		return
+	case preparedCounter:
+		p.limit.stepCounter(s, d, cost, at)
 		return
 	}
 
@@ -101,10 +108,13 @@ func (p *preparedSides) of(side *Side, name partName) *prepared {
 // add prepares a side. Its limit may be refused: the algorithm then says why.
 func (p *preparedSides) add(wanted preparedSide, name partName) *prepared {
 	ready := &prepared{preparedSide: wanted, name: name}
-	err := error(nil)
-	if wanted.kind == preparedWindow {
+	var err error
+	switch wanted.kind {
+	case preparedWindow:
 		err = FixedWindow.Validate(FixedWindow{}, wanted.limit)
-	} else {
+	case preparedCounter:
+		err = SlidingWindowCounter.Validate(SlidingWindowCounter{}, wanted.limit)
+	default:
 		ready.bucket, err = validBucket("", &wanted.limit)
 	}
 	if err != nil {

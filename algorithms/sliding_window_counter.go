@@ -77,19 +77,27 @@ func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, De
 		return s, Decision{}, err
 	}
 
+	var d Decision
+	l.stepCounter(&s, &d, cost, at)
+	return s, d, nil
+}
+
+// stepCounter is the step for a limit and a charge that have been checked. It writes the decision and the state in place,
+// because both are dear to copy.
+func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
 	// What the window before counts depends on the place in the window. It is added to this
 	// window's count, so that exactly as much is free as before.
 	if s.ahead(at, l) {
-		s = movedCounter(s, l, at)
+		*s = movedCounter(*s, l, at)
 	}
 
 	now := s.now(at)
-	c := counterAt(s, l, now)
-	d := Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
+	c := counterAt(*s, l, now)
+	*d = Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
 	if l.counts(cost, d.Allowed) {
 		c.curr = countDenied(c.curr, cost)
-		last := s
-		s = State{Last: now, Used: c.curr, Aux: c.prev}
+		last := *s
+		*s = State{Last: now, Used: c.curr, Aux: c.prev}
 		if l.Phase == PhaseFirst {
 			s.Log = last.anchored(c.start * c.tick)
 		}
@@ -109,7 +117,6 @@ func (a SlidingWindowCounter) Step(s State, l *Limit, cost, at int64) (State, De
 	if c.curr == 0 && c.prev == 0 {
 		d.ResetAfter = 0
 	}
-	return s, d, nil
 }
 
 // counter is the state of a sliding window counter at one instant, in ticks.
