@@ -74,7 +74,7 @@ func made(p part) results {
 
 var (
 	numeral = regexp.MustCompile(`-?[0-9][0-9.]*`)
-	commit  = regexp.MustCompile(`Commit [^,]+,`)
+	commit  = regexp.MustCompile(`(?m)^(Commit|The commit) [^,]+,`) // a table may be landed with what it measures
 	verdict = regexp.MustCompile(`\| (yes|\*\*no\*\*) \|`)
 )
 
