@@ -116,8 +116,11 @@ func goldenAssessment() promotion.Assessment {
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
 			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio, Noise: &ratio},
-			Obstacles: []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}}, CleanHoursNeeded: 48,
-			Forecast: gate.Forecast{WouldPassAt: &eta, NoForecast: "of a reason", Never: true}, // a real gate gives one of them
+			CleanHoursNeeded: 48,
+			Forecast: gate.Forecast{
+				Obstacles:   []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
+				WouldPassAt: &eta, NoForecast: "of a reason", Never: true, // a real gate gives one of these three
+			},
 		}
 		lower, upper := 0.0045, 0.0321
 		for r, score := range map[divergence.Ratio]float64{

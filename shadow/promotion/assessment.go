@@ -83,7 +83,7 @@ func (a *Assessment) qualify(err error) {
 // insufficient replaces the verdict where the evidence cannot be judged.
 func (a *Assessment) insufficient(reason string) {
 	a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, reason
-	a.Gate.Forecast, a.Gate.Obstacles = gate.Forecast{}, nil
+	a.Gate.Forecast = gate.Forecast{}
 }
 
 // Pressed returns the ids of the live instances whose red button is pressed.

@@ -65,8 +65,6 @@ type Result struct {
 	Step string `json:"step"`
 	// Reason is one sentence: the evidence that is missing, or the fault.
 	Reason string `json:"reason"`
-	// Obstacles are all that keeps the verdict from pass; nil after a pass or a fail.
-	Obstacles []Obstacle `json:"-"`
 	Forecast
 	CleanHours float64 `json:"clean_hours"`
 	// CleanHoursNeeded is the clean time that the step needs; 0 by the simple rule, and from an earlier release.
@@ -90,8 +88,11 @@ type ClientResults struct {
 	Harm Alarm `json:"-"`
 }
 
-// Forecast says when a gate that does not pass could pass. In JSON its instant is a field of the Result.
+// Forecast says what a gate that does not pass waits for, and when it could pass. In JSON its instant is a field of
+// the Result.
 type Forecast struct {
+	// Obstacles are all that keeps the verdict from pass; nil after a pass or a fail.
+	Obstacles []Obstacle `json:"-"`
 	// WouldPassAt is when the gate could pass if traffic and ratios stay as they were on average; nil if that
 	// cannot be said, for the reason NoForecast. Never says that waiting does not help.
 	WouldPassAt *time.Time `json:"would_pass_at"`
@@ -205,8 +206,8 @@ func Assess(cfg Config, e Evidence) Result {
 		now := e.Now.UTC()
 		g.WouldPassAt = &now
 	case Wait, Insufficient:
-		g.Obstacles = j.obstacles()
 		g.Forecast = j.forecast()
+		g.Obstacles = j.obstacles()
 	}
 	return g
 }
