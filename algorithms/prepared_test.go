@@ -3,6 +3,7 @@ package algorithms
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -72,6 +73,26 @@ func TestOnlyTheSameSideIsPrepared(t *testing.T) {
 		}
 		if d := into[2][0].Decision; d.Remaining != test.remaining || d.Allowed != test.allowed {
 			t.Errorf("%s: allowed %v, %d remain; want %v, %d", test.name, d.Allowed, d.Remaining, test.allowed, test.remaining)
+		}
+	}
+}
+
+// A limit with any option is not prepared: the prepared step would leave the option out. A new option belongs into Limit.plain.
+func TestNoLimitWithAnOptionIsPlain(t *testing.T) {
+	options := reflect.TypeFor[Options]()
+	for i := range options.NumField() {
+		l := Limit{Requests: 1, Window: time.Hour}
+		switch field := reflect.ValueOf(&l.Options).Elem().Field(i); field.Kind() {
+		case reflect.Bool:
+			field.SetBool(true)
+		case reflect.Int64:
+			field.SetInt(1)
+		default:
+			field.SetUint(1)
+		}
+
+		if l.plain() {
+			t.Errorf("a limit with %s is plain", options.Field(i).Name)
 		}
 	}
 }
