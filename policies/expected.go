@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // expectation is a declared difference. Its owner is the person or team to ask when
@@ -60,7 +61,7 @@ func (p *Policy) Declarations() []string {
 	list := make([]string, len(p.Promotion.expected))
 	for i, x := range p.Promotion.expected {
 		condition := strings.TrimSpace(x.when.source)
-		list[i] = fmt.Sprintf("%s until %s, owner %s, when %s", x.direction, day(x.until), x.owner, condition)
+		list[i] = fmt.Sprintf("%s until %s, owner %s, when %s", x.direction, day(x.until), humanize.Printable(x.owner), condition)
 	}
 	return list
 }

@@ -103,7 +103,8 @@ type specChange struct {
 	reason   string // for noEffect
 }
 
-// inOneStore is what a group replaces in fullFile: all its sides are in one store.
+// inOneStore is what a group replaces in fullFile: all its sides are in one store. These three lines of it stay together: a new
+// field of the policy goes below its candidate.
 const inOneStore = "    key: request.user\n    on_store_failure: allow\n" +
 	"    authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }\n"
 

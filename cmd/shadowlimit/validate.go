@@ -111,12 +111,12 @@ func (r *validateReport) writeText(out io.Writer) error {
 
 	fmt.Fprintf(out, "%s: valid, %s for %s\n", r.File, countedPolicies(len(r.set.Policies)), r.set.Name)
 	for _, p := range r.set.Policies {
-		fmt.Fprintf(out, "  %s, epoch %s\n", p.Name, p.Epoch())
+		fmt.Fprintf(out, "  %s, epoch %s\n", humanize.Visible(p.Name), p.Epoch())
 		for role, side := range p.Sides {
 			if side == nil {
 				continue
 			}
-			fmt.Fprintf(out, "    %-13s  %s\n", algorithms.Role(role), side)
+			fmt.Fprintf(out, "    %-13s  %s\n", algorithms.Role(role), humanize.Visible(side.String()))
 			if longest := side.LongestDelay(); longest > 0 {
 				fmt.Fprintf(out, "    %-13s  delays admitted requests by up to %s\n", "", longest)
 			}
@@ -134,7 +134,7 @@ func (r *validateReport) writeText(out io.Writer) error {
 		fmt.Fprintf(out, "%s against %s\n", humanize.Counted(int64(len(r.Changes)), "change"), r.deployed)
 	}
 	for _, c := range r.Changes {
-		fmt.Fprintf(out, "  %s\n", c)
+		fmt.Fprintf(out, "  %s\n", humanize.Visible(c.String()))
 	}
 	return nil
 }

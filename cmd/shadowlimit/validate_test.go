@@ -151,3 +151,30 @@ func TestValidate(t *testing.T) {
 		t.Errorf("status %d: %s", status, out)
 	}
 }
+
+// The text of a policy file is its author's: no part of it steers the terminal of a reviewer, or makes a line of its own.
+func TestValidateSteersNoTerminal(t *testing.T) {
+	const file = `
+version: 1
+name: shop
+policies:
+  - name: writes
+    key: request.user
+    authoritative: { algorithm: gcra, limit: 2, window: 1m }
+    candidate: { algorithm: token_bucket, limit: 3, window: 1m }
+    promotion:
+      expected: [{ when: "request.user != 'a\e[2J'", direction: newly_allowed, until: 2030-01-01, owner: "ann\e[2J\nbob" }]
+`
+
+	deployed := write(t, "deployed.yaml", []byte(strings.ReplaceAll(file, "ann", "eve")))
+	status, out, talk := shell(t, "", "validate", write(t, "policies.yaml", []byte(file)), "--against", deployed)
+	if status != exitOK || !strings.Contains(out, "owner ") || !strings.Contains(out, "eve") {
+		t.Fatalf("status %d: %q, %q", status, out, talk)
+	}
+
+	for line := range strings.Lines(out + talk) {
+		if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "bob") {
+			t.Errorf("%q: pass free text through humanize.Printable, and sentences through humanize.Visible", line)
+		}
+	}
+}
