@@ -4,8 +4,7 @@ local function fixed_window(last, used, aux, seq, requests, window, tick, cost, 
   if ahead(last, used, at, window) then last = at end
   local now = now_of(last, used, at)
   local start = now - now % window
-  local allowed, remaining, retry, reset
   if last < start then used = 0 end
-  used, allowed, remaining, retry, reset = count_in_window(used, requests, cost, start + window - at)
-  return allowed, remaining, retry, reset, 0, now, used, 0, 0
+  local count, allowed, remaining, retry, reset = count_in_window(used, requests, cost, start + window - at)
+  return allowed, remaining, retry, reset, 0, now, count, 0, 0
 end

@@ -7,10 +7,9 @@ local function fixed_window_anchored(last, used, aux, seq, requests, window, tic
     last = at
   end
   local now = now_of(last, used, at)
-  local start, count = aux, used
-  local allowed, remaining, retry, reset
-  if used == 0 or now - start >= window then start, count = now, 0 end
-  count, allowed, remaining, retry, reset = count_in_window(count, requests, cost, start + window - at)
+  local start, before = aux, used
+  if used == 0 or now - start >= window then start, before = now, 0 end
+  local count, allowed, remaining, retry, reset = count_in_window(before, requests, cost, start + window - at)
   if allowed and cost > 0 then last, used, aux = now, count, start end
   return allowed, remaining, retry, reset, 0, last, used, aux, 0
 end

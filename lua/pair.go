@@ -120,8 +120,9 @@ type call struct {
 	charge     *algorithms.Charge
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
-	reduced    bool // to the enforced side; see submitMigrating
-	group      bool // the sides are groups
+	delays     [2]bool // by the script's order; a side without delays sends none
+	reduced    bool    // to the enforced side; see submitMigrating
+	group      bool    // the sides are groups
 }
 
 // prepare writes the observations that need no Redis and reports whether a side is left
@@ -138,7 +139,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		record = p.RecordKey(c.Policy, c.Key)
 	}
 	keys := append(make([]any, 0, 3), record)
-	sides := make([]any, 0, 8)
+	var sides [2]sideTerms
 	var names [2]string
 
 	// The script judges sides in this order. The enforced one comes first, so that no
@@ -163,7 +164,8 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		if step.hasLog {
 			keys = append(keys, logKey(record, part))
 		}
-		sides = append(sides, part, terms[0], terms[1], terms[2], step.fourth(side, terms[3], c.Key))
+		out.delays[len(out.roles)] = step.delays
+		sides[len(out.roles)] = sideTerms{part, terms, step, side}
 		names[len(out.roles)] = name
 		out.roles = append(out.roles, r)
 		out.capacities[r] = side.Limit.Capacity()
@@ -172,8 +174,13 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		return call{}, false
 	}
 
-	out.script = p.scripts.of(names[0], names[1])
-	out.args = arguments(c, keys, sides)
+	key := sequence{names, shapeOf(c, names)}
+	out.script = p.scripts.of(key)
+	if key.shape == general {
+		out.args = arguments(c, keys, sides[:len(out.roles)])
+	} else {
+		out.args = []any{1, record, packed(c, sides[:len(out.roles)])}
+	}
 	return out, true
 }
 
@@ -181,20 +188,38 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 func instantOf(c *algorithms.Charge) (at string, leastTTL int64) {
 	if !c.At.IsZero() {
 		at = strconv.FormatInt(c.At.UnixMicro(), 10)
-		leastTTL = injectedTTL
+	}
+	return at, leastTTLOf(c)
+}
+
+// leastTTLOf returns the least time to live of a charge's record in milliseconds.
+func leastTTLOf(c *algorithms.Charge) (least int64) {
+	if !c.At.IsZero() {
+		least = injectedTTL
 	}
 	if c.Epoch != 0 {
-		leastTTL = max(leastTTL, c.Keep.Milliseconds())
+		least = max(least, c.Keep.Milliseconds())
 	}
-	return at, leastTTL
+	return least
+}
+
+// sideTerms are a side's part and the terms of its limit, for its step.
+type sideTerms struct {
+	part  string
+	terms algorithms.Terms
+	step  step
+	side  *algorithms.Side
 }
 
 // arguments returns what pair.lua is given, from the number of keys on.
-func arguments(c *algorithms.Charge, keys, sides []any) []any {
+func arguments(c *algorithms.Charge, keys []any, sides []sideTerms) []any {
 	at, leastTTL := instantOf(c)
-	args := make([]any, 0, 1+len(keys)+3+len(sides)+5)
+	args := make([]any, 0, 1+len(keys)+3+5*len(sides)+5)
 	args = append(append(args, len(keys)), keys...)
-	args = append(append(args, at, leastTTL, min(c.Cost, maxCost)), sides...)
+	args = append(args, at, leastTTL, min(c.Cost, maxCost))
+	for _, s := range sides {
+		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.step.fourth(s.side, s.terms[3], c.Key))
+	}
 	if c.Epoch != 0 {
 		args = append(args, int64(algorithms.FirstNumber(c.Epoch, 0)))
 	}

@@ -93,7 +93,7 @@ func (p *Pair) send(ctx context.Context, calls []*call) {
 // observe turns the reply into observations. A reply that is an error, or not of the
 // script's form, fails every side of the call.
 func (c *call) observe(took time.Duration) {
-	reply, err := c.cmd.Slice()
+	reply, err := c.reply()
 	var all common
 	if err == nil {
 		all, err = c.common(reply)
@@ -135,6 +135,14 @@ func (c *call) observe(took time.Duration) {
 			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}
 	}
+}
+
+// reply returns the values of the reply, which straight.lua packs.
+func (c *call) reply() ([]any, error) {
+	if text, ok := c.cmd.Val().(string); ok {
+		return c.unpack(text)
+	}
+	return c.cmd.Slice()
 }
 
 // common are the values of a reply that belong to both sides. Only those of a charge with

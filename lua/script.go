@@ -23,6 +23,7 @@ type step struct {
 	files  []string // in the order of their use, besides the prelude and the pair
 	hasLog bool     // it keeps a sorted set beside the record
 	counts bool     // a denied cost counts
+	delays bool     // an admitted charge may have a delay
 	// function is the step's Lua function where that has not the row's name.
 	function string
 	// withOptions has the step given its options behind the window. keepsPhase reports that an empty key may be in use.
@@ -38,7 +39,7 @@ var steps = map[string]step{
 	"sliding_window_counter": {files: []string{"sliding_window_counter"}},
 	"token_bucket":           {files: []string{"bucket", "token_bucket"}},
 	"gcra":                   {files: []string{"bucket", "gcra"}},
-	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}},
+	"leaky_bucket":           {files: []string{"bucket", "leaky_bucket"}, delays: true},
 }
 
 // optional has the steps of sides with options. Sides without options have scripts
@@ -170,16 +171,21 @@ type script struct {
 
 // scripts makes and keeps the script of each sequence of one or two steps. There are
 // few sequences, so nothing is ever dropped.
-type scripts struct{ known sync.Map } // [2]string, or the names of a group's functions -> *script
+type scripts struct{ known sync.Map } // sequence, or the names of a group's functions -> *script
 
-// of returns the script of one step, or of two, "" meaning none.
-func (s *scripts) of(first, second string) *script {
-	key := [2]string{first, second}
+// sequence is one step, or two, "" meaning none, and the shape of their script.
+type sequence struct {
+	steps [2]string
+	shape shape
+}
+
+// of returns the script of a sequence.
+func (s *scripts) of(key sequence) *script {
 	if known, ok := s.known.Load(key); ok {
 		return known.(*script)
 	}
 
-	return s.keep(key, text(first, second))
+	return s.keep(key, text(key))
 }
 
 // keep stores a script. Two callers may make the same one at once; all use the one that was stored first, so that they
@@ -208,7 +214,7 @@ func tableOrNil(conditions []string) string {
 
 // text puts a script together: only what the algorithms need, since Redis defines
 // every local function again in each call.
-func text(names ...string) string {
+func text(key sequence) string {
 	var b strings.Builder
 	added := map[string]bool{}
 	add := func(file string) {
@@ -221,13 +227,10 @@ func text(names ...string) string {
 	}
 
 	add("prelude")
+	names := slices.DeleteFunc(key.steps[:], func(name string) bool { return name == "" })
 	var functions, logKeys, counts, keeps []string
 	logKey := 2 // KEYS[1] is the record
 	for _, name := range names {
-		if name == "" {
-			continue // one side alone
-		}
-
 		this := row(name)
 		for _, file := range this.files {
 			add(file)
@@ -247,5 +250,10 @@ func text(names ...string) string {
 	fmt.Fprintf(&b, "local steps, log_keys = {%s}, {%s}\n", strings.Join(functions, ", "), strings.Join(logKeys, ", "))
 	fmt.Fprintf(&b, "local counts_denied, keeps_phase = %s, %s\n", tableOrNil(counts), tableOrNil(keeps))
 	add("pair")
-	return b.String()
+
+	// What is not usual goes on behind the straight part.
+	if key.shape == general {
+		return b.String()
+	}
+	return straightText(names, key.shape == straightNumbered, libraryOf(b.String())) + b.String()
 }

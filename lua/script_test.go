@@ -18,6 +18,9 @@ func TestEveryAlgorithmHasAScript(t *testing.T) {
 			continue
 		}
 		definesStep(t, name, step)
+		if delays := algorithms.TraitsOf(a).Delays; step.delays != delays {
+			t.Errorf("the row of %s in steps has delays: %t, its traits have %t", name, step.delays, delays)
+		}
 	}
 }
 

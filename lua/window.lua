@@ -10,5 +10,7 @@ local function count_in_window(used, requests, cost, to_end)
     retry = to_end
   end
   if used > 0 then reset = to_end end
-  return used, allowed, math.max(0, requests - used), retry, reset
+  local remaining = requests - used
+  if remaining < 0 then remaining = 0 end
+  return used, allowed, remaining, retry, reset
 end

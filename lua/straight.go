@@ -1,0 +1,174 @@
+package lua
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// shape says which script of some steps judges a charge.
+type shape int
+
+const (
+	general          shape = iota // pair.lua alone, with an argument for each value
+	straight                      // straight.lua in front of it, for charges without an epoch
+	straightNumbered              // and for those with one
+)
+
+// shapeOf returns the shape of a charge of these steps. A charge that follows another store's is rare.
+func shapeOf(c *algorithms.Charge, names [2]string) shape {
+	switch {
+	case c.Follows() || !inLine(names[0]) || !inLine(names[1]):
+		return general
+	case c.Epoch != 0:
+		return straightNumbered
+	}
+	return straight
+}
+
+// inLine reports whether a step can stand in the place of its call. A step with a log can fail, and one with options
+// makes functions. "" is no step.
+func inLine(name string) bool {
+	s := row(name)
+	return !s.hasLog && !s.withOptions
+}
+
+// straightTemplate becomes the beginning of a script.
+var straightTemplate = template.Must(template.New("straight").Parse(sourceOf("straight")))
+
+// straightScript is what straightTemplate is filled with.
+type straightScript struct {
+	Sides    []straightSide
+	Numbered bool
+	Parts    []int  // of the record that are a side's, or in the place of one
+	Size     int    // of the record
+	Form     string // of the record, as struct takes it
+	Numbers  string // the name of the part of numbers
+	NoPart   string // the name of part 2, if that is no side's
+}
+
+type straightSide struct {
+	N              int // from 1 on
+	Step           string
+	Counts, Delays bool
+}
+
+// Two reports whether there are two sides. CountsFirst reports whether denied costs of the leading one count.
+func (s straightScript) Two() bool         { return len(s.Sides) == 2 }
+func (s straightScript) CountsFirst() bool { return s.Sides[0].Counts }
+
+// straightText returns straight.lua for the steps, which the functions of a library judge.
+func straightText(names []string, numbered bool, functions library) string {
+	s := straightScript{Numbered: numbered, Numbers: nameNumber("NUMBERS0")}
+	for i, name := range names {
+		this := row(name)
+		s.Sides = append(s.Sides, straightSide{i + 1, cmp.Or(this.function, name), this.counts, this.delays})
+		s.Parts = append(s.Parts, i+1)
+	}
+
+	// A numbered record has always two parts, and a third one of the numbers; see pair.lua.
+	parts := len(s.Parts)
+	if numbered && !s.Two() {
+		s.Parts, s.NoPart = []int{1, 2}, nameNumber("NOPART00")
+	}
+	if numbered {
+		parts = 3
+	}
+	s.Size, s.Form = 40*parts, "<"+strings.Repeat("ddddd", parts)
+
+	var b strings.Builder
+	if err := straightTemplate.Execute(&b, s); err != nil {
+		panic(err) // a test composes every script
+	}
+	return functions.inline(b.String())
+}
+
+// nameNumber returns, for a script, the number whose bytes are a name of 8 characters.
+func nameNumber(name string) string {
+	return strconv.FormatFloat(math.Float64frombits(binary.LittleEndian.Uint64([]byte(name))), 'g', -1, 64)
+}
+
+// serverClock stands for the instant of the server. It is above all instants.
+const serverClock = 1 << 54
+
+// packed returns what straight.lua is given, in one text: Redis makes a text of each argument.
+func packed(c *algorithms.Charge, sides []sideTerms) string {
+	at := int64(serverClock)
+	if !c.At.IsZero() {
+		at = c.At.UnixMicro()
+	}
+
+	b := make([]byte, 0, 8*(3+2*5+1))
+	b = appendNumbers(b, at, leastTTLOf(c), min(c.Cost, maxCost))
+	for i := range sides {
+		b = append(b, sides[i].part...)
+		b = appendNumbers(b, sides[i].terms[:]...)
+	}
+	if c.Epoch != 0 {
+		b = appendNumbers(b, int64(algorithms.FirstNumber(c.Epoch, 0)))
+	}
+	return string(b)
+}
+
+// appendNumbers adds numbers as struct packs a d. A double holds each of them exactly.
+func appendNumbers(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return b
+}
+
+// admits stands in a packed reply for the wait of a side that admits.
+const admits = -2
+
+// unpack returns the values of a packed reply as pair.lua would give them.
+func (c *call) unpack(reply string) ([]any, error) {
+	in := numbers{text: reply}
+	values := append(make([]any, 0, 1+2*sideReply+2), in.next())
+	for i := range c.roles {
+		status, retry, remaining, reset, delay := int64(0), in.next(), in.next(), in.next(), int64(0)
+		if retry == admits {
+			status, retry = 1, 0
+		}
+		if c.delays[i] {
+			delay = in.next()
+		}
+		values = append(values, status, remaining, retry, reset, delay)
+	}
+	if c.numbered {
+		values = append(values, in.next(), in.next())
+	}
+
+	if in.bad || in.text != "" || c.group {
+		return nil, fmt.Errorf("%w: a text of %d bytes", ErrReply, len(reply))
+	}
+	return values, nil
+}
+
+// numbers reads the numbers of a packed reply.
+type numbers struct {
+	text string
+	bad  bool // a number was missing, or is none of a script's
+}
+
+// next returns the next number.
+func (n *numbers) next() int64 {
+	if len(n.text) < 8 {
+		n.bad = true
+		return 0
+	}
+
+	x := math.Float64frombits(binary.LittleEndian.Uint64([]byte(n.text[:8])))
+	n.text = n.text[8:]
+	if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+		n.bad = true
+		return 0
+	}
+	return int64(x)
+}
