@@ -135,6 +135,7 @@ func TestGoals(t *testing.T) {
 	}{
 		{goal{bound: 1, value: spread{0.5, 1, 2}}, true},
 		{goal{bound: 1, value: spread{0.5, 1.01, 2}}, false},
+		{goal{bound: 4, value: spread{4, 4.0003, 4.001}}, true},
 		{goal{bound: 0.95, atLeast: true, value: spread{0.5, 0.95, 1}}, true},
 		{goal{bound: 0.95, atLeast: true, value: spread{0.9, 0.94, 1}}, false},
 	} {

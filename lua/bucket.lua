@@ -29,8 +29,11 @@ local function bucket(last, used, aux, seq, burst, token, drain, cost, at, key, 
   free = (free - free % token) / token
   local allowed, retry, reset = cost == 0 or cost <= free, 0, 0
   if allowed and cost > 0 then
-    debt, free = debt + cost * token, free - cost
-    last, used, aux = now, debt, token
+    debt = debt + cost * token
+    free = free - cost
+    last = now
+    used = debt
+    aux = token
   elseif not allowed and cost > burst then
     retry = NEVER
   elseif not allowed then

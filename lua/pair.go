@@ -138,7 +138,6 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
-	keys := append(make([]any, 0, 3), record)
 	var sides [2]sideTerms
 	var names [2]string
 
@@ -161,9 +160,6 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		}
 
 		part := p.partName(side.Name(), side.Layout())
-		if step.hasLog {
-			keys = append(keys, logKey(record, part))
-		}
 		out.delays[len(out.roles)] = step.delays
 		sides[len(out.roles)] = sideTerms{part, terms, step, side}
 		names[len(out.roles)] = name
@@ -177,7 +173,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	key := sequence{names, shapeOf(c, names)}
 	out.script = p.scripts.of(key)
 	if key.shape == general {
-		out.args = arguments(c, keys, sides[:len(out.roles)])
+		out.args = arguments(c, record, sides[:len(out.roles)])
 	} else {
 		out.args = []any{1, record, packed(c, sides[:len(out.roles)])}
 	}
@@ -212,10 +208,16 @@ type sideTerms struct {
 }
 
 // arguments returns what pair.lua is given, from the number of keys on.
-func arguments(c *algorithms.Charge, keys []any, sides []sideTerms) []any {
+func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
 	at, leastTTL := instantOf(c)
-	args := make([]any, 0, 1+len(keys)+3+5*len(sides)+5)
-	args = append(append(args, len(keys)), keys...)
+	args := append(make([]any, 0, 2+len(sides)+3+5*len(sides)+5), 1, record)
+	for _, s := range sides {
+		if s.step.hasLog {
+			args = append(args, logKey(record, s.part))
+		}
+	}
+	args[0] = len(args) - 1 // keys
+
 	args = append(args, at, leastTTL, min(c.Cost, maxCost))
 	for _, s := range sides {
 		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.step.fourth(s.side, s.terms[3], c.Key))

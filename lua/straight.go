@@ -49,6 +49,7 @@ type straightScript struct {
 	Parts    []int  // of the record that are a side's, or in the place of one
 	Size     int    // of the record
 	Form     string // of the record, as struct takes it
+	Zeros    string // a record of nothing but zeros, as Lua writes a text
 	Numbers  string // the name of the part of numbers
 	NoPart   string // the name of part 2, if that is no side's
 }
@@ -68,7 +69,11 @@ func straightText(names []string, numbered bool, functions library) string {
 	s := straightScript{Numbered: numbered, Numbers: nameNumber("NUMBERS0")}
 	for i, name := range names {
 		this := row(name)
-		s.Sides = append(s.Sides, straightSide{i + 1, cmp.Or(this.function, name), this.counts, this.delays})
+		function := cmp.Or(this.function, name)
+		if results := functions[function].results; results[len(results)-1] != "0" {
+			panic("lua: " + function + " keeps a fourth number, which straight.lua does not write")
+		}
+		s.Sides = append(s.Sides, straightSide{i + 1, function, this.counts, this.delays})
 		s.Parts = append(s.Parts, i+1)
 	}
 
@@ -81,6 +86,7 @@ func straightText(names []string, numbered bool, functions library) string {
 		parts = 3
 	}
 	s.Size, s.Form = 40*parts, "<"+strings.Repeat("ddddd", parts)
+	s.Zeros = strings.Repeat(`\0`, s.Size)
 
 	var b strings.Builder
 	if err := straightTemplate.Execute(&b, s); err != nil {

@@ -1,5 +1,5 @@
-{{define "state"}}last{{.}}, used{{.}}, aux{{.}}, seq{{.}}{{end}}
-{{- define "after"}}last_{{.}}, used_{{.}}, aux_{{.}}, seq_{{.}}{{end}}
+{{define "state"}}last{{.}}, used{{.}}, aux{{.}}{{end}}
+{{- define "after"}}last_{{.}}, used_{{.}}, aux_{{.}}{{end}}
 {{- define "decision"}}allowed{{.}}, remaining{{.}}, retry{{.}}, reset{{.}}, delay{{.}}{{end}}
 {{- define "terms"}}first{{.}}, second{{.}}, third{{.}}{{end -}}
 -- The usual charge of sides without a log or options, in one straight line: Redis makes no function for it, and no table.
@@ -22,25 +22,26 @@ if struct then
     at = t[1] * 1000000 + t[2]
   end
 
-  local {{range .Parts}}{{template "state" .}}, {{end}}number, other_number, apart = {{range .Parts}}0, 0, 0, 0, {{end}}0, 0, 0
-  local record, usual = redis.call('GET', key), true
-  if record then
-    usual = #record == {{.Size}}
-    if usual then
-      -- Adding 2^52 rounds, and is cheaper than a remainder. A sum bounds its terms, for none is negative.
+  -- A key without a record has one of zeros: every step takes it for none.
+  local record = redis.call('GET', key)
+  local usual = not record or #record == {{.Size}}
+  if usual then
+    local {{range $i, $n := .Parts}}{{if $i}}, {{end}}part{{.}}, {{template "state" .}}, seq{{.}}{{end}}
+      {{- if .Numbered}}, numbers, number, other_number, apart, rest{{end}} = unpack('{{.Form}}', record or '{{.Zeros}}')
+
+    -- Adding 2^52 rounds, and is cheaper than a remainder. A sum bounds its terms, for none is negative.
+    if record then
       local ROUND = 4503599627370496
-      local {{range .Parts}}part{{.}}, {{end}}numbers, rest
-      {{range .Parts}}part{{.}}, {{template "state" .}}, {{end}}numbers, number, other_number, apart, rest =
-        unpack('{{.Form}}', record)
       usual = {{range .Sides}}part{{.N}} == name{{.N}} and {{end}}{{with .NoPart}}part2 == {{.}} and {{end}}true
 {{- range .Parts}}
         and last{{.}} + ROUND - ROUND == last{{.}} and used{{.}} + ROUND - ROUND == used{{.}}
-        and aux{{.}} + ROUND - ROUND == aux{{.}} and seq{{.}} + ROUND - ROUND == seq{{.}}
-        and last{{.}} >= 0 and used{{.}} >= 0 and aux{{.}} >= 0 and seq{{.}} >= 0
-        and last{{.}} + used{{.}} + aux{{.}} + seq{{.}} <= MOST
+        and aux{{.}} + ROUND - ROUND == aux{{.}} and seq{{.}} == 0
+        and last{{.}} >= 0 and used{{.}} >= 0 and aux{{.}} >= 0
+        and last{{.}} + used{{.}} + aux{{.}} <= MOST
 {{- end}}
 {{- if .Numbered}}
-        and numbers == {{.Numbers}} and rest == 0 and number % 1 == 0 and number >= 0 and number <= MOST
+        and numbers == {{.Numbers}} and rest == 0
+        and number % 1 == 0 and number >= 0 and number <= MOST
         and (apart == 0 or apart % 1 == 0 and apart > 0 and apart <= MOST)
 {{- if .Two}}
         and other_number == number
@@ -49,73 +50,76 @@ if struct then
 {{- end}}
 {{- end}}
     end
-  end
 
-  if usual then
+    if usual then
 {{- range .Sides}}
-    local {{template "decision" .N}}, {{template "after" .N}} =
-      {{.Step}}({{template "state" .N}}, {{template "terms" .N}}, cost, at, nil, window{{.N}})
-    local stored{{.N}} = allowed{{.N}} and cost > 0 or used{{.N}} > 0 and last_{{.N}} < last{{.N}}
+      local {{template "decision" .N}}, {{template "after" .N}} =
+        {{.Step}}({{template "state" .N}}, 0, {{template "terms" .N}}, cost, at, nil, window{{.N}})
+      local stored{{.N}} = allowed{{.N}} and cost > 0 or used{{.N}} > 0 and last_{{.N}} < last{{.N}}
 {{- if .Counts}} or cost > 0 and reset{{.N}} > 0{{end}}
-    if stored{{.N}} then {{template "state" .N}} = {{template "after" .N}} end
+      if stored{{.N}} then -- one value a line: Lua moves those of a list twice
+        last{{.N}} = last_{{.N}}
+        used{{.N}} = used_{{.N}}
+        aux{{.N}} = aux_{{.N}}
+      end
 {{end}}
-    local changed, idle = stored1, reset1
+      local changed, idle = stored1{{if .Two}} or stored2{{end}}, reset1
 {{- if .Two}}
-    changed = changed or stored2
-    if reset2 > idle then idle = reset2 end
+      if reset2 > idle then idle = reset2 end
 {{- end}}
 {{- if .Numbered}}
 
-    local taken, in_step = number, number >= epoch and number < epoch + COUNT
-    if not in_step then taken = epoch + at % COUNT * 40503 % COUNT end
-{{- if .Two}}
-    if not in_step or apart ~= 0 then
-      local unused
-      if allowed1 and cost > 0 then unused = remaining1 + cost == first1 else unused = reset1 == 0 end
-      if allowed2 and cost > 0 then unused = unused and remaining2 + cost == first2 else unused = unused and reset2 == 0 end
-      if unused then
-        apart = 0
-      elseif not in_step then
-        apart = at
-        if used1 > 0 and last1 > apart then apart = last1 end
-        if used2 > 0 and last2 > apart then apart = last2 end
+      local taken, in_step = number, true
+      if number < epoch or number >= epoch + COUNT then
+        taken = epoch + at % COUNT * 40503 % COUNT
+        in_step = false
       end
-    end
+{{- if .Two}}
+      if apart ~= 0 or not in_step then
+        local unused
+        if allowed1 and cost > 0 then unused = remaining1 + cost == first1 else unused = reset1 == 0 end
+        if allowed2 and cost > 0 then unused = unused and remaining2 + cost == first2 else unused = unused and reset2 == 0 end
+        if unused then
+          apart = 0
+        elseif not in_step then
+          apart = at
+          if used1 > 0 and last1 > apart then apart = last1 end
+          if used2 > 0 and last2 > apart then apart = last2 end
+        end
+      end
 {{- end}}
 
-    number = taken
-    if cost > 0 and (allowed1{{if .CountsFirst}} or reset1 > 0{{end}}) then
-      number = taken + 1
-      if number == epoch + COUNT then number = epoch end
+      number = taken
+      if cost > 0 and (allowed1{{if .CountsFirst}} or reset1 > 0{{end}}) then
+        number = taken + 1
+        if number == epoch + COUNT then number = epoch end
 {{- if not .Two}}
-    elseif changed then
-      number = 0
+      elseif changed then
+        number = 0
 {{- end}}
-    end
-{{- if .Two}}
-    other_number = number
-{{- end}}
+      end
 {{- else if .Two}}
 
-    -- A new record of one part is not this file's.
-    usual = record or not changed or stored1 and stored2
+      -- A new record of one part is not this file's.
+      usual = record or not changed or stored1 and stored2
 {{- end}}
 
-    if usual and changed then
-      local rest = idle % 1000
-      local ttl = (idle - rest) / 1000 + 1000
-      if rest > 0 then ttl = ttl + 1 end
-      if ttl < least_ttl then ttl = least_ttl end
-      local refused = redis.pcall('SET', key, pack('{{.Form}}'
-        {{- range .Sides}}, name{{.N}}, {{template "state" .N}}{{end}}{{with .NoPart}}, {{.}}, {{template "state" 2}}{{end}}
-        {{- if .Numbered}}, {{.Numbers}}, number, other_number, apart, 0{{end}}), 'PX', ttl).err
-      if refused then return {err = string.match(refused, '^%-?([^\r\n]*)')} end
-    end
+      if usual and changed then
+        local rest = idle % 1000
+        local ttl = (idle - rest) / 1000 + 1000
+        if rest > 0 then ttl = ttl + 1 end
+        if ttl < least_ttl then ttl = least_ttl end
+        local refused = redis.pcall('SET', key, pack('{{.Form}}'
+          {{- range .Sides}}, name{{.N}}, {{template "state" .N}}, 0{{end}}{{with .NoPart}}, {{.}}, {{template "state" 2}}, 0{{end}}
+          {{- if .Numbered}}, {{.Numbers}}, number, {{if .Two}}number{{else}}other_number{{end}}, apart, 0{{end}}), 'PX', ttl).err
+        if refused then return {err = string.match(refused, '^%-?([^\r\n]*)')} end
+      end
 
-    if usual then
-      return pack('<d{{range .Sides}}ddd{{if .Delays}}d{{end}}{{end}}{{if .Numbered}}dd{{end}}', at
-        {{- range .Sides}}, allowed{{.N}} and -2 or retry{{.N}}, remaining{{.N}}, reset{{.N}}{{if .Delays}}, delay{{.N}}{{end}}{{end}}
-        {{- if .Numbered}}, taken, apart{{end}})
+      if usual then
+        return pack('<d{{range .Sides}}ddd{{if .Delays}}d{{end}}{{end}}{{if .Numbered}}dd{{end}}', at
+          {{- range .Sides}}, allowed{{.N}} and -2 or retry{{.N}}, remaining{{.N}}, reset{{.N}}{{if .Delays}}, delay{{.N}}{{end}}{{end}}
+          {{- if .Numbered}}, taken, apart{{end}})
+      end
     end
   end
 end
