@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// parts are what is compared, in the order of docs/performance.md.
+// parts are the comparisons, in the order of docs/performance.md.
 var parts = []part{redisPart, servicePart, memoryPart, middlewarePart, replayPart}
 
 // fewest is how many rounds have quartiles that say anything. The tables of fewer rounds are not written.

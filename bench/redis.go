@@ -149,7 +149,7 @@ func (s *site) calls(crowd int, open func(addr string) (func() call, func(), err
 	s.atEnd(end)
 
 	return func() ([]float64, error) {
-		// Other subjects' records would be in the way of those that have the same keys.
+		// Other subjects' records would be in the way, under the same keys.
 		if err := server.client.FlushDB(context.Background()).Err(); err != nil {
 			return nil, err
 		}

@@ -84,7 +84,9 @@ type clientOptions struct {
 	contextTimeout            bool
 }
 
+// warningsOf compares each option with the longest time that a request may be held.
 func warningsOf(o clientOptions) (warnings []string) {
+	// Each text names the option, its value, the harm, and the value to set.
 	warnIf := func(broken bool, format string, args ...any) {
 		if broken {
 			warnings = append(warnings, fmt.Sprintf(format, args...))

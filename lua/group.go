@@ -27,6 +27,8 @@ func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algori
 			continue
 		}
 
+		// A side with an error has its answer here, and the other one is judged without it: a candidate's
+		// mistake must not fail the authoritative.
 		err := side.Validate()
 		if err == nil {
 			err = refused
@@ -38,6 +40,7 @@ func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algori
 			into[r] = algorithms.Failure(err)
 			continue
 		}
+
 		out.roles = append(out.roles, r)
 		functions = functionsOf(functions, side.Group())
 	}
@@ -45,6 +48,7 @@ func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algori
 		return call{}, false
 	}
 
+	// In order and once each, so that groups of the same algorithms share a script, whatever the order of their members.
 	slices.Sort(functions)
 	functions = slices.Compact(functions)
 	out.script = p.scripts.ofGroup(functions)
@@ -90,9 +94,11 @@ func plainOf(s *algorithms.Side) string {
 
 // groupArguments returns what group.lua is given, from the number of keys on.
 func (p *Pair) groupArguments(c *algorithms.Charge, record string, roles []algorithms.Role, functions []string) []any {
+	// What belongs to the whole charge. A group's script takes any number of members, so their number is told.
 	at, leastTTL := instantOf(c)
 	args := append(make([]any, 0, 64), 1, record, at, leastTTL, min(c.Cost, maxCost), len(roles))
 
+	// "" stands for no epoch, and for no predecessor: 0 is a number that a charge can have.
 	epoch, lead := any(""), any("")
 	if c.Epoch != 0 {
 		epoch = int64(algorithms.FirstNumber(c.Epoch, 0))
@@ -103,6 +109,8 @@ func (p *Pair) groupArguments(c *algorithms.Charge, record string, roles []algor
 	waits := c.Lead.Patient && !c.Lead.Unused
 	args = append(args, epoch, lead, flag(c.Lead.Counted), flag(c.Lead.Unused), flag(waits))
 
+	// What belongs to each side, and then to each of its members. A member names its step by the place among the script's
+	// functions, from 1 on as Lua counts.
 	for _, r := range roles {
 		side := &c.Sides[r]
 		g := side.Group()
@@ -133,6 +141,8 @@ func (s *scripts) ofGroup(functions []string) *script {
 
 // groupText puts a script of groups together.
 func groupText(functions []string) string {
+	// Four tables of one length: the function of each step, the place of the one that judges as if denied charges did
+	// not count, and two of the step's traits.
 	files := []string{"prelude"}
 	var steps, plain, counts, keeps []string
 	for i, name := range functions {
@@ -147,6 +157,7 @@ func groupText(functions []string) string {
 		keeps = append(keeps, strconv.FormatBool(known.keepsPhase))
 	}
 
+	// Several steps need one file, which Redis would define again in each call.
 	var b strings.Builder
 	for i, file := range files {
 		if !slices.Contains(files[:i], file) {
@@ -166,6 +177,8 @@ func (c *call) observeGroup(r algorithms.Role, reply []any, o *algorithms.Observ
 		return
 	}
 
+	// speaks is the member that the decision is of: the one that denied, or the one with the least left. Redis may lie,
+	// so a place outside of the group is an error and no panic.
 	speaks, err := integer(reply[sideReply])
 	flags, err2 := integer(reply[sideReply+1])
 	members := c.charge.Sides[r].Group().Members

@@ -32,6 +32,7 @@ var (
 
 // libraryOf returns the functions of a text. They begin and end at the beginning of a line.
 func libraryOf(text string) library {
+	// A file has functions and nothing else, so a text of several files is read as one.
 	all := library{}
 	lines := linesOf(text)
 	for i, line := range lines {
@@ -40,6 +41,8 @@ func libraryOf(text string) library {
 		}
 
 		if m := firstLine.FindStringSubmatch(line); m != nil {
+			// A function that returns anywhere else than in its last line has no results here. It may be defined,
+			// and is refused where it is called.
 			f := &function{params: argumentsOf(m[2])}
 			f.body = lines[i+1 : i+slices.Index(lines[i:], "end")]
 			last := len(f.body) - 1
@@ -64,7 +67,21 @@ func linesOf(text string) (lines []string) {
 	return lines
 }
 
-// inline returns a text with the functions of the library in the places of their calls.
+// inline returns a text with the functions of the library in the places of their calls. Of
+//
+//	local function half(x) return x / 2 end
+//	local function reduced(x)
+//	  if x > 9 then x = 9 end
+//	  return x
+//	end
+//
+// the line `local y = reduced(half(z) + 1)` becomes
+//
+//	local x__1 = (z / 2) + 1
+//	  if x__1 > 9 then x__1 = 9 end
+//	local y = x__1
+//
+// The last of these lines is left out where neither y nor x__1 gets another value later: x__1 then stands in the place of y.
 func (l library) inline(text string) string {
 	in := inliner{library: l}
 	in.lines(linesOf(broken.ReplaceAllString(text, "= ")))
@@ -78,6 +95,7 @@ type inliner struct {
 	calls int // whose bodies it has written
 }
 
+// write adds a line to the text.
 func (in *inliner) write(line string) { in.out.WriteString(line + "\n") }
 
 // names are other names of variables.
@@ -85,6 +103,7 @@ type names map[string]string
 
 // lines writes lines, or the bodies of what they call. It returns what stands for the targets of calls.
 func (in *inliner) lines(lines []string) names {
+	// The names of others hold for the lines behind the call, up to the end of this function.
 	others := names{}
 	for i, line := range lines {
 		m := callLine.FindStringSubmatch(line)
@@ -114,6 +133,7 @@ func (in *inliner) call(name string, args []string) []string {
 		panic("lua: " + name + " cannot stand in the place of its call: only its last line may return")
 	}
 
+	// A second call of the function, or another function with a variable of that name, must not meet this one's.
 	in.calls++
 	own := func(name string) string { return fmt.Sprintf("%s__%d", name, in.calls) }
 	inner := names{}
@@ -138,6 +158,7 @@ func (in *inliner) call(name string, args []string) []string {
 		}
 	}
 
+	// The body may have calls itself, and its results may be those of a call.
 	body := make([]string, len(f.body))
 	for i, line := range f.body {
 		body[i] = inner.rename(line)
@@ -153,6 +174,7 @@ func (in *inliner) call(name string, args []string) []string {
 
 // expand returns a line with expressions in the places of calls.
 func (in *inliner) expand(line string) string {
+	// The first call is replaced, and then the line is read again: an argument may be a call, and so may the result.
 	for _, at := range word.FindAllStringIndex(line, -1) {
 		name, rest := line[at[0]:at[1]], line[at[1]:]
 		f := in.library[name]
@@ -163,6 +185,7 @@ func (in *inliner) expand(line string) string {
 			panic("lua: a call of " + name + " must be a line of its own: " + line)
 		}
 
+		// Parentheses keep the order of evaluation, around each argument and around the whole.
 		end := closing(rest)
 		params := names{}
 		for i, arg := range argumentsOf(rest[1:end]) {
@@ -178,6 +201,7 @@ func (in *inliner) expand(line string) string {
 
 // rename returns a line with the other names. A word behind a dot is no variable.
 func (n names) rename(line string) string {
+	// All words at once: a new name that is also an old one must not be renamed again.
 	var b strings.Builder
 	done := 0
 	for _, at := range word.FindAllStringIndex(line, -1) {
@@ -204,6 +228,7 @@ func isWord(expression string) bool { return word.FindString(expression) == expr
 
 // closing returns the index of the parenthesis that closes the first one.
 func closing(text string) int {
+	// The text begins with the parenthesis that is to be closed.
 	depth := 0
 	for i, c := range text {
 		switch c {
@@ -221,6 +246,7 @@ func closing(text string) int {
 
 // argumentsOf splits a list at its commas.
 func argumentsOf(list string) (args []string) {
+	// A comma within parentheses belongs to a call.
 	depth, start := 0, 0
 	for i, c := range list {
 		switch c {
@@ -235,5 +261,7 @@ func argumentsOf(list string) (args []string) {
 			}
 		}
 	}
+
+	// The last one has no comma behind it.
 	return append(args, strings.TrimSpace(list[start:]))
 }

@@ -20,6 +20,7 @@ func (p *Pair) LogKey(policy, key, id string) string {
 	return logKey(p.RecordKey(policy, key), partName(id, algorithms.SlidingWindowLog{}.Name()))
 }
 
+// logKey returns the key of a log. It begins with the record's, so that both have one hash tag and one node of a cluster.
 func logKey(record, part string) string { return record + ":log:" + part }
 
 // revision belongs to the name of every part. Raise it when the meaning of a stored state

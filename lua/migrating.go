@@ -34,6 +34,7 @@ func (p *Pair) submitMigrating(ctx context.Context, all []*call) {
 	}
 	p.submit(ctx, reduced)
 
+	// A call of one side waits until both of its keys have moved, for some 14 ms at most.
 	pause := againAfter
 	for range againTimes {
 		left := migrating(all)

@@ -87,6 +87,7 @@ func (p *Pair) EvaluateRecords(
 		return err
 	}
 
+	// A charge without a side for Redis has its answer from prepare, and no call.
 	calls := make([]call, 0, len(charges))
 	for i := range charges {
 		record := ""
@@ -170,6 +171,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		return call{}, false
 	}
 
+	// Both shapes say the same of a charge. The packed one is one text, since Redis makes a text of each argument.
 	key := sequence{names, shapeOf(c, names)}
 	out.script = p.scripts.of(key)
 	if key.shape == general {

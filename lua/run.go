@@ -33,6 +33,7 @@ func (p *Pair) run(ctx context.Context, calls []call) {
 // once more with the text: after a SCRIPT FLUSH, a restart, or on another node of a
 // cluster. Only then may charges of one key change their order.
 func (p *Pair) submit(ctx context.Context, all []*call) {
+	// The hash is 40 bytes and the text some 25,000: it is sent until one server has run it.
 	for _, c := range all {
 		if c.script.known.Load() {
 			c.cmd = newOnce(ctx, "evalsha", c.script.sha1, c.args)
@@ -42,6 +43,7 @@ func (p *Pair) submit(ctx context.Context, all []*call) {
 	}
 	p.send(ctx, all)
 
+	// All of them go in one pipeline again: a restart makes every call of a request unknown at once.
 	var unknown []*call
 	for _, c := range all {
 		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
@@ -60,6 +62,8 @@ func (p *Pair) submit(ctx context.Context, all []*call) {
 	}
 }
 
+// newOnce returns the command that runs a script by its hash or its text. It makes a list of its own: a call may be sent
+// again, while a hook of the client still looks at the first command.
 func newOnce(ctx context.Context, name, script string, args []any) onceCmd {
 	all := append(make([]any, 0, 2+len(args)), name, script)
 	return onceCmd{redis.NewCmd(ctx, append(all, args...)...)}
@@ -105,6 +109,8 @@ func (c *call) observe(took time.Duration) {
 		c.into[c.roles[0].Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 
+	// Each side has its own answer, or its own error. An error of the whole reply names the side, for the
+	// breakers count failures by store and the log by side.
 	for i, r := range c.roles {
 		o := &c.into[r]
 		if err != nil {
@@ -121,6 +127,8 @@ func (c *call) observe(took time.Duration) {
 			o.Decision, o.Err = decision(values)
 		}
 
+		// The number and the instant apart are those of the record, so both sides have the same. A failed side has
+		// neither: its part of the record may be any.
 		switch {
 		case o.Err == errDeferred:
 			*o = algorithms.Unjudged(algorithms.Deferred)
@@ -151,6 +159,7 @@ type common struct{ at, number, apart int64 }
 
 // common reads the values, and refuses a reply that is not of the script's length.
 func (c *call) common(reply []any) (all common, err error) {
+	// A reply of another length is of another release's script, or of no script.
 	last := 1 + c.sideReply()*len(c.roles)
 	want := last
 	if c.numbered {
@@ -198,6 +207,8 @@ func decision(reply []any) (algorithms.Decision, error) {
 		return algorithms.Decision{}, errDeferred
 	}
 
+	// Redis may lie: a text in the place of a number fails this side, and the other one has its answer. A wait of -1 is
+	// one that does not end, for which Go has a duration of its own.
 	var n [sideReply]int64
 	for i, v := range reply {
 		if n[i], err = integer(v); err != nil {

@@ -81,6 +81,8 @@ var optional = map[string]step{
 
 // stepped returns the row of a bucket's step whose tokens come in steps, or that forgets: then a denied charge counts as one.
 func stepped(function string, counts bool) step {
+	// GCRA and token bucket share a function, for they differ in nothing but their terms. A queue's also says how long it
+	// holds a charge.
 	files := []string{"bucket", "bucket_stepped"}
 	if counts {
 		function += "_counted"
@@ -102,11 +104,14 @@ func phased(algorithm, common string, counts, keepsPhase bool) step {
 
 // stepOf returns the name of a side's step, and its row.
 func stepOf(s *algorithms.Side) (string, step) {
+	// Nearly every side is without options. It pays for this comparison and for nothing else.
 	name := s.Algorithm.Name()
 	if s.Limit.Options == (algorithms.Options{}) {
 		return name, steps[name]
 	}
 
+	// The parts of a name have one order, so each set of options has one name and one row. A set without a row has no
+	// script, which TestEveryOptionHasAScript finds.
 	switch s.Limit.Phase {
 	case algorithms.PhaseFirst:
 		name += "_first"
@@ -132,6 +137,8 @@ func countsDenied(s *algorithms.Side) bool {
 
 // fourth returns the fourth term of a side's limit as its step takes it: the window, and with options what they are behind it.
 func (s step) fourth(side *algorithms.Side, window int64, key string) any {
+	// A step without options takes a number. The others take a text, whose parts group.lua and the step's file read
+	// apart: then all steps have as many arguments, and one script calls any of them.
 	l := &side.Limit
 	switch {
 	case !s.withOptions:
@@ -251,7 +258,7 @@ func text(key sequence) string {
 	fmt.Fprintf(&b, "local counts_denied, keeps_phase = %s, %s\n", tableOrNil(counts), tableOrNil(keeps))
 	add("pair")
 
-	// What is not usual goes on behind the straight part.
+	// A charge that is not usual goes on behind the straight part.
 	if key.shape == general {
 		return b.String()
 	}

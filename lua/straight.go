@@ -24,6 +24,7 @@ const (
 // shapeOf returns the shape of a charge of these steps. A charge that follows another store's is rare.
 func shapeOf(c *algorithms.Charge, names [2]string) shape {
 	switch {
+	// A follower has to compare its record with its predecessor's, which straight.lua does not.
 	case c.Follows() || !inLine(names[0]) || !inLine(names[1]):
 		return general
 	case c.Epoch != 0:
@@ -88,6 +89,7 @@ func straightText(names []string, numbered bool, functions library) string {
 	s.Size, s.Form = 40*parts, "<"+strings.Repeat("ddddd", parts)
 	s.Zeros = strings.Repeat(`\0`, s.Size)
 
+	// The template's own calls of steps, and those within the steps, are all written in.
 	var b strings.Builder
 	if err := straightTemplate.Execute(&b, s); err != nil {
 		panic(err) // a test composes every script
@@ -105,11 +107,13 @@ const serverClock = 1 << 54
 
 // packed returns what straight.lua is given, in one text: Redis makes a text of each argument.
 func packed(c *algorithms.Charge, sides []sideTerms) string {
+	// An instant of the caller is below this one: checkCharge refuses later ones.
 	at := int64(serverClock)
 	if !c.At.IsZero() {
 		at = c.At.UnixMicro()
 	}
 
+	// Three numbers of the charge, five of each side, and one of the epoch.
 	b := make([]byte, 0, 8*(3+2*5+1))
 	b = appendNumbers(b, at, leastTTLOf(c), min(c.Cost, maxCost))
 	for i := range sides {
@@ -136,6 +140,7 @@ const admits = -2
 // unpack returns the values of a packed reply as pair.lua would give them.
 func (c *call) unpack(reply string) ([]any, error) {
 	in := numbers{text: reply}
+	// The order is the one of pair.lua's reply. A side that admits has no wait, so one number says both.
 	values := append(make([]any, 0, 1+2*sideReply+2), in.next())
 	for i := range c.roles {
 		status, retry, remaining, reset, delay := int64(0), in.next(), in.next(), in.next(), int64(0)
@@ -151,6 +156,7 @@ func (c *call) unpack(reply string) ([]any, error) {
 		values = append(values, in.next(), in.next())
 	}
 
+	// Too short, too long, no whole number, or a packed reply where group.lua gives none: Redis may lie.
 	if in.bad || in.text != "" || c.group {
 		return nil, fmt.Errorf("%w: a text of %d bytes", ErrReply, len(reply))
 	}
@@ -170,6 +176,7 @@ func (n *numbers) next() int64 {
 		return 0
 	}
 
+	// NaN equals nothing, not even its own whole part, so it is refused, too.
 	x := math.Float64frombits(binary.LittleEndian.Uint64([]byte(n.text[:8])))
 	n.text = n.text[8:]
 	if x != math.Trunc(x) || math.Abs(x) > 1<<53 {

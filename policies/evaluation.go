@@ -107,6 +107,8 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 // whose condition needs none of them pays for none. The search is linear: a file has a
 // handful of variables, and a Go map would cost more than it saves.
 func (w *evaluation) variable(name string) (any, bool) {
+	// A variable has its value when an expression first asks for it, and keeps it for this request: a limit, a key and a
+	// cost that name one variable must not see two values of it.
 	for i, v := range w.scope.variables {
 		if v.name != name {
 			continue

@@ -105,6 +105,7 @@ func (c *compiler) expectation(n *yaml.Node) *expectation {
 		"owner": {read: c.text("owner", &x.owner), required: true},
 	})
 
+	// An old declaration still loads: a service must not fail to start on the day after.
 	if !x.until.IsZero() && !time.Now().Before(x.until) {
 		c.warn(untilAt, "until: the declaration ended on %s, and the difference counts against the candidate again; "+
 			"ask its owner, %s, whether to extend it or to remove it", day(x.until), x.owner)

@@ -127,6 +127,7 @@ func (s *Side) explainCharged(charged *algorithms.Side, w *evaluation) Explained
 		return s.explain(charged.Limit, w)
 	}
 
+	// Only the members whose condition holds were charged. Each has the limit that its expressions gave for this request.
 	e := ExplainedSide{Algorithm: g.Name(), Options: g.Charge.String()}
 	for i := range g.Members {
 		m := &g.Members[i]

@@ -136,6 +136,8 @@ func filterOf(e ast.Expr) (filter, bool) {
 // filterBy makes a filter of a field and the texts that it accepts, false if the
 // expressions are others.
 func filterBy(field ast.Expr, prefix bool, texts ...ast.Expr) (filter, bool) {
+	// A filter may accept requests that the condition does not, never the other way round. So a condition that is no plain
+	// text here has no filter, and the condition is asked each time.
 	if !isField(field) || len(texts) == 0 {
 		return filter{}, false
 	}

@@ -175,6 +175,7 @@ func (c *compiler) checkMemberSide(g *group, s *Side, n *yaml.Node) {
 // refuseCounting refuses options that have denied charges count, in a group that a denial does not charge. Where an
 // expression gives the limit, only the options say so when the file is loaded: each charge would fail.
 func (c *compiler) refuseCounting(g *group, s *Side, at places) {
+	// Both options write a record when a charge is denied.
 	option := ""
 	switch {
 	case s.options.CountDenied:

@@ -98,6 +98,7 @@ func (m headers) mapper() traits.Mapper {
 
 // lower returns all headers by their lower-case names, made once a request.
 func (m headers) lower() map[string]string {
+	// A lookup by a name that the file spells out does without these. They are made once a request, and only if asked for.
 	w := m.w
 	if w.headers != nil {
 		return w.headers

@@ -42,6 +42,7 @@ func withoutPort(host string) string {
 
 // warnOfHosts warns of texts that request.host is compared with and can never be.
 func (c *compiler) warnOfHosts(n *yaml.Node, what string, a *cel.Ast) {
+	// A comparison that never holds is a limit for no request, or for every one, and nothing fails.
 	visit(a, func(e ast.Expr) {
 		for _, text := range c.hostTexts(e) {
 			if text.want == text.value {

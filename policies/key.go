@@ -124,6 +124,7 @@ func (k key) partsOf(text string) ([]string, error) {
 
 // keyElement returns one element of a key.
 func (x *expression) keyElement(w *evaluation) (string, error) {
+	// Most keys are one field or header of the request. Where it is absent, CEL has the error's words.
 	if x.plain != nil {
 		if text, ok := x.plain.value(w.request); ok {
 			return text, nil
@@ -145,6 +146,7 @@ func (x *expression) keyElement(w *evaluation) (string, error) {
 // keyText writes a value of one of the keyTypes. A dynamic expression may yield any
 // other when it is evaluated: a claim has the type that the client's token gives it.
 func keyText(v ref.Val) (string, error) {
+	// A double has several texts, and a list or a map none that is short: two keys of one client must not differ.
 	switch v := v.(type) {
 	case types.String:
 		return string(v), nil

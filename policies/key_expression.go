@@ -17,6 +17,7 @@ type KeyExpression struct {
 // ParseKey compiles the expression of a key. The error is a *Problems; file is the
 // name that its messages lead with.
 func ParseKey(file, expression string) (*KeyExpression, error) {
+	// The expression is read as the one value of a file of one line, so its errors have the places of any other file's.
 	r := &reader{Problems{File: file, lines: []string{expression}}}
 	c, err := newCompiler(r)
 	if err != nil {

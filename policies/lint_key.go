@@ -125,6 +125,7 @@ func (s *Side) limitInputs() inputs {
 		return all
 	}
 
+	// A window cannot be an expression, so these two are all that a request can change.
 	for _, x := range []*expression{s.limit.expression, s.burst.expression} {
 		if x != nil {
 			maps.Copy(all, x.inputs)

@@ -29,6 +29,7 @@ func newLinter(problems *Problems, text []byte) *linter {
 
 // policy looks at one policy. at are the places of its fields.
 func (l *linter) policy(p *Policy, at places) {
+	// One line for each kind of mistake, in the order in which a file says these things.
 	l.endlessKey(p, at["key"])
 	l.absentKey(p, at["key"])
 	l.condition(p, at["when"])

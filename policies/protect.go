@@ -75,6 +75,8 @@ func (p *Policy) ProtectsKey(key string) bool {
 	if !p.Protects() {
 		return false
 	}
+
+	// A report must not fail for one key, and a protected key that is not known as one is only less loud there.
 	parts, err := p.key.partsOf(key)
 	if err != nil {
 		return false

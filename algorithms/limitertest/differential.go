@@ -80,6 +80,8 @@ func backendNames(backends []Backend) string {
 // difference. The model is asked once for all backends, so they are compared with the same
 // answers.
 func differTrace(seed uint64, backends []Backend) error {
+	// Steps go in batches, because a server answers a pipeline many times as fast as its commands one by one. The trace
+	// has learned from the model's answers by then, and not from a backend's.
 	trace := NewTrace(seed)
 	for done := 0; done < traceSteps; done += batchSteps {
 		var charges []algorithms.Charge
@@ -130,6 +132,7 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 // Decisions are compared without a tolerance: within the bounds of a Limit all
 // arithmetic is exact (decision 0105).
 func same(want, got algorithms.Observation) bool {
+	// Took is no part of an answer. Of a failure only its kind is: each backend has a text of its own.
 	switch {
 	case want.Status != got.Status:
 		return false
@@ -145,6 +148,7 @@ func same(want, got algorithms.Observation) bool {
 
 // describe writes a charge so that a test can be written from it.
 func describe(c algorithms.Charge) string {
+	// The line has all that a program of its own needs to repeat the charge.
 	var sides []string
 	for _, s := range c.Sides {
 		text := "absent"

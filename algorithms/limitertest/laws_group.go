@@ -40,11 +40,13 @@ func RunGroups(t *testing.T, open func(testing.TB) algorithms.Pair) {
 		t.Run(l.name, func(t *testing.T) {
 			pair := open(t)
 			rapid.Check(t, func(rt *rapid.T) {
+				// The sentence says what the failing program has disproved.
 				defer func() {
 					if rt.Failed() {
 						rt.Logf("broken law of groups: %s", l.sentence)
 					}
 				}()
+
 				trial := &trial{T: rt, law: l, pair: pair, policy: "groups"}
 				trial.drawGroup()
 				l.check(trial)
@@ -61,6 +63,8 @@ func (t *trial) drawGroup() {
 		g.Charge = algorithms.AllOrNothing
 	}
 
+	// Members of one group may be of different algorithms. One that counts denied charges, or forgets, changes by a
+	// denial, which such a group must not.
 	for i := range rapid.IntRange(2, 4).Draw(t.T, "members") {
 		member := trial{T: t.T, law: t.law}
 		member.subject.Algorithm = rapid.SampledFrom(algorithms.All).Filter(canBeMember).Draw(t.T, "algorithm")
@@ -112,6 +116,7 @@ func groupOfOne(t *trial) {
 // orderDecidesNothing finds a member that is charged before another one has been asked. Which of several members supplies
 // the limit of an answer does depend on their order.
 func orderDecidesNothing(t *trial) {
+	// The group is all or nothing, and such a group takes no member that a denial changes.
 	events := t.drawEvents()
 	g := &algorithms.Group{Members: t.group().Members}
 	for i := range g.Members {
@@ -121,6 +126,8 @@ func orderDecidesNothing(t *trial) {
 	want := t.judge(events...)
 
 	t.subject.Algorithm = &algorithms.Group{Members: rapid.Permutation(g.Members).Draw(t.T, "order")}
+
+	// The member that speaks for the group may be another one of equal rank, with another limit.
 	got := t.judge(events...)
 	for i := range got {
 		got[i].Limit = want[i].Limit
@@ -138,6 +145,7 @@ func groupIsItsMembers(t *trial) {
 	}
 
 	for n, got := range t.judge(events...) {
+		// All or nothing: each member is asked first whether it would admit the cost, and none is charged unless all would.
 		e := events[n]
 		allowed := true
 		if g.Charge == algorithms.AllOrNothing {
@@ -146,10 +154,12 @@ func groupIsItsMembers(t *trial) {
 			}
 		}
 
+		// In order: each member is charged until one denies.
 		for i := 0; i < len(policies) && allowed; i++ {
 			allowed = t.chargeMember(i, policies[i], event{e.at, e.cost}).Allowed
 		}
 
+		// The group has the least that any member has left, and is unused when the last one is.
 		want := algorithms.Decision{Allowed: allowed, Remaining: got.Remaining}
 		for i, rest := range t.look(policies, e.at) {
 			want.ResetAfter = max(want.ResetAfter, rest.ResetAfter)

@@ -39,6 +39,7 @@ func firstIsTheKeysOwn(t *trial) {
 		return
 	}
 
+	// Whole milliseconds: a counter counts in ticks of them, which begin at the Unix epoch in any phase.
 	want := t.judge(events...)
 	by := 1000 * rapid.Int64Range(-1e9, 1e9).Draw(t.T, "milliseconds")
 	for i := range events {
@@ -56,6 +57,7 @@ func hashMovesTheEpoch(t *trial) {
 		return
 	}
 
+	// The same events, earlier by the key's phase, meet windows that begin at the epoch.
 	moved := t.judge(events...)
 	for i := range events {
 		events[i].at -= phaseOf(lawKey, t.limit)
@@ -95,6 +97,7 @@ func refillIsInSteps(t *trial) {
 		return
 	}
 
+	// Between two steps nothing comes back, so an event may as well be judged at the step before it. The waits differ.
 	want := t.judge(events...)
 	for i := range events {
 		events[i].at, _ = window(each, events[i].at)

@@ -118,6 +118,7 @@ func (w *twins) named() [2]algorithms.Side {
 		return w.sides
 	}
 
+	// Both sides name the same members, from any one to the last, as a caller does that charges a part of its group.
 	from := rapid.IntRange(0, len(g.Members)-1).Draw(w.T, "first member")
 	sides := w.sides
 	for r := range sides {

@@ -103,6 +103,8 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	if !s.Present() {
 		return modelPart{}, algorithms.Unjudged(algorithms.Absent)
 	}
+
+	// A side that has changed its algorithm is another side, and begins with nothing used.
 	part := r.part(s)
 	if part.oracle == nil {
 		part = modelPart{id: s.Name(), algorithm: layout(s), oracle: specificationOf(s, c.Key)}
@@ -189,6 +191,8 @@ func layout(s *algorithms.Side) string {
 	return layoutOf(&algorithms.Member{Algorithm: s.Algorithm, Limit: s.Limit})
 }
 
+// layoutOf says which states a member can go on from: those of its algorithm, and of a key's own windows only those of
+// such windows, for the others have no start.
 func layoutOf(m *algorithms.Member) string {
 	if m.Limit.Phase == algorithms.PhaseFirst {
 		return m.Algorithm.Name() + " of windows of the key's own"

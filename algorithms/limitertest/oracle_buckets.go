@@ -24,11 +24,13 @@ func (o owed) under(l algorithms.Limit, t int64) *big.Rat {
 		return new(big.Rat)
 	}
 
+	// A debt that was counted under another rate keeps its tokens, rounded up: a started token is owed in whole.
 	debt := new(big.Rat).Set(o.tokens)
 	if o.unit.Cmp(refill(l).Denom()) != 0 {
 		debt = ceil(debt)
 	}
 
+	// A lowered burst forgives the debt above it, for no wait may be longer than the one of an empty bucket.
 	if most := whole(l.Capacity()); debt.Cmp(most) > 0 {
 		return most
 	}
@@ -45,6 +47,7 @@ func (o owed) since(l algorithms.Limit, t int64) *big.Rat {
 		return whole(t - o.last)
 	}
 
+	// Tokens come at multiples of the step, so only whole steps between the two instants count.
 	each := l.Refill.Microseconds()
 	first, _ := window(each, o.last)
 	final, _ := window(each, t)
@@ -65,6 +68,8 @@ func (o *owed) move(_ algorithms.Limit, _, to int64) { o.last = to }
 // most is the same for every bucket: a full burst at the first instant, what drains until the last, and a burst for each
 // time in which it may have forgotten. Steps that do not lie in whole numbers within the span make one more.
 func (o owed) most(l algorithms.Limit, span int64) int64 {
+	// A full bucket, and what comes back meanwhile. One that forgets is full again after each pause, and one in steps gets
+	// at most the tokens of each step that has begun.
 	full := whole(l.Capacity())
 	if l.Forget > 0 {
 		full.Mul(full, whole(1+span/l.Forget.Microseconds()))
@@ -125,14 +130,17 @@ func (r *tokens) level(l algorithms.Limit, t int64) *big.Rat {
 	return level
 }
 
+// A cost is admitted if the bucket holds as many tokens.
 func (r *tokens) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.level(l, t).Cmp(whole(cost)) >= 0
 }
 
+// A full bucket is as good as a new one.
 func (r *tokens) unused(l algorithms.Limit, t int64) bool {
 	return r.level(l, t).Cmp(whole(l.Capacity())) == 0
 }
 
+// The bucket then holds as many tokens less.
 func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
 	left := new(big.Rat).Sub(r.level(l, t), whole(cost))
 	r.set(l, left.Sub(whole(l.Capacity()), left), t)
@@ -141,6 +149,7 @@ func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
 // deny: the bucket was asked, and took nothing.
 func (r *tokens) deny(l algorithms.Limit, _, t int64) { r.admit(l, 0, t) }
 
+// A token bucket holds nothing up.
 func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // cellRate is GCRA: new = max(t, TAT) + c*T; allow iff new - t <= B*T; then TAT = new.
@@ -167,6 +176,8 @@ func (r *cellRate) ahead(l algorithms.Limit, cost, t int64) *big.Rat {
 	return ahead.Add(ahead, new(big.Rat).Mul(whole(cost), interval(l)))
 }
 
+// A cell conforms if its theoretical arrival time is at most the burst's time ahead. Under a limit of 0 there is no
+// interval between cells, and none conforms.
 func (r *cellRate) allows(l algorithms.Limit, cost, t int64) bool {
 	if l.Requests == 0 {
 		return false
@@ -176,10 +187,12 @@ func (r *cellRate) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.ahead(l, cost, t).Cmp(tolerance) <= 0
 }
 
+// A theoretical arrival time that has passed says nothing.
 func (r *cellRate) unused(l algorithms.Limit, t int64) bool {
 	return r.tokens == nil || l.Requests == 0 || r.tat(l, t).Cmp(r.clock(l, t)) <= 0
 }
 
+// The theoretical arrival time moves on by the interval of each unit.
 func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, new(big.Rat).Quo(r.ahead(l, cost, t), interval(l)), t)
 }
@@ -187,6 +200,7 @@ func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {
 // deny: the cell that does not conform moves the time of the last one, and nothing else.
 func (r *cellRate) deny(l algorithms.Limit, _, t int64) { r.admit(l, 0, t) }
 
+// GCRA holds nothing up.
 func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // queue: a backlog that drains at L/W; allow iff backlog + c <= B; the turn of an
@@ -199,13 +213,16 @@ func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
 	return floorAtZero(drained.Sub(r.under(l, t), drained))
 }
 
+// A cost is admitted if it fits into the queue behind the charges that have not leaked.
 func (r *queue) allows(l algorithms.Limit, cost, t int64) bool {
 	level := r.level(l, t)
 	return level.Add(level, whole(cost)).Cmp(whole(l.Capacity())) <= 0
 }
 
+// An empty queue is as good as a new one.
 func (r *queue) unused(l algorithms.Limit, t int64) bool { return r.level(l, t).Sign() == 0 }
 
+// The cost stands at the end of the queue.
 func (r *queue) admit(l algorithms.Limit, cost, t int64) {
 	level := r.level(l, t)
 	r.set(l, level.Add(level, whole(cost)), t)
@@ -214,6 +231,7 @@ func (r *queue) admit(l algorithms.Limit, cost, t int64) {
 // deny: the queue was asked, and is as long as before.
 func (r *queue) deny(l algorithms.Limit, _, t int64) { r.admit(l, 0, t) }
 
+// What stands in front of a charge leaks first, unit by unit at the rate of the limit.
 func (r *queue) backlog(l algorithms.Limit, t int64) int64 {
 	level := r.level(l, t)
 	drains := ceil(level.Mul(level, interval(l))).Num().Int64()

@@ -45,6 +45,7 @@ type fixedWindow struct {
 
 // at returns the window of t and the cost that was counted in it, and whether the key has one within two windows.
 func (r *fixedWindow) at(l algorithms.Limit, t int64) (start, end, count int64, known bool) {
+	// The origin is an instant at which a window begins; all others are whole windows away from it.
 	origin := int64(0)
 	switch l.Phase {
 	case algorithms.PhaseHash:
@@ -57,6 +58,7 @@ func (r *fixedWindow) at(l algorithms.Limit, t int64) (start, end, count int64, 
 	if l.Calendar != algorithms.NoCalendar {
 		start, end = calendarWindow(l.Calendar, t)
 	}
+	// A key of PhaseFirst keeps its phase for a window after the last one that counted. Then its next request opens a new one.
 	known = r.count > 0 && r.last >= start-micros(l)
 	if l.Phase == algorithms.PhaseFirst && !known {
 		return t, t + micros(l), 0, false
@@ -67,6 +69,7 @@ func (r *fixedWindow) at(l algorithms.Limit, t int64) (start, end, count int64, 
 	return start, end, count, known
 }
 
+// A cost is admitted if the count of the window stays within the limit.
 func (r *fixedWindow) allows(l algorithms.Limit, cost, t int64) bool {
 	_, _, count, _ := r.at(l, t)
 	return count+cost <= l.Requests
@@ -78,11 +81,13 @@ func (r *fixedWindow) unused(l algorithms.Limit, t int64) bool {
 	return count == 0 && (l.Phase != algorithms.PhaseFirst || !known)
 }
 
+// The cost counts in the window of its instant.
 func (r *fixedWindow) admit(l algorithms.Limit, cost, t int64) {
 	start, _, count, _ := r.at(l, t)
 	r.last, r.start, r.count = t, start, count+cost
 }
 
+// A window holds nothing up.
 func (r *fixedWindow) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // move: the count belongs to the window of the new instant. A window of the key's own is as old as it was.
@@ -91,6 +96,7 @@ func (r *fixedWindow) move(_ algorithms.Limit, from, to int64) {
 	r.last = to
 }
 
+// A denial that counts is counted as an admission.
 func (r *fixedWindow) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost, t) }
 
 // most: the interval lies in span/W + 2 aligned windows at most, and each admits L at most.
@@ -116,6 +122,7 @@ func (r *anchoredWindow) allows(l algorithms.Limit, cost, t int64) bool {
 	return r.counted(l, t)+cost <= l.Requests
 }
 
+// A window that is over says nothing.
 func (r *anchoredWindow) unused(l algorithms.Limit, t int64) bool { return r.counted(l, t) == 0 }
 
 // admit opens a window at the charge if none is open.
@@ -126,6 +133,7 @@ func (r *anchoredWindow) admit(l algorithms.Limit, cost, t int64) {
 	r.count += cost
 }
 
+// A denial that counts opens a window, too.
 func (r *anchoredWindow) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost, t) }
 
 // backlog is 0: only a leaky bucket delays.
@@ -247,6 +255,8 @@ func (r *windowCounter) origin(l algorithms.Limit) int64 {
 	return 0
 }
 
+// A cost is admitted if it stays within the limit beside this window's count and the share of the window before that
+// still overlaps the sliding one.
 func (r *windowCounter) allows(l algorithms.Limit, cost, t int64) bool {
 	prev, curr, _, share := r.at(l, t)
 	sum := share.Mul(share, new(big.Rat).SetInt64(prev))
@@ -254,23 +264,28 @@ func (r *windowCounter) allows(l algorithms.Limit, cost, t int64) bool {
 	return sum.Cmp(new(big.Rat).SetInt64(l.Requests)) <= 0
 }
 
+// Two windows without a count say nothing.
 func (r *windowCounter) unused(l algorithms.Limit, t int64) bool {
 	prev, curr, _, _ := r.at(l, t)
 	return prev == 0 && curr == 0
 }
 
+// The cost counts in the window of its instant, and the count of the window before is kept for its share.
 func (r *windowCounter) admit(l algorithms.Limit, cost, t int64) {
 	prev, curr, start, _ := r.at(l, t)
 	r.last, r.prev, r.curr, r.start = t, prev, curr+cost, start
 }
 
+// A denial that counts is counted as an admission.
 func (r *windowCounter) deny(l algorithms.Limit, cost, t int64) { r.admit(l, cost, t) }
 
+// A counter holds nothing up.
 func (r *windowCounter) backlog(algorithms.Limit, int64) int64 { return 0 }
 
 // move adds the share of the window before to this one's count, in whole units. Units
 // above the limit are not kept. Windows of the key's own are as old as they were.
 func (r *windowCounter) move(l algorithms.Limit, from, to int64) {
+	// A key's own windows move with the clock.
 	prev, curr, start, share := r.at(l, from)
 	if l.Phase == algorithms.PhaseFirst {
 		tick := counterTick(l)
@@ -279,6 +294,9 @@ func (r *windowCounter) move(l algorithms.Limit, from, to int64) {
 		r.last, r.prev, r.curr, r.start = to, prev, curr, start+moved-judged
 		return
 	}
+
+	// Those of the epoch stay, so the part of the window before that still counts becomes part of this one. As much
+	// is free as before, and never more than the limit is taken.
 	sum := ceil(share.Mul(share, new(big.Rat).SetInt64(prev)))
 	sum.Add(sum, whole(curr))
 	if most := whole(max(curr, l.Requests)); sum.Cmp(most) > 0 {

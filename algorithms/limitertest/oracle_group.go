@@ -36,6 +36,7 @@ type asked struct {
 
 // ask returns the members that the group names. A member that was never charged has a new oracle.
 func (o *groupOracle) ask(g *algorithms.Group, at int64) asked {
+	// A member is known by its name and its layout: one of another algorithm begins with nothing used.
 	all := asked{Group: g, at: at}
 	for i := range g.Members {
 		m := &g.Members[i]
@@ -126,6 +127,7 @@ func (a asked) spend(cost int64, denies int) {
 		return
 	}
 
+	// Members in front of the one that denies are charged, and that one if it counts denials. Those behind it are not asked.
 	for i, oracle := range a.oracles {
 		now := oracle.now(a.at)
 		switch {
@@ -143,6 +145,7 @@ func (a asked) spend(cost int64, denies int) {
 // decision searches for the rests and waits of the state after the charge. least asks for instants in their order, so a
 // premise of rule holds for the group: while nothing is admitted, time only helps.
 func (a asked) decision(cost int64, allowed bool, capacity int64) (d algorithms.Decision) {
+	// Each number is searched for by its definition, in all members at once, and never computed from their numbers.
 	d.Allowed = allowed
 	d.Remaining = least(func(c int64) bool {
 		return c >= capacity || !a.all(func(i int) bool { return a.allows(i, c+1, 0) })
@@ -170,6 +173,7 @@ func (a asked) speaker(cost int64, denies int) (speaks int) {
 		return denies
 	}
 
+	// After a denial the longest wait speaks, after an admission the least rest. The first of equals does.
 	most := int64(-1)
 	for i := range a.Members {
 		if denies < 0 {
@@ -205,6 +209,7 @@ func (o *groupOracle) others(g *algorithms.Group) bool {
 
 // keep stores the members after a charge that changed one: those of the charge first, then others while there is room.
 func (o *groupOracle) keep(a asked) {
+	// The members of this charge, if they are in use, and then those of earlier ones, as far as the record has room.
 	var kept []memberOracle
 	for i, m := range a.Members {
 		if a.oracles[i].used {

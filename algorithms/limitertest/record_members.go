@@ -20,6 +20,7 @@ func RecordKeepsMembers(t *testing.T, pair algorithms.Pair) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	model := NewModel()
 
+	// More names than a record has room for, in any order and number: some must be dropped, and the model says which.
 	for i := range 500 {
 		g := &algorithms.Group{Charge: algorithms.GroupCharge(i % 2)}
 		for _, n := range rng.Perm(algorithms.MaxMembers + 3)[:1+rng.IntN(3)] {
@@ -29,6 +30,8 @@ func RecordKeepsMembers(t *testing.T, pair algorithms.Pair) {
 
 		c := algorithms.Charge{Policy: "members", Key: "k", Cost: rng.Int64N(3), At: time.UnixMicro(base),
 			Sides: [2]algorithms.Side{{ID: "a", Algorithm: g}, {ID: "b", Algorithm: g}}}
+
+		// The clock stands still, so nothing comes back, and a member that was dropped shows in its rest.
 		var into [1][2]algorithms.Observation
 		if err := pair.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
 			t.Fatal(err)

@@ -171,6 +171,7 @@ func (t *trial) drawOptions(rt *rapid.T, l algorithms.Limit) algorithms.Options 
 
 // together joins those options that the algorithm takes each for itself. A calendar excludes a phase.
 func together(a algorithms.Algorithm, list []algorithms.Options) (o algorithms.Options) {
+	// An option has one value that is not its default in the list, or several of which the largest will do.
 	for _, one := range list {
 		if !takes(a, one) {
 			continue
@@ -179,6 +180,8 @@ func together(a algorithms.Algorithm, list []algorithms.Options) (o algorithms.O
 		o.Phase, o.Calendar = max(o.Phase, one.Phase), max(o.Calendar, one.Calendar)
 		o.Refill, o.Forget = max(o.Refill, one.Refill), max(o.Forget, one.Forget)
 	}
+
+	// A calendar's windows begin where the calendar says.
 	if o.Calendar != algorithms.NoCalendar {
 		o.Phase = algorithms.PhaseEpoch
 	}
@@ -215,6 +218,7 @@ func (t *trial) drawEvents() []event {
 		rapid.SampledFrom([]int64{w - 1, w, w + 1, each, each + 1, w - base%w, refill, refill - 1, forget, max(0, forget-1)}))
 	cost := rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, t.limit.Capacity()+1))
 
+	// A cost of one more than the capacity never passes, and one of 0 is a peek.
 	now := int64(base)
 	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) event {
 		now += max(0, pause.Draw(rt, "pause"))

@@ -298,6 +298,7 @@ func (t *Trace) advance(k *traceKey) {
 // learn remembers the instants and rests that the decisions announce, which the next
 // charges aim at.
 func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
+	// The ends of waits are the instants at which an answer changes: a later step is put on one, just before, or behind.
 	k.waits = k.waits[:0]
 	for _, o := range want {
 		if o.Status != algorithms.Judged {
@@ -309,6 +310,7 @@ func (t *Trace) learn(k *traceKey, want [2]algorithms.Observation) {
 			}
 		}
 
+		// And a later cost is what one of the sides has left, or one more.
 		if t.chance(50) {
 			k.left = o.Decision.Remaining
 		}

@@ -26,6 +26,7 @@ func (t *Trace) sideOf(k *traceKey) algorithms.Side {
 
 // member returns a random member that the group has room for. Few of them are refused.
 func (t *Trace) member(g *algorithms.Group) algorithms.Member {
+	// Names are few, so that members leave and come back under another algorithm or limit.
 	for {
 		a := algorithms.All[t.rng.IntN(len(algorithms.All))]
 		m := algorithms.Member{Name: fmt.Sprintf("m%d", t.rng.IntN(memberNames)), Algorithm: a, Limit: t.limit(a)}
@@ -47,6 +48,7 @@ func (t *Trace) regroup(s *algorithms.Side) {
 	g := &algorithms.Group{Charge: old.Charge, Members: slices.Clone(old.Members)}
 	i := t.rng.IntN(len(g.Members))
 
+	// A new version of a policy file changes a limit, removes a member, adds one, or writes them in another order.
 	switch t.rng.IntN(5) {
 	case 0, 1:
 		m := &g.Members[i]
@@ -76,6 +78,7 @@ func (t *Trace) choose(c *algorithms.Charge) {
 			continue
 		}
 
+		// A request may match the conditions of some members only. The record keeps the others.
 		chosen := &algorithms.Group{Charge: g.Charge}
 		for i := range g.Members {
 			if t.chance(60) {

@@ -102,10 +102,13 @@ func (s *policySubject) comparisons() []comparison {
 			name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion), protects: p.ProtectsKey,
 			keyVaries: len(p.KeyInputs()) > 0, refusals: s.refusals[i],
 		}
+
+		// The log is replayed without a bound on a side's entries: the reference has none either.
 		for role, side := range p.Sides {
 			list[i].sides[role] = algorithms.Side{ID: side.Bare().ID, Algorithm: algorithms.Unbounded(side.Algorithm)}
 			list[i].texts[role] = side.String()
 		}
+
 		if limit, constant := p.Sides[algorithms.Candidate].Constant(); constant {
 			list[i].limit = &limit
 		}

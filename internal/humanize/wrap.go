@@ -10,7 +10,7 @@ import (
 var units = regexp.MustCompile(`([0-9]) (%|h\b)`)
 
 // Wrap breaks the lines of a text at spaces, so that none has more than width characters unless one word has. The rest of a line
-// stands two columns deeper than its beginning; that of a comment of YAML is a comment, too.
+// stands two columns deeper than its beginning; the second line of a YAML comment is a comment, too.
 func Wrap(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -143,11 +143,16 @@ func choose(branches []branch, otherwise expr) expr {
 }
 
 func oneChoice(when, then, otherwise expr) expr {
+	// Both ways are one, or only one of them is open.
 	switch {
 	case when == yes || then == otherwise:
 		return then
 	case when == no:
 		return otherwise
+	}
+
+	// A choice between yes or no and something else reads better as "and" or "or".
+	switch {
 	case then == yes:
 		return or(when, otherwise)
 	case then == no:
@@ -157,5 +162,6 @@ func oneChoice(when, then, otherwise expr) expr {
 	case otherwise == yes:
 		return or(not(when), then)
 	}
+
 	return composed(choice, when.in(disjunction), " ? ", then.in(disjunction), " : ", otherwise.text)
 }

@@ -129,6 +129,8 @@ func (p *Policy) writeKey(b *strings.Builder) {
 func (s side) yaml() string {
 	window := algorithms.Limit{Window: s.window, Options: algorithms.Options{Calendar: s.calendar}}.Period()
 	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", s.algorithm, s.limit, window)
+
+	// Only those options are written that the origin has: the file is read by people.
 	if s.burst > 0 {
 		text += fmt.Sprintf(", burst: %d", s.burst)
 	}
@@ -141,5 +143,6 @@ func (s side) yaml() string {
 	if s.phase != "" {
 		text += ", phase: " + s.phase
 	}
+
 	return text + " }"
 }

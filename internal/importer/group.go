@@ -35,7 +35,7 @@ func (in *Import) together(name string, charge algorithms.GroupCharge, places []
 	return ""
 }
 
-// byKey makes a group of the policies of each key, of those that the peer charges together. bad says why they are not all in one.
+// byKey makes a group of the policies of each key that the peer charges together. bad says why they are not all in one.
 func (in *Import) byKey(name string, charge algorithms.GroupCharge, places []int) (bad string) {
 	lists := in.ofOneKey(places)
 	for _, list := range lists {

@@ -171,11 +171,14 @@ func (h *haproxy) line(p *haProxy, l haLine) {
 
 // table reads a stick table.
 func (h *haproxy) table(name string, l haLine) {
+	// The words of a table are pairs of a name and a value, in any order.
 	t := &haTable{haLine: l}
 	for i := 1; i+1 < len(l.words); i++ {
 		switch l.words[i] {
 		case "expire":
 			t.expire, _ = haTime(l.words[i+1])
+
+		// Of all that a table can store, only the rate of requests is a limiter's.
 		case "store":
 			for what := range strings.SplitSeq(l.words[i+1], ",") {
 				period, found := strings.CutPrefix(what, "http_req_rate(")
@@ -185,6 +188,7 @@ func (h *haproxy) table(name string, l haLine) {
 			}
 		}
 	}
+
 	h.tables[name] = t
 }
 

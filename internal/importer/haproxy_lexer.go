@@ -31,6 +31,8 @@ func haLines(file, text string) (list []haLine, err error) {
 		if bad != "" {
 			return nil, &Error{Place{file, number}, bad}
 		}
+
+		// Lines of a comment alone are none. A file is hostile, so their number is bounded.
 		if len(words) > 0 {
 			list = append(list, haLine{Place{file, number}, words})
 		}
@@ -65,7 +67,7 @@ func haWords(line string) (words []string, bad string) {
 			quote = 0
 			continue
 		case c == '\\' && quote != '\'':
-			// A regular expression keeps the backslash before what is no sign of the configuration.
+			// A regular expression keeps a backslash, unless a sign of the configuration follows.
 			if i++; i == len(line) {
 				return nil, "a backslash ends the line"
 			}

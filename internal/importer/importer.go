@@ -126,7 +126,7 @@ func Peers() []string { return slices.Sorted(maps.Keys(readers)) }
 var ErrNothing = errors.New("no limit can be carried over")
 
 // Read imports files of a peer, which belong together. The error is an *Error where a file is refused with its place; without any
-// policy it is ErrNothing, and the Import says what was left out.
+// policy it is ErrNothing, and the Import names all that is left out.
 func Read(peer string, files []string, o Options) (*Import, error) {
 	return readFrom(newDisk(), peer, files, o)
 }

@@ -144,7 +144,7 @@ func (l *nginxLexer) escape() string {
 
 // skipCode skips the body of a block in another language up to its closing brace.
 func (l *nginxLexer) skipCode() error {
-	// Braces in its texts and comments are counted, too: this knows no other language than that of nginx.
+	// Braces in its texts and comments are counted, too: this knows no language but nginx's.
 	first := l.line
 	depth := 1
 

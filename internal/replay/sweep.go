@@ -34,7 +34,7 @@ type Least struct {
 	index     int     // in the candidates
 }
 
-// Swept is one candidate of a sweep. Its counts, keys and verdict are those that a replay of this candidate alone reports.
+// Swept is one candidate of a sweep. A replay of this candidate alone reports the same counts, keys and verdict.
 type Swept struct {
 	Candidate string  `json:"candidate"`
 	Numbers   Numbers `json:"numbers"`

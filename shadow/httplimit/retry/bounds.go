@@ -24,6 +24,8 @@ type Bounds struct {
 
 // withDefaults replaces values that are 0 or no number.
 func (b Bounds) withDefaults() Bounds {
+	// Four attempts and a second double to waits of at most 1, 2 and 4 s; the budget lets retries add a tenth to the
+	// load of a service that already suffers.
 	if b.Attempts == 0 {
 		b.Attempts = 4
 	}

@@ -15,6 +15,7 @@ const (
 	reserve = 10 * token
 )
 
+// init fills the budget, so that the first calls of a client may be repeated, too.
 func (b *budget) init(share float64) {
 	b.share = int64(min(share, 10) * token) // all of the reserve is the most that a call can add
 	if b.share > 0 {

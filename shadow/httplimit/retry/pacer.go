@@ -52,6 +52,7 @@ type Pacer struct {
 
 // NewPacer returns a pacer. It fails if there is no limiter, or if the algorithm refuses the limit.
 func NewPacer(cfg PacerConfig) (*Pacer, error) {
+	// One of them says when the next request may go. Two could disagree.
 	if (cfg.Algorithm == nil) == (cfg.Limiter == nil) {
 		return nil, errors.New("retry: new pacer: want either an Algorithm or a Limiter")
 	}
@@ -61,6 +62,8 @@ func NewPacer(cfg PacerConfig) (*Pacer, error) {
 		}
 		cfg.Limiter = inMemory(cfg.Algorithm)
 	}
+
+	// Without bounds a caller that is faster than its limit would gather requests until its memory is full.
 	if cfg.MaxWait == 0 {
 		cfg.MaxWait = time.Minute
 	}
@@ -161,6 +164,7 @@ type memory struct {
 	store *algorithms.Memory
 }
 
+// inMemory returns a limiter of the algorithm's own, for a bounded number of keys.
 func inMemory(a algorithms.Algorithm) Limiter {
 	return &memory{algorithms.Side{Algorithm: a}, algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: mostKeys})}
 }

@@ -84,6 +84,7 @@ const (
 	mostEntries = 64
 )
 
+// first and bounded keep a hostile answer from costing more than it is worth.
 func first(lines []string) []string { return lines[:min(len(lines), mostLines)] }
 
 func bounded(line string) string { return line[:min(len(line), mostBytes)] }

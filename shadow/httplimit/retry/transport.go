@@ -97,6 +97,7 @@ func rewindable(r *http.Request) bool {
 
 // rewound returns the request with its body from the beginning. The original is not changed, as RoundTripper demands.
 func rewound(r *http.Request) (*http.Request, error) {
+	// A transport reads a body to its end and closes it, also where the request fails. GetBody gives it once more.
 	next := r.WithContext(r.Context())
 	if r.Body == nil || r.Body == http.NoBody {
 		return next, nil
@@ -110,6 +111,7 @@ func rewound(r *http.Request) (*http.Request, error) {
 	return next, nil
 }
 
+// closeBody keeps the contract of a RoundTripper: it closes the body, also of a request that it does not send.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		r.Body.Close()

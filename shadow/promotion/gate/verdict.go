@@ -236,7 +236,7 @@ func dated(t time.Time) string { return t.Format("Mon 2006-01-02 15:04 MST") }
 
 func hours(d time.Duration) string { return hoursText(d.Hours()) }
 
-// hoursText writes hours to a tenth, and less than an hour in minutes. It rounds down: what is not enough must not look so.
+// hoursText writes hours to a tenth, and less than an hour in minutes. It rounds down: too few hours must not look like enough.
 func hoursText(h float64) string {
 	const rounding = 1e-6 // a tenth of an hour has no exact form
 	switch {
