@@ -67,11 +67,13 @@ func lineOfInvalid(text []byte) int {
 		if r == utf8.RuneError && size == 1 {
 			break
 		}
+
 		if r == '\n' {
 			line++
 		}
 		text = text[size:]
 	}
+
 	return line
 }
 

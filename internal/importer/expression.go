@@ -43,9 +43,11 @@ func composed(l level, parts ...string) expr {
 			return tooLong
 		}
 	}
+
 	if length > mostExpression {
 		return tooLong
 	}
+
 	return expr{strings.Join(parts, ""), l}
 }
 

@@ -177,6 +177,7 @@ func (s sets) lists() (lists [][]int) {
 	place := map[int]int{}
 	for i := range s {
 		first := s.of(i)
+
 		if first == i {
 			place[i] = len(lists)
 			lists = append(lists, nil)

@@ -101,11 +101,13 @@ func haNegated(list []haAlternative) ([]haAlternative, string) {
 			when = or(when, c.rest)
 			continue
 		}
+
 		if len(list) > 1 || len(c.rates) > 1 || c.rest != yes {
 			return nil, "the opposite of a condition with a rate: write it with if"
 		}
 		return []haAlternative{{rates: []*haRate{c.rates[0].opposite()}, rest: yes}}, ""
 	}
+
 	return []haAlternative{{rest: not(when)}}, ""
 }
 

@@ -59,6 +59,7 @@ func haCut(text string) string {
 			}
 		}
 	}
+
 	return text
 }
 
@@ -165,6 +166,7 @@ func haNetworks(patterns []string) (expr, string) {
 		}
 		when = or(when, inNetwork(requestIP, prefix))
 	}
+
 	if len(patterns) == 0 {
 		return no, "an acl without networks"
 	}

@@ -38,12 +38,14 @@ func (k *kong) condition(p *kongPlugin) expr {
 	if p.consumer != "" {
 		when = equals(requestUser, literal(p.consumer))
 	}
+
 	switch {
 	case p.route != "":
 		return and(when, k.byRoute(func(r *kongRoute) bool { return r.name == p.route }))
 	case p.service != "":
 		return and(when, k.byRoute(func(r *kongRoute) bool { return r.service == p.service }))
 	}
+
 	return when
 }
 

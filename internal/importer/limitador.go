@@ -71,9 +71,11 @@ func limitadorLimits(v *value) ([]*value, error) {
 		}
 		return v.list, nil
 	}
+
 	if v.str("kind") == "Limitador" {
 		return v.get("spec", "limits").items(), nil
 	}
+
 	return nil, &Error{v.Place, "no limits of Limitador: want a list of limits with namespace, max_value and seconds"}
 }
 

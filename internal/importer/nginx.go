@@ -71,6 +71,7 @@ func (n *nginx) top(list []*directive) {
 			n.http = append(n.http, d)
 		}
 	}
+
 	n.name(n.http)
 }
 
@@ -84,6 +85,7 @@ func (n *nginx) name(list []*directive) {
 		case !nginxKnown(d.name):
 			n.in.leave(d.Place, d.text(), "unknown to the importer: if it limits requests, or decides which are limited, no policy has that")
 		}
+
 		if !slices.Contains(nginxTables, d.name) {
 			n.name(d.block)
 		}
@@ -159,8 +161,10 @@ func (n *nginx) unused() {
 		if d.name != "limit_req_zone" {
 			continue
 		}
+
 		used := slices.ContainsFunc(n.limits, func(l *nginxLimit) bool { return l.zone.Place == d.Place })
 		refused := slices.ContainsFunc(n.in.LeftOut, func(l LeftOut) bool { return l.Place == d.Place })
+
 		if !used && !refused {
 			n.in.leave(d.Place, d.text(), "no limit_req that is carried over uses this zone")
 		}

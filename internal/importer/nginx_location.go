@@ -125,6 +125,7 @@ func (p *nginxPlaces) byPrefix(list []*nginxPlace, otherwise expr, value func(se
 	all := otherwise
 	for _, place := range list {
 		inner := p.byPrefix(place.inner, value(place.settings), value)
+
 		switch {
 		case place.holds() == yes:
 			all = inner
@@ -135,6 +136,7 @@ func (p *nginxPlaces) byPrefix(list []*nginxPlace, otherwise expr, value func(se
 			all = and(all, or(not(place.holds()), inner))
 		}
 	}
+
 	return all
 }
 
@@ -143,6 +145,7 @@ func (p *nginxPlaces) nest() (outermost []*nginxPlace) {
 	for i := len(p.prefixes) - 1; i >= 0; i-- {
 		place := p.prefixes[i]
 		around := slices.IndexFunc(p.prefixes[i+1:], func(shorter *nginxPlace) bool { return strings.HasPrefix(place.uri, shorter.uri) })
+
 		switch {
 		case around < 0:
 			outermost = append(outermost, place)

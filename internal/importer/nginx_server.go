@@ -31,6 +31,7 @@ func (n *nginx) server(d *directive) *nginxServer {
 func nameServer(d *directive) *nginxServer {
 	s := &nginxServer{directive: d}
 	for _, inner := range d.block {
+
 		switch inner.name {
 		case "server_name":
 			for _, name := range inner.args {
@@ -40,6 +41,7 @@ func nameServer(d *directive) *nginxServer {
 			s.byDefault = s.byDefault || slices.Contains(inner.args, "default_server") || slices.Contains(inner.args, "default")
 		}
 	}
+
 	return s
 }
 

@@ -161,14 +161,17 @@ func (t *traefik) chained(names []string, used map[string]bool, depth int) (list
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, "@")
 		v := t.middlewares[name]
+
 		if v.get("rateLimit") != nil {
 			used[name] = true
 			list = append(list, name)
 		}
+
 		if chain := v.get("chain"); chain != nil && depth < 4 && len(list) < mostPolicies {
 			list = append(list, t.chained(chain.get("middlewares").texts(), used, depth+1)...)
 		}
 	}
+
 	return list
 }
 

@@ -45,10 +45,12 @@ func (v *value) get(names ...string) *value {
 		if v == nil {
 			return nil
 		}
+
 		i := slices.IndexFunc(v.fields, func(f field) bool { return strings.EqualFold(f.key, name) })
 		if i < 0 {
 			return nil
 		}
+
 		v = v.fields[i].value
 	}
 	return v
@@ -229,6 +231,7 @@ func (v *value) measure() error {
 	for _, f := range v.fields {
 		v.size += f.value.size
 	}
+
 	if v.size > mostValues {
 		return &Error{v.Place, fmt.Sprintf("more than %d values", mostValues)}
 	}
