@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -98,11 +99,18 @@ func replayCommand(std streams) *cli.Command {
 	}
 }
 
+// collectAt is the growth of memory, in percent, after which a replay collects garbage.
+const collectAt = 40
+
 func replayAction(c *cli.Context, std streams) error {
 	options, err := replayOptionsOf(c)
 	if err != nil {
 		return err
 	}
+
+	// The requests of a log are nearly all of the memory, and without pointers. So to collect early costs little, and a
+	// log fits that otherwise would not.
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 
 	r := &replayer{replayOptions: options, std: std, bar: newProgress(std.err)}
 	defer r.bar.clear()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -96,6 +98,7 @@ type sideSubject struct {
 func newSideSubject(sides [2]algorithms.Side, key *policies.KeyExpression, from *requests, seen *observed) *sideSubject {
 	if key != nil {
 		from.expect(key.Inputs())
+		from.headers = slices.ContainsFunc(key.Inputs(), func(name string) bool { return strings.HasPrefix(name, "request.headers") })
 	}
 	in := intake{consequence: "without a key, left out"}
 	return &sideSubject{sides: sides, key: key, requests: from, observed: seen, events: &replay.Events{}, in: in}

@@ -19,6 +19,7 @@ type requests struct {
 	mapped   map[string]string // --map, by the field of the request
 	unmapped map[string]bool   // fields of --map that no line has had
 	unseen   map[string]string // fields that expressions read and no line has had, as they are written there
+	headers  bool              // an expression reads headers; requests are made without them otherwise
 }
 
 func (o *replayOptions) requests() *requests {
@@ -54,16 +55,16 @@ func (r *requests) of(e accesslog.Event) *policies.Request {
 	}
 	request := &policies.Request{
 		Method: field("method"), Path: field("path"), Route: field("route"), Host: field("host"), RawQuery: field("query"),
-		IP: field("ip"), User: field("user"), Time: time.UnixMicro(e.At).UTC(), Size: -1, Headers: http.Header{},
+		IP: field("ip"), User: field("user"), Time: time.UnixMicro(e.At).UTC(), Size: -1,
 	}
-	if n, err := strconv.ParseInt(field("size"), 10, 64); err == nil {
-		request.Size = n
+	if size := field("size"); size != "" {
+		if n, err := strconv.ParseInt(size, 10, 64); err == nil {
+			request.Size = n
+		}
 	}
 
-	// Names that differ only in case are one header. Sorting makes the choice the same in every run.
-	headers := e.Under("headers")
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		request.Headers.Set(name, headers[name])
+	if r.headers {
+		request.Headers = headersOf(e)
 	}
 	for name := range r.mapped {
 		if claim, ok := strings.CutPrefix(name, "claims."); ok {
@@ -83,6 +84,16 @@ func (r *requests) of(e accesslog.Event) *policies.Request {
 		request.Route = request.Path
 	}
 	return request
+}
+
+// headersOf returns the headers of a line. Names that differ only in case are one header. Sorting makes the choice the same
+// in every run.
+func headersOf(e accesslog.Event) http.Header {
+	headers, under := http.Header{}, e.Under("headers")
+	for _, name := range slices.Sorted(maps.Keys(under)) {
+		headers.Set(name, under[name])
+	}
+	return headers
 }
 
 // note strikes out the fields that a request has. Soon none is left, so it costs little.

@@ -27,6 +27,7 @@ type commonLayout struct {
 // commonParser reads host ident user [time] "request" status. The text after the
 // status does not matter, so a cut line of a combined log may end within its agent.
 func commonParser(clock *clock, layout commonLayout, requests bool) parser {
+	l := &commonLine{}
 	return func(line []byte) (Event, error) {
 		var vhost []byte
 		if layout.vhost {
@@ -41,11 +42,13 @@ func commonParser(clock *clock, layout commonLayout, requests bool) parser {
 			event.Key = behindProxy(event.Key, rest)
 		}
 		if requests {
-			l := newCommonLine(line[:len(line)-len(rest)], rest)
+			l.read(line[:len(line)-len(rest)], rest)
 			l.put("host", string(vhost))
 			if layout.forwarded {
-				l["ip"] = client(l["ip"], l["headers.x-forwarded-for"])
-				event.Key = []byte(l["ip"])
+				peer, _ := l.text("ip")
+				forwarded, _ := l.text("headers.x-forwarded-for")
+				l.set("ip", client(peer, forwarded))
+				event.Key = []byte(client(peer, forwarded))
 			}
 			event.source = l
 		}
@@ -67,26 +70,56 @@ func behindProxy(peer, rest []byte) []byte {
 	return peer
 }
 
-// newCommonLine reads the fields of a line: head ends with its status, rest follows.
-func newCommonLine(head, rest []byte) textLine {
-	l := textLine{}
+// commonLine has the fields of a line. Most policies read nothing behind the status, so that is read when it is asked for.
+type commonLine struct {
+	textLine
+	rest []byte // behind the status, and not read yet
+}
+
+// read reads the fields up to the status, with which head ends; rest follows.
+func (l *commonLine) read(head, rest []byte) {
+	l.textLine, l.rest = l.textLine[:0], rest
 
 	host, after, _ := strings.Cut(string(head), " ")
-	l["ip"] = host
+	l.set("ip", host)
 
+	// The time follows the user, so a line without a third word has none.
 	before, request, _ := strings.Cut(after, "] \"")
-	if names := strings.Fields(before); len(names) >= 3 && names[1] != "-" {
-		l["user"] = names[1]
+	_, names := cutSpaces(before)
+	user, dated := cutSpaces(names)
+	if strings.TrimLeft(dated, " ") != "" && user != "-" {
+		l.set("user", user)
 	}
 
 	end := max(0, strings.LastIndexByte(request, '"'))
-	l["request"] = unescape([]byte(request[:end]))
-	l.request(l["request"])
+	line := unescape(request[:end])
+	l.set("request", line)
+	l.request(line)
 	l.put("status", strings.TrimSpace(request[min(len(request), end+1):]))
+}
+
+func (l *commonLine) text(name string) (string, bool) {
+	if strings.HasPrefix(name, "headers.") || strings.HasPrefix(name, "quoted.") {
+		l.readRest()
+	}
+	return l.textLine.text(name)
+}
+
+func (l *commonLine) under(name string) map[string]string {
+	l.readRest()
+	return l.textLine.under(name)
+}
+
+// readRest reads the texts in quotes behind the status.
+func (l *commonLine) readRest() {
+	if l.rest == nil {
+		return
+	}
+	quoted := quotedTexts(l.rest)
+	l.rest = nil
 
 	// What follows the agent has no fixed meaning. nginx writes X-Forwarded-For there by default.
-	quoted := quotedTexts(rest)
-	for i, name := range []string{"headers.referer", "headers.user-agent", "headers.x-forwarded-for"} {
+	for i, name := range commonHeaders {
 		if i < len(quoted) && (i < 2 || lastOutside(quoted[i]) != "") {
 			l.put(name, quoted[i])
 		}
@@ -94,8 +127,10 @@ func newCommonLine(head, rest []byte) textLine {
 	for i := 2; i < len(quoted); i++ {
 		l.put("quoted."+strconv.Itoa(i+2), quoted[i]) // the request is the first
 	}
-	return l
 }
+
+// commonHeaders are the texts in quotes behind the status, in their order.
+var commonHeaders = []string{"headers.referer", "headers.user-agent", "headers.x-forwarded-for"}
 
 // event returns the event of a line and the text after its status.
 func (c *clock) event(line []byte) (Event, []byte, error) {

@@ -60,11 +60,12 @@ func elbWords(line []byte) (p elbPlaces, list []string, ok bool) {
 	return p, list, address
 }
 
-func newELBLine(list []string, p elbPlaces) textLine {
-	l := textLine{"ip": withoutPort(list[p.client]), "request": list[p.request]}
+func newELBLine(list []string, p elbPlaces) *textLine {
+	l := &textLine{{"ip", withoutPort(list[p.client])}, {"request", list[p.request]}}
 	l.request(list[p.request])
-	if host, port, _ := strings.Cut(l["host"], ":"); port == "80" || port == "443" {
-		l["host"] = host
+	named, _ := l.text("host")
+	if host, port, _ := strings.Cut(named, ":"); port == "80" || port == "443" {
+		l.set("host", host)
 	}
 	l.put("status", list[p.status])
 	l.put("headers.user-agent", list[p.agent])

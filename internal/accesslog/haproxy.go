@@ -50,9 +50,9 @@ func haproxyWords(line []byte) ([]string, bool) {
 	return list, address
 }
 
-func newHAProxyLine(list []string) textLine {
+func newHAProxyLine(list []string) *textLine {
 	request := list[len(list)-1]
-	l := textLine{"ip": withoutPort(list[0]), "request": request}
+	l := &textLine{{"ip", withoutPort(list[0])}, {"request", request}}
 	l.request(request)
 	l.put("status", list[5])
 	l.put("frontend", strings.TrimSuffix(list[2], "~"))

@@ -7,18 +7,20 @@ import (
 )
 
 // quotedTexts returns the texts in quotes, unescaped. The last one may lack its closing quote, as on a line that was cut.
-func quotedTexts(rest []byte) (list []string) {
-	for {
-		i := bytes.IndexByte(rest, '"')
+func quotedTexts(rest []byte) []string {
+	list, text := make([]string, 0, 4), string(rest)
+	for at := 0; ; {
+		i := strings.IndexByte(text[at:], '"')
 		if i < 0 {
 			return list
 		}
+		at += i + 1
 
-		text, after, closed := cutQuoted(rest[i+1:])
-		if list = append(list, unescape(text)); !closed {
+		quoted, after, closed := cutQuoted(rest[at:])
+		if list = append(list, unescape(text[at:at+len(quoted)])); !closed {
 			return list
 		}
-		rest = after
+		at = len(rest) - len(after)
 	}
 }
 
@@ -44,9 +46,9 @@ func cutQuoted(rest []byte) (text, after []byte, closed bool) {
 }
 
 // unescape undoes what servers do to quotes, backslashes and control characters: \" and \n of Apache, \x22 of nginx.
-func unescape(text []byte) string {
-	if bytes.IndexByte(text, '\\') < 0 {
-		return string(text)
+func unescape(text string) string {
+	if strings.IndexByte(text, '\\') < 0 {
+		return text
 	}
 
 	var b strings.Builder
@@ -63,7 +65,7 @@ func unescape(text []byte) string {
 		case 'x', 'X':
 			var one [1]byte
 			if i+2 < len(text) {
-				if _, err := hex.Decode(one[:], text[i+1:i+3]); err == nil {
+				if _, err := hex.Decode(one[:], []byte(text[i+1:i+3])); err == nil {
 					b.WriteByte(one[0])
 					i += 2
 					continue
@@ -87,7 +89,7 @@ func words(line []byte) (list []string) {
 
 		if line[0] == '"' {
 			text, after, _ := cutQuoted(line[1:])
-			list, line = append(list, unescape(text)), after
+			list, line = append(list, unescape(string(text))), after
 			continue
 		}
 

@@ -16,7 +16,7 @@ type Event struct {
 	Key  []byte // the key of the budget; valid until the next event
 	Cost int64  // units, at least 0
 
-	source lookup            // the fields of the line; nil without Config.Requests and Config.Response
+	source lookup            // the fields of the line, valid until the next event; nil without Config.Requests and Config.Response
 	mapped map[string]string // Config.Map
 }
 

@@ -1,20 +1,16 @@
 package replay
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
-)
+import "github.com/shadowlimit/shadowlimit/algorithms"
 
 // Events are charges to replay. The zero value is empty and ready to use. Memory
-// grows by 32 bytes an event and by the distinct keys and terms.
+// grows by 32 bytes an event, twice that while events are sorted that are not in order, and by the distinct keys and terms.
 type Events struct {
-	list  []event
+	list  eventList
 	keys  []string
 	index map[string]uint32
 	terms []Terms
 	known map[Terms]uint32
+	last  uint32 // the terms that came last, as in event; most charges have those of the one before
 	// groups has each distinct group once.
 	groups groups
 }
@@ -46,7 +42,7 @@ const (
 )
 
 // Observe notes what the log says of the charge that was added last.
-func (e *Events) Observe(o Observed) { e.list[len(e.list)-1].observed = o }
+func (e *Events) Observe(o Observed) { e.list.last().observed = o }
 
 // Add appends a charge of cost units for key at an instant in microseconds since the
 // Unix epoch. It copies key, which is bounded as a policy bounds it.
@@ -72,7 +68,7 @@ func (e *Events) add(at int64, key []byte, cost int64, bounded func(string) stri
 		e.index[name] = id
 	}
 
-	e.list = append(e.list, event{at: at, cost: cost, key: id, order: uint32(len(e.list))})
+	e.list.add(event{at: at, cost: cost, key: id, order: uint32(e.list.len())})
 }
 
 // AddTerms is Add for a charge with its own terms.
@@ -82,6 +78,14 @@ func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 		terms.Groups[role] = e.groups.one(g)
 	}
 
+	if e.last == 0 || e.terms[e.last-1] != terms {
+		e.last = e.place(terms)
+	}
+	e.list.last().terms = e.last
+}
+
+// place returns the place of terms, from 1 on.
+func (e *Events) place(terms Terms) uint32 {
 	id, ok := e.known[terms]
 	if !ok {
 		if e.known == nil {
@@ -91,8 +95,7 @@ func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 		id = uint32(len(e.terms))
 		e.known[terms] = id
 	}
-
-	e.list[len(e.list)-1].terms = id
+	return id
 }
 
 // expected returns the differences that an event's terms expect.
@@ -104,7 +107,7 @@ func (e *Events) expected(id uint32) algorithms.Expected {
 }
 
 // Len returns the number of charges.
-func (e *Events) Len() int { return len(e.list) }
+func (e *Events) Len() int { return e.list.len() }
 
 // Keys returns the distinct keys, in the order in which they came. The caller must not change them.
 func (e *Events) Keys() []string { return e.keys }
@@ -112,8 +115,8 @@ func (e *Events) Keys() []string { return e.keys }
 // Busiest returns the key with the most charges, and their number; of several the first that came.
 func (e *Events) Busiest() (key string, charges int64) {
 	counts := make([]int64, len(e.keys))
-	for i := range e.list {
-		counts[e.list[i].key]++
+	for e := range e.list.all() {
+		counts[e.key]++
 	}
 	for id, n := range counts {
 		if n > charges {
@@ -121,15 +124,4 @@ func (e *Events) Busiest() (key string, charges int64) {
 		}
 	}
 	return key, charges
-}
-
-// sort puts the events in the order of their instants, and events of the same instant
-// in the order of collection.
-func (e *Events) sort() {
-	inOrder := func(a, b event) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
-	}
-	if !slices.IsSortedFunc(e.list, inOrder) {
-		slices.SortFunc(e.list, inOrder)
-	}
 }

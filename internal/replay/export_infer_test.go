@@ -2,8 +2,8 @@ package replay
 
 // InWholeSeconds returns the events by a clock of whole seconds.
 func (e *Events) InWholeSeconds() *Events {
-	for i := range e.list {
-		e.list[i].at -= e.list[i].at % 1_000_000
+	for one := range e.list.all() {
+		one.at -= one.at % 1_000_000
 	}
 	return e
 }

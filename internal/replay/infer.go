@@ -98,13 +98,13 @@ func Infer(ctx context.Context, events *Events, progress func(judged, of int)) (
 }
 
 func newSearch(events *Events, progress func(judged, of int)) (*search, *InferReport) {
-	events.sort()
+	events.list.sort()
 	s := &search{keys: events.keys, progress: progress}
 	report := &InferReport{Others: []Inferred{}}
 
 	denials := make([]int64, len(events.keys))
 	known := make([]bool, len(events.keys))
-	for _, e := range events.list {
+	for e := range events.list.all() {
 		switch {
 		case e.cost == 0: // a peek, which no limiter denies
 			continue
@@ -120,7 +120,7 @@ func newSearch(events *Events, progress func(judged, of int)) (*search, *InferRe
 			report.Keys++
 		}
 		s.costs = s.costs || len(s.list) > 0 && e.cost != s.list[0].cost
-		s.list = append(s.list, e)
+		s.list = append(s.list, *e)
 	}
 
 	report.Requests = int64(len(s.list))

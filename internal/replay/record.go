@@ -24,7 +24,7 @@ func (r *run) live() []divergence.Span {
 		return r.cfg.Live
 	}
 	var p Presence
-	for _, e := range r.events.list {
+	for e := range r.events.list.all() {
 		p.Add(e.at)
 	}
 	return p.Stretches().Live

@@ -141,9 +141,9 @@ func (r *run) report() *Report {
 	p.Clients = r.clients()
 	p.Members = r.members
 
-	report := &Report{Requests: int64(len(r.events.list)), Policies: []PolicyReport{p}}
-	if list := r.events.list; len(list) > 0 {
-		first, last := time.UnixMicro(list[0].at).UTC(), time.UnixMicro(list[len(list)-1].at).UTC()
+	report := &Report{Requests: int64(r.events.Len()), Policies: []PolicyReport{p}}
+	if list := &r.events.list; list.len() > 0 {
+		first, last := time.UnixMicro(list.at(0).at).UTC(), time.UnixMicro(list.last().at).UTC()
 		report.First, report.Last = &first, &last
 	}
 

@@ -55,14 +55,13 @@ func Run(ctx context.Context, events *Events, cfg Config) (*Report, error) {
 }
 
 func (r *run) judgeAll(ctx context.Context) error {
-	list := r.events.list
-	for from := 0; from < len(list); from += batch {
-		to := min(from+batch, len(list))
-		if err := r.judge(ctx, list[from:to]); err != nil {
+	judged := 0
+	for events := range r.events.list.batches() {
+		if err := r.judge(ctx, events); err != nil {
 			return err
 		}
-		if r.cfg.Progress != nil {
-			r.cfg.Progress(to, len(list))
+		if judged += len(events); r.cfg.Progress != nil {
+			r.cfg.Progress(judged, r.events.Len())
 		}
 	}
 
@@ -104,11 +103,11 @@ type keyTally struct {
 }
 
 func newRun(events *Events, cfg Config) *run {
-	events.sort()
+	events.list.sort()
 	r := &run{
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
-		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(events.list),
+		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(&events.list),
 		hours: newClientHours(&cfg), causes: &causes{clients: map[uint32]*divergence.ClientCauses{}},
 		changed: map[*algorithms.Group]*algorithms.Group{}, members: divergence.MembersOf(cfg.Sides[algorithms.Authoritative].Group()),
 	}
@@ -169,7 +168,7 @@ func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation)
 		if side.Status == algorithms.Judged || evaluated && errors.Is(side.Err, algorithms.ErrLimit) {
 			continue
 		}
-		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, len(r.events.list), algorithms.Role(role), side.Err)
+		return fmt.Errorf("replay: charge %d of %d, the %s: %w", e.order+1, r.events.Len(), algorithms.Role(role), side.Err)
 	}
 
 	if e.cost > 0 {

@@ -98,18 +98,15 @@ func (s *sweep) runOf(role algorithms.Role) *run {
 func (s *sweep) decide(ctx context.Context) ([]bool, error) {
 	r := s.runOf(algorithms.Authoritative)
 	s.cfg.Live = r.live()
-	list := s.events.list
-	allowed := make([]bool, len(list))
-
-	for from := 0; from < len(list); from += batch {
-		events := list[from:min(from+batch, len(list))]
+	allowed := make([]bool, s.events.Len())
+	for events := range s.events.list.batches() {
 		if err := r.cfg.Pair.Evaluate(ctx, r.fill(events), r.into); err != nil {
 			return nil, fmt.Errorf("replay: %w", err)
 		}
 		for i, e := range events {
 			o := &r.into[i][algorithms.Authoritative]
 			if o.Status != algorithms.Judged {
-				return nil, fmt.Errorf("replay: charge %d of %d, the authoritative: %w", e.order+1, len(list), o.Err)
+				return nil, fmt.Errorf("replay: charge %d of %d, the authoritative: %w", e.order+1, s.events.Len(), o.Err)
 			}
 			allowed[e.order] = o.Decision.Allowed
 		}

@@ -15,13 +15,13 @@ type timeline struct {
 	tallies     [columns]divergence.Tally
 }
 
-func newTimeline(sorted []event) timeline {
-	if len(sorted) == 0 {
+func newTimeline(sorted *eventList) timeline {
+	if sorted.len() == 0 {
 		return timeline{span: 1}
 	}
 
 	// Rounded up, so that the last event is within the last column.
-	first, last := sorted[0].at, sorted[len(sorted)-1].at
+	first, last := sorted.at(0).at, sorted.last().at
 	return timeline{first: first, span: max(1, (last-first)/columns+1)}
 }
 
