@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"internal/replay": {
 		"algorithms", "internal/humanize", "internal/plan", "internal/status", "shadow/divergence", "shadow/promotion/gate",
 	},
+	"internal/redisurl":   {},
 	"internal/sample":     {},
 	"internal/serve":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/testseed":   {},
@@ -51,8 +52,8 @@ var arrows = map[string][]string{
 	"alerts":              {},
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
-		"dashboards", "internal/accesslog", "internal/humanize", "internal/importer", "internal/plan", "internal/replay", "internal/serve",
-		"internal/status", "lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+		"dashboards", "internal/accesslog", "internal/humanize", "internal/importer", "internal/plan", "internal/redisurl", "internal/replay",
+		"internal/serve", "internal/status", "lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
 	"cmd/shadowlimit/internal/completion": {},
 	"cmd/shadowlimit/internal/demo": {
@@ -68,7 +69,7 @@ var arrows = map[string][]string{
 var others = map[string][]string{
 	"github.com/redis/go-redis/": {
 		"lua", "shadow/divergence", "shadow/promotion", "shadow",
-		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
+		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/redisurl",
 	},
 	"github.com/prometheus/":        {"shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},

@@ -57,18 +57,24 @@ func TestChargesOfRequests(t *testing.T) {
 }
 
 func TestEveryRequestFieldIsThere(t *testing.T) {
+	five := int64(5)
 	for expression, want := range map[string]string{
-		"request.method":          "GET",
-		"request.path":            "/p",
-		"request.route":           "/r",
-		"request.host":            "h",
-		"request.query['q']":      "1",
-		"request.headers['x-a']":  "v",
-		"request.ip":              "192.0.2.1",
-		"request.user":            "u",
-		"request.claims['plan']":  "gold",
-		"request.size":            "7",
-		"request.time.getHours()": "9",
+		"request.method":         "GET",
+		"request.path":           "/p",
+		"request.route":          "/r",
+		"request.host":           "h",
+		"request.query['q']":     "1",
+		"request.headers['x-a']": "v",
+		"request.ip":             "192.0.2.1",
+		"request.user":           "u",
+		"request.claims['plan']": "gold",
+		"request.size":           "7",
+		"request.domain":         "edge",
+		"request.cost":           "5",
+
+		"request.descriptors['user']":               "ann",
+		"request.descriptors[?'none'].orValue('n')": "n",
+		"request.time.getHours()":                   "9",
 
 		// All headers at once take another way than one of them.
 		"request.headers.size()":                  "1",
@@ -82,12 +88,39 @@ func TestEveryRequestFieldIsThere(t *testing.T) {
 			Method: "GET", Path: "/p", Route: "/r", Host: "h", RawQuery: "q=1&q=2",
 			Headers: http.Header{"X-A": {"v"}},
 			IP:      "192.0.2.1", User: "u", Claims: map[string]any{"plan": "gold"}, Size: 7,
+			Domain: "edge", Descriptors: map[string]string{"user": "ann"}, Cost: &five,
 			Time: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
 		}
 
 		c, matches, err := loadPolicy(t, onePolicy(`key: "`+expression+`"`)).Charge(t.Context(), &r)
 		if c.Key != want || matches != (want != "") || (err == nil) != matches {
 			t.Errorf("%s: key %q, error %v, want %q", expression, c.Key, err, want)
+		}
+	}
+}
+
+// A policy without a cost takes what the caller says, and any other its own.
+func TestCallersSayTheCost(t *testing.T) {
+	three, none, negative := int64(3), int64(0), int64(-1)
+
+	for _, tt := range []struct {
+		fields string
+		said   *int64
+		want   int64 // -1: an error
+	}{
+		{"key: request.domain", nil, 1},
+		{"key: request.domain", &three, 3},
+		{"key: request.domain", &none, 0},
+		{"key: request.domain", &negative, -1},
+		{"key: request.domain\n    cost: 2", &three, 2},
+		{"key: request.domain\n    cost: 2", &negative, 2},
+		{"key: request.domain\n    cost: 10 * request.cost", &three, 30},
+		{"key: request.domain\n    cost: 10 * request.cost", nil, 10},
+	} {
+		r := policies.Request{Domain: "edge", Cost: tt.said}
+		c, _, err := loadPolicy(t, onePolicy(tt.fields)).Charge(t.Context(), &r)
+		if (err != nil) != (tt.want < 0) || err == nil && c.Cost != tt.want {
+			t.Errorf("%q with %v: cost %d, error %v, want %d", tt.fields, tt.said, c.Cost, err, tt.want)
 		}
 	}
 }

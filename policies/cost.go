@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -70,8 +71,12 @@ var textSizes = map[string]uint64{
 	"request.host":   shortText,
 	"request.ip":     64,
 	"request.user":   shortText,
+	"request.domain": shortText,
 	"request.path":   longText,
 }
+
+// textMaps are the fields that are maps of texts.
+var textMaps = []string{"request.headers", "request.query", "request.descriptors"}
 
 // EstimateSize implements checker.CostEstimator. Nil means that the size is not known:
 // CEL then takes its own, or the largest number.
@@ -94,7 +99,7 @@ func (s sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	if known, ok := textSizes[path[0]]; ok {
 		return &checker.SizeEstimate{Max: known}
 	}
-	if len(path) == 1 && (path[0] == "request.headers" || path[0] == "request.query") {
+	if len(path) == 1 && slices.Contains(textMaps, path[0]) {
 		return &checker.SizeEstimate{Max: manyItems} // the map, and not one of its texts
 	}
 	return &checker.SizeEstimate{Max: longText}

@@ -26,6 +26,9 @@ var requestVariables = []cel.EnvOption{
 	cel.Variable("request.ip", cel.StringType),
 	cel.Variable("request.user", cel.StringType),
 	cel.Variable("request.claims", cel.MapType(cel.StringType, cel.DynType)),
+	cel.Variable("request.domain", cel.StringType),
+	cel.Variable("request.descriptors", cel.MapType(cel.StringType, cel.StringType)),
+	cel.Variable("request.cost", cel.IntType),
 	cel.Variable("request.size", cel.IntType),
 	cel.Variable("request.time", cel.TimestampType),
 }

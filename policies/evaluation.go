@@ -95,6 +95,12 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 		return types.String(r.User), true
 	case "request.claims":
 		return r.Claims, true
+	case "request.domain":
+		return types.String(r.Domain), true
+	case "request.descriptors":
+		return r.Descriptors, true
+	case "request.cost":
+		return types.Int(r.ownCost()), true
 	case "request.size":
 		return types.Int(r.Size), true
 	case "request.time":

@@ -49,7 +49,7 @@ func (p pattern) compatible(q pattern) bool {
 
 // filterable are the fields that filters know: texts that a request always has, so that
 // a filter cannot fail.
-var filterable = []string{"request.method", "request.route", "request.path", "request.host"}
+var filterable = []string{"request.method", "request.route", "request.path", "request.domain", "request.host"}
 
 // holds reports whether a request passes the filter. It is called for each policy
 // and request.
@@ -72,6 +72,8 @@ func (f *filter) valueIn(r *Request) string {
 		return r.Route
 	case "request.path":
 		return r.Path
+	case "request.domain":
+		return r.Domain
 	}
 	return hostName(r.Host) // the last of the filterable ones
 }

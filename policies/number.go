@@ -15,6 +15,7 @@ import (
 type number struct {
 	constant   int64
 	expression *expression // nil: constant
+	unsaid     bool        // a cost that the file leaves to the caller
 }
 
 // number returns a reader of a whole number from least on, or an expression of
@@ -26,6 +27,14 @@ func (c *compiler) number(what string, into *number, least int64) func(*yaml.Nod
 			return
 		}
 		into.expression = c.compile(n, what, cel.IntType)
+	}
+}
+
+// cost returns a reader of a policy's cost.
+func (c *compiler) cost(into *number) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		into.unsaid = false
+		c.number("cost", into, 0)(n)
 	}
 }
 

@@ -27,13 +27,18 @@ type requestText struct {
 	IP      string                `json:"ip"`
 	User    string                `json:"user"`
 	Claims  map[string]any        `json:"claims"`
-	Size    int64                 `json:"size"`
-	Time    time.Time             `json:"time"`
+	Domain  string                `json:"domain"`
+	// Descriptors are the entries of one descriptor: an entry has one value.
+	Descriptors map[string]string `json:"descriptors"`
+	Cost        *int64            `json:"cost"`
+	Size        int64             `json:"size"`
+	Time        time.Time         `json:"time"`
 }
 
 // requestFields are the names of requestText.
 var requestFields = []string{
-	"method", "path", "route", "host", "query", "headers", "ip", "user", "claims", "size", "time",
+	"method", "path", "route", "host", "query", "headers", "ip", "user", "claims", "domain", "descriptors", "cost",
+	"size", "time",
 }
 
 // textOrList is one value or several. Nearly every header has one, and a list of one is
@@ -51,7 +56,7 @@ func (t *textOrList) UnmarshalJSON(data []byte) error {
 }
 
 // ParseRequest reads a request written as JSON: an object with any of method, path,
-// route, host, query, headers, ip, user, claims, size and time (RFC 3339). Query
+// route, host, query, headers, ip, user, claims, domain, descriptors, cost, size and time (RFC 3339). Query
 // and headers are objects of names to a text or a list of texts. A request without a
 // size has the size -1, unknown. One without a time has the zero time, and the caller
 // sets another if it needs one. The error is worded for the author of the JSON.
@@ -75,17 +80,20 @@ func ParseRequest(text []byte) (*Request, error) {
 // makes them.
 func (t *requestText) request() *Request {
 	r := &Request{
-		Method:   t.Method,
-		Path:     t.Path,
-		Route:    t.Route,
-		Host:     t.Host,
-		RawQuery: encode(t.Query),
-		Headers:  http.Header{},
-		IP:       t.IP,
-		User:     t.User,
-		Claims:   t.Claims,
-		Size:     t.Size,
-		Time:     t.Time,
+		Method:      t.Method,
+		Path:        t.Path,
+		Route:       t.Route,
+		Host:        t.Host,
+		RawQuery:    encode(t.Query),
+		Headers:     http.Header{},
+		IP:          t.IP,
+		User:        t.User,
+		Claims:      t.Claims,
+		Domain:      t.Domain,
+		Descriptors: t.Descriptors,
+		Cost:        t.Cost,
+		Size:        t.Size,
+		Time:        t.Time,
 	}
 
 	// A test file may write one header in two cases: both values then belong to it.

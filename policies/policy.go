@@ -57,14 +57,14 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		OnStoreFailure: FailLocal,
 		OnError:        FailAllow,
 		Promotion:      promotion,
-		cost:           number{constant: 1},
+		cost:           number{constant: 1, unsaid: true},
 		scope:          c.scope,
 	}
 	c.mapping(n, "a policy", map[string]field{
 		"name":             {read: c.name("name", &p.Name), required: true},
 		"when":             {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
 		"key":              {read: c.key(&p.key), required: !c.later(n)},
-		"cost":             {read: c.number("cost", &p.cost, 0)},
+		"cost":             {read: c.cost(&p.cost)},
 		"authoritative":    {read: c.side("authoritative", &p.Sides[algorithms.Authoritative]), required: true},
 		"candidate":        {read: c.side("candidate", &p.Sides[algorithms.Candidate])},
 		"on_store_failure": {read: c.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
@@ -170,9 +170,14 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 	return bool(matches), nil
 }
 
-// costOf returns the cost for a request, which only an expression can make negative.
+// costOf returns the cost for a request: that of the policy, else what the caller says. Only an expression and a caller can
+// make it negative.
 func (p *Policy) costOf(w *evaluation) (int64, error) {
 	cost, err := p.cost.value(w)
+	if p.cost.unsaid {
+		cost = w.request.ownCost()
+	}
+
 	if err == nil && cost < 0 {
 		err = fmt.Errorf("policies: cost %s: got %d: want at least 0", p.cost.text(), cost)
 	}

@@ -27,12 +27,27 @@ type Request struct {
 	// have any types: expressions that read them are checked when they are evaluated.
 	IP, User string
 	Claims   map[string]any
+	// Domain and Descriptors are what a proxy has made of the request for a rate limit service, as Envoy does: the entries
+	// of one descriptor by their keys. "" and nil in other services. The map is only read.
+	Domain      string
+	Descriptors map[string]string
+	// Cost is what the caller says that the request costs, in units of the limits; nil means that it does not say. A
+	// policy with a cost of its own does not take it.
+	Cost *int64
 	// Size is the length of the body in bytes, -1 if unknown.
 	Size int64
 	// Time is the instant of the request; expected differences end by it.
 	Time time.Time
 
 	work evaluation
+}
+
+// ownCost is the cost of the request where no policy has another: 1 unless its caller says more or less.
+func (r *Request) ownCost() int64 {
+	if r.Cost == nil {
+		return 1
+	}
+	return *r.Cost
 }
 
 // Reset empties the request, and keeps its working memory for the next one.

@@ -206,10 +206,19 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 // least one charge.
 func (e *engine) judge(ctx context.Context, s *scratch, decision *Decision) {
 	e.evaluate(ctx, s)
+	e.settleAll(ctx, s, span{0, len(s.charges)}, decision)
+}
 
+// span are the charges of one request: from the first to before the last.
+type span struct{ from, to int }
+
+// settleAll finishes the charges of one request, of which there must be at least one, and writes the enforced answer
+// into an empty decision.
+func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *Decision) {
 	// A Decision is dear to copy, and most requests have one charge.
-	e.settle(ctx, &s.charges[0], &s.evaluations[0], &s.observed[0], decision)
-	for i := 1; i < len(s.charges); i++ {
+	first := of.from
+	e.settle(ctx, &s.charges[first], &s.evaluations[first], &s.observed[first], decision)
+	for i := first + 1; i < of.to; i++ {
 		var d Decision
 		e.settle(ctx, &s.charges[i], &s.evaluations[i], &s.observed[i], &d)
 

@@ -295,15 +295,27 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) 
 	s := h.engine.take()
 	defer h.engine.give(s)
 
-	// All policies are asked before any store: a request goes to each store once. A policy
-	// whose expression fails charges nothing, and its denial is joined at the end: the other
-	// policies are charged and compared all the same.
-	now := h.engine.plan.Load()
-	refused := unlimited()
+	refused := h.charge(ctx, s, h.engine.plan.Load(), r)
+	if len(s.charges) == 0 {
+		return refused
+	}
+
+	h.engine.judge(ctx, s, &d)
+	if !refused.Allowed {
+		d.join(&refused)
+	}
+	return d
+}
+
+// charge adds the charges of a request. All policies are asked before any store: a request goes
+// to each store once. A policy whose expression fails charges nothing, and its denial, which is
+// returned, is joined at the end: the other policies are charged and compared all the same.
+func (h *Harness) charge(ctx context.Context, s *scratch, now *plan, r *policies.Request) (refused Decision) {
+	refused = unlimited()
 	for list := now.set.Selection(r); ; {
 		i, more := list.Next()
 		if !more {
-			break
+			return refused
 		}
 
 		p, c := now.set.Policies[i], s.next()
@@ -317,15 +329,6 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) 
 			h.engine.add(s, m, hash, m.declaredOf(ctx, p, r, hash))
 		}
 	}
-	if len(s.charges) == 0 {
-		return refused
-	}
-
-	h.engine.judge(ctx, s, &d)
-	if !refused.Allowed {
-		d.join(&refused)
-	}
-	return d
 }
 
 // onError returns the decision of a policy whose expressions have failed.

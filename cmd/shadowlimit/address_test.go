@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shadowlimit/shadowlimit/internal/redisurl"
 )
 
 // secretPart is in every secret of these tests, and in nothing else.
@@ -67,7 +69,7 @@ func FuzzPasswordsOfAddresses(f *testing.F) {
 			"redis+cluster://127.0.0.1:1?addr=u:%s@127.0.0.1:2", "redis+sentinel://:%s@127.0.0.1:1?master_name=m",
 		} {
 			address := fmt.Sprintf(form, before+secretPart+after)
-			options, err := parseRedis(address)
+			options, err := redisurl.Parse(address)
 			if err != nil && strings.Contains(err.Error(), secretPart) {
 				t.Errorf("%q: %v", address, err)
 			}

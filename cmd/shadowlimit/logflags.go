@@ -87,8 +87,9 @@ func (o *replayOptions) parseLogs(c *cli.Context) (err error) {
 	return nil
 }
 
-// mappable are the fields of a request that a log may fill, besides headers.NAME and claims.NAME.
-var mappable = []string{"ip", "method", "path", "route", "host", "query", "user", "size"}
+// mappable are the fields of a request that a log may fill, besides headers.NAME, claims.NAME and
+// descriptors.NAME.
+var mappable = []string{"ip", "method", "path", "route", "host", "query", "user", "domain", "cost", "size"}
 
 // parseMap reads request.FIELD=FIELD_OF_THE_LOG.
 func parseMap(values []string) (map[string]string, error) {
@@ -106,8 +107,10 @@ func parseMap(values []string) (map[string]string, error) {
 		if isHeader {
 			name = "headers." + strings.ToLower(header)
 		}
-		if !slices.Contains(mappable, name) && (!isHeader || header == "") && (!isClaim || claim == "") {
-			return nil, usagef(replayHint, "--map %s: request has %s, headers.NAME and claims.NAME", value, strings.Join(mappable, ", "))
+		entry, isEntry := strings.CutPrefix(name, "descriptors.")
+		if !slices.Contains(mappable, name) && (!isHeader || header == "") && (!isClaim || claim == "") && (!isEntry || entry == "") {
+			return nil, usagef(replayHint, "--map %s: request has %s, headers.NAME, claims.NAME and descriptors.NAME", value,
+				strings.Join(mappable, ", "))
 		}
 		if fields == nil {
 			fields = map[string]string{}

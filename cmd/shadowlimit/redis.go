@@ -10,6 +10,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/redisurl"
 	"github.com/shadowlimit/shadowlimit/lua"
 )
 
@@ -33,7 +34,7 @@ func openRedis(address string, budget time.Duration) (redis.UniversalClient, err
 		return nil, usagef(redisHint, "no Redis to talk to")
 	}
 
-	options, err := parseRedis(address)
+	options, err := redisurl.Parse(address)
 	if err != nil {
 		return nil, usagef(redisHint, "--redis: %v", err)
 	}

@@ -73,6 +73,7 @@ func (r *requests) of(e accesslog.Event) *policies.Request {
 			}
 			request.Claims[claim] = field(name)
 		}
+		r.proxied(request, name, field(name))
 	}
 
 	r.note(e, request)
@@ -94,6 +95,26 @@ func headersOf(e accesslog.Event) http.Header {
 		headers.Set(name, under[name])
 	}
 	return headers
+}
+
+// proxied sets what a proxy says of a request beside the request itself, if that is the field of --map. A log that happens to
+// have a field of such a name changes nothing.
+func (r *requests) proxied(request *policies.Request, name, text string) {
+	if key, ok := strings.CutPrefix(name, "descriptors."); ok && text != "" {
+		if request.Descriptors == nil {
+			request.Descriptors = map[string]string{}
+		}
+		request.Descriptors[key] = text
+	}
+
+	switch name {
+	case "domain":
+		request.Domain = text
+	case "cost":
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			request.Cost = &n
+		}
+	}
 }
 
 // note strikes out the fields that a request has. Soon none is left, so it costs little.

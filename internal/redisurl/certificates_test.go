@@ -1,4 +1,4 @@
-package main
+package redisurl
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func TestCertificatesThatCannotBeUsed(t *testing.T) {
 		"rediss://h:1?cert=x&key=y":             fs.ErrNotExist,
 		"rediss://h:1?cacert=" + empty + "&no=": errOption,
 	} {
-		if _, err := parseRedis(url); !errors.Is(err, want) {
+		if _, err := Parse(url); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", url, err, want)
 		}
 	}

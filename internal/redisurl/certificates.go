@@ -1,4 +1,4 @@
-package main
+package redisurl
 
 import (
 	"crypto/tls"

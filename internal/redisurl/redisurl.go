@@ -1,4 +1,4 @@
-package main
+package redisurl
 
 import (
 	"errors"
@@ -31,8 +31,8 @@ var parsers = map[string]func(address string) (*redis.UniversalOptions, error){
 	"sentinel": parseSentinel,
 }
 
-// parseRedis reads the URL of --redis. Its errors hold no text of the URL.
-func parseRedis(address string) (*redis.UniversalOptions, error) {
+// Parse reads the URL that --redis of a program gives. Its errors hold no text of the URL.
+func Parse(address string) (*redis.UniversalOptions, error) {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
 		return nil, errNoURL
