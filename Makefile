@@ -9,7 +9,7 @@ SOAK         ?= 30m
 STATICCHECK  ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COMPONENTS   := .components.env
 # Modules of adapters: a framework that the library itself does not need.
-ADAPTERS     := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod shadow/httplimit/*/go.mod))
+ADAPTERS     := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod shadow/httplimit/*/go.mod envoy/go.mod))
 
 .PHONY: help
 help: ## list the targets

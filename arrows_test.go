@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"adapters/fiberlimit":       {"policies", "shadow", "shadow/httplimit"},
 	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
 	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit", "shadow/httplimit/retry"},
+	"envoy":                     {"policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/retry":    {"algorithms"}, // and not shadow: a client needs neither Redis nor CEL
 	"shadow/httplimit/chiroute": {},             // a module of its own, as are the adapters
 	"internal/accesslog":        {},
@@ -78,7 +79,8 @@ var others = map[string][]string{
 	"github.com/valyala/":           {"adapters/fiberlimit"},
 	"github.com/gin-gonic/":         {"adapters/ginlimit"},
 	"github.com/labstack/":          {"adapters/echolimit"},
-	"google.golang.org/grpc":        {"adapters/grpclimit"},
+	"google.golang.org/grpc":        {"adapters/grpclimit", "envoy"},
+	"github.com/envoyproxy/":        {"envoy"},
 	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},
 	"github.com/klauspost/":         {"internal/accesslog"},

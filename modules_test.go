@@ -16,7 +16,7 @@ import (
 // adapters are the folders of the modules that users of one framework add to the root module.
 func adapters(t *testing.T) (folders []string) {
 	t.Helper()
-	for _, pattern := range []string{"adapters/*/go.mod", "shadow/httplimit/*/go.mod"} {
+	for _, pattern := range []string{"adapters/*/go.mod", "shadow/httplimit/*/go.mod", "envoy/go.mod"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -120,5 +120,5 @@ var peers = []string{
 // frameworksKnown begin the paths of the modules that adapters are for.
 var frameworksKnown = []string{
 	"github.com/gin-gonic/", "github.com/go-chi/", "github.com/gofiber/", "github.com/labstack/", "github.com/valyala/",
-	"google.golang.org/grpc",
+	"google.golang.org/grpc", "github.com/envoyproxy/",
 }

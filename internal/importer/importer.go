@@ -111,7 +111,7 @@ const (
 
 // readers are the peers, by their names on the command line.
 var readers = map[string]func(*Import, *disk) error{
-	"envoy":     readEnvoy,
+	"envoy":     readDescriptors,
 	"haproxy":   readHAProxy,
 	"kong":      readKong,
 	"limitador": readLimitador,

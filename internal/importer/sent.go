@@ -31,6 +31,31 @@ func (in *Import) sent(at Place, peer, name string) expr {
 	return expr{"variables." + v.name, atom}
 }
 
+// descriptors reports whether policies read what shadowlimit-envoy is sent. An expression for any of it says that the policies
+// are for a service that sees requests themselves.
+func (in *Import) descriptors() bool { return len(in.mapped) == 0 }
+
+// sentToEnvoy returns the variable of an entry of the descriptors that shadowlimit-envoy is sent.
+func (in *Import) sentToEnvoy(entry string) expr {
+	v := variable{name: variableName(entry), value: expr{fmt.Sprintf("request.descriptors[?%s].orValue(\"\")", literal(entry).text), atom}}
+	if len(in.variables) == 0 {
+		v.comment = "as shadowlimit-envoy is sent it; for a service that sees requests themselves, give --map KEY=EXPRESSION"
+	}
+
+	// Two keys may have one name as variables: user-id and user_id.
+	for taken := true; taken; {
+		i := slices.IndexFunc(in.variables, func(other variable) bool { return other.name == v.name })
+		if i >= 0 && in.variables[i].value == v.value {
+			return expr{"variables." + v.name, atom}
+		}
+		if taken = i >= 0; taken {
+			v.name += "_"
+		}
+	}
+	in.variables = append(in.variables, v)
+	return expr{"variables." + v.name, atom}
+}
+
 // wellKnown are names that Envoy's own actions, and Kuadrant, give to values that are sent.
 var wellKnown = map[string]expr{
 	"remote_address": requestIP,

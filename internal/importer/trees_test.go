@@ -37,11 +37,12 @@ func TestModels(t *testing.T) {
 		},
 		{
 			"envoy", "f.yaml", "domain: d\ndescriptors: [{ key: user, rate_limit: { unit: month, requests_per_unit: 60 } }]",
-			"fixed_window:60/30d:count_denied", "variables.sent_user", `variables.sent_user != ""`,
+			"fixed_window:60/30d:count_denied", "variables.sent_user", `request.domain == "d" && request.route == "user"`,
 		},
 		{
-			"envoy", "f.yaml", "descriptors: [{ key: path, value: /a*, rate_limit: { unit: minute, requests_per_unit: 0 } }]",
-			"fixed_window:0/1m:count_denied", "variables.sent_path", `variables.sent_path.startsWith("/a")`,
+			"envoy", "f.yaml", "domain: d\ndescriptors: [{ key: path, value: /a*, rate_limit: { unit: minute, requests_per_unit: 0 } }]",
+			"fixed_window:0/1m:count_denied", "variables.sent_path",
+			`request.domain == "d" && request.route == "path" && variables.sent_path.startsWith("/a")`,
 		},
 		{
 			"traefik", "f.toml", "[http.middlewares.a.rateLimit]\naverage = 10\nburst = 20\n",
