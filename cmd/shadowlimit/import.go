@@ -72,11 +72,16 @@ func importAction(c *cli.Context, std streams) error {
 // writeImport writes the policy file to the output, and what it lacks beside it.
 func writeImport(out, talk io.Writer, in *importer.Import) error {
 	_, err := io.WriteString(out, in.File)
+	return errors.Join(err, writeLeftOut(talk, in))
+}
+
+// writeLeftOut writes what cannot be carried over.
+func writeLeftOut(talk io.Writer, in *importer.Import) (err error) {
 	for _, l := range in.LeftOut {
 		fmt.Fprintln(talk, l)
 	}
 	if n := int64(len(in.LeftOut)); n > 0 {
-		fmt.Fprintf(talk, "%s imported, and %s not carried over: docs/import.md says more\n",
+		_, err = fmt.Fprintf(talk, "%s imported, and %s not carried over: docs/import.md says more\n",
 			countedPolicies(importedPolicies(in)), humanize.Counted(n, "part"))
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/importer"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -20,24 +21,32 @@ requests, by what key, today's limiter (--from) and tomorrow's (--to; without it
 policy is a plain limiter). Both files are commented, and pass validate and test as
 they are. A file that exists is never overwritten: exit status 3.
 
-Limiters are written as name:REQUESTS/WINDOW[:burst=N][:OPTION...], as for replay. A
-policy file of the configuration of another limiter is made by shadowlimit import.
+Limiters are written as name:REQUESTS/WINDOW[:burst=N][:OPTION...], as for replay.
+
+With --import PEER the file is made of another limiter's configuration, which is named
+behind FILE: what shadowlimit import finds, and tests with requests that the policies
+match. --to then gives the policy named by --policy a candidate.
 
 Examples:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m --to token_bucket:100/1m:burst=20
-  shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' --from fixed_window:100/1m`
+  shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' --from fixed_window:100/1m
+  shadowlimit init "$(mktemp -d)/shop.yaml" --import nginx internal/importer/testdata/nginx/shop.conf`
 
 func initCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "init",
 		Usage:       "write a first policy file with its tests",
-		ArgsUsage:   "FILE",
+		ArgsUsage:   "FILE [CONFIGURATION...]",
 		Description: initDescription,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "from", Usage: "today's `LIMITER`, such as fixed_window:100/1m (required)"},
+			&cli.StringFlag{Name: "from", Usage: "today's `LIMITER`, such as fixed_window:100/1m (required without --import)"},
 			&cli.StringFlag{Name: "to", Usage: "tomorrow's `LIMITER`, such as token_bucket:100/1m:burst=20"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the file, its namespace in Redis (default: from FILE)"},
 			&cli.StringFlag{Name: "policy", Value: "per-client", Usage: "`NAME` of the policy"},
+
+			// Another limiter's configuration.
+			&cli.StringFlag{Name: "import", Usage: "make the file of the configuration of `PEER`: " + strings.Join(importer.Peers(), ", ")},
+			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME"},
 
 			// The requests that the policy is for.
 			&cli.StringFlag{Name: "route", Usage: "only requests of this `ROUTE`, a template such as /orders/{id}"},
@@ -48,28 +57,56 @@ func initCommand(std streams) *cli.Command {
 	}
 }
 
+// draft is a policy file to be written, with its tests.
+type draft interface {
+	policyText() string
+	testsText(*policies.Set) (string, error)
+}
+
 func initAction(c *cli.Context, std streams) error {
-	if c.NArg() != 1 || c.Args().First() == "" {
+	file := c.Args().First()
+	if file == "" || c.NArg() > 1 && !c.IsSet("import") {
 		return usagef(seeHelp(c), "init needs one file, got %d", c.NArg())
 	}
-	s, err := starterOf(c)
+	d, err := draftOf(c, std)
 	if err != nil {
 		return err
 	}
 
 	// Half of a pair would be in the way of the next try.
-	s.file = c.Args().First()
-	for _, name := range []string{s.file, s.testsFile()} {
+	for _, name := range []string{file, testsFile(file)} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return statusf(exitNotMet, "not written: %s exists: name another file, or remove it", name)
 		}
 	}
-	if err := s.write(); err != nil {
+	if err := writeDraft(file, d); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(std.out, "%s\n%s\n", s.file, s.testsFile())
-	fmt.Fprintf(std.err, "next: shadowlimit test %s ; shadowlimit replay --config %s LOG\n", s.testsFile(), s.file)
+	_, err = fmt.Fprintf(std.out, "%s\n%s\n", file, testsFile(file))
+	fmt.Fprintf(std.err, "next: shadowlimit test %s ; shadowlimit replay --config %s LOG\n", testsFile(file), file)
 	return err
+}
+
+// testsFile is the name of the file with the tests: orders.tests.yaml beside orders.yaml.
+func testsFile(file string) string {
+	return strings.TrimSuffix(file, filepath.Ext(file)) + ".tests.yaml"
+}
+
+// nameOf is the name of the policy file that no flag names.
+func nameOf(file string) string {
+	base := filepath.Base(file)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// draftOf reads the flags.
+func draftOf(c *cli.Context, std streams) (draft, error) {
+	if c.IsSet("import") {
+		return importedDraft(c, std)
+	}
+	if c.IsSet("map") {
+		return nil, usagef("it names what a peer of --import is sent", "--map has no effect without --import")
+	}
+	return starterOf(c)
 }
 
 // starterOf reads the flags.
@@ -78,7 +115,8 @@ func starterOf(c *cli.Context) (*starter, error) {
 		return nil, usagef("such as --from fixed_window:100/1m", "init needs --from, today's limiter")
 	}
 	s := &starter{
-		name: c.String("name"), policy: c.String("policy"), route: c.String("route"), methods: c.StringSlice("method"), key: c.String("key"),
+		file: c.Args().First(), name: c.String("name"), policy: c.String("policy"), route: c.String("route"), methods: c.StringSlice("method"),
+		key: c.String("key"),
 	}
 	for role, flag := range []string{"from", "to"} {
 		if !c.IsSet(flag) {
@@ -93,8 +131,7 @@ func starterOf(c *cli.Context) (*starter, error) {
 	}
 
 	if s.name == "" {
-		base := filepath.Base(c.Args().First())
-		s.name = strings.TrimSuffix(base, filepath.Ext(base))
+		s.name = nameOf(s.file)
 	}
 	for flag, name := range map[string]string{"name": s.name, "policy": s.policy} {
 		if !policies.ValidName(name) {
@@ -104,26 +141,26 @@ func starterOf(c *cli.Context) (*starter, error) {
 	return s, nil
 }
 
-// write checks both texts in a folder of their own, and then writes them where they belong.
-func (s *starter) write() error {
+// writeDraft checks both texts in a folder of their own, and then writes them where they belong.
+func writeDraft(file string, d draft) error {
 	trial, err := os.MkdirTemp("", "shadowlimit-init-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(trial)
 
-	text := s.policyText()
-	set, err := policies.Load(filepath.Base(s.file), []byte(text), shadow.CheckPromotion)
+	text := d.policyText()
+	set, err := policies.Load(filepath.Base(file), []byte(text), shadow.CheckPromotion)
 	if err != nil {
 		return fmt.Errorf("the flags make no policy file: %w", err)
 	}
-	tests, err := s.testsText(set)
+	tests, err := d.testsText(set)
 	if err != nil {
 		return err
 	}
 
-	trialTests := filepath.Join(trial, filepath.Base(s.testsFile()))
-	err = errors.Join(createNew(filepath.Join(trial, filepath.Base(s.file)), text), createNew(trialTests, tests))
+	trialTests := filepath.Join(trial, filepath.Base(testsFile(file)))
+	err = errors.Join(createNew(filepath.Join(trial, filepath.Base(file)), text), createNew(trialTests, tests))
 	if err != nil {
 		return err
 	}
@@ -135,7 +172,7 @@ func (s *starter) write() error {
 		return fmt.Errorf("the tests do not fit the policy file: %w", err)
 	}
 
-	return errors.Join(createNew(s.file, text), createNew(s.testsFile(), tests))
+	return errors.Join(createNew(file, text), createNew(testsFile(file), tests))
 }
 
 // createNew writes a file that does not exist.

@@ -24,12 +24,6 @@ type starter struct {
 	roles              []algorithms.Role // of the sides
 }
 
-// testsFile is the name of the file with the tests: orders.tests.yaml beside orders.yaml.
-func (s *starter) testsFile() string {
-	extension := filepath.Ext(s.file)
-	return strings.TrimSuffix(s.file, extension) + ".tests.yaml"
-}
-
 // when is the condition of the policy, "" for all requests.
 func (s *starter) when() string {
 	var parts []string
@@ -120,7 +114,7 @@ func (s *starter) testsText(set *policies.Set) (string, error) {
 	}
 
 	var b strings.Builder
-	fmt.Fprintf(&b, "# By shadowlimit init. Run them by: shadowlimit test %s\n", filepath.Base(s.testsFile()))
+	fmt.Fprintf(&b, "# By shadowlimit init. Run them by: shadowlimit test %s\n", filepath.Base(testsFile(s.file)))
 	fmt.Fprintf(&b, "policies: %s\ntests:\n  - name: a request is charged to its client\n", quotedYAML(filepath.Base(s.file)))
 	fmt.Fprintf(&b, "    request: %s\n    charges:\n", sampleYAML(&request))
 	fmt.Fprintf(&b, "      - { policy: %s, key: %s, cost: 1 }\n", quotedYAML(s.policy), quotedYAML(charge.Key))
