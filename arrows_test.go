@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"shadow/httplimit/retry":    {"algorithms"}, // and not shadow: a client needs neither Redis nor CEL
 	"shadow/httplimit/chiroute": {},             // a module of its own, as are the adapters
 	"internal/accesslog":        {},
+	"internal/adaptive":         {},
 	"internal/adaptertest":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/humanize":         {},
 	"internal/importer":         {"algorithms", "internal/humanize", "policies"},

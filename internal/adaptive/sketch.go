@@ -1,0 +1,116 @@
+package adaptive
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// Durations from shortest to longest, in bits of microseconds, have eight buckets in each power of two: a bucket is an eighth
+// of its lower end wide.
+const (
+	shortest = 10
+	longest  = 27
+	parts    = 8
+	buckets  = 1 + (longest-shortest)*parts + 1
+)
+
+// Sketch is what was served in some time. Sketches of several instances are joined by addition.
+type Sketch struct {
+	Failed    int64 // of all requests
+	durations [buckets]int64
+}
+
+// bucketOf returns the bucket of a duration.
+func bucketOf(d time.Duration) int {
+	us := uint64(max(d, 0) / time.Microsecond)
+	if us < 1<<shortest {
+		return 0
+	}
+	if us >= 1<<longest {
+		return buckets - 1
+	}
+
+	power := bits.Len64(us) - 1
+	return 1 + (power-shortest)*parts + int(us>>(power-3)&(parts-1))
+}
+
+// upperEnd returns the end of a bucket, which no duration in it reaches; for the last one its beginning.
+func upperEnd(bucket int) time.Duration {
+	switch bucket {
+	case 0:
+		return (1 << shortest) * time.Microsecond
+	case buckets - 1:
+		return (1 << longest) * time.Microsecond
+	}
+
+	power, part := shortest+(bucket-1)/parts, (bucket-1)%parts
+	return time.Duration(parts+part+1) << (power - 3) * time.Microsecond
+}
+
+// Requests returns the number of requests.
+func (s *Sketch) Requests() (n int64) {
+	for _, count := range s.durations {
+		n += count
+	}
+	return n
+}
+
+// Add adds another sketch.
+func (s *Sketch) Add(other *Sketch) {
+	s.Failed += other.Failed
+	for i, n := range other.durations {
+		s.durations[i] += n
+	}
+}
+
+// Since returns what was served after an earlier sketch of the same counter.
+func (s *Sketch) Since(earlier *Sketch) (d Sketch) {
+	d.Failed = max(0, s.Failed-earlier.Failed)
+	for i, n := range s.durations {
+		d.durations[i] = max(0, n-earlier.durations[i])
+	}
+	return d
+}
+
+// P99 returns the end of the bucket in which the 99th percentile lies: the least duration that at least 99 % of the requests
+// are shorter than, as far as buckets tell. It is 0 without a request.
+func (s *Sketch) P99() time.Duration {
+	all := s.Requests()
+	if all == 0 {
+		return 0
+	}
+
+	// 99 % of a number are rounded up: one slow request of a hundred is the hundredth, and not the 99th percentile.
+	rank, seen := all-all/100, int64(0)
+	for i, n := range s.durations {
+		if seen += n; seen >= rank {
+			return upperEnd(i)
+		}
+	}
+	return upperEnd(buckets - 1)
+}
+
+// Counter counts what one instance serves. Its zero value is ready, and its methods may be called concurrently. Add takes no
+// lock and allocates nothing.
+type Counter struct {
+	failed    atomic.Int64
+	durations [buckets]atomic.Int64
+}
+
+// Add counts a request.
+func (c *Counter) Add(d time.Duration, failed bool) {
+	if failed {
+		c.failed.Add(1)
+	}
+	c.durations[bucketOf(d)].Add(1)
+}
+
+// Read returns what was counted so far. A request that is counted meanwhile may be in it, in whole or by its failure alone.
+func (c *Counter) Read() (s Sketch) {
+	s.Failed = c.failed.Load()
+	for i := range c.durations {
+		s.durations[i] = c.durations[i].Load()
+	}
+	return s
+}
