@@ -23,8 +23,17 @@ func (l *logsRead) warnings(cfg accesslog.Config) (list []string) {
 				l.names[i], l.names[same]))
 		}
 	}
+
+	// A log of two formats is read by one of them, so a report of a part of the requests looks like one of all.
+	if float64(l.skipped) >= manySkipped*float64(l.lines) && l.skipped > 0 {
+		list = append(list, fmt.Sprintf("%s of %s could not be read, so the report is of a part of the requests: see the skipped lines",
+			humanize.Grouped(l.skipped), humanize.Counted(l.lines, "line")))
+	}
 	return list
 }
+
+// manySkipped is the share of lines that a log has beside those of its format, such as remains of another file, or less.
+const manySkipped = 0.1
 
 const (
 	// fewEvents is how many requests must be there before a key can have too large a share of them.
@@ -36,6 +45,11 @@ const (
 // keyWarnings say which keys look wrong: one that has most requests, and clients that are no addresses.
 func (r *replayer) keyWarnings(s subject, read *logsRead) (list []string) {
 	for _, c := range s.comparisons() {
+		if slices.Contains(c.events.Keys(), "") {
+			list = append(list, fmt.Sprintf("policy %s: some requests have an empty key, so all of them are one client: check --key-field or --key",
+				c.name))
+		}
+
 		key, n := c.events.Busiest()
 		if all := int64(c.events.Len()); c.keyVaries && all >= fewEvents && float64(n) > largeShare*float64(all) {
 			list = append(list, fmt.Sprintf("policy %s: one key, %s, has %s of %s: check that the key is the one that is meant",

@@ -27,6 +27,9 @@ func TestReplayWarns(t *testing.T) {
 	names := write(t, "names.log", accessLines(200, func(i int) string { return fmt.Sprintf("h%d", i%20) }))
 	const httplog = `192.0.2.1:3 [06/Feb/2009:12:14:14.655] in b/s 1/0/3/6/9 200 2 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"`
 	haproxy := write(t, "haproxy.log", []byte(httplog))
+	mixed := write(t, "mixed.log", append(accessLines(200, clientOf), bytes.Repeat([]byte("{\"ip\":\"192.0.2.1\"}\n"), 23)...))
+	stray := write(t, "stray.log", append(accessLines(200, clientOf), bytes.Repeat([]byte("rotated\n"), 20)...))
+	unnamed := write(t, "unnamed.csv", []byte("time,key\n1700000000,a\n1700000001,\n"))
 	tenant := write(t, "t.yaml", []byte(plain("true", `request.headers[?"x-tenant"].orValue("none")`)))
 	routed := write(t, "r.yaml", []byte(plain(`request.route == "/orders/{id}"`, "request.ip")))
 	global := write(t, "g.yaml", []byte(plain("true", `"all"`)))
@@ -41,6 +44,9 @@ func TestReplayWarns(t *testing.T) {
 		{"a log given twice", append(sides, sound, again), []string{"begins with the same lines as"}},
 		{"one key", append(sides, one), []string{"policy replay: one key, 192.0.2.1, has 100 % of 200 requests"}},
 		{"names", append(sides, names), []string{"20 keys of 20 are no addresses, such as h0"}},
+		{"two formats", append(sides, mixed), []string{"23 of 223 lines could not be read, so the report is of a part of the requests"}},
+		{"a few stray lines", append(sides, stray), nil},
+		{"an empty key", append(sides, unnamed), []string{"policy replay: some requests have an empty key"}},
 		{"no zone", append(sides, haproxy), []string{"its times have no zone and are taken for UTC"}},
 		{"no zone, but a flag", append(sides, haproxy, "--time-zone", "Europe/Berlin"), nil},
 		{

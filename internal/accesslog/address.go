@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -25,13 +26,61 @@ func addressOf(text string) (netip.Addr, bool) {
 
 // withoutPort returns an address without its port: each connection of a client has another. Other text is unchanged.
 func withoutPort(text string) string {
-	if _, err := netip.ParseAddr(text); err == nil {
+	if a, err := netip.ParseAddr(text); err == nil && !a.Is4In6() {
 		return text
 	}
 	if a, ok := addressOf(text); ok {
 		return a.String()
 	}
 	return text
+}
+
+// connected reads the address of a connection, which always ends with a port: HAProxy and the balancers of AWS put no brackets
+// around an address of IPv6, whose last part the port then seems to be.
+func connected(text string) (address string, ok bool) {
+	host, port, found := cutLast(text, ':')
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); found && err == nil && isPort(port) {
+		return a.Unmap().String(), true
+	}
+	a, ok := addressOf(text)
+	return a.String(), ok
+}
+
+// peerOf is the address of a connection that connected has accepted.
+func peerOf(text string) string {
+	address, _ := connected(text)
+	return address
+}
+
+func cutLast(text string, separator byte) (before, after string, found bool) {
+	i := strings.LastIndexByte(text, separator)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+1:], true
+}
+
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+// plainHost returns the host of a common log without a port, and an address of IPv4 as such.
+func plainHost[T string | []byte](host T) T {
+	if !isOdd(host) {
+		return host
+	}
+	return T(withoutPort(string(host)))
+}
+
+// isOdd reports whether a host may have a port or a form of its own. Few have, and a look at the bytes costs the others no memory.
+func isOdd[T string | []byte](host T) bool {
+	colon, dot := false, false
+	for i := range len(host) {
+		colon = colon || host[i] == ':'
+		dot = dot || host[i] == '.'
+	}
+	return colon && (dot || host[0] == '[')
 }
 
 // internal reports whether an address belongs to a network of one's own, so that a proxy has it and no client of the
@@ -61,11 +110,15 @@ func client(peer, forwarded string) string {
 }
 
 // lastOutside returns the last address of a list that is outside of internal networks, or its first address if none
-// is; "" if the list has something else in it.
+// is; "" if the list has something else in it. Proxies write "unknown" or a minus for an address that they do not know.
 func lastOutside(list string) string {
 	first, last := "", ""
 	for part := range strings.SplitSeq(list, ",") {
-		a, ok := addressOf(strings.Trim(part, ` "`))
+		part = strings.Trim(part, ` "`)
+		if part == "unknown" || part == "-" {
+			continue
+		}
+		a, ok := addressOf(part)
 		if !ok {
 			return ""
 		}

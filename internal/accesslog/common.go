@@ -81,7 +81,7 @@ func (l *commonLine) read(head, rest []byte) {
 	l.textLine, l.rest = l.textLine[:0], rest
 
 	host, after, _ := strings.Cut(string(head), " ")
-	l.set("ip", host)
+	l.set("ip", plainHost(host))
 
 	// The time follows the user, so a line without a third word has none.
 	before, request, _ := strings.Cut(after, "] \"")
@@ -152,7 +152,7 @@ func (c *clock) event(line []byte) (Event, []byte, error) {
 		return Event{}, nil, errNoStatus
 	}
 
-	return Event{At: at, Key: line[:space], Cost: 1}, rest[4:], nil
+	return Event{At: at, Key: plainHost(line[:space]), Cost: 1}, rest[4:], nil
 }
 
 // isCombined reports whether the text after the status is a size, a quoted referer

@@ -42,6 +42,11 @@ func detect(in *bufio.Reader, cfg Config) (layout, error) {
 		return layout{format: CSV, comma: comma}, nil
 	}
 
+	// The last object of an array has no comma behind it, and would be the whole log.
+	if cfg.Format == Auto && string(bytes.TrimSpace(lines[0])) == "[" {
+		return layout{}, unknown(lines)
+	}
+
 	for _, line := range lines {
 		if l, ok := d.detect(line); ok {
 			l.common.forwarded = slices.ContainsFunc(lines, d.hasThirdText(l))

@@ -41,7 +41,7 @@ func TestDetect(t *testing.T) {
 func TestDetectGivesUp(t *testing.T) {
 	good := "a - - " + stamp + ` "GET /" 200 1`
 	tests := []string{
-		"junk", "{", "[1]",
+		"junk", "{", "[1]", `[` + "\n" + `{"time":1,"key":"a"},` + "\n" + `{"time":2,"key":"a"}` + "\n]",
 		strings.Repeat("junk\n", 100) + good,
 		strings.Repeat("x", 64<<10) + "\n" + good,
 	}

@@ -32,7 +32,7 @@ func elbParser(clock *clock, requests bool) parser {
 		if err != nil {
 			return Event{}, err
 		}
-		event := Event{At: at, Key: []byte(withoutPort(list[p.client])), Cost: 1}
+		event := Event{At: at, Key: []byte(peerOf(list[p.client])), Cost: 1}
 		if requests {
 			event.source = newELBLine(list, p)
 		}
@@ -56,12 +56,12 @@ func elbWords(line []byte) (p elbPlaces, list []string, ok bool) {
 	if len(list) <= p.agent || !strings.Contains(list[p.request], " ") {
 		return p, nil, false
 	}
-	_, address := addressOf(list[p.client])
+	_, address := connected(list[p.client])
 	return p, list, address
 }
 
 func newELBLine(list []string, p elbPlaces) *textLine {
-	l := &textLine{{"ip", withoutPort(list[p.client])}, {"request", list[p.request]}}
+	l := &textLine{{"ip", peerOf(list[p.client])}, {"request", list[p.request]}}
 	l.request(list[p.request])
 	named, _ := l.text("host")
 	if host, port, _ := strings.Cut(named, ":"); port == "80" || port == "443" {

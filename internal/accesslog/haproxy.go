@@ -27,7 +27,7 @@ func haproxyParser(clock *clock, requests bool) parser {
 		if err != nil {
 			return Event{}, err
 		}
-		event := Event{At: at, Key: []byte(withoutPort(list[0])), Cost: 1}
+		event := Event{At: at, Key: []byte(peerOf(list[0])), Cost: 1}
 		if requests {
 			event.source = newHAProxyLine(list)
 		}
@@ -46,13 +46,13 @@ func haproxyWords(line []byte) ([]string, bool) {
 	if len(list) < 11 || !strings.HasPrefix(list[1], "[") || strings.Count(list[4], "/") != 4 || !strings.Contains(list[3], "/") {
 		return nil, false
 	}
-	_, address := addressOf(list[0])
+	_, address := connected(list[0])
 	return list, address
 }
 
 func newHAProxyLine(list []string) *textLine {
 	request := list[len(list)-1]
-	l := &textLine{{"ip", withoutPort(list[0])}, {"request", request}}
+	l := &textLine{{"ip", peerOf(list[0])}, {"request", request}}
 	l.request(request)
 	l.put("status", list[5])
 	l.put("frontend", strings.TrimSuffix(list[2], "~"))

@@ -30,17 +30,17 @@ var knownNames = [fieldCount][]string{
 		"ip", "client.ip", "source.ip", "remote_addr", "request.client_ip", "client_ip", "request.remote_ip", "remote_ip",
 		"clientip", "clientIp", "ClientHost", "ClientAddr", "httpRequest.remoteIp", "remoteIp", "downstream_remote_address",
 		"downstream_direct_remote_address", "c-ip", "id.orig_h", "ClientIP", "client.address", "source.address",
-		"remote_address", "src_ip", "sourceIp", "remote_host", "client_addr", "client",
+		"remote_address", "request.remote_addr", "httpRequest.clientIp", "src_ip", "sourceIp", "remote_host", "client_addr", "client",
 	},
 	ofMethod: {
 		"method", "request_method", "request.method", "http.request.method", "httpRequest.requestMethod", "RequestMethod",
-		"cs-method", "http_method", "httpMethod", "ClientRequestMethod", "verb", "requestMethod",
+		"cs-method", "http_method", "httpMethod", "ClientRequestMethod", "httpRequest.httpMethod", "verb", "requestMethod",
 	},
 	ofTarget: {
 		"path", "request_uri", "request.uri", "url.original", "url.path", "RequestPath", "httpRequest.requestUrl",
-		"cs-uri-stem", "uri", "ClientRequestURI", "request_path", "requestPath", "requestUrl", "url", "request_url",
+		"cs-uri-stem", "uri", "ClientRequestURI", "request_path", "requestPath", "requestUrl", "url", "request_url", "httpRequest.uri",
 	},
-	ofQuery: {"query", "args", "query_string", "url.query", "cs-uri-query", "request.querystring"},
+	ofQuery: {"query", "args", "query_string", "url.query", "cs-uri-query", "request.querystring", "httpRequest.args"},
 	ofHost: {
 		"host", "http_host", "request.host", "url.domain", "RequestHost", "authority", ":authority", "x-host-header", "cs-host",
 		"cs(Host)", "ClientRequestHost", "vhost", "server_name",

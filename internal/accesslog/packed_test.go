@@ -97,3 +97,30 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+// A file that is packed twice, or has several files in it, says what to do: read as they are, both would be a log of junk.
+func TestPackedAgain(t *testing.T) {
+	plain, err := os.ReadFile("testdata/common.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer encoder.Close()
+
+	header := make([]byte, 512)
+	copy(header, "common.log")
+	copy(header[257:], "ustar")
+	archive := append(header, plain...)
+	for want, packed := range map[string][]byte{
+		"packed twice":  encoder.EncodeAll(encoder.EncodeAll(plain, nil), nil),
+		"a tar archive": encoder.EncodeAll(archive, nil),
+		"log: a tar":    archive,
+	} {
+		if got, _, _, err := collect(bytes.NewReader(packed), accesslog.Config{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q; read %q", err, want, got)
+		}
+	}
+}

@@ -117,8 +117,29 @@ var readTests = []readTest{
 		events: []string{"1700158546680590 all 418", "1700158546680591 a,b 1"},
 		bad: []string{
 			"4: fewer columns than the header", "5: cost -1 is negative", "6: cost 1.5 is not a whole number",
-			"8: time x: neither RFC 3339 nor a number", "9: the quotes do not close",
+			"8: time x: neither RFC 3339 nor a number: name its form by --time-format", "9: the quotes do not close",
 		},
+	},
+	{
+		name: "addresses of IPv6 with a port, and no brackets",
+		give: []string{
+			`2001:db8::5:50443 [06/Feb/2009:12:14:14.655] in b/s 1/0/3/6/9 200 2 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"`,
+			`2001:db8:1:2:3:4:5:6:50443 [06/Feb/2009:12:14:14.655] in b/s 1/0/3/6/9 200 2 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"`,
+		},
+		events: []string{"1233922454655000 2001:db8::5 1", "1233922454655000 2001:db8:1:2:3:4:5:6 1"},
+	},
+	{
+		name:   "an address with a port in a common log",
+		give:   []string{"192.0.2.1:4711 - - " + stamp + ` "GET /" 200 1`, "::ffff:192.0.2.1 - - " + stamp + ` "GET /" 200 1`},
+		events: []string{strings.Replace(goodEvent, " a ", " 192.0.2.1 ", 1), strings.Replace(goodEvent, " a ", " 192.0.2.1 ", 1)},
+	},
+	{
+		name: "addresses of Caddy before 2.5, and of AWS WAF",
+		give: []string{
+			`{"ts":"2023-11-16T18:15:46Z","request":{"remote_addr":"192.0.2.1:33318","method":"GET"}}`,
+			`{"timestamp":1700158546000,"httpRequest":{"clientIp":"192.0.2.1","httpMethod":"GET"}}`,
+		},
+		events: []string{"1700158546000000 192.0.2.1 1", "1700158546000000 192.0.2.1 1"},
 	},
 	{
 		name:   "csv prefers time",

@@ -33,7 +33,7 @@ func (s *source) Read(p []byte) (int, error) {
 // open unpacks a log, recognized by its first bytes, and skips a byte order mark.
 func open(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(&source{Reader: r}, maxLine)
-	head, _ := in.Peek(8)
+	head, _ := in.Peek(512)
 	if err := refusePacked(head); err != nil {
 		return nil, err
 	}
@@ -47,6 +47,12 @@ func open(r io.Reader) (*bufio.Reader, error) {
 			return nil, asPackedError(p.name, err)
 		}
 		in = bufio.NewReaderSize(&source{Reader: unpacker{unpacked, p.name}}, maxLine)
+
+		// An error is met again by reading.
+		head, _ := in.Peek(512)
+		if err := refuseUnpacked(head); err != nil {
+			return nil, err
+		}
 		break
 	}
 

@@ -100,7 +100,7 @@ func parseStamp(text string) (int64, error) {
 		return 0, errZone
 	}
 
-	return 0, errors.New("neither RFC 3339 nor a number")
+	return 0, errors.New("neither RFC 3339 nor a number: name its form by --time-format")
 }
 
 var errNumber = errors.New("not a number")

@@ -41,6 +41,9 @@ func unknown(lines [][]byte) error {
 		formats, printable(lines[0], maxText-40))
 }
 
+// tarMagicAt is where a tar archive has its magic: in the header of its first file.
+const tarMagicAt = 257
+
 // packed are files that are not unpacked, by their first bytes, each with what to do.
 var packed = []struct{ magic, advice string }{
 	{"PK\x03\x04", "a zip archive: unzip -p FILE | shadowlimit replay -"},
@@ -53,12 +56,30 @@ var packed = []struct{ magic, advice string }{
 	{"\xfe\xff", "text in UTF-16: iconv -f UTF-16 -t UTF-8 FILE | shadowlimit replay -"},
 }
 
+// errTwice is a file that is packed twice: it was packed, and then rotated as a file that was not.
+var errTwice = errors.New("packed twice: unpack it by zcat, bzcat or zstdcat, and pipe it into shadowlimit replay -")
+
+// refuseUnpacked says what to do about what came out of a packed file.
+func refuseUnpacked(head []byte) error {
+	for _, p := range packings {
+		if bytes.HasPrefix(head, []byte(p.magic)) {
+			return errTwice
+		}
+	}
+	return refusePacked(head)
+}
+
 // refusePacked says of a file that is not unpacked what to do.
 func refusePacked(head []byte) error {
 	for _, p := range packed {
 		if bytes.HasPrefix(head, []byte(p.magic)) {
 			return errors.New(p.advice)
 		}
+	}
+
+	// The first file of an archive would be read, and the headers between the files would seem to be bad lines.
+	if len(head) > tarMagicAt && bytes.HasPrefix(head[tarMagicAt:], []byte("ustar")) {
+		return errors.New("a tar archive: tar -xOf FILE | shadowlimit replay -")
 	}
 	return nil
 }
