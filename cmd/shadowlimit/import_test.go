@@ -32,6 +32,14 @@ server { location /api { limit_req zone=one burst=10 nodelay; limit_req_status 4
 			talk: []string{`no importer for "nginy": did you mean nginx?`},
 		},
 		{
+			name: "a file that is not there", args: []string{"import", "nginx", "FILE.not"}, status: exitFailure,
+			talk: []string{"shadowlimit: FILE.not: no such file or directory"},
+		},
+		{
+			name: "a folder", args: []string{"import", "nginx", "/"}, status: exitFailure,
+			talk: []string{"shadowlimit: /: no regular file: name the files themselves"},
+		},
+		{
 			name: "no map", args: []string{"import", "nginx", "FILE", "--map", "x"}, status: exitUsage,
 			talk: []string{"want NAME=EXPRESSION", "hint: such as"},
 		},

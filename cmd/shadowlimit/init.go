@@ -172,14 +172,18 @@ func writeDraft(file string, d draft) error {
 		return fmt.Errorf("the tests do not fit the policy file: %w", err)
 	}
 
-	return errors.Join(createNew(file, text), createNew(testsFile(file), tests))
+	// Where the first cannot be written, the second would fail for the same reason.
+	if err := createNew(file, text); err != nil {
+		return err
+	}
+	return createNew(testsFile(file), tests)
 }
 
 // createNew writes a file that does not exist.
 func createNew(name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, reason(err))
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())

@@ -174,6 +174,8 @@ func TestReplayRefuses(t *testing.T) {
 		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--sweep", "burst=2"), 2, "burst is given twice"},
 		{append(with("gcra:60/1m"), "--html", "-"), 2, "--html: want a file"},
 		{append(with("gcra:60/1m"), "--html", ""), 2, "--html: want a file"},
+		{append(with("gcra:60/1m"), "--html", "/nowhere/x.html"), 2, "--html /nowhere/x.html: /nowhere: no such file or directory"},
+		{append(with("gcra:60/1m"), "--html", "/"), 2, "--html /: is a folder"},
 		{append(with("gcra:60/1m"), "--html", "x", "--decisions", "x"), 2, "want two files"},
 		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--decisions", "x"), 2, "--decisions is for one candidate"},
 		{append(with("gcra:60/1m"), "--sweep", "burst=1", "--require-pass"), 2, "--require-pass asks about one candidate"},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,7 +174,24 @@ func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c); err != nil {
 		return err
 	}
+	if err := o.checkPage(); err != nil {
+		return err
+	}
 	return o.parseLogs(c)
+}
+
+// checkPage says before a long replay that its page has no place.
+func (o *replayOptions) checkPage() error {
+	if o.htmlFile == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(o.htmlFile)); err != nil {
+		return usagef("name a file in a folder that exists", "--html %s: %s: %v", o.htmlFile, filepath.Dir(o.htmlFile), reason(err))
+	}
+	if info, err := os.Stat(o.htmlFile); err == nil && info.IsDir() {
+		return usagef("name a file in it", "--html %s: is a folder", o.htmlFile)
+	}
+	return nil
 }
 
 func (o *replayOptions) parseStore(*cli.Context) error {

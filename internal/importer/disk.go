@@ -28,9 +28,18 @@ func openRegular(name string) (io.ReadCloser, error) {
 	if info, err := os.Stat(name); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("no regular file")}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("no regular file: name the files themselves")}
 	}
 	return os.Open(name)
+}
+
+// withoutOperation names the file first, as all other errors do: of an open, a stat and a read only the cause matters.
+func withoutOperation(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%s: %w", failed.Path, failed.Err)
+	}
+	return err
 }
 
 // read returns the text of a file, which is UTF-8.
@@ -40,7 +49,7 @@ func (d *disk) read(name string) (string, error) {
 	}
 	f, err := d.open(name)
 	if err != nil {
-		return "", err
+		return "", withoutOperation(err)
 	}
 	defer f.Close()
 

@@ -232,7 +232,7 @@ func TestNginxRefuses(t *testing.T) {
 		"http {\n server {\n":       "f:3: the end of the file is inside a block: a } is missing",
 		"a;\n}":                     "f:2: unexpected \"}\"",
 		"a \"b;\n":                  "f:1: the quote is not closed",
-		"a":                         "f:1: a is not ended by ; or {",
+		"a":                         "f:1: a is not ended by ; or {: is the file a configuration of nginx?",
 		"a;\nb \xff;":               "f:2: not UTF-8",
 		strings.Repeat("a {", 100):  "f:1: more than 64 blocks one inside the other",
 		"a_by_lua_block {\n { \n }": "f:1: the block of code is not closed",

@@ -101,7 +101,7 @@ func (p *nginxParser) directive(l *nginxLexer, first nginxToken, depth int) (*di
 			d.block, err = p.block(l, depth+1)
 			return d, err
 		default:
-			return nil, l.errorf(first.line, "%s is not ended by ; or {", d.name)
+			return nil, l.errorf(first.line, "%s is not ended by ; or {: is the file a configuration of nginx?", d.name)
 		}
 	}
 }
