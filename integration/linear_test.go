@@ -3,8 +3,11 @@ package integration
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,7 +104,7 @@ func checkHistory(
 		if strings.Contains(line, `"the end"`) {
 			break
 		}
-		at, cost, ok := scriptCall(line)
+		at, cost, ok := scriptCall(t, line)
 		if !ok {
 			continue
 		}
@@ -122,23 +125,36 @@ func checkHistory(
 	}
 }
 
+// quoted is an argument in a line of MONITOR. Its escapes are among those of Go.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
 // scriptCall reads the instant and the cost from a line of MONITOR:
 // +1767355200.5 [0 127.0.0.1:40000] "evalsha" "hash" "keys" "key"... "at" "ttl" "cost" ...
-func scriptCall(line string) (at string, cost int64, ok bool) {
-	_, command, found := strings.Cut(line, `] "eval`)
-	if !found {
+// Numbers are texts, or those of straight.lua, packed in the one argument behind the key.
+func scriptCall(t *testing.T, line string) (at string, cost int64, ok bool) {
+	t.Helper()
+	if !strings.Contains(line, `] "eval`) {
 		return "", 0, false
 	}
-
-	// No argument of this test contains a quote. The text of a script does, escaped.
-	command = strings.ReplaceAll(command, `\"`, "")
-	args := strings.Split(strings.TrimSuffix(strings.TrimSpace(command), `"`), `" "`)
+	args := quoted.FindAllString(line, -1)
+	for i := range args {
+		var err error
+		if args[i], err = strconv.Unquote(args[i]); err != nil {
+			t.Fatalf("%s: %v", args[i], err)
+		}
+	}
 
 	keys, err := strconv.Atoi(args[2])
 	if err != nil {
 		return "", 0, false
 	}
+	if args = args[3+keys:]; len(args) == 1 {
+		number := func(i int) int64 {
+			return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(args[0][8*i:]))))
+		}
+		return strconv.FormatInt(number(0), 10), number(2), true
+	}
 
-	cost, err = strconv.ParseInt(args[3+keys+2], 10, 64)
-	return args[3+keys], cost, err == nil
+	cost, err = strconv.ParseInt(args[2], 10, 64)
+	return args[0], cost, err == nil
 }

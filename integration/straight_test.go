@@ -18,17 +18,29 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// inLine has the files of the steps that are written into the straight line, besides the prelude.
-var inLine = []struct {
+// lineStep is a step that is written into the straight line, with its files besides the prelude.
+type lineStep struct {
 	algorithm algorithms.Algorithm
 	files     []string
-}{
+}
+
+var inLine = []lineStep{
 	{algorithms.FixedWindow{}, []string{"window", "fixed_window"}},
 	{algorithms.FixedWindowAnchored{}, []string{"window", "fixed_window_anchored"}},
 	{algorithms.SlidingWindowCounter{}, []string{"sliding_window_counter"}},
 	{algorithms.TokenBucket{}, []string{"bucket", "token_bucket"}},
 	{algorithms.GCRA{}, []string{"bucket", "gcra"}},
 	{algorithms.LeakyBucket{}, []string{"bucket", "leaky_bucket"}},
+}
+
+// An algorithm without a log is in inLine, or nothing compares its straight line with pair.lua.
+func TestEveryAlgorithmInLineIsCompared(t *testing.T) {
+	for _, a := range algorithms.All {
+		listed := slices.ContainsFunc(inLine, func(s lineStep) bool { return s.algorithm.Name() == a.Name() })
+		if keepsLog := algorithms.TraitsOf(a).Shape == algorithms.SlidingLog; listed == keepsLog {
+			t.Errorf("%s: in inLine %v, and keeps a log %v", a.Name(), listed, keepsLog)
+		}
+	}
 }
 
 // replies counts the replies of scripts that are one text, and the others.

@@ -97,7 +97,8 @@ func (p *Problems) Describe(problem Problem) string {
 		message = "warning: " + message
 	}
 
-	s := fmt.Sprintf("%s:%d:%d: %s", p.File, problem.Line, problem.Column, message)
+	// A message may name what the author has written, such as a limiter: no part of it makes a line of its own.
+	s := fmt.Sprintf("%s:%d:%d: %s", p.File, problem.Line, problem.Column, strings.Map(printable, message))
 	if problem.Line < 1 || problem.Line > len(p.lines) {
 		return s
 	}

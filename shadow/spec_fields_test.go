@@ -207,7 +207,8 @@ func TestEveryFieldOfAPolicyFileReachesTheSpec(t *testing.T) {
 			t.Errorf("specChanges has a row for %s, which package policies does not have any more: remove it", name)
 		}
 		if n := strings.Count(fullFile, change.from); n != 1 {
-			t.Errorf("%s: fullFile has %q %d times, want once: the change would be of another field", name, change.from, n)
+			t.Errorf("%s: fullFile has %q %d times, want once: the change would be of another field; a new field of a "+
+				"policy stands below its candidate", name, change.from, n)
 			continue
 		}
 

@@ -115,36 +115,68 @@ func replayed(t *testing.T, args ...string) (report replay.Report) {
 	return report
 }
 
+// refusedValues are the flags whose value in effects is refused in one of the forms, which is an effect, too.
+var refusedValues = []string{
+	"key", "key-field", "cost-field", "decisions", // --config has keys and costs, and may have several policies
+	"format", "map", "route", "time-zone", "time-format", "policy", "infer", "require-pass", "store", "redis",
+}
+
 // A flag that is added works for --from and --to as well as for --config, or is refused.
 func TestReplayFlagsWorkForBothForms(t *testing.T) {
 	log := write(t, "log.csv", effectLog())
 	for form, args := range effectForms(t) {
-		args = append([]string{"replay", "-o", "json", log}, args...)
-		_, before, talk := shell(t, "", args...)
-		if before == "" {
-			t.Fatalf("%s: %s", form, talk)
+		flagsHaveEffects(t, form, append([]string{log}, args...), func(name string, exit int) bool {
+			return exit == exitOK || slices.Contains(refusedValues, name)
+		})
+	}
+}
+
+// A flag that is added changes what --sweep and --infer print, or is refused beside them.
+func TestReplayFlagsWorkForEveryResult(t *testing.T) {
+	for mode, args := range map[string][]string{
+		"--sweep": {
+			write(t, "log.csv", effectLog()), "--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m", "--sweep", "limit=8,9",
+		},
+		"--infer": {write(t, "access.log", []byte(deniedLog())), "--infer"},
+	} {
+		flagsHaveEffects(t, mode, args, func(string, int) bool { return true })
+	}
+}
+
+// flagsHaveEffects runs a replay with each flag besides, and asks whether its exit status is meant.
+func flagsHaveEffects(t *testing.T, form string, args []string, meant func(name string, exit int) bool) {
+	t.Helper()
+	args = append([]string{"replay", "--output=json"}, args...)
+	exit, before, talk := shell(t, "", args...)
+	if exit != exitOK {
+		t.Fatalf("%s: %s", form, talk)
+	}
+
+	for _, flag := range replayCommand(streams{}).Flags {
+		name := flag.Names()[0]
+		if slices.Contains([]string{"config", "from", "to"}, name) || slices.Contains(args, "--"+name) {
+			continue
+		}
+		effect, known := effects[name]
+		if !known {
+			t.Errorf("--%s: give it a value with an effect in effects", name)
+			continue
+		}
+		if form == "--infer" && name == "format" {
+			continue // the log is a common one
 		}
 
-		for _, flag := range replayCommand(streams{}).Flags {
-			name := flag.Names()[0]
-			if name == "config" || name == "from" || name == "to" {
-				continue
-			}
-			effect, known := effects[name]
-			if !known {
-				t.Errorf("--%s: give it a value with an effect in effects", name)
-				continue
-			}
-
-			file := filepath.Join(t.TempDir(), "file")
-			more := strings.Split(strings.ReplaceAll(strings.Join(effect, "\n"), "FILE", file), "\n")
-			exit, after, talk := shell(t, "", append(args, more...)...)
-			_, missing := os.Stat(file)
-			changed := exit != exitOK || after != before || missing == nil
-			if !changed {
-				t.Errorf("%s with %q: changes nothing: "+
-					"the flag is ignored in this form, or effectLog has nothing that it could change\n%s", form, more, talk)
-			}
+		file := filepath.Join(t.TempDir(), "file")
+		more := strings.Split(strings.ReplaceAll(strings.Join(effect, "\n"), "FILE", file), "\n")
+		exit, after, talk := shell(t, "", append(args, more...)...)
+		_, missing := os.Stat(file)
+		switch {
+		case !meant(name, exit):
+			t.Errorf("%s with %q: status %d: give the flag a value in effects that is accepted, or name it in refusedValues\n%s",
+				form, more, exit, talk)
+		case exit == exitOK && after == before && missing != nil:
+			t.Errorf("%s with %q: changes nothing: the flag is ignored there, and should be refused (notInferred, "+
+				"replayConflicts), or the log has nothing that it could change\n%s", form, more, talk)
 		}
 	}
 }

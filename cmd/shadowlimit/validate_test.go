@@ -152,7 +152,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The text of a policy file is its author's: no part of it steers the terminal of a reviewer, or makes a line of its own.
+// The text of a policy file is its author's: no part of it steers the terminal of a reviewer, or makes a line of its own. The file
+// has all of its free texts, which the reader text takes: a new one belongs here, too.
 func TestValidateSteersNoTerminal(t *testing.T) {
 	const file = `
 version: 1
@@ -164,6 +165,10 @@ policies:
     candidate: { algorithm: token_bucket, limit: 3, window: 1m }
     promotion:
       expected: [{ when: "request.user != 'a\e[2J'", direction: newly_allowed, until: 2030-01-01, owner: "ann\e[2J\nbob" }]
+  - name: reads
+    key: request.user
+    authoritative: { limiter: "own\e[2J\nbob", revision: "ann\e[2J\nbob" }
+    candidate: { id: "next\e[2J\nbob", algorithm: token_bucket, limit: 3, window: 1m }
 `
 
 	deployed := write(t, "deployed.yaml", []byte(strings.ReplaceAll(file, "ann", "eve")))

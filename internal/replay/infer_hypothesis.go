@@ -189,10 +189,15 @@ func (h *hypothesis) complexity() int {
 	return 10*c + rank(h.algorithm)
 }
 
+// usual are the algorithms of hypotheses, from the one that is met most often.
+var usual = []string{"fixed_window", "token_bucket", "fixed_window_anchored", "sliding_window_counter", "sliding_window_log"}
+
 // rank orders algorithms by how often they are met.
 func rank(a algorithms.Algorithm) int {
-	usual := []string{"fixed_window", "token_bucket", "fixed_window_anchored", "sliding_window_counter", "sliding_window_log"}
-	return slices.Index(usual, a.Name())
+	if i := slices.Index(usual, a.Name()); i >= 0 {
+		return i
+	}
+	return len(usual)
 }
 
 // figures counts the digits of a number without the zeros at its end.

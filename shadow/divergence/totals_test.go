@@ -38,7 +38,7 @@ func TestEveryTotalCounts(t *testing.T) {
 	for i := range totals.NumField() {
 		if totals.Field(i).IsZero() {
 			t.Errorf("Totals.%s is still zero after a peek and a charge of every outcome: count it in Recorder.Observe above the return "+
-				"for peeks, or add here what it counts", totals.Type().Field(i).Name)
+				"for peeks, sum it in Totals.add, or add here what it counts", totals.Type().Field(i).Name)
 		}
 	}
 }
@@ -234,8 +234,8 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 	// cold in cause.go has a case for how long the side that allows remembers.
 	for _, a := range algorithms.All {
 		if shape := algorithms.TraitsOf(a).Shape; !covered[shape] {
-			t.Errorf("no row has a side that allows and forgets as %s does (shape %d): add rows with the causes you expect, "+
-				"and the shape to cold in cause.go", a.Name(), shape)
+			t.Errorf("no row has a side that allows and forgets as %s does (shape %d of traits.go): add rows with the causes you expect, one of "+
+				"them ColdState, and the shape to cold in cause.go", a.Name(), shape)
 		}
 	}
 }
