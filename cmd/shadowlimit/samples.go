@@ -17,6 +17,7 @@ import (
 type sampler struct {
 	draw                             *rand.Rand
 	methods, paths, hosts, routes    []string
+	addresses                        []string
 	rest                             []string // texts of users, headers and all else
 	headers, parameters, descriptors []string // names
 }
@@ -35,15 +36,19 @@ var (
 func newSampler(text string) *sampler {
 	s := &sampler{
 		draw: rand.New(rand.NewPCG(1, 1)), methods: []string{"GET", "POST", "DELETE"}, paths: []string{"/"}, hosts: []string{"example.com"},
-		routes: []string{""}, rest: []string{"", "ann"},
+		routes: []string{""}, addresses: []string{"192.0.2.1"}, rest: []string{"", "ann"},
 	}
 
 	s.headers, s.parameters, s.descriptors = submatches(headerRead, text), submatches(queryReads, text), submatches(describeReads, text)
 	names := slices.Concat(s.headers, s.parameters, s.descriptors)
+	patterns := submatches(patternTexts, text)
 	for _, quoted := range texts.FindAllString(text, mostTexts) {
 		one, err := strconv.Unquote(quoted)
+		address, isAddress := addressOf(one)
 		switch {
-		case err != nil || slices.Contains(names, one):
+		case err != nil || slices.Contains(names, one) || slices.Contains(patterns, quoted):
+		case isAddress:
+			s.addresses = append(s.addresses, address)
 		case strings.HasPrefix(one, "/"):
 			s.paths = append(s.paths, one, strings.TrimSuffix(one, "/")+"/1")
 		case methodText.MatchString(one):
@@ -55,7 +60,24 @@ func newSampler(text string) *sampler {
 		}
 	}
 	s.routes = append(s.routes, submatches(routeTexts, text)...)
+	s.addExamples(examplesIn(text))
 	return s
+}
+
+// addExamples adds what regular expressions match. One that begins with a slash is a path of its own; another may be the end of any
+// path, or a part of a header.
+func (s *sampler) addExamples(list []string) {
+	paths := s.paths
+	for _, one := range list {
+		if strings.HasPrefix(one, "/") {
+			s.paths = append(s.paths, one)
+			continue
+		}
+		s.rest = append(s.rest, one)
+		for _, path := range paths[:min(len(paths), mostTexts/len(list))] {
+			s.paths = append(s.paths, path+one)
+		}
+	}
 }
 
 // mostTexts bounds the texts of a condition that are tried.
@@ -78,7 +100,7 @@ func (s *sampler) one(of []string) string { return of[s.draw.IntN(len(of))] }
 
 // request draws a request.
 func (s *sampler) request() *testRequest {
-	r := &testRequest{Method: s.one(s.methods), Path: s.one(s.paths), Host: s.one(s.hosts), IP: "192.0.2.1", User: s.one(s.rest)}
+	r := &testRequest{Method: s.one(s.methods), Path: s.one(s.paths), Host: s.one(s.hosts), IP: s.one(s.addresses), User: s.one(s.rest)}
 	r.Route = r.Path
 	if len(s.routes) > 1 {
 		r.Route = s.one(s.routes)
