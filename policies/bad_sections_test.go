@@ -98,9 +98,24 @@ var badSides = []badFile{
 	{"a quarter", side("algorithm: fixed_window, limit: 1, window: quarter"), 5, 64, "or week, month or year"},
 	{"an unknown phase", side("algorithm: fixed_window, limit: 1, window: 1m, phase: last"), 5, 75, "phase: want epoch or first or hash"},
 	{"an option that is a number", side("algorithm: fixed_window, limit: 1, window: 1m, count_denied: 1"), 5, 82, "want true or false"},
+	{"adaptive without a rule", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"), 5, 70, "adaptive: want"},
+	{"no signal", adaptiveSide("every: 30s"), 5, 70, `adaptive needs "signal"`},
+	{"an unknown signal", adaptiveSide("signal: cpu"), 5, 80, "adaptive: signal: want latency_p99 or saturation"},
+	{"a signal of a later version", adaptiveSide("signal: error_rate"), 5, 80, "error_rate is not available in this version"},
+	{"two laws", adaptiveSide("signal: latency_p99, target: 1s, levels: [{ above: 1s, limit: 50% }]"), 5, 101, "either levels"},
+	{"a floor of steps", adaptiveSide("signal: latency_p99, floor: 50%"), 5, 100, "floor belongs to a target"},
+	{"a floor of everything", adaptiveSide("signal: latency_p99, target: 1s, floor: 100%"), 5, 112, "from 2% to 99%"},
+	{"a target in another unit", adaptiveSide("signal: latency_p99, target: 50%"), 5, 101, "want a duration above 0"},
+	{"a target of hours", adaptiveSide("signal: latency_p99, target: 1h"), 5, 101, "want at most 2m"},
+	{"a saturation in seconds", adaptiveSide("signal: saturation, target: 1s"), 5, 100, "want a percentage"},
+	{"levels that rise", adaptiveSide("signal: latency_p99, levels: [{ above: 1s, limit: 25% }, { above: 2s, limit: 50% }]"),
+		5, 129, "a smaller limit than the one before"},
+	{"no levels", adaptiveSide("signal: latency_p99, levels: []"), 5, 101, "want 1 to 8"},
+	{"changes too often", adaptiveSide("signal: latency_p99, every: 5s"), 5, 100, "want 20s to 1h"},
+	{"an adaptive foreign limiter", side("limiter: mine, adaptive: { signal: latency_p99 }"), 5, 46, "for our own algorithms"},
 	{
-		"a field of a later version", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"),
-		5, 70, "not available in this version",
+		"an adaptive limit of an expression", side("algorithm: gcra, limit: request.size, window: 1m, adaptive: { signal: latency_p99 }"),
+		5, 81, "for a limit that an expression gives",
 	},
 }
 
@@ -166,4 +181,9 @@ var badPromotion = []badFile{
 		6, 32, "must be later",
 	},
 	{"a change window without an end", promotion("change_window: {days: [mon], from: '11:00'}"), 6, 32, `needs "to"`},
+}
+
+// adaptiveSide is a file whose authoritative has an adaptive limit.
+func adaptiveSide(fields string) string {
+	return side("algorithm: gcra, limit: 1, window: 1m, adaptive: { " + fields + " }")
 }

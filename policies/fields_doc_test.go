@@ -13,7 +13,7 @@ import (
 )
 
 // undocumented fields are known to the reader so that it can refuse them: they have no effect yet.
-var undocumented = map[string]bool{"adaptive": true}
+var undocumented = map[string]bool{}
 
 // fieldTable is a table of fields that the reader takes: the third argument of a call of mapping.
 type fieldTable struct {
@@ -73,6 +73,8 @@ var (
 		"the file":      {"## The file", row, "a row of the table"},
 		"a policy":      {"## A policy", row, "a row of the table"},
 		"role":          {"## A side", "`FIELD`", "the text"},
+		"adaptive":      {"## A side", "`FIELD`", "the text"},
+		"a level":       {"## A side", "`FIELD`", "the text"},
 		"a group":       {"## A group", "`FIELD`", "the text"},
 		"promotion":     {"## Promotion", row, "a row of the table"},
 		"change_window": {"## Promotion", "(?m)^\\| `change_window` \\|.*`FIELD`", "the row of change_window"},

@@ -162,6 +162,10 @@ func (c *compiler) checkMemberSide(g *group, s *Side, n *yaml.Node) {
 			g.policy.Name, g.first.Name, g.node.Line)
 	}
 
+	if s.adaptive != nil {
+		c.fail(at.orNone("adaptive"), "adaptive is not available in this version for a member of a group: leave it out of %s", g.policy.Name)
+	}
+
 	// Members are charged or left alone in one step, so a member must neither fail half-way nor count what the group denies.
 	switch {
 	case algorithms.TraitsOf(s.Algorithm).Shape == algorithms.SlidingLog:

@@ -30,6 +30,8 @@ type Set struct {
 	// ReadsRoutes reports whether any policy reads request.route: a middleware without
 	// a router that knows routes can warn then.
 	ReadsRoutes bool
+	// Adapts reports whether a limit follows how the service does; see Side.Adaptive.
+	Adapts bool
 
 	read       reads
 	selections selections
@@ -76,6 +78,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	// The file has no errors: the rest of the list are warnings.
 	l.set.Warnings, l.set.problems = r.List, &r.Problems
 	l.set.fields = fieldsOf(root)
+	l.set.Adapts = l.set.adapts()
 	l.set.ReadsRoutes = l.set.reads("request.route")
 	l.set.read = readsOf(l.set)
 	l.set.selections = selectionsOf(l.set.Policies)

@@ -31,6 +31,7 @@ type Side struct {
 	window       time.Duration
 	options      algorithms.Options
 	members      *members // of a group's side, which has no limit of its own; else nil
+	adaptive     *adaptation
 }
 
 // Foreign reports whether the side is a limiter of the user's.
@@ -156,6 +157,9 @@ func (s *Side) String() string {
 	if s.Store != "" {
 		text += " in " + s.Store
 	}
+	if s.adaptive != nil {
+		text += " " + s.adaptive.String()
+	}
 	return text
 }
 
@@ -187,6 +191,9 @@ func (s *Side) identity() string {
 	if s.options != (algorithms.Options{}) {
 		fields = append(fields, s.options.String())
 	}
+	if s.adaptive != nil {
+		fields = append(fields, s.adaptive.String())
+	}
 	return strings.Join(fields, "\x00")
 }
 
@@ -215,7 +222,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			"refill":       {read: c.duration("refill", &side.options.Refill)},
 			"forget":       {read: c.duration("forget", &side.options.Forget)},
 			"store":        {read: c.name("store", &side.Store)},
-			"adaptive":     {read: c.unbuilt("adaptive")},
+			"adaptive":     {read: c.adaptation(&side.adaptive)},
 		})
 
 		// A wrong name is reported with the fields that could not be read, for it has nothing
@@ -238,6 +245,9 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			c.fail(n, "%s: a limit of 0 is for our own algorithms: a foreign limiter that is left without a limit has none", role)
 		case side.Store != "":
 			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
+		}
+		if len(c.List) == before {
+			c.checkAdaptive(n, role, side)
 		}
 		if len(c.List) == before {
 			*into = side

@@ -41,9 +41,10 @@ type fleet struct {
 	teller     *promotion.Teller
 	started    time.Time
 
-	orders orders // of the red button
-	read   moment // when published assessments were
-	told   moment // when a teller counted that looks after the number of changes
+	orders  orders  // of the red button
+	service service // what this instance serves
+	read    moment  // when published assessments were
+	told    moment  // when a teller counted that looks after the number of changes
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
@@ -83,6 +84,7 @@ type fleetConfig struct {
 	view       *fleetView            // what requests see of the fleet
 	alone      bool                  // there is no other instance: the store is in this process
 	button     *button
+	signal     func() float64 // of the service; nil for none
 	syncClocks func(context.Context) error
 }
 

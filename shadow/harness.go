@@ -56,6 +56,9 @@ type Config struct {
 	// quick. It may be called concurrently. A panic is logged and reaches no request. See
 	// NewDecisionLog.
 	Observer func(Comparison)
+	// Signal returns how much of the service is used, between 0 and 1, for limits that are adaptive by saturation. It is called
+	// every few seconds, must be quick, and may be called concurrently with requests. A number outside of that range is no signal.
+	Signal func() float64
 	// Clock gives the instants at which charges are judged, for tests and simulations; nil
 	// means each store's own clock. Evidence is not dated by it: see Comparison.At.
 	Clock func() time.Time
@@ -103,7 +106,7 @@ func newHarness(cfg Config) (*Harness, error) {
 	h := &Harness{cfg: cfg}
 	h.instance, err = newInstance(instanceConfig{
 		name: set.Name, files: set.Name, stateDir: cfg.StateDir, id: cfg.Instance, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
-		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger,
+		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger, signal: cfg.Signal,
 	})
 	if err != nil {
 		return nil, err
@@ -240,6 +243,10 @@ func (h *Harness) planOf(set *policies.Set, before *plan) (*plan, error) {
 		drafts[i] = d
 	}
 
+	if err := h.checkRules(drafts); err != nil {
+		return nil, err
+	}
+
 	// Migrations start goroutines, so they are made when no error is possible any more.
 	p := &plan{set: set}
 	for _, d := range drafts {
@@ -285,7 +292,9 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	if st.remote() && !lua.HasScript(configured.Algorithm) {
 		return side{}, errNoScript(configured.Algorithm)
 	}
-	return algorithmSide(configured.Bare(), st), nil
+	s := algorithmSide(configured.Bare(), st)
+	s.adaptation = adaptationOf(configured)
+	return s, nil
 }
 
 // Decide judges a request by every policy that matches it. It always decides: where a

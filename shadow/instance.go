@@ -43,6 +43,7 @@ type instanceConfig struct {
 	clock    func() time.Time
 	observer func(Comparison)
 	log      *slog.Logger // nil: slog.Default()
+	signal   func() float64
 }
 
 // newInstance returns an instance without a plan; see start.
@@ -60,6 +61,7 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
 		plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
 		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, alone: cfg.redis == nil,
+		signal: cfg.signal,
 	}
 	if cfg.redis != nil {
 		fleet.store = promotion.NewRedisStore(cfg.redis, cfg.name)

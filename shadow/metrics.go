@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -102,6 +103,16 @@ var policyMetrics = []family[reading]{
 		"Requests for which an expression failed: they are not charged, or, where first or last failed, the hash placed their key.",
 		counter, nil, func(r reading, send sender) {
 			send(float64(r.counts.errors.Load()))
+		},
+	},
+	{
+		"adaptive_level", "The part of an adaptive side's limit that holds in this instance, up to 1; absent for other sides.",
+		gauge, []string{"side"}, func(r reading, send sender) {
+			for role := range r.sides {
+				if a := r.sides[role].adaptation; a != nil {
+					send(float64(a.level())/float64(adaptive.Full), algorithms.Role(role).String())
+				}
+			}
 		},
 	},
 	{

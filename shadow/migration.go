@@ -65,6 +65,9 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	}
 	m.spec.Noise = m.noiseMeasurable() && !spec.Config.Sampled()
 	for role := range m.sides {
+		if o.before != nil {
+			m.sides[role].adaptation.resume(o.before.sides[role].adaptation)
+		}
 		if o.durations != nil && m.sides[role].remote() {
 			m.sides[role].duration = o.durations.WithLabelValues(spec.Policy, algorithms.Role(role).String())
 		}

@@ -228,6 +228,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	// When evidence was written is no news.
 	said := i
 	i.At, i.Policies = now, maps.Clone(i.Policies)
+	i.Service = f.service.report(f.plan.Load(), f.signal)
 	for _, m := range migrations {
 		applied := i.Policies[m.spec.Policy]
 		applied.Flushed = time.UnixMicro(m.flushed.Load()).UTC()

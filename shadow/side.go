@@ -18,6 +18,8 @@ type side struct {
 	calls     chan struct{}   // holds one value for each unfinished bounded call
 	shape     algorithms.Shape
 	duration  prometheus.Observer // nil in memory, where measuring costs more than deciding
+	// adaptation is nil where the limit is always the whole.
+	adaptation *adaptation
 }
 
 // algorithmSide returns the side of an algorithm in a store.

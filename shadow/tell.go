@@ -28,10 +28,16 @@ func (f *fleet) tell(ctx context.Context) error {
 	count, moves, err := f.teller.Tell(ctx)
 	f.logMoves(moves)
 	if err != nil {
+		f.followLevels(nil)
 		return err
 	}
 
+	// Levels come back by themselves where no teller counts.
 	age := f.view.now().Sub(count.At).Abs()
+	if age >= promotion.LiveFor {
+		count.Levels = nil
+	}
+	f.followLevels(count.Levels)
 	if count.Changes != 0 {
 		counted := time.Now().Add(-age)
 		f.told.at.Store(&counted)

@@ -37,6 +37,8 @@ const (
 const (
 	// LeastEvery is the least value of Rule.Every: a beat, a count and the time of a sketch are 17 s.
 	LeastEvery = 20 * time.Second
+	// MostEvery is the largest value of Rule.Every.
+	MostEvery = time.Hour
 	// LostAfter is how long a level stays without a signal.
 	LostAfter = time.Minute
 	// lostStep and lostEvery bring a level back that is not heard of any more.

@@ -15,6 +15,9 @@ const (
 	buckets  = 1 + (longest-shortest)*parts + 1
 )
 
+// Longest is the longest duration that may bound a signal: longer ones are hardly told apart.
+const Longest = 2 * time.Minute
+
 // Sketch is what was served in some time. Sketches of several instances are joined by addition.
 type Sketch struct {
 	Failed    int64 // of all requests

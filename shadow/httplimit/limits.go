@@ -24,7 +24,8 @@ import (
 // may be called concurrently.
 type Limits struct {
 	decider  Decider
-	policies func() *policies.Set // in use; nil if the decider has none
+	policies func() *policies.Set      // in use; nil if the decider has none
+	served   func(time.Duration, bool) // nil if the decider has none
 	settings Settings
 	jitter   float64 // 0 to 1
 	fields   fieldWriter
@@ -61,6 +62,9 @@ func NewLimits(by Decider, s Settings) *Limits {
 	l := &Limits{decider: by, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields}}
 	if with, ok := by.(interface{ Policies() *policies.Set }); ok {
 		l.policies = with.Policies
+	}
+	if with, ok := by.(interface{ Served(time.Duration, bool) }); ok {
+		l.served = with.Served
 	}
 	return l
 }
@@ -106,6 +110,16 @@ func (l *Limits) HeadersRead() (names []policies.HeaderName, all bool) {
 		return nil, false
 	}
 	return l.policies().HeadersRead()
+}
+
+// Adapts reports whether a limit follows how long handlers take. Served then has an effect.
+func (l *Limits) Adapts() bool { return l.served != nil && l.policies != nil && l.policies().Adapts }
+
+// Served tells a Decider that has a method Served, as a Harness has, that a handler is done; see shadow.Harness.Served.
+func (l *Limits) Served(d time.Duration, failed bool) {
+	if l.served != nil {
+		l.served(d, failed)
+	}
 }
 
 // Decide charges a request, which must not be used after it. The decision is exact; Told is what a client may see of it.

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -106,5 +107,17 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if m.Adapts() {
+		m.serve(w, r)
+		return
+	}
 	m.next.ServeHTTP(w, r)
+}
+
+// serve runs the handler and tells how long it took. A handler that panics has failed.
+func (m *middleware) serve(w http.ResponseWriter, r *http.Request) {
+	began, failed := time.Now(), true
+	defer func() { m.Served(time.Since(began), failed) }()
+	m.next.ServeHTTP(w, r)
+	failed = false
 }

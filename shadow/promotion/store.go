@@ -64,8 +64,15 @@ type Instance struct {
 	Format int `json:"format,omitempty"`
 	// Revision is its gate's; see gate.Revision. It is 0 in an earlier release.
 	Revision int `json:"revision,omitempty"`
+	// Service is nil where no limit is adaptive, and in an earlier release.
+	Service *Service `json:"service,omitempty"`
 	// Policies by name. They are nil where only their Plan is stored, and cannot be read.
 	Policies map[string]Applied `json:"policies,omitempty"`
+	planned
+}
+
+// planned stands for the policies in a stored beat.
+type planned struct {
 	// Plan stands for the policies in a stored beat. Flushed then is when it last wrote their
 	// evidence, and Behind when it did so for those of which that was long before.
 	Plan    string               `json:"plan,omitempty"`

@@ -137,6 +137,7 @@ func (t *Teller) count(ctx context.Context) (Count, []Move, error) {
 
 	live, _ := LiveAt(f.now, "", f.instances)
 	c := Count{Head{At: f.now, Teller: t.id, Changes: changes, Live: len(live), Format: Format}, map[string]Votes{}}
+	c.Levels = levelsOf(t.last.Levels, live, f.now)
 	for _, i := range live {
 		c.Format = min(c.Format, i.Format)
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
 // Count is what the teller has counted, for all instances.
@@ -29,6 +31,8 @@ type Head struct {
 	Format int `json:"format,omitempty"`
 	// Revision is another one when the votes are others, apart from their times.
 	Revision int64 `json:"revision,omitempty"`
+	// Levels are those of adaptive limits, by the key of their rule.
+	Levels map[string]adaptive.State `json:"levels,omitempty"`
 }
 
 // Votes are those for the epochs of one policy. An instance has a vote if it is live and

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -195,7 +196,7 @@ func count(s subject) {
 
 	// Head reads the small part of the same count, so both have to agree on it.
 	v, w := got.Policies[policy], want.Policies[policy]
-	if got.Head != want.Head || head != want.Head || fmt.Sprint(v.Epochs) != fmt.Sprint(w.Epochs) ||
+	if !reflect.DeepEqual(got.Head, want.Head) || !reflect.DeepEqual(head, want.Head) || fmt.Sprint(v.Epochs) != fmt.Sprint(w.Epochs) ||
 		v.Ahead != w.Ahead || v.Older != w.Older || !v.Since.Equal(w.Since) || !v.Seen.Equal(w.Seen) {
 		s.Errorf("read %+v, want %+v", got, want)
 	}

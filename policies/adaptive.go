@@ -1,0 +1,209 @@
+package policies
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+)
+
+// adaptation is how a side's limit follows the service, with its limit at each level: a charge reads one of them.
+type adaptation struct {
+	rule   adaptive.Rule
+	limits [adaptive.Full + 1]algorithms.Limit
+}
+
+// Adaptive returns the rule by which the side's limit follows the service, nil if it is always the whole.
+func (s *Side) Adaptive() *adaptive.Rule {
+	if s.adaptive == nil {
+		return nil
+	}
+	return &s.adaptive.rule
+}
+
+// adapts reports whether any side is adaptive.
+func (s *Set) adapts() bool {
+	return slices.ContainsFunc(s.Policies, func(p *Policy) bool {
+		return slices.ContainsFunc(p.Sides[:], func(s *Side) bool { return s != nil && s.adaptive != nil })
+	})
+}
+
+// AtLevel returns the limit of an adaptive side at a level.
+func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
+	return s.adaptive.limits[min(max(level, 1), adaptive.Full)]
+}
+
+// signals are the words of a file. An error rate is not among them: the middleware passes responses on without looking at them.
+var signals = map[string]adaptive.Signal{"latency_p99": adaptive.LatencyP99, "saturation": adaptive.Saturation}
+
+// adaptation returns a reader of the field adaptive.
+func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		before := len(c.List)
+		signal, every := "", 30*time.Second
+		var levels, target *yaml.Node
+		floor := adaptive.Full / 4
+		c.mapping(n, "adaptive", map[string]field{
+			"signal": {read: c.signal(&signal), required: true},
+			"levels": {read: func(n *yaml.Node) { levels = n }},
+			"target": {read: func(n *yaml.Node) { target = n }},
+			"floor":  {read: c.level("floor", &floor)},
+			"every":  {read: c.duration("every", &every)},
+		})
+		if len(c.List) > before {
+			return
+		}
+
+		// The values of the laws are in the unit of the signal, which may stand behind them.
+		a := &adaptation{rule: adaptive.Usual(signals[signal])}
+		a.rule.Every = every
+		switch at := placesOf(n); {
+		case levels != nil && target != nil:
+			c.fail(target, "adaptive: either levels, for the law of steps, or a target, for additive increase and multiplicative decrease")
+		case target == nil && at["floor"] != nil:
+			c.fail(at["floor"], "adaptive: floor belongs to a target: the last of the levels is the least")
+		case target != nil:
+			a.rule.Steps, a.rule.Floor = nil, floor
+			c.value("target", a.rule.Signal, &a.rule.Target)(target)
+		case levels != nil:
+			a.rule.Steps = c.steps(levels, a.rule.Signal)
+		}
+		if every < adaptive.LeastEvery || every > adaptive.MostEvery {
+			c.fail(placesOf(n).orNone("every"), "adaptive: every: want 20s to 1h: a change is seen in the signal after up to 17 s")
+		}
+		if len(c.List) == before {
+			*into = a
+		}
+	}
+}
+
+// signal returns a reader of a signal's name.
+func (c *compiler) signal(into *string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && n.Value == "error_rate" {
+			c.fail(n, "adaptive: error_rate is not available in this version: the middleware does not see responses; take latency_p99")
+			return
+		}
+		c.choice("adaptive: signal", into, "latency_p99", "saturation")(n)
+	}
+}
+
+// level returns a reader of a part of a limit, in 64ths.
+func (c *compiler) level(what string, into *adaptive.Level) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		v, ok := percentage(n)
+		level := adaptive.Level(v * float64(adaptive.Full) / 100)
+		if !ok || level < 1 || level >= adaptive.Full {
+			c.fail(n, "adaptive: %s: want a part of the limit from 2%% to 99%%, such as 50%%", what)
+			return
+		}
+		*into = level
+	}
+}
+
+// value returns a reader of a value of a signal.
+func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if signal != adaptive.LatencyP99 {
+			v, ok := percentage(n)
+			if !ok {
+				c.fail(n, "adaptive: %s: want a percentage, such as 80%%", what)
+			}
+			*into = int64(v * adaptive.Million / 100)
+			return
+		}
+
+		var d time.Duration
+		c.duration("adaptive: "+what, &d)(n)
+		if d > adaptive.Longest {
+			c.fail(n, "adaptive: %s: want at most 2m: longer durations are not told apart", what)
+		}
+		*into = adaptive.Limit(d)
+	}
+}
+
+// mostSteps bounds the steps of a rule, which travels with every beat.
+const mostSteps = 8
+
+// steps reads the levels of the law of steps.
+func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.Step) {
+	for _, item := range c.items(n, "levels") {
+		var step adaptive.Step
+		before := len(c.List)
+		c.mapping(item, "a level", map[string]field{
+			"above": {read: c.value("above", signal, &step.Above), required: true},
+			"limit": {read: c.level("limit", &step.Level), required: true},
+		})
+		if len(c.List) > before {
+			return nil
+		}
+
+		if last := len(list) - 1; last >= 0 && (step.Above <= list[last].Above || step.Level >= list[last].Level) {
+			c.fail(item, "adaptive: levels: want each with a larger value and a smaller limit than the one before")
+			return nil
+		}
+		list = append(list, step)
+	}
+	if len(list) == 0 || len(list) > mostSteps {
+		c.fail(n, "adaptive: levels: want 1 to %d, such as [{ above: 500ms, limit: 50%% }]", mostSteps)
+	}
+	return list
+}
+
+// checkAdaptive refuses what cannot be adaptive, and makes the limit of each level.
+func (r *reader) checkAdaptive(n *yaml.Node, role string, s *Side) {
+	if s.adaptive == nil {
+		return
+	}
+	at := placesOf(n).orNone("adaptive")
+	switch {
+	case s.Foreign():
+		r.fail(at, "%s: adaptive is for our own algorithms: a foreign limiter decides by its own limit", role)
+		return
+	case !s.constant():
+		r.fail(at, "%s: adaptive is not available in this version for a limit that an expression gives", role)
+		return
+	}
+
+	// Numbers of buckets are kept in lowest terms, so a smaller limit may have larger ones. Every level is tried here, and not
+	// when the service suffers.
+	whole, _ := s.Constant()
+	for level := range adaptive.Full + 1 {
+		limit := whole
+		limit.Requests, limit.Burst = level.Of(whole.Requests), level.Of(whole.Burst)
+		if err := s.Algorithm.Validate(limit); level > 0 && err != nil {
+			r.fail(at, "%s: adaptive: at %d/64 of the limit: %s", role, level, withoutPackage(err))
+			return
+		}
+		s.adaptive.limits[level] = limit
+	}
+}
+
+// String writes the rule as people read it.
+func (a *adaptation) String() string {
+	r := &a.rule
+	value := func(v int64) string {
+		if r.Signal == adaptive.LatencyP99 {
+			return (time.Duration(v) * time.Microsecond).String()
+		}
+		return fmt.Sprintf("%g%%", float64(v)*100/adaptive.Million)
+	}
+
+	var parts []string
+	for _, step := range r.Steps {
+		parts = append(parts, fmt.Sprintf("%d/64 above %s", step.Level, value(step.Above)))
+	}
+	if len(parts) == 0 {
+		parts = []string{fmt.Sprintf("target %s, floor %d/64", value(r.Target), r.Floor)}
+	}
+	name := "latency_p99"
+	if r.Signal == adaptive.Saturation {
+		name = "saturation"
+	}
+	return fmt.Sprintf("adaptive by %s: %s, every %s", name, strings.Join(parts, ", "), r.Every)
+}

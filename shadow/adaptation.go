@@ -1,0 +1,180 @@
+package shadow
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// adaptation is how much of an adaptive side's limit holds in this instance. The fleet writes it, and requests read the level.
+type adaptation struct {
+	configured *policies.Side
+	key        string                     // of its rule
+	less       atomic.Int32               // what is missing to the whole limit, in 64ths
+	heard      atomic.Pointer[heardLevel] // nil before the first
+}
+
+// heardLevel is the last published level, and when it was heard of by this process's clock.
+type heardLevel struct {
+	level adaptive.Level
+	at    time.Time
+}
+
+// adaptationOf returns nil for a side whose limit is always the whole.
+func adaptationOf(s *policies.Side) *adaptation {
+	if s.Adaptive() == nil {
+		return nil
+	}
+	return &adaptation{configured: s, key: s.Adaptive().Key()}
+}
+
+// resume takes over the level from before a reload: a service that suffers must not get the whole load again for a new file.
+func (a *adaptation) resume(before *adaptation) {
+	if a != nil && before != nil && a.key == before.key {
+		a.less.Store(before.less.Load())
+		a.heard.Store(before.heard.Load())
+	}
+}
+
+// level returns the level that holds.
+func (a *adaptation) level() adaptive.Level { return adaptive.Full - adaptive.Level(a.less.Load()) }
+
+// apply gives an adaptive side its limit. The side keeps what it has counted, as for every limit that changes.
+func (a *adaptation) apply(side *algorithms.Side) {
+	if less := a.less.Load(); less > 0 {
+		side.Limit = a.configured.AtLevel(adaptive.Full - adaptive.Level(less))
+	}
+}
+
+// follow takes over what was published, if anything was, and lets the level come back where nothing is heard. It reports whether
+// the level has changed.
+func (a *adaptation) follow(published map[string]adaptive.State) bool {
+	if s, there := published[a.key]; there {
+		a.heard.Store(&heardLevel{s.Level(), time.Now()})
+	}
+	heard := a.heard.Load()
+	if heard == nil {
+		return false
+	}
+
+	// A rule of another release may fall below the floor of this one.
+	level := max(adaptive.Held(heard.level, time.Since(heard.at)), a.configured.Adaptive().Least())
+	return a.less.Swap(int32(adaptive.Full-level)) != int32(adaptive.Full-level)
+}
+
+// followLevels has every adaptive side follow; see adaptation.follow. Without an answer of the store nothing is published.
+func (f *fleet) followLevels(published map[string]adaptive.State) {
+	for _, m := range f.plan.Load().migrations {
+		for role := range m.sides {
+			if a := m.sides[role].adaptation; a != nil && a.follow(published) {
+				f.log.Info("shadowlimit: another part of an adaptive limit holds", "policy", m.spec.Policy,
+					"side", algorithms.Role(role).String(), "level", int(a.level()), "of", int(adaptive.Full))
+			}
+		}
+	}
+}
+
+// service is what this instance knows of how the service does.
+type service struct {
+	counter  adaptive.Counter
+	readings []servedUntil // oldest first; guarded by polling
+}
+
+// servedUntil is what the counter was at an instant.
+type servedUntil struct {
+	at time.Time
+	adaptive.Sketch
+}
+
+const (
+	// sketchOf is the time that a reported sketch is of.
+	sketchOf = 10 * time.Second
+	// mostReadings bounds the readings that are kept: beats are 1.5 s apart.
+	mostReadings = 16
+)
+
+// report returns what a beat says of the service, nil where no limit is adaptive. Requires polling.
+func (s *service) report(p *plan, signal func() float64) *promotion.Service {
+	rules := rulesIn(p)
+	if len(rules) == 0 {
+		s.readings = nil
+		return nil
+	}
+
+	// The oldest reading that is needed is the last one from before the time of the sketch.
+	now := servedUntil{time.Now(), s.counter.Read()}
+	s.readings = append(s.readings, now)
+	for len(s.readings) > mostReadings || len(s.readings) > 2 && now.at.Sub(s.readings[1].at) >= sketchOf {
+		s.readings = s.readings[1:]
+	}
+	return &promotion.Service{
+		Rules: rules, Served: now.Since(&s.readings[0].Sketch), Saturation: saturationOf(signal),
+	}
+}
+
+// saturationOf asks the service, where it has a signal of its own. A panic is no signal.
+func saturationOf(signal func() float64) (ratio *float64) {
+	if signal == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			ratio = nil
+		}
+	}()
+
+	// JSON has no number for what is not finite.
+	v := signal()
+	if !(v >= 0 && v <= 1) {
+		return nil
+	}
+	return &v
+}
+
+// rulesIn returns the rules of a plan, each once.
+func rulesIn(p *plan) (rules []adaptive.Rule) {
+	known := map[string]bool{}
+	for _, m := range p.migrations {
+		rules = appendRules(rules, known, &m.sides)
+	}
+	return rules
+}
+
+// appendRules appends the rules of two sides that are not known yet.
+func appendRules(rules []adaptive.Rule, known map[string]bool, sides *[2]side) []adaptive.Rule {
+	for role := range sides {
+		if a := sides[role].adaptation; a != nil && !known[a.key] {
+			known[a.key] = true
+			rules = append(rules, *a.configured.Adaptive())
+		}
+	}
+	return rules
+}
+
+// checkRules refuses a file whose rules would not reach the fleet, or of which one has no signal.
+func (h *Harness) checkRules(drafts []draft) error {
+	var rules []adaptive.Rule
+	known := map[string]bool{}
+	for i := range drafts {
+		rules = appendRules(rules, known, &drafts[i].sides)
+	}
+	if len(rules) > promotion.MostRules {
+		return errors.New("more than 8 different adaptive rules: give sides the same one")
+	}
+	for _, r := range rules {
+		if r.Signal == adaptive.Saturation && h.cfg.Signal == nil {
+			return errors.New("adaptive by saturation: put the service's signal into Config.Signal")
+		}
+	}
+	return nil
+}
+
+// Served tells the harness that a request was served: how long its handler took, and whether it failed. Adaptive limits go by
+// it; without one it has no effect. httplimit calls it by itself. It may be called concurrently, allocates nothing and takes no
+// lock.
+func (h *Harness) Served(d time.Duration, failed bool) { h.fleet.service.counter.Add(d, failed) }

@@ -1,0 +1,161 @@
+package shadow
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/policies"
+)
+
+// adaptiveFile has one side that is adaptive, with a limit that shows its level.
+func adaptiveFile(authoritative, candidate string) string {
+	return `
+version: 1
+name: test
+policies:
+  - name: p
+    key: request.user
+    authoritative: { algorithm: gcra, limit: 64, window: 1d` + authoritative + ` }
+    candidate: { algorithm: token_bucket, limit: 64, window: 1d` + candidate + ` }
+`
+}
+
+const adaptiveRule = ", adaptive: { signal: latency_p99 }"
+
+// openAdaptive returns a harness of a file.
+func openAdaptive(t *testing.T, text string, signal func() float64) *Harness {
+	t.Helper()
+	set, err := policies.Load("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Policies: set, Signal: signal, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// serve has the service answer requests for some time, each after so long.
+func serve(h *Harness, lasts, handler time.Duration) {
+	for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		h.Served(handler, false)
+	}
+}
+
+// allowedOf returns how many requests of a new user each side allows.
+func allowedOf(h *Harness, user string) (authoritative, candidate int) {
+	for range 100 {
+		d := h.Decide(context.Background(), &policies.Request{User: user})
+		if d.Allowed {
+			authoritative++
+		}
+		if d.Unenforced.Decision.Allowed {
+			candidate++
+		}
+	}
+	return authoritative, candidate
+}
+
+// A slow service gets a half of the limit, a service that is well again the whole, and the side that is not adaptive stays as it is
+// all the time.
+func TestLimitGivesWayAndReturns(t *testing.T) {
+	for role, text := range []string{adaptiveFile(adaptiveRule, ""), adaptiveFile("", adaptiveRule)} {
+		synctest.Test(t, func(t *testing.T) {
+			h := openAdaptive(t, text, nil)
+			defer h.Close(context.Background())
+
+			for _, phase := range []struct {
+				user    string
+				lasts   time.Duration
+				handler time.Duration
+				want    int
+			}{
+				{"before", 20 * time.Second, 10 * time.Millisecond, 64},
+				{"slow", 30 * time.Second, 600 * time.Millisecond, 32},
+				{"well", 2 * time.Minute, 10 * time.Millisecond, 64},
+			} {
+				serve(h, phase.lasts, phase.handler)
+				var sides [2]int
+				sides[0], sides[1] = allowedOf(h, phase.user)
+				if sides[role] != phase.want || sides[1-role] != 64 {
+					t.Errorf("%s: the sides allow %v; the adaptive one, %d, should allow %d", phase.user, sides, role, phase.want)
+				}
+			}
+		})
+	}
+}
+
+// The service's own signal takes the place of durations. A panic in it is no signal, and harms nothing.
+func TestSaturationGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		value := 0.9
+		h := openAdaptive(t, adaptiveFile(", adaptive: { signal: saturation }", ""), func() float64 {
+			if value < 0 {
+				panic("no signal")
+			}
+			return value
+		})
+		defer h.Close(context.Background())
+
+		time.Sleep(30 * time.Second)
+		if n, _ := allowedOf(h, "saturated"); n != 32 {
+			t.Errorf("a saturated service allows %d, want 32", n)
+		}
+		value = -1
+		time.Sleep(5 * time.Minute)
+		if n, _ := allowedOf(h, "lost"); n != 64 {
+			t.Errorf("without a signal it allows %d, want 64", n)
+		}
+	})
+}
+
+// A rule that needs a signal of the service is refused without it.
+func TestSaturationNeedsASignal(t *testing.T) {
+	set, err := policies.Load("test.yaml", []byte(adaptiveFile(", adaptive: { signal: saturation }", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := New(Config{Policies: set}); err == nil {
+		h.Close(context.Background())
+		t.Error("it was accepted")
+	}
+}
+
+// An instance that hears of nothing has the whole limit again after five minutes, and a reload does not change that.
+func TestLevelReturnsWithoutNews(t *testing.T) {
+	set, err := policies.Load("test.yaml", []byte(adaptiveFile(adaptiveRule, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := set.Policies[0].Sides[0]
+
+	synctest.Test(t, func(t *testing.T) {
+		a := adaptationOf(side)
+		a.follow(map[string]adaptive.State{a.key: {Less: 48}})
+		for _, row := range []struct {
+			wait time.Duration
+			want adaptive.Level
+		}{{0, 16}, {time.Minute, 16}, {time.Second, 24}, {30 * time.Second, 32}, {4 * time.Minute, 64}} {
+			time.Sleep(row.wait)
+			a.follow(nil)
+
+			reloaded := adaptationOf(side)
+			reloaded.resume(a)
+			a = reloaded
+			if a.level() != row.want {
+				t.Errorf("after %s more: %d, want %d", row.wait, a.level(), row.want)
+			}
+		}
+
+		// A level that a stranger has published stays above the least of the rule.
+		a.follow(map[string]adaptive.State{a.key: {Less: 127}})
+		if a.level() != 16 {
+			t.Errorf("a published level below the floor: %d, want 16", a.level())
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// measured is a decider that allows everything and remembers what it was told.
+type measured struct {
+	set    *policies.Set
+	took   time.Duration
+	failed bool
+	calls  int
+}
+
+func (*measured) Decide(context.Context, *policies.Request) shadow.Decision {
+	var d shadow.Decision
+	d.Allowed = true
+	return d
+}
+
+func (m *measured) Policies() *policies.Set { return m.set }
+
+func (m *measured) Served(d time.Duration, failed bool) {
+	m.took, m.failed, m.calls = d, failed, m.calls+1
+}
+
+// measuredFile has a policy of one side with these fields.
+const measuredFile = `
+version: 1
+name: test
+policies:
+  - { name: p, key: request.ip, authoritative: { algorithm: gcra, limit: 9, window: 1m `
+
+// Handlers are measured where a limit is adaptive, and not elsewhere. One that panics has failed.
+func TestHandlersAreMeasured(t *testing.T) {
+	for adaptive, calls := range map[string]int{"": 0, ", adaptive: { signal: latency_p99 }": 2} {
+		set, err := policies.Load("test.yaml", []byte(measuredFile+adaptive+" } }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		synctest.Test(t, func(t *testing.T) {
+			m := &measured{set: set}
+			panics := false
+			h := httplimit.New(m, httplimit.Config{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				time.Sleep(time.Second)
+				if panics {
+					panic("of the handler")
+				}
+			}))
+			ask := func() {
+				defer func() { _ = recover() }()
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+			}
+
+			ask()
+			if m.failed || calls > 0 && m.took != time.Second {
+				t.Errorf("a handler took %s, failed: %t", m.took, m.failed)
+			}
+			panics = true
+			ask()
+			if m.calls != calls || calls > 0 && !m.failed {
+				t.Errorf("%d calls, want %d; failed: %t", m.calls, calls, m.failed)
+			}
+		})
+	}
+}
