@@ -117,14 +117,3 @@ func percentage(n *yaml.Node) (float64, bool) {
 	v, err := strconv.ParseFloat(number, 64)
 	return v, n.Kind == yaml.ScalarNode && found && err == nil && v > 0 && v <= 100
 }
-
-// unbuilt returns a reader that refuses a field of a later version. An empty list
-// asks for nothing, and is accepted.
-func (r *reader) unbuilt(what string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-			return
-		}
-		r.fail(n, "%s is not available in this version: leave it out", what)
-	}
-}
