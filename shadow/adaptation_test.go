@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,12 +94,12 @@ func TestLimitGivesWayAndReturns(t *testing.T) {
 // The service's own signal takes the place of durations. A panic in it is no signal, and harms nothing.
 func TestSaturationGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		value := 0.9
+		var lost atomic.Bool
 		h := openAdaptive(t, adaptiveFile(", adaptive: { signal: saturation }", ""), func() float64 {
-			if value < 0 {
+			if lost.Load() {
 				panic("no signal")
 			}
-			return value
+			return 0.9
 		})
 		defer h.Close(context.Background())
 
@@ -106,7 +107,7 @@ func TestSaturationGivesWay(t *testing.T) {
 		if n, _ := allowedOf(h, "saturated"); n != 32 {
 			t.Errorf("a saturated service allows %d, want 32", n)
 		}
-		value = -1
+		lost.Store(true)
 		time.Sleep(5 * time.Minute)
 		if n, _ := allowedOf(h, "lost"); n != 64 {
 			t.Errorf("without a signal it allows %d, want 64", n)
