@@ -244,7 +244,8 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	}
 
 	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
-	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read))
+	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read),
+		levelWarnings(s.comparisons()))
 	for _, warning := range t.warnings {
 		r.bar.clear()
 		fmt.Fprintf(r.std.err, "warning: %s\n", warning)

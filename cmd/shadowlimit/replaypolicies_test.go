@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +238,17 @@ func TestReplayByAnExpression(t *testing.T) {
 		if status, _, talk := shell(t, log, refused...); status != 2 || !strings.Contains(talk, want) {
 			t.Errorf("%q: status %d: %s", more, status, talk)
 		}
+	}
+}
+
+// A log has no signal, so an adaptive side is judged by its whole limit, and the report says so.
+func TestReplayWarnsOfAdaptiveSides(t *testing.T) {
+	file := strings.Replace(plain("true", "request.user"), "fixed_window, id: next, limit: 1,",
+		"fixed_window, id: next, limit: 1, adaptive: { signal: latency_p99 },", 1)
+	args := []string{"--config", write(t, "p.yaml", []byte(file)), write(t, "log.csv", effectLog())}
+	const want = "the candidate gives way while the service suffers, which a log does not say: it is judged by its whole limit (level 1)"
+
+	if report := replayed(t, args...); !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, want) }) {
+		t.Errorf("the warnings are %q, want one with %q", report.Warnings, want)
 	}
 }

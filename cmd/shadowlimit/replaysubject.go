@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,18 @@ type comparison struct {
 	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
 	keyVaries bool
 	refusals  *refusals
+	adaptive  []algorithms.Role // the sides whose limit gives way while the service suffers
+}
+
+// levelWarnings say which sides are judged by their whole limit, because a log does not say how the service did.
+func levelWarnings(list []comparison) (warnings []string) {
+	for _, c := range list {
+		for _, role := range c.adaptive {
+			warnings = append(warnings, fmt.Sprintf("policy %s: the %s gives way while the service suffers, which a log does not say: "+
+				"it is judged by its whole limit (level 1)", c.name, role))
+		}
+	}
+	return warnings
 }
 
 // intake counts the requests of a log.
