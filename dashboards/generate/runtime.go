@@ -11,7 +11,7 @@ func runtime() board {
 		name: "runtime-and-redis", uid: runtimeUID, title: runtimeTitle,
 		what: "Do the limiters and their stores run well, on every instance?",
 		rows: []row{
-			{"Decisions", 8, []panel{decisions(), deniedShare(), fallbacks()}},
+			{"Decisions", 8, []panel{decisions(), deniedShare(), adaptiveLevels(), fallbacks()}},
 			{"Latency", 9, []panel{latencyMap("authoritative"), latencyMap("candidate"), percentiles()}},
 			{"Stores", 8, []panel{storeErrors(), breakers(), queue()}},
 			{"Configuration", 7, []panel{reloaded(), reloadedAt(), policyErrors(), builds()}},
@@ -20,7 +20,7 @@ func runtime() board {
 }
 
 func decisions() panel {
-	return lines(8, "Decisions by side", "ops",
+	return lines(6, "Decisions by side", "ops",
 		"Decisions of each side, whether it is enforced or not. Errors are evaluations without a decision.",
 		query{"{{policy}} {{side}} {{decision}}", perSecond("policy, side, decision", series("decisions_total")), ""}).
 		from(0)
@@ -34,15 +34,24 @@ func deniedShare() panel {
 		return query{"{{policy}} " + name, share(of("deny"), of("allow|deny")), ""}
 	}
 
-	return lines(8, "Share denied by side", "percentunit",
+	return lines(6, "Share denied by side", "percentunit",
 		"Share of the requests that each side denies. Clients get the denials of the enforced side. "+
 			"More than 1 % for long: check whether the limit is right and whether a client misbehaves.",
 		side("authoritative"), side("candidate")).
 		from(0).page("ShadowlimitHighDenialRate.md")
 }
 
+// adaptiveLevels shows the least level, because instances differ for seconds after a change, and for longer if one of them is cut off.
+func adaptiveLevels() panel {
+	return lines(6, "Adaptive levels", "percentunit",
+		"The part of an adaptive limit that holds, on the instance with the least. Below 100 %: the service suffers, and clients are "+
+			"denied earlier than by the whole limit. Empty without an adaptive side.",
+		query{"{{policy}} {{side}}", "min by (policy, side) (" + series("adaptive_level") + ")", ""}).
+		from(0)
+}
+
 func fallbacks() panel {
-	return lines(8, "Fallback decisions", "ops",
+	return lines(6, "Fallback decisions", "ops",
 		"Decisions for which the enforced side did not answer. The authoritative stands in for a candidate; "+
 			"otherwise the policy's on_store_failure decides: each instance applies its share of the limit, or the limit does not hold. "+
 			"Check the stores below.",
