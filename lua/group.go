@@ -13,7 +13,7 @@ import (
 // prepareGroup is prepare for a charge whose sides are groups. A member that is refused fails its side alone.
 func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
-	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, group: true, roles: make([]algorithms.Role, 0, 2)}
+	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, group: true}
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
@@ -41,10 +41,11 @@ func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algori
 			continue
 		}
 
-		out.roles = append(out.roles, r)
+		out.roles[out.sides] = r
+		out.sides++
 		functions = functionsOf(functions, side.Group())
 	}
-	if len(out.roles) == 0 {
+	if out.sides == 0 {
 		return call{}, false
 	}
 
@@ -52,7 +53,7 @@ func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algori
 	slices.Sort(functions)
 	functions = slices.Compact(functions)
 	out.script = p.scripts.ofGroup(functions)
-	out.args = p.groupArguments(c, record, out.roles, functions)
+	out.args = p.groupArguments(c, record, out.order(), functions)
 	return out, true
 }
 
@@ -92,11 +93,11 @@ func plainOf(s *algorithms.Side) string {
 	return strings.TrimSuffix(name, "_counted")
 }
 
-// groupArguments returns what group.lua is given, from the number of keys on.
+// groupArguments returns a command of group.lua, without its first two arguments.
 func (p *Pair) groupArguments(c *algorithms.Charge, record string, roles []algorithms.Role, functions []string) []any {
 	// What belongs to the whole charge. A group's script takes any number of members, so their number is told.
 	at, leastTTL := instantOf(c)
-	args := append(make([]any, 0, 64), 1, record, at, leastTTL, min(c.Cost, maxCost), len(roles))
+	args := append(make([]any, 0, 64), nil, nil, 1, record, at, leastTTL, min(c.Cost, maxCost), len(roles))
 
 	// "" stands for no epoch, and for no predecessor: 0 is a number that a charge can have.
 	epoch, lead := any(""), any("")
@@ -170,28 +171,18 @@ func groupText(functions []string) string {
 	return b.String()
 }
 
-// observeGroup reads a side's values from the reply.
-func (c *call) observeGroup(r algorithms.Role, reply []any, o *algorithms.Observation) {
-	o.Decision, o.Err = decision(reply[:sideReply])
-	if o.Err != nil {
+// observeGroup adds what the reply says of a side that is a group.
+func (c *call) observeGroup(r algorithms.Role, told [2]int64, o *algorithms.Observation) {
+	// speaks is the member that the decision is of: the one that denied, or the one with the least left. Redis may lie,
+	// so a place outside of the group is an error and no panic.
+	speaks, flags := told[0], told[1]
+	members := c.charge.Sides[r].Group().Members
+	if speaks < 1 || speaks > int64(len(members)) {
+		o.Err = ErrReply
 		return
 	}
 
-	// speaks is the member that the decision is of: the one that denied, or the one with the least left. Redis may lie,
-	// so a place outside of the group is an error and no panic.
-	speaks, err := integer(reply[sideReply])
-	flags, err2 := integer(reply[sideReply+1])
-	members := c.charge.Sides[r].Group().Members
-	switch {
-	case err != nil:
-		o.Err = err
-	case err2 != nil:
-		o.Err = err2
-	case speaks < 1 || speaks > int64(len(members)):
-		o.Err = ErrReply
-	default:
-		m := &members[speaks-1]
-		o.Member, o.Decision.Limit = m.Name, m.Limit.Capacity()
-		o.Unused, o.Partial = flags&1 != 0, flags&2 != 0
-	}
+	m := &members[speaks-1]
+	o.Member, o.Decision.Limit = m.Name, m.Limit.Capacity()
+	o.Unused, o.Partial = flags&1 != 0, flags&2 != 0
 }

@@ -27,7 +27,7 @@ func tryAgain(err error) bool { return err != nil && redis.HasErrorPrefix(err, "
 func (p *Pair) submitMigrating(ctx context.Context, all []*call) {
 	var reduced []*call
 	for _, c := range all {
-		if tryAgain(c.cmd.Err()) && len(c.roles) > 1 {
+		if tryAgain(c.cmd.Err()) && c.sides > 1 {
 			p.reduce(c)
 			reduced = append(reduced, c)
 		}

@@ -113,8 +113,9 @@ func (p *Pair) EvaluateRecords(
 // script's order, and where their answers go.
 type call struct {
 	script     *script
-	args       []any // as EVALSHA takes them, from the number of keys on
-	roles      []algorithms.Role
+	args       []any // of the command; the first two are written when it is sent
+	roles      [2]algorithms.Role
+	sides      int      // how many of the roles there are
 	capacities [2]int64 // by role; the script does not send them back
 	cost       int64
 	numbered   bool // the reply ends with the number and the instant apart
@@ -126,6 +127,9 @@ type call struct {
 	group      bool    // the sides are groups
 }
 
+// order returns the roles in the script's order.
+func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
+
 // prepare writes the observations that need no Redis and reports whether a side is left
 // that does. Redis would find the same errors, but a round trip later. An empty record
 // has it make the RecordKey.
@@ -135,7 +139,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	}
 
 	refused := checkCharge(c)
-	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, roles: make([]algorithms.Role, 0, 2)}
+	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0}
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
@@ -161,13 +165,13 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 		}
 
 		part := p.partName(side.Name(), side.Layout())
-		out.delays[len(out.roles)] = step.delays
-		sides[len(out.roles)] = sideTerms{part, terms, step, side}
-		names[len(out.roles)] = name
-		out.roles = append(out.roles, r)
+		i := out.sides
+		out.sides++
+		out.roles[i], out.delays[i], names[i] = r, step.delays, name
+		sides[i] = sideTerms{part, terms, step, side}
 		out.capacities[r] = side.Limit.Capacity()
 	}
-	if len(out.roles) == 0 {
+	if out.sides == 0 {
 		return call{}, false
 	}
 
@@ -175,9 +179,9 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	key := sequence{names, shapeOf(c, names)}
 	out.script = p.scripts.of(key)
 	if key.shape == general {
-		out.args = arguments(c, record, sides[:len(out.roles)])
+		out.args = arguments(c, record, sides[:out.sides])
 	} else {
-		out.args = []any{1, record, packed(c, sides[:len(out.roles)])}
+		out.args = []any{nil, nil, 1, record, packed(c, sides[:out.sides])}
 	}
 	return out, true
 }
@@ -209,16 +213,16 @@ type sideTerms struct {
 	side  *algorithms.Side
 }
 
-// arguments returns what pair.lua is given, from the number of keys on.
+// arguments returns a command of pair.lua, without its first two arguments.
 func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
 	at, leastTTL := instantOf(c)
-	args := append(make([]any, 0, 2+len(sides)+3+5*len(sides)+5), 1, record)
+	args := append(make([]any, 0, 4+len(sides)+3+5*len(sides)+5), nil, nil, 1, record)
 	for _, s := range sides {
 		if s.step.hasLog {
 			args = append(args, logKey(record, s.part))
 		}
 	}
-	args[0] = len(args) - 1 // keys
+	args[2] = len(args) - 3 // keys
 
 	args = append(args, at, leastTTL, min(c.Cost, maxCost))
 	for _, s := range sides {

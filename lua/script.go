@@ -172,8 +172,9 @@ func HasScript(a algorithms.Algorithm) bool {
 
 // script is what Redis runs for a charge.
 type script struct {
-	text, sha1 string
-	known      atomic.Bool // a server has run it once
+	text  string
+	sha1  any         // a text: a command takes any, and to make one of it for each call is to allocate
+	known atomic.Bool // a server has run it once
 }
 
 // scripts makes and keeps the script of each sequence of one or two steps. There are

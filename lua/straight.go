@@ -137,12 +137,12 @@ func appendNumbers(b []byte, numbers ...int64) []byte {
 // admits stands in a packed reply for the wait of a side that admits.
 const admits = -2
 
-// unpack returns the values of a packed reply as pair.lua would give them.
-func (c *call) unpack(reply string) ([]any, error) {
-	in := numbers{text: reply}
+// unpack reads a packed reply.
+func (c *call) unpack(reply string) (all answers, err error) {
 	// The order is the one of pair.lua's reply. A side that admits has no wait, so one number says both.
-	values := append(make([]any, 0, 1+2*sideReply+2), in.next())
-	for i := range c.roles {
+	in := numbers{text: reply}
+	all.at = in.next()
+	for i := range c.sides {
 		status, retry, remaining, reset, delay := int64(0), in.next(), in.next(), in.next(), int64(0)
 		if retry == admits {
 			status, retry = 1, 0
@@ -150,17 +150,18 @@ func (c *call) unpack(reply string) ([]any, error) {
 		if c.delays[i] {
 			delay = in.next()
 		}
-		values = append(values, status, remaining, retry, reset, delay)
+		all.sides[i].decision = decided([sideReply]int64{status, remaining, retry, reset, delay})
 	}
 	if c.numbered {
-		values = append(values, in.next(), in.next())
+		all.number = in.next()
+		all.apart = in.next()
 	}
 
 	// Too short, too long, no whole number, or a packed reply where group.lua gives none: Redis may lie.
 	if in.bad || in.text != "" || c.group {
-		return nil, fmt.Errorf("%w: a text of %d bytes", ErrReply, len(reply))
+		return all, fmt.Errorf("%w: a text of %d bytes", ErrReply, len(reply))
 	}
-	return values, nil
+	return all, nil
 }
 
 // numbers reads the numbers of a packed reply.
