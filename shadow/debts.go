@@ -121,7 +121,7 @@ func (l *local) askWithDebts(charge algorithms.Charge, hash uint64, tooLarge [2]
 		rest.Sides[role] = algorithms.Side{}
 	}
 
-	judged := l.ask(rest)
+	judged := l.ask(&rest)
 	for role := range judged {
 		if !decided[role] {
 			o[role] = judged[role]
@@ -136,7 +136,7 @@ func (l *local) spend(charge *algorithms.Charge, who debtor, shard *debtShard, n
 	peek := *charge
 	peek.Cost, peek.Sides = 0, [2]algorithms.Side{}
 	peek.Sides[who.role] = charge.Sides[who.role]
-	o := l.ask(peek)[who.role]
+	o := l.ask(&peek)[who.role]
 	if o.Status != algorithms.Judged {
 		return o
 	}

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"sync"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -13,8 +14,9 @@ import (
 // else is spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
 // that began empty would give each key a full budget again.
 type local struct {
-	memory *algorithms.Memory
-	large  debts
+	memory  *algorithms.Memory
+	large   debts
+	charges sync.Pool // of *[1]algorithms.Charge, so that a request does not allocate one
 }
 
 func newLocal() *local {
@@ -65,7 +67,7 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 
 	var o observations
 	if tooLarge == [2]bool{} && l.large.none() {
-		o = l.ask(charge)
+		o = l.ask(&charge)
 	} else {
 		o = l.askWithDebts(charge, ev.hash, tooLarge)
 	}
@@ -80,9 +82,18 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	return localAnswer{o[role].Decision, o[role].Member, role, o[role].Status == algorithms.Judged}
 }
 
-func (l *local) ask(c algorithms.Charge) observations {
-	charges, into := [1]algorithms.Charge{c}, [1]observations{}
-	if err := l.memory.Evaluate(context.Background(), charges[:], into[:]); err != nil {
+func (l *local) ask(c *algorithms.Charge) observations {
+	charges, ok := l.charges.Get().(*[1]algorithms.Charge)
+	if !ok {
+		charges = new([1]algorithms.Charge)
+	}
+
+	charges[0] = *c
+	into := [1]observations{}
+	err := l.memory.Evaluate(context.Background(), charges[:], into[:])
+	charges[0] = algorithms.Charge{} // a pool keeps no client's key
+	l.charges.Put(charges)
+	if err != nil {
 		return observations{algorithms.Failure(err), algorithms.Failure(err)}
 	}
 	return into[0]

@@ -46,7 +46,7 @@ func (l *local) askCoarsely(charge algorithms.Charge, whole [2]algorithms.Limit,
 		again.Sides = [2]algorithms.Side{}
 		again.Sides[role] = *s
 		again.Sides[role].Limit = coarse(s.Limit)
-		o[role] = l.ask(again)[role]
+		o[role] = l.ask(&again)[role]
 	}
 }
 
