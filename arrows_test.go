@@ -44,11 +44,13 @@ var arrows = map[string][]string{
 	"internal/replay": {
 		"algorithms", "internal/humanize", "internal/plan", "internal/status", "shadow/divergence", "shadow/promotion/gate",
 	},
-	"internal/redisurl":   {},
-	"internal/sample":     {},
-	"internal/serve":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
-	"internal/testseed":   {},
-	"internal/status":     {"algorithms", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate"},
+	"internal/redisurl": {},
+	"internal/sample":   {},
+	"internal/serve":    {"algorithms", "policies", "shadow", "shadow/httplimit"},
+	"internal/testseed": {},
+	"internal/status": {
+		"algorithms", "internal/adaptive", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
+	},
 	"dashboards":          {},
 	"dashboards/generate": {},
 	"alerts":              {},

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,6 +46,9 @@ type ExplainedSide struct {
 	Burst int64 `json:"burst"`
 	// Options are those of the algorithm as the short form has them, such as "count_denied"; "" for none.
 	Options string `json:"options,omitempty"`
+	// Adaptive is the rule by which the limit gives way, and what holds at the least; "" where the whole always holds. Limit and
+	// Burst are the whole.
+	Adaptive string `json:"adaptive,omitempty"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
 	// Members are the limits of a group's members that match the request, in the order of the file. The group itself has no
@@ -144,6 +148,10 @@ func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e.Options = strings.TrimPrefix(charged.Options.String(), ":")
 	if charged.Window > 0 {
 		e.Window = charged.Period()
+	}
+	if s.adaptive != nil {
+		least := s.AtLevel(s.adaptive.rule.Least())
+		e.Adaptive = fmt.Sprintf("%s; at least %d per %s", s.adaptive, least.Requests, least.Period())
 	}
 
 	if _, err := s.limitOf(w); err != nil {

@@ -2,11 +2,13 @@ package shadow
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -77,6 +79,17 @@ func (f *fleet) followLevels(published map[string]adaptive.State) {
 			}
 		}
 	}
+}
+
+// levelsHere says how much of the adaptive limits of a policy holds in this instance; "" if none is adaptive.
+func (m *migration) levelsHere() string {
+	var texts []string
+	for role := range m.sides {
+		if a := m.sides[role].adaptation; a != nil {
+			texts = append(texts, status.LevelHere(algorithms.Role(role).String(), float64(a.level())/float64(adaptive.Full)))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // service is what this instance knows of how the service does.

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // adaptiveFile has one side that is adaptive, with a limit that shows its level.
@@ -157,6 +159,38 @@ func TestLevelReturnsWithoutNews(t *testing.T) {
 		a.follow(map[string]adaptive.State{a.key: {Less: 127}})
 		if a.level() != 16 {
 			t.Errorf("a published level below the floor: %d, want 16", a.level())
+		}
+	})
+}
+
+// The page, the command and an instance in an outage say how much of the limit holds. A count of the past says nothing.
+func TestLevelIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openAdaptive(t, adaptiveFile("", adaptiveRule), nil)
+		defer h.Close(context.Background())
+		serve(h, 30*time.Second, 600*time.Millisecond)
+
+		list, err := h.fleet.judged(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked, err := promotion.NewController(h.fleet.store, h.fleet.ledger, "a command").Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, list := range map[string][]promotion.Assessment{"the page": list, "the command": looked} {
+			p := status.WithoutKeys("test", list).Policies[0]
+			if len(p.Levels) != 1 || p.Levels[0].Level == nil || *p.Levels[0].Level != 0.5 || p.Levels[0].SignalAt == nil {
+				t.Errorf("%s has the levels %+v", form, p.Levels)
+			}
+		}
+
+		if here := h.fleet.here("test").Policies[0].Levels; here != "candidate at 50 % of its limit" {
+			t.Errorf("in an outage: %q", here)
+		}
+		head, err := h.fleet.store.Head(t.Context())
+		if err != nil || head.RecentLevels(head.At.Add(time.Minute)) != nil || head.RecentLevels(head.At) == nil {
+			t.Errorf("levels of a minute ago: %v, %v", head.RecentLevels(head.At.Add(time.Minute)), err)
 		}
 	})
 }

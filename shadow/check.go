@@ -22,11 +22,22 @@ func specOf(p *policies.Policy) promotion.Spec {
 
 		OnStoreFailure: p.OnStoreFailure,
 		Store:          p.Sides[algorithms.Authoritative].Store,
+
+		AuthoritativeRule: ruleKeyOf(p.Sides[algorithms.Authoritative]),
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		spec.Candidate = c.String()
+		spec.CandidateRule = ruleKeyOf(c)
 	}
 	return spec
+}
+
+// ruleKeyOf returns the key of the rule that a side's limit follows, "" if it is always the whole.
+func ruleKeyOf(s *policies.Side) string {
+	if rule := s.Adaptive(); rule != nil {
+		return rule.Key()
+	}
+	return ""
 }
 
 // PromotionOf turns the promotion of a policy file into the configuration of the gate and

@@ -42,6 +42,8 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Levels are shown, and may be missing.
+	head, headErr := f.store.Head(ctx)
 	for n, m := range migrations {
 		a, err := m.lastAssessment(now)
 		if err != nil {
@@ -51,6 +53,9 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 			a.Details = details[n]
 		}
 		a.LookedAt = now
+		if headErr == nil {
+			a.Levels = head.RecentLevels(now)
+		}
 		a.Live, a.Silent = promotion.LiveAt(now, m.spec.Policy, instances)
 		list = append(list, a)
 	}
@@ -138,6 +143,7 @@ func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcem
 		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
 		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
 		Enforced: algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
+		Levels: m.levelsHere(),
 	}
 
 	switch {

@@ -33,11 +33,9 @@ func (f *fleet) tell(ctx context.Context) error {
 	}
 
 	// Levels come back by themselves where no teller counts.
-	age := f.view.now().Sub(count.At).Abs()
-	if age >= promotion.LiveFor {
-		count.Levels = nil
-	}
-	f.followLevels(count.Levels)
+	now := f.view.now()
+	age := now.Sub(count.At).Abs()
+	f.followLevels(count.RecentLevels(now))
 	if count.Changes != 0 {
 		counted := time.Now().Add(-age)
 		f.told.at.Store(&counted)

@@ -120,6 +120,9 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	if s.Options != "" {
 		limit += ", " + humanize.Visible(s.Options)
 	}
+	if s.Adaptive != "" {
+		limit += ", " + humanize.Visible(s.Adaptive)
+	}
 
 	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, humanize.Visible(s.Algorithm), limit)
 }

@@ -42,6 +42,8 @@ type Enforcement struct {
 	Candidate     string          `json:"candidate"`
 	// StoreFailure says what decides while the store of the enforced side does not answer.
 	StoreFailure string `json:"store_failure,omitempty"`
+	// Levels say how much of the limits of adaptive sides holds on this instance; "" without one.
+	Levels string `json:"levels,omitempty"`
 }
 
 // stale is the JSON form of an answer that is not of now.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -108,6 +109,10 @@ func goldenAssessment() promotion.Assessment {
 		a.Spec.Config.Canary = []float64{1, 10, 50}
 		a.Spec.Config.Holdback, a.Spec.First, a.Spec.Last = 1.5, true, true
 		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = promotion.FailDeny, "second", []string{"second"}
+		a.Spec.AuthoritativeRule, a.Spec.CandidateRule = "slow", "full"
+		a.Levels = map[string]adaptive.State{
+			"slow": {Less: 24, At: now.Add(-time.Hour), Seen: now.Add(-2 * time.Minute)}, "full": {Seen: now},
+		}
 		a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		a.Live[0].RedButton = true
 

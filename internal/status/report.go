@@ -34,6 +34,8 @@ type Policy struct {
 	StoreFailure string `json:"store_failure,omitempty"`
 	// StoreAway says that the authoritative's store does not answer, and what that means for a rollback.
 	StoreAway string `json:"store_away,omitempty"`
+	// Levels are how much of the limits of adaptive sides holds; empty without one.
+	Levels []SideLevel `json:"levels"`
 	// HoldbackPercent of the keys stay with the authoritative until completed. First and Last say that the policy
 	// file places keys by expressions, which no instance announces: they may name clients.
 	HoldbackPercent float64 `json:"holdback_percent"`
@@ -210,6 +212,7 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]
 	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
 
+	p.addLevels(a)
 	p.addObstacles(a)
 	p.addCauses(history)
 	p.addInstances(a)
@@ -235,10 +238,7 @@ func (p *Policy) addCauses(history *divergence.History) {
 
 // addInstances adds the instances as they were last looked at, which may be later than the policy was judged.
 func (p *Policy) addInstances(a *promotion.Assessment) {
-	looked := a.LookedAt
-	if looked.IsZero() {
-		looked = a.Evidence.Now
-	}
+	looked := a.Looked()
 	p.JudgedAge = looked.Sub(a.Evidence.Now).Seconds()
 
 	// Silent instances are listed, too: one that is cut off may still enforce the candidate.

@@ -52,6 +52,9 @@ func (p *Policy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "  enforced       %s\n", visible(p.Enforced))
 	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
 	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
+	if levels := visible(p.LevelText()); levels != "" {
+		fmt.Fprintf(b, "  adaptive       %s\n", strings.ReplaceAll(levels, "; ", "\n                 "))
+	}
 	if p.StoreFailure != "" {
 		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
 	}

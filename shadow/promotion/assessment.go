@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
@@ -42,6 +43,16 @@ type Origin struct {
 	Details    *Details
 	SilentThen int
 	LookedAt   time.Time
+	// Levels are those of adaptive limits, by the key of their rule; nil if none were published recently.
+	Levels map[string]adaptive.State
+}
+
+// Looked returns when instances and levels were last looked at.
+func (a *Assessment) Looked() time.Time {
+	if a.LookedAt.IsZero() {
+		return a.Evidence.Now
+	}
+	return a.LookedAt
 }
 
 // NotYet says why the next step is not to be taken yet; "" if nothing is against it. It

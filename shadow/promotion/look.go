@@ -75,7 +75,7 @@ func (c *Controller) complete(ctx context.Context, list []Assessment, now time.T
 		return err
 	}
 
-	// The votes are shown, and may be missing.
+	// The votes and levels are shown, and may be missing.
 	count, counted := c.store.Count(ctx)
 	for i := range list {
 		a := &list[i]
@@ -83,6 +83,9 @@ func (c *Controller) complete(ctx context.Context, list []Assessment, now time.T
 		a.Live, a.Silent = LiveAt(now, a.Spec.Policy, instances)
 		if a.Judge != "" {
 			a.Details = details[i]
+		}
+		if counted == nil {
+			a.Levels = count.RecentLevels(now)
 		}
 		if counted == nil && within(now, count.At, leaseFor) {
 			a.Votes = count.Policies[a.Spec.Policy]

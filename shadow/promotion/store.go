@@ -43,6 +43,10 @@ type Spec struct {
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.
 	Store string `json:"store,omitempty"`
+	// AuthoritativeRule and CandidateRule are the keys of the levels of adaptive sides; "" for a side whose limit is always
+	// the whole.
+	AuthoritativeRule string `json:"authoritative_rule,omitempty"`
+	CandidateRule     string `json:"candidate_rule,omitempty"`
 }
 
 // Instance is the report of an instance on itself, which it sends with every beat.

@@ -35,6 +35,14 @@ type Head struct {
 	Levels map[string]adaptive.State `json:"levels,omitempty"`
 }
 
+// RecentLevels returns the published levels, nil if the count is old: instances then do not go by them.
+func (h *Head) RecentLevels(now time.Time) map[string]adaptive.State {
+	if !within(now, h.At, LiveFor) {
+		return nil
+	}
+	return h.Levels
+}
+
 // Votes are those for the epochs of one policy. An instance has a vote if it is live and
 // has decided a request since it started.
 type Votes struct {

@@ -1,0 +1,55 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// A reader sees how much of a limit holds, and whether that is decided by a signal.
+func TestLevelText(t *testing.T) {
+	const none, quiet = "", ", and the service gives no signal"
+	at := now.Add(-time.Hour)
+	for _, row := range []struct {
+		authoritative, candidate string
+		levels                   map[string]adaptive.State
+		want                     string
+	}{
+		{none, none, map[string]adaptive.State{"a": {}}, ""},
+		{"a", none, map[string]adaptive.State{"a": {}}, "authoritative at its whole limit" + quiet},
+		{none, "a", map[string]adaptive.State{"a": {Seen: now}}, "candidate at its whole limit"},
+		{none, "a", map[string]adaptive.State{"a": {Less: 16, At: at, Seen: now}}, "candidate at 75 % of its limit since " + clock(at)},
+		{none, "a", map[string]adaptive.State{"a": {Less: 16, At: at, Seen: at}}, "candidate at 75 % of its limit since " + clock(at) + quiet},
+		{
+			"a", "a", map[string]adaptive.State{"a": {Less: 32, Seen: now}},
+			"authoritative at 50 % of its limit; candidate at 50 % of its limit",
+		},
+		{none, "b", map[string]adaptive.State{"a": {}}, "candidate: no level was published recently, so the whole limit returns by itself"},
+	} {
+		p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+			a.Spec.AuthoritativeRule, a.Spec.CandidateRule, a.Levels = row.authoritative, row.candidate, row.levels
+		}))
+
+		if got := p.LevelText(); got != row.want {
+			t.Errorf("%+v: %q\nwant %q", row.levels, got, row.want)
+		}
+		if p.Levels == nil {
+			t.Error("the list of levels is null in JSON")
+		}
+	}
+}
+
+// clock writes an instant as the report does.
+func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 MST") }
+
+// An instance names its own level in an outage.
+func TestLevelHere(t *testing.T) {
+	for level, want := range map[float64]string{1: "candidate at its whole limit", 0.25: "candidate at 25 % of its limit"} {
+		if got := status.LevelHere("candidate", level); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
