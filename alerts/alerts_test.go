@@ -100,7 +100,9 @@ func TestRulesAreExported(t *testing.T) {
 }
 
 // A recording rule is named level:metric:operations.
-var recorded = regexp.MustCompile(`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|rate(5m|15m)|increase15m|ratio_rate(5m|15m)|p99_rate15m)$`)
+var recorded = regexp.MustCompile(
+	`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|min|rate(5m|15m)|increase15m|ratio_rate(5m|15m)|p99_rate15m)$`,
+)
 
 func TestRecordingRuleNames(t *testing.T) {
 	var uses strings.Builder

@@ -47,7 +47,7 @@ func adaptiveLevels() panel {
 		"The part of an adaptive limit that holds, on the instance with the least. Below 100 %: the service suffers, and clients are "+
 			"denied earlier than by the whole limit. Empty without an adaptive side.",
 		query{"{{policy}} {{side}}", "min by (policy, side) (" + series("adaptive_level") + ")", ""}).
-		from(0)
+		from(0).page("ShadowlimitAdaptiveLevelLow.md")
 }
 
 func fallbacks() panel {

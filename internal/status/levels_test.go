@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,24 @@ func TestLevelHere(t *testing.T) {
 	for level, want := range map[float64]string{1: "candidate at its whole limit", 0.25: "candidate at 25 % of its limit"} {
 		if got := status.LevelHere("candidate", level); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A limit that gives way names the page about it, and one that does not needs none.
+func TestLevelLeadsToItsPage(t *testing.T) {
+	for less, want := range map[adaptive.Level]bool{0: false, 16: true} {
+		p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+			a.Spec.CandidateRule, a.Levels = "a", map[string]adaptive.State{"a": {Less: less}}
+		}))
+
+		var text strings.Builder
+		report := status.Report{Policies: []status.Policy{p}}
+		if err := report.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text.String(), "ShadowlimitAdaptiveLevelLow.md") != want {
+			t.Errorf("%d/64 are missing; the page is named: %t\n%s", less, !want, text.String())
 		}
 	}
 }

@@ -54,6 +54,9 @@ func (p *Policy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
 	if levels := visible(p.LevelText()); levels != "" {
 		fmt.Fprintf(b, "  adaptive       %s\n", strings.ReplaceAll(levels, "; ", "\n                 "))
+		if p.givesWay() {
+			fmt.Fprintf(b, "                 see %sShadowlimitAdaptiveLevelLow.md\n", runbooks)
+		}
 	}
 	if p.StoreFailure != "" {
 		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
