@@ -3,6 +3,7 @@ package echolimit
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v5"
 
@@ -84,7 +85,22 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 		httplimit.Unavailable(c.Response(), d, err)
 		return nil
 	}
+	if m.Adapts() {
+		return m.measure(c, next)
+	}
 	return next(c)
+}
+
+// measure calls the next handler and tells how long it took. A handler that panics has failed, and so has one whose error echo
+// answers as the server's.
+func (m *middleware) measure(c *echo.Context, next echo.HandlerFunc) error {
+	began, failed := time.Now(), true
+	defer func() { m.Served(time.Since(began), failed) }()
+
+	err := next(c)
+	_, status := echo.ResolveResponseStatus(c.Response(), err)
+	failed = status >= http.StatusInternalServerError
+	return err
 }
 
 // routed reports whether echo's router has seen a request without a path: it names even the route of a request for which

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -84,7 +85,33 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 	if err := l.Wait(ctx, d); err != nil {
 		return unavailable(c, d, err)
 	}
+	if l.Adapts() {
+		return l.measure(c, next)
+	}
 	return next(c)
+}
+
+// measure calls the wrapped handler and tells how long it took. A handler that panics has failed, and so has one whose error fiber
+// answers as the server's.
+func (l *limits) measure(c fiber.Ctx, next fiber.Handler) error {
+	began, failed := time.Now(), true
+	defer func() { l.Served(time.Since(began), failed) }()
+
+	err := next(c)
+	failed = statusOf(c, err) >= fiber.StatusInternalServerError
+	return err
+}
+
+// statusOf returns the status of a handler's response, as fiber's own error handler chooses it.
+func statusOf(c fiber.Ctx, err error) int {
+	var known *fiber.Error
+	switch {
+	case err == nil:
+		return c.Response().StatusCode()
+	case errors.As(err, &known):
+		return known.Code
+	}
+	return fiber.StatusInternalServerError
 }
 
 // decide charges a request.

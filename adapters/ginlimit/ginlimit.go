@@ -3,6 +3,7 @@ package ginlimit
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -77,7 +78,19 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 	if err := limits.Wait(c.Request.Context(), d); err != nil {
 		c.Abort()
 		httplimit.Unavailable(c.Writer, d, err)
+		return
 	}
+	if limits.Adapts() {
+		serve(c, limits)
+	}
+}
+
+// serve runs the handlers and tells how long they took. Those that panic have failed.
+func serve(c *gin.Context, limits *httplimit.Limits) {
+	began, failed := time.Now(), true
+	defer func() { limits.Served(time.Since(began), failed) }()
+	c.Next()
+	failed = c.Writer.Status() >= http.StatusInternalServerError
 }
 
 // tooManyRequests is the default OnDenied.

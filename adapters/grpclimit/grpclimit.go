@@ -78,6 +78,9 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 		}
 		return nil, answer(err, d)
 	}
+	if i.Adapts() {
+		return i.measure(ctx, message, handler)
+	}
 	return handler(ctx, message)
 }
 
@@ -98,6 +101,9 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 			stream.SetTrailer(md)
 		}
 		return answer(err, d)
+	}
+	if i.Adapts() {
+		return i.measureStream(service, stream, handler)
 	}
 	return handler(service, stream)
 }

@@ -27,6 +27,8 @@ var tests = []struct {
 	{"ClientThatLeaves", testClientThatLeaves},
 	{"Turns", testTurns},
 	{"Panic", testPanic},
+	{"Served", testServed},
+	{"Unserved", testUnserved},
 	{"HostileHeaders", testHostileHeaders},
 	{"HostileSpellings", testHostileSpellings},
 	{"Crowd", testCrowd},

@@ -22,6 +22,7 @@ func TestConformanceBehindAProxy(t *testing.T) {
 	front := func(s *adaptertest.Service, url string) http.Handler { return proxied{url, s, adaptertest.Mux(s)} }
 	adaptertest.Run(t, framework(front, map[string]string{
 		"Identify": "a proxy has no claims",
+		"Served":   "the handler is the proxy's, and runs elsewhere",
 		"Debug":    "nothing tells an operator's request from another",
 	}))
 }
@@ -32,6 +33,8 @@ func TestConformanceOfAService(t *testing.T) {
 	adaptertest.Run(t, framework(front, map[string]string{
 		"Debug": "nothing tells an operator's request from another",
 		"Turns": "the service waits, not the server",
+
+		"Served": "the handler is the service's, and runs elsewhere",
 	}))
 }
 

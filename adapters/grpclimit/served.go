@@ -1,0 +1,45 @@
+package grpclimit
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// measure runs the handler of a call and tells how long it took. A handler that panics has failed.
+func (i *Interceptors) measure(ctx context.Context, message any, handler grpc.UnaryHandler) (any, error) {
+	began, failed := time.Now(), true
+	defer func() { i.Served(time.Since(began), failed) }()
+
+	answer, err := handler(ctx, message)
+	failed = failure(err)
+	return answer, err
+}
+
+// measureStream is measure for a stream, which counts with all of its time.
+func (i *Interceptors) measureStream(service any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
+	began, failed := time.Now(), true
+	defer func() { i.Served(time.Since(began), failed) }()
+
+	err := handler(service, stream)
+	failed = failure(err)
+	return err
+}
+
+// failure reports whether a call has failed by the server's fault, which lowers an adaptive limit for all clients. So no code is among
+// these that a client can bring about: it chooses its deadline, and it may call what is not implemented, or disconnect.
+func failure(err error) bool {
+	code := status.FromContextError(err).Code() // the one of a server, for an error that is no status
+	if s, ok := status.FromError(err); ok {
+		code = s.Code()
+	}
+
+	switch code {
+	case codes.Unknown, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return true
+	}
+	return false
+}
