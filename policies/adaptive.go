@@ -26,10 +26,12 @@ func (s *Side) Adaptive() *adaptive.Rule {
 	return &s.adaptive.rule
 }
 
-// adapts reports whether any side is adaptive.
-func (s *Set) adapts() bool {
+// adapts reports whether any side is adaptive by one of these signals.
+func (s *Set) adapts(by ...adaptive.Signal) bool {
 	return slices.ContainsFunc(s.Policies, func(p *Policy) bool {
-		return slices.ContainsFunc(p.Sides[:], func(s *Side) bool { return s != nil && s.adaptive != nil })
+		return slices.ContainsFunc(p.Sides[:], func(s *Side) bool {
+			return s != nil && s.adaptive != nil && slices.Contains(by, s.adaptive.rule.Signal)
+		})
 	})
 }
 
@@ -38,8 +40,8 @@ func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
 	return s.adaptive.limits[min(max(level, 1), adaptive.Full)]
 }
 
-// signals are the words of a file. An error rate is not among them: the middleware passes responses on without looking at them.
-var signals = map[string]adaptive.Signal{"latency_p99": adaptive.LatencyP99, "saturation": adaptive.Saturation}
+// signals are the words of a file, by signal.
+var signals = []string{adaptive.LatencyP99: "latency_p99", adaptive.ErrorRate: "error_rate", adaptive.Saturation: "saturation"}
 
 // adaptation returns a reader of the field adaptive.
 func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
@@ -49,7 +51,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		var levels, target *yaml.Node
 		floor := adaptive.Full / 4
 		c.mapping(n, "adaptive", map[string]field{
-			"signal": {read: c.signal(&signal), required: true},
+			"signal": {read: c.choice("adaptive: signal", &signal, signals...), required: true},
 			"levels": {read: func(n *yaml.Node) { levels = n }},
 			"target": {read: func(n *yaml.Node) { target = n }},
 			"floor":  {read: c.level("floor", &floor)},
@@ -60,7 +62,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		}
 
 		// The values of the laws are in the unit of the signal, which may stand behind them.
-		a := &adaptation{rule: adaptive.Usual(signals[signal])}
+		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(signals, signal)))}
 		a.rule.Every = every
 		switch at := placesOf(n); {
 		case levels != nil && target != nil:
@@ -79,17 +81,6 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		if len(c.List) == before {
 			*into = a
 		}
-	}
-}
-
-// signal returns a reader of a signal's name.
-func (c *compiler) signal(into *string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if n.Kind == yaml.ScalarNode && n.Value == "error_rate" {
-			c.fail(n, "adaptive: error_rate is not available in this version: the middleware does not see responses; take latency_p99")
-			return
-		}
-		c.choice("adaptive: signal", into, "latency_p99", "saturation")(n)
 	}
 }
 
@@ -201,9 +192,5 @@ func (a *adaptation) String() string {
 	if len(parts) == 0 {
 		parts = []string{fmt.Sprintf("target %s, floor %d/64", value(r.Target), r.Floor)}
 	}
-	name := "latency_p99"
-	if r.Signal == adaptive.Saturation {
-		name = "saturation"
-	}
-	return fmt.Sprintf("adaptive by %s: %s, every %s", name, strings.Join(parts, ", "), r.Every)
+	return fmt.Sprintf("adaptive by %s: %s, every %s", signals[r.Signal], strings.Join(parts, ", "), r.Every)
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
 // Version is the one version of the file format that Load reads.
@@ -31,7 +33,8 @@ type Set struct {
 	// a router that knows routes can warn then.
 	ReadsRoutes bool
 	// Adapts reports whether a limit follows how the service does; see Side.Adaptive.
-	Adapts bool
+	// AdaptsByErrors reports whether one follows the service's errors, so that responses have to be looked at.
+	Adapts, AdaptsByErrors bool
 
 	read       reads
 	selections selections
@@ -78,7 +81,8 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	// The file has no errors: the rest of the list are warnings.
 	l.set.Warnings, l.set.problems = r.List, &r.Problems
 	l.set.fields = fieldsOf(root)
-	l.set.Adapts = l.set.adapts()
+	l.set.Adapts = l.set.adapts(adaptive.LatencyP99, adaptive.ErrorRate, adaptive.Saturation)
+	l.set.AdaptsByErrors = l.set.adapts(adaptive.ErrorRate)
 	l.set.ReadsRoutes = l.set.reads("request.route")
 	l.set.read = readsOf(l.set)
 	l.set.selections = selectionsOf(l.set.Policies)

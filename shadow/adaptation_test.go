@@ -117,6 +117,22 @@ func TestSaturationGivesWay(t *testing.T) {
 	})
 }
 
+// Requests that fail lower the limit as slow ones do: each tenth is more than 5 %.
+func TestErrorsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openAdaptive(t, adaptiveFile("", ", adaptive: { signal: error_rate }"), nil)
+		defer h.Close(context.Background())
+		for i := range 300 {
+			h.Served(time.Millisecond, i%10 == 0)
+			time.Sleep(100 * time.Millisecond)
+		}
+
+		if authoritative, candidate := allowedOf(h, "failing"); authoritative != 64 || candidate != 16 {
+			t.Errorf("the sides allow %d and %d, want 64 and 16", authoritative, candidate)
+		}
+	})
+}
+
 // A rule that needs a signal of the service is refused without it.
 func TestSaturationNeedsASignal(t *testing.T) {
 	set, err := policies.Load("test.yaml", []byte(adaptiveFile(", adaptive: { signal: saturation }", "")))

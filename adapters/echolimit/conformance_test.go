@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 			e.GET("/free", func(c *echo.Context) error { return c.String(200, "free") })
 			e.GET("/stream", func(c *echo.Context) error { s.ServeStream(c.Response(), c.Request()); return nil })
 			e.GET("/hang", func(c *echo.Context) error { s.Hang(c.Request().Context()); return nil })
+			e.GET("/fail", func(*echo.Context) error { return echo.NewHTTPError(503, "down") })
 			e.GET("/panic", func(*echo.Context) error { s.Panic(); return nil })
 			return adaptertest.Serve(t, s, e)
 		},

@@ -95,7 +95,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 // answers as the server's.
 func (m *middleware) measure(c *echo.Context, next echo.HandlerFunc) error {
 	began, failed := time.Now(), true
-	defer func() { m.Served(time.Since(began), failed) }()
+	defer func() { m.Served(c.Request().Context(), began, failed) }()
 
 	err := next(c)
 	_, status := echo.ResolveResponseStatus(c.Response(), err)

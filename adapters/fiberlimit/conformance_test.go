@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 			app.Get("/free", limit(func(c fiber.Ctx) error { return c.SendString("free") }))
 			app.Get("/stream", limit(func(c fiber.Ctx) error { return stream(c, s) }))
 			app.Get("/hang", limit(func(c fiber.Ctx) error { s.Hang(c.Context()); return nil }))
+			app.Get("/fail", limit(func(fiber.Ctx) error { return fiber.NewError(503, "down") }))
 			app.Get("/panic", limit(func(fiber.Ctx) error { s.Panic(); return nil }))
 			return serve(t, app)
 		},

@@ -95,7 +95,7 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 // answers as the server's.
 func (l *limits) measure(c fiber.Ctx, next fiber.Handler) error {
 	began, failed := time.Now(), true
-	defer func() { l.Served(time.Since(began), failed) }()
+	defer func() { l.Served(c.Context(), began, failed) }()
 
 	err := next(c)
 	failed = statusOf(c, err) >= fiber.StatusInternalServerError

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 			engine.GET("/free", func(c *gin.Context) { c.String(200, "free") })
 			engine.GET("/stream", func(c *gin.Context) { s.ServeStream(c.Writer, c.Request) })
 			engine.GET("/hang", func(c *gin.Context) { s.Hang(c.Request.Context()) })
+			engine.GET("/fail", func(c *gin.Context) { s.ServeFailure(c.Writer, c.Request) })
 			engine.GET("/panic", func(*gin.Context) { s.Panic() })
 			return adaptertest.Serve(t, s, engine)
 		},

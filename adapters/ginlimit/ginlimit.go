@@ -88,7 +88,7 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 // serve runs the handlers and tells how long they took. Those that panic have failed.
 func serve(c *gin.Context, limits *httplimit.Limits) {
 	began, failed := time.Now(), true
-	defer func() { limits.Served(time.Since(began), failed) }()
+	defer func() { limits.Served(c.Request.Context(), began, failed) }()
 	c.Next()
 	failed = c.Writer.Status() >= http.StatusInternalServerError
 }

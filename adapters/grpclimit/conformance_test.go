@@ -103,6 +103,7 @@ func descOf(s *adaptertest.Service) *grpc.ServiceDesc {
 			unary("free", func(context.Context) string { return "free" }),
 			unary("hang", func(ctx context.Context) string { s.Hang(ctx); return "" }),
 			unary("panic", func(context.Context) string { s.Panic(); return "" }),
+			{MethodName: "fail", Handler: failing},
 		},
 		Streams: []grpc.StreamDesc{{StreamName: "stream", ServerStreams: true, Handler: stream}},
 	}
@@ -122,6 +123,12 @@ func handlerOf(method string, serve func(context.Context) string) grpc.MethodHan
 		}
 		return interceptor(ctx, &query, &grpc.UnaryServerInfo{FullMethod: "/" + name + "/" + method}, handler)
 	}
+}
+
+// failing is the handler of a method that is down.
+func failing(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	down := func(context.Context, any) (any, error) { return nil, status.Error(codes.Unavailable, "down") }
+	return interceptor(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/" + name + "/fail"}, down)
 }
 
 // client is a real client of the service.

@@ -29,7 +29,9 @@ func Serve(t *testing.T, s *Service, h http.Handler) Client {
 }
 
 // paths are the paths of the routes.
-var paths = map[string]string{"item": "/items/1", "free": "/free", "stream": "/stream", "hang": "/hang", "panic": "/panic", "none": "/none"}
+var paths = map[string]string{
+	"item": "/items/1", "free": "/free", "stream": "/stream", "hang": "/hang", "panic": "/panic", "fail": "/fail", "none": "/none",
+}
 
 // Send implements Client.
 func (c HTTP) Send(ctx context.Context, q Query) (Answer, error) {
@@ -97,7 +99,13 @@ func Mux(s *Service) *http.ServeMux {
 	mux.HandleFunc("GET /stream", s.ServeStream)
 	mux.HandleFunc("GET /hang", func(_ http.ResponseWriter, r *http.Request) { s.Hang(r.Context()) })
 	mux.HandleFunc("GET /panic", func(http.ResponseWriter, *http.Request) { s.Panic() })
+	mux.HandleFunc("GET /fail", s.ServeFailure)
 	return mux
+}
+
+// ServeFailure answers with an error of the server's, for frameworks whose writers are those of net/http.
+func (s *Service) ServeFailure(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "down", http.StatusServiceUnavailable)
 }
 
 // ServeStream is Stream for frameworks whose writers are those of net/http.

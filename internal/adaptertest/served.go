@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
-// giving has a limit that follows how long handlers take.
+// giving has a limit that follows whether handlers fail.
 const giving = `
 version: 1
 name: conformance
@@ -16,7 +16,7 @@ policies:
   - name: per-tenant
     when: request.route in ROUTES
     key: request.headers[?"x-tenant"].orValue("none")
-    authoritative: { algorithm: fixed_window_anchored, limit: 1, window: 1h, adaptive: { signal: latency_p99 } }
+    authoritative: { algorithm: fixed_window_anchored, limit: 1, window: 1h, adaptive: { signal: error_rate } }
 `
 
 // outcome is what a harness is told of a handler.
@@ -56,7 +56,7 @@ func watch(t *testing.T, f Framework, text string) (*Service, watched) {
 }
 
 // The handler of each admitted request is measured once, for limits that give way while the service suffers. One that panics has
-// failed.
+// failed, and so has one that answers with an error of the server's.
 func testServed(t *testing.T, f Framework) {
 	s, w := watch(t, f, giving)
 	c := f.Start(t, s)
@@ -64,7 +64,7 @@ func testServed(t *testing.T, f Framework) {
 		route  string
 		status int
 		failed bool
-	}{{"item", 200, false}, {"item", 429, false}, {"panic", 500, true}, {"free", 200, false}} {
+	}{{"item", 200, false}, {"item", 429, false}, {"panic", 500, true}, {"free", 200, false}, {"fail", 503, true}} {
 		header := tenant("of " + tt.route)
 		if a := send(t, c, tt.route, header); a.Status != tt.status {
 			t.Errorf("%s: %d, want %d", tt.route, a.Status, tt.status)

@@ -27,7 +27,7 @@ type Framework struct {
 }
 
 // Service is what a framework serves: a route for each method, for a GET of /items/ID, /free, /stream, /hang and
-// /panic. Only /free has no policy.
+// /panic, and for one of /fail, which answers 503. Only /free and /fail have no policy.
 type Service struct {
 	Harness  httplimit.Decider
 	Settings httplimit.Settings
@@ -122,7 +122,7 @@ func serviceOf(t *testing.T, by httplimit.Decider) *Service {
 
 // Query is one request.
 type Query struct {
-	// Route is "item", "free", "stream", "hang" or "panic".
+	// Route is "item", "free", "stream", "hang", "panic" or "fail".
 	Route  string
 	Header http.Header
 }

@@ -20,8 +20,12 @@ const (
 // Million is a ratio of 1 as signals have it.
 const Million = 1_000_000
 
-// leastRequests is the number of requests below which a percentile or a ratio says nothing.
-const leastRequests = 20
+// leastRequests is the number of requests below which a percentile or a ratio says nothing, and leastFailures the one of failures below
+// which a service is well: one request that fails of 50 must not halve the limit.
+const (
+	leastRequests = 20
+	leastFailures = 5
+)
 
 // Evidence is what all instances of a service report of one time.
 type Evidence struct {
@@ -47,6 +51,8 @@ func (e *Evidence) Reading(s Signal) (value int64, known bool) {
 		return e.saturation / max(1, e.saturated), e.saturated > 0
 	case requests < leastRequests:
 		return 0, false
+	case s == ErrorRate && e.Failed < leastFailures:
+		return 0, true
 	case s == ErrorRate:
 		return min(e.Failed, requests) * Million / requests, true
 	}

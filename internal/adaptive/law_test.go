@@ -12,8 +12,9 @@ var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // rules are the laws that the tests go through.
 var rules = map[string]Rule{
-	"steps": Usual(LatencyP99),
-	"aimd":  {Signal: LatencyP99, Target: Limit(500 * time.Millisecond), Floor: Full / 4, Every: 30 * time.Second},
+	"steps":  Usual(LatencyP99),
+	"errors": Usual(ErrorRate),
+	"aimd":   {Signal: LatencyP99, Target: Limit(500 * time.Millisecond), Floor: Full / 4, Every: 30 * time.Second},
 }
 
 // evidenceOf returns evidence whose 99th percentile is a duration; none for 0.
@@ -114,6 +115,10 @@ func TestReadings(t *testing.T) {
 	e.Failed, e.durations[3] = 7, 1000
 	if got, known := e.Reading(ErrorRate); got != 7000 || !known {
 		t.Errorf("the error rate is %d, %t", got, known)
+	}
+	e.Failed = leastFailures - 1
+	if got, known := e.Reading(ErrorRate); got != 0 || !known {
+		t.Errorf("a few failures are an error rate of %d, %t", got, known)
 	}
 	if _, known := e.Reading(Saturation); known {
 		t.Error("no instance has told its saturation, and it is known")

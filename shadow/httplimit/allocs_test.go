@@ -5,6 +5,7 @@ package httplimit_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -23,6 +24,8 @@ func TestAllocationsOfARequest(t *testing.T) {
 		most                     float64 // the mux's own included
 	}{
 		{"a policy by address", benchFile, "GET", "/items/1", nothing, 2},
+		{"the same, adaptive by latency", adaptiveBench("latency_p99"), "GET", "/items/1", nothing, 2},
+		{"the same, adaptive by errors: a writer that remembers the status", adaptiveBench("error_rate"), "GET", "/items/1", nothing, 3},
 		{"the README's policy", readmeFile, "POST", "/orders/1", mux, 4},
 	} {
 		h := httplimit.New(harness(t, test.file), httplimit.Config{})(test.next)
@@ -34,6 +37,11 @@ func TestAllocationsOfARequest(t *testing.T) {
 			t.Errorf("%s: %g allocations, want at most %g", test.name, n, test.most)
 		}
 	}
+}
+
+// adaptiveBench is benchFile with an adaptive authoritative.
+func adaptiveBench(signal string) string {
+	return strings.Replace(benchFile, "limit: 1000000000, window: 1m", "limit: 1000000000, window: 1m, adaptive: { signal: "+signal+" }", 1)
 }
 
 const readmeFile = `

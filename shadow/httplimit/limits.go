@@ -112,14 +112,23 @@ func (l *Limits) HeadersRead() (names []policies.HeaderName, all bool) {
 	return l.policies().HeadersRead()
 }
 
-// Adapts reports whether a limit follows how long handlers take. Served then has an effect.
+// Adapts reports whether a limit follows how long handlers take, or whether they fail. Served then has an effect.
 func (l *Limits) Adapts() bool { return l.served != nil && l.policies != nil && l.policies().Adapts }
 
-// Served tells a Decider that has a method Served, as a Harness has, that a handler is done; see shadow.Harness.Served.
-func (l *Limits) Served(d time.Duration, failed bool) {
-	if l.served != nil {
-		l.served(d, failed)
+// AdaptsByErrors reports whether a limit follows whether handlers fail.
+func (l *Limits) AdaptsByErrors() bool { return l.Adapts() && l.policies().AdaptsByErrors }
+
+// Served tells a Decider that has a method Served, as a Harness has, that the handler of a request has ended, which began at an
+// instant; see shadow.Harness.Served. The context is the request's.
+func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
+	if l.served == nil {
+		return
 	}
+
+	// Where the client has disconnected, the handler may fail for that alone. Failures lower the limit of all clients, so a client must not
+	// be able to bring them about.
+	gone := failed && errors.Is(ctx.Err(), context.Canceled)
+	l.served(time.Since(began), failed && !gone)
 }
 
 // Decide charges a request, which must not be used after it. The decision is exact; Told is what a client may see of it.

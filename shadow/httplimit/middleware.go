@@ -46,7 +46,7 @@ type Config struct {
 }
 
 // New returns middleware that limits by a *shadow.Harness or a *shadow.Pair. It may wrap several handlers, and passes the
-// ResponseWriter on unchanged.
+// ResponseWriter on unchanged, unless a limit is adaptive by error_rate: then it is one that remembers the status.
 func New(by Decider, cfg Config) func(http.Handler) http.Handler {
 	if cfg.OnDenied == nil {
 		cfg.OnDenied = tooManyRequests
@@ -117,7 +117,14 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve runs the handler and tells how long it took. A handler that panics has failed.
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request) {
 	began, failed := time.Now(), true
-	defer func() { m.Served(time.Since(began), failed) }()
-	m.next.ServeHTTP(w, r)
-	failed = false
+	defer func() { m.Served(r.Context(), began, failed) }()
+	if !m.AdaptsByErrors() {
+		m.next.ServeHTTP(w, r)
+		failed = false
+		return
+	}
+
+	watched, answer := watchStatus(w)
+	m.next.ServeHTTP(watched, r)
+	failed = answer.status >= http.StatusInternalServerError
 }

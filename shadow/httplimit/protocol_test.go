@@ -16,8 +16,17 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
+// byErrors has a limit that follows the service's errors, so that the middleware looks at responses.
+const byErrors = measuredFile + ", adaptive: { signal: error_rate } } }\n"
+
 // A handler behind the middleware can use every optional interface of its ResponseWriter, in every version of HTTP.
 func TestResponseWriterIsPassedOn(t *testing.T) {
+	for name, text := range map[string]string{"the server's": file, "one that is looked at": byErrors} {
+		t.Run(name, func(t *testing.T) { testResponseWriter(t, text) })
+	}
+}
+
+func testResponseWriter(t *testing.T, text string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /flush", func(w http.ResponseWriter, _ *http.Request) {
 		if _, ok := w.(io.ReaderFrom); !ok {
@@ -43,7 +52,7 @@ func TestResponseWriterIsPassedOn(t *testing.T) {
 		fmt.Fprint(conn, "mine")
 	})
 
-	server := httptest.NewServer(httplimit.New(harness(t, file), httplimit.Config{})(mux))
+	server := httptest.NewServer(httplimit.New(harness(t, text), httplimit.Config{})(mux))
 	defer server.Close()
 	got := raw(t, server, "GET /flush HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	if !strings.Contains(got, "first,") || !strings.Contains(got, "second") {

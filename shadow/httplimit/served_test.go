@@ -74,3 +74,26 @@ func TestHandlersAreMeasured(t *testing.T) {
 		})
 	}
 }
+
+// What fails because its client has disconnected is no failure of the service: a client must not lower the limits of all.
+func TestClientsBringAboutNoFailures(t *testing.T) {
+	set, err := policies.Load("test.yaml", []byte(byErrors))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &measured{set: set}
+	ctx, disconnect := context.WithCancel(t.Context())
+	h := httplimit.New(m, httplimit.Config{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			disconnect()
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+
+	for i, path := range []string{"/", "/gone"} {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", path, nil))
+		if m.calls != i+1 || m.failed != (path == "/") {
+			t.Errorf("%s: %d calls, failed: %t", path, m.calls, m.failed)
+		}
+	}
+}

@@ -48,5 +48,6 @@ func route(s *adaptertest.Service, router chi.Router) {
 	router.Get("/free", func(http.ResponseWriter, *http.Request) {})
 	router.Get("/stream", s.ServeStream)
 	router.Get("/hang", func(_ http.ResponseWriter, r *http.Request) { s.Hang(r.Context()) })
+	router.Get("/fail", s.ServeFailure)
 	router.Get("/panic", func(http.ResponseWriter, *http.Request) { s.Panic() })
 }
