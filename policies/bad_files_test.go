@@ -65,13 +65,14 @@ var badStructure = []badFile{
 	{"duplicate field", "version: 1\nname: a\nname: b\n", 3, 1, `the file has "name" twice`},
 	{"no policies", "version: 1\nname: a\n", 1, 1, `the file needs "policies"`},
 	{"no policy in the list", "version: 1\nname: a\npolicies: []\n", 3, 11, "want at least one"},
+	{"an empty side", "version: 1\nname: a\npolicies:\n  - name: p\n    authoritative:\n", 5, 19, "such as { algorithm: fixed_window"},
 	{"version", "version: 2\nname: a\npolicies: []\n", 1, 10, "version: want 1"},
 	{"name", "version: 1\nname: a:b\npolicies: []\n", 2, 7, "name: want 1 to 100 letters"},
 	{
 		"two of one name",
 		onePolicy("key: request.ip") +
 			strings.TrimPrefix(onePolicy("key: request.ip"), "version: 1\nname: test\npolicies:\n"),
-		8, 5, `two policies are named "p"`,
+		8, 5, `two policies are named "p": rename one; the first is in line 4`,
 	},
 	{
 		"no key",
@@ -129,10 +130,11 @@ var badYAML = []badFile{
 	{"a tab after spaces", "version: 1\npolicies:\n  - name: p\n    key: x\n  \tcost: 3\n", 5, 3, "a tab in the indentation"},
 	{"a tab in a text of lines", "version: 1\nname: |\n  x\n\ty\n", 4, 1, "a tab in the indentation"},
 	{"a sign without a meaning", "version: 1\nname: @a\n", 2, 1, "cannot start any token"},
-	{"a list that is not closed", "version: 1\ndata: {a: 1\nname: a\n", 2, 1, "did not find expected ',' or '}'"},
+	{"a list that is not closed", "version: 1\ndata: {a: 1\nname: a\n", 2, 1, "is not closed"},
 	{"a list that is closed twice", "version: 1\nname: ]\n", 2, 1, "did not find expected node content"},
-	{"an item among fields", "- version\nname: a\n", 2, 1, "did not find expected '-' indicator"},
+	{"an item among fields", "- version\nname: a\n", 2, 1, "stands in another column than its siblings"},
 	{"a field too far to the left", "version: 1\npolicies:\n    name: a\n  key: b\n", 4, 1, "did not find expected key"},
+	{"a colon without a space", "version: 1\nname:a\npolicies: []\n", 2, 1, "with a space behind the colon"},
 	{"an anchor without a name", "version: 1\nname: &\n", 2, 1, "did not find expected alphabetic"},
 }
 
@@ -271,7 +273,7 @@ var badExpressions = []badFile{
 		"a condition that ends too early", onePolicy("when: request.method ==\n    key: request.ip"),
 		5, 28, "Syntax error",
 	},
-	{"a text without its end", onePolicy("when: request.method == 'a\n    key: request.ip"), 5, 29, "Syntax error"},
+	{"a text without its end", onePolicy("when: request.method == 'a\n    key: request.ip"), 5, 29, "write ' at its end"},
 	{
 		"an unknown function", onePolicy("when: request.path.startWith('/')\n    key: request.ip"),
 		5, 33, "startWith",

@@ -148,12 +148,13 @@ func (l *loader) policies(n *yaml.Node) {
 		l.fail(n, "policies: want at least one")
 	}
 
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	claim := func(n *yaml.Node, name string) {
-		if seen[name] && name != "" {
-			l.fail(n, "two policies are named %q", name)
+		if seen[name] > 0 && name != "" {
+			l.fail(n, "two policies are named %q: rename one; the first is in line %d", name, seen[name])
+			return
 		}
-		seen[name] = true
+		seen[name] = n.Line
 	}
 
 	// A group is a policy, in the place of its first member.

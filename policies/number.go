@@ -2,11 +2,15 @@ package policies
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // number is a whole number, written as one or as an expression. A limit or a burst that
@@ -18,12 +22,27 @@ type number struct {
 	unsaid     bool        // a cost that the file leaves to the caller
 }
 
+// wholeNumber is how a file writes one, also one that is too large for YAML's own.
+var wholeNumber = regexp.MustCompile(`^[-+]?[0-9]+$`)
+
+// isPeriod reports whether a text is a window.
+func isPeriod(text string) bool {
+	_, _, err := algorithms.ParsePeriod(text)
+	return err == nil
+}
+
 // number returns a reader of a whole number from least on, or an expression of
 // type int. What an expression yields is checked for each request.
 func (c *compiler) number(what string, into *number, least int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		if n.Kind == yaml.ScalarNode && n.Tag == "!!int" {
+		if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) {
 			c.count(what, &into.constant, least)(n)
+			return
+		}
+
+		// The short form of a limit on a command line has its window, too. To CEL it is a division by nothing it knows.
+		if limit, window, found := strings.Cut(n.Value, "/"); found && wholeNumber.MatchString(limit) && isPeriod(window) {
+			c.fail(n, "%s: want a whole number or an expression; the window is a field of its own: %s: %s, window: %s", what, what, limit, window)
 			return
 		}
 		into.expression = c.compile(n, what, cel.IntType)

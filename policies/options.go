@@ -68,7 +68,7 @@ func (r *reader) period(what string, into *Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		window, calendar, err := algorithms.ParsePeriod(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || window <= 0 {
-			r.fail(n, "%s: want a duration above 0 in ms, s, m, h or d, such as 1m or 1h30m, or week, month or year", what)
+			r.fail(n, "%s: want %s, or week, month or year%s", what, aDuration, unitOf(n))
 			return
 		}
 		into.window, into.options.Calendar = window, calendar

@@ -90,7 +90,26 @@ func (r *reader) failYAML(err error) {
 		r.failAt(line, column, "not YAML: a tab in the indentation: replace it by spaces")
 		return
 	}
-	r.failAt(line, 1, "not YAML: %s", message)
+	r.failAt(line, 1, "not YAML: %s%s", message, remedyOfYAML(message))
+}
+
+// remediesOfYAML say what to do about a message of package yaml, which names the line on which the broken part begins.
+var remediesOfYAML = []struct{ part, remedy string }{
+	{"could not find expected ':'", "a field is written name: value, with a space behind the colon"},
+	{"did not find expected ',' or", "the { or [ of this line is not closed"},
+	{"did not find expected '-' indicator", "in the list that begins here a line stands in another column than its siblings"},
+	{"did not find expected key", "among the fields that begin here a line stands in another column than its siblings"},
+	{"mapping values are not allowed", "a second name: value on one line belongs on a line of its own, or into { }"},
+}
+
+// remedyOfYAML returns the remedy, "" for other messages.
+func remedyOfYAML(message string) string {
+	for _, known := range remediesOfYAML {
+		if strings.Contains(message, known.part) {
+			return ": " + known.remedy
+		}
+	}
+	return ""
 }
 
 // tabFrom returns the place of the tab that an error of package yaml is about; column 0
@@ -149,13 +168,20 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	}
 }
 
+// exampleOf shows what a section looks like where a file has something else in its place.
+var exampleOf = map[string]string{
+	"authoritative": ", such as { algorithm: fixed_window, limit: 100, window: 1m }",
+	"candidate":     ", such as { algorithm: token_bucket, limit: 100, window: 1m, burst: 20 }",
+	"promotion":     ", such as { mode: manual }",
+}
+
 // pairs yields the keys and values of a mapping.
 func (r *reader) pairs(n *yaml.Node, what string) func(func(k, v *yaml.Node) bool) {
 	n = target(n)
 
 	return func(yield func(k, v *yaml.Node) bool) {
 		if n.Kind != yaml.MappingNode {
-			r.fail(n, "%s: want a mapping of names to values", what)
+			r.fail(n, "%s: want a mapping of names to values%s", what, exampleOf[what])
 			return
 		}
 

@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,6 +67,10 @@ func (r *reader) name(what string, into *string) func(*yaml.Node) {
 func (r *reader) count(what string, into *int64, least int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, err := strconv.ParseInt(n.Value, 10, 64)
+		if errors.Is(err, strconv.ErrRange) {
+			r.fail(n, "%s: %s is too large", what, n.Value)
+			return
+		}
 		if n.Kind != yaml.ScalarNode || err != nil || v < least {
 			r.fail(n, "%s: want a whole number, at least %d", what, least)
 			return
@@ -78,11 +84,22 @@ func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, err := algorithms.ParseWindow(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || v <= 0 {
-			r.fail(n, "%s: want a duration above 0 in ms, s, m, h or d, such as 1m or 1h30m", what)
+			r.fail(n, "%s: want %s%s", what, aDuration, unitOf(n))
 			return
 		}
 		*into = v
 	}
+}
+
+// aDuration describes one in a message.
+const aDuration = "a duration above 0 in us, ms, s, m, h or d, such as 1m or 1h30m"
+
+// unitOf says of a bare number what it lacks.
+func unitOf(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) {
+		return fmt.Sprintf("; %s has no unit: such as %ss", n.Value, n.Value)
+	}
+	return ""
 }
 
 // minutes returns a reader of a duration of whole minutes, the unit of the ledger.

@@ -101,6 +101,9 @@ func functionsOf(env *cel.Env) (names []string) {
 	return names
 }
 
+// syntaxError begins CEL's messages of an expression that cannot be parsed.
+const syntaxError = "Syntax error: "
+
 // otherOperators are how other languages write CEL's operators, as its parser quotes
 // them.
 var otherOperators = []struct{ quoted, remedy string }{
@@ -111,11 +114,13 @@ var otherOperators = []struct{ quoted, remedy string }{
 	{"'not'", "write !"},
 	{"'& '", "write &&"},
 	{"'| '", "write ||"},
+	{`'"`, `a text is not closed: write " at its end`},
+	{"''", "a text is not closed: write ' at its end"},
 }
 
 // operatorMeant says how CEL writes an operator of other languages.
 func operatorMeant(message string) string {
-	if !strings.HasPrefix(message, "Syntax error: ") {
+	if !strings.HasPrefix(message, syntaxError) {
 		return ""
 	}
 	for _, operator := range otherOperators {

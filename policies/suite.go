@@ -3,7 +3,9 @@ package policies
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,9 +81,9 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		report: &SuiteReport{File: name, Failures: []Problem{}},
 		cover:  map[string]*Coverage{},
 	}
-	var tests *yaml.Node
+	var tests, at *yaml.Node
 	if root := s.parse(text); root != nil {
-		s.root(root, &tests)
+		s.root(root, &tests, &at)
 	}
 	if s.Failed() {
 		return nil, nil, &s.Problems
@@ -91,14 +93,19 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 	if !filepath.IsAbs(s.report.Policies) {
 		s.report.Policies = filepath.Join(filepath.Dir(name), s.report.Policies)
 	}
-	if s.set, err = LoadFile(s.report.Policies); err != nil {
+	s.set, err = LoadFile(s.report.Policies)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.fail(at, "policies: there is no file %s: name it as seen from this file", s.report.Policies)
+		return nil, nil, &s.Problems
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return s.run(tests)
 }
 
-// root reads the file's own fields.
-func (s *suite) root(n *yaml.Node, tests **yaml.Node) {
+// root reads the file's own fields, and keeps the nodes of the tests and of the policy file's name.
+func (s *suite) root(n *yaml.Node, tests, policies **yaml.Node) {
 	// The two kinds of files are easily mixed up, and a problem for each field would hide that.
 	if fields := placesOf(n); fields["version"] != nil && fields["tests"] == nil {
 		s.fail(n, "this is a policy file, and no file of tests: name the file that tests it, "+
@@ -107,8 +114,11 @@ func (s *suite) root(n *yaml.Node, tests **yaml.Node) {
 	}
 
 	s.mapping(n, "the file", map[string]field{
-		"policies": {read: s.text("policies", &s.report.Policies), required: true},
-		"tests":    {read: keep(tests), required: true},
+		"policies": {read: func(n *yaml.Node) {
+			*policies = n
+			s.text("policies", &s.report.Policies)(n)
+		}, required: true},
+		"tests": {read: keep(tests), required: true},
 	})
 }
 

@@ -96,6 +96,16 @@ func TestMixedUpFilesAreNamed(t *testing.T) {
 	}
 }
 
+func TestSuiteNamesThePlaceOfAMissingFile(t *testing.T) {
+	tests := filepath.Join(t.TempDir(), "t.yaml")
+	write(t, tests, "policies: nope.yaml\ntests: []\n")
+
+	_, _, err := policies.TestFile(tests)
+	if err == nil || !strings.HasPrefix(err.Error(), tests+":1:11: policies: there is no file ") {
+		t.Errorf("a policy file that is not there: %v", err)
+	}
+}
+
 func TestSuiteCoversBothWays(t *testing.T) {
 	const matching = "  - {name: n, request: {method: POST, user: a}, charges: [{key: a}]}\n"
 	const passing = "  - {name: m, request: {user: a}, charges: []}\n"

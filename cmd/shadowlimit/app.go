@@ -105,7 +105,7 @@ func newApp(std streams) *cli.App {
 		OnUsageError:              onUsageError,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("the commands are: "+commandNames(c.App.Commands), "no command %q", c.Args().First())
+				return noCommand(c.Args().First(), c.App.Commands)
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -136,7 +136,35 @@ func commands(std streams) []*cli.Command {
 	}
 }
 
-func onUsageError(c *cli.Context, err error, _ bool) error { return usagef(seeHelp(c), "%v", err) }
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	// The library names the flag with one dash, however it was written.
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return usagef(seeHelp(c), "%v", err)
+	}
+
+	hint := seeHelp(c)
+	if meant := humanize.Nearest(name, flagNames(c)); meant != "" {
+		hint = "did you mean --" + meant + "? " + hint
+	}
+	return usagef(hint, "no flag --%s", name)
+}
+
+// flagNames are the names of the flags that a command takes.
+func flagNames(c *cli.Context) (names []string) {
+	for _, flag := range slices.Concat(c.Command.Flags, c.App.Flags) {
+		names = append(names, flag.Names()...)
+	}
+	return names
+}
+
+// noCommand refuses a name that is no command, with the one that was probably meant.
+func noCommand(name string, commands []*cli.Command) error {
+	if meant := humanize.Nearest(name, strings.Split(commandNames(commands), ", ")); meant != "" {
+		return usagef("did you mean "+meant+"?", "no command %q", name)
+	}
+	return usagef("the commands are: "+commandNames(commands), "no command %q", name)
+}
 
 // seeHelp is the hint that names a command's help.
 func seeHelp(c *cli.Context) string { return "see: " + c.Command.HelpName + " --help" }

@@ -20,7 +20,8 @@ key, at which cost, with which limits, from which step on the key has the candid
 and why the other policies do not match.
 
 The request is a JSON object with any of: method, path, route, host, query,
-headers, ip, user, claims, size, time.
+headers, ip, user, claims, size, time; and for a rate limit service of Envoy
+domain, descriptors, cost.
 
 Example:
   shadowlimit explain examples/policies/per-plan-tiers.yaml --request ` +

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/importer"
+	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 const importDescription = `Reads the configuration of another rate limiter and writes a policy file whose
@@ -54,12 +56,12 @@ func importAction(c *cli.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	o, err := importOptions(c)
+	o, err := importOptions(c, c.Args().First())
 	if err != nil {
 		return err
 	}
 
-	in, err := importer.Read(c.Args().First(), c.Args().Tail(), o)
+	in, err := readImport(c.Args().First(), c.Args().Tail(), o)
 	if err != nil && !errors.Is(err, importer.ErrNothing) {
 		return err
 	}
@@ -67,6 +69,16 @@ func importAction(c *cli.Context, std streams) error {
 		return printed
 	}
 	return err
+}
+
+// readImport reads a configuration. A flag that it has no use for is a wrong invocation.
+func readImport(peer string, files []string, o importer.Options) (*importer.Import, error) {
+	in, err := importer.Read(peer, files, o)
+	var unused *importer.UnusedError
+	if errors.As(err, &unused) {
+		return nil, usagef("leave it out, or look for the name in the configuration", "--map %s has no effect: %s", unused.Name, unused)
+	}
+	return in, err
 }
 
 // writeImport writes the policy file to the output, and what it lacks beside it.
@@ -100,8 +112,15 @@ func importedPolicies(in *importer.Import) (n int) {
 }
 
 // importOptions reads the flags that say what a configuration does not.
-func importOptions(c *cli.Context) (importer.Options, error) {
+func importOptions(c *cli.Context, peer string) (importer.Options, error) {
 	o := importer.Options{Name: c.String("name"), Map: map[string]string{}}
+	switch {
+	case !slices.Contains(importer.Peers(), peer):
+		return o, usagef(seeHelp(c), "no importer for %q: %s", peer, humanize.Remedy(peer, importer.Peers()))
+	case o.Name != "" && !policies.ValidName(o.Name):
+		return o, usagef("such as --name shop", "--name %s: want 1 to 100 letters, digits, '.', '_' or '-'", o.Name)
+	}
+
 	for _, text := range c.StringSlice("map") {
 		name, expression, found := strings.Cut(text, "=")
 		if !found || name == "" || expression == "" {

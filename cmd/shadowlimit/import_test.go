@@ -28,7 +28,7 @@ server { location /api { limit_req zone=one burst=10 nodelay; limit_req_status 4
 		},
 		{name: "no file", args: []string{"import", "nginx"}, status: exitUsage, talk: []string{"import needs a peer and its files"}},
 		{
-			name: "no peer", args: []string{"import", "nginy", "FILE"}, status: exitFailure,
+			name: "no peer", args: []string{"import", "nginy", "FILE"}, status: exitUsage,
 			talk: []string{`no importer for "nginy": did you mean nginx?`},
 		},
 		{
@@ -42,6 +42,14 @@ server { location /api { limit_req zone=one burst=10 nodelay; limit_req_status 4
 		{
 			name: "no map", args: []string{"import", "nginx", "FILE", "--map", "x"}, status: exitUsage,
 			talk: []string{"want NAME=EXPRESSION", "hint: such as"},
+		},
+		{
+			name: "a map of nothing", args: []string{"import", "nginx", "FILE", "--map", "x=request.ip"}, status: exitUsage,
+			talk: []string{"--map x has no effect: no part of the configuration is sent a value of that name"},
+		},
+		{
+			name: "no name", args: []string{"import", "nginx", "FILE", "--name", "my shop"}, status: exitUsage,
+			talk: []string{"--name my shop: want 1 to 100 letters"},
 		},
 	} {
 		i.check(t, write(t, "nginx.conf", []byte(text)))

@@ -27,7 +27,7 @@ func importedDraft(c *cli.Context, std streams) (*imported, error) {
 			"--import %s needs the files of the configuration behind FILE", c.String("import"))
 	}
 
-	o, err := importOptions(c)
+	o, err := importOptions(c, c.String("import"))
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func importedDraft(c *cli.Context, std streams) (*imported, error) {
 	if o.Name == "" {
 		o.Name = nameOf(d.file)
 	}
-	in, err := importer.Read(c.String("import"), c.Args().Tail(), o)
+	in, err := readImport(c.String("import"), c.Args().Tail(), o)
 	if err != nil {
 		return nil, err
 	}

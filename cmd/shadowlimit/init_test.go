@@ -56,7 +56,7 @@ func TestInitOfImports(t *testing.T) {
 			wanted: "burst: 2 }\n    candidate: { algorithm: gcra, limit: 2, window: 1s, burst: 2 }\n",
 		},
 		{
-			peer: "limitador", file: "api.yaml", flags: []string{"--map", "user_id=request.user", "--name", "edge"},
+			peer: "limitador", file: "api.yaml", flags: []string{"--map", "auth.identity.userid=request.user", "--name", "edge"},
 			wanted: "\nname: edge\n",
 		},
 	} {
@@ -146,7 +146,7 @@ func TestInitRefuses(t *testing.T) {
 		},
 		{
 			name: "an unknown peer", args: []string{"init", other, "--import", "squid", conf},
-			status: exitFailure, talk: []string{`no importer for "squid"`},
+			status: exitUsage, talk: []string{`no importer for "squid"`},
 		},
 		{
 			name: "one limiter twice", args: []string{"init", other, "--from", "gcra:1/1m", "--to", "gcra:1/1mm"}, status: exitUsage,

@@ -184,7 +184,7 @@ func TestReplayRefuses(t *testing.T) {
 		{[]string{"--to", "gcra:60/1m", good}, 2, "replay needs both --from and --to"},
 		{[]string{"--from", "gcra:60/1m", "--to", "gcra:60/1m"}, 2, "replay needs a log"},
 		{append(with("gcra:60/1m"), "-o", "yaml"), 2, "-o yaml: want text or json"},
-		{append(with("gcra:60/1m"), "--nope"), 2, "flag provided but not defined: -nope"},
+		{append(with("gcra:60/1m"), "--nope"), 2, "no flag --nope"},
 		{append(with("gcra:60/1m"), "--format", "xml"), 2, `no format "xml"`},
 		{append(with("gcra:60/1m"), "--store", "disk"), 2, "--store disk: want memory or redis"},
 		{append(with("gcra:60/1m"), "--store", "redis"), 2, "no Redis to talk to"},
@@ -237,7 +237,19 @@ func TestReplayReachesRedisFirst(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	status, _, talk := shell(t, "", "replya")
-	if status != 2 || !strings.Contains(talk, `no command "replya"`) || !strings.Contains(talk, "demo, replay") {
+	if status != 2 || !strings.Contains(talk, `no command "replya"`) || !strings.Contains(talk, "did you mean replay?") {
+		t.Errorf("status %d, %q", status, talk)
+	}
+
+	status, _, talk = shell(t, "", "something")
+	if status != 2 || !strings.Contains(talk, "the commands are: demo, replay") {
+		t.Errorf("status %d, %q", status, talk)
+	}
+}
+
+func TestUnknownFlag(t *testing.T) {
+	status, _, talk := shell(t, "", "explain", "--requset", "{}", "p.yaml")
+	if status != 2 || !strings.Contains(talk, "no flag --requset") || !strings.Contains(talk, "did you mean --request?") {
 		t.Errorf("status %d, %q", status, talk)
 	}
 }

@@ -265,7 +265,10 @@ func minutesOf(c *cli.Context, flag string) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := algorithms.ParseWindow(text)
-	if err != nil || d < time.Minute || d%time.Minute != 0 {
+	if err != nil {
+		return 0, usagef(gateHint, "--%s %s: want a time such as 48h or 2d", flag, text)
+	}
+	if d < time.Minute || d%time.Minute != 0 {
 		return 0, usagef(gateHint, "--%s %s: want whole minutes", flag, text)
 	}
 	return d, nil

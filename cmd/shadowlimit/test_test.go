@@ -102,7 +102,7 @@ func TestTest(t *testing.T) {
 			"broken policies", nil, 1, nil,
 			[]string{"shop.yaml:3:1: the file has no field", "shop.yaml:8:33: authoritative"},
 		}},
-		{"", rightTest, invocation{"no policies", nil, 1, nil, []string{"shop.yaml: no such file or directory"}}},
+		{"", rightTest, invocation{"no policies", nil, 1, nil, []string{":1:11: policies: there is no file ", "shop.yaml: name it as seen"}}},
 		{shopFile, " 1", invocation{
 			"tests that are no list", nil, 1, nil, []string{"shadowlimit: FILE:2:8: tests: want a list\n"},
 		}},

@@ -183,3 +183,17 @@ policies:
 		}
 	}
 }
+
+// What follows from a mistake is no mistake of its own.
+func TestOneMistakeIsOneProblem(t *testing.T) {
+	for name, text := range map[string]string{
+		"a text that is not closed": plain(`request.path == "a`, "request.ip"),
+		"a threshold without a unit": plain("true", "request.ip") +
+			"promotion: { client_harm: { losing: 10, clients: 1% } }\n",
+	} {
+		_, out, talk := shell(t, "", "validate", write(t, "p.yaml", []byte(text)))
+		if !strings.Contains(talk, ": 1 problem\n") {
+			t.Errorf("%s: %s%s", name, out, talk)
+		}
+	}
+}

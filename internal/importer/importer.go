@@ -144,6 +144,11 @@ func readFrom(d *disk, peer string, files []string, o Options) (*Import, error) 
 	if err := read(in, d); err != nil {
 		return nil, err
 	}
+	for _, name := range slices.Sorted(maps.Keys(in.mapped)) {
+		if !in.isSent(name) {
+			return nil, &UnusedError{name}
+		}
+	}
 	return in, in.finish()
 }
 

@@ -31,6 +31,18 @@ func (in *Import) sent(at Place, peer, name string) expr {
 	return expr{"variables." + v.name, atom}
 }
 
+// UnusedError is returned for an expression of a name that no part of the configuration is sent.
+type UnusedError struct{ Name string }
+
+func (e *UnusedError) Error() string {
+	return "no part of the configuration is sent a value of that name"
+}
+
+// isSent reports whether some part of the configuration is sent a value of that name.
+func (in *Import) isSent(name string) bool {
+	return slices.ContainsFunc(in.variables, func(v variable) bool { return v.name == variableName(name) })
+}
+
 // descriptors reports whether policies read what shadowlimit-envoy is sent. An expression for any of it says that the policies
 // are for a service that sees requests themselves.
 func (in *Import) descriptors() bool { return len(in.mapped) == 0 }
