@@ -14,8 +14,8 @@ const deniedByDefault = "response.status == 429"
 
 // notInferred are the flags of a comparison. A search looks for one limiter, in memory, and the gate has nothing to judge.
 var notInferred = []string{
-	"config", "from", "to", "policy", "sweep", "decisions", "html", "require-pass", "store", "redis", "soak", "block", "divergence",
-	"newly-denied", "newly-allowed", "extra-load",
+	"config", "from", "to", "policy", "sweep", "signal-field", "decisions", "html", "require-pass", "store", "redis", "soak", "block",
+	"divergence", "newly-denied", "newly-allowed", "extra-load",
 }
 
 // inferConflicts refuse the flags that have no effect beside --infer.

@@ -58,6 +58,8 @@ far the authoritative decides like it, and warns of a verdict on an unfaithful m
 the denials of the log best. It says how sure that is. Without --observed a status of 429
 is a denial.
 
+--signal-field names the field by which adaptive limits of the policy file give way.
+
 --sweep tries numbers of the candidate: all of them over one reading of the log, and
 prints which lose the least of what the limiter protects for what they newly deny.
 
@@ -78,6 +80,8 @@ func replayCommand(std streams) *cli.Command {
 			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
 		&cli.StringFlag{Name: "observed", Usage: "CEL `EXPRESSION` of the response that says whether the log's limiter denied " +
 			"the request, such as 'response.status == 429'"},
+		&cli.StringFlag{Name: "signal-field", Usage: "`FIELD` that says how the service did, for adaptive limits of --config: a duration " +
+			"in seconds, or FIELD:ms, a status, or a saturation from 0 to 1 (default: none, and the whole limit holds)"},
 		&cli.BoolFlag{Name: "infer", Usage: "search the limiter that explains the log's denials best, in place of --from and --to"},
 	}, logFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
@@ -200,6 +204,10 @@ func (r *replayer) run(ctx context.Context) (*replay.Report, error) {
 	if err := r.checkPolicies(s); err != nil {
 		return nil, err
 	}
+	judged, _ := named(s.comparisons(), r.policy) // the name is known by now
+	if err := r.signal.aim(judged); err != nil {
+		return nil, err
+	}
 
 	// A store that cannot be used is reported before gigabytes of log are read.
 	open, closeStore, err := r.openStore(ctx)
@@ -228,11 +236,14 @@ type taken struct {
 
 // take reads the logs into the subject, and says on the standard error what of them looks wrong.
 func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
-	read, err := r.readLogs(ctx, func(e accesslog.Event) { s.add(ctx, e) })
+	read, err := r.readLogs(ctx, func(e accesslog.Event) {
+		s.add(ctx, e)
+		r.signal.note(e)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(s.reads().refuse(), r.observed.refuse()); err != nil {
+	if err := cmp.Or(s.reads().refuse(), r.observed.refuse(), r.signal.refuse()); err != nil {
 		return nil, err
 	}
 
@@ -244,8 +255,10 @@ func (r *replayer) take(ctx context.Context, s subject) (*taken, error) {
 	}
 
 	t := &taken{logsRead: read, stretches: in.presence.Stretches()}
-	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read),
-		levelWarnings(s.comparisons()))
+	t.warnings = slices.Concat(t.stretches.Warnings(), read.warnings(r.reader), s.reads().warnings(), r.keyWarnings(s, read))
+	if r.signal == nil {
+		t.warnings = append(t.warnings, levelWarnings(s.comparisons())...)
+	}
 	for _, warning := range t.warnings {
 		r.bar.clear()
 		fmt.Fprintf(r.std.err, "warning: %s\n", warning)
@@ -315,7 +328,7 @@ func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
 		Policy: c.name, Sides: c.sides, Texts: c.texts,
 		Gate: o.gate.Or(c.rules.Config), Step: promotion.FirstStep(c.rules.Canary),
-		Protects: c.protects,
+		Protects: c.protects, Levels: o.signal.levels(c),
 	}
 }
 

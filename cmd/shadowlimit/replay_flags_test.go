@@ -30,7 +30,8 @@ var effects = map[string][]string{
 	"policy":        {"--policy", "none"},
 	"sweep":         {"--sweep", "limit=9,10"},
 	"observed":      {"--observed", "response.size == '2'"},
-	"infer":         {"--infer"}, // beside --from and --config it is refused
+	"signal-field":  {"--signal-field", "size"}, // the limits are not adaptive, so it is refused
+	"infer":         {"--infer"},                // beside --from and --config it is refused
 	"decisions":     {"--decisions", "FILE"},
 	"html":          {"--html", "FILE"},
 	"require-pass":  {"--require-pass"},
@@ -118,7 +119,7 @@ func replayed(t *testing.T, args ...string) (report replay.Report) {
 // refusedValues are the flags whose value in effects is refused in one of the forms, which is an effect, too.
 var refusedValues = []string{
 	"key", "key-field", "cost-field", "decisions", // --config has keys and costs, and may have several policies
-	"format", "map", "route", "time-zone", "time-format", "policy", "infer", "require-pass", "store", "redis",
+	"format", "map", "route", "time-zone", "time-format", "policy", "signal-field", "infer", "require-pass", "store", "redis",
 }
 
 // A flag that is added works for --from and --to as well as for --config, or is refused.

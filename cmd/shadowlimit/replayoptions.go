@@ -26,6 +26,7 @@ type replayOptions struct {
 	policy        string                  // "": every one of the file
 	sweep         []axis                  // the numbers of the candidate to try; nil: none
 	observed      *observed               // nil: the log is not asked what its limiter did
+	signal        *serviceSignal          // nil: the log is not asked how the service did
 	inferring     bool                    // the log's limiter is searched, and none is compared
 	key           *policies.KeyExpression // nil: the log's field
 	routes        *routes                 // nil: the log's
@@ -103,6 +104,10 @@ var (
 var replayConflicts = []conflict{
 	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes, conflictOfPolicy,
 	{
+		func(c *cli.Context) bool { return c.IsSet("signal-field") && !hasConfig(c) },
+		"--signal-field is for adaptive limits, which a policy file has: give --config", replayHint,
+	},
+	{
 		func(c *cli.Context) bool { return c.String("decisions") == "-" },
 		"--decisions -: want a file", "name a file; standard output has the report",
 	},
@@ -160,7 +165,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 		policy: c.String("policy"), inferring: c.Bool("infer"),
 	}
 	for _, parse := range []func(*cli.Context) error{
-		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved,
+		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved, o.parseSignal,
 	} {
 		if err := parse(c); err != nil {
 			return nil, err

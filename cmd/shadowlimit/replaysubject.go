@@ -9,6 +9,7 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -48,15 +49,18 @@ type comparison struct {
 	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
 	keyVaries bool
 	refusals  *refusals
-	adaptive  []algorithms.Role // the sides whose limit gives way while the service suffers
+	adaptive  [2]*adaptive.Rule // by which the sides' limits give way while the service suffers; nil: never
 }
 
 // levelWarnings say which sides are judged by their whole limit, because a log does not say how the service did.
 func levelWarnings(list []comparison) (warnings []string) {
 	for _, c := range list {
-		for _, role := range c.adaptive {
+		for role, rule := range c.adaptive {
+			if rule == nil {
+				continue
+			}
 			warnings = append(warnings, fmt.Sprintf("policy %s: the %s gives way while the service suffers, which a log does not say: "+
-				"it is judged by its whole limit (level 1)", c.name, role))
+				"it is judged by its whole limit (level 1); --signal-field names a field that says it", c.name, algorithms.Role(role)))
 		}
 	}
 	return warnings

@@ -58,6 +58,7 @@ func (r *run) ask(c *algorithms.Charge, e *event) {
 		candidate.Limit = r.change(candidate.Limit)
 	}
 	for role := range sides {
+		r.lower(&sides[role], role, e.at)
 		if c.Sides[role].Present() {
 			c.Sides[role].Algorithm, c.Sides[role].Limit = sides[role].Algorithm, sides[role].Limit
 		}

@@ -50,7 +50,9 @@ type PolicyReport struct {
 	// Sweep compares other candidates, where they are asked for.
 	Sweep *SweepReport `json:"sweep,omitempty"`
 	// Members are those of a group, in the order of the file, with what each has denied.
-	Members  divergence.Members `json:"members,omitempty"`
+	Members divergence.Members `json:"members,omitempty"`
+	// Levels say how the limits of adaptive sides gave way, where the log has their signal.
+	Levels   []LevelCourse `json:"levels,omitempty"`
 	timeline timeline
 }
 
@@ -140,6 +142,7 @@ func (r *run) report() *Report {
 	p.Observed = r.agreement()
 	p.Clients = r.clients()
 	p.Members = r.members
+	p.Levels = r.levels()
 
 	report := &Report{Requests: int64(r.events.Len()), Policies: []PolicyReport{p}}
 	if list := &r.events.list; list.len() > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/plan"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -31,6 +32,8 @@ type Config struct {
 	Step gate.Step
 	// Live are the spans in which the log has lines, as Presence has them; nil if the events are all of its lines.
 	Live []divergence.Span
+	// Levels are what held of the limits of adaptive sides, by role; nil for a side whose limit is always the whole.
+	Levels [2][]adaptive.Change
 	// Protects, if set, says which keys are protected.
 	Protects func(key string) bool
 	// Decisions, if set, receives a line of JSON per charge.
