@@ -197,7 +197,11 @@ func (e *environment) serve(ctx context.Context) error {
 	began, from := time.Now(), time.Time{}
 	if e.redis != nil {
 		var err error
-		if from, err = e.store.Now(ctx); err != nil {
+		from, err = e.store.Now(ctx)
+		if ctx.Err() != nil {
+			return nil // an interrupt that comes before the first request ends the service like any other
+		}
+		if err != nil {
 			return err
 		}
 	}
