@@ -19,11 +19,12 @@ type entry struct {
 	key            recordKey
 	index          int // in shard.entries
 	parts          [2]part
-	apart          int64 // see Observation.Apart
-	idleAt         int64 // instant from which the record is as if it had never been used
-	enforcedIdleAt int64 // the same of the enforced side alone
-	freeAt         int64 // instant from which the enforced side admits a cost of 1
-	spent          int64 // units that the enforced side is short of its capacity
+	apart          int64    // see Observation.Apart
+	idleAt         int64    // instant from which the record is as if it had never been used
+	enforcedIdleAt int64    // the same of the enforced side alone
+	freeAt         int64    // instant from which the enforced side admits a cost of 1
+	spent          int64    // units that the enforced side is short of its capacity
+	account        *account // nil unless the Memory is synchronized
 }
 
 // part is one side's share of a record.

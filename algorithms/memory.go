@@ -15,6 +15,9 @@ type MemoryConfig struct {
 	// bound: no key is ever dropped, not even an idle one, which a replay needs to be
 	// exact.
 	MaxKeys int
+	// Synchronized has the Memory note what each key admits, for Changed and Join: the way in which processes exchange
+	// their consumption behind their decisions.
+	Synchronized bool
 }
 
 // DefaultMaxKeys is the bound on keys that keeps a Memory under about 400 MB.
@@ -44,6 +47,9 @@ type Memory struct {
 	maxKeys  int // per shard; negative: no bound
 	overflow atomic.Int64
 	evicted  atomic.Int64
+
+	synchronized bool
+	turn         uint // of Changed, which has one caller
 }
 
 var _ Pair = (*Memory)(nil)
@@ -62,6 +68,8 @@ func NewMemory(cfg MemoryConfig) *Memory {
 		startUS: now.UnixMicro(),
 		shards:  make([]shard, shards),
 		maxKeys: cfg.MaxKeys,
+
+		synchronized: cfg.Synchronized,
 	}
 	if cfg.MaxKeys > 0 {
 		m.maxKeys = max(1, cfg.MaxKeys/shards)
@@ -136,7 +144,9 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		return
 	}
 	if e != nil {
-		e.judge(c, &sides, at, into)
+		if e.judge(c, &sides, at, into) && m.synchronized {
+			sh.spend(e, c, &sides, into)
+		}
 		return
 	}
 
@@ -165,6 +175,14 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 
 	m.displace(sh, victim)
 	sh.insert(key, e)
+	if m.synchronized {
+		sh.spend(e, c, &sides, into)
+	}
+}
+
+// shardOf returns the shard of a key.
+func (m *Memory) shardOf(key recordKey) *shard {
+	return &m.shards[maphash.Comparable(m.seed, key)%uint64(len(m.shards))]
 }
 
 // sidesOf returns what the pair knows of the charge's sides, or the error of CheckSides.

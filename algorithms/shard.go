@@ -13,6 +13,7 @@ type shard struct {
 	mu       sync.Mutex
 	keys     map[recordKey]*entry
 	entries  []*entry
+	changed  []*entry // with something to tell the fleet, where the Memory is synchronized
 	hand     int
 	overflow map[overflowKey]*entry
 	_        [64]byte // keep the locks of neighbours off one cache line
@@ -53,6 +54,7 @@ func (s *shard) remove(e *entry) {
 	s.entries = s.entries[:last]
 
 	delete(s.keys, e.key)
+	s.settled(e)
 }
 
 // next moves the hand on and returns the entry under it. Requires mu and an entry.
@@ -72,7 +74,7 @@ func (s *shard) sweep(at int64) (dropped int) {
 			return dropped
 		}
 
-		if e := s.next(); e.idleAt <= at {
+		if e := s.next(); e.idleAt <= at && !e.unsent() {
 			s.remove(e)
 			dropped++
 		}

@@ -1,0 +1,197 @@
+package limitertest
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Exchange is where processes exchange what they have admitted: what lua.Pair.Exchange does, of the process of that number.
+type Exchange func(process int, number int64, changes []algorithms.Change) []algorithms.Joint
+
+// Synchronized holds what is promised of a synchronized Memory and the store that it exchanges with, which open returns
+// empty: one process decides as the pair in memory, several overshoot by what is stated, and each unit is counted once.
+func Synchronized(t *testing.T, open func() Exchange) {
+	t.Run("alone it is the pair in memory", func(t *testing.T) { aloneIsInMemory(t, open) })
+	t.Run("the overshoot is bounded", func(t *testing.T) { overshootIsBounded(t, open) })
+	t.Run("healing counts each unit once", func(t *testing.T) { healingCountsOnce(t, open) })
+}
+
+// aloneIsInMemory: with one process every decision is that of the pair in memory, whatever is lost on the way to the fleet.
+func aloneIsInMemory(t *testing.T, open func() Exchange) {
+	for i := range synchronizable {
+		rapid.Check(t, func(t *rapid.T) {
+			a, b := synchronizable[i], synchronizable[(i+1)%len(synchronizable)]
+			plain, x, one := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), open(), newProcess()
+
+			for at := int64(epochMicros); at < epochMicros+4_000_000; {
+				at += rapid.SampledFrom([]int64{0, 1, 9_000, 70_000, 600_000, 1_500_000}).Draw(t, "wait")
+
+				switch rapid.IntRange(0, 5).Draw(t, "op") {
+				case 0:
+					one.collect()
+				case 1:
+					one.send(0, x)
+				case 2:
+					one.receive()
+				case 3:
+					one.reply = nil // lost
+				default:
+					cost := rapid.Int64Range(0, 12).Draw(t, "cost")
+
+					want, got := chargeAt(plain, at, cost, a, b), chargeAt(one.memory, at, cost, a, b)
+					if want != got {
+						t.Fatalf("%s: %+v, in memory %+v", a.Algorithm.Name(), got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// overshootIsBounded: several processes admit together at most what the limit does, and what all but one of them admit
+// between a collection and the reply to the next one. After a lost request, a lost answer or a partition that is the time until
+// it has healed, and for a process that crashes what it has never told.
+func overshootIsBounded(t *testing.T, open func() Exchange) {
+	for _, side := range synchronizable {
+		rapid.Check(t, func(t *rapid.T) {
+			w := newWorld(open(), rapid.IntRange(2, 4).Draw(t, "processes"))
+			bucket := algorithms.TraitsOf(side.Algorithm).Shape == algorithms.Bucket
+			at, window := int64(epochMicros), side.Limit.Window.Microseconds()
+			most := rapid.SampledFrom([]int64{500, 5_000, 40_000}).Draw(t, "pace")
+
+			for range 400 {
+				at += rapid.Int64Range(0, most).Draw(t, "wait")
+				elapsed, limit := at-epochMicros, side.Limit.Requests
+				if bucket {
+					limit = side.Limit.Capacity() + elapsed*side.Limit.Requests/window
+				} else if elapsed >= window {
+					limit = 1 << 40 // of windows, the first one; the others are for the comparison with the specification
+				}
+
+				w.disturb(t, at, side)
+				if bound := limit + w.overshoot(); w.total > bound {
+					t.Fatalf("%s: %d processes have admitted %d in %d us, bound %d", side.Algorithm.Name(), len(w.all), w.total, elapsed, bound)
+				}
+			}
+		})
+	}
+}
+
+// world is processes that exchange over a network that loses what it likes.
+type world struct {
+	exchange Exchange
+	all      []*process // also those that have crashed
+	alive    []int
+	total    int64 // units admitted
+}
+
+func newWorld(exchange Exchange, processes int) *world {
+	w := &world{exchange: exchange}
+	for i := range processes {
+		w.all = append(w.all, newProcess())
+		w.alive = append(w.alive, i)
+	}
+	return w
+}
+
+// disturb does one thing with one process: mostly it charges a key.
+func (w *world) disturb(t *rapid.T, at int64, side algorithms.Side) {
+	n := rapid.IntRange(0, len(w.alive)-1).Draw(t, "process")
+	i := w.alive[n]
+	p := w.all[i]
+
+	switch rapid.IntRange(0, 10).Draw(t, "op") {
+	case 0:
+		p.collect()
+	case 1:
+		p.send(i, w.exchange)
+	case 2:
+		p.receive()
+	case 3:
+		p.reply = nil
+	case 4:
+		p.sync(i, w.exchange)
+	case 5:
+		if len(w.all) < 6 && rapid.IntRange(0, 9).Draw(t, "crash") == 0 {
+			w.alive[n] = len(w.all)
+			w.all = append(w.all, newProcess())
+		}
+	default:
+		w.charge(p, at, rapid.Int64Range(1, 4).Draw(t, "cost"), side)
+	}
+}
+
+// charge charges a process, and counts what it admits.
+func (w *world) charge(p *process, at, cost int64, side algorithms.Side) {
+	if chargeAt(p.memory, at, cost, side)[0].Decision.Allowed {
+		p.total += cost
+		w.total += cost
+	}
+}
+
+// overshoot is the sum of the largest spans of all processes but one.
+func (w *world) overshoot() (sum int64) {
+	spans := make([]int64, len(w.all))
+	for i, p := range w.all {
+		since := p.at
+		if p.flight != nil {
+			since = p.was
+		}
+		spans[i] = max(p.span, p.total-since)
+	}
+
+	slices.Sort(spans)
+	for _, s := range spans[1:] {
+		sum += s
+	}
+	return sum
+}
+
+// healingCountsOnce: after a partition has healed the record holds each unit once. Lost requests, lost answers and repeated
+// exchanges neither forgive nor charge twice.
+func healingCountsOnce(t *testing.T, open func() Exchange) {
+	for _, side := range synchronizable {
+		side.Limit.Requests, side.Limit.Burst = 4000, min(side.Limit.Burst, 1)*4000
+		rapid.Check(t, func(t *rapid.T) {
+			w := newWorld(open(), rapid.IntRange(1, 4).Draw(t, "processes"))
+			for range rapid.IntRange(1, 60).Draw(t, "steps") {
+				i := rapid.IntRange(0, len(w.all)-1).Draw(t, "process")
+				switch p := w.all[i]; rapid.IntRange(0, 6).Draw(t, "op") {
+				case 0:
+					p.collect()
+				case 1:
+					p.send(i, w.exchange)
+				case 2:
+					p.reply = nil
+				case 3:
+					p.sync(i, w.exchange)
+				default:
+					w.charge(p, epochMicros, 3, side)
+				}
+			}
+
+			for i, p := range w.all {
+				p.sync(i, w.exchange) // what is in flight
+				p.sync(i, w.exchange) // what has come since
+			}
+			w.checkUnits(t, side)
+		})
+	}
+}
+
+// checkUnits checks that each process counts all units, after one more of each has it see the record.
+func (w *world) checkUnits(t *rapid.T, side algorithms.Side) {
+	for i, p := range w.all {
+		w.charge(p, epochMicros, 1, side)
+		p.sync(i, w.exchange)
+
+		got := chargeAt(p.memory, epochMicros, 0, side)[0].Decision
+		if used := got.Limit - got.Remaining; used != w.total {
+			t.Fatalf("%s: process %d counts %d units, %d were admitted", side.Algorithm.Name(), i, used, w.total)
+		}
+	}
+}

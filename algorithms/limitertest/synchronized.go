@@ -1,0 +1,125 @@
+package limitertest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// NewExchange is the specification of a store's exchange.
+func NewExchange() Exchange {
+	x := &exchanged{map[string]sharedRecord{}, map[int]int64{}}
+	return x.exchange
+}
+
+// exchanged is the fleet's store of synchronized records.
+type exchanged struct {
+	records map[string]sharedRecord
+	notes   map[int]int64 // last exchange by process
+}
+
+// sharedRecord is a state and the mark of its writer.
+type sharedRecord struct {
+	mark  string
+	state algorithms.State
+}
+
+// exchange is the specification of lua/exchange.lua.
+func (x *exchanged) exchange(process int, number int64, changes []algorithms.Change) (joint []algorithms.Joint) {
+	again := x.notes[process] == number
+	x.notes[process] = number
+	mark := func(n int64) string { return fmt.Sprint(process, ".", n) }
+
+	for i := range changes {
+		c := &changes[i]
+		key := c.Policy + ":" + c.Key + ":" + c.Side.Name()
+		r, there := x.records[key]
+
+		// An exchange that is sent again is charged once. Without another writer the state of the process stands.
+		switch {
+		case again && (!there || r == sharedRecord{mark(number), c.State}):
+			joint = append(joint, algorithms.Joint{Ours: true})
+		case again:
+			joint = append(joint, algorithms.Joint{State: r.state})
+		case !there || c.Base != 0 && r.mark == mark(c.Base):
+			x.records[key] = sharedRecord{mark(number), c.State}
+			joint = append(joint, algorithms.Joint{Ours: true})
+		default:
+			s := c.Debit(r.state)
+			x.records[key] = sharedRecord{mark(number), s}
+			joint = append(joint, algorithms.Joint{State: s})
+		}
+	}
+	return joint
+}
+
+// process is one instance of a simulated fleet.
+type process struct {
+	memory  *algorithms.Memory
+	number  int64
+	flight  []algorithms.Change // collected and not joined
+	reply   []algorithms.Joint  // of the flight, on its way
+	total   int64               // units admitted
+	at, was int64               // total at the last collection and at the one before
+	span    int64               // most units between a collection and the reply to the next one
+}
+
+func newProcess() *process {
+	return &process{memory: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1, Synchronized: true})}
+}
+
+func (p *process) collect() {
+	if p.flight != nil {
+		return // the flight before has not landed: it is sent again
+	}
+	p.flight, _ = p.memory.Changed(64)
+	p.number++
+	p.was, p.at = p.at, p.total
+}
+
+func (p *process) send(id int, x Exchange) {
+	if p.flight != nil {
+		p.reply = x(id, p.number, p.flight)
+	}
+}
+
+func (p *process) receive() {
+	if p.reply == nil {
+		return
+	}
+	p.span = max(p.span, p.total-p.was)
+	p.memory.Join(p.flight, p.reply, p.number)
+	p.flight, p.reply = nil, nil
+}
+
+func (p *process) sync(id int, x Exchange) {
+	p.collect()
+	p.send(id, x)
+	p.receive()
+}
+
+var synchronizable = []algorithms.Side{
+	{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
+	{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
+	{Algorithm: algorithms.SlidingWindowCounter{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
+	{Algorithm: algorithms.TokenBucket{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second, Burst: 10}},
+	{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 37, Window: time.Second, Burst: 9}},
+	{Algorithm: algorithms.LeakyBucket{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second, Burst: 10}},
+}
+
+func chargeAt(m *algorithms.Memory, at int64, cost int64, sides ...algorithms.Side) [2]algorithms.Observation {
+	c := algorithms.Charge{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(at)}
+	copy(c.Sides[:], sides)
+	if len(sides) == 2 {
+		c.Epoch = 7
+	}
+	var into [1][2]algorithms.Observation
+	if err := m.Evaluate(context.Background(), []algorithms.Charge{c}, into[:]); err != nil {
+		panic(err)
+	}
+	return into[0]
+}
+
+const epochMicros = 1_700_000_000_000_000

@@ -1,0 +1,81 @@
+package algorithms_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
+)
+
+func TestSynchronized(t *testing.T) { limitertest.Synchronized(t, limitertest.NewExchange) }
+
+// remainingOf charges a synchronized memory at an instant, and returns what remains.
+func remainingOf(m *algorithms.Memory, at time.Time, cost int64, side algorithms.Side) int64 {
+	var into [1][2]algorithms.Observation
+	_ = m.Evaluate(context.Background(), []algorithms.Charge{
+		{Policy: "p", Key: "k", Cost: cost, At: at, Sides: [2]algorithms.Side{side}},
+	}, into[:])
+	return into[0][0].Decision.Remaining
+}
+
+// What a window has admitted counts in the right one, whichever process is the first to tell of the next window.
+func TestSynchronizedWindowsKeepTheirCounts(t *testing.T) {
+	start := time.Unix(1_700_000_040, 0)
+	for _, tt := range []struct {
+		algorithm algorithms.Algorithm
+		want      int64 // remains of 40 in the next window, after 30 in this one and 5 in that
+	}{
+		{algorithms.FixedWindow{}, 35},
+		{algorithms.SlidingWindowCounter{}, 20}, // half of the 30 still count
+		{algorithms.FixedWindowAnchored{}, 35},
+	} {
+		side := algorithms.Side{Algorithm: tt.algorithm, Limit: algorithms.Limit{Requests: 40, Window: time.Minute}}
+		exchange, number := limitertest.NewExchange(), int64(0)
+		a := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
+		b := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
+		tell := func(process int, m *algorithms.Memory) {
+			number++
+			changes, _ := m.Changed(8)
+			m.Join(changes, exchange(process, number, changes), number)
+		}
+
+		remainingOf(a, start, 30, side)
+		remainingOf(b, start.Add(90*time.Second), 4, side)
+		tell(2, b)
+		tell(1, a)
+		remainingOf(b, start.Add(90*time.Second), 1, side)
+		tell(2, b)
+		if got := remainingOf(b, start.Add(90*time.Second), 0, side); got != tt.want {
+			t.Errorf("%s: %d remain, want %d", tt.algorithm.Name(), got, tt.want)
+		}
+	}
+}
+
+// A key that has something to tell is not dropped for being idle, and the hottest keys are told first.
+func TestChangedTakesTheHottestKeysFirst(t *testing.T) {
+	m := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true, MaxKeys: 1024})
+	side := algorithms.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 10, Window: time.Second}}
+	for key, cost := range map[string]int64{"cold": 1, "hot": 9, "warm": 5} {
+		var into [1][2]algorithms.Observation
+		_ = m.Evaluate(context.Background(), []algorithms.Charge{
+			{Policy: "p", Key: key, Cost: cost, At: time.Unix(1_700_000_000, 0), Sides: [2]algorithms.Side{side}},
+		}, into[:])
+	}
+
+	for _, want := range []struct {
+		keys    []string
+		waiting int
+	}{{[]string{"hot", "warm"}, 1}, {[]string{"cold"}, 0}, {nil, 0}} {
+		changes, waiting := m.Changed(3)
+		var keys []string
+		for _, c := range changes {
+			keys = append(keys, c.Key)
+		}
+		if len(keys) != len(want.keys) || waiting != want.waiting || len(keys) > 0 && keys[0] != want.keys[0] {
+			t.Errorf("%v and %d are waiting, want %v and %d", keys, waiting, want.keys, want.waiting)
+		}
+	}
+}
