@@ -75,6 +75,28 @@ var badSides = []badFile{
 		"a store with a bad name", side("algorithm: gcra, limit: 1, window: 1m, store: 'a b'"),
 		5, 67, "store: want 1 to 100 letters",
 	},
+	{"a store without sync", side("algorithm: gcra, limit: 1, window: 1m, store: { redis: a }"), 5, 67, "store: want sync"},
+	{
+		"an unknown field of a store", side("algorithm: gcra, limit: 1, window: 1m, store: { sinc: 1s }"),
+		5, 69, "did you mean sync",
+	},
+	{"a sync of a foreign limiter", side("limiter: mine, store: { sync: 1s }"), 5, 20, "leave out the store"},
+	{
+		"an interval that is too short", side("algorithm: gcra, limit: 1, window: 1m, store: { sync: 1ms }"),
+		5, 67, "sync: want a duration from 10ms to 10s",
+	},
+	{
+		"an interval that is too long for the window", side("algorithm: gcra, limit: 1, window: 1s, store: { sync: 200ms }"),
+		5, 67, "at least 10 times sync",
+	},
+	{
+		"a synchronized log", side("algorithm: sliding_window_log, limit: 1, window: 1m, store: { sync: 1s }"),
+		5, 81, "cannot be synchronized: each of its entries",
+	},
+	{
+		"a synchronized side with an option", side("algorithm: fixed_window, limit: 1, window: 1m, count_denied: true, store: { sync: 1s }"),
+		5, 95, "a synchronized side has no options",
+	},
 	{"a store of a foreign limiter", side("limiter: mine, store: other"), 5, 20, "leave out the store"},
 	{
 		"denied charges of a bucket", side("algorithm: gcra, limit: 1, window: 1m, count_denied: true"),

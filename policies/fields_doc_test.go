@@ -75,6 +75,7 @@ var (
 		"role":          {"## A side", "`FIELD`", "the text"},
 		"adaptive":      {"## A side", "`FIELD`", "the text"},
 		"a level":       {"## A side", "`FIELD`", "the text"},
+		"store":         {"## A side", "`store: [{][^`]*FIELD:[^`]*`", "the text"},
 		"a group":       {"## A group", "`FIELD`", "the text"},
 		"promotion":     {"## Promotion", row, "a row of the table"},
 		"change_window": {"## Promotion", "(?m)^\\| `change_window` \\|.*`FIELD`", "the row of change_window"},

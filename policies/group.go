@@ -157,6 +157,9 @@ func (c *compiler) checkMemberSide(g *group, s *Side, n *yaml.Node) {
 			"take it out of the group", s.Limiter, g.policy.Name)
 		return
 	}
+	if s.Sync > 0 {
+		c.fail(at.orNone("store"), "a member of group %s cannot be synchronized in this version: leave out sync", g.policy.Name)
+	}
 	if store := g.first.Sides[algorithms.Authoritative]; store != nil && s.Store != store.Store {
 		c.fail(n, "group %s lies in one store, and %s in line %d has another one: give all sides of the group the same store",
 			g.policy.Name, g.first.Name, g.node.Line)

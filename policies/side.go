@@ -14,12 +14,14 @@ import (
 // algorithms with its numbers, or a foreign limiter by name. Limit and burst are in units
 // of cost. Only a foreign side may lack a limit and a window, because it may know its own.
 type Side struct {
-	// ID names the side's part of a key's record; "" means the algorithm's name, and
-	// in another store algorithm@store.
+	// ID names the side's part of a key's record; "" means the algorithm's name, in
+	// another store algorithm@store, and where the side is synchronized algorithm@store+sync.
 	ID string
 	// Store names another Redis that keeps the side's state, which the program
 	// resolves; "" means the service's own.
 	Store string
+	// Sync, above 0, has the side decided in the process, which exchanges what it has admitted with the store so often.
+	Sync time.Duration
 	// Algorithm is nil for a foreign side.
 	Algorithm algorithms.Algorithm
 	// Limiter is the name of a foreign side, which the program resolves. Its operator
@@ -49,7 +51,10 @@ func (s *Side) Name() string {
 // algorithm: the store is part of the default id.
 func (s *Side) Bare() algorithms.Side {
 	id := s.ID
-	if id == "" && s.Store != "" {
+	switch {
+	case id == "" && s.Sync > 0:
+		id = s.Algorithm.Name() + "@" + s.Store + "+sync"
+	case id == "" && s.Store != "":
 		id = s.Algorithm.Name() + "@" + s.Store
 	}
 	return algorithms.Side{ID: id, Algorithm: s.Algorithm}
@@ -160,6 +165,9 @@ func (s *Side) String() string {
 	if s.adaptive != nil {
 		text += " " + s.adaptive.String()
 	}
+	if s.Sync > 0 {
+		text += ", synchronized every " + algorithms.FormatWindow(s.Sync)
+	}
 	return text
 }
 
@@ -194,6 +202,9 @@ func (s *Side) identity() string {
 	if s.adaptive != nil {
 		fields = append(fields, s.adaptive.String())
 	}
+	if s.Sync > 0 {
+		fields = append(fields, "sync "+s.Sync.String())
+	}
 	return strings.Join(fields, "\x00")
 }
 
@@ -221,7 +232,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			"phase":        {read: c.phase("phase", &side.options.Phase)},
 			"refill":       {read: c.duration("refill", &side.options.Refill)},
 			"forget":       {read: c.duration("forget", &side.options.Forget)},
-			"store":        {read: c.name("store", &side.Store)},
+			"store":        {read: c.store(side)},
 			"adaptive":     {read: c.adaptation(&side.adaptive)},
 		})
 
@@ -243,7 +254,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			c.checkLimit(n, role, side)
 		case side.limited && side.limit == number{}:
 			c.fail(n, "%s: a limit of 0 is for our own algorithms: a foreign limiter that is left without a limit has none", role)
-		case side.Store != "":
+		case side.Store != "" || side.Sync > 0:
 			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
 		}
 		if len(c.List) == before {
@@ -290,6 +301,7 @@ func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 		return
 	}
 	r.checkOptions(n, role, s, l)
+	r.checkSync(n, role, s)
 }
 
 // withoutPackage returns the text of an error without the package that it came from:

@@ -16,9 +16,11 @@ func epochBits(epoch string) uint16 {
 	return max(1, uint16(sum^sum>>16))
 }
 
-// numbered reports whether both sides hold the pair's number. A foreign limiter holds none.
+// numbered reports whether both sides hold the pair's number. A foreign limiter holds none, and a synchronized side counts
+// the charges of its own process only, as no side of another store does.
 func (m *migration) numbered() bool {
-	return m.hasCandidate() && m.sides[0].foreign == nil && m.sides[1].foreign == nil
+	return m.hasCandidate() && m.sides[0].foreign == nil && m.sides[1].foreign == nil &&
+		(m.judgedTogether() || !m.synchronized())
 }
 
 // leadOf is what the side that follows is told of the leading side's answer.
@@ -37,6 +39,11 @@ func (ev *evaluation) blind(c *algorithms.Charge, at time.Time, o *observations)
 			return true
 		}
 	}
+
+	// A synchronized side begins with this process, and learns of a key what others have counted after its first charge.
+	if ev.synchronized() && ev.beginning(o) {
+		return true
+	}
 	if ev.numbered() {
 		return ev.echoes(o)
 	}
@@ -50,6 +57,17 @@ func (ev *evaluation) blind(c *algorithms.Charge, at time.Time, o *observations)
 		}
 	}
 	return ev.outOfStep(c, at.UnixMicro(), o)
+}
+
+// beginning reports whether a side was judged before all is forgotten that was counted without this process.
+func (ev *evaluation) beginning(o *observations) bool {
+	until := ev.forgotten(ev.started.UnixMicro())
+	for role := range o {
+		if !o[role].At.IsZero() && o[role].At.UnixMicro() < until {
+			return true
+		}
+	}
+	return false
 }
 
 // longestWarming bounds how long a process may take to know the budgets already spent. The

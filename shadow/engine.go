@@ -83,7 +83,17 @@ func newEngine(name string, stores []*store, b *button, view *fleetView, clock f
 // store returns a store by its name in the policy file, nil if there is none.
 func (e *engine) store(name string) *store {
 	for _, s := range e.stores {
-		if s.name == name {
+		if s.name == name && s.sync == nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// synchronizedStore returns the store in memory that is exchanged with the Redis of that name, nil if there is none.
+func (e *engine) synchronizedStore(name string) *store {
+	for _, s := range e.stores {
+		if s.name == name && s.sync != nil {
 			return s
 		}
 	}

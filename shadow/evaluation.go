@@ -151,7 +151,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	setting := divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
-		Shapes: [2]algorithms.Shape{a.shape, b.shape}, SeparateStores: a.store != b.store,
+		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
 		Protected: ev.protected, Cohort: ev.cohort(),
 		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),

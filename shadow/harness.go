@@ -285,6 +285,9 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 		return foreignSide(l), nil
 	}
 
+	if configured.Sync > 0 {
+		return h.resolveSynchronized(configured)
+	}
 	st := h.engine.store(configured.Store)
 	if st == nil {
 		return side{}, fmt.Errorf("no store %q: put it into Config.Stores", configured.Store)
@@ -294,6 +297,26 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	}
 	s := algorithmSide(configured.Bare(), st)
 	s.adaptation = adaptationOf(configured)
+	return s, nil
+}
+
+// resolveSynchronized finds the store of a side that is decided in the process.
+func (h *Harness) resolveSynchronized(configured *policies.Side) (side, error) {
+	st := h.engine.synchronizedStore(configured.Store)
+	strict := h.engine.store(configured.Store)
+	switch {
+	case st != nil:
+	case strict == nil:
+		return side{}, fmt.Errorf("no store %q: put it into Config.Stores", configured.Store)
+	case !strict.remote():
+		return side{}, errors.New("a synchronized side needs a Redis: put it into Config.Redis, or leave out sync")
+	default:
+		return side{}, fmt.Errorf("store %q is a cluster, which cannot be synchronized in this version: its nodes would have to be "+
+			"asked one by one; leave out sync, or name a Redis that is one server", configured.Store)
+	}
+
+	s := algorithmSide(configured.Bare(), st)
+	s.every = configured.Sync
 	return s, nil
 }
 

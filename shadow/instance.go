@@ -93,6 +93,7 @@ func newStores(cfg *instanceConfig) ([]*store, error) {
 			return nil, err
 		}
 		stores[0] = first
+		stores = appendSynchronized(stores, first, cfg.redis, cfg.log)
 	}
 
 	for name, client := range cfg.stores {
@@ -104,8 +105,19 @@ func newStores(cfg *instanceConfig) ([]*store, error) {
 			return nil, err
 		}
 		stores = append(stores, other)
+		stores = appendSynchronized(stores, other, client, cfg.log)
 	}
 	return stores, nil
+}
+
+// appendSynchronized appends the store in memory that can be exchanged with a Redis. One exchange has many keys, which a
+// cluster keeps on different nodes.
+func appendSynchronized(stores []*store, of *store, client redis.UniversalClient, log *slog.Logger) []*store {
+	switch client.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		return stores
+	}
+	return append(stores, newSynchronizedStore(of.name, of.pair.(*lua.Pair), log))
 }
 
 // clientWarnings returns the options of Redis clients that do not suit a limiter, in the
@@ -154,6 +166,7 @@ func (i *instance) options() options {
 // it works without Redis, and the fleet may wait 2 s for its store.
 func (i *instance) start(p *plan) {
 	i.engine.plan.Store(p)
+	i.synchronize(p)
 	i.fleet.startButton(context.Background())
 	i.fleet.start()
 }
@@ -165,12 +178,14 @@ func (i *instance) close(ctx context.Context) error {
 
 	// The fleet comes last: what the followers still judge belongs to its last records.
 	failed := closeFollowers(ctx, i.engine.plan.Load().migrations)
+	failed = append(failed, i.exchangeAll(ctx, (*synchronizer).close)...)
 	return errors.Join(append(failed, i.fleet.close(ctx))...)
 }
 
 // sync waits for the followers, writes all records, and applies newer states.
 func (i *instance) sync(ctx context.Context) error {
 	failed := drainFollowers(ctx, i.engine.plan.Load().migrations)
+	failed = append(failed, i.exchangeAll(ctx, (*synchronizer).exchange)...)
 	return errors.Join(append(failed, i.fleet.sync(ctx))...)
 }
 

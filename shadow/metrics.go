@@ -23,7 +23,9 @@ var serviceMetrics = []family[*collector]{
 		"breaker_open", "1 while a store is not asked because it failed again and again; store \"\" is the service's own.",
 		gauge, []string{"store"}, func(c *collector, send sender) {
 			for _, s := range c.engine.stores {
-				send(boolean(s.nodes.open()), s.name)
+				if s.sync == nil {
+					send(boolean(s.nodes.open()), s.name)
+				}
 			}
 		},
 	},
@@ -31,8 +33,35 @@ var serviceMetrics = []family[*collector]{
 		"store_errors_total", "Evaluations that a store has failed; store \"\" is the service's own.",
 		counter, []string{"store"}, func(c *collector, send sender) {
 			for _, s := range c.engine.stores {
-				send(float64(s.errors.Load()), s.name)
+				if s.sync == nil {
+					send(float64(s.errors.Load()), s.name)
+				}
 			}
+		},
+	},
+	{
+		"synchronization_age_seconds",
+		"For how long the fleet may not know what this instance has admitted; store \"\" is synchronized with the service's own Redis.",
+		gauge, []string{"store"}, func(c *collector, send sender) {
+			c.synchronized(func(s *store) { send(s.sync.age().Seconds(), s.name) })
+		},
+	},
+	{
+		"synchronization_failures_total", "Exchanges of a synchronized store without an answer; they are sent again.",
+		counter, []string{"store"}, func(c *collector, send sender) {
+			c.synchronized(func(s *store) { send(float64(s.sync.health.failed.Load()), s.name) })
+		},
+	},
+	{
+		"synchronization_waiting_keys", "Keys that the last exchange of a synchronized store has left for the next one.",
+		gauge, []string{"store"}, func(c *collector, send sender) {
+			c.synchronized(func(s *store) { send(float64(s.sync.health.waiting.Load()), s.name) })
+		},
+	},
+	{
+		"synchronized_keys", "Keys that this instance holds of a synchronized store.",
+		gauge, []string{"store"}, func(c *collector, send sender) {
+			c.synchronized(func(s *store) { send(float64(s.sync.memory.Stats().Keys), s.name) })
 		},
 	},
 	{

@@ -76,6 +76,7 @@ func (h *Harness) reload(set *policies.Set) error {
 	h.warn(set)
 	dropped := droppedFrom(before, next)
 	h.fleet.replan(next, dropped)
+	h.synchronize(next)
 	for _, m := range dropped {
 		if next.named(m.spec.Policy) == nil {
 			h.durations.DeletePartialMatch(prometheus.Labels{"policy": m.spec.Policy})

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,6 +18,7 @@ type side struct {
 	breaker   *breaker        // of the foreign limiter; nil for an algorithm, whose store has one
 	calls     chan struct{}   // holds one value for each unfinished bounded call
 	shape     algorithms.Shape
+	every     time.Duration       // of the exchange, where the store is synchronized; else 0
 	duration  prometheus.Observer // nil in memory, where measuring costs more than deciding
 	// adaptation is nil where the limit is always the whole.
 	adaptation *adaptation

@@ -151,6 +151,7 @@ var specChanges = map[string]specChange{
 	},
 	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
 	"Side.Store":     {"store: east", "store: west", newEpoch, ""},
+	"Side.Sync":      {"store: east", "store: { redis: east, sync: 100ms }", newEpoch, ""},
 	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},
 	"Side.Limiter":   {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, limit: 2, window: 1h", newEpoch, ""},
 	"Side.Revision":  {"algorithm: gcra, limit: 2, window: 1h, store: east", "limiter: mine, revision: '2', limit: 2", newEpoch, ""},

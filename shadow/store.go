@@ -24,11 +24,12 @@ type store struct {
 	fullTime time.Duration // how long the store must have had for its silence to be a failure
 	strain   *strain       // nil in memory
 	log      *slog.Logger
-	errors   atomic.Int64 // evaluations that failed; written by requests, read by metrics
-	skewed   atomic.Bool  // it was logged that the store's clock is off
-	clock    *clock       // nil in memory, which goes by this process's
-	wall     wallClock    // of memory
-	warnings []string     // options of the client that do not suit a limiter
+	errors   atomic.Int64  // evaluations that failed; written by requests, read by metrics
+	skewed   atomic.Bool   // it was logged that the store's clock is off
+	clock    *clock        // nil in memory, which goes by this process's
+	wall     wallClock     // of memory
+	sync     *synchronizer // nil unless the store is in memory and exchanged with a Redis
+	warnings []string      // options of the client that do not suit a limiter
 }
 
 func newMemoryStore() *store {

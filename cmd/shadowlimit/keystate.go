@@ -77,6 +77,8 @@ func lookedAt(side *policies.Side) (asked algorithms.Side, unknown string) {
 	switch {
 	case side.Foreign():
 		return asked, "a limiter of the service's own, whose state is known there only"
+	case side.Sync > 0:
+		return asked, "it is synchronized: each instance has a state of its own"
 	case side.Store != "":
 		return asked, "its state is in the store " + side.Store + ", whose address is known to the service only"
 	case !constant:

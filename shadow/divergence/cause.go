@@ -23,13 +23,16 @@ const (
 	ColdState
 	// OtherCause: a side is foreign and does not say how it forgets.
 	OtherCause
+	// SyncLag: the sides are equal, but one learns of other instances only when it is synchronized. It is the last one: the
+	// ledger has causes by their number.
+	SyncLag
 	causes = iota
 )
 
 // AllCauses are all causes in the order of their documentation.
-var AllCauses = [causes]Cause{WindowBoundary, BurstShape, LimitValue, StoreLag, ColdState, OtherCause}
+var AllCauses = [causes]Cause{WindowBoundary, BurstShape, LimitValue, StoreLag, ColdState, OtherCause, SyncLag}
 
-var causeNames = [causes]string{"window_boundary", "burst_shape", "limit_value", "store_lag", "cold_state", "other"}
+var causeNames = [causes]string{"window_boundary", "burst_shape", "limit_value", "store_lag", "cold_state", "other", "sync_lag"}
 
 // String returns the name as in metrics.
 func (c Cause) String() string { return causeNames[c] }
@@ -42,8 +45,8 @@ type Setting struct {
 	Cost   int64
 	Limits [2]algorithms.Limit // by role
 	Shapes [2]algorithms.Shape
-	// SeparateStores reports that the sides keep their state in two stores.
-	SeparateStores bool
+	// Stores says how far the sides lie apart.
+	Stores Distance
 	// Enforced is the side whose decision was to be returned.
 	Enforced algorithms.Role
 	// Cell is the CellOf the key's hash, or NoCell.
@@ -60,6 +63,15 @@ type Setting struct {
 	Blind bool
 }
 
+// Distance is how far two sides lie apart.
+type Distance uint8
+
+const (
+	OneStore     Distance = iota
+	TwoStores             // each is judged at an instant of its own
+	Synchronized          // and one learns of other instances behind their decisions
+)
+
 // Cause guesses the cause of a difference, NewlyDenied or NewlyAllowed. The first rule that fits decides.
 func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	denies, allows := algorithms.Candidate, algorithms.Authoritative
@@ -75,13 +87,16 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	// Lost state and a lower limit explain a difference between any two shapes, so they come first. Whatever is left of
 	// two windows of different shapes differs at their ends.
 	switch d := s.answerOf(o, allows, denies); {
+	// A synchronized side may have heard of any part of what was counted.
+	case s.Stores == Synchronized && s.alike(allows, denies) && s.Limits[denies] == s.Limits[allows]:
+		return SyncLag
 	case s.cold(d, allows, denies):
 		return ColdState
 	case s.lower(d, allows, denies):
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket || s.Shapes[allows] == algorithms.Bucket:
 		return s.bucketCause(allows, denies)
-	case s.SeparateStores && s.alike(allows, denies) && s.Limits[denies].Window == s.Limits[allows].Window:
+	case s.Stores != OneStore && s.alike(allows, denies) && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
 	}
 

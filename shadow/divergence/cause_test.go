@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -24,6 +25,7 @@ type causeCase struct {
 	sides sides
 	cold  bool          // the candidate loses its state in the middle
 	lag   time.Duration // the candidate judges up to this much later
+	sync  time.Duration // of the candidate, which two instances are
 	want  divergence.Cause
 }
 
@@ -166,6 +168,20 @@ var causeCases = []causeCase{
 		cold: true,
 		want: divergence.ColdState,
 	},
+	{
+		name: "the same fixed window, synchronized every 2 s",
+		sides: sides{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0),
+			limiter(algorithms.FixedWindow{}, 20, time.Minute, 0)},
+		sync: 2 * time.Second,
+		want: divergence.SyncLag,
+	},
+	{
+		name: "the same GCRA, synchronized every 2 s",
+		sides: sides{limiter(algorithms.GCRA{}, 20, time.Minute, 0),
+			limiter(algorithms.GCRA{}, 20, time.Minute, 0)},
+		sync: 2 * time.Second,
+		want: divergence.SyncLag,
+	},
 }
 
 // run sends twenty minutes of bursty traffic of three clients through both limiters, each in a store of its own, and
@@ -181,6 +197,7 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 	// Most requests cost 1, and some as much as fits only where a lot is left.
 	costs := []int64{1, 1, 1, 3}
 	lost := false
+	fleet := newSynchronizedFleet()
 	step := func() time.Duration { return time.Duration(rng.Int64N(int64(2500 * time.Millisecond))) }
 
 	for at := time.Duration(0); at < 20*time.Minute; at += step() {
@@ -203,13 +220,23 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 				charge.Sides[role] = c.sides[role]
 
 				into := make([][2]algorithms.Observation, 1)
-				if err := stores[role].Evaluate(context.Background(), []algorithms.Charge{charge}, into); err != nil {
+				store := stores[role]
+				if c.sync > 0 && role == int(algorithms.Candidate) {
+					store = fleet.one(at, c.sync, rng.IntN(2))
+				}
+				if err := store.Evaluate(context.Background(), []algorithms.Charge{charge}, into); err != nil {
 					t.Fatal(err)
 				}
 				o[role] = into[0][role]
 			}
 
-			setting := &divergence.Setting{Cost: cost, SeparateStores: c.lag > 0 || c.cold}
+			setting := &divergence.Setting{Cost: cost}
+			switch {
+			case c.sync > 0:
+				setting.Stores = divergence.Synchronized
+			case c.lag > 0 || c.cold:
+				setting.Stores = divergence.TwoStores
+			}
 			for role, s := range c.sides {
 				setting.Limits[role], setting.Shapes[role] = s.Limit, algorithms.TraitsOf(s.Algorithm).Shape
 			}
@@ -226,6 +253,35 @@ func (c *causeCase) run(t *testing.T) (causes [len(divergence.AllCauses)]int64) 
 	return causes
 }
 
+// synchronizedFleet is two processes that decide by themselves and exchange what they have admitted.
+type synchronizedFleet struct {
+	processes [2]*algorithms.Memory
+	exchange  limitertest.Exchange
+	number    int64
+	last      time.Duration
+}
+
+func newSynchronizedFleet() *synchronizedFleet {
+	f := &synchronizedFleet{exchange: limitertest.NewExchange()}
+	for i := range f.processes {
+		f.processes[i] = algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1, Synchronized: true})
+	}
+	return f
+}
+
+// one returns a process at an instant, after the exchanges that are due.
+func (f *synchronizedFleet) one(at, every time.Duration, process int) *algorithms.Memory {
+	if at-f.last >= every {
+		f.last = at
+		for i, m := range f.processes {
+			f.number++
+			changes, _ := m.Changed(64)
+			m.Join(changes, f.exchange(i, f.number, changes), f.number)
+		}
+	}
+	return f.processes[process]
+}
+
 const causesHead = `# Causes of a divergence
 
 ` + "`shadowlimit_divergence_causes_total`" + ` counts differences by their probable cause. The cause is guessed from how the
@@ -240,6 +296,8 @@ it forgets, so its differences are ` + "`other`" + `.
 | limit_value | one side's limit is lower, and is used up |
 | store_lag | the sides are equal, but in two stores, and judged at slightly different instants |
 | cold_state | the side that allows lacks what the other side has counted: it was restarted, failed over, or is new |
+| other | a side is foreign and does not say how it forgets |
+| sync_lag | the sides are equal, but one is [synchronized](synchronized.md): it learns of other instances behind its decisions |
 
 The table shows how good the guess is where the reason is known: pairs that differ for one reason only, in twenty minutes of
 bursty traffic of costs 1 and 3 (` + "`TestCauses`" + `). After the first differences, the effect of lost state looks like lag between two

@@ -210,17 +210,21 @@ func TestDifferencesHaveCausesByDirection(t *testing.T) {
 		allows.Decision.ResetAfter = tt.limits[0].Window - tt.elapsed
 		denies := answer(false, 0, time.Second)
 
+		apart := divergence.OneStore
+		if tt.apart {
+			apart = divergence.TwoStores
+		}
 		newlyDenied := totalsOf(&[2]algorithms.Observation{allows, denies}, &divergence.Setting{
-			Cost:           1,
-			Limits:         tt.limits,
-			Shapes:         [2]algorithms.Shape{tt.allows, tt.denies},
-			SeparateStores: tt.apart,
+			Cost:   1,
+			Limits: tt.limits,
+			Shapes: [2]algorithms.Shape{tt.allows, tt.denies},
+			Stores: apart,
 		})
 		newlyAllowed := totalsOf(&[2]algorithms.Observation{denies, allows}, &divergence.Setting{
-			Cost:           1,
-			Limits:         [2]algorithms.Limit{tt.limits[1], tt.limits[0]},
-			Shapes:         [2]algorithms.Shape{tt.denies, tt.allows},
-			SeparateStores: tt.apart,
+			Cost:   1,
+			Limits: [2]algorithms.Limit{tt.limits[1], tt.limits[0]},
+			Shapes: [2]algorithms.Shape{tt.denies, tt.allows},
+			Stores: apart,
 		})
 
 		want := divergence.Totals{}.Denied

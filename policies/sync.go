@@ -1,0 +1,63 @@
+package policies
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Bounds of a synchronized side's interval.
+const (
+	leastSync = 10 * time.Millisecond // more often would cost a Redis more than it spares it
+	mostSync  = 10 * time.Second
+	// leastIntervals is how many intervals the window must have. All instances but one overshoot by what they admit in one
+	// interval, so in a shorter window the limit would mean little.
+	leastIntervals = 10
+)
+
+// store returns a reader of where a side keeps its state: the name of a Redis, or a mapping for a side that is decided in the
+// process and exchanged behind.
+func (r *reader) store(side *Side) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.MappingNode {
+			r.name("store", &side.Store)(n)
+			return
+		}
+
+		before := len(r.List)
+		r.mapping(n, "store", map[string]field{
+			"redis": {read: r.name("redis", &side.Store)},
+			"sync":  {read: r.duration("sync", &side.Sync)},
+		})
+		if len(r.List) > before {
+			return
+		}
+		switch {
+		case side.Sync == 0:
+			r.fail(n, "store: want sync, such as { redis: NAME, sync: 100ms }, or the name alone for a strict side")
+		case side.Sync < leastSync || side.Sync > mostSync:
+			r.fail(n, "sync: want a duration from %s to %s", algorithms.FormatWindow(leastSync), algorithms.FormatWindow(mostSync))
+		}
+	}
+}
+
+// checkSync refuses a synchronized side whose consumption cannot be exchanged, or whose window is too short for its interval.
+func (r *reader) checkSync(n *yaml.Node, role string, s *Side) {
+	at := placesOf(n).orNone("store")
+	switch {
+	case s.Sync == 0:
+	case !algorithms.Synchronizable(s.Algorithm):
+		r.fail(at, "%s: %s cannot be synchronized: each of its entries would have to be sent; take sliding_window_counter",
+			role, s.Algorithm.Name())
+	case s.options != (algorithms.Options{}):
+		r.fail(at, "%s: a synchronized side has no options (count_denied, phase, refill, forget, a window of the calendar) in this "+
+			"version: leave them out, or leave out sync", role)
+	case s.adaptive != nil:
+		r.fail(at, "%s: a synchronized side is not adaptive in this version: leave out adaptive, or leave out sync", role)
+	case s.window < leastIntervals*s.Sync:
+		r.fail(at, "%s: the window must be at least %d times sync: an instance learns only then what the others have admitted",
+			role, leastIntervals)
+	}
+}
