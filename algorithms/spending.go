@@ -29,6 +29,9 @@ func Synchronizable(a Algorithm) bool {
 	return false
 }
 
+// synchronizable reports whether the side's consumption can be exchanged: options change what an admission means.
+func (s *Side) synchronizable() bool { return Synchronizable(s.Algorithm) && s.Limit.plain() }
+
 // add counts an admitted charge, by the state after it. The bucket is that of the limit, for the shape Bucket only.
 func (p *Spending) add(shape Shape, l *Limit, b *bucket, after *State, cost int64) {
 	at, window := after.Last, l.micros()

@@ -67,10 +67,15 @@ func (s *shard) spend(e *entry, c *Charge, sides *chargedSides, into *[2]Observa
 		if into[r].Status != Judged || c.Cost == 0 || !into[r].Decision.Allowed {
 			continue
 		}
+
+		// What cannot be exchanged stays in this process.
+		if sides.ready[r] == nil && !c.Sides[r].synchronizable() {
+			continue
+		}
 		for slot := range e.parts {
 			if p := &e.parts[slot]; p.name == sides.names[r] {
-				e.tab(p.name).spend(&c.Sides[r], sides.ready[r], &p.state, c.Cost)
 				changed = true
+				e.tab(p.name).spend(&c.Sides[r], sides.ready[r], &p.state, c.Cost)
 			}
 		}
 	}

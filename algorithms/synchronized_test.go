@@ -79,3 +79,27 @@ func TestChangedTakesTheHottestKeysFirst(t *testing.T) {
 		}
 	}
 }
+
+// What has no three numbers for a state stays in the process.
+func TestMemoryTellsOnlyWhatCanBeExchanged(t *testing.T) {
+	limit := algorithms.Limit{Requests: 10, Window: time.Second}
+	counted := limit
+	counted.CountDenied = true
+	for name, side := range map[string]algorithms.Side{
+		"a log":       {Algorithm: algorithms.SlidingWindowLog{}, Limit: limit},
+		"an option":   {Algorithm: algorithms.FixedWindow{}, Limit: counted},
+		"a group":     {Algorithm: &algorithms.Group{Members: []algorithms.Member{{Name: "m", Algorithm: algorithms.GCRA{}, Limit: limit}}}},
+		"a user's":    {Algorithm: silent{algorithms.GCRA{}}, Limit: limit},
+		"no unit":     {Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Window: time.Second}},
+		"a bad limit": {Algorithm: algorithms.GCRA{}},
+	} {
+		m := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
+		remainingOf(m, time.Unix(1_700_000_000, 0), 1, side)
+		if changes, waiting := m.Changed(8); len(changes)+waiting > 0 {
+			t.Errorf("%s: %+v and %d are waiting, want nothing", name, changes, waiting)
+		}
+	}
+}
+
+// silent is an algorithm of a user's, which tells nothing of itself.
+type silent struct{ algorithms.Algorithm }

@@ -14,6 +14,7 @@ func runtime() board {
 			{"Decisions", 8, []panel{decisions(), deniedShare(), adaptiveLevels(), fallbacks()}},
 			{"Latency", 9, []panel{latencyMap("authoritative"), latencyMap("candidate"), percentiles()}},
 			{"Stores", 8, []panel{storeErrors(), breakers(), queue()}},
+			{"Synchronized stores", 7, []panel{synchronizationAge(), synchronizationFailures(), synchronizedKeys()}},
 			{"Configuration", 7, []panel{reloaded(), reloadedAt(), policyErrors(), builds()}},
 		},
 	}
@@ -97,6 +98,30 @@ func breakers() panel {
 			"One instance: check its network. All instances: check the store.",
 		query{"{{store}}", byStore("sum by (store) (" + service("breaker_open") + ")"), ""}).
 		from(0).page("ShadowlimitBreakerOpen.md")
+}
+
+func synchronizationAge() panel {
+	return lines(8, "Time since the last exchange", "s",
+		"How long ago an instance with synchronized sides has told its store what it has admitted: near the interval of the "+
+			"policy file. Longer: it admits as if it were alone.",
+		query{"{{instance}} {{store}}", byStore("max by (instance, store) (" + service("synchronization_age_seconds") + ")"), ""}).
+		from(0).page("ShadowlimitNotSynchronized.md")
+}
+
+func synchronizationFailures() panel {
+	return lines(8, "Exchanges without an answer", "ops",
+		"Exchanges of synchronized sides that had no answer. They are sent again, and count once. Check that Redis.",
+		query{"{{store}}", byStore(perSecond("store", service("synchronization_failures_total"))), ""}).
+		from(0).page("ShadowlimitNotSynchronized.md")
+}
+
+func synchronizedKeys() panel {
+	by := func(name string) string { return byStore("max by (instance, store) (" + service(name) + ")") }
+	return lines(8, "Synchronized keys", "none",
+		"Keys that an instance holds, and those that the last exchange has left for the next one: more has changed than it takes.",
+		query{"{{instance}} {{store}} held", by("synchronized_keys"), ""},
+		query{"{{instance}} {{store}} waiting", by("synchronization_waiting_keys"), ""}).
+		from(0)
 }
 
 func queue() panel {
