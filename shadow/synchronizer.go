@@ -36,7 +36,7 @@ type synchronizer struct {
 
 // exchangeHealth is what metrics show of a synchronizer.
 type exchangeHealth struct {
-	since   atomic.Int64 // Unix time in ns since which the fleet may not know what this process has admitted
+	since   moment       // since when the fleet may not know what this process has admitted
 	failed  atomic.Int64 // exchanges without an answer
 	waiting atomic.Int64 // keys that the last exchange has left for the next one
 	failing atomic.Bool  // the last exchange has failed, which was logged
@@ -71,7 +71,7 @@ func (y *synchronizer) use(every time.Duration) {
 	}
 
 	if before == 0 {
-		y.health.since.Store(time.Now().UnixNano())
+		y.health.since.note()
 	}
 	select {
 	case y.changed <- struct{}{}:
@@ -158,7 +158,7 @@ func (y *synchronizer) exchange(ctx context.Context) error {
 			return err
 		}
 	}
-	y.health.since.Store(began.UnixNano())
+	y.health.since.at.Store(&began)
 	return nil
 }
 
@@ -197,7 +197,10 @@ func (y *synchronizer) ask(ctx context.Context) (joint []algorithms.Joint, err e
 
 // age returns for how long the fleet may not know what this process has admitted.
 func (y *synchronizer) age() time.Duration {
-	return time.Since(time.Unix(0, y.health.since.Load()))
+	if since := y.health.since.at.Load(); since != nil {
+		return time.Since(*since)
+	}
+	return 0
 }
 
 // synchronize has each synchronized store exchanged as often as the plan's sides want it: the shortest interval holds.
