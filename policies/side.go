@@ -17,11 +17,7 @@ type Side struct {
 	// ID names the side's part of a key's record; "" means the algorithm's name, in
 	// another store algorithm@store, and where the side is synchronized algorithm@store+sync.
 	ID string
-	// Store names another Redis that keeps the side's state, which the program
-	// resolves; "" means the service's own.
-	Store string
-	// Sync, above 0, has the side decided in the process, which exchanges what it has admitted with the store so often.
-	Sync time.Duration
+	Residence
 	// Algorithm is nil for a foreign side.
 	Algorithm algorithms.Algorithm
 	// Limiter is the name of a foreign side, which the program resolves. Its operator

@@ -8,6 +8,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
+// Residence is where a side keeps its state.
+type Residence struct {
+	// Store names another Redis that keeps the side's state, which the program
+	// resolves; "" means the service's own.
+	Store string
+	// Sync, above 0, has the side decided in the process, which exchanges what it has admitted with the store so often.
+	Sync time.Duration
+}
+
 // Bounds of a synchronized side's interval.
 const (
 	leastSync = 10 * time.Millisecond // more often would cost a Redis more than it spares it
