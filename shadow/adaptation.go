@@ -16,9 +16,14 @@ import (
 // adaptation is how much of an adaptive side's limit holds in this instance. The fleet writes it, and requests read the level.
 type adaptation struct {
 	configured *policies.Side
-	key        string                     // of its rule
-	less       atomic.Int32               // what is missing to the whole limit, in 64ths
-	heard      atomic.Pointer[heardLevel] // nil before the first
+	key        string // of its rule
+	*heldLevel        // the two sides of a policy share it if they have one rule
+}
+
+// heldLevel is a level that holds.
+type heldLevel struct {
+	less  atomic.Int32               // what is missing to the whole limit, in 64ths
+	heard atomic.Pointer[heardLevel] // nil before the first
 }
 
 // heardLevel is the last published level, and when it was heard of by this process's clock.
@@ -32,24 +37,46 @@ func adaptationOf(s *policies.Side) *adaptation {
 	if s.Adaptive() == nil {
 		return nil
 	}
-	return &adaptation{configured: s, key: s.Adaptive().Key()}
+	return &adaptation{configured: s, key: s.Adaptive().Key(), heldLevel: new(heldLevel)}
 }
 
-// resume takes over the level from before a reload: a service that suffers must not get the whole load again for a new file.
-func (a *adaptation) resume(before *adaptation) {
-	if a != nil && before != nil && a.key == before.key {
-		a.less.Store(before.less.Load())
-		a.heard.Store(before.heard.Load())
+// shareLevel has sides with one rule hold one level: equal sides must not differ because their levels change one after the other.
+func (m *migration) shareLevel() {
+	if a, b := m.sides[0].adaptation, m.sides[1].adaptation; a != nil && b != nil && a.key == b.key {
+		b.heldLevel = a.heldLevel
+	}
+}
+
+// resume takes over the level from before a reload: a service that suffers must not get the whole load again for a new file. A side may
+// have changed its role.
+func (a *adaptation) resume(before *[2]side) {
+	for role := range before {
+		if b := before[role].adaptation; a != nil && b != nil && a.key == b.key {
+			a.less.Store(b.less.Load())
+			a.heard.Store(b.heard.Load())
+		}
 	}
 }
 
 // level returns the level that holds.
-func (a *adaptation) level() adaptive.Level { return adaptive.Full - adaptive.Level(a.less.Load()) }
+func (h *heldLevel) level() adaptive.Level { return adaptive.Full - adaptive.Level(h.less.Load()) }
 
-// apply gives an adaptive side its limit. The side keeps what it has counted, as for every limit that changes.
-func (a *adaptation) apply(side *algorithms.Side) {
-	if less := a.less.Load(); less > 0 {
-		side.Limit = a.configured.AtLevel(adaptive.Full - adaptive.Level(less))
+// applyLevels gives adaptive sides their limits. A level is read once for both sides. A side keeps what it has counted, as for every limit
+// that changes.
+func (m *migration) applyLevels(c *algorithms.Charge) {
+	var read *heldLevel
+	var less int32
+	for role := range m.sides {
+		a := m.sides[role].adaptation
+		if a == nil {
+			continue
+		}
+		if a.heldLevel != read {
+			read, less = a.heldLevel, a.less.Load()
+		}
+		if less > 0 {
+			c.Sides[role].Limit = a.configured.AtLevel(adaptive.Full - adaptive.Level(less))
+		}
 	}
 }
 
@@ -73,12 +100,22 @@ func (a *adaptation) follow(published map[string]adaptive.State) bool {
 func (f *fleet) followLevels(published map[string]adaptive.State) {
 	for _, m := range f.plan.Load().migrations {
 		for role := range m.sides {
-			if a := m.sides[role].adaptation; a != nil && a.follow(published) {
+			// Of two sides that share a level the first one follows for both.
+			a := m.sides[role].adaptation
+			if a != nil && a.follow(published) {
 				f.log.Info("shadowlimit: another part of an adaptive limit holds", "policy", m.spec.Policy,
-					"side", algorithms.Role(role).String(), "level", int(a.level()), "of", int(adaptive.Full))
+					"side", m.levelOf(role), "level", int(a.level()), "of", int(adaptive.Full))
 			}
 		}
 	}
+}
+
+// levelOf names the side of a level, or both where they share it.
+func (m *migration) levelOf(role int) string {
+	if a, b := m.sides[0].adaptation, m.sides[1].adaptation; a != nil && b != nil && a.heldLevel == b.heldLevel {
+		return "both"
+	}
+	return algorithms.Role(role).String()
 }
 
 // levelsHere says how much of the adaptive limits of a policy holds in this instance; "" if none is adaptive.

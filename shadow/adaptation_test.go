@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -151,10 +152,10 @@ func TestLevelReturnsWithoutNews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	side := set.Policies[0].Sides[0]
+	configured := set.Policies[0].Sides[0]
 
 	synctest.Test(t, func(t *testing.T) {
-		a := adaptationOf(side)
+		a := adaptationOf(configured)
 		a.follow(map[string]adaptive.State{a.key: {Less: 48}})
 		for _, row := range []struct {
 			wait time.Duration
@@ -163,8 +164,8 @@ func TestLevelReturnsWithoutNews(t *testing.T) {
 			time.Sleep(row.wait)
 			a.follow(nil)
 
-			reloaded := adaptationOf(side)
-			reloaded.resume(a)
+			reloaded := adaptationOf(configured)
+			reloaded.resume(&[2]side{{}, {adaptation: a}}) // in the other role
 			a = reloaded
 			if a.level() != row.want {
 				t.Errorf("after %s more: %d, want %d", row.wait, a.level(), row.want)
@@ -209,4 +210,26 @@ func TestLevelIsShown(t *testing.T) {
 			t.Errorf("levels of a minute ago: %v, %v", head.RecentLevels(head.At.Add(time.Minute)), err)
 		}
 	})
+}
+
+// Sides with one rule have one level at every instant, so that equal limiters never differ. Those with two have two.
+func TestSidesWithOneRuleShareALevel(t *testing.T) {
+	for candidate, shared := range map[string]bool{adaptiveRule: true, ", adaptive: { signal: error_rate }": false, "": false} {
+		set, err := policies.Load("test.yaml", []byte(adaptiveFile(adaptiveRule, candidate)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := set.Policies[0]
+		m := newMigration(promotion.Spec{}, [2]side{{adaptation: adaptationOf(p.Sides[0])}, {adaptation: adaptationOf(p.Sides[1])}}, options{})
+
+		m.sides[0].adaptation.follow(map[string]adaptive.State{m.sides[0].adaptation.key: {Less: 32}})
+		var c algorithms.Charge
+		for role := range c.Sides {
+			c.Sides[role].Limit, _ = p.Sides[role].Constant()
+		}
+		m.applyLevels(&c)
+		if got := c.Sides[1].Limit.Requests == 32; c.Sides[0].Limit.Requests != 32 || got != shared {
+			t.Errorf("candidate%q: the limits are %s and %s", candidate, c.Sides[0].Limit, c.Sides[1].Limit)
+		}
+	}
 }

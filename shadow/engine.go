@@ -172,11 +172,7 @@ func (s *scratch) begin() *evaluation {
 func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 	ev := s.begin()
 	c := &s.charges[len(s.charges)-1]
-	for role := range m.sides {
-		if a := m.sides[role].adaptation; a != nil {
-			a.apply(&c.Sides[role])
-		}
-	}
+	m.applyLevels(c)
 	ev.of(m, hash, c, d)
 
 	// The red button overrules every stage without asking the fleet.

@@ -64,9 +64,10 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 		m.answers = new(answers)
 	}
 	m.spec.Noise = m.noiseMeasurable() && !spec.Config.Sampled()
+	m.shareLevel()
 	for role := range m.sides {
 		if o.before != nil {
-			m.sides[role].adaptation.resume(o.before.sides[role].adaptation)
+			m.sides[role].adaptation.resume(&o.before.sides)
 		}
 		if o.durations != nil && m.sides[role].remote() {
 			m.sides[role].duration = o.durations.WithLabelValues(spec.Policy, algorithms.Role(role).String())

@@ -8,6 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -130,6 +133,23 @@ var twinSteps = map[string]func(*twinWorld, twinStep){
 	"another limit":    func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "3", halved: true}) },
 	"plain limiter":    func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{epoch: "4", plain: true}) },
 	"an older release": func(w *twinWorld, s twinStep) { w.deploy(s, twinRelease{ancient: true}) },
+
+	// How the service does. Its levels are decided by the fleet, and one instance may have heard of another one.
+	"slow handlers": func(w *twinWorld, s twinStep) {
+		w.ends.Go(func() {
+			for range 10 * s.n {
+				w.someInstance(s.on).fleet.service.counter.Add(time.Second+s.span, false)
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	},
+	"level": func(w *twinWorld, s twinStep) {
+		for _, m := range w.someInstance(s.on).engine.plan.Load().migrations {
+			if a := m.sides[0].adaptation; a != nil {
+				a.follow(map[string]adaptive.State{a.key: {Less: adaptive.Level(4 * s.n)}})
+			}
+		}
+	},
 
 	// Stages.
 	"promote": func(w *twinWorld, _ twinStep) {
@@ -341,4 +361,20 @@ func (w *twinWorld) deploy(s twinStep, r twinRelease) {
 		w.requests.Wait()
 		w.leave(in)
 	})
+}
+
+// adaptationOf returns how a side of the world gives way: to a half above 500 ms, to a quarter above 2 s.
+func (w *twinWorld) adaptationOf(s algorithms.Side) *adaptation {
+	burst := ""
+	if s.Limit.Burst > 0 {
+		burst = fmt.Sprintf(", burst: %d", s.Limit.Burst)
+	}
+	set, err := policies.Load("twins.yaml", fmt.Appendf(nil, "version: 1\nname: twins\npolicies:\n  - { name: p, key: request.user, "+
+		"authoritative: { algorithm: %s, limit: %d, window: %s%s, adaptive: { signal: latency_p99 } } }\n",
+		s.Algorithm.Name(), s.Limit.Requests, s.Limit.Period(), burst))
+	if err != nil {
+		w.violate("the twins cannot be adaptive: %v", err)
+		return nil
+	}
+	return adaptationOf(set.Policies[0].Sides[0])
 }

@@ -51,6 +51,7 @@ func TestTwinsDoNotDiffer(t *testing.T) {
 						algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: arrangement.places,
 						instances: rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "instances"),
 					}
+					setting.adapts = !setting.foreign()
 					if rapid.Bool().Draw(t, "promoted") {
 						setting.stage = promotion.Step{Stage: promotion.Promoted}
 					}

@@ -35,6 +35,8 @@ type twinSetting struct {
 	stage     promotion.Step // the zero Step: shadow
 	// unlike is the limit that a foreign limiter goes by, whatever the file says; the zero Limit: the file's.
 	unlike algorithms.Limit
+	// adapts has the sides that are no foreign ones give way while the service suffers, by one rule.
+	adapts bool
 }
 
 // twinWorld is a fleet of processes that compare two limiters, and the servers that these
@@ -210,6 +212,9 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 		if sides[role].foreign == nil {
 			s.Limit = limits[role]
 			charge.Sides[role] = s
+			if in.world.adapts {
+				sides[role].adaptation = in.world.adaptationOf(s)
+			}
 		}
 	}
 	if r.plain {
