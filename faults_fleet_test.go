@@ -19,6 +19,23 @@ var faultsOfRequests = []fault{
 		tests: []string{"TestFullQueueIsInconclusive", "TestPredecessorThatNeverComes", "TestTwinsKeepTheLimit"},
 	},
 	{
+		name: "The service is slow, and a side is `adaptive`", twins: []string{"slow handlers"},
+		clients:   "Where that side is enforced they have a part of their limit, by the level of the fleet.",
+		evidence:  "All requests are compared, and two sides with one rule have one level at every instant.",
+		operators: "`adaptive_level`, `status`, a log line for each change, ShadowlimitAdaptiveLevelLow.",
+		lasts:     "The overload, and up to half an hour after a long one.", bound: "For buckets one burst for each fall of the level.",
+		tests: []string{"TestLimitGivesWayAndReturns", "TestSidesWithOneRuleShareALevel", "TestAdaptiveDocument"},
+	},
+	{
+		name: "An instance applies another level than the fleet, because it has not heard of it", twins: []string{"level"},
+		clients:   "They have the limit of that instance's level.",
+		evidence:  "All requests are compared.",
+		operators: "`adaptive_level` by instance.",
+		lasts:     "5 s, and without Redis until the level has returned by itself, five minutes at most.",
+		bound:     "For buckets the missing part of the burst at each charge by the lower level.",
+		tests:     []string{"TestLevelReturnsWithoutNews"},
+	},
+	{
 		name:      "The candidate's own Redis (`store`) is dead or slow",
 		clients:   "The authoritative decides, in every stage.",
 		evidence:  "`inconclusive`, and afterwards `blind` for a window.",
