@@ -40,6 +40,9 @@ const (
 	instanceVariable = "SHADOWLIMIT_TEST_INSTANCE" // "" means host and process id
 )
 
+// syncPath has a service write and exchange everything now.
+const syncPath = "/sync"
+
 // serve is the service of the README, with metrics. It prints its URL and ends with
 // SIGTERM.
 func serve(redisAddr, name string) (err error) {
@@ -79,6 +82,11 @@ func serve(redisAddr, name string) (err error) {
 	mux.Handle("/status", h.StatusPage())
 	mux.Handle("/red-button", h.RedButtonHandler())
 	mux.Handle("/self", &seen)
+	mux.HandleFunc(syncPath, func(w http.ResponseWriter, r *http.Request) {
+		if err := h.Sync(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
