@@ -40,9 +40,6 @@ func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
 	return s.adaptive.limits[min(max(level, 1), adaptive.Full)]
 }
 
-// signals are the words of a file, by signal.
-var signals = []string{adaptive.LatencyP99: "latency_p99", adaptive.ErrorRate: "error_rate", adaptive.Saturation: "saturation"}
-
 // adaptation returns a reader of the field adaptive.
 func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
@@ -51,7 +48,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		var levels, target *yaml.Node
 		floor := adaptive.Full / 4
 		c.mapping(n, "adaptive", map[string]field{
-			"signal": {read: c.choice("adaptive: signal", &signal, signals...), required: true},
+			"signal": {read: c.choice("adaptive: signal", &signal, adaptive.SignalNames...), required: true},
 			"levels": {read: func(n *yaml.Node) { levels = n }},
 			"target": {read: func(n *yaml.Node) { target = n }},
 			"floor":  {read: c.level("floor", &floor)},
@@ -62,7 +59,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		}
 
 		// The values of the laws are in the unit of the signal, which may stand behind them.
-		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(signals, signal)))}
+		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(adaptive.SignalNames, signal)))}
 		a.rule.Every = every
 		switch at := placesOf(n); {
 		case levels != nil && target != nil:
@@ -111,8 +108,8 @@ func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(
 
 		var d time.Duration
 		c.duration("adaptive: "+what, &d)(n)
-		if d > adaptive.Longest {
-			c.fail(n, "adaptive: %s: want at most 2m: longer durations are not told apart", what)
+		if d > adaptive.Longest || d > 0 && d < adaptive.Shortest {
+			c.fail(n, "adaptive: %s: want 2ms to 2m: shorter and longer durations are not told apart", what)
 		}
 		*into = adaptive.Limit(d)
 	}
@@ -192,5 +189,5 @@ func (a *adaptation) String() string {
 	if len(parts) == 0 {
 		parts = []string{fmt.Sprintf("target %s, floor %d/64", value(r.Target), r.Floor)}
 	}
-	return fmt.Sprintf("adaptive by %s: %s, every %s", signals[r.Signal], strings.Join(parts, ", "), r.Every)
+	return fmt.Sprintf("adaptive by %s: %s, every %s", r.Signal, strings.Join(parts, ", "), r.Every)
 }

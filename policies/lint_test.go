@@ -191,6 +191,25 @@ var policyWarnings = []warningTest{
 		8, "q: whatever it denies p denies, too",
 	},
 	{
+		"a policy in the shadow of another while the service is well",
+		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n    when: request.method == 'GET'\n" +
+			"    authoritative: {algorithm: fixed_window, limit: 20, window: 1m, adaptive: { signal: latency_p99 }}\n",
+		0, "",
+	},
+	{
+		"a limit that no level lowers", candidate("key: request.user", "algorithm: gcra, limit: 1, adaptive: { signal: latency_p99 }"),
+		7, "no level lowers this limit",
+	},
+	{
+		"a limit of 0 that gives way", candidate("key: request.user", "algorithm: gcra, limit: 0, adaptive: { signal: latency_p99 }"),
+		0, "",
+	},
+	{
+		"a cost that fits while the service is well",
+		candidate("key: request.user\n    cost: 5", "algorithm: gcra, limit: 10, adaptive: { signal: error_rate }"),
+		6, "cost: 5 is more than the candidate allows at once at its least level, 2",
+	},
+	{
 		"a policy beside another",
 		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n" +
 			"    authoritative: {algorithm: fixed_window, limit: 5, window: 1m}\n",

@@ -42,6 +42,7 @@ func (l *linter) policy(p *Policy, at places) {
 	l.startsCold(p, at)
 	l.withoutShare(p, at)
 	l.largeLogs(p, at)
+	l.adaptiveSides(p, at)
 }
 
 // Keys that are busy within one window, for a warning of logs that take too much of a Redis.
@@ -186,6 +187,10 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 func (s *Side) looserThan(other *Side) bool {
 	// Limits of groups are not compared: a miss is no harm.
 	if s.members != nil || other.members != nil {
+		return false
+	}
+	// While the service suffers, an adaptive limit may be the smaller one.
+	if s.adaptive != nil && (other.adaptive == nil || s.adaptive.rule.Key() != other.adaptive.rule.Key()) {
 		return false
 	}
 	if s.Foreign() || other.Foreign() || s.limit.expression != nil || other.limit.expression != nil {

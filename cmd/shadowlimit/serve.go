@@ -94,6 +94,9 @@ func serveAction(c *cli.Context, std streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
 	o.server.Limiter, o.server.Logger = harness, log
+	if harness.Policies().Adapts {
+		log.Warn("shadowlimit: serve: the handlers run elsewhere, so no adaptive limit has a signal, and its whole limit holds")
+	}
 
 	for _, l := range listeners {
 		fmt.Fprintf(std.err, "shadowlimit: serving %s on %s\n", harness.Policies().Name, o.urlOf(l.Addr()))

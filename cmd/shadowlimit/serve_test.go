@@ -99,6 +99,29 @@ func TestServeIsAnInstance(t *testing.T) {
 	}
 }
 
+// A server sees no handler, so it says that adaptive limits stay whole.
+func TestServeWarnsOfAdaptiveLimits(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for signal, want := range map[string]bool{"": false, ", adaptive: { signal: latency_p99 }": true} {
+		file := strings.Replace(giving("latency_p99"), ", adaptive: { signal: latency_p99 }", signal, 1)
+		talk, in := io.Pipe()
+		done := make(chan string, 1)
+		go func() {
+			said, _ := io.ReadAll(talk)
+			done <- string(said)
+		}()
+
+		args := []string{"serve", "--config", write(t, "policies.yaml", []byte(file)), "--listen", "127.0.0.1:0"}
+		status := run(ctx, args, streams{strings.NewReader(""), io.Discard, in})
+		in.Close()
+		if said := <-done; strings.Contains(said, "no adaptive limit has a signal") != want {
+			t.Errorf("%q: status %d: %s", signal, status, said)
+		}
+	}
+}
+
 // On an address of its own with TLS it asks for the token, which stands in a file.
 func TestServeWithTLS(t *testing.T) {
 	cert, key, pool := certificateFiles(t)

@@ -17,6 +17,17 @@ const (
 	Saturation
 )
 
+// SignalNames are the words of a policy file, by signal.
+var SignalNames = []string{LatencyP99: "latency_p99", ErrorRate: "error_rate", Saturation: "saturation"}
+
+// String returns the word of a policy file; "" for a signal of a later release.
+func (s Signal) String() string {
+	if int(s) < len(SignalNames) {
+		return SignalNames[s]
+	}
+	return ""
+}
+
 // Million is a ratio of 1 as signals have it.
 const Million = 1_000_000
 

@@ -15,6 +15,10 @@ const (
 	buckets  = 1 + (longest-shortest)*parts + 1
 )
 
+// Shortest is the shortest duration that may bound a signal: the shortest bucket is read as its end, 1.024 ms, and a level rises a fifth
+// below the bound.
+const Shortest = 2 * time.Millisecond
+
 // Longest is the longest duration that may bound a signal: longer ones are hardly told apart.
 const Longest = 2 * time.Minute
 

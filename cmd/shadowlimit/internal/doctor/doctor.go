@@ -88,6 +88,7 @@ func (d *doctor) examine(ctx context.Context) {
 	if d.name != "" {
 		d.findings = append(d.findings, d.access(ctx)...)
 		d.findings = append(d.findings, d.instances(ctx)...)
+		d.findings = append(d.findings, d.levels(ctx)...)
 		d.findings = append(d.findings, d.evidence(ctx, nodes)...)
 	}
 }
