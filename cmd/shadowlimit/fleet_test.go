@@ -313,7 +313,7 @@ func TestControllerPromotesAndSays(t *testing.T) {
 }
 
 // inAnOutage is what a rollback says that cannot be stored.
-var inAnOutage = []string{"NOT STORED", "connection refused", "promoted", "15 s", "red button", "--wait"}
+var inAnOutage = []string{"NOT STORED", "connection refused", "promoted", "15 s", "red button", "on_store_failure: deny", "--wait"}
 
 func TestCommandsSayWhatIsMissing(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_REDIS", "")
@@ -337,6 +337,19 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 	status, _, talk = shell(t, "", strings.Fields("rollback writes --reason x --name a --redis redis://127.0.0.1:1")...)
 	if status != 1 || firstMissing(talk, inAnOutage) != "" {
 		t.Errorf("a rollback without a server: status %d: %s", status, talk)
+	}
+
+	// The command to paste names the fleet, and a shell carries nothing of it out. A wrong invocation needs no server to be refused.
+	for args, want := range map[string]string{
+		"rollback writes --reason $(date) --name a --redis redis://127.0.0.1:1": "shadowlimit rollback writes --redis " +
+			"redis://127.0.0.1:1 --name a --reason '$(date)' --wait --timeout 1h",
+		"rollback writes --reason x --name a --redis redis://:secret@127.0.0.1:1": "writes --redis URL --name a --reason x --wait",
+		"rollback writes --name a --redis redis://127.0.0.1:1":                    "rollback needs a reason",
+		"rollback --reason x --name a --redis redis://127.0.0.1:1":                "rollback needs one policy",
+	} {
+		if _, _, talk := shell(t, "", strings.Fields(args)...); !strings.Contains(talk, want) || strings.Contains(talk, "secret") {
+			t.Errorf("%s: no %q in\n%s", args, want, talk)
+		}
 	}
 
 	status, _, talk = shell(t, "", "nothing")

@@ -54,7 +54,20 @@ type task struct {
 func (t *task) policy() string { return t.assessment.Spec.Policy }
 
 func (m move) action(std streams) cli.ActionFunc {
-	return withFleet(func(c *cli.Context, f *fleet) error { return m.order(c, f, std) })
+	return m.checked(withFleet(func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }))
+}
+
+// checked refuses a wrong invocation before Redis is asked, which may not answer.
+func (m move) checked(do cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if _, err := onePolicy(c); err != nil {
+			return err
+		}
+		if _, err := m.orderOf(c); err != nil {
+			return err
+		}
+		return do(c)
+	}
 }
 
 // order reads an order from the command line, and carries it out.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +24,9 @@ const fleetInAnOutage = `Until Redis answers, every instance goes on by itself:
   canary               returns to the authoritative 15 s after Redis last answered the instance
   started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
                        StateDir, and else the authoritative
-To enforce the authoritative now, press the red button of every instance, in a way that the service has configured:
+Only where a promoted candidate does harm, press the red button of every instance, in a way that the service has configured. It is for
+all policies of the service. Do NOT press where the authoritative is in this Redis and the policy file says on_store_failure: deny, because
+every request would be denied, or allow, because no request would be limited. Absent it is local: press.
   file     touch FILE                          RedButton.File; pressed while it exists
   signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
   handler  curl -X POST http://INSTANCE/PATH   Harness.RedButtonHandler
@@ -122,8 +126,23 @@ func sayNotStored(c *cli.Context, err error) error {
 
 // again is the command that stores a rollback once Redis answers.
 func again(c *cli.Context, policy string) string {
-	return fmt.Sprintf("To store it as soon as Redis answers: shadowlimit rollback %s --reason %q --wait --timeout 1h",
-		humanize.Printable(policy), humanize.Printable(c.String("reason")))
+	return fmt.Sprintf("To store it as soon as Redis answers: shadowlimit rollback %s%s --reason %s --wait --timeout 1h",
+		humanize.ShellWord(policy), fleetOf(c), humanize.ShellWord(c.String("reason")))
+}
+
+// fleetOf returns the flags that name the fleet, where the environment does not.
+func fleetOf(c *cli.Context) (flags string) {
+	if address := c.String("redis"); address != os.Getenv("SHADOWLIMIT_REDIS") {
+		// A log of the terminal must not show a password.
+		if u, err := url.Parse(address); err != nil || u.User != nil {
+			address = "URL"
+		}
+		flags += " --redis " + humanize.ShellWord(address)
+	}
+	if name := c.String("name"); name != os.Getenv("SHADOWLIMIT_NAME") {
+		flags += " --name " + humanize.ShellWord(name)
+	}
+	return flags
 }
 
 // notReady are the replies of a server that may take the same order a little later.

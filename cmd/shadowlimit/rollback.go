@@ -44,12 +44,12 @@ func rollbackCommand(std streams) *cli.Command {
 // rollback carries a rollback out. With --wait Redis need not answer when it begins.
 func (m move) rollback(std streams) cli.ActionFunc {
 	act := func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }
-	return func(c *cli.Context) error {
+	return m.checked(func(c *cli.Context) error {
 		if c.Bool("wait") {
 			return withSilentFleet(act)(c)
 		}
 		return sayNotStored(c, withFleet(act)(c))
-	}
+	})
 }
 
 func rollbackDo(std streams) func(context.Context, *task) (promotion.State, error) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -37,24 +38,31 @@ func nextStep(a *promotion.Assessment) string {
 	return step + "; " + release
 }
 
-// shellQuoted quotes a text for a shell. It may name a client's key, and the command is made to be pasted: within single
-// quotes a shell carries nothing out.
-func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `"`) + "'" }
-
-// stepOf returns the next step besides releasing red buttons, "" if there is none. The first case that applies is the most urgent one.
-func stepOf(a *promotion.Assessment) string {
-	rollback := command(a, "rollback", withReason)
-	goBack := "; to go back: " + rollback
-	forAlarm := " --reason " + shellQuoted(a.Alarm.Reason)
+// rollbackOf returns the command of a rollback, behind what has to be repaired before it.
+func rollbackOf(a *promotion.Assessment, flags string) string {
+	rollback := command(a, "rollback", flags)
 
 	switch {
 	// A rollback would turn the harm of some clients into an outage of all.
-	case a.Alarm.Level == gate.RollBack && a.RollbackDenies():
-		return "repair the store " + a.Spec.Store + " of the authoritative: before that, a rollback would deny every request; then: " +
-			command(a, "rollback", forAlarm)
+	case a.RollbackDenies():
+		return "repair the store " + a.Spec.Store + " of the authoritative: before that, a rollback would deny every request; then: " + rollback
 
+	case a.RollbackLimitsNothing():
+		return "repair the store " + a.Spec.Store + " of the authoritative: before that, a rollback would limit no request; then, " +
+			"or at once if no limit is better than the candidate: " + rollback
+	}
+	return rollback
+}
+
+// stepOf returns the next step besides releasing red buttons, "" if there is none. The first case that applies is the most urgent one.
+func stepOf(a *promotion.Assessment) string {
+	rollback := rollbackOf(a, withReason)
+	goBack := "; to go back: " + rollback
+	forAlarm := " --reason " + humanize.ShellQuoted(a.Alarm.Reason)
+
+	switch {
 	case a.Alarm.Level == gate.RollBack:
-		return command(a, "rollback", forAlarm)
+		return rollbackOf(a, forAlarm)
 
 	// Any hold answers an alarm that asks for one.
 	case a.Alarm.Level == gate.Hold && !a.State.Hold:
@@ -126,7 +134,7 @@ func afterPass(a *promotion.Assessment) string {
 	case a.Prediction.Off():
 		return "check why " + a.Prediction.String() +
 			"; if clients cope with the denials: " + command(a, "promote", " --force"+withReason) +
-			"; if they do not: " + command(a, "rollback", withReason)
+			"; if they do not: " + rollbackOf(a, withReason)
 
 	case a.Spec.Config.Automatic:
 		return "none: " + byController(a, a.Evidence.Now)

@@ -255,6 +255,17 @@ func TestNextStep(t *testing.T) {
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
 		}, "repair the store east of the authoritative: before that, a rollback would deny every request; then: " +
 			`shadowlimit rollback writes --reason 'overload'`},
+		{"an alarm, the authoritative's store away, and allow", promotion.Canary, func(a *promotion.Assessment) {
+			away(a, promotion.FailAllow)
+			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
+		}, "repair the store east of the authoritative: before that, a rollback would limit no request; " +
+			"then, or at once if no limit is better than the candidate: " +
+			`shadowlimit rollback writes --reason 'overload'`},
+		{"an alarm that only holds, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
+			away(a, promotion.FailDeny)
+			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
+		}, "shadowlimit pause writes --reason 'risen'; to go back: repair the store east of the authoritative: before that, " +
+			"a rollback would deny every request; then: shadowlimit rollback writes --reason WHY"},
 		{"an alarm, the authoritative's store away, and local", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailLocal)
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}

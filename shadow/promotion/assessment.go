@@ -117,6 +117,12 @@ func (a *Assessment) RollbackDenies() bool {
 	return a.Spec.OnStoreFailure == FailDeny && len(a.Away()) > 0
 }
 
+// RollbackLimitsNothing reports whether a rollback would leave some instance without a limit: the authoritative's store does
+// not answer there, and the policy allows then.
+func (a *Assessment) RollbackLimitsNothing() bool {
+	return a.Spec.OnStoreFailure == FailAllow && len(a.Away()) > 0
+}
+
 // dwell returns how much longer a canary's step has to last.
 func (a *Assessment) dwell() time.Duration {
 	if a.State.Stage != Canary {
