@@ -19,6 +19,7 @@ type tab struct {
 	shape Shape // of its algorithm
 	base  int64 // the exchange that this process has last joined the part in; 0: none
 	spent Spending
+	away  bool // collected and not yet joined
 }
 
 // Change is what one side of a key has admitted here since it was last exchanged, and what it has come to.
@@ -176,11 +177,18 @@ func (e *entry) collect(changes []Change) []Change {
 			continue
 		}
 
+		// A side whose part the record has dropped has no state: the zero one would clear the fleet's.
+		p := e.part(t.name)
+		if p.name == noPart {
+			*t = tab{}
+			continue
+		}
+
 		changes = append(changes, Change{
-			Policy: e.key.policy, Key: e.key.key, Side: t.side, State: e.part(t.name).state,
+			Policy: e.key.policy, Key: e.key.key, Side: t.side, State: p.state,
 			Spent: t.spent, Base: t.base, name: t.name,
 		})
-		t.spent = Spending{}
+		t.spent, t.away = Spending{}, true
 	}
 	return changes
 }
@@ -207,10 +215,15 @@ func (e *entry) join(c *Change, joint *Joint, number int64) {
 			continue
 		}
 
-		t.base = number
+		// The key may have been displaced during the flight, and have begun again. What the fleet then holds is not in its state.
+		state, known := joint.State, joint.Ours && t.away
+		if joint.Ours {
+			state = c.State
+		}
+		t.base, t.away = number, false
 		for slot := range e.parts {
-			if p := &e.parts[slot]; p.name == t.name && !joint.Ours {
-				p.state = debit(t.shape, joint.State, &t.side.Limit, &t.spent)
+			if p := &e.parts[slot]; p.name == t.name && !known {
+				p.state = debit(t.shape, state, &t.side.Limit, &t.spent)
 				if t.shape == AnchoredWindow && t.spent.Units > 0 {
 					t.spent.First = p.state.Aux
 				}

@@ -2,6 +2,7 @@ package algorithms_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,6 +52,30 @@ func TestSynchronizedWindowsKeepTheirCounts(t *testing.T) {
 		if got := remainingOf(b, start.Add(90*time.Second), 0, side); got != tt.want {
 			t.Errorf("%s: %d remain, want %d", tt.algorithm.Name(), got, tt.want)
 		}
+	}
+}
+
+// A key may be displaced, and begin again, while its exchange is under way. What the exchange has told the fleet stays counted.
+func TestSynchronizedKeyIsDisplacedInFlight(t *testing.T) {
+	at, exchange := time.Unix(1_700_000_000, 0), limitertest.NewExchange()
+	m := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true, MaxKeys: 1})
+	side := algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 40, Window: time.Minute}}
+	remainingOf(m, at, 30, side)
+	changes, _ := m.Changed(8)
+
+	for i := range 4000 { // in all shards
+		var into [1][2]algorithms.Observation
+		_ = m.Evaluate(context.Background(), []algorithms.Charge{
+			{Policy: "p", Key: fmt.Sprint(i), Cost: 1, At: at, Sides: [2]algorithms.Side{side}},
+		}, into[:])
+	}
+	if got := remainingOf(m, at, 1, side); got != 39 {
+		t.Fatalf("%d remain, want 39: the key was displaced", got)
+	}
+
+	m.Join(changes, exchange(1, 1, changes), 1)
+	if got := remainingOf(m, at, 0, side); got != 9 {
+		t.Errorf("%d remain, want the 9 after 30 units that were told and 1 since", got)
 	}
 }
 

@@ -13,8 +13,18 @@ local WINDOW, ANCHORED, COUNTER = 1, 2, 3 -- the shapes; 4 is a bucket
 local MOST = 9007199254740991
 local mark = ARGV[1] .. '.' .. ARGV[2]
 
--- The process sends an exchange again whose answer did not come. It is charged once.
-local again = redis.call('GET', KEYS[1]) == ARGV[2]
+-- A key that another program has made a list or a hash counts as missing, as a text that cannot be parsed: an error in the
+-- midst of the script would leave the exchange half charged.
+local function get(key)
+  local value = redis.pcall('GET', key)
+  return type(value) == 'string' and value or ''
+end
+
+-- The process sends an exchange again whose answer did not come. It is charged once. The first copy may arrive after the
+-- second, and after later exchanges: the process no longer waits for its answer, and nothing of it is charged.
+local noted = get(KEYS[1])
+if tonumber(noted) and tonumber(noted) > tonumber(ARGV[2]) then return {} end
+local again = noted == ARGV[2]
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 
 local function sum(a, b) return math.min(a + b, MOST) end
@@ -64,7 +74,7 @@ end
 
 -- A record that cannot be read counts as missing.
 local function parse(record)
-  local writer, last, used, aux = string.match(record or '', '^(%S+) (%-?%d+) (%d+) (%-?%d+)$')
+  local writer, last, used, aux = string.match(record, '^(%S+) (%-?%d+) (%d+) (%-?%d+)$')
   return writer, tonumber(last), tonumber(used), tonumber(aux)
 end
 
@@ -74,7 +84,7 @@ local reply = {}
 for i = 2, #KEYS do
   local base, last, used, aux, shape, life, spent, before, first, at, own, window, capacity, token, drain =
     string.match(ARGV[i + 2], '^' .. string.rep('(%S+) ', 14) .. '(%S+)$')
-  local writer, its_last, its_used, its_aux = parse(redis.call('GET', KEYS[i]))
+  local writer, its_last, its_used, its_aux = parse(get(KEYS[i]))
   local state = last .. ' ' .. used .. ' ' .. aux
   reply[i - 1] = ''
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
@@ -28,6 +30,9 @@ type sharedRecord struct {
 
 // exchange is the specification of lua/exchange.lua.
 func (x *exchanged) exchange(process int, number int64, changes []algorithms.Change) (joint []algorithms.Joint) {
+	if x.notes[process] > number {
+		return nil // it comes late, and has been sent again since
+	}
 	again := x.notes[process] == number
 	x.notes[process] = number
 	mark := func(n int64) string { return fmt.Sprint(process, ".", n) }
@@ -63,7 +68,15 @@ type process struct {
 	reply   []algorithms.Joint  // of the flight, on its way
 	total   int64               // units admitted
 	at, was int64               // total at the last collection and at the one before
+	told    int64               // of total, what an exchange has carried to the store
 	span    int64               // most units between a collection and the reply to the next one
+	landed  []message           // what the network may deliver once more
+}
+
+// message is an exchange that was sent.
+type message struct {
+	number  int64
+	changes []algorithms.Change
 }
 
 func newProcess() *process {
@@ -82,6 +95,15 @@ func (p *process) collect() {
 func (p *process) send(id int, x Exchange) {
 	if p.flight != nil {
 		p.reply = x(id, p.number, p.flight)
+		p.told = p.at
+	}
+}
+
+// late has the network deliver an exchange once more whose answer has come, by this way or a later one.
+func (p *process) late(t *rapid.T, id int, x Exchange) {
+	if len(p.landed) > 0 {
+		m := rapid.SampledFrom(p.landed).Draw(t, "message")
+		x(id, m.number, m.changes)
 	}
 }
 
@@ -91,6 +113,7 @@ func (p *process) receive() {
 	}
 	p.span = max(p.span, p.total-p.was)
 	p.memory.Join(p.flight, p.reply, p.number)
+	p.landed = append(p.landed, message{p.number, p.flight})
 	p.flight, p.reply = nil, nil
 }
 
