@@ -46,7 +46,7 @@ var (
 // once.
 func (p *Pair) Exchange(ctx context.Context, x *Exchange) ([]algorithms.Joint, error) {
 	keys := make([]string, 0, 1+len(x.Changes))
-	keys = append(keys, "shadowlimit:{"+p.name+"}:exchange:"+x.Process)
+	keys = append(keys, p.NoteKey(x.Process))
 	args := append(make([]any, 0, 3+len(x.Changes)), x.Process, x.Number, noteLives.Milliseconds())
 	for i := range x.Changes {
 		c := &x.Changes[i]
@@ -93,6 +93,11 @@ func (p *Pair) runExchange(ctx context.Context, keys []string, args []any) ([]an
 // ExchangeKey returns the Redis key of the fleet's record of a change's side.
 func (p *Pair) ExchangeKey(c *algorithms.Change) string {
 	return p.RecordKey(c.Policy, c.Key) + ":exchanged:" + p.partName(c.Side.Name(), c.Side.Layout())
+}
+
+// NoteKey returns the Redis key that holds the number of a process's last exchange.
+func (p *Pair) NoteKey(process string) string {
+	return "shadowlimit:{" + p.name + "}:exchange:" + process
 }
 
 // argument returns what the script is told of one change.

@@ -26,7 +26,8 @@ func TestDoctor(t *testing.T) {
 	status, out, talk := shell(t, "", "doctor")
 	for _, want := range []string{
 		"ok       connection: Redis answers", "version: miniredis", "persistence: could not be checked",
-		"access: this user may do what the library does", "the limiters' scripts run", "loose: MaxRetries is 3: set -1",
+		"access: this user may do what the library does", "the limiters' scripts run, also the one of synchronized sides",
+		"loose: MaxRetries is 3: set -1",
 	} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("status %d, no %q in\n%s%s", status, want, out, talk)

@@ -246,7 +246,7 @@ func (d *doctor) subscribe(ctx context.Context, channel string) error {
 	return err
 }
 
-// scripts lets the limiters' scripts judge a key of a policy that cannot exist.
+// scripts lets the limiters' scripts judge a key of a policy that cannot exist, and exchange one.
 func (d *doctor) scripts(ctx context.Context, policy string) Finding {
 	pair, err := lua.New(d.client, lua.Config{Name: d.name})
 	if err == nil {
@@ -256,13 +256,44 @@ func (d *doctor) scripts(ctx context.Context, policy string) Finding {
 		}
 	}
 
+	// In a cluster no side is synchronized: a service with one does not start.
+	run := "the limiters' scripts run"
+	if err == nil && !d.options().Cluster {
+		err = d.exchange(ctx, pair, policy)
+		run += ", also the one of synchronized sides"
+	}
 	if err != nil {
 		return Finding{
 			Check: "scripts", Level: problem, Message: fmt.Sprintf("the limiters' scripts do not run: %v", err),
 			Fix: "see what Redis answers to this script",
 		}
 	}
-	return Finding{Check: "scripts", Level: fine, Message: "the limiters' scripts run"}
+	return Finding{Check: "scripts", Level: fine, Message: run}
+}
+
+// exchange lets the script of synchronized sides exchange a key, and repeat that: it must know the number again. The process's
+// name is that of the policy, so no process has it.
+func (d *doctor) exchange(ctx context.Context, pair *lua.Pair, policy string) error {
+	at := time.Now().UnixMicro()
+	x := &lua.Exchange{Process: policy, Number: 1, Changes: []algorithms.Change{{
+		Policy: policy, Side: algorithms.Side{Algorithm: algorithms.FixedWindow{}, Limit: scratchSide.Limit},
+		State: algorithms.State{Last: at, Used: 1}, Spent: algorithms.Spending{Units: 1, First: at, Last: at},
+	}}}
+
+	defer func() {
+		_ = d.client.Del(ctx, pair.NoteKey(policy)).Err()
+		_ = d.client.Del(ctx, pair.ExchangeKey(&x.Changes[0])).Err()
+	}()
+	for range 2 {
+		joint, err := pair.Exchange(ctx, x)
+		if err != nil {
+			return err
+		}
+		if !joint[0].Ours {
+			return errors.New("an exchange that is sent again is not known")
+		}
+	}
+	return nil
 }
 
 // scratchSide has the algorithm that uses the most commands of Redis.

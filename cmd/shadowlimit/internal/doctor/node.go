@@ -175,7 +175,7 @@ func (n *node) mode() Finding {
 		f.Level, f.Message = problem, "a node of a cluster, but given as a single server: it refuses the keys of other nodes"
 		f.Fix = "use a cluster client; for this command: redis+cluster://HOST:PORT"
 	case mode == "cluster":
-		f.Message = "a node of one"
+		f.Message = "a node of one, so no side can be synchronized (sync in the policy file)"
 	case mode == "sentinel":
 		f.Level, f.Message = problem, "a sentinel, which keeps no keys"
 		f.Fix = "give redis+sentinel://HOST:PORT?master_name=NAME"

@@ -36,7 +36,7 @@ func TestCheckup(t *testing.T) {
 		{"a node given as a server", (*node).mode, hello("mode", "cluster"), problem, "single server"},
 		{
 			"a node of a cluster", (*node).mode, &node{cluster: true, hello: pairs([]string{"mode", "cluster"})},
-			fine, "node",
+			fine, "no side can be synchronized",
 		},
 		{"a sentinel", (*node).mode, hello("mode", "sentinel"), problem, "sentinel"},
 		{"the best policy", (*node).eviction, info("maxmemory", "1", "maxmemory_policy", "noeviction"), fine, "right"},
