@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,7 @@ policies:
 const adaptiveRule = ", adaptive: { signal: latency_p99 }"
 
 // openAdaptive returns a harness of a file.
-func openAdaptive(t *testing.T, text string, signal func() float64) *Harness {
+func openAdaptive(t testing.TB, text string, signal func() float64) *Harness {
 	t.Helper()
 	set, err := policies.Load("test.yaml", []byte(text))
 	if err != nil {
@@ -231,5 +232,29 @@ func TestSidesWithOneRuleShareALevel(t *testing.T) {
 		if got := c.Sides[1].Limit.Requests == 32; c.Sides[0].Limit.Requests != 32 || got != shared {
 			t.Errorf("candidate%q: the limits are %s and %s", candidate, c.Sides[0].Limit, c.Sides[1].Limit)
 		}
+	}
+}
+
+// BenchmarkDecideAdaptive measures what a decision pays for a level, of the whole limit and of a part.
+func BenchmarkDecideAdaptive(b *testing.B) {
+	file := strings.NewReplacer("limit: 64, window: 1d", "limit: 1000000000, window: 1m")
+	for name, level := range map[string]adaptive.Level{"not adaptive": 0, "whole": adaptive.Full, "half": adaptive.Full / 2} {
+		rule := adaptiveRule
+		if level == 0 {
+			rule = ""
+		}
+		h := openAdaptive(b, file.Replace(adaptiveFile("", rule)), nil)
+		if a := h.engine.plan.Load().migrations[0].sides[1].adaptation; a != nil {
+			a.less.Store(int32(adaptive.Full - level))
+		}
+
+		b.Run(name, func(b *testing.B) {
+			r := &policies.Request{User: "ann"}
+			b.ReportAllocs()
+			for b.Loop() {
+				h.Decide(context.Background(), r)
+			}
+		})
+		h.Close(context.Background())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,5 +96,26 @@ func TestClientsBringAboutNoFailures(t *testing.T) {
 		if m.calls != i+1 || m.failed != (path == "/") {
 			t.Errorf("%s: %d calls, failed: %t", path, m.calls, m.failed)
 		}
+	}
+}
+
+// BenchmarkAdaptive measures what a request pays where a limit is adaptive.
+func BenchmarkAdaptive(b *testing.B) {
+	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, signal := range []string{"none", "latency_p99", "error_rate"} {
+		text := benchFile
+		if signal != "none" {
+			text = strings.Replace(text, "window: 1m, burst", "window: 1m, adaptive: { signal: "+signal+" }, burst", 1)
+		}
+		h := httplimit.New(harness(b, text), httplimit.Config{})(bare)
+		b.Run(signal, func(b *testing.B) {
+			r := httptest.NewRequest("GET", "/items/1", nil)
+			w := httptest.NewRecorder()
+			b.ReportAllocs()
+
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
 	}
 }
