@@ -126,6 +126,20 @@ func TestRecordingRuleNames(t *testing.T) {
 	}
 }
 
+// withoutLabels are the labels that an expression drops.
+var withoutLabels = regexp.MustCompile(`\bwithout\s*\(([^)]*)\)`)
+
+// An instance in Kubernetes has both labels, so an expression that drops one of them alone has a series for each pod.
+func TestRulesDropPods(t *testing.T) {
+	for _, r := range readRules(t) {
+		for _, dropped := range withoutLabels.FindAllStringSubmatch(r.Expr, -1) {
+			if strings.Contains(dropped[1], "instance") != strings.Contains(dropped[1], "pod") {
+				t.Errorf("%s%s drops (%s): drop instance and pod together", r.Record, r.Alert, dropped[1])
+			}
+		}
+	}
+}
+
 const runbooks = "../docs/runbooks/"
 
 func TestAlertsSayWhatToDo(t *testing.T) {
