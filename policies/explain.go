@@ -49,6 +49,8 @@ type ExplainedSide struct {
 	// Adaptive is the rule by which the limit gives way, and what holds at the least; "" where the whole always holds. Limit and
 	// Burst are the whole.
 	Adaptive string `json:"adaptive,omitempty"`
+	// Sync is how often the process exchanges what it has admitted, such as "100ms"; "" for a side that is not decided in it.
+	Sync string `json:"sync,omitempty"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
 	// Members are the limits of a group's members that match the request, in the order of the file. The group itself has no
@@ -152,6 +154,9 @@ func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	if s.adaptive != nil {
 		least := s.AtLevel(s.adaptive.rule.Least())
 		e.Adaptive = fmt.Sprintf("%s; at least %d per %s", s.adaptive, least.Requests, least.Period())
+	}
+	if s.Sync > 0 {
+		e.Sync = algorithms.FormatWindow(s.Sync)
 	}
 
 	if _, err := s.limitOf(w); err != nil {

@@ -26,6 +26,9 @@ policies:
     key: request.user
     authoritative: { algorithm: fixed_window, limit: 2, window: 1m, count_denied: true }
     candidate: { algorithm: gcra, limit: 8, window: 1m, adaptive: { signal: latency_p99 } }
+  - name: behind
+    key: request.user
+    authoritative: { algorithm: gcra, limit: 2, window: 1m, store: { sync: 100ms } }
   - name: grouped
     group: { name: together, charge: all_or_nothing }
     key: request.user
@@ -36,7 +39,7 @@ policies:
 	// A side has either a limit or an error, so both sides together have every field.
 	found := []any{
 		e.Charges[0], e.Charges[0].Authoritative, *e.Charges[0].Candidate, e.Charges[1].Authoritative, e.Skipped[0],
-		e.Charges[2].Authoritative, *e.Charges[1].Candidate,
+		e.Charges[2].Authoritative, e.Charges[3].Authoritative, *e.Charges[1].Candidate,
 	}
 	isSet := map[string]bool{}
 	for _, part := range found {
@@ -51,6 +54,10 @@ policies:
 	const adaptive = "adaptive by latency_p99: 32/64 above 500ms, 16/64 above 2s, every 30s; at least 2 per 1m"
 	if c := e.Charges[1].Candidate; c.Adaptive != adaptive || c.Limit != 8 {
 		t.Errorf("limit %d, %q, want 8, %q", c.Limit, c.Adaptive, adaptive)
+	}
+
+	if sync := e.Charges[2].Authoritative.Sync; sync != "100ms" {
+		t.Errorf("%q, want 100ms", sync)
 	}
 
 	for name, is := range isSet {

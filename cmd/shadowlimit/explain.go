@@ -124,6 +124,9 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	if s.Adaptive != "" {
 		limit += ", " + humanize.Visible(s.Adaptive)
 	}
+	if s.Sync != "" {
+		limit += ", synchronized every " + humanize.Visible(s.Sync)
+	}
 
 	fmt.Fprintf(out, "  %s\t%s\t%s\n", role, humanize.Visible(s.Algorithm), limit)
 }

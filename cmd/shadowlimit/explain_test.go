@@ -248,3 +248,10 @@ func TestExplainPrintsEveryField(t *testing.T) {
 		}
 	}
 }
+
+func TestExplainNamesTheIntervalOfASide(t *testing.T) {
+	_, out, talk := shell(t, "", "explain", "../../examples/policies/synchronized.yaml", "--request", `{"method":"GET","ip":"192.0.2.1"}`)
+	if want := "candidate      token_bucket  600 per 1m, burst 60, synchronized every 100ms\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in %s%s", want, out, talk)
+	}
+}
