@@ -38,7 +38,8 @@ func TestEveryAlgorithmInLineIsCompared(t *testing.T) {
 	for _, a := range algorithms.All {
 		listed := slices.ContainsFunc(inLine, func(s lineStep) bool { return s.algorithm.Name() == a.Name() })
 		if keepsLog := algorithms.TraitsOf(a).Shape == algorithms.SlidingLog; listed == keepsLog {
-			t.Errorf("%s: in inLine %v, and keeps a log %v", a.Name(), listed, keepsLog)
+			t.Errorf("%s: keeps a log %v, and is in inLine %v: an algorithm without a log belongs into inLine, one with a log does not",
+				a.Name(), keepsLog, listed)
 		}
 	}
 }
