@@ -43,6 +43,9 @@ const (
 // syncPath has a service write and exchange everything now.
 const syncPath = "/sync"
 
+// servedPath tells a service's harness of 100 handlers that have taken some time each.
+const servedPath = "/served"
+
 // serve is the service of the README, with metrics. It prints its URL and ends with
 // SIGTERM.
 func serve(redisAddr, name string) (err error) {
@@ -82,6 +85,13 @@ func serve(redisAddr, name string) (err error) {
 	mux.Handle("/status", h.StatusPage())
 	mux.Handle("/red-button", h.RedButtonHandler())
 	mux.Handle("/self", &seen)
+	mux.HandleFunc(servedPath, func(_ http.ResponseWriter, r *http.Request) {
+		// As if handlers had taken that long, so that a test need not wait for them.
+		took, err := time.ParseDuration(r.URL.Query().Get("took"))
+		for range 100 {
+			h.Served(took, err != nil)
+		}
+	})
 	mux.HandleFunc(syncPath, func(w http.ResponseWriter, r *http.Request) {
 		if err := h.Sync(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
