@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,31 @@ func TestReplayCountsDenialsBeforeAndAfter(t *testing.T) {
 	}
 	if texts := p.Denied.NeverTexts(); len(texts) != 2 || !strings.Contains(texts[1], "2 requests can never pass the candidate") {
 		t.Errorf("%q", texts)
+	}
+}
+
+// Three keys of 33 lose two thirds of all, and two of them less than half: the remedy names three, however many a report shows.
+func TestRemediesNeedThreeKeys(t *testing.T) {
+	var events replay.Events
+	lose := func(key string, times int) {
+		for minute := range times {
+			for range 4 { // the fourth is newly denied
+				events.Add(1_700_000_040_000_000+int64(minute)*60_000_000, []byte(key), 1)
+			}
+		}
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		lose(key, 20)
+	}
+	for i := range 30 {
+		lose(fmt.Sprint("small-", i), 1)
+	}
+
+	p := &replayed(t, &events, sideOf(algorithms.FixedWindow{}, 6, 0), sideOf(algorithms.FixedWindow{}, 3, 0)).Policies[0]
+	if !slices.ContainsFunc(p.Remedies, func(r replay.Remedy) bool {
+		return strings.Contains(r.Text, "of the 3 keys that are newly denied most")
+	}) {
+		t.Errorf("%+v", p.Remedies)
 	}
 }
 
