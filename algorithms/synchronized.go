@@ -196,14 +196,29 @@ func (e *entry) collect(changes []Change) []Change {
 // Join takes over what an exchange of that number, above 0, has come to: joint[i] belongs to changes[i]. What was admitted
 // since Changed is charged to the fleet's record once more, here.
 func (m *Memory) Join(changes []Change, joint []Joint, number int64) {
-	for i := range changes {
-		c := &changes[i]
-		s := m.shardOf(recordKey{c.Policy, c.Key})
-		s.mu.Lock()
-		if e := s.keys[recordKey{c.Policy, c.Key}]; e != nil && e.account != nil {
-			e.join(c, &joint[i], number)
+	for i := 0; i < len(changes); {
+		key := recordKey{changes[i].Policy, changes[i].Key}
+		n := 1 // changes of the key, which lie together
+		for i+n < len(changes) && key == (recordKey{changes[i+n].Policy, changes[i+n].Key}) {
+			n++
 		}
-		s.mu.Unlock()
+
+		m.joinKey(key, changes[i:i+n], joint[i:i+n], number)
+		i += n
+	}
+}
+
+// joinKey takes over the sides of one key, in one step: no charge sees one side with what others have admitted, and the other
+// one without.
+func (m *Memory) joinKey(key recordKey, changes []Change, joint []Joint, number int64) {
+	s := m.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if e := s.keys[key]; e != nil && e.account != nil {
+		for i := range changes {
+			e.join(&changes[i], &joint[i], number)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package algorithms_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,6 +79,54 @@ func TestSynchronizedKeyIsDisplacedInFlight(t *testing.T) {
 	if got := remainingOf(m, at, 0, side); got != 9 {
 		t.Errorf("%d remain, want the 9 after 30 units that were told and 1 since", got)
 	}
+}
+
+// Both sides of a key learn of the others in one step: two limiters that are the same never differ, also while they learn.
+// A break of that is seen in most runs.
+func TestSynchronizedSidesAreJoinedTogether(t *testing.T) {
+	at, exchange := time.Unix(1_700_000_000, 0), limitertest.NewExchange()
+	m := algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})
+	limit := algorithms.Limit{Requests: 1 << 40, Window: time.Minute}
+	charge := []algorithms.Charge{{Policy: "p", Key: "k", Cost: 1, At: at, Sides: [2]algorithms.Side{
+		{ID: "a", Algorithm: slow{}, Limit: limit}, {ID: "b", Algorithm: slow{}, Limit: limit},
+	}}}
+
+	var joins sync.WaitGroup
+	done := make(chan struct{})
+	joins.Go(func() {
+		defer close(done)
+		for n := range int64(3000) {
+			changes, _ := m.Changed(8)
+			exchange(2, n+1, changes) // another process has admitted as much
+			m.Join(changes, exchange(1, n+1, changes), n+1)
+		}
+	})
+	defer joins.Wait()
+
+	var into [1][2]algorithms.Observation
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		_ = m.Evaluate(context.Background(), charge, into[:])
+		if a, b := into[0][0].Decision, into[0][1].Decision; a != b {
+			t.Fatalf("%+v beside %+v", a, b)
+		}
+	}
+}
+
+// slow has others run while it looks at a state, as it does after a join: a charge then waits for the key.
+type slow struct{ algorithms.FixedWindow }
+
+func (s slow) Step(state algorithms.State, l *algorithms.Limit, cost, at int64) (algorithms.State, algorithms.Decision, error) {
+	if cost == 0 {
+		for range 20 {
+			runtime.Gosched()
+		}
+	}
+	return s.FixedWindow.Step(state, l, cost, at)
 }
 
 // A key that has something to tell is not dropped for being idle, and the hottest keys are told first.

@@ -84,8 +84,9 @@ func foreignCandidates(released <-chan struct{}) map[string]shadow.Limiter {
 }
 
 // worldCandidates are the candidates of the worlds: none, equal and different
-// algorithms, foreign limiters, stores that fail, a limit that fails, and two whose state
-// or configuration worlds disturbs.
+// algorithms, foreign limiters, stores that fail, a limit that fails, two whose state
+// or configuration worlds disturbs, and those that are synchronized with a Redis that answers,
+// is dead, or stalls.
 var worldCandidates = []string{
 	"",
 	"{ algorithm: gcra, limit: 3, window: 1m }",
@@ -99,6 +100,9 @@ var worldCandidates = []string{
 	"{ algorithm: gcra, limit: '1 / 0', window: 1m }",
 	"{ algorithm: fixed_window, limit: 4, window: 1m }",
 	"{ algorithm: gcra, id: broken, limit: 3, window: 1m }",
+	"{ store: { sync: 10ms }, algorithm: gcra, limit: 3, window: 1m }",
+	"{ store: { redis: dead, sync: 10ms }, algorithm: gcra, limit: 3, window: 1m }",
+	"{ store: { redis: slow, sync: 10ms }, algorithm: token_bucket, limit: 5, window: 1m, burst: 7 }",
 }
 
 // worlds makes a world for each candidate. All of them must look like the first one,

@@ -128,8 +128,14 @@ func (y *synchronizer) close(ctx context.Context) error {
 	if !within(ctx, fleetTimeout, func() { y.ended.Wait() }) {
 		return errExchangeHangs
 	}
-	if err := y.exchange(ctx); err != nil {
-		return fmt.Errorf("shadow: close: a synchronized store: %w", err)
+	last, cancel := context.WithTimeout(ctx, fleetTimeout)
+	defer cancel()
+
+	// One exchange tells a bounded number of keys: requests may still come, and then the time is the bound.
+	for told := false; !told; told = y.health.waiting.Load() == 0 {
+		if err := y.exchange(last); err != nil {
+			return fmt.Errorf("shadow: close: a synchronized store: %w", err)
+		}
 	}
 	return nil
 }

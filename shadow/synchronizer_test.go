@@ -1,8 +1,10 @@
 package shadow_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +101,82 @@ func TestSynchronizedStoreTellsAtClose(t *testing.T) {
 	syncNow(t, b)
 	if d := ask(t, b, "alice"); d.Allowed {
 		t.Errorf("%+v, want a denial after four units", d)
+	}
+}
+
+// An instance that closes tells all keys, also where they are more than one exchange takes.
+func TestSynchronizedStoreTellsAllKeysAtClose(t *testing.T) {
+	server := miniredis.RunT(t)
+	a := open(t, synchronizedFile, shadow.Config{Redis: redisAt(t, server.Addr())})
+	const keys = 5000
+	for n := range keys {
+		ask(t, a, fmt.Sprint(n))
+	}
+	if err := a.Close(ctx(t)); err != nil {
+		t.Fatal(err)
+	}
+
+	told := 0
+	for _, key := range server.Keys() {
+		if strings.Contains(key, ":exchanged:") {
+			told++
+		}
+	}
+	if told != keys {
+		t.Errorf("%d keys are told, want %d", told, keys)
+	}
+}
+
+// While an exchange gets no answer, both sides are decided, and the same charges are compared.
+func TestStalledExchangeDelaysNothing(t *testing.T) {
+	text := strings.Replace(synchronizedFile, "store: { sync: 10s } }", "store: { sync: 10s } }\n"+
+		"    candidate: { algorithm: gcra, limit: 2, window: 1h, store: { sync: 10s } }", 1)
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	stall := &stalled{reached: make(chan struct{}), released: make(chan struct{})}
+	client.AddHook(stall)
+	at := time.Now().Add(3 * time.Hour)
+	h := open(t, text, shadow.Config{Redis: client, Clock: func() time.Time { return at }})
+
+	ask(t, h, "alice")
+	synced := make(chan error)
+	go func() { synced <- h.Sync(ctx(t)) }()
+	<-stall.reached
+	for range 4 {
+		ask(t, h, "alice") // would wait for good
+	}
+	for outcome, want := range map[string]float64{"agree_allow": 2, "newly_denied": 2, "agree_deny": 1} {
+		if got := comparisons(t, h, outcome); got != want {
+			t.Errorf("%g times %s, want %g", got, outcome, want)
+		}
+	}
+
+	close(stall.released)
+	if err := <-synced; err != nil {
+		t.Error(err)
+	}
+}
+
+// stalled is a network that keeps the first exchange until it is released.
+type stalled struct {
+	once              sync.Once
+	reached, released chan struct{}
+}
+
+func (s *stalled) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *stalled) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *stalled) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" && strings.Contains(cmd.String(), ":exchange:") {
+			s.once.Do(func() {
+				close(s.reached)
+				<-s.released
+			})
+		}
+		return next(ctx, cmd)
 	}
 }
 
