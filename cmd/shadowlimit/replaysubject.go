@@ -60,7 +60,7 @@ func levelWarnings(list []comparison) (warnings []string) {
 				continue
 			}
 			warnings = append(warnings, fmt.Sprintf("policy %s: the %s gives way while the service suffers, which a log does not say: "+
-				"it is judged by its whole limit (level 1); --signal-field names a field that says it", c.name, algorithms.Role(role)))
+				"it is judged by its whole limit (level 1); replay --signal-field names a field that says it", c.name, algorithms.Role(role)))
 		}
 	}
 	return warnings

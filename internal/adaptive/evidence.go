@@ -65,9 +65,19 @@ func (e *Evidence) Reading(s Signal) (value int64, known bool) {
 	case s == ErrorRate && e.Failed < leastFailures:
 		return 0, true
 	case s == ErrorRate:
-		return min(e.Failed, requests) * Million / requests, true
+		return e.errors(requests), true
 	}
 	return e.P99().Microseconds(), true
+}
+
+// errors returns the share of requests that have failed, in parts of a million.
+func (e *Evidence) errors(requests int64) int64 {
+	// Counts of other processes may be any: the product must not overflow.
+	failed := min(e.Failed, requests)
+	for requests > math.MaxInt64/Million {
+		failed, requests = failed/2, requests/2
+	}
+	return failed * Million / requests
 }
 
 // Limit returns a duration as LatencyP99 has it.

@@ -116,7 +116,11 @@ func TestReadings(t *testing.T) {
 	if got, known := e.Reading(ErrorRate); got != 7000 || !known {
 		t.Errorf("the error rate is %d, %t", got, known)
 	}
-	e.Failed = leastFailures - 1
+	e.Failed, e.durations[3] = 1<<60, 1<<61
+	if got, known := e.Reading(ErrorRate); got < 499_999 || got > 500_001 || !known {
+		t.Errorf("half of very many requests are an error rate of %d, %t", got, known)
+	}
+	e.Failed, e.durations[3] = leastFailures-1, 1000
 	if got, known := e.Reading(ErrorRate); got != 0 || !known {
 		t.Errorf("a few failures are an error rate of %d, %t", got, known)
 	}
