@@ -32,7 +32,7 @@ func Synchronizable(a Algorithm) bool {
 // synchronizable reports whether the side's consumption can be exchanged: options change what an admission means.
 func (s *Side) synchronizable() bool { return Synchronizable(s.Algorithm) && s.Limit.plain() }
 
-// add counts an admitted charge, by the state after it. The bucket is that of the limit, for the shape Bucket only.
+// add counts an admitted charge, by the state after it. Only the shape Bucket has a bucket, made of the limit.
 func (p *Spending) add(shape Shape, l *Limit, b *bucket, after *State, cost int64) {
 	at, window := after.Last, l.micros()
 	switch shape {
@@ -88,7 +88,7 @@ func debit(shape Shape, s State, l *Limit, p *Spending) State {
 	return b.debit(s, l.micros(), p)
 }
 
-// debitCounts joins the counts of windows that are aligned to the epoch. Those that are over for the later side are dropped.
+// debitCounts joins the counts of windows that are aligned to the epoch. A window that is over for the later side is dropped.
 func debitCounts(shape Shape, s State, window int64, p *Spending) State {
 	own, gone := State{Last: p.Last, Used: p.Units}, int64(2)
 	if shape == SlidingCounter {
@@ -130,7 +130,7 @@ func debitAnchored(s State, window int64, p *Spending) State {
 // mostSpent bounds the debt that one exchange adds, so that sums stay exact.
 const mostSpent = maxExact / 2
 
-// units returns what was spent in debt units.
+// units returns the units spent, in debt units.
 func (b *bucket) units(p *Spending) int64 {
 	hi, units := bits.Mul64(uint64(p.Units), uint64(b.token))
 	if hi != 0 || units > mostSpent {
@@ -193,7 +193,7 @@ func (b *bucket) drainedBy(debt, elapsed int64) int64 {
 	return debt - elapsed*b.drain
 }
 
-// overdrawn returns the state of a debt that may be above the capacity. It is then that of a full debt at the instant at
+// overdrawn returns the state of a debt that may be above the capacity. Such a state is a full debt at the instant at
 // which so much will be left, up to the latest one: nothing locks a key out for longer than a window.
 func (b *bucket) overdrawn(debt, at, latest int64) State {
 	if debt > b.capacity {

@@ -22,7 +22,7 @@ type Decider interface {
 type Config struct {
 	// Fields is the style of the response fields that Envoy adds for its client.
 	Fields httplimit.Fields
-	// RetryJitter is that of httplimit.Config: a share of the wait, 0 to 1, by which Retry-After is spread.
+	// RetryJitter is as in httplimit.Config: a share of the wait, 0 to 1, by which Retry-After is spread.
 	RetryJitter float64
 }
 

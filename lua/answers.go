@@ -90,6 +90,7 @@ func (c *call) read(reply []any) (all answers, err error) {
 		return all, fmt.Errorf("%w: %d values", ErrReply, len(reply))
 	}
 
+	// Redis may lie: a text in the place of these numbers fails both sides.
 	all.at, err = integer(reply[0])
 	if err == nil && c.numbered {
 		all.number, err = integer(reply[last])

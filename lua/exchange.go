@@ -63,6 +63,7 @@ func (p *Pair) Exchange(ctx context.Context, x *Exchange) ([]algorithms.Joint, e
 		return nil, errExchange
 	}
 
+	// Redis may lie: one value that is none of the script's makes the whole answer none, and the exchange is sent again.
 	joint := make([]algorithms.Joint, len(reply))
 	for i := range reply {
 		text, ok := reply[i].(string)
@@ -75,6 +76,7 @@ func (p *Pair) Exchange(ctx context.Context, x *Exchange) ([]algorithms.Joint, e
 
 // runExchange sends the script by its hash, and once more with the text to a server that does not know it.
 func (p *Pair) runExchange(ctx context.Context, keys []string, args []any) ([]any, error) {
+	// The first two places are those of the command's name and of its script.
 	all := append(make([]any, 0, 3+len(keys)+len(args)), nil, nil, len(keys))
 	for _, key := range keys {
 		all = append(all, key)
@@ -107,6 +109,7 @@ func (x *Exchange) argument(c *algorithms.Change) string {
 		base = x.Process + "." + strconv.FormatInt(c.Base, 10)
 	}
 
+	// Redis counts the life of the record in milliseconds, by its own clock.
 	e := c.Exchanged()
 	life := c.Lifetime()/1000 + exchangedLives.Milliseconds()
 	fields := append(make([]byte, 0, 200), base...)

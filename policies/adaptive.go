@@ -44,6 +44,8 @@ func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
 func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := len(c.List)
+
+		// What is left out: half a minute between changes, and a quarter of the limit as the least of the law with a target.
 		signal, every := "", 30*time.Second
 		var levels, target *yaml.Node
 		floor := adaptive.Full / 4
@@ -61,6 +63,8 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		// The values of the laws are in the unit of the signal, which may stand behind them.
 		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(adaptive.SignalNames, signal)))}
 		a.rule.Every = every
+
+		// Without either the recipe of the signal holds (adaptive.Usual).
 		switch at := placesOf(n); {
 		case levels != nil && target != nil:
 			c.fail(target, "adaptive: either levels, for the law of steps, or a target, for additive increase and multiplicative decrease")
@@ -72,6 +76,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		case levels != nil:
 			a.rule.Steps = c.steps(levels, a.rule.Signal)
 		}
+		// A rule that is changed faster than its effect can be seen swings.
 		if every < adaptive.LeastEvery || every > adaptive.MostEvery {
 			c.fail(placesOf(n).orNone("every"), "adaptive: every: want 20s to 1h: a change is seen in the signal after up to 17 s")
 		}
@@ -84,6 +89,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 // level returns a reader of a part of a limit, in 64ths.
 func (c *compiler) level(what string, into *adaptive.Level) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// Rounded down: a level never leaves more than the file says.
 		v, ok := percentage(n)
 		level := adaptive.Level(v * float64(adaptive.Full) / 100)
 		if !ok || level < 1 || level >= adaptive.Full {
@@ -97,6 +103,7 @@ func (c *compiler) level(what string, into *adaptive.Level) func(*yaml.Node) {
 // value returns a reader of a value of a signal.
 func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// A share is kept in millionths, a duration as the sketch has it.
 		if signal != adaptive.LatencyP99 {
 			v, ok := percentage(n)
 			if !ok {
@@ -106,6 +113,7 @@ func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(
 			return
 		}
 
+		// A sketch has no buckets beyond these bounds, so the law would never act, or always.
 		var d time.Duration
 		c.duration("adaptive: "+what, &d)(n)
 		if d > adaptive.Longest || d > 0 && d < adaptive.Shortest {
@@ -131,6 +139,7 @@ func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.
 			return nil
 		}
 
+		// In any other order a worse signal could raise the limit.
 		if last := len(list) - 1; last >= 0 && (step.Above <= list[last].Above || step.Level >= list[last].Level) {
 			c.fail(item, "adaptive: levels: want each with a larger value and a smaller limit than the one before")
 			return nil
@@ -148,6 +157,8 @@ func (r *reader) checkAdaptive(n *yaml.Node, role string, s *Side) {
 	if s.adaptive == nil {
 		return
 	}
+
+	// A level is a part of a number that is known when the file is read.
 	at := placesOf(n).orNone("adaptive")
 	switch {
 	case s.Foreign():
@@ -172,9 +183,11 @@ func (r *reader) checkAdaptive(n *yaml.Node, role string, s *Side) {
 	}
 }
 
-// String writes the rule as people read it.
+// String writes the rule as people read it: its steps, or the target and the floor.
 func (a *adaptation) String() string {
 	r := &a.rule
+
+	// In the unit of the file, so that the two can be compared.
 	value := func(v int64) string {
 		if r.Signal == adaptive.LatencyP99 {
 			return (time.Duration(v) * time.Microsecond).String()

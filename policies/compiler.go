@@ -102,7 +102,7 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 
 	a, issues := c.env.Compile(n.Value)
 	if issues != nil && issues.Err() != nil {
-		// All of them, since an author corrects them at once; but where the syntax is wrong, those that follow come of the first.
+		// All of them, since an author corrects them at once; but where the syntax is wrong, the later ones come of the first.
 		for _, e := range issues.Errors() {
 			line, column := c.place(n, e.Location.Line(), e.Location.Column())
 			c.failAt(line, column, "%s: %s", what, explainIssue(c.env, n.Value, e))

@@ -46,6 +46,7 @@ func (c *compiler) membership(into *membership) func(*yaml.Node) {
 // charge returns a reader of the way in which a group is charged.
 func (r *reader) charge(into *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// The words are two, so the message has both where neither was meant.
 		if _, known := groupCharges[n.Value]; n.Kind != yaml.ScalarNode || !known {
 			words := []string{algorithms.AllOrNothing.String(), algorithms.UntilDenied.String()}
 			r.fail(n, "group: no charge %q: %s", n.Value, humanize.Remedy(n.Value, words))
@@ -77,6 +78,8 @@ func (c *compiler) join(p *Policy, n *yaml.Node) *group {
 	} else {
 		c.agree(g, p, placesOf(n))
 	}
+
+	// A member that is refused stays in the list, so that what follows it is checked as it is meant.
 	c.checkMember(g, p, n)
 	g.policy.Members = append(g.policy.Members, p)
 	g.nodes = append(g.nodes, n)
@@ -93,6 +96,7 @@ func (c *compiler) begin(p *Policy, n *yaml.Node) *group {
 			"or until_denied, if the members are charged in order until one denies")
 	}
 
+	// The group is a policy: commands, evidence and records know nothing of its members.
 	return &group{
 		first: p, node: n, fields: fields, at: at,
 		policy: &Policy{
@@ -114,6 +118,8 @@ func (c *compiler) agree(g *group, p *Policy, fields places) {
 				"leave it out here, or write it there", name, g.policy.Name, g.first.Name, g.node.Line)
 		}
 	}
+
+	// The charge stands in the field group, beside the name, and not among the fields of the policy.
 	if charge := p.membership.charge; charge != "" && charge != g.first.membership.charge {
 		c.fail(placesOf(fields.orNone("group")).orNone("charge"), "group %s is charged %s, as %s in line %d says: leave it out here",
 			g.policy.Name, g.first.membership.charge, g.first.Name, g.node.Line)

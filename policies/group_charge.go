@@ -8,6 +8,7 @@ import (
 
 // chargeGroup is ChargeInto for a group: one charge for all members whose conditions hold.
 func (p *Policy) chargeGroup(ctx context.Context, r *Request, c *algorithms.Charge) (matches bool, err error) {
+	// Conditions come first, as for a plain policy: a request that no member is for needs no key.
 	w := r.evaluation(ctx, p.scope)
 	matching, err := p.matching(w)
 	if err != nil || matching == 0 {

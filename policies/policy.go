@@ -170,7 +170,7 @@ func (p *Policy) matches(w *evaluation) (bool, error) {
 	return bool(matches), nil
 }
 
-// costOf returns the cost for a request: that of the policy, else what the caller says. Only an expression and a caller can
+// costOf returns the cost for a request: the policy's, else the caller's. Only an expression and a caller can
 // make it negative.
 func (p *Policy) costOf(w *evaluation) (int64, error) {
 	cost, err := p.cost.value(w)

@@ -14,6 +14,7 @@ type selections struct {
 
 // Selection returns the policies that may match a request. Policy.Charge says which of them do.
 func (s *Set) Selection(r *Request) (list Selection) {
+	// A file without a condition on routes pays no look-up for them.
 	list.lists[0] = s.selections.always
 	if len(s.selections.routes) > 0 {
 		list.lists[1] = s.selections.routes[r.Route]
@@ -26,6 +27,7 @@ func (s *Set) Selection(r *Request) (list Selection) {
 
 // Next returns the index of the next policy, false behind the last one.
 func (s *Selection) Next() (index int, more bool) {
+	// Each list is in the file's order, so the policies of all of them come in that order, too: decisions are joined by it.
 	least := -1
 	for i := range s.lists {
 		if len(s.lists[i]) > 0 && (least < 0 || s.lists[i][0] < s.lists[least][0]) {
@@ -43,6 +45,7 @@ func (s *Selection) Next() (index int, more bool) {
 
 // selectionsOf sorts policies by what their conditions ask for. A policy is in one of the tables only, so it is yielded once.
 func selectionsOf(list []*Policy) selections {
+	// A route says more than a path, for it stands for many.
 	s := selections{routes: map[string][]int32{}, paths: map[string][]int32{}}
 	for i, p := range list {
 		index := int32(i)
@@ -66,6 +69,7 @@ func (s *selections) add(index int32, table map[string][]int32, texts []string) 
 
 // textsOf returns the texts one of which a field must equal for the condition to be true; nil if there are none.
 func (x *expression) textsOf(field string) (texts []string) {
+	// A prefix stands for texts without an end, which no table can have.
 	for _, f := range x.filters {
 		if f.field != field || slices.ContainsFunc(f.accepts, func(p pattern) bool { return p.prefix }) {
 			continue

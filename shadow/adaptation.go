@@ -80,7 +80,7 @@ func (m *migration) applyLevels(c *algorithms.Charge) {
 	}
 }
 
-// follow takes over what was published, if anything was, and lets the level come back where nothing is heard. It reports whether
+// follow takes over the published level, if there is one, and lets the level come back where nothing is heard. It reports whether
 // the level has changed.
 func (a *adaptation) follow(published map[string]adaptive.State) bool {
 	if s, there := published[a.key]; there {
@@ -178,7 +178,7 @@ func saturationOf(signal func() float64) (ratio *float64) {
 		}
 	}()
 
-	// JSON has no number for what is not finite.
+	// JSON has no number for infinity, nor for a NaN.
 	v := signal()
 	if !(v >= 0 && v <= 1) {
 		return nil

@@ -25,6 +25,7 @@ func (ev *evaluation) limitOf(role algorithms.Role, member string) *algorithms.L
 		return &ev.limits[role]
 	}
 
+	// Without a member the decision is one that no member has made, such as a fallback's: the tightest limit is shown.
 	least := &g.Members[0].Limit
 	for i := range g.Members {
 		m := &g.Members[i]
@@ -43,6 +44,8 @@ func sameMembers(a, b *algorithms.Group) bool {
 	if a.Charge != b.Charge || len(a.Members) != len(b.Members) {
 		return false
 	}
+
+	// In their order: until_denied charges other members where the order differs.
 	for i := range a.Members {
 		m, n := &a.Members[i], &b.Members[i]
 		if algorithms.TraitsOf(m.Algorithm).Shape != algorithms.TraitsOf(n.Algorithm).Shape || !sameLimit(&m.Limit, &n.Limit) {

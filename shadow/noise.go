@@ -11,7 +11,7 @@ const noiseShare = 2
 
 // noiseMeasurable reports whether the authoritative can be compared with a copy of
 // itself. Sides in one store are judged at one instant, in one step: there is no noise.
-// A foreign limiter cannot be had twice. What a synchronized side learns late is no noise: it is what is compared.
+// A foreign limiter cannot be had twice. A synchronized side learns late. That is no noise: it is the difference to be compared.
 func (m *migration) noiseMeasurable() bool {
 	return m.hasCandidate() && m.sides[algorithms.Authoritative].foreign == nil && !m.judgedTogether() && !m.synchronized()
 }

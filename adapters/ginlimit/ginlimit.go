@@ -85,7 +85,7 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 	}
 }
 
-// serve runs the handlers and tells how long they took. Those that panic have failed.
+// serve runs the handlers and tells how long they took. Handlers that panic have failed.
 func serve(c *gin.Context, limits *httplimit.Limits) {
 	began, failed := time.Now(), true
 	defer func() { limits.Served(c.Request.Context(), began, failed) }()

@@ -30,7 +30,7 @@ func (i *Interceptors) measureStream(service any, stream grpc.ServerStream, hand
 }
 
 // failure reports whether a call has failed by the server's fault, which lowers an adaptive limit for all clients. So no code is among
-// these that a client can bring about: it chooses its deadline, and it may call what is not implemented, or disconnect.
+// these that a client can bring about: it chooses its deadline, and it may call a method that is not there, or disconnect.
 func failure(err error) bool {
 	code := status.FromContextError(err).Code() // the one of a server, for an error that is no status
 	if s, ok := status.FromError(err); ok {

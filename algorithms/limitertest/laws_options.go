@@ -19,6 +19,7 @@ var optionLaws = []law{
 
 // option gives the trial's limit an option, and reports whether the algorithm takes that.
 func (t *trial) option(change func(*algorithms.Limit)) bool {
+	// A law says nothing of an algorithm that refuses its option.
 	l := t.limit
 	change(&l)
 	if t.subject.Algorithm.Validate(l) != nil {
@@ -81,6 +82,7 @@ func calendarEnds(t *trial) {
 	d := last(t.judge(event{at.UnixMicro(), 1}))
 	end := time.UnixMicro(at.UnixMicro()).UTC().Add(d.ResetAfter)
 
+	// The end is the first instant of a unit, and the first one after the instant.
 	begins := map[algorithms.Calendar]bool{
 		algorithms.Week: end.Weekday() == time.Monday, algorithms.Month: end.Day() == 1, algorithms.Year: end.YearDay() == 1,
 	}
@@ -118,6 +120,7 @@ func forgottenIsUnused(t *trial) {
 		return
 	}
 
+	// A piece begins where the bucket has been left alone for as long as it remembers.
 	got := t.judge(events...)
 	t.limit.Forget = 0
 	begin := 0
@@ -129,6 +132,8 @@ func forgottenIsUnused(t *trial) {
 		if e.cost > 0 {
 			charged = e.at
 		}
+
+		// The waits differ: under the option they end when the bucket forgets.
 		d := last(t.judge(events[begin : i+1]...))
 		if d.Allowed != got[i].Allowed || d.Remaining != got[i].Remaining {
 			t.Fatalf("event %d of %+v under %s:forget=%dus\n  got  %+v\n  the piece from event %d on has %+v",

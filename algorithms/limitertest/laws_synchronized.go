@@ -12,18 +12,19 @@ import (
 // Exchange is where processes exchange what they have admitted: what lua.Pair.Exchange does, of the process of that number.
 type Exchange func(process int, number int64, changes []algorithms.Change) []algorithms.Joint
 
-// Synchronized holds what is promised of a synchronized Memory and the store that it exchanges with, which open returns
-// empty: one process decides as the pair in memory, several overshoot by what is stated, and each unit is counted once.
+// Synchronized holds the promises of a synchronized Memory and the store that it exchanges with, which open returns
+// empty: one process decides as the pair in memory, several overshoot by the stated bound at most, and each unit is counted once.
 func Synchronized(t *testing.T, open func() Exchange) {
 	t.Run("alone it is the pair in memory", func(t *testing.T) { aloneIsInMemory(t, open) })
 	t.Run("the overshoot is bounded", func(t *testing.T) { overshootIsBounded(t, open) })
 	t.Run("healing counts each unit once", func(t *testing.T) { healingCountsOnce(t, open) })
 }
 
-// aloneIsInMemory: with one process every decision is that of the pair in memory, whatever is lost on the way to the fleet.
+// aloneIsInMemory: with one process every decision is as the pair in memory has it, whatever is lost on the way to the fleet.
 func aloneIsInMemory(t *testing.T, open func() Exchange) {
 	for i := range synchronizable {
 		rapid.Check(t, func(t *rapid.T) {
+			// Both sides of a record are exchanged, and each has another shape.
 			a, b := synchronizable[i], synchronizable[(i+1)%len(synchronizable)]
 			plain, x, one := algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1}), open(), newProcess()
 
@@ -37,9 +38,13 @@ func aloneIsInMemory(t *testing.T, open func() Exchange) {
 					one.send(0, x)
 				case 2:
 					one.receive()
+
+				// An answer is lost, and an exchange that has landed arrives once more.
 				case 3:
-					one.reply = nil // lost
+					one.reply = nil
 					one.late(t, 0, x)
+
+				// Peeks and costs beyond the capacity are among the charges.
 				default:
 					cost := rapid.Int64Range(0, 12).Draw(t, "cost")
 
@@ -62,6 +67,8 @@ func overshootIsBounded(t *testing.T, open func() Exchange) {
 			w := newWorld(open(), rapid.IntRange(2, 4).Draw(t, "processes"))
 			bucket := algorithms.TraitsOf(side.Algorithm).Shape == algorithms.Bucket
 			at, window := int64(epochMicros), side.Limit.Window.Microseconds()
+
+			// Fast programs reach the limit within a window, slow ones see buckets refill.
 			most := rapid.SampledFrom([]int64{500, 5_000, 40_000}).Draw(t, "pace")
 
 			for range 400 {
@@ -90,6 +97,7 @@ type world struct {
 	total    int64 // units admitted
 }
 
+// newWorld returns processes that know nothing of each other.
 func newWorld(exchange Exchange, processes int) *world {
 	w := &world{exchange: exchange}
 	for i := range processes {
@@ -118,6 +126,8 @@ func (w *world) disturb(t *rapid.T, at int64, side algorithms.Side) {
 		p.sync(i, w.exchange)
 	case 6:
 		p.late(t, i, w.exchange)
+
+	// A process crashes, and another one takes its place. Each start is one more that knows nothing.
 	case 5:
 		if len(w.all) < 6 && rapid.IntRange(0, 9).Draw(t, "crash") == 0 {
 			w.alive[n] = len(w.all)
@@ -138,6 +148,7 @@ func (w *world) charge(p *process, at, cost int64, side algorithms.Side) {
 
 // overshoot is the sum of the largest spans of all processes but one.
 func (w *world) overshoot() (sum int64) {
+	// The span that has not ended yet counts from the collection whose answer has not come.
 	spans := make([]int64, len(w.all))
 	for i, p := range w.all {
 		since := p.at
@@ -147,6 +158,7 @@ func (w *world) overshoot() (sum int64) {
 		spans[i] = max(p.span, p.total-since)
 	}
 
+	// The process that exchanged last before the limit was reached admits no more than was left: it is the one that does not count.
 	slices.Sort(spans)
 	for _, s := range spans[1:] {
 		sum += s
@@ -159,6 +171,7 @@ func (w *world) overshoot() (sum int64) {
 // nothing else.
 func healingCountsOnce(t *testing.T, open func() Exchange) {
 	for _, side := range synchronizable {
+		// The limit is so high that nothing is denied, and no time passes: what a record holds is the sum of all charges.
 		side.Limit.Requests, side.Limit.Burst = 4000, min(side.Limit.Burst, 1)*4000
 		rapid.Check(t, func(t *rapid.T) {
 			w := newWorld(open(), rapid.IntRange(1, 4).Draw(t, "processes"))
@@ -193,10 +206,13 @@ func (w *world) part(t *rapid.T, n int, side algorithms.Side) (lost int64) {
 		p.sync(i, w.exchange)
 	case 4:
 		p.late(t, i, w.exchange)
+
+	// A crash: what no exchange has carried to the store is gone.
 	case 5:
 		w.alive[n] = len(w.all)
 		w.all = append(w.all, newProcess())
 		return p.total - p.told
+
 	default:
 		w.charge(p, epochMicros, 3, side)
 	}

@@ -42,15 +42,19 @@ func (x *exchanged) exchange(process int, number int64, changes []algorithms.Cha
 		key := c.Policy + ":" + c.Key + ":" + c.Side.Name()
 		r, there := x.records[key]
 
-		// An exchange that is sent again is charged once. Without another writer the state of the process stands.
 		switch {
+		// An exchange that is sent again is charged once. The record may have changed since its first arrival.
 		case again && (!there || r == sharedRecord{mark(number), c.State}):
 			joint = append(joint, algorithms.Joint{Ours: true})
 		case again:
 			joint = append(joint, algorithms.Joint{State: r.state})
+
+		// Without another writer the state of the process stands, digit for digit.
 		case !there || c.Base != 0 && r.mark == mark(c.Base):
 			x.records[key] = sharedRecord{mark(number), c.State}
 			joint = append(joint, algorithms.Joint{Ours: true})
+
+		// With one, its consumption is charged, whether or not the record would have admitted it.
 		default:
 			s := c.Debit(r.state)
 			x.records[key] = sharedRecord{mark(number), s}
@@ -79,10 +83,12 @@ type message struct {
 	changes []algorithms.Change
 }
 
+// newProcess returns a process that has admitted nothing, with no bound on its keys: the laws are exact.
 func newProcess() *process {
 	return &process{memory: algorithms.NewMemory(algorithms.MemoryConfig{MaxKeys: -1, Synchronized: true})}
 }
 
+// collect takes the changes off the memory, for the next exchange.
 func (p *process) collect() {
 	if p.flight != nil {
 		return // the flight before has not landed: it is sent again
@@ -92,6 +98,7 @@ func (p *process) collect() {
 	p.was, p.at = p.at, p.total
 }
 
+// send has the store make the exchange in flight. The answer is on its way then, and may be lost.
 func (p *process) send(id int, x Exchange) {
 	if p.flight != nil {
 		p.reply = x(id, p.number, p.flight)
@@ -107,22 +114,28 @@ func (p *process) late(t *rapid.T, id int, x Exchange) {
 	}
 }
 
+// receive takes over an answer that has come.
 func (p *process) receive() {
 	if p.reply == nil {
 		return
 	}
+
+	// The bound is by the most that a process admits in such a span.
 	p.span = max(p.span, p.total-p.was)
 	p.memory.Join(p.flight, p.reply, p.number)
 	p.landed = append(p.landed, message{p.number, p.flight})
 	p.flight, p.reply = nil, nil
 }
 
+// sync is an exchange on which nothing is lost.
 func (p *process) sync(id int, x Exchange) {
 	p.collect()
 	p.send(id, x)
 	p.receive()
 }
 
+// synchronizable are sides of each shape that can be exchanged. Their numbers are small, so that programs reach the limit, and those of
+// GCRA do not divide each other.
 var synchronizable = []algorithms.Side{
 	{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
 	{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
@@ -132,6 +145,7 @@ var synchronizable = []algorithms.Side{
 	{Algorithm: algorithms.LeakyBucket{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second, Burst: 10}},
 }
 
+// chargeAt charges one key at an instant. Two sides are numbered together, as the engine has them.
 func chargeAt(m *algorithms.Memory, at int64, cost int64, sides ...algorithms.Side) [2]algorithms.Observation {
 	c := algorithms.Charge{Policy: "p", Key: "k", Cost: cost, At: time.UnixMicro(at)}
 	copy(c.Sides[:], sides)
@@ -145,4 +159,5 @@ func chargeAt(m *algorithms.Memory, at int64, cost int64, sides ...algorithms.Si
 	return into[0]
 }
 
+// epochMicros is the instant at which programs begin, in microseconds: the begin of a window of a second.
 const epochMicros = 1_700_000_000_000_000

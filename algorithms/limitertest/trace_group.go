@@ -17,6 +17,7 @@ func (t *Trace) sideOf(k *traceKey) algorithms.Side {
 		return t.side()
 	}
 
+	// Two to four members: with more of them nearly every charge is denied by one.
 	g := &algorithms.Group{Charge: algorithms.GroupCharge(t.rng.IntN(2))}
 	for range 2 + t.rng.IntN(3) {
 		g.Members = append(g.Members, t.member(g))
@@ -30,6 +31,8 @@ func (t *Trace) member(g *algorithms.Group) algorithms.Member {
 	for {
 		a := algorithms.All[t.rng.IntN(len(algorithms.All))]
 		m := algorithms.Member{Name: fmt.Sprintf("m%d", t.rng.IntN(memberNames)), Algorithm: a, Limit: t.limit(a)}
+
+		// These options are refused there: a denial would leave a trace in a member that was not charged.
 		if g.Charge == algorithms.AllOrNothing {
 			m.Limit.CountDenied, m.Limit.Forget = false, 0
 		}

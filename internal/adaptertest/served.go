@@ -34,7 +34,7 @@ type watched struct {
 // Served is told of each handler once it has ended.
 func (w watched) Served(d time.Duration, failed bool) { w.told <- outcome{d, failed} }
 
-// next returns what is told next. It is told behind the response, so a client may be answered before.
+// next returns the next report. It comes behind the response, so a client may be answered before.
 func (w watched) next(t *testing.T) outcome {
 	t.Helper()
 	select {

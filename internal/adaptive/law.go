@@ -65,7 +65,7 @@ func Usual(s Signal) Rule {
 
 // State is a level with its past, so that another process can go on with it. The zero State is the whole limit.
 type State struct {
-	// Less is what is missing to the whole limit: the zero State must not deny all requests.
+	// Less is the part that is missing to the whole limit: the zero State must not deny all requests.
 	Less Level `json:"less,omitempty"`
 	// At is the last change, Rose says that it was upwards, and Seen is the last signal.
 	At   time.Time `json:"at,omitzero"`
@@ -216,7 +216,7 @@ func Held(level Level, age time.Duration) Level {
 	return min(Full, level+Level(steps)*lostStep)
 }
 
-// Of returns the part of a number of a limit that a level leaves, rounded down, but 1 of what was at least 1: a level lowers a
+// Of returns the part of a number of a limit that a level leaves, rounded down, but 1 of a number of at least 1: a level lowers a
 // limit and does not close a service.
 func (l Level) Of(number int64) int64 {
 	if number <= 0 || l >= Full {

@@ -22,7 +22,7 @@ const Shortest = 2 * time.Millisecond
 // Longest is the longest duration that may bound a signal: longer ones are hardly told apart.
 const Longest = 2 * time.Minute
 
-// Sketch is what was served in some time. Sketches of several instances are joined by addition.
+// Sketch has the requests served in some time. Sketches of several instances are joined by addition.
 type Sketch struct {
 	Failed    int64 // of all requests
 	durations [buckets]int64
@@ -71,7 +71,7 @@ func (s *Sketch) Add(other *Sketch) {
 	}
 }
 
-// Since returns what was served after an earlier sketch of the same counter.
+// Since returns the requests served after an earlier sketch of the same counter.
 func (s *Sketch) Since(earlier *Sketch) (d Sketch) {
 	d.Failed = max(0, s.Failed-earlier.Failed)
 	for i, n := range s.durations {
@@ -113,7 +113,7 @@ func (c *Counter) Add(d time.Duration, failed bool) {
 	c.durations[bucketOf(d)].Add(1)
 }
 
-// Read returns what was counted so far. A request that is counted meanwhile may be in it, in whole or by its failure alone.
+// Read returns the counts so far. A request that is counted meanwhile may be in it, in whole or by its failure alone.
 func (c *Counter) Read() (s Sketch) {
 	s.Failed = c.failed.Load()
 	for i := range c.durations {

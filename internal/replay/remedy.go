@@ -42,7 +42,7 @@ func (r *run) remedies(p *PolicyReport) []Remedy {
 	return list
 }
 
-// concentrated says that a few of many keys have half of what is newly denied: another limit for all of them is not needed.
+// concentrated says that a few of many keys have half of the newly denied requests: another limit for all of them is not needed.
 func concentrated(p *PolicyReport) []Remedy {
 	var sum int64
 	for i := range p.TopNewlyDenied[:min(fewKeys, len(p.TopNewlyDenied))] {

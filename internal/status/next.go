@@ -38,7 +38,7 @@ func nextStep(a *promotion.Assessment) string {
 	return step + "; " + release
 }
 
-// rollbackOf returns the command of a rollback, behind what has to be repaired before it.
+// rollbackOf returns the command of a rollback, behind the repairs that must come before it.
 func rollbackOf(a *promotion.Assessment, flags string) string {
 	rollback := command(a, "rollback", flags)
 
