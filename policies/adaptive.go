@@ -106,10 +106,10 @@ func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(
 		// A share is kept in millionths, a duration as the sketch has it.
 		if signal != adaptive.LatencyP99 {
 			v, ok := percentage(n)
-			if !ok {
-				c.fail(n, "adaptive: %s: want a percentage, such as 80%%", what)
-			}
 			*into = int64(v * adaptive.Million / 100)
+			if !ok || *into < 1 {
+				c.fail(n, "adaptive: %s: want a percentage from 0.0001%% on, such as 80%%", what)
+			}
 			return
 		}
 

@@ -137,6 +137,7 @@ var badSides = []badFile{
 	{"levels that rise", adaptiveSide("signal: latency_p99, levels: [{ above: 1s, limit: 25% }, { above: 2s, limit: 50% }]"),
 		5, 129, "a smaller limit than the one before"},
 	{"no levels", adaptiveSide("signal: latency_p99, levels: []"), 5, 101, "want 1 to 8"},
+	{"a share of nothing", adaptiveSide("signal: error_rate, target: 0.00001%"), 5, 100, "from 0.0001% on"},
 	{"changes too often", adaptiveSide("signal: latency_p99, every: 5s"), 5, 100, "want 20s to 1h"},
 	{"an adaptive foreign limiter", side("limiter: mine, adaptive: { signal: latency_p99 }"), 5, 46, "for our own algorithms"},
 	{

@@ -1,7 +1,10 @@
 package policies
 
 import (
+	"slices"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 )
 
 // adaptiveSides warns of limits that no level lowers, and of costs that no request can pay while the service suffers.
@@ -16,6 +19,10 @@ func (l *linter) adaptiveSides(p *Policy, at places) {
 		if whole.Requests == 0 {
 			continue
 		}
+		if rule := &side.adaptive.rule; unreached(rule) {
+			l.warn(at[algorithms.Role(role).String()], "adaptive: no %s is above 100%%, so a level that asks for that never holds: "+
+				"choose a smaller value", rule.Signal)
+		}
 		least := side.AtLevel(side.adaptive.rule.Least())
 		switch most := least.Capacity(); {
 		case least == whole:
@@ -26,4 +33,10 @@ func (l *linter) adaptiveSides(p *Policy, at places) {
 				p.cost.constant, algorithms.Role(role), most)
 		}
 	}
+}
+
+// unreached reports whether a rule waits for a ratio above 1, which there is not.
+func unreached(r *adaptive.Rule) bool {
+	return r.Signal != adaptive.LatencyP99 && (r.Target >= adaptive.Million ||
+		slices.ContainsFunc(r.Steps, func(s adaptive.Step) bool { return s.Above >= adaptive.Million }))
 }

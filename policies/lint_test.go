@@ -201,6 +201,16 @@ var policyWarnings = []warningTest{
 		7, "no level lowers this limit",
 	},
 	{
+		"a level for an error rate above everything", candidate("key: request.user",
+			"algorithm: gcra, limit: 64, adaptive: { signal: error_rate, levels: [{ above: 1%, limit: 50% }, { above: 100%, limit: 25% }] }"),
+		7, "no error_rate is above 100%",
+	},
+	{
+		"a level for a latency of a second", candidate("key: request.user",
+			"algorithm: gcra, limit: 64, adaptive: { signal: latency_p99, target: 1100ms }"),
+		0, "",
+	},
+	{
 		"a limit of 0 that gives way", candidate("key: request.user", "algorithm: gcra, limit: 0, adaptive: { signal: latency_p99 }"),
 		0, "",
 	},
