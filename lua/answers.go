@@ -102,7 +102,8 @@ func (c *call) read(reply []any) (all answers, err error) {
 		return all, err
 	}
 
-	// A value of a side that is not what it must be fails this side alone.
+	// A value of a side that is not what it must be fails this side alone: the other one has its answer, so that a mistake of the
+	// candidate's step never fails the authoritative.
 	for i := range c.sides {
 		told := &all.sides[i]
 		values := reply[1+i*c.sideReply():][:c.sideReply()]

@@ -40,6 +40,7 @@ func groupSide(p *Policy, role algorithms.Role) *Side {
 // id names the side's state by the ids of the members' sides, each once: it does not depend on how many members have the same
 // one, so a member more or less keeps the states of the others.
 func (m *members) id() string {
+	// In order, so that members may change places in the file.
 	ids := make([]string, len(m.sides))
 	for i, side := range m.sides {
 		ids[i] = side.Bare().Name()
@@ -65,6 +66,8 @@ func (s *Side) groupOf(w *evaluation, matching int) (*algorithms.Group, error) {
 		if matching&(1<<i) == 0 {
 			continue
 		}
+
+		// The first failure is told. The others are found once it is mended.
 		limit, constant := side.Constant()
 		if !constant && w != nil {
 			var err error

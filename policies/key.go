@@ -73,6 +73,7 @@ func (k key) value(w *evaluation) (string, error) {
 	return algorithms.BoundedKey(strings.Join(elements, "|")), nil
 }
 
+// escaper keeps the parts of a key apart: a client must not write the bar between two of them.
 var escaper = strings.NewReplacer(`\`, `\\`, `|`, `\|`)
 
 // parts returns the elements of a request's key, not escaped.

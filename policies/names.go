@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// validIdentifier is a name that an expression can have without quotes.
 var validIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // maxVariables bounds the variables and the tables of a file: an evaluation searches

@@ -66,6 +66,7 @@ func (r *reader) foreignOptions(n *yaml.Node, role string, s *Side) {
 // period returns a reader of a window: a duration, or a unit of the calendar, which is an option.
 func (r *reader) period(what string, into *Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// A unit of the calendar has a longest length, by which the limit's numbers are bounded.
 		window, calendar, err := algorithms.ParsePeriod(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || window <= 0 {
 			r.fail(n, "%s: want %s, or week, month or year%s", what, aDuration, unitOf(n))
@@ -78,6 +79,7 @@ func (r *reader) period(what string, into *Side) func(*yaml.Node) {
 // phase returns a reader of where windows begin.
 func (r *reader) phase(what string, into *algorithms.Phase) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// A word that is none of these has its message already, and leaves the phase as it is.
 		name := ""
 		r.choice(what, &name, "epoch", "first", "hash")(n)
 		if p, err := algorithms.ParsePhase(name); err == nil {

@@ -30,6 +30,7 @@ const (
 // process and exchanged behind.
 func (r *reader) store(side *Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// A name alone is a strict side, which every file before had.
 		if n.Kind != yaml.MappingNode {
 			r.name("store", &side.Store)(n)
 			return
@@ -43,6 +44,8 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 		if len(r.List) > before {
 			return
 		}
+
+		// A mapping without an interval may have lost it: it is not taken for a strict side.
 		switch {
 		case side.Sync == 0:
 			r.fail(n, "store: want sync, such as { redis: NAME, sync: 100ms }, or the name alone for a strict side")

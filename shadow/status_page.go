@@ -42,6 +42,7 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	// Levels are shown, and may be missing.
 	head, headErr := f.store.Head(ctx)
 	for n, m := range migrations {
@@ -49,6 +50,8 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 		if err != nil {
 			return nil, err
 		}
+
+		// Details are the judge's: without one they would be of an earlier verdict.
 		if a.Judge != "" {
 			a.Details = details[n]
 		}

@@ -22,6 +22,7 @@ func (f *fleet) tellLoop(ctx context.Context) {
 	}
 }
 
+// tell counts the votes if it is this instance's turn, and takes over the count, whichever instance has made it.
 func (f *fleet) tell(ctx context.Context) error {
 	f.telling.Lock()
 	defer f.telling.Unlock()
@@ -46,6 +47,8 @@ func (f *fleet) tell(ctx context.Context) error {
 	if age < promotion.LiveFor {
 		f.view.live.Store(int64(max(1, count.Live)))
 	}
+
+	// The count has the policies of all instances; this one follows its own.
 	for _, m := range f.migrations() {
 		if v, counted := count.Policies[m.spec.Policy]; counted && age < oldAfter {
 			m.stage.votes.Store(&votes{v, time.Now()})
@@ -112,6 +115,7 @@ func (f *fleet) leave(ctx context.Context) error {
 		return err
 	}
 
+	// Only a policy whose stored epoch is this instance's own can be without an instance now.
 	var left []string
 	for _, m := range f.migrations() {
 		if m.stage.state.Load().Epoch == m.spec.Epoch {
@@ -135,6 +139,7 @@ func (m *migration) differs() bool {
 // noteEpoch logs that the fleet compares another epoch than this instance, and the end of
 // that: a line for each change. Requires polling.
 func (m *migration) noteEpoch() {
+	// "" stands for no difference, so that its end is a change as well.
 	stored := m.stage.state.Load().Epoch
 	if !m.differs() {
 		stored = ""

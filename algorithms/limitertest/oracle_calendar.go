@@ -4,6 +4,7 @@ import "github.com/shadowlimit/shadowlimit/algorithms"
 
 // The calendar of the oracle goes from year to year and from month to month: slow, and easy to check by reading.
 
+// dayMicros is a day of UTC, which knows no leap second.
 const dayMicros = 24 * 3600 * int64(1e6)
 
 // isLeap reports whether a year has 366 days.

@@ -68,6 +68,7 @@ func (a asked) all(holds func(i int) bool) bool {
 
 // judge implements specification.
 func (o *groupOracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
+	// What was used is asked before anything changes.
 	a := o.ask(s.Group(), at)
 	unused := make([]bool, len(a.oracles))
 	for i, oracle := range a.oracles {
@@ -154,6 +155,7 @@ func (a asked) decision(cost int64, allowed bool, capacity int64) (d algorithms.
 		return a.all(func(i int) bool { return a.oracles[i].rule.unused(a.Members[i].Limit, a.oracles[i].now(a.at+r)) })
 	}))
 
+	// A cost above the capacity never passes, and no search would end.
 	switch {
 	case allowed:
 	case cost > capacity:

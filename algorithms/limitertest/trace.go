@@ -151,6 +151,7 @@ func (t *Trace) side() algorithms.Side {
 
 // limit returns a limit that the algorithm takes; one in a hundred it refuses.
 func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
+	// Its numbers come to no exact bucket, so a side that fails is among those of every trace.
 	if t.chance(1) {
 		return algorithms.Limit{Requests: 1 << 52, Window: 999_999_999_989 * time.Microsecond, Burst: 1}
 	}
@@ -233,16 +234,20 @@ func (t *Trace) cost(k *traceKey) int64 {
 
 	full := side.Capacity()
 	switch t.rng.IntN(12) {
+	// A peek, the whole capacity, and one more, which never passes.
 	case 0:
 		return 0
 	case 1:
 		return full
 	case 2:
 		return full + 1
+
+	// What the last decision has left, and one more: the edge of the next one.
 	case 3, 4:
 		return k.left
 	case 5:
 		return k.left + 1
+
 	case 6:
 		return 1 + t.rng.Int64N(max(1, full))
 	case 7:
@@ -265,10 +270,14 @@ func (t *Trace) advance(k *traceKey) {
 	switch t.rng.IntN(14) {
 	case 0:
 		t.now++
+
+	// The next window, and the next token.
 	case 1:
 		t.now = t.now - t.now%window + window + edge
 	case 2:
 		t.now += window/max(1, limit.Requests) + edge
+
+	// The end of a wait that some decision has told: a step that tells one too short is found there.
 	case 3, 4, 5:
 		if len(k.waits) > 0 {
 			t.now = k.waits[t.rng.IntN(len(k.waits))] + edge
