@@ -23,6 +23,7 @@ const (
 	inMemory                         // of the process
 	foreignInMemory                  // a limiter of the user's in the process
 	foreignApart                     // a limiter of the user's with a server of its own
+	inSynchronized                   // of the process, which exchanges it with others: see exchangeBehind
 )
 
 // twinSetting is two limiters and their fleet.
@@ -166,6 +167,10 @@ func (in *twinInstance) connect(log *slog.Logger) []*store {
 		rng := rand.New(rand.NewPCG(uint64(len(in.world.all)), uint64(i)))
 		in.links = append(in.links, &twinLink{twinServer: server, process: in.process, rng: rng})
 	}
+	if in.world.has(inSynchronized) {
+		y := &synchronizer{memory: algorithms.NewMemory(algorithms.MemoryConfig{Synchronized: true})}
+		return []*store{{pair: y.memory, sync: y}}
+	}
 	if !in.world.has(inFirst) && !in.world.has(inSecond) {
 		return []*store{newMemoryStore()}
 	}
@@ -198,7 +203,7 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 			s.Algorithm = in.world.other
 		}
 		switch place {
-		case inFirst, inMemory:
+		case inFirst, inMemory, inSynchronized:
 			sides[role] = algorithmSide(s, stores[0])
 			if place == inMemory {
 				sides[role] = algorithmSide(s, stores[len(stores)-1])
