@@ -248,14 +248,6 @@ func (p *Problems) dropRepeated(from int) {
 	})...)
 }
 
-// conditional reports whether there are requests that the policy does not charge.
-func (p *Policy) conditional() bool {
-	if p.Members == nil {
-		return p.when != nil
-	}
-	return !slices.ContainsFunc(p.Members, func(m *Policy) bool { return m.when == nil })
-}
-
 // unmatched says why the policy does not charge a request: its condition, or those of its members.
 func (p *Policy) unmatched() string {
 	if p.Members == nil {

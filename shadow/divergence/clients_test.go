@@ -60,7 +60,6 @@ func withoutNames(c Clients) Clients {
 // observer is a stripe of an instance: it counts an hour, and writes lists now and then.
 type observer struct {
 	clientTable
-	written []Clients
 }
 
 // stepOf is one request.
