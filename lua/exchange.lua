@@ -88,8 +88,9 @@ for i = 2, #KEYS do
   local state = last .. ' ' .. used .. ' ' .. aux
   reply[i - 1] = ''
 
-  if again then
-    -- What others have charged since is in the record, and so is this exchange.
+  if again or writer == mark then
+    -- What others have charged since is in the record, and so is this exchange. Redis may have evicted the note: the mark of
+    -- the record is then as good.
     if writer then
       local now = text(its_last, its_used, its_aux)
       if writer ~= mark or now ~= state then reply[i - 1] = now end

@@ -80,3 +80,38 @@ func TestExchangeWithForeignKeys(t *testing.T) {
 		}
 	}
 }
+
+// An exchange that is sent again is charged once, also where Redis has evicted the note of its number: the record has its mark.
+func TestExchangeWithoutItsNote(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	pair, err := lua.New(client, lua.Config{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const at = 1_700_000_000_000_000
+	x := func(process string, units int64) *lua.Exchange {
+		return &lua.Exchange{Process: process, Number: 1, Changes: []algorithms.Change{{
+			Policy: "p", Key: "k",
+			Side:  algorithms.Side{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 90, Window: time.Second}},
+			State: algorithms.State{Last: at, Used: units, Aux: at}, Spent: algorithms.Spending{Units: units, First: at, Last: at},
+		}}}
+	}
+	exchange := func(x *lua.Exchange) algorithms.Joint {
+		joint, err := pair.Exchange(context.Background(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return joint[0]
+	}
+
+	exchange(x("a", 30))
+	for range 2 {
+		if got := exchange(x("b", 4)); got.State.Used != 34 {
+			t.Errorf("%+v, want the 34 units of both", got)
+		}
+		server.Del(pair.NoteKey("b"))
+	}
+}
