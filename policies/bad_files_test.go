@@ -92,6 +92,7 @@ var badStructure = []badFile{
 	},
 	{"version of another type", "version: [1]\nname: a\npolicies: []\n", 1, 10, "version: want 1"},
 	{"generation 0", "version: 1\nname: a\ngeneration: 0\npolicies: []\n", 3, 13, "generation: want a whole number, at least 1"},
+	{"a jitter without a unit", "version: 1\nname: a\nretry_jitter: 0.2\npolicies: []\n", 3, 15, "retry_jitter: want a percentage above 0%"},
 	{"a fraction of a generation", "version: 1\nname: a\ngeneration: 1.5\npolicies: []\n", 3, 13, "generation: want a whole number"},
 	{"an empty name", "version: 1\nname: ''\npolicies: []\n", 2, 7, "name: want 1 to 100"},
 	{"a name of another type", "version: 1\nname: {a: b}\npolicies: []\n", 2, 7, "name: want 1 to 100"},

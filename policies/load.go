@@ -24,6 +24,8 @@ type Set struct {
 	// Generation grows with the file; 0 if the file has none. One that is smaller than the
 	// fleet's takes over by an operator's order only, or once that one is gone.
 	Generation int64
+	// RetryJitter is the share of the wait, a fraction, by which the Retry-After of denials is spread; 0 if the file has none.
+	RetryJitter float64
 	// Policies are in the order of the file, which is the order of their charges.
 	Policies []*Policy
 	// Warnings are problems that did not keep the file from being loaded, in the order of
@@ -119,10 +121,12 @@ func (l *loader) root(n *yaml.Node) {
 		"version":    {read: l.choice("version", &version, Version), required: true},
 		"name":       {read: l.name("name", &l.set.Name), required: true},
 		"generation": {read: l.count("generation", &l.set.Generation, 1)},
-		"data":       later("data"),
-		"variables":  later("variables"),
-		"policies":   later("policies"),
-		"promotion":  later("promotion"),
+		// A share of all of the wait would make most clients wait needlessly long, so 100% is refused as elsewhere.
+		"retry_jitter": {read: l.fraction("retry_jitter", &l.set.RetryJitter)},
+		"data":         later("data"),
+		"variables":    later("variables"),
+		"policies":     later("policies"),
+		"promotion":    later("promotion"),
 	})
 
 	l.data(sections["data"])

@@ -40,7 +40,7 @@ policies:
 
 // brokenText is what all commands say of it.
 const brokenText = `FILE:3:1: the file has no field "polcy": ` +
-	`there are data, generation, name, policies, promotion, variables, version
+	`there are data, generation, name, policies, promotion, retry_jitter, variables, version
  | polcy: 1
  | ^
 FILE:6:10: key: there is no request.pth: did you mean request.path?

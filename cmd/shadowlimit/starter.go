@@ -54,7 +54,9 @@ func quotedYAML(text string) string {
 func (s *starter) policyText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# By shadowlimit init. docs/policies.md explains each field; shadowlimit validate checks the file.\nversion: 1\n")
-	fmt.Fprintf(&b, "name: %s   # namespace in Redis, in metrics and for the commands\npolicies:\n", quotedYAML(s.name))
+	fmt.Fprintf(&b, "name: %s   # namespace in Redis, in metrics and for the commands\n", quotedYAML(s.name))
+	b.WriteString("retry_jitter: 20%   # Retry-After is up to so much longer than the exact wait: a crowd does not return at once\n" +
+		"policies:\n")
 	fmt.Fprintf(&b, "  - name: %s\n", quotedYAML(s.policy))
 	if when := s.when(); when != "" {
 		fmt.Fprintf(&b, "    # Which requests are charged. Without this line: all.\n    when: %s\n", quotedYAML(when))

@@ -118,6 +118,37 @@ func TestRetryAfterIsSpread(t *testing.T) {
 	}
 }
 
+// The policy file's share holds where the program sets none: one that it sets holds in its place.
+func TestRetryJitterOfThePolicyFile(t *testing.T) {
+	text := strings.ReplaceAll(file, "window: 1m", "window: 100000m")
+	for name, tt := range map[string]struct {
+		text    string
+		jitter  float64
+		longest float64 // of the wait, in its own length
+	}{
+		"neither":     {text, 0, 1},
+		"the file":    {text + "retry_jitter: 50%\n", 0, 1.5},
+		"the program": {text + "retry_jitter: 50%\n", 0.1, 1.1},
+	} {
+		h := httplimit.New(harness(t, tt.text), httplimit.Config{RetryJitter: tt.jitter})(items())
+		get(h, "/items/1", "192.0.2.1")
+		get(h, "/items/1", "192.0.2.1")
+
+		seen := map[string]bool{}
+		for range 20 {
+			retry := get(h, "/items/1", "192.0.2.1").Header.Get("Retry-After")
+			seconds, err := strconv.ParseFloat(retry, 64)
+			if err != nil || seconds > 100000*60*tt.longest {
+				t.Errorf("%s: Retry-After %s", name, retry)
+			}
+			seen[retry] = true
+		}
+		if spread := len(seen) > 15; spread != (tt.longest > 1) {
+			t.Errorf("%s: 20 clients are told to come back at %d times", name, len(seen))
+		}
+	}
+}
+
 // A handler that appends to a field, or changes its values, does not change those of other responses.
 func TestFieldsAreTheResponsesOwn(t *testing.T) {
 	mux := http.NewServeMux()

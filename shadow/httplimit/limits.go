@@ -140,9 +140,9 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decisio
 	return l.decider.Decide(ctx, p)
 }
 
-// Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter, and is
-// never earlier than the decision's. Pass its result to everything that answers the client, so that all parts of one
-// response say the same time.
+// Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter or, without
+// it, by the policy file's retry_jitter, and is never earlier than the decision's. Pass its result to everything that answers
+// the client, so that all parts of one response say the same time.
 func (l *Limits) Told(d shadow.Decision) shadow.Decision {
 	l.tell(&d)
 	return d
@@ -150,8 +150,19 @@ func (l *Limits) Told(d shadow.Decision) shadow.Decision {
 
 // tell is Told in place: a Decision is dear to copy.
 func (l *Limits) tell(d *shadow.Decision) {
-	if l.jitter > 0 && !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
-		d.RetryAfter = spread(d.RetryAfter, l.jitter)
+	if d.Allowed || d.RetryAfter <= 0 || d.RetryAfter == algorithms.Never {
+		return
+	}
+
+	// The policy file may be another one at the next denial. What the program says holds in its place.
+	jitter := l.jitter
+	if jitter == 0 && l.policies != nil {
+		if set := l.policies(); set != nil {
+			jitter = set.RetryJitter
+		}
+	}
+	if jitter > 0 {
+		d.RetryAfter = spread(d.RetryAfter, jitter)
 	}
 }
 

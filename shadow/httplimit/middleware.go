@@ -31,7 +31,7 @@ type Config struct {
 	// RetryJitter spreads what denied clients are told, so that they do not return all at once: a random part of this
 	// share of the wait is added, so 0.2 makes 60 s a time between 60 and 72 s. 0 adds nothing, 1 is the most. It changes
 	// Retry-After and the reset of the other fields; the decision stays exact. Retry-After has whole seconds, so a
-	// share of a wait of a few seconds spreads little.
+	// share of a wait of a few seconds spreads little. Without it the policy file's retry_jitter holds.
 	RetryJitter float64
 	// Debug adds a field Shadowlimit-Debug with both sides' decisions to the response of each request for which it
 	// returns true. nil means none. Return true for operators only: clients must not see the candidate.
