@@ -80,7 +80,7 @@ func (s *Set) Check(check Check) []Problem {
 	found := &Problems{}
 
 	// A warning that loading has given already is not given twice.
-	for _, section := range s.sections {
+	for _, section := range s.text.sections {
 		for _, p := range section.check(check) {
 			if !slices.Contains(s.Warnings, p) {
 				found.addOnce(p)

@@ -43,7 +43,7 @@ func (c Change) String() string {
 // compares text: two ways to write one number are a change, and so is a corrected remark
 // in an expression. It returns nil for equal sets.
 func Difference(before, after *Set) []Change {
-	list := changedFields(before.fields, after.fields)
+	list := changedFields(before.text.fields, after.text.fields)
 
 	for _, p := range after.Policies {
 		i := slices.IndexFunc(before.Policies, func(q *Policy) bool { return q.Name == p.Name })

@@ -40,13 +40,18 @@ type Set struct {
 
 	read       reads
 	selections selections
-	fields     []textField // for Difference
-	sections   []*section  // for Check
-	problems   *Problems   // that describe the warnings
+	text       setText
+}
+
+// setText is what a Set keeps of its file's text. No request needs it.
+type setText struct {
+	fields   []textField // for Difference
+	sections []*section  // for Check
+	problems *Problems   // that describe the warnings
 }
 
 // Describe writes one of the warnings as Problems do.
-func (s *Set) Describe(warning Problem) string { return s.problems.Describe(warning) }
+func (s *Set) Describe(warning Problem) string { return s.text.problems.Describe(warning) }
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read, and
 // otherwise wraps the error of os.ReadFile. The set is nil on an error: half of a file is
@@ -81,8 +86,8 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	}
 
 	// The file has no errors: the rest of the list are warnings.
-	l.set.Warnings, l.set.problems = r.List, &r.Problems
-	l.set.fields = fieldsOf(root)
+	l.set.Warnings, l.set.text.problems = r.List, &r.Problems
+	l.set.text.fields = fieldsOf(root)
 	l.set.Adapts = l.set.adapts(adaptive.LatencyP99, adaptive.ErrorRate, adaptive.Saturation)
 	l.set.AdaptsByErrors = l.set.adapts(adaptive.ErrorRate)
 	l.set.ReadsRoutes = l.set.reads("request.route")
@@ -216,7 +221,7 @@ func (l *loader) policy(n *yaml.Node) (*Policy, *group) {
 // section keeps a promotion section for later checks, and looks at it now.
 func (l *loader) section(p Promotion, n *yaml.Node) *section {
 	s := newSection(p, n, l.file)
-	l.set.sections = append(l.set.sections, s)
+	l.set.text.sections = append(l.set.text.sections, s)
 
 	l.linter.expectEverything(p, n)
 	l.linter.placing(p, placesOf(n))
