@@ -112,10 +112,13 @@ func TestExchangeOfRealRedis(t *testing.T) {
 			got, err := pair.Exchange(context.Background(), &lua.Exchange{
 				Process: strings.Join([]string{run, fmt.Sprint(process)}, "-"), Number: number, Changes: told,
 			})
-			if err != nil {
-				t.Fatal(err)
+
+			// A copy that comes late has no answer: its process has joined that of a later exchange.
+			answers := specified(process, number, changes)
+			if late := len(answers) < len(changes); late != (err != nil) {
+				t.Fatalf("late %t, error %v", late, err)
 			}
-			for i, want := range specified(process, number, changes) {
+			for i, want := range answers {
 				if got[i] != want {
 					t.Fatalf("%s: %+v after %+v, specified %+v", changes[i].Side.Algorithm.Name(), got[i], changes[i], want)
 				}
