@@ -133,8 +133,8 @@ func again(c *cli.Context, policy string) string {
 // fleetOf returns the flags that name the fleet, where the environment does not.
 func fleetOf(c *cli.Context) (flags string) {
 	if address := c.String("redis"); address != os.Getenv("SHADOWLIMIT_REDIS") {
-		// A log of the terminal must not show a password.
-		if u, err := url.Parse(address); err != nil || u.User != nil {
+		// A log of the terminal must not show a password, which may stand before the host or, of Sentinel, among the options.
+		if u, err := url.Parse(address); err != nil || u.User != nil || u.RawQuery != "" {
 			address = "URL"
 		}
 		flags += " --redis " + humanize.ShellWord(address)
