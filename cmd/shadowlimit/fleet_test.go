@@ -343,10 +343,10 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 	for args, want := range map[string]string{
 		"rollback writes --reason $(date) --name a --redis redis://127.0.0.1:1": "shadowlimit rollback writes --redis " +
 			"redis://127.0.0.1:1 --name a --reason '$(date)' --wait --timeout 1h",
-		"rollback writes --reason x --name a --redis redis://:secret@127.0.0.1:1":                                "writes --redis URL --name a --reason x --wait",
-		"rollback writes --reason x --name a --redis redis+sentinel://127.0.0.1:1?master_name=m&password=secret": "--redis URL --name a",
-		"rollback writes --name a --redis redis://127.0.0.1:1":                                                   "rollback needs a reason",
-		"rollback --reason x --name a --redis redis://127.0.0.1:1":                                               "rollback needs one policy",
+		"rollback writes --reason x --name a --redis redis://:secret@127.0.0.1:1":                        "--redis URL --name a --reason x",
+		"rollback writes --reason x --name a --redis redis+sentinel://x:1?master_name=m&password=secret": "--redis URL --name a",
+		"rollback writes --name a --redis redis://127.0.0.1:1":                                           "rollback needs a reason",
+		"rollback --reason x --name a --redis redis://127.0.0.1:1":                                       "rollback needs one policy",
 	} {
 		if _, _, talk := shell(t, "", strings.Fields(args)...); !strings.Contains(talk, want) || strings.Contains(talk, "secret") {
 			t.Errorf("%s: no %q in\n%s", args, want, talk)
