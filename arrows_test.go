@@ -29,9 +29,9 @@ var arrows = map[string][]string{
 	},
 	"shadow/httplimit":          {"algorithms", "policies", "shadow"},
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
-	"adapters/fiberlimit":       {"policies", "shadow", "shadow/httplimit"},
+	"adapters/fiberlimit":       {"internal/view", "policies", "shadow", "shadow/httplimit"},
 	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
-	"adapters/grpclimit":        {"algorithms", "policies", "shadow", "shadow/httplimit", "shadow/httplimit/retry"},
+	"adapters/grpclimit":        {"algorithms", "internal/view", "policies", "shadow", "shadow/httplimit", "shadow/httplimit/retry"},
 	"envoy":                     {"policies", "shadow", "shadow/httplimit"},
 	"shadow/httplimit/retry":    {"algorithms"}, // and not shadow: a client needs neither Redis nor CEL
 	"shadow/httplimit/chiroute": {},             // a module of its own, as are the adapters
@@ -48,6 +48,7 @@ var arrows = map[string][]string{
 	"internal/sample":   {},
 	"internal/serve":    {"algorithms", "policies", "shadow", "shadow/httplimit"},
 	"internal/testseed": {},
+	"internal/view":     {"policies", "shadow/httplimit"},
 	"internal/status": {
 		"algorithms", "internal/adaptive", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},

@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"context"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -67,9 +66,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rls.RateLimitRequest) 
 
 // headersOf are the response fields of the decision that its client needs to know. Names are in lower case, as in HTTP/2.
 func (s *Service) headersOf(d shadow.Decision) (list []*corev3.HeaderValue) {
-	fields := s.limits.FieldsOf(d)
+	fields := s.limits.FieldsOf(&d)
 	for _, field := range fields.All() {
-		list = append(list, &corev3.HeaderValue{Key: strings.ToLower(field.Name), Value: field.Value})
+		list = append(list, &corev3.HeaderValue{Key: field.Name.Lower, Value: field.Value})
 	}
 	return list
 }

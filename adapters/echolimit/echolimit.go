@@ -64,16 +64,16 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 	}
 
 	r := c.Request()
-	p := m.RequestOf(r)
+	p := m.RequestOf(r, m.cfg.Identify != nil)
 	p.Route = route
 	if m.cfg.Identify != nil {
 		m.cfg.Identify(c, p)
 	}
-	d := m.Told(m.Decide(r.Context(), p))
+	d := m.Decide(r.Context(), p)
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	header := c.Response().Header()
-	m.WriteFields(header, d)
+	m.WriteFields(header, &d)
 	if m.cfg.Debug != nil && m.cfg.Debug(c) {
 		header.Set(httplimit.DebugField, httplimit.Debug(d))
 	}

@@ -16,27 +16,32 @@ import (
 // keys are the two ways in which policies most often tell clients apart.
 var keys = []string{"request.ip", adaptertest.HeaderKey}
 
-// request returns a request through the limits alone: fiber's own cost is not the adapter's.
-func request(h *shadow.Harness) func() {
+// inHandler runs a function in a handler of a route, with a request through the limits alone: fiber's own cost is not the adapter's.
+func inHandler(h *shadow.Harness, run func(through func())) {
+	app := fiber.New()
+	app.Get("/items/:id", func(c fiber.Ctx) error {
+		limited := New(h, Config{})(func(fiber.Ctx) error { return nil })
+		run(func() { limited(c) })
+		return nil
+	})
+
 	fast := &fasthttp.RequestCtx{}
 	fast.Init(&fasthttp.Request{}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1234}, nil)
 	fast.Request.SetRequestURI("http://shop/items/1")
 	fast.Request.Header.Set("X-Tenant", "acme")
-	c := fiber.New().AcquireCtx(fast)
-	limited := New(h, Config{})(func(fiber.Ctx) error { return nil })
-	return func() { limited(c) }
+	app.Handler()(fast)
 }
 
 func BenchmarkAdapter(b *testing.B) {
 	for _, key := range keys {
 		h := adaptertest.BenchHarness(b, key)
-		adaptertest.Bench(b, key, h, request(h))
+		inHandler(h, func(through func()) { adaptertest.Bench(b, key, h, through) })
 	}
 }
 
 func TestAllocations(t *testing.T) {
 	for _, key := range keys {
 		h := adaptertest.BenchHarness(t, key)
-		adaptertest.CheckAllocations(t, h, request(h))
+		inHandler(h, func(through func()) { adaptertest.CheckAllocations(t, h, through) })
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/utils/v2"
+	"github.com/valyala/fasthttp"
 
+	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -71,10 +74,7 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 
 	ctx := c.Context()
 	d := l.decide(ctx, c)
-	fields := l.FieldsOf(d)
-	for _, field := range fields.All() {
-		c.Set(field.Name, field.Value)
-	}
+	l.write(&c.Response().Header, &d)
 	if l.cfg.Debug != nil && l.cfg.Debug(c) {
 		c.Set(httplimit.DebugField, httplimit.Debug(d))
 	}
@@ -89,6 +89,14 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 		return l.measure(c, next)
 	}
 	return next(c)
+}
+
+// write writes the response fields of a decision. fasthttp copies both texts, so they need no copies of their own.
+func (l *limits) write(header *fasthttp.ResponseHeader, d *shadow.Decision) {
+	fields := l.FieldsOf(d)
+	for _, field := range fields.All() {
+		header.SetCanonical(utils.UnsafeBytes(field.Name.Canonical), utils.UnsafeBytes(field.Value))
+	}
 }
 
 // measure calls the wrapped handler and tells how long it took. A handler that panics has failed, and so has one whose error fiber
@@ -115,15 +123,15 @@ func statusOf(c fiber.Ctx, err error) int {
 }
 
 // decide charges a request.
-func (l *limits) decide(ctx context.Context, c fiber.Ctx) shadow.Decision {
-	p := l.Request()
-	view := l.fill(c, p)
-	defer view.giveBack()
-
+func (l *limits) decide(ctx context.Context, c fiber.Ctx) (d shadow.Decision) {
+	v := view.Get()
+	l.see(c, v)
 	if l.cfg.Identify != nil {
-		l.cfg.Identify(c, p)
+		l.cfg.Identify(c, &v.Seen)
 	}
-	return l.Told(l.Decide(ctx, p))
+	d = l.Judge(ctx, &v.Seen)
+	v.GiveBack()
+	return d
 }
 
 // unavailable answers a request that Wait has refused.

@@ -57,15 +57,15 @@ func New(by httplimit.Decider, cfg Config) gin.HandlerFunc {
 
 // limit decides a request. The handlers behind it run unless it aborts.
 func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
-	p := limits.RequestOf(c.Request)
+	p := limits.RequestOf(c.Request, cfg.Identify != nil)
 	p.Route = c.FullPath()
 	if cfg.Identify != nil {
 		cfg.Identify(c, p)
 	}
-	d := limits.Told(limits.Decide(c.Request.Context(), p))
+	d := limits.Decide(c.Request.Context(), p)
 
 	// Fields are written before the handler runs, which may send the header at any time.
-	limits.WriteFields(c.Writer.Header(), d)
+	limits.WriteFields(c.Writer.Header(), &d)
 	if cfg.Debug != nil && cfg.Debug(c) {
 		c.Header(httplimit.DebugField, httplimit.Debug(d))
 	}

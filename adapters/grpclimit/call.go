@@ -2,32 +2,27 @@ package grpclimit
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/policies"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// views are requests of net/http that hooks of httplimit can read. They are reused with their headers.
-var views = sync.Pool{New: func() any { return &http.Request{Header: http.Header{}} }}
-
-// giveBack empties a view.
-func giveBack(view *http.Request) {
-	clear(view.Header)
-	view.RemoteAddr = ""
-	views.Put(view)
-}
-
-// fillFromPeer sets what policies read of the peer and of the metadata, in a view that may be given back after the
-// decision. gRPC copies metadata for each reader, so what no policy reads is left out.
-func (i *Interceptors) fillFromPeer(ctx context.Context, p *policies.Request) *http.Request {
-	view := views.Get().(*http.Request)
+// see sets what policies read of a call. gRPC copies metadata for each reader, so what no policy reads is left out.
+func (i *Interceptors) see(ctx context.Context, v *view.View, method string) {
+	p := &v.Seen
+	p.Method = http.MethodPost
+	p.Path = method
+	p.Route = method
+	p.Size = -1
+	if i.cfg.Identify != nil || i.Reads("request.time") {
+		p.Time = time.Now()
+	}
 	if i.Reads("request.host") {
 		if host := metadata.ValueFromIncomingContext(ctx, ":authority"); len(host) > 0 {
 			p.Host = host[0]
@@ -37,40 +32,18 @@ func (i *Interceptors) fillFromPeer(ctx context.Context, p *policies.Request) *h
 	// A hook may ask for any header, and a policy for one whose name is computed.
 	names, all := i.HeadersRead()
 	if !all || i.cfg.ClientIP != nil {
-		addMetadata(ctx, view.Header)
+		addMetadata(ctx, v.All())
 	} else {
-		for _, name := range names {
-			if values := metadata.ValueFromIncomingContext(ctx, name.Lower); values != nil {
-				view.Header[name.Canonical] = values
-			}
-		}
+		v.Name(names, func(list []string, name policies.HeaderName) []string {
+			return append(list, metadata.ValueFromIncomingContext(ctx, name.Lower)...)
+		})
 	}
-	p.Headers = view.Header
 
 	if i.Reads("request.ip") {
-		p.IP = i.address(ctx, view)
+		if from, ok := peer.FromContext(ctx); ok {
+			p.IP = v.Address(from.Addr, i.cfg.ClientIP)
+		}
 	}
-	return view
-}
-
-// address returns the client's address.
-func (i *Interceptors) address(ctx context.Context, view *http.Request) string {
-	from, ok := peer.FromContext(ctx)
-	if !ok {
-		return ""
-	}
-
-	// Nearly all peers are of TCP: one allocation.
-	tcp, isTCP := from.Addr.(*net.TCPAddr)
-	if isTCP && i.cfg.ClientIP == nil {
-		return tcp.AddrPort().Addr().Unmap().WithZone("").String()
-	}
-
-	view.RemoteAddr = from.Addr.String()
-	if i.cfg.ClientIP == nil {
-		return httplimit.PeerIP(view)
-	}
-	return i.cfg.ClientIP(view)
 }
 
 // addMetadata adds a call's metadata to headers, by the names that net/http gives them. Fields of HTTP/2 itself, such as

@@ -9,11 +9,11 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -71,8 +71,8 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 		return nil, err
 	}
 
-	i.trail(ctx, d)
-	if err := i.admit(ctx, d); err != nil {
+	i.trail(ctx, &d)
+	if err := i.admit(ctx, &d); err != nil {
 		if md := i.whenFull(d, err); md != nil {
 			grpc.SetTrailer(ctx, md)
 		}
@@ -93,10 +93,10 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 	}
 
 	// A stream lasts, so its trailers are made for it alone. Interceptors in front may have wrapped the stream.
-	t := &trailers{md: metadata.MD{}}
-	i.fill(ctx, t, d)
-	stream.SetTrailer(t.md)
-	if err := i.admit(ctx, d); err != nil {
+	t := newTrailers()
+	i.fill(ctx, t, &d)
+	stream.SetTrailer(t.fields())
+	if err := i.admit(ctx, &d); err != nil {
 		if md := i.whenFull(d, err); md != nil {
 			stream.SetTrailer(md)
 		}
@@ -110,31 +110,27 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 
 // decide charges a call. A call without a method would match no policy that reads routes, so it fails instead: the
 // interceptor is not called by a gRPC server then.
-func (i *Interceptors) decide(ctx context.Context, method string) (shadow.Decision, error) {
+func (i *Interceptors) decide(ctx context.Context, method string) (d shadow.Decision, err error) {
 	if method == "" {
-		return shadow.Decision{}, status.Error(codes.Internal, "grpclimit: a call without a full method cannot be limited")
+		return d, status.Error(codes.Internal, "grpclimit: a call without a full method cannot be limited")
 	}
 
-	p := i.Request()
-	p.Method = http.MethodPost
-	p.Path = method
-	p.Route = method
-	p.Size = -1
-	p.Time = time.Now()
-	view := i.fillFromPeer(ctx, p)
-	defer giveBack(view)
+	v := view.Get()
+	i.see(ctx, v, method)
 	if i.cfg.Identify != nil {
-		i.cfg.Identify(ctx, p)
+		i.cfg.Identify(ctx, &v.Seen)
 	}
-	return i.Told(i.Decide(ctx, p)), nil
+	d = i.Judge(ctx, &v.Seen)
+	v.GiveBack()
+	return d, nil
 }
 
 // admit returns nil for a call that may go on, now that its turn has come.
-func (i *Interceptors) admit(ctx context.Context, d shadow.Decision) error {
+func (i *Interceptors) admit(ctx context.Context, d *shadow.Decision) error {
 	if !d.Allowed {
-		return i.cfg.OnDenied(ctx, d)
+		return i.cfg.OnDenied(ctx, *d)
 	}
-	return i.Wait(ctx, d)
+	return i.Wait(ctx, *d)
 }
 
 // exhausted is the default OnDenied.

@@ -14,65 +14,82 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
-// trailers are the response fields of one call as metadata, which share one array of values.
+// trailers are the response fields of one call as metadata, which share one array of values. Those that are used again keep their
+// names, because most calls have the same fields.
 type trailers struct {
-	md     metadata.MD
-	values [8]string
-	count  int
+	md      metadata.MD // by fields
+	names   [8]string
+	values  [8]string
+	count   int
+	renamed bool // md has other names
 }
 
-var reused = sync.Pool{New: func() any { return &trailers{md: metadata.MD{}} }}
+var reused = sync.Pool{New: func() any { return newTrailers() }}
 
-// add adds a field. Each has a slice without spare capacity, so that an append does not write into the next.
+func newTrailers() *trailers { return &trailers{md: metadata.MD{}} }
+
+// add adds a field.
 func (t *trailers) add(name, value string) {
 	t.values[t.count] = value
-	t.md[name] = t.values[t.count : t.count+1 : t.count+1]
+	if t.names[t.count] != name {
+		t.names[t.count] = name
+		t.renamed = true
+	}
 	t.count++
 }
 
-// names are the names of response fields in metadata. The map spares an allocation for each of them.
-var names = map[string]string{}
-
-func init() {
-	for _, name := range []string{
-		"Retry-After", "Ratelimit-Policy", "Ratelimit", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
-		"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", httplimit.DebugField,
-	} {
-		names[name] = strings.ToLower(name)
+// fields returns the fields. Each has a slice without spare capacity, so that an append does not write into the next.
+func (t *trailers) fields() metadata.MD {
+	if !t.renamed && len(t.md) == t.count {
+		return t.md
 	}
+
+	clear(t.md)
+	for i, name := range t.names[:t.count] {
+		t.md[name] = t.values[i : i+1 : i+1]
+	}
+	t.renamed = false
+	return t.md
 }
 
+// empty drops the values.
+func (t *trailers) empty() {
+	clear(t.values[:t.count])
+	t.count = 0
+}
+
+// debugField is the name of httplimit.DebugField in metadata.
+var debugField = strings.ToLower(httplimit.DebugField)
+
 // fill adds the fields of a decision.
-func (i *Interceptors) fill(ctx context.Context, t *trailers, d shadow.Decision) {
+func (i *Interceptors) fill(ctx context.Context, t *trailers, d *shadow.Decision) {
 	fields := i.FieldsOf(d)
 	for _, field := range fields.All() {
-		t.add(names[field.Name], field.Value)
+		t.add(field.Name.Lower, field.Value)
 	}
 	if i.cfg.Debug != nil && i.cfg.Debug(ctx) {
-		t.add(names[httplimit.DebugField], httplimit.Debug(d))
+		t.add(debugField, httplimit.Debug(*d))
 	}
 }
 
 // trail sets the trailers of a unary call. A map of metadata costs two allocations, which are spared where the transport
 // copies what it is given. Another transport may keep the map, and must not see it change.
-func (i *Interceptors) trail(ctx context.Context, d shadow.Decision) {
+func (i *Interceptors) trail(ctx context.Context, d *shadow.Decision) {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if stream == nil {
 		return // called without a server: there is no place for trailers
 	}
 	if !i.copied(stream) {
-		t := &trailers{md: metadata.MD{}}
+		t := newTrailers()
 		i.fill(ctx, t, d)
-		stream.SetTrailer(t.md)
+		stream.SetTrailer(t.fields())
 		return
 	}
 
 	t := reused.Get().(*trailers)
 	i.fill(ctx, t, d)
-	stream.SetTrailer(t.md)
-	clear(t.md)
-	clear(t.values[:t.count])
-	t.count = 0
+	stream.SetTrailer(t.fields())
+	t.empty()
 	reused.Put(t)
 }
 
@@ -87,5 +104,5 @@ func (i *Interceptors) whenFull(d shadow.Decision, err error) metadata.MD {
 	if !errors.Is(err, httplimit.ErrFull) {
 		return nil
 	}
-	return metadata.Pairs(names["Retry-After"], httplimit.FormatSeconds(httplimit.RetryWhenFull(d)))
+	return metadata.Pairs("retry-after", httplimit.FormatSeconds(httplimit.RetryWhenFull(d)))
 }

@@ -43,7 +43,7 @@ func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
 	}
 
 	for _, f := range fields.All() {
-		a.Headers[f.Name] = f.Value
+		a.Headers[f.Name.Canonical] = f.Value
 	}
 	return a
 }

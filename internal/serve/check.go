@@ -93,8 +93,8 @@ func (s *Server) decide(r *http.Request, p *policies.Request) answer {
 		p.Time = time.Now()
 	}
 
-	d := s.limits.Told(s.limits.Decide(r.Context(), p))
-	return answerOf(d, s.limits.FieldsOf(d))
+	d := s.limits.Decide(r.Context(), p)
+	return answerOf(d, s.limits.FieldsOf(&d))
 }
 
 // refuse answers a question that cannot be read. Its author is a programmer, so it is worded for one.

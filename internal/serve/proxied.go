@@ -48,7 +48,7 @@ func (s *Server) proxied(f form) http.HandlerFunc {
 		p.Headers = r.Header
 		p.IP = s.client(r)
 		p.Time = time.Now()
-		d := s.limits.Told(s.limits.Decide(r.Context(), p))
+		d := s.limits.Decide(r.Context(), p)
 		s.answerProxy(w, r, &f, d)
 	}
 }
@@ -73,7 +73,7 @@ func (s *Server) refuseProxy(w http.ResponseWriter, r *http.Request, err error) 
 
 // answerProxy answers a question that was decided. The response fields are those for the proxy's client.
 func (s *Server) answerProxy(w http.ResponseWriter, r *http.Request, f *form, d shadow.Decision) {
-	s.limits.WriteFields(w.Header(), d)
+	s.limits.WriteFields(w.Header(), &d)
 	w.Header().Set("Cache-Control", "no-store")
 	if !d.Allowed {
 		http.Error(w, "too many requests", f.denied)

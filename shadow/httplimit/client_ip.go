@@ -9,7 +9,33 @@ import (
 )
 
 // PeerIP returns the address of the connection, which is the client's if no proxy is in front of the service.
-func PeerIP(r *http.Request) string { return peer(r).text }
+func PeerIP(r *http.Request) string {
+	if host, ok := dottedHost(r.RemoteAddr); ok {
+		return host
+	}
+	return peer(r).text
+}
+
+// dottedHost returns the host of an address such as 192.0.2.1:1234, of digits and dots before one colon and digits. Nearly every peer
+// has one. It is its own text, whether it is an IPv4 address or none, so it need not be parsed.
+func dottedHost(addr string) (host string, ok bool) {
+	colon := -1
+	for i := range len(addr) {
+		switch c := addr[i]; {
+		case '0' <= c && c <= '9':
+		case c == '.' && colon < 0:
+		case c == ':' && colon < 0:
+			colon = i
+		default:
+			return "", false
+		}
+	}
+
+	if colon < 0 {
+		return "", false
+	}
+	return addr[:colon], true
+}
 
 // ForwardedFor returns a resolver for services behind proxies with known addresses, which append to X-Forwarded-For.
 // The client is the last address in the field that is not a trusted proxy's.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
@@ -188,4 +191,19 @@ func BenchmarkForwardedFor(b *testing.B) {
 	for b.Loop() {
 		by(r)
 	}
+}
+
+// The short way to a peer's text must not make another text of it than the long one: it would be another key.
+func TestPeerIPHasOneText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		addr := rapid.OneOf(
+			rapid.StringMatching(`[0-9]{1,3}(\.[0-9]{1,3}){0,4}:?[0-9]{0,5}`),
+			rapid.StringMatching(`[\[\]0-9a-f.:% ]{0,24}`),
+		).Draw(t, "address")
+
+		r := &http.Request{RemoteAddr: addr}
+		if got, want := httplimit.PeerIP(r), httplimit.ForwardedFor()(r); got != want {
+			t.Fatalf("%q: %q, want %q", addr, got, want)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
@@ -66,8 +67,28 @@ const mostPolicyFields = 1024
 // largestInteger is the largest Integer of RFC 9651. A client ignores a whole field with a larger one.
 const largestInteger = 999_999_999_999_999
 
-// Field is one response field, its name in the canonical form of http.Header.
-type Field struct{ Name, Value string }
+// Field is one response field. Its name is shared by all fields of that name, and is only read.
+type Field struct {
+	Name  *policies.HeaderName
+	Value string
+}
+
+var (
+	retryAfter         = named("Retry-After")
+	rateLimit          = named("Ratelimit")
+	rateLimitPolicy    = named("Ratelimit-Policy")
+	rateLimitLimit     = named("Ratelimit-Limit")
+	rateLimitRemaining = named("Ratelimit-Remaining")
+	rateLimitReset     = named("Ratelimit-Reset")
+	legacyLimit        = named("X-Ratelimit-Limit")
+	legacyRemaining    = named("X-Ratelimit-Remaining")
+	legacyReset        = named("X-Ratelimit-Reset")
+)
+
+// named returns the name of a field, whose canonical form is that of http.Header.
+func named(canonical string) *policies.HeaderName {
+	return &policies.HeaderName{Lower: strings.ToLower(canonical), Canonical: canonical}
+}
 
 // FieldList are the response fields of one decision: at most five, so that they need no allocation of their own.
 type FieldList struct {
@@ -78,14 +99,15 @@ type FieldList struct {
 // All returns the fields.
 func (l *FieldList) All() []Field { return l.fields[:l.count] }
 
-func (l *FieldList) add(name, value string) {
+func (l *FieldList) add(name *policies.HeaderName, value string) {
 	l.fields[l.count] = Field{name, value}
 	l.count++
 }
 
 // write writes the fields of the enforced side's decision.
 func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
-	list := f.list(d)
+	var list FieldList
+	f.fill(&list, d)
 	if list.count == 0 {
 		return
 	}
@@ -95,46 +117,45 @@ func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
 	values := make([]string, list.count)
 	for i, field := range list.All() {
 		values[i] = field.Value
-		h[field.Name] = values[i : i+1 : i+1] // the names are canonical, so they need no conversion
+		h[field.Name.Canonical] = values[i : i+1 : i+1]
 	}
 }
 
-// list returns the fields of the enforced side's decision.
-func (f *fieldWriter) list(d *shadow.Decision) (list FieldList) {
+// fill adds the fields of the enforced side's decision to an empty list. The caller has the list, because it is dear to copy.
+func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision) {
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
-		list.add("Retry-After", FormatSeconds(d.RetryAfter))
+		list.add(retryAfter, FormatSeconds(d.RetryAfter))
 	}
 
 	// No policy has matched, or the enforced limiter does not know what remains.
 	if d.Policy == "" || d.Remaining < 0 {
-		return list
+		return
 	}
 
 	reset := seconds(untilMore(d))
 	switch f.style {
 	case FieldsDraft08:
 		if text := f.policies(d, true); text != "" {
-			list.add("Ratelimit-Policy", text)
+			list.add(rateLimitPolicy, text)
 		}
-		list.add("Ratelimit", remaining(d, reset))
+		list.add(rateLimit, remaining(d, reset))
 
 	case FieldsDraft06:
 		if text := f.policies(d, false); text != "" {
-			list.add("Ratelimit-Policy", text)
+			list.add(rateLimitPolicy, text)
 		}
-		list.add("Ratelimit-Limit", strconv.FormatInt(max(d.Limit, 0), 10))
-		list.add("Ratelimit-Remaining", strconv.FormatInt(d.Remaining, 10))
-		list.add("Ratelimit-Reset", strconv.FormatInt(reset, 10))
+		list.add(rateLimitLimit, strconv.FormatInt(max(d.Limit, 0), 10))
+		list.add(rateLimitRemaining, strconv.FormatInt(d.Remaining, 10))
+		list.add(rateLimitReset, strconv.FormatInt(reset, 10))
 
 	case FieldsLegacy, FieldsLegacyEpoch:
 		if f.style == FieldsLegacyEpoch {
 			reset += time.Now().Unix()
 		}
-		list.add("X-Ratelimit-Limit", strconv.FormatInt(max(d.Limit, 0), 10))
-		list.add("X-Ratelimit-Remaining", strconv.FormatInt(d.Remaining, 10))
-		list.add("X-Ratelimit-Reset", strconv.FormatInt(reset, 10))
+		list.add(legacyLimit, strconv.FormatInt(max(d.Limit, 0), 10))
+		list.add(legacyRemaining, strconv.FormatInt(d.Remaining, 10))
+		list.add(legacyReset, strconv.FormatInt(reset, 10))
 	}
-	return list
 }
 
 // remaining writes RateLimit of the drafts from 08 on. Where no wait would help, it has no time.

@@ -20,7 +20,7 @@ import (
 // response fields, and the wait for a turn in a leaky bucket. The adapters of frameworks are made of it. A service uses
 // New or an adapter, and Limits only for a framework that has neither.
 //
-// The order of a request is Request or RequestOf, Decide, Told, the fields, and Wait if the decision has a delay. All methods
+// The order of a request is Request or RequestOf, Decide, the fields, and Wait if the decision has a delay. All methods
 // may be called concurrently.
 type Limits struct {
 	decider  Decider
@@ -75,11 +75,9 @@ var requests = sync.Pool{New: func() any { return new(policies.Request) }}
 // Request returns an empty request, to be filled and passed to Decide.
 func (l *Limits) Request() *policies.Request { return requests.Get().(*policies.Request) }
 
-// RequestOf returns a request of net/http as policies see it, without its route, user and claims.
-func (l *Limits) RequestOf(r *http.Request) *policies.Request { return l.requestOf(r, true) }
-
-// requestOf is RequestOf. It may leave out the fields that take time and that no policy in use reads.
-func (l *Limits) requestOf(r *http.Request, whole bool) *policies.Request {
+// RequestOf returns a request of net/http as policies see it, without its route, user and claims. It leaves out the fields
+// that take time and that no policy in use reads, unless the whole request is asked for, as for a hook of the service.
+func (l *Limits) RequestOf(r *http.Request, whole bool) *policies.Request {
 	p := l.Request()
 	p.Method = r.Method
 	p.Path = r.URL.Path
@@ -131,18 +129,26 @@ func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 	l.served(time.Since(began), failed && !gone)
 }
 
-// Decide charges a request, which must not be used after it. The decision is exact; Told is what a client may see of it.
-func (l *Limits) Decide(ctx context.Context, p *policies.Request) shadow.Decision {
-	defer func() {
-		p.Reset()
-		requests.Put(p)
-	}()
-	return l.decider.Decide(ctx, p)
+// Decide charges a request, which must not be used after it, and returns the decision as Told has it.
+func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Decision) {
+	d = l.Judge(ctx, p)
+
+	// A Decider that panics keeps the request: no other one gets it.
+	p.Reset()
+	requests.Put(p)
+	return d
+}
+
+// Judge is Decide for a request that stays the caller's. It may be used again after a Reset.
+func (l *Limits) Judge(ctx context.Context, p *policies.Request) (d shadow.Decision) {
+	d = l.decider.Decide(ctx, p)
+	l.tell(&d)
+	return d
 }
 
 // Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter or, without
-// it, by the policy file's retry_jitter, and is never earlier than the decision's. Pass its result to everything that answers
-// the client, so that all parts of one response say the same time.
+// it, by the policy file's retry_jitter, and is never earlier than the decision's. It is for decisions that do not come from
+// Limits.Decide. Take it once for everything that answers the client, so that all parts of one response say the same time.
 func (l *Limits) Told(d shadow.Decision) shadow.Decision {
 	l.tell(&d)
 	return d
@@ -183,10 +189,13 @@ func shareOf(configured float64) float64 {
 }
 
 // WriteFields writes the response fields of a decision.
-func (l *Limits) WriteFields(h http.Header, d shadow.Decision) { l.fields.write(h, &d) }
+func (l *Limits) WriteFields(h http.Header, d *shadow.Decision) { l.fields.write(h, d) }
 
 // FieldsOf returns the response fields of a decision for responses that have no http.Header.
-func (l *Limits) FieldsOf(d shadow.Decision) FieldList { return l.fields.list(&d) }
+func (l *Limits) FieldsOf(d *shadow.Decision) (list FieldList) {
+	l.fields.fill(&list, d)
+	return list
+}
 
 // ErrFull is returned by Limits.Wait if Settings.MaxWaiting requests wait already.
 var ErrFull = errors.New("too many requests are waiting")
@@ -198,13 +207,17 @@ func (l *Limits) Wait(ctx context.Context, d shadow.Decision) error {
 	if d.Delay <= 0 {
 		return nil
 	}
+	return l.wait(ctx, d.Delay)
+}
 
+// wait is Wait for a delay. It stands apart so that Wait is compiled into its callers, and a decision without a delay is not copied.
+func (l *Limits) wait(ctx context.Context, delay time.Duration) error {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > l.settings.MaxWaiting {
 		return ErrFull
 	}
 
-	timer := time.NewTimer(d.Delay)
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 
 	select {

@@ -81,7 +81,7 @@ type middleware struct {
 
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := m.requestOf(r, m.cfg.Identify != nil)
+	p := m.RequestOf(r, m.cfg.Identify != nil)
 	if m.cfg.Identify != nil {
 		p.Route = m.cfg.Route(r)
 		m.cfg.Identify(r, p)
@@ -89,7 +89,6 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Route = m.cfg.Route(r)
 	}
 	d := m.Decide(r.Context(), p)
-	m.tell(&d)
 
 	// Fields are written before the handler runs, which may send the header at any time.
 	m.fields.write(w.Header(), &d)

@@ -1,0 +1,89 @@
+// Package view is what policies and hooks see of a request that is not one of net/http. The adapters of frameworks with requests of
+// their own copy into it what policies read, and no more.
+package view
+
+import (
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
+)
+
+// View is one request. Views are used again, with their headers and the places of values, so that a request costs no
+// allocation but its texts.
+type View struct {
+	// Seen is what policies see.
+	Seen policies.Request
+
+	hooked http.Request          // what a hook sees: Header and RemoteAddr
+	names  []policies.HeaderName // of the headers, if they are those of Name
+	texts  []string              // the values of these
+}
+
+var views = sync.Pool{New: func() any { return &View{hooked: http.Request{Header: http.Header{}}} }}
+
+// Get returns an empty view, to be given back after the decision.
+func Get() *View { return views.Get().(*View) }
+
+// GiveBack empties a view. The names of its headers stay, because most requests have those that policies read.
+func (v *View) GiveBack() {
+	v.Seen.Reset()
+	v.hooked.RemoteAddr = ""
+	clear(v.texts)
+	v.texts = v.texts[:0]
+	if v.names == nil {
+		clear(v.hooked.Header)
+	}
+	views.Put(v)
+}
+
+// Name makes the headers of a view those with the names, whose values are appended to a list. Host is none of them: policies
+// have it as a field.
+func (v *View) Name(names []policies.HeaderName, values func(list []string, name policies.HeaderName) []string) {
+	if !same(names, v.names) {
+		clear(v.hooked.Header)
+		v.names = names
+	}
+
+	// Each name gets its place anew, because the one that it has is of another request. A header without values is an absent one.
+	for _, name := range names {
+		n := len(v.texts)
+		if name.Lower != "host" {
+			v.texts = values(v.texts, name)
+		}
+		v.hooked.Header[name.Canonical] = v.texts[n:len(v.texts):len(v.texts)]
+	}
+	v.Seen.Headers = v.hooked.Header
+}
+
+// same reports whether two lists are one in memory. Reading them would take longer than filling the headers anew.
+func same(a, b []policies.HeaderName) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// All returns the headers of a view, for a request whose headers may all be read.
+func (v *View) All() http.Header {
+	if v.names != nil {
+		clear(v.hooked.Header)
+		v.names = nil
+	}
+
+	v.Seen.Headers = v.hooked.Header
+	return v.hooked.Header
+}
+
+// Address returns the client's address: the peer's, or what a hook makes of it and of the headers.
+func (v *View) Address(peer net.Addr, hook func(*http.Request) string) string {
+	// Nearly all connections are of TCP: one allocation.
+	if tcp, ok := peer.(*net.TCPAddr); ok && hook == nil {
+		return tcp.AddrPort().Addr().Unmap().WithZone("").String()
+	}
+
+	v.hooked.RemoteAddr = peer.String()
+	if hook == nil {
+		hook = httplimit.PeerIP
+	}
+	return hook(&v.hooked)
+}
