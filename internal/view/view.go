@@ -47,7 +47,7 @@ func (v *View) Name(names []policies.HeaderName, values func(list []string, name
 		v.names = names
 	}
 
-	// Each name gets its place anew, because the one that it has is of another request. A header without values is an absent one.
+	// The places of the values are those of another request. A header without values is an absent one.
 	for _, name := range names {
 		n := len(v.texts)
 		if name.Lower != "host" {
@@ -58,7 +58,7 @@ func (v *View) Name(names []policies.HeaderName, values func(list []string, name
 	v.Seen.Headers = v.hooked.Header
 }
 
-// same reports whether two lists are one in memory. Reading them would take longer than filling the headers anew.
+// same reports whether two lists are one in memory. Comparing the names would take longer than filling the headers.
 func same(a, b []policies.HeaderName) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
