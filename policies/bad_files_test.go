@@ -137,6 +137,20 @@ var badYAML = []badFile{
 	{"a field too far to the left", "version: 1\npolicies:\n    name: a\n  key: b\n", 4, 1, "did not find expected key"},
 	{"a colon without a space", "version: 1\nname:a\npolicies: []\n", 2, 1, "with a space behind the colon"},
 	{"an anchor without a name", "version: 1\nname: &\n", 2, 1, "did not find expected alphabetic"},
+	{"a negation", onePolicy("when: ! variables.internal\n    key: request.ip"), 5, 11, "put the expression in quotes"},
+	{"a negation of parentheses", onePolicy("when: !(request.method == 'GET')\n    key: request.ip"), 5, 11, "put the expression in quotes"},
+	{"a negation of a text", onePolicy("key: [!a request.ip]"), 5, 11, "put the expression in quotes"},
+	{"a negation that is no tag", onePolicy("when: !request.path.startsWith(\"/a\")\n    key: request.ip"), 5, 1, "put the expression in quotes"},
+	{"quotes in quotes", onePolicy("when: \"request.route == \"/v1\"\"\n    key: request.ip"), 5, 30, "the quotes end before the text does"},
+	{"single quotes in such", onePolicy("key: 'request.headers['x']'"), 5, 28, "the quotes end before the text does"},
+	{"an operator behind quotes", onePolicy("when: \"a\" == request.ip\n    key: request.ip"), 5, 15, "the quotes end before the text does"},
+	{"and behind quotes", onePolicy("when: \"a\" && true\n    key: request.ip"), 5, 15, "the quotes end before the text does"},
+	{"a colon in a text", onePolicy("when: request.path.startsWith(\"/a: b\")\n    key: request.ip"), 5, 38, "a second colon"},
+	{"a choice", onePolicy("when: request.size == 1 ? true : false\n    key: request.ip"), 5, 36, "a second colon"},
+	{"a field too far to the right", onePolicy("key: request.ip\n      cost: 2"), 6, 1, "further to the right"},
+	{"a text that begins with an asterisk", onePolicy("key: *tenant"), 5, 10, "there is no &tenant"},
+	{"a text in Latin 1", "version: 1\nname: caf\xe9\n", 2, 10, "save the file as UTF-8"},
+	{"a control character", "version: 1\nname: a\x00b\n", 2, 8, "a control character"},
 }
 
 // badNames are mistakes in data and variables.

@@ -76,7 +76,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 
 	// After an error reading goes on: an author wants all problems of a file at once.
 	l := &loader{compiler: c, linter: newLinter(&r.Problems, text), checks: checks, set: &Set{}}
-	root := r.parse(text)
+	root := r.parse(text, "version, name and policies")
 	if root != nil {
 		l.root(root)
 	}

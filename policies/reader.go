@@ -5,7 +5,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -28,8 +27,8 @@ type reader struct{ Problems }
 // YAML 1.1 a carriage return, a next line and a line separator end lines, too).
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
-// parse returns the root of a file's one document, nil if there is none to read.
-func (r *reader) parse(text []byte) *yaml.Node {
+// parse returns the root of a file's one document, nil if there is none to read. The fields are those that every such file has.
+func (r *reader) parse(text []byte, fields string) *yaml.Node {
 	r.lines = lineBreak.Split(string(text), -1)
 	if len(text) > maxFileBytes {
 		r.failAt(1, 1, "the file has %d bytes: at most %d are read", len(text), maxFileBytes)
@@ -40,7 +39,7 @@ func (r *reader) parse(text []byte) *yaml.Node {
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	var root, second yaml.Node
 	if err := decoder.Decode(&root); err != nil {
-		r.failYAML(err)
+		r.failYAML(err, fields)
 		return nil
 	}
 
@@ -48,89 +47,39 @@ func (r *reader) parse(text []byte) *yaml.Node {
 	err := decoder.Decode(&second)
 	switch {
 	case errors.Is(err, io.EOF):
+		// What a tag has changed would be reported once more, as another mistake.
+		if r.refuseTags(root.Content[0]); r.Failed() {
+			return nil
+		}
 		return root.Content[0]
 	case err != nil:
-		r.failYAML(err)
+		r.failYAML(err, fields)
 	default:
 		r.fail(&second, "a second document: put all policies into one")
 	}
 	return nil
 }
 
-var (
-	// yamlLine takes the line apart from the message of an error of package yaml, which
-	// has no other form for it.
-	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
-	// yamlLineBefore are the messages of its parser, which counts lines from 0. Its scanner
-	// counts them from 1.
-	yamlLineBefore = regexp.MustCompile(`^did not find expected (<|node|'-' ind|key|',')|` +
-		`^found (undefined tag handle|duplicate|incompatible)`)
-	// indentedByTab is a line that YAML refuses for its indentation.
-	indentedByTab = regexp.MustCompile(`^ *\t`)
-)
-
-// failYAML notes an error of the decoder. It names a line and no column.
-func (r *reader) failYAML(err error) {
-	if errors.Is(err, io.EOF) {
-		r.failAt(1, 1, "the file is empty: want version, name and policies")
-		return
+// refuseTags notes what has a tag of its own, as in "when: ! variables.internal": package yaml would drop the negation in silence.
+func (r *reader) refuseTags(n *yaml.Node) {
+	// A node does not tell the tag "!", so the text does. Tags of YAML itself, such as !!str, do what they say.
+	if here := r.textAt(n); strings.HasPrefix(here, "!") && !strings.HasPrefix(here, "!!") {
+		r.fail(n, "%s", dropsTag)
 	}
 
-	line, message := 1, err.Error()
-	if m := yamlLine.FindStringSubmatch(strings.SplitN(message, "\n", 2)[0]); m != nil {
-		line, _ = strconv.Atoi(m[1]) // 0 where the error names no line: failAt takes it as 1
-		message = m[2]
+	// An alias is not followed: what it stands for is in the tree.
+	for _, child := range n.Content {
+		r.refuseTags(child)
 	}
-	if line > 0 && yamlLineBefore.MatchString(message) {
-		line++
-	}
-
-	// An editor shows a tab as spaces, so this mistake needs its exact place.
-	if line, column := r.tabFrom(max(1, line), message); column > 0 {
-		r.failAt(line, column, "not YAML: a tab in the indentation: replace it by spaces")
-		return
-	}
-	r.failAt(line, 1, "not YAML: %s%s", message, remedyOfYAML(message))
 }
 
-// remediesOfYAML say what to do about a message of package yaml, which names the line on which the broken part begins.
-var remediesOfYAML = []struct{ part, remedy string }{
-	{"could not find expected ':'", "a field is written name: value, with a space behind the colon"},
-	{"did not find expected ',' or", "the { or [ of this line is not closed"},
-	{"did not find expected '-' indicator", "in the list that begins here a line stands in another column than its siblings"},
-	{"did not find expected key", "among the fields that begin here a line stands in another column than its siblings"},
-	{"mapping values are not allowed", "a second name: value on one line belongs on a line of its own, or into { }"},
-}
-
-// remedyOfYAML returns the remedy, "" for other messages.
-func remedyOfYAML(message string) string {
-	for _, known := range remediesOfYAML {
-		if strings.Contains(message, known.part) {
-			return ": " + known.remedy
-		}
+// textAt returns the rest of the line on which a node begins, "" for a node without a place.
+func (r *reader) textAt(n *yaml.Node) string {
+	if n.Line < 1 || n.Line > len(r.lines) {
+		return ""
 	}
-	return ""
-}
-
-// tabFrom returns the place of the tab that an error of package yaml is about; column 0
-// if it is about something else. The error names the line of the tab, or the line above it
-// on which the interrupted value begins.
-func (r *reader) tabFrom(line int, message string) (at, column int) {
-	last := line
-	switch {
-	case strings.Contains(message, "a tab character"):
-		last = len(r.lines)
-	case !strings.Contains(message, "cannot start any token"):
-		return line, 0
-	}
-
-	// The first line that is indented by a tab is the one, for package yaml stops there.
-	for at := line; at <= min(last, len(r.lines)); at++ {
-		if tab := indentedByTab.FindString(r.lines[at-1]); tab != "" {
-			return at, len(tab)
-		}
-	}
-	return line, 0
+	line := []rune(r.lines[n.Line-1])
+	return string(line[min(max(n.Column-1, 0), len(line)):])
 }
 
 // field is one key of a mapping: how its value is read, and whether the key must be

@@ -82,7 +82,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		cover:  map[string]*Coverage{},
 	}
 	var tests, at *yaml.Node
-	if root := s.parse(text); root != nil {
+	if root := s.parse(text, "policies and tests"); root != nil {
 		s.root(root, &tests, &at)
 	}
 	if s.Failed() {

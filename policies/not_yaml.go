@@ -1,0 +1,173 @@
+package policies
+
+import (
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	// yamlLine takes the line apart from the message of an error of package yaml, which
+	// has no other form for it.
+	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+	// yamlLineBefore are the messages of its parser, which counts lines from 0. Its scanner
+	// counts them from 1.
+	yamlLineBefore = regexp.MustCompile(`^did not find expected (<|node|'-' ind|key|',')|` +
+		`^found (undefined tag handle|duplicate|incompatible)`)
+	// unknownAlias is what it says of an alias, without a line.
+	unknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
+	// unreadable is what it says of bytes that are no text, without a line.
+	unreadable = regexp.MustCompile(`UTF-8|control characters`)
+
+	// indentedByTab is a line that YAML refuses for its indentation.
+	indentedByTab = regexp.MustCompile(`^ *\t`)
+	// quotedEarly is a line whose value is in quotes, which end before the line does. In single quotes a quote is written twice, in
+	// double quotes behind a backslash. A comment may follow, or what closes a list.
+	quotedEarly = regexp.MustCompile(`^((?: *-)* *(?:[^:'"]+: +)?(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*") *)[^ #,\]}:]`)
+	// secondColon is a line with a second "name: value".
+	secondColon = regexp.MustCompile(`^(?: *-)* *[^:]+: +.*?(:)(?: |$)`)
+)
+
+// failYAML notes an error of the decoder, with the fields that a whole file has. The error names a line and no column.
+func (r *reader) failYAML(err error, fields string) {
+	if errors.Is(err, io.EOF) {
+		r.failAt(1, 1, "the file is empty: want %s", fields)
+		return
+	}
+
+	line, message := 1, err.Error()
+	if m := yamlLine.FindStringSubmatch(strings.SplitN(message, "\n", 2)[0]); m != nil {
+		line, _ = strconv.Atoi(m[1]) // 0 where the error names no line: failAt takes it as 1
+		message = m[2]
+	}
+	if line > 0 && yamlLineBefore.MatchString(message) {
+		line++
+	}
+
+	// What people get wrong most often is found in the text, because package yaml tells where the broken part begins, and not where the
+	// mistake is.
+	for _, find := range []func(line int, message string) (at, column int, mistake string){
+		r.tab, r.unreadable, r.alias, r.quotesEndEarly, r.colonInText,
+	} {
+		if at, column, mistake := find(max(1, line), message); column > 0 {
+			r.failAt(at, column, "not YAML: %s", mistake)
+			return
+		}
+	}
+	r.failAt(line, 1, "not YAML: %s%s", message, remedyOfYAML(message))
+}
+
+// remediesOfYAML say what to do about a message of package yaml, which names the line on which the broken part begins.
+var remediesOfYAML = []struct{ part, remedy string }{
+	{"could not find expected ':'", "a field is written name: value, with a space behind the colon"},
+	{"did not find expected ',' or", "the { or [ of this line is not closed"},
+	{"did not find expected '-' indicator", "in the list that begins here a line stands in another column than its siblings"},
+	{"did not find expected key", "among the fields that begin here a line stands in another column than its siblings"},
+	{"mapping values are not allowed", "the line stands further to the right than its siblings"},
+	{"cannot start any token", "a text that begins with such a character needs quotes"},
+	{"did not find expected whitespace or line break", dropsTag},
+}
+
+// dropsTag says what YAML makes of an expression that begins with a negation.
+const dropsTag = "YAML takes a ! at the beginning for a tag, and drops it: put the expression in quotes, such as '!(...)'"
+
+// remedyOfYAML returns the remedy, "" for other messages.
+func remedyOfYAML(message string) string {
+	for _, known := range remediesOfYAML {
+		if strings.Contains(message, known.part) {
+			return ": " + known.remedy
+		}
+	}
+	return ""
+}
+
+// tab finds a tab in the indentation, which an editor shows as spaces. The error names the line of the tab, or the line above
+// it on which the interrupted value begins. Column 0: the error is about something else.
+func (r *reader) tab(line int, message string) (at, column int, mistake string) {
+	last := line
+	switch {
+	case strings.Contains(message, "a tab character"):
+		last = len(r.lines)
+	case !strings.Contains(message, "cannot start any token"):
+		return 0, 0, ""
+	}
+
+	// The first line that is indented by a tab is the one, for package yaml stops there.
+	for at := line; at <= min(last, len(r.lines)); at++ {
+		if tab := indentedByTab.FindString(r.lines[at-1]); tab != "" {
+			return at, len(tab), "a tab in the indentation: replace it by spaces"
+		}
+	}
+	return 0, 0, ""
+}
+
+// unreadable finds the first byte that is no text.
+func (r *reader) unreadable(_ int, message string) (at, column int, mistake string) {
+	if !unreadable.MatchString(message) {
+		return 0, 0, ""
+	}
+
+	for i, line := range r.lines {
+		for at, c := range line {
+			switch _, size := utf8.DecodeRuneInString(line[at:]); {
+			case c == utf8.RuneError && size == 1:
+				return i + 1, at + 1, "a byte that is not UTF-8: save the file as UTF-8"
+			case c < ' ' && c != '\t' || c == 0x7f:
+				return i + 1, at + 1, "a control character: remove it"
+			}
+		}
+	}
+	return 0, 0, ""
+}
+
+// alias finds a text that begins with an asterisk.
+func (r *reader) alias(_ int, message string) (at, column int, mistake string) {
+	m := unknownAlias.FindStringSubmatch(message)
+	if m == nil {
+		return 0, 0, ""
+	}
+
+	for i, line := range r.lines {
+		if column := strings.Index(line, "*"+m[1]) + 1; column > 0 {
+			return i + 1, column, "YAML takes *" + m[1] + " for an alias, and there is no &" + m[1] + ": put a text that begins with * in quotes"
+		}
+	}
+	return 0, 0, ""
+}
+
+// quotesEndEarly finds an expression in quotes that are those of a text in it. The error names the line, or the one on which the
+// mapping begins.
+func (r *reader) quotesEndEarly(line int, message string) (at, column int, mistake string) {
+	last := len(r.lines)
+	switch {
+	case strings.Contains(message, "alphabetic or numeric"): // an & behind the quotes is an anchor
+		last = line
+	case !strings.Contains(message, "did not find expected key"), strings.Contains(message, "'-' indicator"):
+		return 0, 0, ""
+	}
+
+	for at := line; at <= min(last, len(r.lines)); at++ {
+		if m := quotedEarly.FindStringSubmatch(r.lines[at-1]); m != nil {
+			return at, len(m[1]) + 1, "the quotes end before the text does: put all of an expression in single quotes, " +
+				"and texts in it in double ones, such as '" + `"a" in b` + "'"
+		}
+	}
+	return 0, 0, ""
+}
+
+// colonInText finds a second colon of a line.
+func (r *reader) colonInText(line int, message string) (at, column int, mistake string) {
+	if !strings.Contains(message, "mapping values are not allowed") || line > len(r.lines) {
+		return 0, 0, ""
+	}
+
+	m := secondColon.FindStringSubmatchIndex(r.lines[line-1])
+	if m == nil {
+		return 0, 0, ""
+	}
+	return line, m[2] + 1, "a second colon with a space behind it: put a text or an expression with one in quotes, " +
+		"and a second field on a line of its own or both into { }"
+}
