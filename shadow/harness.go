@@ -280,7 +280,7 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	if configured.Foreign() {
 		l := h.cfg.Limiters[configured.Limiter]
 		if l == nil {
-			return side{}, fmt.Errorf("no limiter %q: put it into Config.Limiters", configured.Limiter)
+			return side{}, fmt.Errorf("no limiter %q: a Go program gives it in Config.Limiters; shadowlimit serve and shadowlimit-envoy have none", configured.Limiter)
 		}
 		return foreignSide(l), nil
 	}
@@ -290,7 +290,7 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	}
 	st := h.engine.store(configured.Store)
 	if st == nil {
-		return side{}, fmt.Errorf("no store %q: put it into Config.Stores", configured.Store)
+		return side{}, errNoStore(configured.Store)
 	}
 	if st.remote() && !lua.HasScript(configured.Algorithm) {
 		return side{}, errNoScript(configured.Algorithm)
@@ -300,6 +300,11 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	return s, nil
 }
 
+// errNoStore is the error of a side in a store that the service does not have.
+func errNoStore(name string) error {
+	return fmt.Errorf("no store %q: a Go program gives it in Config.Stores; shadowlimit serve and shadowlimit-envoy have --redis alone", name)
+}
+
 // resolveSynchronized finds the store of a side that is decided in the process.
 func (h *Harness) resolveSynchronized(configured *policies.Side) (side, error) {
 	st := h.engine.synchronizedStore(configured.Store)
@@ -307,9 +312,9 @@ func (h *Harness) resolveSynchronized(configured *policies.Side) (side, error) {
 	switch {
 	case st != nil:
 	case strict == nil:
-		return side{}, fmt.Errorf("no store %q: put it into Config.Stores", configured.Store)
+		return side{}, errNoStore(configured.Store)
 	case !strict.remote():
-		return side{}, errors.New("a synchronized side needs a Redis: put it into Config.Redis, or leave out sync")
+		return side{}, errors.New("a synchronized side needs a Redis: give it by Config.Redis or by --redis, or leave out sync")
 	default:
 		return side{}, fmt.Errorf("store %q is a cluster, which cannot be synchronized in this version: its nodes would have to be "+
 			"asked one by one; leave out sync, or name a Redis that is one server", configured.Store)

@@ -15,8 +15,10 @@ import (
 )
 
 const validateDescription = `Reads a policy file as a service would, and shows every problem with its place. Exit
-status 0 if a service would start with it, else 1. With --against it shows what a
-service that runs the other file would change, and which policies begin new evidence.
+status 0 if a service would start with it, else 1. What the service's program has to give
+it, such as a limiter of its own or another Redis, is listed: the file cannot say whether
+the program does. With --against it shows what a service that runs the other file would
+change, and which policies begin new evidence.
 
 Examples:
   shadowlimit validate examples/policies/per-plan-tiers.yaml
@@ -128,6 +130,10 @@ func (r *validateReport) writeText(out io.Writer) error {
 		for _, declaration := range p.Declarations() {
 			fmt.Fprintf(out, "    %-13s  %s\n", "expected", humanize.Visible(declaration))
 		}
+	}
+
+	for _, need := range needsOf(r.set) {
+		fmt.Fprintf(out, "  needs %s\n", humanize.Visible(need))
 	}
 
 	if r.deployed != "" {

@@ -41,6 +41,13 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 			"\n |     key: request.headers[\"x-tenant\"]\n |          ^\n",
 			"FILE: valid, 2 policies",
 		}, nil}},
+		{needyFile, invocation{
+			"what the program gives", []string{"validate", "FILE"}, 0, []string{
+				"  needs a Redis, in Config.Redis or by --redis\n" +
+					"  needs the limiter \"mine\", in Config.Limiters\n" +
+					"  needs the store \"other\", in Config.Stores\n",
+			}, nil,
+		}},
 		{shopFile, invocation{
 			"no such file", []string{"validate", "FILE.not"}, 1, nil,
 			[]string{"shadowlimit: FILE.not: no such file or directory\n"},
@@ -72,6 +79,24 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 		tt.check(t, write(t, "p.yaml", []byte(tt.content)))
 	}
 }
+
+// needyFile has sides that a program gives.
+const needyFile = `
+version: 1
+name: shop
+policies:
+  - name: a
+    key: request.ip
+    authoritative: { limiter: mine, limit: 5, window: 1m }
+    candidate: { algorithm: gcra, limit: 100, window: 1m, store: other }
+  - name: b
+    group: { name: client, charge: all_or_nothing }
+    key: request.ip
+    authoritative: { algorithm: gcra, limit: 5, window: 1m, store: other }
+  - name: c
+    key: request.ip
+    authoritative: { algorithm: gcra, limit: 100, window: 1m, store: { sync: 100ms } }
+`
 
 func TestValidateJSON(t *testing.T) {
 	tests := []struct {
