@@ -140,7 +140,7 @@ var badYAML = []badFile{
 	{"a negation", onePolicy("when: ! variables.internal\n    key: request.ip"), 5, 11, "put the expression in quotes"},
 	{"a negation of parentheses", onePolicy("when: !(request.method == 'GET')\n    key: request.ip"), 5, 11, "put the expression in quotes"},
 	{"a negation of a text", onePolicy("key: [!a request.ip]"), 5, 11, "put the expression in quotes"},
-	{"a negation that is no tag", onePolicy("when: !request.path.startsWith(\"/a\")\n    key: request.ip"), 5, 1, "put the expression in quotes"},
+	{"a negation that is no tag", onePolicy("when: !request.path.matches(\"/a\")\n    key: request.ip"), 5, 1, "put the expression in quotes"},
 	{"quotes in quotes", onePolicy("when: \"request.route == \"/v1\"\"\n    key: request.ip"), 5, 30, "the quotes end before the text does"},
 	{"single quotes in such", onePolicy("key: 'request.headers['x']'"), 5, 28, "the quotes end before the text does"},
 	{"an operator behind quotes", onePolicy("when: \"a\" == request.ip\n    key: request.ip"), 5, 15, "the quotes end before the text does"},

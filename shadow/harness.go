@@ -280,7 +280,8 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 	if configured.Foreign() {
 		l := h.cfg.Limiters[configured.Limiter]
 		if l == nil {
-			return side{}, fmt.Errorf("no limiter %q: a Go program gives it in Config.Limiters; shadowlimit serve and shadowlimit-envoy have none", configured.Limiter)
+			return side{}, fmt.Errorf("no limiter %q: a Go program gives it in Config.Limiters; shadowlimit serve and shadowlimit-envoy have none",
+				configured.Limiter)
 		}
 		return foreignSide(l), nil
 	}
