@@ -33,6 +33,29 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// One mistake is one problem: what comes of it is not reported, too.
+func TestOneMistakeIsOneProblem(t *testing.T) {
+	good := onePolicy("key: request.ip")
+	for name, text := range map[string]string{
+		"a required field":    strings.Replace(good, "authoritative:", "authoritive:", 1),
+		"another":             strings.Replace(good, "key:", "keys:", 1),
+		"a negation":          onePolicy("when: ! request.nope\n    key: request.ip"),
+		"a dash":              onePolicy("key: request.headers.x-tenant"),
+		"a word of another":   onePolicy("when: if true then true\n    key: request.ip"),
+		"a table":             "data: {tiers: [1, x]}\n" + onePolicy("when: data.tiers == 1\n    key: request.ip"),
+		"a variable":          "variables: {a: request.nope}\n" + onePolicy("key: variables.a"),
+		"a type in an inner":  onePolicy("when: (request.path + 1) == 'a'\n    key: request.ip"),
+		"a quote in a quote":  onePolicy("key: 'request.headers['x']'"),
+		"two of one id, once": strings.Replace(good, "algorithm: gcra", "algorithm: fixed_window", 1),
+	} {
+		_, err := policies.Load("p.yaml", []byte(text))
+		var problems *policies.Problems
+		if !errors.As(err, &problems) || len(problems.List) != 1 {
+			t.Errorf("%s: want one problem, got\n%v", name, err)
+		}
+	}
+}
+
 func (f badFile) describes(p policies.Problem) bool {
 	place := p.Line == f.line && (f.column == 0 || p.Column == f.column)
 	return place && strings.Contains(p.Message, f.want)
@@ -82,8 +105,8 @@ var badStructure = []badFile{
 	{"store failure", onePolicy("key: request.ip\n    on_store_failure: panic"), 6, 23, "want local or allow or deny"},
 	{"rule for errors", onePolicy("key: request.ip\n    on_error: local"), 6, 15, "want allow or deny"},
 	{
-		"same id", onePolicy("key: request.ip\n    candidate: {algorithm: fixed_window, limit: 2, window: 1m}\n#"),
-		4, 5, `both sides of p have the id "fixed_window"`,
+		"same id", strings.Replace(onePolicy("key: request.ip"), "algorithm: gcra", "algorithm: fixed_window", 1),
+		7, 16, `both sides of p have the id "fixed_window", which names a side's state: write id: next into the candidate`,
 	},
 	{
 		"no version",
@@ -237,7 +260,7 @@ var badExpressions = []badFile{
 	{
 		"second line of a block",
 		onePolicy("when: |\n      request.method == 'GET' &&\n      request.size == 'x'\n    key: request.ip"),
-		7, 20, "found no matching overload",
+		7, 20, "== does not take int and string: both must be of one type",
 	},
 	{
 		"further in on a block's line",
@@ -269,7 +292,23 @@ var badExpressions = []badFile{
 		5, 11, "there is no request.nope",
 	},
 	{"a key of too many parts", onePolicy("key: [" + strings.Repeat("request.ip, ", 17) + "]"), 5, 10, "at most 16"},
-	{"in quotes", onePolicy("key: 'request.ip + 1'"), 5, 22, "found no matching overload"},
+	{"one ] too much", onePolicy("when: 'request.ip in [\"a\"]]'\n    key: request.ip"), 5, 31, "the expression has ended before ]"},
+	{"a parenthesis too few", onePolicy("when: '(true'\n    key: request.ip"), 5, 17, ") is missing at the end"},
+	{"typographic quotes", onePolicy("when: request.path == “a”\n    key: request.ip"), 5, 27, "“ has no meaning: write \""},
+	{"AND", onePolicy("when: true AND true\n    key: request.ip"), 5, 16, "before AND: write &&"},
+	{"another default", onePolicy("key: request.user ?? request.ip"), 5, 24, "write orValue"},
+	{"a word in front of a text", onePolicy("when: request.path startsWith \"/\"\n    key: request.ip"), 5, 24, "it is called"},
+	{"a text without quotes", onePolicy("when: request.method == GET\n    key: request.ip"), 5, 29, `a text needs quotes, "GET"`},
+	{"if", onePolicy("when: if true then true\n    key: request.ip"), 5, 11, "a choice is condition ? one : other"},
+	{
+		"a header with a dash behind a dot", onePolicy("when: request.headers.x-tenant == 'a'\n    key: request.ip"),
+		5, 11, `write request.headers[?"x-tenant"].orValue("none")`,
+	},
+	{
+		"a typing error before a function", onePolicy("when: request.rout.startsWith('/')\n    key: request.ip"),
+		5, 11, "there is no request.rout: did you mean request.route?",
+	},
+	{"in quotes", onePolicy("key: 'request.ip + 1'"), 5, 22, "+ does not take string and int"},
 	{"wrong type", onePolicy("when: request.path\n    key: request.ip"), 5, 11, "of type string: want bool"},
 	{"cost of no number", onePolicy("cost: request.ip\n    key: request.ip"), 5, 11, "of type string: want int"},
 	{"negative cost", onePolicy("cost: -1\n    key: request.ip"), 5, 11, "cost: want a whole number, at least 0"},
@@ -286,7 +325,7 @@ var badExpressions = []badFile{
 	{"an empty condition", onePolicy("when: ''\n    key: request.ip"), 5, 11, "when: want a CEL expression"},
 	{
 		"a condition that ends too early", onePolicy("when: request.method ==\n    key: request.ip"),
-		5, 28, "Syntax error",
+		5, 28, "Syntax error: the expression ends too early",
 	},
 	{"a text without its end", onePolicy("when: request.method == 'a\n    key: request.ip"), 5, 29, "write ' at its end"},
 	{
@@ -295,7 +334,7 @@ var badExpressions = []badFile{
 	},
 	{
 		"too few arguments", onePolicy("when: request.path.startsWith()\n    key: request.ip"),
-		5, 34, "no matching overload",
+		5, 34, "there is no startsWith for string.()",
 	},
 	{
 		"a bad regular expression", onePolicy("when: request.path.matches('(')\n    key: request.ip"),

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"go.yaml.in/yaml/v3"
@@ -102,14 +103,7 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 
 	a, issues := c.env.Compile(n.Value)
 	if issues != nil && issues.Err() != nil {
-		// All of them, since an author corrects them at once; but where the syntax is wrong, the later ones come of the first.
-		for _, e := range issues.Errors() {
-			line, column := c.place(n, e.Location.Line(), e.Location.Column())
-			c.failAt(line, column, "%s: %s", what, explainIssue(c.env, n.Value, e))
-			if strings.HasPrefix(e.Message, syntaxError) {
-				break
-			}
-		}
+		c.failIssues(n, what, issues.Errors())
 		return nil
 	}
 
@@ -124,6 +118,31 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 	}
 	c.warnOfHosts(n, what, a)
 	return a
+}
+
+// failIssues notes what CEL has found wrong in an expression. All of it, since an author corrects it at once, but for what comes of
+// another mistake.
+func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error) {
+	if at, message := dashedIn(n.Value); message != "" {
+		line, column := c.place(n, 1, at)
+		c.failAt(line, column, "%s: %s", what, message)
+		return
+	}
+
+	for i, e := range issues {
+		// A value of this type is one of the other mistakes.
+		if i > 0 && strings.Contains(e.Message, "!error!") {
+			continue
+		}
+
+		line, column := c.place(n, e.Location.Line(), e.Location.Column())
+		c.failAt(line, column, "%s: %s", what, explainIssue(c.env, n.Value, e))
+
+		// Behind what cannot be parsed, all is wrong.
+		if strings.HasPrefix(e.Message, syntaxError) || strings.HasPrefix(e.Message, "reserved identifier") {
+			return
+		}
+	}
 }
 
 // oneOf reports whether t is among the types. Any type is, if there are none. The dynamic

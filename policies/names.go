@@ -40,19 +40,27 @@ func (c *compiler) data(n *yaml.Node) {
 		if !c.identifier(name, "data") {
 			continue
 		}
-		// A constant without a type has its problem already.
-		full := "data." + name.Value
-		if constant, t := c.constant(value, full); t != nil {
-			value := types.DefaultTypeAdapter.NativeToValue(constant)
-			if sized, ok := value.(traits.Sizer); ok {
-				c.elements[full] = uint64(sized.Size().(types.Int))
-			}
-
-			c.constants[full] = textsIn(constant)
-			c.tables = append(c.tables, cel.Constant(full, t, value))
-			c.extend(name, cel.Constant(full, t, value))
-		}
+		c.table(name, value)
 	}
+}
+
+// table adds one constant.
+func (c *compiler) table(name, n *yaml.Node) {
+	// A table with a problem is known all the same: its users would add one each.
+	full := "data." + name.Value
+	constant, t := c.constant(n, full)
+	if t == nil {
+		c.extend(name, cel.Variable(full, cel.DynType))
+		return
+	}
+
+	value := types.DefaultTypeAdapter.NativeToValue(constant)
+	if sized, ok := value.(traits.Sizer); ok {
+		c.elements[full] = uint64(sized.Size().(types.Int))
+	}
+	c.constants[full] = textsIn(constant)
+	c.tables = append(c.tables, cel.Constant(full, t, value))
+	c.extend(name, cel.Constant(full, t, value))
 }
 
 // constant reads a scalar, a list of scalars or a table of them, all of one type.

@@ -137,7 +137,7 @@ func explainJSON(err error) string {
 	case wrong.Field == "":
 		return "want an object, such as {\"method\": \"GET\"}, not " + wrong.Value
 	}
-	return fmt.Sprintf("%s: want %s, got a %s", wrong.Field, jsonKinds[wrong.Type.Kind()], wrong.Value)
+	return fmt.Sprintf("%s: want %s, not %s", wrong.Field, jsonKinds[wrong.Type.Kind()], wrong.Value)
 }
 
 // encode writes a query as a URL has it, names in order.

@@ -169,7 +169,7 @@ var badPlaces = []badFile{
 	{"a variable in last", promotion("last: variables.x == 'a'"), 6, 23, "the names are key"},
 	{"text in first", promotion("first: 'key[0]'"), 6, 24, "the expression is of type string: want bool"},
 	{"a typing error of key", promotion("first: 'keys[0] == \"a\"'"), 6, 25, "did you mean key?"},
-	{"a number as a key's part", promotion("first: 'key[0] == 7'"), 6, 32, "found no matching overload"},
+	{"a number as a key's part", promotion("first: 'key[0] == 7'"), 6, 32, "== does not take string and int"},
 	{"no expression", promotion("last: [a]"), 6, 23, "last: want a CEL expression"},
 	{"a holdback of most keys", promotion("holdback: 51%"), 6, 27, "from 0.01% to 50%"},
 	{"a holdback without a sign", promotion("holdback: 0"), 6, 27, "from 0.01% to 50%"},

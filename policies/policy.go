@@ -75,7 +75,7 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 
 	// The state of a group's member goes by the sides of the group.
 	if p.membership.name == "" {
-		c.checkIDs(n, p)
+		c.checkIDs(placesOf(n).orNone("candidate"), p)
 	}
 	return p
 }
@@ -90,7 +90,7 @@ func (c *compiler) checkIDs(n *yaml.Node, p *Policy) {
 
 	charge := algorithms.Charge{Sides: [2]algorithms.Side{authoritative.Bare(), candidate.Bare()}}
 	if err := charge.CheckSides(); err != nil {
-		c.fail(n, "both sides of %s have the id %q: the id names a side's state, so give one of them another \"id\"",
+		c.fail(n, "both sides of %s have the id %q, which names a side's state: write id: next into the candidate",
 			p.Name, authoritative.Bare().Name())
 	}
 }

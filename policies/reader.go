@@ -92,12 +92,13 @@ type field struct {
 // mapping reads a mapping by its table of fields. Unknown and duplicate fields are
 // errors: a misspelled field would otherwise be ignored in silence.
 func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
-	seen := map[string]bool{}
+	seen, meant := map[string]bool{}, map[string]bool{}
 	for key, value := range r.pairs(n, what) {
 		f, known := fields[key.Value]
 		switch {
 		case !known:
 			r.fail(key, "%s has no field %q: %s", what, key.Value, humanize.Remedy(key.Value, fieldNames(fields)))
+			meant[humanize.Nearest(key.Value, fieldNames(fields))] = true
 		case seen[key.Value]:
 			r.fail(key, "%s has %q twice", what, key.Value)
 		default:
@@ -111,7 +112,7 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 		return
 	}
 	for _, name := range fieldNames(fields) {
-		if fields[name].required && !seen[name] {
+		if fields[name].required && !seen[name] && !meant[name] {
 			r.fail(n, "%s needs %q", what, name)
 		}
 	}

@@ -17,24 +17,40 @@ var (
 	dottedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*`)
 )
 
+// reserved are words of other languages that CEL keeps from being names.
+var reserved = map[string]string{
+	"reserved identifier: if": ": a choice is condition ? one : other",
+}
+
 // explainIssue words an error of CEL for the author of a file, and suggests a name. CEL
 // itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
+	if strings.HasPrefix(issue.Message, syntaxError) {
+		return syntaxOf(issue.Message)
+	}
+	if words := overloadOf(issue.Message); words != "" {
+		return words
+	}
 	m := undeclared.FindStringSubmatch(issue.Message)
 	if m == nil {
-		return strings.TrimSuffix(issue.Message, " (in container '')") + operatorMeant(issue.Message)
+		return strings.TrimSuffix(issue.Message, " (in container '')") + reserved[issue.Message]
 	}
 
-	// A dotted name can only be one of the variables: functions have no dots.
-	name := nameAt(source, issue.Location, m[1])
+	// A dotted name can only be one of the variables: functions have no dots. What follows a variable may be a field or a
+	// function of it.
 	variables := variablesOf(env)
+	name := upToField(nameAt(source, issue.Location, m[1]), variables)
 
 	// A place that the request decided would change from one request of a key to the next.
 	if strings.HasPrefix(name, "request.") && !slices.ContainsFunc(variables, isRequestName) {
 		return fmt.Sprintf("there is no %s: a key's place does not depend on the request: use key[0], a part of the key, or data", name)
 	}
-	if strings.Contains(name, ".") {
-		return unknownName(name, variables, variables)
+	if word, _, dotted := strings.Cut(name, "."); dotted {
+		alike := slices.DeleteFunc(slices.Clone(variables), func(v string) bool { return !strings.HasPrefix(v, word+".") })
+		if len(alike) == 0 {
+			alike = variables
+		}
+		return unknownName(name, variables, alike)
 	}
 
 	// The field of a request without "request.", or a text that lost its quotes to YAML:
@@ -46,7 +62,11 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 		return fmt.Sprintf("there is no %s: if it is a text, quote it within the quotes of YAML: '\"%s\"'; the names are %s",
 			name, name, strings.Join(variables, ", "))
 	}
-	return unknownName(name, append(functionsOf(env), variables...), variables)
+	known := append(functionsOf(env), variables...)
+	if humanize.Nearest(name, known) == "" {
+		return fmt.Sprintf("there is no %s: a text needs quotes, %q; the names are %s", name, name, strings.Join(variables, ", "))
+	}
+	return unknownName(name, known, variables)
 }
 
 // unknownName suggests one of the candidates, or lists the names that there are.
@@ -76,6 +96,18 @@ func nameAt(source string, at common.Location, start string) string {
 	return start
 }
 
+// upToField returns as much of a dotted name as the names of variables that begin with the same word have: the rest is what is asked of
+// the value.
+func upToField(name string, variables []string) string {
+	parts := strings.Split(name, ".")
+	for _, v := range variables {
+		if strings.HasPrefix(v, parts[0]+".") {
+			return strings.Join(parts[:min(len(parts), 2)], ".")
+		}
+	}
+	return name
+}
+
 // isRequestName reports whether a name is a field of the request. An environment without any is the one in which keys are placed.
 func isRequestName(name string) bool { return strings.HasPrefix(name, "request.") }
 
@@ -99,34 +131,4 @@ func functionsOf(env *cel.Env) (names []string) {
 		}
 	}
 	return names
-}
-
-// syntaxError begins CEL's messages of an expression that cannot be parsed.
-const syntaxError = "Syntax error: "
-
-// otherOperators are how other languages write CEL's operators, as its parser quotes
-// them.
-var otherOperators = []struct{ quoted, remedy string }{
-	{"'= '", "write == to compare"},
-	{"'='", "write == to compare"},
-	{"'and'", "write &&"},
-	{"'or'", "write ||"},
-	{"'not'", "write !"},
-	{"'& '", "write &&"},
-	{"'| '", "write ||"},
-	{`'"`, `a text is not closed: write " at its end`},
-	{"''", "a text is not closed: write ' at its end"},
-}
-
-// operatorMeant says how CEL writes an operator of other languages.
-func operatorMeant(message string) string {
-	if !strings.HasPrefix(message, syntaxError) {
-		return ""
-	}
-	for _, operator := range otherOperators {
-		if strings.Contains(message, " "+operator.quoted) {
-			return ": " + operator.remedy
-		}
-	}
-	return ""
 }

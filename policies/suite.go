@@ -2,7 +2,6 @@ package policies
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // SuiteReport is the result of a policy file's tests.
@@ -65,6 +65,7 @@ type suite struct {
 	set    *Set
 	report *SuiteReport
 	cover  map[string]*Coverage // by policy, of the report
+	lines  map[string]int       // of the tests by name
 }
 
 // TestFile runs the tests of a policy file. The error is a *Problems if a file is
@@ -80,6 +81,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		reader: &reader{Problems{File: name}},
 		report: &SuiteReport{File: name, Failures: []Problem{}},
 		cover:  map[string]*Coverage{},
+		lines:  map[string]int{},
 	}
 	var tests, at *yaml.Node
 	if root := s.parse(text, "policies and tests"); root != nil {
@@ -173,6 +175,14 @@ func (s *suite) test(n *yaml.Node) {
 		"sequence": {read: keep(&sequence)},
 	})
 
+	// A report names a failed test, and the reader looks for it by its name.
+	if first := s.lines[name]; first > 0 {
+		s.fail(n, "two tests have the name %q: the first is in line %d", name, first)
+	}
+	if name != "" {
+		s.lines[name] = n.Line
+	}
+
 	// A test of both kinds would leave open whether the request counts in the sequence.
 	switch {
 	case request != nil && charges != nil && sequence == nil:
@@ -182,35 +192,6 @@ func (s *suite) test(n *yaml.Node) {
 	default:
 		s.fail(n, "a test has either a request with charges, or a sequence")
 	}
-}
-
-// request reads a request's node, by the same rules as one on the command line. It
-// returns nil after noting a problem.
-func (s *suite) request(n *yaml.Node) *Request {
-	if n.Kind != yaml.MappingNode {
-		s.fail(n, "request: want a mapping, such as { method: GET }")
-		return nil
-	}
-
-	r, err := requestOf(n)
-	if err != nil {
-		s.fail(n, "%s", withoutPackage(err))
-		return nil
-	}
-	return r
-}
-
-// requestOf takes a node through JSON, the form that ParseRequest knows.
-func requestOf(n *yaml.Node) (*Request, error) {
-	var v map[string]any
-	if err := n.Decode(&v); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRequest(text)
 }
 
 // charges returns what the set charges a request, and notes which policies matched. An
@@ -307,12 +288,30 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 		}}
 	}
 	s.mapping(n, "a charge", map[string]field{
-		"policy":        compare("policy", c.Policy),
+		"policy": {read: func(n *yaml.Node) {
+			if s.knows(n) {
+				compare("policy", c.Policy).read(n)
+			}
+		}},
 		"key":           compare("key", c.Key),
 		"cost":          compare("cost", fmt.Sprint(c.Cost)),
 		"authoritative": compare("authoritative", shortForm(c.Sides[algorithms.Authoritative])),
 		"candidate":     compare("candidate", shortForm(c.Sides[algorithms.Candidate])),
 	})
+}
+
+// knows reports whether the file has the policy that a test names.
+func (s *suite) knows(n *yaml.Node) bool {
+	var names []string
+	for _, p := range s.set.Policies {
+		names = append(names, p.Name)
+	}
+	if slices.Contains(names, n.Value) {
+		return true
+	}
+
+	s.fail(n, "the file has no policy %q: %s", n.Value, humanize.Remedy(n.Value, names))
+	return false
 }
 
 // shortForm writes a charged side as the command line does.

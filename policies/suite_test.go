@@ -58,6 +58,9 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 		},
 		{"back in time", "- {name: n, sequence: [{at: 1s, request: {}}, {at: 0s, request: {}}]}", "before the one above"},
 		{"an unknown field", "- {name: n, request: {methodd: POST}, charges: []}", "unknown field"},
+		{"an unknown policy", "- {name: n, request: {method: POST}, charges: [{policy: q}]}", `:3:59: the file has no policy "q"`},
+		{"headers as a list", "- {name: n, request: {headers: [a]}, charges: []}", "t.yaml:3:34: request: headers: want an object"},
+		{"an unknown field's place", "- {name: n, request: {user: a, methodd: POST}, charges: []}", "t.yaml:3:34: request: unknown field"},
 		{"neither", "- {name: n}", "either a request with charges, or a sequence"},
 		{"no name", "- {request: {}, charges: []}", `needs "name"`},
 		{"a step without a request", "- {name: n, sequence: [{at: 1s}]}", `needs "request"`},
@@ -93,6 +96,16 @@ func TestMixedUpFilesAreNamed(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), tests+":1:1: this is a file of tests, and no policy file: name the") ||
 		strings.Count(err.Error(), ".yaml:") != 1 {
 		t.Errorf("tests as a policy file: %v", err)
+	}
+}
+
+// A report names its tests, so two of one name are one too many.
+func TestSuiteRefusesTwoTestsOfOneName(t *testing.T) {
+	test := "  - {name: n, request: {}, charges: []}\n"
+	report, _, err := suiteOf(t, test+test)
+	const want = `t.yaml:4:5: two tests have the name "n": the first is in line 3`
+	if err != nil || report.Failed != 1 || !strings.Contains(report.Error(), want) {
+		t.Errorf("error %v, %+v", err, report)
 	}
 }
 

@@ -1,0 +1,126 @@
+package policies
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// syntaxError begins CEL's messages of an expression that cannot be parsed.
+const syntaxError = "Syntax error: "
+
+// syntaxWords put the messages of CEL's parser, which are a grammar's, into words. The first that fits counts; %s is what the
+// message quotes.
+var syntaxWords = []struct {
+	message *regexp.Regexp
+	words   string
+}{
+	{regexp.MustCompile(`^token recognition error at: '(.*)'$`), "%s has no meaning"},
+	{regexp.MustCompile(`^missing '(.*)' at '<EOF>'`), "%s is missing at the end"},
+	{regexp.MustCompile(`^missing '(.*)' at '`), "%s is missing here"},
+	{regexp.MustCompile(`^(?:mismatched|extraneous) input '(<EOF>)'`), "the expression ends too early"},
+	{regexp.MustCompile(`^(?:mismatched|extraneous) input '(.*)' expecting <EOF>`), "the expression has ended before %s"},
+	{regexp.MustCompile(`^(?:mismatched|extraneous) input '(.*)' expecting `), "%s does not belong here"},
+}
+
+// otherOperators are how other languages write CEL's operators, as its parser quotes
+// them at the beginning of what it does not take.
+var otherOperators = []struct{ quoted, remedy string }{
+	{"= ", "write == to compare"},
+	{"=", "write == to compare"},
+	{"and", "write &&"},
+	{"AND", "write &&"},
+	{"or", "write ||"},
+	{"OR", "write ||"},
+	{"not", "write !"},
+	{"& ", "write &&"},
+	{"| ", "write ||"},
+	{"?", "write orValue: request.headers[?\"x-plan\"].orValue(\"none\") has a value in any case"},
+	{"/", `a regular expression is a text: path.matches("^/a")`},
+	{"“", `write "`},
+	{"”", `write "`},
+	{"‘", "write '"},
+	{"’", "write '"},
+	{"$", "a name has no sign in front of it"},
+	{";", "an expression has no end sign"},
+	{"startsWith", `it is called: path.startsWith("/a")`},
+	{"endsWith", `it is called: path.endsWith("/a")`},
+	{"contains", `it is called: path.contains("/a")`},
+	{"matches", `it is called: path.matches("^/a")`},
+	{"_", "a number has digits alone"},
+}
+
+// syntaxOf words an error of syntax, and says how CEL writes what other languages write in another way.
+func syntaxOf(message string) string {
+	message = strings.TrimPrefix(message, syntaxError)
+	for _, known := range syntaxWords {
+		m := known.message.FindStringSubmatch(message)
+		if m == nil {
+			continue
+		}
+
+		words, quoted := known.words, m[1]
+		if strings.Contains(words, "%s") {
+			words = fmt.Sprintf(words, quoted)
+		}
+		return syntaxError + words + remedyOf(quoted)
+	}
+	return syntaxError + message
+}
+
+// remedyOf says what to write instead of a text that CEL does not take, "" for any other.
+func remedyOf(quoted string) string {
+	// The parser quotes a text without its end up to the end of the line.
+	if q := quoted[:min(1, len(quoted))]; q == `"` || q == "'" {
+		return ": a text is not closed: write " + q + " at its end"
+	}
+
+	for _, operator := range otherOperators {
+		if quoted == operator.quoted || operator.quoted == "_" && strings.HasPrefix(quoted, "_") {
+			return ": " + operator.remedy
+		}
+	}
+	return ""
+}
+
+var (
+	// noOverload is CEL's message of an operator or a function for values of other types.
+	noOverload = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'`)
+	// operatorSign is the sign in CEL's name of an operator.
+	operatorSign = regexp.MustCompile(`^_?([^_A-Za-z]+)_?$`)
+	// number is a pair of types of which one must be made the other.
+	mixedTypes = regexp.MustCompile(`^\((?:int|uint|double|string), (?:int|uint|double|string)\)$`)
+)
+
+// overloadOf words an error of types, "" for another message.
+func overloadOf(message string) string {
+	m := noOverload.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+
+	sign := operatorSign.FindStringSubmatch(m[1])
+	if sign == nil {
+		return fmt.Sprintf("there is no %s for %s", m[1], m[2])
+	}
+	words := fmt.Sprintf("%s does not take %s", sign[1], strings.ReplaceAll(strings.Trim(m[2], "()"), ", ", " and "))
+	if mixedTypes.MatchString(m[2]) {
+		words += ": both must be of one type, which string(...), int(...) and double(...) make"
+	}
+	return words
+}
+
+// dashedName is a header, a claim or a parameter behind a dot, whose name has a dash: CEL takes it for a difference.
+var dashedName = regexp.MustCompile(`request\.(headers|claims|query)\.([A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+)`)
+
+// dashedIn words the mistake of such a name in an expression that CEL has refused, and its place in characters. It is "" where
+// there is none.
+func dashedIn(source string) (at int, message string) {
+	m := dashedName.FindStringSubmatchIndex(source)
+	if m == nil {
+		return 0, ""
+	}
+
+	field, name := source[m[2]:m[3]], source[m[4]:m[5]]
+	return len([]rune(source[:m[0]])), fmt.Sprintf("behind a dot a name has no dash: write request.%s[?%q].orValue(\"none\")", field, name)
+}
