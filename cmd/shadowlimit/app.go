@@ -90,10 +90,21 @@ func statusOf(err error, std streams) int {
 	return exitFailure
 }
 
+const appDescription = `Begin with "shadowlimit demo", which needs nothing, and then replay a log of your own:
+shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 access.log
+
+Commands that look at a service or move it take --name, the name of its policy file, and
+--redis, the URL of its Redis; SHADOWLIMIT_NAME and SHADOWLIMIT_REDIS have the same meaning.
+Each command has --help with examples. The README and docs/ beside it explain the rest.
+
+Exit status: 0 done, 1 a failure, 2 a wrong invocation, 3 the gate or another condition is
+not met, 4 the state has changed meanwhile, 5 not applied or not stored in time.`
+
 func newApp(std streams) *cli.App {
 	app := &cli.App{
 		Name:            "shadowlimit",
 		Usage:           "replace a rate limiter in production without hurting anyone",
+		Description:     appDescription,
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Reader:          std.in, Writer: std.out, ErrWriter: std.err,
@@ -125,22 +136,33 @@ func unify(commands []*cli.Command) {
 }
 
 func commands(std streams) []*cli.Command {
-	return []*cli.Command{
-		demoCommand(std), replayCommand(std), planCommand(std), importCommand(std), initCommand(std),
-		validateCommand(std), testCommand(std), explainCommand(std),
-		statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), doctorCommand(std),
-		promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
-		adoptCommand(std), forgetCommand(std),
-		controllerCommand(std), serveCommand(std),
-		alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std),
+	// The library sorts the groups by their names.
+	return slices.Concat(
+		group("1. Try it", demoCommand(std), replayCommand(std), planCommand(std)),
+		group("2. Write a policy file",
+			initCommand(std), importCommand(std), validateCommand(std), testCommand(std), explainCommand(std)),
+		group("3. Look at a running service",
+			statusCommand(std), watchCommand(std), topCommand(std), keyCommand(std), historyCommand(std), doctorCommand(std)),
+		group("4. Move a policy", promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
+			adoptCommand(std), forgetCommand(std)),
+		group("5. Run and install", serveCommand(std), controllerCommand(std),
+			alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std)),
+	)
+}
+
+// group gives commands the heading under which the help lists them.
+func group(heading string, list ...*cli.Command) []*cli.Command {
+	for _, command := range list {
+		command.Category = heading
 	}
+	return list
 }
 
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	// The library names the flag with one dash, however it was written.
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
-		return usagef(seeHelp(c), "%v", err)
+		return usagef(seeHelp(c), "%s", misusedFlag(c, err.Error()))
 	}
 
 	hint := seeHelp(c)

@@ -23,7 +23,7 @@ func controllerCommand(std streams) *cli.Command {
 		Usage:       "judge policies and move the automatic ones, until interrupted",
 		Description: controllerDescription,
 		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "how often to judge"}),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
+		Action:      withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
 	}
 }
 
@@ -31,16 +31,20 @@ func controllerCommand(std streams) *cli.Command {
 // clients cannot wait for the next one.
 const triggersEvery = 5 * time.Second
 
-// control judges and moves policies until it is interrupted.
-func (f *fleet) control(c *cli.Context, std streams) error {
-	every := c.Duration("every")
+// controllable refuses an invocation with arguments, or without a time between two judgements.
+func controllable(c *cli.Context) error {
 	if c.Args().Present() {
 		return usagef(seeHelp(c), "controller takes no arguments")
 	}
-	if every <= 0 {
+	if every := c.Duration("every"); every <= 0 {
 		return usagef("such as 15s", "--every %s: want a time above 0", every)
 	}
+	return nil
+}
 
+// control judges and moves policies until it is interrupted.
+func (f *fleet) control(c *cli.Context, std streams) error {
+	every := c.Duration("every")
 	controller := promotion.NewController(f.store, f.ledger, "controller "+actor())
 	log := &controllerLog{format: f.format, verdicts: map[string]string{}, std: std}
 	for next := time.Now(); ; {

@@ -55,7 +55,7 @@ func TestExplain(t *testing.T) {
 		{shopFile, invocation{"no request", []string{"explain", "FILE"}, 2, nil, []string{"explain needs --request"}}},
 		{shopFile, invocation{
 			"a request that is missing", []string{"explain", "FILE", "--request"}, 2, nil,
-			[]string{"flag needs an argument"},
+			[]string{"--request needs a value"},
 		}},
 		{shopFile, invocation{
 			"no file", []string{"explain", "--request", "{}"}, 2, nil, []string{"one policy file, got 0"},

@@ -55,10 +55,15 @@ func openFleet(c *cli.Context, f format) (*fleet, error) {
 func (f *fleet) close() { f.client.Close() }
 
 // withFleet makes an action of a function that needs a fleet.
-func withFleet(do func(*cli.Context, *fleet) error) cli.ActionFunc {
+//
+// It checks the arguments first: a wrong invocation is one whether Redis answers or not.
+func withFleet(check func(*cli.Context) error, do func(*cli.Context, *fleet) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		format, err := formatOf(c)
 		if err != nil {
+			return err
+		}
+		if err := check(c); err != nil {
 			return err
 		}
 		return onFleet(c, format, do)
@@ -93,6 +98,20 @@ func onSilentFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) 
 	}
 	defer f.close()
 	return do(c, f)
+}
+
+// needsPolicy refuses an invocation without one policy.
+func needsPolicy(c *cli.Context) error {
+	_, err := onePolicy(c)
+	return err
+}
+
+// takesPolicy refuses an invocation with several policies.
+func takesPolicy(c *cli.Context) error {
+	if c.NArg() > 1 {
+		return usagef(seeHelp(c), "%s takes one policy, got %d", c.Command.Name, c.NArg())
+	}
+	return nil
 }
 
 // onePolicy returns the policy that a command is about.
@@ -151,6 +170,24 @@ func (f *fleet) look(ctx context.Context, policy string) ([]promotion.Assessment
 	return f.only(policy, all)
 }
 
+// unknown says which policies there are, for an error of a policy that no instance has announced. Any other error stays as it is.
+func (f *fleet) unknown(ctx context.Context, policy string, err error) error {
+	if !errors.Is(err, promotion.ErrUnknownPolicy) {
+		return err
+	}
+	specs, failure := f.store.Specs(ctx)
+	if failure != nil {
+		return err
+	}
+
+	announced := make([]promotion.Assessment, len(specs))
+	for i, spec := range specs {
+		announced[i].Spec = spec
+	}
+	_, err = f.only(policy, announced)
+	return err
+}
+
 // only returns the assessment of one policy, or all if policy is "".
 func (f *fleet) only(policy string, all []promotion.Assessment) ([]promotion.Assessment, error) {
 	names := make([]string, len(all))
@@ -206,8 +243,6 @@ func refusedMove(err error) error {
 		return statusf(exitNotMet, "%w: resume it first", err)
 	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
 		return statusError{exitNotMet, err}
-	case errors.Is(err, promotion.ErrUnknownPolicy):
-		return fmt.Errorf("%w: status lists the policies", err)
 	}
 	return err
 }

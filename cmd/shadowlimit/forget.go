@@ -32,7 +32,7 @@ func forgetCommand(std streams) *cli.Command {
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed, and remove nothing"},
 		),
-		Action: withFleet(func(c *cli.Context, f *fleet) error { return forgetAction(c, f, std) }),
+		Action: withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return forgetAction(c, f, std) }),
 	}
 }
 

@@ -25,7 +25,7 @@ func historyCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: historyDescription,
 		Flags:       fleetFlags(),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return historyAction(c, f, std.out) }),
+		Action:      withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return historyAction(c, f, std.out) }),
 	}
 }
 

@@ -152,7 +152,7 @@ func writeDraft(file string, d draft) error {
 	text := d.policyText()
 	set, err := policies.Load(filepath.Base(file), []byte(text), shadow.CheckPromotion)
 	if err != nil {
-		return fmt.Errorf("the flags make no policy file: %w", err)
+		return usagef("correct the flag that this text comes from", "the flags make no policy file: %v", err)
 	}
 	tests, err := d.testsText(set)
 	if err != nil {

@@ -71,8 +71,12 @@ func (d *imported) addCandidate(c *cli.Context, in *importer.Import) error {
 	}
 	at := strings.Index(policy, "\n    authoritative: ") + 1
 	end := at + strings.IndexByte(policy[at:], '\n') + 1
+	id := ""
+	if strings.Contains(policy[at:end], "algorithm: "+side.Algorithm.Name()+",") {
+		id = idOfCandidate
+	}
 	d.text = before + "\n  - name: " + name + "\n" + policy[:end] +
-		fmt.Sprintf("    %s: %s\n", algorithms.Candidate, sideYAML(side)) + policy[end:]
+		fmt.Sprintf("    %s: %s\n", algorithms.Candidate, sideYAML(side, id)) + policy[end:]
 	return nil
 }
 

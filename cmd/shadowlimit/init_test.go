@@ -12,6 +12,7 @@ func TestInitWritesAPair(t *testing.T) {
 	for _, flags := range [][]string{
 		{"--from", "fixed_window:100/1m"},
 		{"--from", "fixed_window:100/1m", "--to", "token_bucket:100/1m:burst=20"},
+		{"--from", "fixed_window:100/1m", "--to", "fixed_window:200/1m"},
 		{"--from", "sliding_window_counter:3/1m:phase=first:count_denied", "--to", "sliding_window_log:5/1m"},
 		{"--from", "fixed_window:1000/week", "--to", "token_bucket:10/1s:burst=20:refill=1s:forget=11s"},
 		{"--from", "leaky_bucket:20/1s:burst=5", "--to", "gcra:20/1s", "--method", "POST", "--method", "PUT"},
@@ -54,6 +55,10 @@ func TestInitOfImports(t *testing.T) {
 		{
 			peer: "nginx", file: "limit_req.conf", flags: []string{"--to", "gcra:2/1s:burst=2", "--policy", "one", "--name", "edge"},
 			wanted: "burst: 2 }\n    candidate: { algorithm: gcra, limit: 2, window: 1s, burst: 2 }\n",
+		},
+		{
+			peer: "nginx", file: "limit_req.conf", flags: []string{"--to", "leaky_bucket:2/1s:burst=2", "--policy", "one"},
+			wanted: "    candidate: { id: next, algorithm: leaky_bucket, limit: 2, window: 1s, burst: 2 }\n",
 		},
 		{
 			peer: "limitador", file: "api.yaml", flags: []string{"--map", "auth.identity.userid=request.user", "--name", "edge"},
@@ -113,7 +118,7 @@ func TestInitRefuses(t *testing.T) {
 		{name: "no limiter", args: []string{"init", other}, status: exitUsage, talk: []string{"init needs --from"}},
 		{name: "no file", args: []string{"init", "--from", "fixed_window:1/1m"}, status: exitUsage, talk: []string{"init needs one file"}},
 		{
-			name: "a wrong key", args: []string{"init", other, "--from", "fixed_window:1/1m", "--key", "request.usr"}, status: exitFailure,
+			name: "a wrong key", args: []string{"init", other, "--from", "fixed_window:1/1m", "--key", "request.usr"}, status: exitUsage,
 			talk: []string{"the flags make no policy file", "did you mean request.user?"},
 		},
 		{

@@ -38,7 +38,7 @@ func keyCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY KEY",
 		Description: keyDescription,
 		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for limits, first and last"}),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return keyAction(c, f, std) }),
+		Action:      withFleet(needsKey, func(c *cli.Context, f *fleet) error { return keyAction(c, f, std) }),
 	}
 }
 
@@ -49,13 +49,7 @@ var (
 )
 
 func keyAction(c *cli.Context, f *fleet, std streams) error {
-	if c.NArg() != 2 {
-		return usagef(seeHelp(c), "key needs a policy and a key, got %d arguments", c.NArg())
-	}
 	policy, key := c.Args().Get(0), c.Args().Get(1)
-	if secretKey.MatchString(key) {
-		return usagef("the hash that places a key is of its text", "key %s is an HMAC: give the key in clear", key)
-	}
 
 	// A wrong file is refused before Redis is asked anything.
 	configured, err := configuredPolicy(c.String("config"), policy)
@@ -79,6 +73,17 @@ func keyAction(c *cli.Context, f *fleet, std streams) error {
 		fmt.Fprintf(std.err, "%s is not the file that the instances have announced: they may place this key differently\n", c.String("config"))
 	}
 	return f.format.print(std.out, &report, report.write)
+}
+
+// needsKey refuses an invocation without a policy and a key.
+func needsKey(c *cli.Context) error {
+	if c.NArg() != 2 {
+		return usagef(seeHelp(c), "key needs a policy and a key, got %s", humanize.Counted(int64(c.NArg()), "argument"))
+	}
+	if key := c.Args().Get(1); secretKey.MatchString(key) {
+		return usagef("the hash that places a key is of its text", "key %s is an HMAC: give the key in clear", key)
+	}
+	return nil
 }
 
 // configuredPolicy reads a policy from a policy file, nil without a file.

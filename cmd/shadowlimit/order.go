@@ -54,7 +54,7 @@ type task struct {
 func (t *task) policy() string { return t.assessment.Spec.Policy }
 
 func (m move) action(std streams) cli.ActionFunc {
-	return m.checked(withFleet(func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }))
+	return m.checked(withFleet(needsPolicy, func(c *cli.Context, f *fleet) error { return m.order(c, f, std) }))
 }
 
 // checked refuses a wrong invocation before Redis is asked, which may not answer.

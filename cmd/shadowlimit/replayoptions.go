@@ -100,6 +100,22 @@ var (
 	}
 )
 
+// writesItsInput reports whether an output is a log, or the policy file.
+func writesItsInput(c *cli.Context) bool {
+	for _, flag := range []string{"html", "decisions"} {
+		written, err := os.Stat(c.String(flag))
+		if err != nil {
+			continue
+		}
+		for _, name := range append(c.Args().Slice(), c.String("config")) {
+			if read, err := os.Stat(name); err == nil && os.SameFile(written, read) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // replayConflicts are the combinations that replay refuses.
 var replayConflicts = []conflict{
 	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes, conflictOfPolicy,
@@ -128,6 +144,10 @@ var replayConflicts = []conflict{
 	{
 		func(c *cli.Context) bool { return c.String("html") != "" && c.String("html") == c.String("decisions") },
 		"--html and --decisions: want two files", replayHint,
+	},
+	{
+		writesItsInput,
+		"--html or --decisions is a file that replay reads, and would be lost", "name another file",
 	},
 	{
 		func(c *cli.Context) bool { return c.IsSet("sweep") && c.Bool("require-pass") },

@@ -48,7 +48,7 @@ func (m move) rollback(std streams) cli.ActionFunc {
 		if c.Bool("wait") {
 			return withSilentFleet(act)(c)
 		}
-		return sayNotStored(c, withFleet(act)(c))
+		return sayNotStored(c, withFleet(needsPolicy, act)(c))
 	})
 }
 
@@ -64,8 +64,9 @@ func rollbackDo(std streams) func(context.Context, *task) (promotion.State, erro
 		defer cancel()
 
 		o := &outage{policy: t.policy(), until: until, std: std}
-		return o.tryOn(ctx, t, func() (promotion.State, error) {
+		s, err := o.tryOn(ctx, t, func() (promotion.State, error) {
 			return promotion.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &o.sent}, t.policy(), t.order)
 		})
+		return s, t.fleet.unknown(ctx, t.policy(), err)
 	}
 }

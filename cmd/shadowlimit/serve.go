@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -191,7 +192,7 @@ func (o *serveOptions) parseToken(c *cli.Context) error {
 	if file := c.String("token-file"); file != "" {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return usagef(tokenHint, "--token-file: %v", reason(err))
+			return fmt.Errorf("--token-file %s: %w", file, reason(err))
 		}
 		text, from = string(content), "--token-file"
 	} else if text == "" {
@@ -237,7 +238,12 @@ func (o *serveOptions) listen() ([]net.Listener, error) {
 		return nil, usagef("or listen on 127.0.0.1 or a Unix socket; --insecure is for a network whose every machine may use up budgets",
 			"--listen %v, so it needs %s", remote, strings.Join(missing, " and "))
 	}
-	if err != nil {
+	switch {
+	case errors.As(err, new(*net.AddrError)):
+		return nil, usagef("such as 127.0.0.1:8080 or unix:/run/shadowlimit.sock", "--listen: %v", err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--listen: %w: another program listens there; name another port, or end that program", err)
+	case err != nil:
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	return list, nil

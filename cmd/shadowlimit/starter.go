@@ -68,7 +68,7 @@ func (s *starter) policyText() string {
 		algorithms.Candidate:     "Tomorrow's limiter. It is evaluated beside today's and changes no answer in shadow.",
 	}
 	for i, side := range s.sides {
-		fmt.Fprintf(&b, "    # %s\n    %s: %s\n", notes[s.roles[i]], s.roles[i], sideYAML(side))
+		fmt.Fprintf(&b, "    # %s\n    %s: %s\n", notes[s.roles[i]], s.roles[i], sideYAML(side, s.idOf(i)))
 	}
 	if len(s.sides) > 1 {
 		b.WriteString("promotion:\n  # automatic: a step is taken when the gate says pass. replay proposes thresholds from your log.\n")
@@ -77,10 +77,25 @@ func (s *starter) policyText() string {
 	return b.String()
 }
 
+// idOf returns the id of a side, "" where its algorithm names its state: two sides of one algorithm would share one.
+func (s *starter) idOf(i int) string {
+	if s.roles[i] == algorithms.Candidate && s.sides[0].Algorithm.Name() == s.sides[i].Algorithm.Name() {
+		return idOfCandidate
+	}
+	return ""
+}
+
+// idOfCandidate names the state of a candidate that has the algorithm of its authoritative.
+const idOfCandidate = "next"
+
 // sideYAML writes a side as a policy file has it.
-func sideYAML(side algorithms.Side) string {
+func sideYAML(side algorithms.Side, id string) string {
 	l := side.Limit
-	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", side.Algorithm.Name(), l.Requests, l.Period())
+	text := "{ "
+	if id != "" {
+		text += "id: " + id + ", "
+	}
+	text += fmt.Sprintf("algorithm: %s, limit: %d, window: %s", side.Algorithm.Name(), l.Requests, l.Period())
 	if l.Burst > 0 {
 		text += fmt.Sprintf(", burst: %d", l.Burst)
 	}

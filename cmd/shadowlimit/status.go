@@ -25,15 +25,11 @@ func statusCommand(std streams) *cli.Command {
 		ArgsUsage:   "[POLICY]",
 		Description: statusDescription,
 		Flags:       fleetFlags(),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return statusAction(c, f, std.out) }),
+		Action:      withFleet(takesPolicy, func(c *cli.Context, f *fleet) error { return statusAction(c, f, std.out) }),
 	}
 }
 
 func statusAction(c *cli.Context, f *fleet, out io.Writer) error {
-	if c.NArg() > 1 {
-		return usagef(seeHelp(c), "status takes one policy, got %d", c.NArg())
-	}
-
 	report, err := f.report(c.Context, c.Args().First())
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ fails.
     - name: a burst is for the window, not for the bucket
       sequence:
         - { at: 0s, repeat: 20, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: allow }
-        - { at: 1s, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: deny }
+        - { at: 0s, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: deny }
 
 Example:
   shadowlimit test examples/policies/per-plan-tiers.tests.yaml`

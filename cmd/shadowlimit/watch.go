@@ -32,20 +32,22 @@ func watchCommand(std streams) *cli.Command {
 		ArgsUsage:   "[POLICY]",
 		Description: watchDescription,
 		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "how often to look"}),
-		Action:      withFleet(func(c *cli.Context, f *fleet) error { return f.watch(c, std) }),
+		Action:      withFleet(watchable, func(c *cli.Context, f *fleet) error { return f.watch(c, std) }),
 	}
+}
+
+// watchable refuses an invocation with several policies, or without a time between two looks.
+func watchable(c *cli.Context) error {
+	if every := c.Duration("every"); every <= 0 {
+		return usagef("such as 2s", "--every %s: want a time above 0", every)
+	}
+	return takesPolicy(c)
 }
 
 // watch shows reports until it is interrupted. Only the first has to succeed: later Redis may fail
 // over.
 func (f *fleet) watch(c *cli.Context, std streams) error {
 	ctx, policy, every := c.Context, c.Args().First(), c.Duration("every")
-	switch {
-	case c.NArg() > 1:
-		return usagef(seeHelp(c), "watch takes one policy, got %d", c.NArg())
-	case every <= 0:
-		return usagef("such as 2s", "--every %s: want a time above 0", every)
-	}
 
 	// Only a terminal can be drawn over; a log file keeps one line for each moment.
 	show := showLines

@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+)
+
+// reply is an error of a server, as go-redis returns it.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+
+func (r reply) RedisError() {}
+
+// A server that answers with an error may be of another kind than its address says.
+func TestDiagnoseNamesAWrongAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"ERR DB index is out of range":                           "smaller database",
+		"ERR This instance has cluster support disabled":         "no cluster: write redis://",
+		"ERR unknown command 'sentinel', with args beginning":    "no sentinel: write redis://",
+		"LOADING Redis is loading the dataset in memory":         "wait until it has loaded",
+		"ERR SELECT is not allowed in cluster mode":              "leave out the /",
+		"NOAUTH Authentication required.":                        "user and password",
+		"MASTERDOWN Link with MASTER is down and replica-serve-": "check its replication",
+	} {
+		if _, fix := Diagnose(reply(text)); !strings.Contains(fix, want) {
+			t.Errorf("%s: %q, want %q", text, fix, want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A wrong invocation is refused alike, with what to write, and no Redis need answer for it.
+func TestWrongInvocations(t *testing.T) {
+	t.Setenv("SHADOWLIMIT_REDIS", "redis://127.0.0.1:1")
+	t.Setenv("SHADOWLIMIT_NAME", "shop")
+
+	for args, want := range map[string]string{
+		"watch --every x":                "--every x: want a time such as 30s or 1h",
+		"promote a --reason x --timeout": "--timeout needs a value",
+		"promote a --timeout 5":          "--timeout 5: want a time",
+		"status -o":                      "-o needs a value",
+		"status a b":                     "status takes one policy, got 2",
+		"watch a b":                      "watch takes one policy, got 2",
+		"history":                        "history needs one policy, got 0",
+		"forget":                         "forget needs one policy, got 0",
+		"key a":                          "key needs a policy and a key, got 1 argument\n",
+		"controller a":                   "controller takes no arguments",
+	} {
+		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
+			t.Errorf("%s: status %d, no %q in %s", args, status, want, talk)
+		}
+	}
+}
+
+// A report must not be written over the log that it is about, whatever name the file has.
+func TestReplayKeepsItsInput(t *testing.T) {
+	const content = "time,key\n2026-01-01T00:00:00Z,a\n"
+	log := write(t, "access.csv", []byte(content))
+	link := filepath.Join(t.TempDir(), "link.csv")
+	if err := os.Symlink(log, link); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, output := range [][]string{{"--decisions", log}, {"--html", log}, {"--decisions", link}} {
+		args := append([]string{"replay", "--from", "gcra:1/1m", "--to", "fixed_window:1/1m", log}, output...)
+		if status, _, talk := shell(t, "", args...); status != exitUsage || !strings.Contains(talk, "would be lost") {
+			t.Errorf("%v: status %d: %s", output, status, talk)
+		}
+	}
+	if text, err := os.ReadFile(log); err != nil || string(text) != content {
+		t.Errorf("the log is now %q, %v", text, err)
+	}
+}
+
+// The file that the help of test shows passes, with the policies that it is about.
+func TestSampleOfTestsPasses(t *testing.T) {
+	_, sample, found := strings.Cut(testDescription, "\n\n")
+	sample, _, ended := strings.Cut(sample, "\n\nExample:")
+	if !found || !ended {
+		t.Fatal("the help of test has no sample")
+	}
+
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"checkout.tests.yaml": strings.ReplaceAll("\n"+sample, "\n  ", "\n"),
+		"checkout.yaml": `
+version: 1
+name: checkout
+policies:
+  - name: tenant-writes
+    when: request.method == "POST"
+    key: request.headers[?"x-tenant"].orValue("none")
+    cost: 'request.route == "/v1/bulk" ? 10 : 1'
+    authoritative: { algorithm: fixed_window, limit: 100, window: 1m }
+    candidate: { algorithm: token_bucket, limit: 100, window: 1m, burst: 20 }
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	status, out, talk := shell(t, "", "test", filepath.Join(dir, "checkout.tests.yaml"))
+	if status != exitOK || !strings.Contains(out, "2 passed, 0 failed") {
+		t.Errorf("status %d: %s%s", status, out, talk)
+	}
+}
