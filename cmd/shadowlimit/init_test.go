@@ -57,8 +57,8 @@ func TestInitOfImports(t *testing.T) {
 			wanted: "burst: 2 }\n    candidate: { algorithm: gcra, limit: 2, window: 1s, burst: 2 }\n",
 		},
 		{
-			peer: "nginx", file: "limit_req.conf", flags: []string{"--to", "leaky_bucket:2/1s:burst=2", "--policy", "one"},
-			wanted: "    candidate: { id: next, algorithm: leaky_bucket, limit: 2, window: 1s, burst: 2 }\n",
+			peer: "nginx", file: "limit_req.conf", flags: []string{"--to", "token_bucket:2/1s:burst=2", "--policy", "one"},
+			wanted: "    candidate: { id: next, algorithm: token_bucket, limit: 2, window: 1s, burst: 2 }\n",
 		},
 		{
 			peer: "limitador", file: "api.yaml", flags: []string{"--map", "auth.identity.userid=request.user", "--name", "edge"},
