@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // repository is where links in rules and metrics lead.
@@ -239,6 +241,24 @@ func TestChecklistNamesWhereBlindnessEnds(t *testing.T) {
 	}
 	if count == 0 {
 		t.Errorf("no file says when blind comparisons end: correct the pattern of this test, and row 4b of %s", checklist)
+	}
+}
+
+// docs/synchronized.md names the algorithms that cannot be synchronized.
+func TestSynchronizedDocumentNamesAlgorithms(t *testing.T) {
+	var refused []string
+	for _, a := range algorithms.All {
+		if !algorithms.Synchronizable(a) {
+			refused = append(refused, "`"+a.Name()+"`")
+		}
+	}
+
+	const file = "docs/synchronized.md"
+	text, list := read(t, file), strings.Join(refused, " and ")
+	for _, want := range []string{"| all but " + list + ", ", "the line and the reason: " + list + " ("} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not say %q: Synchronizable (algorithms/spending.go) refuses %s", file, want, list)
+		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // State is one side's memory of one key. Each algorithm documents the meaning of the
-// numbers at its type. The zero State is a key never used, and a State whose Used
-// is 0 is judged as one. Redis takes a state for one only if its numbers are below 2^53
+// numbers at its type. The zero State is a key never used, and no step makes another State whose Used
+// is 0. Redis takes a state for one only if its numbers are below 2^53
 // and Used is not negative.
 type State struct {
 	Last int64 // instant of the last charge that counts

@@ -53,7 +53,7 @@ func TestFirstNumbersAreFarApart(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	minute := Limit{Requests: 60, Window: time.Minute}
 	burst := Limit{Requests: 60, Window: time.Minute, Burst: 10}
-	at := int64(90 * time.Second / time.Microsecond)
+	at := int64(97 * time.Second / time.Microsecond)
 
 	tests := []struct {
 		shape Shape
@@ -62,13 +62,13 @@ func TestForgotten(t *testing.T) {
 	}{
 		{AlignedWindow, minute, 2 * time.Minute},
 		{SlidingCounter, minute, 3 * time.Minute},
-		{AnchoredWindow, minute, 150 * time.Second},
-		{SlidingLog, minute, 150 * time.Second},
-		{UnknownShape, minute, 150 * time.Second},
-		{Bucket, minute, 150 * time.Second},
-		{Bucket, burst, 100 * time.Second},
+		{AnchoredWindow, minute, 157 * time.Second},
+		{SlidingLog, minute, 157 * time.Second},
+		{UnknownShape, minute, 157 * time.Second},
+		{Bucket, minute, 157 * time.Second},
+		{Bucket, burst, 107 * time.Second},
 		// While the key is charged the bucket does not forget, and a missed charge counts until it has drained.
-		{Bucket, Limit{Requests: 60, Window: time.Minute, Burst: 10, Options: Options{Forget: time.Second}}, 100 * time.Second},
+		{Bucket, Limit{Requests: 60, Window: time.Minute, Burst: 10, Options: Options{Forget: time.Second}}, 107 * time.Second},
 	}
 	covered := map[Shape]bool{}
 	for _, tt := range tests {

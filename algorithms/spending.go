@@ -1,6 +1,9 @@
 package algorithms
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Spending is what one side of a key has admitted in one process since the fleet's record was last told. It is enough
 // to charge the same to a record that others have charged meanwhile, whether or not that would have admitted it. The
@@ -83,9 +86,11 @@ func debit(shape Shape, s State, l *Limit, p *Spending) State {
 		return debitCounts(shape, s, l.micros(), p)
 	case AnchoredWindow:
 		return debitAnchored(s, l.micros(), p)
+	case Bucket:
+		b := newBucket(l)
+		return b.debit(s, l.micros(), p)
 	}
-	b := newBucket(l)
-	return b.debit(s, l.micros(), p)
+	panic(fmt.Sprintf("algorithms: Synchronizable admits the shape %d, and debit (spending.go) has no case for it", shape))
 }
 
 // debitCounts joins the counts of windows that are aligned to the epoch. A window that is over for the later side is dropped.

@@ -55,14 +55,21 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 	}
 }
 
+// whyNotSynchronized is the reason for which an algorithm cannot be synchronized.
+func whyNotSynchronized(a algorithms.Algorithm) string {
+	if algorithms.TraitsOf(a).Shape == algorithms.SlidingLog {
+		return ": each of its entries would have to be sent"
+	}
+	return " in this version"
+}
+
 // checkSync refuses a synchronized side whose consumption cannot be exchanged, or whose window is too short for its interval.
 func (r *reader) checkSync(n *yaml.Node, role string, s *Side) {
 	at := placesOf(n).orNone("store")
 	switch {
 	case s.Sync == 0:
 	case !algorithms.Synchronizable(s.Algorithm):
-		r.fail(at, "%s: %s cannot be synchronized: each of its entries would have to be sent; take sliding_window_counter",
-			role, s.Algorithm.Name())
+		r.fail(at, "%s: %s cannot be synchronized%s; take sliding_window_counter", role, s.Algorithm.Name(), whyNotSynchronized(s.Algorithm))
 	case s.options != (algorithms.Options{}):
 		r.fail(at, "%s: a synchronized side has no options (count_denied, phase, refill, forget, a window of the calendar) in this "+
 			"version: leave them out, or leave out sync", role)

@@ -15,6 +15,14 @@ type Exchange func(process int, number int64, changes []algorithms.Change) []alg
 // Synchronized holds the promises of a synchronized Memory and the store that it exchanges with, which open returns
 // empty: one process decides as the pair in memory, several overshoot by the stated bound at most, and each unit is counted once.
 func Synchronized(t *testing.T, open func() Exchange) {
+	for _, a := range algorithms.All {
+		held := func(s algorithms.Side) bool { return s.Algorithm.Name() == a.Name() }
+		if algorithms.Synchronizable(a) != slices.ContainsFunc(synchronizable, held) {
+			t.Errorf("Synchronizable says %v of %s: add it to synchronizable (limitertest/synchronized.go), or take it away there; "+
+				"its state must have the numbers of its shape", algorithms.Synchronizable(a), a.Name())
+		}
+	}
+
 	t.Run("alone it is the pair in memory", func(t *testing.T) { aloneIsInMemory(t, open) })
 	t.Run("the overshoot is bounded", func(t *testing.T) { overshootIsBounded(t, open) })
 	t.Run("healing counts each unit once", func(t *testing.T) { healingCountsOnce(t, open) })

@@ -30,6 +30,9 @@ type Oracle struct {
 //
 // An unused key admits exactly Limit.Capacity(): the rest of the module asks the limit, not
 // the algorithm, how much that is.
+//
+// The limit may be another one at each call, so a rule keeps instants and costs: the number of a window means nothing under
+// another window.
 type rule interface {
 	// allows reports whether cost, above 0, would be admitted at t.
 	allows(l algorithms.Limit, cost, t int64) bool
@@ -124,13 +127,13 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	case cost > capacity:
 		d.RetryAfter = algorithms.Never
 	default:
-		r := least(func(r int64) bool { return o.rule.allows(l, cost, now+r) })
+		r := least(o.rule, func(r int64) bool { return o.rule.allows(l, cost, now+r) })
 		d.RetryAfter = wait(r, now, at)
 	}
 
 	// Both are of the state after the charge, as a client sees them in its response.
-	d.Remaining = least(func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
-	d.ResetAfter = wait(least(func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
+	d.Remaining = least(o.rule, func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
+	d.ResetAfter = wait(least(o.rule, func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
 	return d
 }
 
@@ -201,8 +204,8 @@ func wait(us, now, at int64) time.Duration {
 }
 
 // least returns the least n >= 0 for which ok holds. It relies on ok holding for every
-// larger n as well: see rule.
-func least(ok func(int64) bool) int64 {
+// larger n as well: see rule. What it is asked about is named where there is none.
+func least(about any, ok func(int64) bool) int64 {
 	if ok(0) {
 		return 0
 	}
@@ -211,7 +214,8 @@ func least(ok func(int64) bool) int64 {
 	low, high := int64(0), int64(1) // not ok, perhaps ok
 	for !ok(high) {
 		if high > math.MaxInt64/2 {
-			panic("limitertest: no wait lets this cost in: does an unused key admit Limit.Capacity()?")
+			panic(fmt.Sprintf("limitertest: no wait lets a cost in by the rule %T %+v: does an unused key admit Limit.Capacity(), and "+
+				"does the rule stand a limit that was another one before?", about, about))
 		}
 		low, high = high, 2*high
 	}

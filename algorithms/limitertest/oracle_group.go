@@ -148,10 +148,10 @@ func (a asked) spend(cost int64, denies int) {
 func (a asked) decision(cost int64, allowed bool, capacity int64) (d algorithms.Decision) {
 	// Each number is searched for by its definition, in all members at once, and never computed from their numbers.
 	d.Allowed = allowed
-	d.Remaining = least(func(c int64) bool {
+	d.Remaining = least(a.Members, func(c int64) bool {
 		return c >= capacity || !a.all(func(i int) bool { return a.allows(i, c+1, 0) })
 	})
-	d.ResetAfter = time.Microsecond * time.Duration(least(func(r int64) bool {
+	d.ResetAfter = time.Microsecond * time.Duration(least(a.Members, func(r int64) bool {
 		return a.all(func(i int) bool { return a.oracles[i].rule.unused(a.Members[i].Limit, a.oracles[i].now(a.at+r)) })
 	}))
 
@@ -161,7 +161,7 @@ func (a asked) decision(cost int64, allowed bool, capacity int64) (d algorithms.
 	case cost > capacity:
 		d.RetryAfter = algorithms.Never
 	default:
-		d.RetryAfter = time.Microsecond * time.Duration(least(func(r int64) bool {
+		d.RetryAfter = time.Microsecond * time.Duration(least(a.Members, func(r int64) bool {
 			return a.all(func(i int) bool { return a.allows(i, cost, r) })
 		}))
 	}
@@ -180,7 +180,7 @@ func (a asked) speaker(cost int64, denies int) (speaks int) {
 	for i := range a.Members {
 		if denies < 0 {
 			capacity := a.Members[i].Limit.Capacity()
-			rest := least(func(c int64) bool { return c >= capacity || !a.allows(i, c+1, 0) })
+			rest := least(a.Members, func(c int64) bool { return c >= capacity || !a.allows(i, c+1, 0) })
 			if most < 0 || rest < most {
 				speaks, most = i, rest
 			}
@@ -199,7 +199,7 @@ func (a asked) denies(i int, cost int64) int64 {
 	if cost > a.Members[i].Limit.Capacity() {
 		return int64(algorithms.Never)
 	}
-	return least(func(r int64) bool { return a.allows(i, cost, r) })
+	return least(a.Members, func(r int64) bool { return a.allows(i, cost, r) })
 }
 
 // others reports whether a member that the group does not name was charged.
