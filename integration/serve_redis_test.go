@@ -37,7 +37,7 @@ func TestServersShareARedis(t *testing.T) {
 	sockets := make([]string, 2)
 	for i := range sockets {
 		sockets[i] = filepath.Join(t.TempDir(), "serve.sock")
-		startServe(t, t.TempDir(), sockets[i], behindNginx, "--redis", "redis://"+s.addr)
+		startServe(t, t.TempDir(), sockets[i], behindProxy, "--redis", "redis://"+s.addr)
 	}
 
 	const order = `{"method":"POST","route":"/api/orders/{id}","host":"shop.example","ip":"192.0.2.1"}`
