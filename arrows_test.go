@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"shadow/httplimit/chiroute": {},             // a module of its own, as are the adapters
 	"internal/accesslog":        {},
 	"internal/adaptive":         {},
-	"internal/adaptertest":      {"algorithms", "policies", "shadow", "shadow/httplimit"},
+	"internal/adaptertest":      {"algorithms", "lua", "policies", "shadow", "shadow/httplimit"},
 	"internal/humanize":         {},
 	"internal/importer":         {"algorithms", "internal/humanize", "policies"},
 	"internal/plan":             {"internal/humanize", "shadow/divergence", "shadow/promotion/gate"},
@@ -75,7 +75,7 @@ var arrows = map[string][]string{
 var others = map[string][]string{
 	"github.com/redis/go-redis/": {
 		"lua", "shadow/divergence", "shadow/promotion", "shadow",
-		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/redisurl",
+		"cmd/shadowlimit", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor", "internal/adaptertest", "internal/redisurl",
 	},
 	"github.com/prometheus/":        {"shadow", "internal/serve", "cmd/shadowlimit/internal/demo"},
 	"github.com/google/cel-go/":     {"policies"},

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/shadowlimit/shadowlimit/envoy"
+	"github.com/shadowlimit/shadowlimit/internal/adaptertest"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -140,6 +141,27 @@ func TestDescriptors(t *testing.T) {
 		}
 		if got := strings.Join(statuses, ", "); answer.OverallCode != want.code || got != want.statuses {
 			t.Errorf("request %d: %v: %s\nwant %v: %s", i, answer.OverallCode, got, want.code, want.statuses)
+		}
+	}
+}
+
+// What fails behind the service is answered by the policy's rules, and a candidate that fails changes no answer.
+func TestFailures(t *testing.T) {
+	for i := range adaptertest.Failures {
+		failure := &adaptertest.Failures[i]
+		h := failure.Start(t, `request.domain == "edge"`, `request.descriptors["user"]`)
+		client := clientOf(t, envoy.New(h, envoy.Config{}))
+
+		var got [3]bool
+		for i := range got {
+			answer, err := client.ShouldRateLimit(t.Context(), requestOf(descriptor("user", "ann")))
+			if err != nil {
+				t.Fatalf("%s: %v", failure.Name, err)
+			}
+			got[i] = answer.OverallCode == ok
+		}
+		if got != failure.Admitted {
+			t.Errorf("%s: admitted %v, want %v", failure.Name, got, failure.Admitted)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	changedRounds = int(assessEvery / flushEvery)
 	idleRounds    = int(time.Minute / flushEvery)
-	// The fold is asked for once a minute. Keys are shown and judge nothing: after the first ones they may wait for longer.
+	// The fold is asked for once a minute. Keys are shown, and min_denied_keys counts them: after the first ones they may wait for longer.
 	askFoldedEvery = time.Minute - flushEvery
 	keysEvery      = 5 * time.Minute
 )

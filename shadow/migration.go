@@ -161,8 +161,8 @@ func (m *migration) id() divergence.ID {
 	return s.LedgerID(m.spec.Policy)
 }
 
-// enforced returns the side that is enforced for a key.
-func (m *migration) enforced(key divergence.Position) algorithms.Role {
+// enforced returns the side that is enforced for the key at a position.
+func (m *migration) enforced(at divergence.Position) algorithms.Role {
 	// A candidate that is not there cannot be enforced, whatever the state says.
 	if !m.hasCandidate() {
 		return algorithms.Authoritative
@@ -182,7 +182,7 @@ func (m *migration) enforced(key divergence.Position) algorithms.Role {
 	if m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
-	return s.Enforced(m.spec.Epoch, key, m.spec.Config.Holdback)
+	return s.Enforced(m.spec.Epoch, at, m.spec.Config.Holdback)
 }
 
 // samples reports whether the candidate is judged for a key with this hash: for every key unless the policy is sampled.

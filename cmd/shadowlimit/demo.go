@@ -11,7 +11,7 @@ import (
 )
 
 const demoDescription = `Plays a whole migration, and needs nothing but this program. It starts a Redis and a
-real HTTP server behind the middleware, and sends that server four days of real
+real HTTP server behind the middleware, and sends that server three and a half days of real
 requests, the bundled log, in less than a minute: the Redis has the only clock, and
 the demo winds it forward. The candidate earns its promotion, goes wrong, and is
 rolled back.

@@ -115,7 +115,7 @@ func (f *fleet) refuseLive(ctx context.Context, policy string, std streams) erro
 
 	live, silent := promotion.LiveAt(now, policy, all)
 	if len(live) > 0 {
-		return statusf(exitNotMet, "not forgotten: %s has the policy: take it out of the policy file first, or stop the service",
+		return statusf(exitNotMet, "not forgotten: still on %s: take the policy out of the policy file first, or stop the service",
 			namesOf(live))
 	}
 	if len(silent) > 0 {

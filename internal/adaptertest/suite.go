@@ -32,6 +32,7 @@ var tests = []struct {
 	{"HostileHeaders", testHostileHeaders},
 	{"HostileSpellings", testHostileSpellings},
 	{"Crowd", testCrowd},
+	{"Failures", testFailures},
 }
 
 // Run runs the suite on a framework.

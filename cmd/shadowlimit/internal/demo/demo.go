@@ -122,13 +122,14 @@ func ServeOn(ctx context.Context, client redis.UniversalClient, cfg Config) (err
 }
 
 const opening = `A web site lets each client make 20 requests a minute, counted in fixed windows. It
-wants sliding windows, without hurting a client. %s of real traffic, four days of it:
+wants sliding windows, without hurting a client. %s of real traffic, three and a half days of it:
 
   server   %%s/  (and /metrics, and /status to look at, while the demo runs)
   Redis    %%s  (in this process; its clock is wound forward)
 
 Each step needs a score of at least 20 in every ratio (the table shows the least one), and
-48 clean hours, without a strike.
+48 clean hours, without a strike. The policy file says 48 because the log is short: without
+that, the last two steps need 72 and 168.
 
 `
 
