@@ -360,5 +360,5 @@ var badExpressions = []badFile{
 	},
 	{"a key that is a fraction", onePolicy("key: 1.5"), 5, 10, "of type double"},
 	{"a key that is a mapping", onePolicy("key: {a: request.ip}"), 5, 10, "key: want a CEL expression"},
-	{"a cost that is a list", onePolicy("cost: [1]\n    key: request.ip"), 5, 11, "cost: want a CEL expression"},
+	{"a cost that is a list", onePolicy("cost: [1]\n    key: request.ip"), 5, 11, "cost: want a whole number"},
 }

@@ -17,6 +17,14 @@ var badSides = []badFile{
 		"limit that cannot be computed", side("algorithm: gcra, limit: 1000003, window: 365d"),
 		5, 20, "too fine to be exact",
 	},
+	{"a fraction of a limit", side("algorithm: fixed_window, limit: 99.5, window: 1m"), 5, 53, "limit: want a whole number, such as 100"},
+	{"a limit in the form of science", side("algorithm: fixed_window, limit: 1e3, window: 1m"), 5, 53, "limit: want a whole number"},
+	{"an empty limit", side("algorithm: fixed_window, limit: , window: 1m"), 5, 53, "limit: want a whole number"},
+	{"a list as a limit", side("algorithm: fixed_window, limit: [100], window: 1m"), 5, 53, "limit: want a whole number"},
+	{"a window of minutes", side("algorithm: fixed_window, limit: 1, window: 5 minutes"), 5, 64, "; write 5m"},
+	{"a window of weeks", side("algorithm: fixed_window, limit: 1, window: 2w"), 5, 64, "; write 14d"},
+	{"a window of a day", side("algorithm: fixed_window, limit: 1, window: day"), 5, 64, "; write 1d"},
+	{"a window in capitals", side("algorithm: fixed_window, limit: 1, window: 1M"), 5, 64, "; write 1m"},
 	{
 		"burst of a window", side("algorithm: fixed_window, limit: 1, window: 1m, burst: 2"),
 		5, 20, "burst belongs to buckets",
@@ -166,6 +174,11 @@ var badPromotion = []badFile{
 		"an expected difference of an unknown direction",
 		promotion("expected: [{when: 'true', direction: worse, until: 2999-01-01, owner: a}]"),
 		6, 54, "want newly_denied or newly_allowed",
+	},
+	{
+		"a day that is not there",
+		promotion("expected: [{when: request.user == 'a', direction: newly_denied, until: 2999-02-30, owner: a}]"),
+		6, 0, "there is no day 2999-02-30",
 	},
 	{
 		"a bad end", promotion("expected: [{when: 'true', direction: newly_denied, until: soon, owner: a}]"),

@@ -203,7 +203,7 @@ func (s *Side) looserThan(other *Side) bool {
 // expectEverything warns of a declaration that leaves no evidence in its direction.
 func (l *linter) expectEverything(p Promotion, at *yaml.Node) {
 	for _, x := range p.expected {
-		if x.when != nil && strings.TrimSpace(x.when.source) == "true" {
+		if x.when != nil && x.direction != "" && strings.TrimSpace(x.when.source) == "true" {
 			l.warn(at, "expected: when: true declares every difference in the direction %s, "+
 				"so none counts against the candidate: name the requests for which it is wanted, or ask its owner, %s",
 				x.direction, x.owner)

@@ -113,9 +113,15 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	}
 	for _, name := range fieldNames(fields) {
 		if fields[name].required && !seen[name] && !meant[name] {
-			r.fail(n, "%s needs %q", what, name)
+			r.fail(n, "%s needs %q%s", what, name, sampleOf[name])
 		}
 	}
+}
+
+// sampleOf shows how a missing field is written, where one line says it.
+var sampleOf = map[string]string{
+	"version": ", such as version: 1",
+	"key":     ", such as key: request.ip",
 }
 
 // exampleOf shows what a section looks like where a file has something else in its place.

@@ -94,12 +94,27 @@ func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 // aDuration describes one in a message.
 const aDuration = "a duration above 0 in us, ms, s, m, h or d, such as 1m or 1h30m"
 
-// unitOf says of a bare number what it lacks.
+// wordyDuration is a duration as people write it elsewhere: a number, which may be absent, and a word.
+var wordyDuration = regexp.MustCompile(`^([0-9]{0,9}) *(sec|second|min|minute|hour|day|week|w|M)s?$`)
+
+// unitOf says of a bare number what it lacks, and of a duration in words how it is written.
 func unitOf(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) {
 		return fmt.Sprintf("; %s has no unit: such as %ss", n.Value, n.Value)
 	}
-	return ""
+
+	m := wordyDuration.FindStringSubmatch(n.Value)
+	if m == nil {
+		return ""
+	}
+	count, unit := int64(1), strings.ToLower(m[2][:1])
+	if m[1] != "" {
+		count, _ = strconv.ParseInt(m[1], 10, 64) // nine digits
+	}
+	if unit == "w" {
+		count, unit = 7*count, "d"
+	}
+	return fmt.Sprintf("; write %d%s", count, unit)
 }
 
 // minutes returns a reader of a duration of whole minutes, the unit of the ledger.
