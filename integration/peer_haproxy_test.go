@@ -65,19 +65,9 @@ func haproxyRules(even bool) map[string]peerRule {
 // A real HAProxy under load decides as its model does.
 func TestModelOfHAProxy(t *testing.T) {
 	t.Parallel()
-	var decisions []peerDecision
-	for tries, whole := 0, false; !whole && tries < 3; tries++ {
-		found := askHAProxy(t)
-		sound := untilStalled(found)
-		if whole = len(sound) == len(found); !whole {
-			t.Logf("HAProxy stood still after %d of %d decisions", len(sound), len(found))
-		}
-		if len(sound) > len(decisions) {
-			decisions = sound
-		}
-	}
-
-	mustFollow(t, newPeerModel(t, "haproxy").follow(t, decisions, haproxyRules(true)), haproxyPaths)
+	ask := func() []peerDecision { return untilStalled(askHAProxy(t)) }
+	rules := func() map[string]peerRule { return haproxyRules(true) }
+	decisions := mustFollow(t, ask, "haproxy", rules, haproxyPaths)
 	mustInfer(t, decisions, haproxyPaths)
 }
 

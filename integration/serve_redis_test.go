@@ -47,7 +47,7 @@ func TestServersShareARedis(t *testing.T) {
 		}
 	}
 
-	status, out := shell(t, s, "behind-nginx", "promote", "orders", "--to", "full", "--force", "--reason", "a drill")
+	status, out := shell(t, s, "behind-proxy", "promote", "orders", "--to", "full", "--force", "--reason", "a drill")
 	if status != 0 || !strings.Contains(out, "2/2 applied") {
 		t.Fatalf("%d %s", status, out)
 	}

@@ -53,14 +53,14 @@ var badSides = []badFile{
 	},
 	{
 		"a limit with a fraction", side("algorithm: gcra, limit: 1.5, window: 1m"),
-		5, 45, "of type double: want int",
+		5, 45, "want a whole number",
 	},
 	{"a limit beyond counting", side("algorithm: gcra, limit: 99999999999999999999, window: 1m"), 5, 45, "limit: "},
 	{
 		"a limit of another type", side("algorithm: gcra, limit: request.path, window: 1m"),
 		5, 45, "of type string: want int",
 	},
-	{"a limit that is a list", side("algorithm: gcra, limit: [1], window: 1m"), 5, 45, "limit: want a CEL expression"},
+	{"a limit that is a list", side("algorithm: gcra, limit: [1], window: 1m"), 5, 45, "limit: want a whole number"},
 	{
 		"a window without a unit", side("algorithm: gcra, limit: 1, window: 60"),
 		5, 56, "window: want a duration above 0",
