@@ -24,7 +24,7 @@ type lineStep struct {
 	files     []string
 }
 
-var inLine = []lineStep{
+var lineSteps = []lineStep{
 	{algorithms.FixedWindow{}, []string{"window", "fixed_window"}},
 	{algorithms.FixedWindowAnchored{}, []string{"window", "fixed_window_anchored"}},
 	{algorithms.SlidingWindowCounter{}, []string{"sliding_window_counter"}},
@@ -33,12 +33,12 @@ var inLine = []lineStep{
 	{algorithms.LeakyBucket{}, []string{"bucket", "leaky_bucket"}},
 }
 
-// An algorithm without a log is in inLine, or nothing compares its straight line with pair.lua.
+// An algorithm without a log is in lineSteps, or nothing compares its straight line with pair.lua.
 func TestEveryAlgorithmInLineIsCompared(t *testing.T) {
 	for _, a := range algorithms.All {
-		listed := slices.ContainsFunc(inLine, func(s lineStep) bool { return s.algorithm.Name() == a.Name() })
+		listed := slices.ContainsFunc(lineSteps, func(s lineStep) bool { return s.algorithm.Name() == a.Name() })
 		if keepsLog := algorithms.TraitsOf(a).Shape == algorithms.SlidingLog; listed == keepsLog {
-			t.Errorf("%s: keeps a log %v, and is in inLine %v: an algorithm without a log belongs into inLine, one with a log does not",
+			t.Errorf("%s: keeps a log %v, and is in lineSteps %v: an algorithm without a log belongs into lineSteps, one with a log does not",
 				a.Name(), keepsLog, listed)
 		}
 	}
@@ -72,8 +72,8 @@ func TestUsualChargesAreStraight(t *testing.T) {
 		pair, client := newPair(t, s.addr)
 		var seen replies
 		client.AddHook(&seen)
-		for _, a := range inLine {
-			for _, b := range inLine {
+		for _, a := range lineSteps {
+			for _, b := range lineSteps {
 				for _, at := range []int{-1, 0} {
 					c := charge(fmt.Sprint(a.algorithm.Name(), b.algorithm.Name(), at), at, a.algorithm, b.algorithm)
 					c.Epoch = uint16(7 * -at)
@@ -84,7 +84,7 @@ func TestUsualChargesAreStraight(t *testing.T) {
 			}
 		}
 
-		if seen.others > 0 || seen.packed != 12*2*len(inLine)*len(inLine) {
+		if seen.others > 0 || seen.packed != 12*2*len(lineSteps)*len(lineSteps) {
 			t.Errorf("%d replies are packed, %d are not, want all packed", seen.packed, seen.others)
 		}
 	})
@@ -98,7 +98,7 @@ func TestStraightLineIsPair(t *testing.T) {
 		client.AddHook(&seen)
 		rng := rand.New(rand.NewPCG(*seed, 1))
 		names := map[string]string{}
-		for _, a := range inLine {
+		for _, a := range lineSteps {
 			for _, id := range []string{"a", "b"} {
 				c := only(charge("name "+id+a.algorithm.Name(), 0, a.algorithm), algorithms.Authoritative)
 				c.Sides[0].ID = id
@@ -109,7 +109,7 @@ func TestStraightLineIsPair(t *testing.T) {
 		for i := range 1500 {
 			c := algorithms.Charge{Policy: "p", Key: fmt.Sprint(i), At: time.UnixMicro(1_767_355_200_000_000)}
 			for r := range 2 - i%4/3 {
-				c.Sides[r] = algorithms.Side{ID: "ab"[r : r+1], Algorithm: inLine[rng.IntN(len(inLine))].algorithm}
+				c.Sides[r] = algorithms.Side{ID: "ab"[r : r+1], Algorithm: lineSteps[rng.IntN(len(lineSteps))].algorithm}
 				c.Sides[r].Limit = limitOf(c.Sides[r].Algorithm)
 			}
 
@@ -209,7 +209,7 @@ func pairScript(t *testing.T, c *algorithms.Charge, names map[string]string) (st
 	var steps []string
 	args := []any{c.At.UnixMicro(), 3_600_000, c.Cost}
 	for _, side := range c.Sides {
-		for _, this := range inLine {
+		for _, this := range lineSteps {
 			if side.Algorithm != this.algorithm {
 				continue
 			}

@@ -77,8 +77,8 @@ func TestStraightScriptsMakeNoFunctions(t *testing.T) {
 
 	for _, first := range names {
 		for _, second := range append(names, "") {
-			for _, shape := range []shape{straight, straightNumbered} {
-				source := text(sequence{[2]string{first, second}, shape})
+			for _, form := range []form{straight, straightNumbered} {
+				source := text(sequence{[2]string{first, second}, form})
 				line, library, found := strings.Cut(source, "\nlocal packed, ARGV")
 				if !found || strings.Contains(line, "function") {
 					t.Errorf("%s %s: a function in the straight part:\n%s", first, second, line)

@@ -176,9 +176,9 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	}
 
 	// Both shapes say the same of a charge. The packed one is one text, since Redis makes a text of each argument.
-	key := sequence{names, shapeOf(c, names)}
+	key := sequence{names, formOf(c, names)}
 	out.script = p.scripts.of(key)
-	if key.shape == general {
+	if key.form == general {
 		out.args = arguments(c, record, sides[:out.sides])
 	} else {
 		out.args = []any{nil, nil, 1, record, packed(c, sides[:out.sides])}

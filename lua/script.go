@@ -181,10 +181,10 @@ type script struct {
 // few sequences, so nothing is ever dropped.
 type scripts struct{ known sync.Map } // sequence, or the names of a group's functions -> *script
 
-// sequence is one step, or two, "" meaning none, and the shape of their script.
+// sequence is one step, or two, "" meaning none, and the form of their script.
 type sequence struct {
 	steps [2]string
-	shape shape
+	form  form
 }
 
 // of returns the script of a sequence.
@@ -260,8 +260,8 @@ func text(key sequence) string {
 	add("pair")
 
 	// A charge that is not usual goes on behind the straight part.
-	if key.shape == general {
+	if key.form == general {
 		return b.String()
 	}
-	return straightText(names, key.shape == straightNumbered, libraryOf(b.String())) + b.String()
+	return straightText(names, key.form == straightNumbered, libraryOf(b.String())) + b.String()
 }

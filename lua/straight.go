@@ -12,17 +12,17 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// shape says which script of some steps judges a charge.
-type shape int
+// form says which script of some steps judges a charge.
+type form int
 
 const (
-	general          shape = iota // pair.lua alone, with an argument for each value
-	straight                      // straight.lua in front of it, for charges without an epoch
-	straightNumbered              // and for those with one
+	general          form = iota // pair.lua alone, with an argument for each value
+	straight                     // straight.lua in front of it, for charges without an epoch
+	straightNumbered             // and for those with one
 )
 
-// shapeOf returns the shape of a charge of these steps. A charge that follows another store's is rare.
-func shapeOf(c *algorithms.Charge, names [2]string) shape {
+// formOf returns the form of a charge of these steps. A charge that follows another store's is rare.
+func formOf(c *algorithms.Charge, names [2]string) form {
 	switch {
 	// A follower has to compare its record with its predecessor's, which straight.lua does not.
 	case c.Follows() || !inLine(names[0]) || !inLine(names[1]):
