@@ -199,11 +199,12 @@ func (b *bucket) drainedBy(debt, elapsed int64) int64 {
 }
 
 // overdrawn returns the state of a debt that may be above the capacity. Such a state is a full debt at the instant at
-// which so much will be left, up to the latest one: nothing locks a key out for longer than a window.
+// which so much will be left, up to the latest one: nothing locks a key out for longer than a window. A bucket that drains more
+// in a microsecond than it holds has a debt of 1 left: of 0, the state would be a key never used, and the excess forgiven.
 func (b *bucket) overdrawn(debt, at, latest int64) State {
 	if debt > b.capacity {
 		ahead := ceilDiv(debt-b.capacity, b.drain)
-		debt = min(b.capacity, max(0, debt-ahead*b.drain))
+		debt = min(b.capacity, max(1, debt-ahead*b.drain))
 		at += ahead
 	}
 	return State{Last: min(at, latest), Used: debt, Aux: b.token}

@@ -50,7 +50,8 @@ local function drained(debt, drain, elapsed)
   return debt - elapsed * drain
 end
 
--- A debt above the capacity lies ahead: full at the instant at which so much is left.
+-- A debt above the capacity lies ahead: full at the instant at which so much is left, and never 0: that
+-- would be a key never used.
 local function bucket(last, used, aux, x)
   local debt, at = 0, x.first
   if used > 0 and aux > 0 then
@@ -66,7 +67,7 @@ local function bucket(last, used, aux, x)
   local latest = math.max(last, x.last + x.window)
   if debt > x.capacity then
     local ahead = ceil_div(debt - x.capacity, x.drain)
-    debt = math.min(x.capacity, math.max(0, debt - ahead * x.drain))
+    debt = math.min(x.capacity, math.max(1, debt - ahead * x.drain))
     at = at + ahead
   end
   return math.min(at, latest), debt, x.token

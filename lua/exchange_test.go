@@ -115,3 +115,40 @@ func TestExchangeWithoutItsNote(t *testing.T) {
 		server.Del(pair.NoteKey("b"))
 	}
 }
+
+// A bucket that drains more in a microsecond than it holds stays overdrawn: a debt that is rounded to 0 would be a key never used.
+func TestExchangeKeepsTheDebtOfAFastBucket(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	pair, err := lua.New(client, lua.Config{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Ten units drain in a microsecond. The fleet has been charged 1,005 of them at one instant, which takes 100 us.
+	const at = 1_700_000_000_000_000
+	limit := algorithms.Limit{Requests: 10_000_000, Window: time.Second, Burst: 1}
+	first := algorithms.State{Last: at, Used: 1, Aux: 1}
+	changeOf := func(units int64) algorithms.Change {
+		return algorithms.Change{
+			Policy: "p", Key: "k", Side: algorithms.Side{Algorithm: algorithms.TokenBucket{}, Limit: limit}, State: first,
+			Spent: algorithms.Spending{Units: units, First: at, Last: at, Debt: 1, Token: 1},
+		}
+	}
+	var joint []algorithms.Joint
+	for i, units := range []int64{1, 1004} {
+		x := &lua.Exchange{Process: fmt.Sprint(i), Number: 1, Changes: []algorithms.Change{changeOf(units)}}
+		if joint, err = pair.Exchange(context.Background(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	second := changeOf(1004)
+	for judge, state := range map[string]algorithms.State{"the script": joint[0].State, "Debit": second.Debit(first)} {
+		_, d, err := algorithms.TokenBucket{}.Step(state, &limit, 1, at)
+		if err != nil || d.Allowed || d.RetryAfter < 100*time.Microsecond {
+			t.Errorf("%s: %+v answers %+v (%v), want a denial until 100 us have passed", judge, state, d, err)
+		}
+	}
+}
