@@ -22,7 +22,7 @@ func controllerCommand(std streams) *cli.Command {
 		Name:        "controller",
 		Usage:       "judge policies and move the automatic ones, until interrupted",
 		Description: controllerDescription,
-		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "how often to judge"}),
+		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 15 * time.Second, Usage: "`TIME` between two judgements"}),
 		Action:      withFleet(controllable, func(c *cli.Context, f *fleet) error { return f.control(c, std) }),
 	}
 }

@@ -23,7 +23,7 @@ The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time; and for a rate limit service of Envoy
 domain, descriptors, cost.
 
-Example:
+Example, from the folder of the repository:
   shadowlimit explain examples/policies/per-plan-tiers.yaml --request ` +
 	`'{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
 

@@ -137,7 +137,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes", 2, "needs a reason"},
 		{"promote --reason x", 2, "needs one policy"},
 		{"promote writes --reason x", 3, "the verdict is insufficient_evidence"},
-		{"promote writes --reason x --to 7", 2, "not a percentage"},
+		{"promote writes --reason x --to 7", 2, "no percentage above 0% and up to 100%"},
 		{"promote writes --reason x --to 10% --full", 2, "contradict"},
 		{"promote writes --reason x --force --expect 9", 2, "want TERM.SEQ"},
 		{"promote writes --reason x --force --expect 9.9", 4, "is at 1.1, not 9.9"},

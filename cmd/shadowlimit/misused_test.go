@@ -23,6 +23,7 @@ func TestWrongInvocations(t *testing.T) {
 		"forget":                         "forget needs one policy, got 0",
 		"key a":                          "key needs a policy and a key, got 1 argument\n",
 		"controller a":                   "controller takes no arguments",
+		"validate a.yaml --against=":     "--against: want a file",
 	} {
 		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
 			t.Errorf("%s: status %d, no %q in %s", args, status, want, talk)
@@ -53,7 +54,7 @@ func TestReplayKeepsItsInput(t *testing.T) {
 // The file that the help of test shows passes, with the policies that it is about.
 func TestSampleOfTestsPasses(t *testing.T) {
 	_, sample, found := strings.Cut(testDescription, "\n\n")
-	sample, _, ended := strings.Cut(sample, "\n\nExample:")
+	sample, _, ended := strings.Cut(sample, "\n\nExample")
 	if !found || !ended {
 		t.Fatal("the help of test has no sample")
 	}

@@ -20,8 +20,8 @@ import (
 // orderFlags are those of all commands that change a policy's stage.
 func orderFlags(more ...cli.Flag) []cli.Flag {
 	return fleetFlags(append([]cli.Flag{
-		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail"},
-		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "how long to wait for all instances"},
+		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail; pause and resume do without"},
+		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "`TIME` to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
 		&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},

@@ -33,7 +33,7 @@ Both use the gate itself. Steps also wait for the change window and for operator
 a plan does not know. The ledger forgets evidence after 32 days, so a step that has not passed
 by then never does.
 
-Examples:
+Examples, from the folder of the repository:
   shadowlimit plan --rate 600/1m
   shadowlimit plan --rate 10/1h --denied 5% --newly-denied 5% --divergence 5%
   shadowlimit plan --rate 2000/1m --config cmd/shadowlimit/internal/demo/demo.yaml
@@ -43,7 +43,7 @@ func planCommand(std streams) *cli.Command {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "rate", Usage: "even traffic, as `REQUESTS/TIME` such as 600/1m, in place of a log"},
 		&cli.StringFlag{Name: "denied", Usage: "`PERCENT` of it that the authoritative denies (default: 1%)"},
-		&cli.Int64Flag{Name: "keys", Usage: "`NUMBER` of keys that the policy has (default: enough)"},
+		&cli.Int64Flag{Name: "keys", Usage: "`NUMBER` of keys that the policy has", DefaultText: "enough"},
 		&cli.StringFlag{Name: "policy", Usage: "plan only the policy of this `NAME` of the file"},
 	}
 	for _, list := range [][]cli.Flag{subjectFlags(), logFlags(), gateFlags(), {outputFlag()}} {

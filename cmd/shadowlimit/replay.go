@@ -65,7 +65,7 @@ prints which lose the least of what the limiter protects for what they newly den
 
 --html writes the report as one page for a browser, too, to be sent to others.
 
-Examples:
+Examples, from the folder of the repository:
   shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json internal/sample/elastic-2015.access.log.gz
   shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' internal/sample/elastic-2015.access.log.gz

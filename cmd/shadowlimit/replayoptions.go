@@ -318,7 +318,7 @@ func parsePercent(s string) (float64, error) {
 	number, found := strings.CutSuffix(s, "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !found || !(v > 0 && v <= 100) {
-		return 0, fmt.Errorf("%q is not a percentage such as 10%%", s)
+		return 0, fmt.Errorf("%q is no percentage above 0%% and up to 100%%, such as 10%%", s)
 	}
 	return v, nil
 }

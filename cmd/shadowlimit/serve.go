@@ -36,7 +36,7 @@ An address that other machines can reach needs TLS and a token, which is read fr
 --token-file or SHADOWLIMIT_TOKEN. It goes on until SIGTERM or an interrupt, finishes
 the requests that have begun, and writes the last evidence.
 
-Examples:
+Examples, from the folder of the repository:
   shadowlimit serve --config examples/policies/per-merchant.yaml
   shadowlimit serve --config examples/policies/login-protection.yaml --route /login --listen unix:shadowlimit.sock`
 

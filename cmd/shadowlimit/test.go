@@ -27,7 +27,7 @@ fails.
         - { at: 0s, repeat: 20, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: allow }
         - { at: 0s, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: deny }
 
-Example:
+Example, from the folder of the repository:
   shadowlimit test examples/policies/per-plan-tiers.tests.yaml`
 
 func testCommand(std streams) *cli.Command {

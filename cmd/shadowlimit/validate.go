@@ -20,7 +20,7 @@ it, such as a limiter of its own or another Redis, is listed: the file cannot sa
 the program does. With --against it shows what a service that runs the other file would
 change, and which policies begin new evidence.
 
-Examples:
+Examples, from the folder of the repository:
   shadowlimit validate examples/policies/per-plan-tiers.yaml
   shadowlimit validate examples/policies/per-plan-tiers.yaml --against examples/policies/anonymous.yaml
   shadowlimit validate examples/policies/per-plan-tiers.yaml -o json`
@@ -53,6 +53,9 @@ type validateReport struct {
 func validateAction(c *cli.Context, out io.Writer) error {
 	if c.NArg() != 1 {
 		return usagef(seeHelp(c), "validate needs one file, got %d", c.NArg())
+	}
+	if c.IsSet("against") && c.String("against") == "" {
+		return usagef("is the variable that names it set?", "--against: want a file")
 	}
 	format, err := formatOf(c)
 	if err != nil {

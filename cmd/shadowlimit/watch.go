@@ -31,7 +31,7 @@ func watchCommand(std streams) *cli.Command {
 		Usage:       "show status live, until interrupted",
 		ArgsUsage:   "[POLICY]",
 		Description: watchDescription,
-		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "how often to look"}),
+		Flags:       fleetFlags(&cli.DurationFlag{Name: "every", Value: 2 * time.Second, Usage: "`TIME` between two looks"}),
 		Action:      withFleet(watchable, func(c *cli.Context, f *fleet) error { return f.watch(c, std) }),
 	}
 }
