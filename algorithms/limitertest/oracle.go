@@ -122,18 +122,19 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	}
 
 	// The wait is worked out from the state after the charge, as all else is.
+	about := searched{o.rule, l, cost, now}
 	switch {
 	case d.Allowed:
 	case cost > capacity:
 		d.RetryAfter = algorithms.Never
 	default:
-		r := least(o.rule, func(r int64) bool { return o.rule.allows(l, cost, now+r) })
+		r := least(about, func(r int64) bool { return o.rule.allows(l, cost, now+r) })
 		d.RetryAfter = wait(r, now, at)
 	}
 
 	// Both are of the state after the charge, as a client sees them in its response.
-	d.Remaining = least(o.rule, func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
-	d.ResetAfter = wait(least(o.rule, func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
+	d.Remaining = least(about, func(c int64) bool { return c >= capacity || !o.rule.allows(l, c+1, now) })
+	d.ResetAfter = wait(least(about, func(r int64) bool { return o.rule.unused(l, now+r) }), now, at)
 	return d
 }
 
@@ -203,6 +204,18 @@ func wait(us, now, at int64) time.Duration {
 	return time.Duration(us+now-at) * time.Microsecond
 }
 
+// searched is a charge by which least searches, as its failure names it.
+type searched struct {
+	rule     rule
+	limit    algorithms.Limit
+	cost, at int64 // at in microseconds
+}
+
+// String returns the rule's type and state, and the charge.
+func (s searched) String() string {
+	return fmt.Sprintf("the rule %T %+v, with %s, for cost %d at %d us", s.rule, s.rule, s.limit, s.cost, s.at)
+}
+
 // least returns the least n >= 0 for which ok holds. It relies on ok holding for every
 // larger n as well: see rule. What it is asked about is named where there is none.
 func least(about any, ok func(int64) bool) int64 {
@@ -214,8 +227,8 @@ func least(about any, ok func(int64) bool) int64 {
 	low, high := int64(0), int64(1) // not ok, perhaps ok
 	for !ok(high) {
 		if high > math.MaxInt64/2 {
-			panic(fmt.Sprintf("limitertest: no wait lets a cost in by the rule %T %+v: does an unused key admit Limit.Capacity(), and "+
-				"does the rule stand a limit that was another one before?", about, about))
+			panic(fmt.Sprintf("limitertest: no wait lets a cost in by %v: does an unused key admit Limit.Capacity(), and does the rule "+
+				"stand a limit that was another one before?", about))
 		}
 		low, high = high, 2*high
 	}
