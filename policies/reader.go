@@ -48,7 +48,7 @@ func (r *reader) parse(text []byte, fields string) *yaml.Node {
 	switch {
 	case errors.Is(err, io.EOF):
 		// What a tag has changed would be reported once more, as another mistake.
-		if r.refuseTags(root.Content[0]); r.Failed() {
+		if (&tags{reader: r}).refuse(root.Content[0]); r.Failed() {
 			return nil
 		}
 		return root.Content[0]
@@ -58,28 +58,6 @@ func (r *reader) parse(text []byte, fields string) *yaml.Node {
 		r.fail(&second, "a second document: put all policies into one")
 	}
 	return nil
-}
-
-// refuseTags notes what has a tag of its own, as in "when: ! variables.internal": package yaml would drop the negation in silence.
-func (r *reader) refuseTags(n *yaml.Node) {
-	// A node does not tell the tag "!", so the text does. Tags of YAML itself, such as !!str, do what they say.
-	if here := r.textAt(n); strings.HasPrefix(here, "!") && !strings.HasPrefix(here, "!!") {
-		r.fail(n, "%s", dropsTag)
-	}
-
-	// An alias is not followed: what it stands for is in the tree.
-	for _, child := range n.Content {
-		r.refuseTags(child)
-	}
-}
-
-// textAt returns the rest of the line on which a node begins, "" for a node without a place.
-func (r *reader) textAt(n *yaml.Node) string {
-	if n.Line < 1 || n.Line > len(r.lines) {
-		return ""
-	}
-	line := []rune(r.lines[n.Line-1])
-	return string(line[min(max(n.Column-1, 0), len(line)):])
 }
 
 // field is one key of a mapping: how its value is read, and whether the key must be

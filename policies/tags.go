@@ -1,0 +1,41 @@
+package policies
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// tags finds texts with a tag of their own, as in "when: ! variables.internal": package yaml would drop the negation in silence.
+type tags struct {
+	*reader
+	line  int    // the one that was looked at last, 0 before the first
+	runes []rune // of it
+}
+
+// refuse notes the tags of a node and of all below it.
+func (t *tags) refuse(n *yaml.Node) {
+	// A node does not tell the tag "!", so the text does. Tags of YAML itself, such as !!str, do what they say.
+	if here := t.at(n); strings.HasPrefix(here, "!") && here != "!!" {
+		t.fail(n, "%s", dropsTag)
+	}
+
+	// An alias is not followed: what it stands for is in the tree.
+	for _, child := range n.Content {
+		t.refuse(child)
+	}
+}
+
+// at returns the first two characters of a node, "" for a node without a place. Nodes of one line follow each other, so a line of
+// many nodes is read once.
+func (t *tags) at(n *yaml.Node) string {
+	if n.Line < 1 || n.Line > len(t.lines) {
+		return ""
+	}
+	if n.Line != t.line {
+		t.line, t.runes = n.Line, []rune(t.lines[n.Line-1])
+	}
+
+	begin := min(max(n.Column-1, 0), len(t.runes))
+	return string(t.runes[begin:min(begin+2, len(t.runes))])
+}
