@@ -23,11 +23,13 @@ func TestStructsOnARequestsWayAreSmall(t *testing.T) {
 
 	// Documents have the fields of their format.
 	delete(seen, reflect.TypeOf(promotion.State{}))    // as stored
+	delete(seen, reflect.TypeOf(promotion.Spec{}))     // as announced
 	delete(seen, reflect.TypeOf(policies.Promotion{})) // as in the policy file
+	delete(seen, reflect.TypeOf(policies.Policy{}))    // likewise
 
 	for s := range seen {
 		if s.NumField() > mostFields {
-			t.Errorf("%s has %d fields, want at most %d", s, s.NumField(), mostFields)
+			t.Errorf("%s has %d fields, want at most %d: put those that are used together into a struct of their own", s, s.NumField(), mostFields)
 		}
 	}
 

@@ -104,7 +104,8 @@ func TestExplainJSON(t *testing.T) {
 		got := fmt.Sprint(charge["policy"], " ", charge["key"], " ", charge["cost"])
 		const fields = "authoritative candidate cost key on_store_failure placing policy protected"
 		if got != tt.charge || fieldsOf(charge) != fields {
-			t.Errorf("%s: charge %s with the fields %s, want %s with %s", tt.name, got, fieldsOf(charge), tt.charge, fields)
+			t.Errorf("%s: charge %s with the fields %s, want %s with %s: a field that was added stands in fields here, too",
+				tt.name, got, fieldsOf(charge), tt.charge, fields)
 		}
 
 		for role, want := range map[string]string{"authoritative": tt.authoritative, "candidate": tt.candidate} {
@@ -204,7 +205,7 @@ func TestExplainSteersNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(text.String(), "\n"); lines != 4 || strings.Contains(text.String(), "\x1b") {
-		t.Errorf("%q: pass keys through humanize.Printable, and other texts through humanize.Visible", text.String())
+		t.Errorf("%q: pass free text through humanize.Printable, and sentences through humanize.Visible", text.String())
 	}
 }
 

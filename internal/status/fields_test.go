@@ -87,7 +87,7 @@ func TestNoTextSteersATerminal(t *testing.T) {
 	}
 	for line := range strings.Lines(text.String()) {
 		if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "b") {
-			t.Errorf("the text has the line %q: pass it through humanize.Visible", line)
+			t.Errorf("the text has the line %q: pass free text through humanize.Printable, and sentences through humanize.Visible", line)
 		}
 	}
 }

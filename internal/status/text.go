@@ -49,25 +49,7 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  STORE AWAY: %s\n", visible(p.StoreAway))
 	}
 
-	fmt.Fprintf(b, "  enforced       %s\n", visible(p.Enforced))
-	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
-	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
-	if levels := visible(p.LevelText()); levels != "" {
-		fmt.Fprintf(b, "  adaptive       %s\n", strings.ReplaceAll(levels, "; ", "\n                 "))
-		if p.givesWay() {
-			fmt.Fprintf(b, "                 see %sShadowlimitAdaptiveLevelLow.md\n", runbooks)
-		}
-	}
-	if p.StoreFailure != "" {
-		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
-	}
-	if placing := visible(p.Placing()); placing != "" {
-		fmt.Fprintf(b, "  placed         %s\n", strings.ReplaceAll(placing, "; ", "\n                 "))
-	}
-	if p.Reason != "" {
-		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
-			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
-	}
+	p.writeFacts(b)
 	fmt.Fprintf(b, "  next           %s\n\n", lines(visible(p.NextStep)))
 
 	p.writeJudge(b)
@@ -95,6 +77,33 @@ func (p *Policy) write(b *strings.Builder) {
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
 	p.writeInstances(b)
+}
+
+// writeFacts writes a policy's setting, and its last move: each has a line of its own.
+func (p *Policy) writeFacts(b *strings.Builder) {
+	visible := humanize.Visible
+	fmt.Fprintf(b, "  enforced       %s\n", visible(p.Enforced))
+	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
+	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
+
+	// What is left out has no line. Parts of one value stand below each other.
+	if levels := visible(p.LevelText()); levels != "" {
+		fmt.Fprintf(b, "  adaptive       %s\n", strings.ReplaceAll(levels, "; ", "\n                 "))
+		if p.givesWay() {
+			fmt.Fprintf(b, "                 see %sShadowlimitAdaptiveLevelLow.md\n", runbooks)
+		}
+	}
+
+	if p.StoreFailure != "" {
+		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
+	}
+	if placing := visible(p.Placing()); placing != "" {
+		fmt.Fprintf(b, "  placed         %s\n", strings.ReplaceAll(placing, "; ", "\n                 "))
+	}
+	if p.Reason != "" {
+		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
+			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
+	}
 }
 
 // explained has the entries of the glossary about verdicts that hold a step back.
