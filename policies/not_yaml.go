@@ -9,6 +9,9 @@ import (
 	"unicode/utf8"
 )
 
+// Package yaml stops at the first character that fits nowhere, which is often far behind the mistake: quotes in quotes end the text
+// early, and what is left of the line looks like a field that stands in the wrong column. So the commonest mistakes are looked for
+// in the text of the file, and only what is none of them is told in the words of the package.
 var (
 	// yamlLine takes the line apart from the message of an error of package yaml, which
 	// has no other form for it.

@@ -10,7 +10,15 @@ import (
 const syntaxError = "Syntax error: "
 
 // syntaxWords put the messages of CEL's parser, which are a grammar's, into words. The first that fits counts; %s is what the
-// message quotes.
+// message quotes. The parser is made by ANTLR, which tells at each mistake one of these:
+//
+//   - it can make no word of the next characters: token recognition error;
+//   - it has gone on as if a word stood there: missing;
+//   - it has gone on without a word: extraneous input;
+//   - it could not go on: mismatched input.
+//
+// Behind the latter two stands a list of all words that it would have taken, which tells an author nothing: most of the language
+// could stand there. Only the end of the expression, <EOF>, does.
 var syntaxWords = []struct {
 	message *regexp.Regexp
 	words   string
@@ -24,7 +32,9 @@ var syntaxWords = []struct {
 }
 
 // otherOperators are how other languages write CEL's operators, as its parser quotes
-// them at the beginning of what it does not take.
+// them at the beginning of what it does not take. They are those that authors of policies know: SQL and Python, whose
+// words are operators; JavaScript, with its default; shells and PHP, with signs before names; and word processors, whose quotes
+// are others.
 var otherOperators = []struct{ quoted, remedy string }{
 	{"= ", "write == to compare"},
 	{"=", "write == to compare"},
@@ -83,12 +93,14 @@ func remedyOf(quoted string) string {
 	return ""
 }
 
+// The checker of types names an operator as CEL does, such as _+_ or !_, and gives the types in parentheses; a function it names with
+// the type that it is called on, such as string.(int).
 var (
 	// noOverload is CEL's message of an operator or a function for values of other types.
 	noOverload = regexp.MustCompile(`^found no matching overload for '(.*)' applied to '(.*)'`)
 	// operatorSign is the sign in CEL's name of an operator.
 	operatorSign = regexp.MustCompile(`^_?([^_A-Za-z]+)_?$`)
-	// number is a pair of types of which one must be made the other.
+	// mixedTypes is a pair of types of which one must be made the other. CEL makes none by itself: 1 + 1.5 is as wrong as 1 + "a".
 	mixedTypes = regexp.MustCompile(`^\((?:int|uint|double|string), (?:int|uint|double|string)\)$`)
 )
 
@@ -110,7 +122,8 @@ func overloadOf(message string) string {
 	return words
 }
 
-// dashedName is a header, a claim or a parameter behind a dot, whose name has a dash: CEL takes it for a difference.
+// dashedName is a header, a claim or a parameter behind a dot, whose name has a dash. Most headers ask for that mistake: x-tenant behind
+// a dot is x less tenant to CEL, which tells of a missing name and of an operator for wrong types.
 var dashedName = regexp.MustCompile(`request\.(headers|claims|query)\.([A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+)`)
 
 // dashedIn words the mistake of such a name in an expression that CEL has refused, and its place in characters. It is "" where

@@ -94,7 +94,8 @@ func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 // aDuration describes one in a message.
 const aDuration = "a duration above 0 in us, ms, s, m, h or d, such as 1m or 1h30m"
 
-// wordyDuration is a duration as people write it elsewhere: a number, which may be absent, and a word.
+// wordyDuration is a duration as people write it elsewhere: a number, which may be absent, and a word. M is a minute written like
+// a constant; of months there is a unit of the calendar, which has its own word.
 var wordyDuration = regexp.MustCompile(`^([0-9]{0,9}) *(sec|second|min|minute|hour|day|week|w|M)s?$`)
 
 // unitOf says of a bare number what it lacks, and of a duration in words how it is written.

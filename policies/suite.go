@@ -280,6 +280,7 @@ func chargedBy(charges []algorithms.Charge) string {
 // checkCharge compares the fields that a test gives, as text: a key is text, and the
 // other fields are written as a person would.
 func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
+	// What a test leaves out is not compared.
 	compare := func(what, got string) field {
 		return field{read: func(n *yaml.Node) {
 			if n.Value != got {
@@ -287,6 +288,7 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 			}
 		}}
 	}
+
 	s.mapping(n, "a charge", map[string]field{
 		"policy": {read: func(n *yaml.Node) {
 			if s.knows(n) {

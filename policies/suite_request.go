@@ -38,7 +38,8 @@ func requestOf(n *yaml.Node) (*Request, error) {
 	return ParseRequest(text)
 }
 
-// wrongField is how a message about a request begins that names one of its fields.
+// wrongField is how a message about a request begins that names one of its fields. The messages are those of ParseRequest, which
+// reads JSON and knows no lines: only the names lead back to the nodes of the file.
 var wrongField = regexp.MustCompile(`^request: (unknown field "([^"]*)"|([a-z]+)[.:])`)
 
 // fieldOf returns the node of the field that a message is about: the name of one that requests do not have, the value of any other. It is

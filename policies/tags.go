@@ -7,13 +7,16 @@ import (
 )
 
 // tags finds texts with a tag of their own, as in "when: ! variables.internal": package yaml would drop the negation in silence.
+// A policy would then charge the requests that its author leaves out, and the others not, without a message and without a trace
+// in the evidence, which compares the two limiters for whatever is charged.
 type tags struct {
 	*reader
 	line  int    // the one that was looked at last, 0 before the first
 	runes []rune // of it
 }
 
-// refuse notes the tags of a node and of all below it.
+// refuse notes the tags of a node and of all below it. Package yaml refuses files of more than 10,000 levels, which bounds the depth
+// of the calls.
 func (t *tags) refuse(n *yaml.Node) {
 	// A node does not tell the tag "!", so the text does. Tags of YAML itself, such as !!str, do what they say.
 	if here := t.at(n); strings.HasPrefix(here, "!") && here != "!!" {

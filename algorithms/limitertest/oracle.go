@@ -216,7 +216,8 @@ func (s searched) String() string {
 	return fmt.Sprintf("the rule %T %+v, with %s, for cost %d at %d us", s.rule, s.rule, s.limit, s.cost, s.at)
 }
 
-// least returns the least n >= 0 for which ok holds. It relies on ok holding for every
+// least returns the least n >= 0 for which ok holds. It searches in two parts, a bound by doubling and then the instant by halves,
+// because waits may be of a microsecond or of a year. It relies on ok holding for every
 // larger n as well: see rule. What it is asked about is named where there is none.
 func least(about any, ok func(int64) bool) int64 {
 	if ok(0) {

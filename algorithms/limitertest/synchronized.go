@@ -134,8 +134,9 @@ func (p *process) sync(id int, x Exchange) {
 	p.receive()
 }
 
-// synchronizable are sides of each shape that can be exchanged. Their numbers are small, so that programs reach the limit, and those of
-// GCRA do not divide each other.
+// synchronizable are sides of each algorithm that can be exchanged, and so of each shape. Synchronized finds one that is missing.
+// Their numbers are small, so that programs reach the limit, and those of GCRA do not divide each other: its rounding then
+// shows in every exchange, and not in none.
 var synchronizable = []algorithms.Side{
 	{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
 	{Algorithm: algorithms.FixedWindowAnchored{}, Limit: algorithms.Limit{Requests: 40, Window: time.Second}},
