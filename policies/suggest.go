@@ -42,7 +42,11 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	name := upToField(nameAt(source, issue.Location, m[1]), variables)
 
 	// A place that the request decided would change from one request of a key to the next.
-	if strings.HasPrefix(name, "request.") && !slices.ContainsFunc(variables, isRequestName) {
+	ofRequest, asked := strings.CutPrefix(name, "request.")
+	if asked && slices.Contains(variables, statusName) {
+		return fmt.Sprintf("there is no %s: the expression sees the response alone: write response.%s", name, ofRequest)
+	}
+	if asked && !slices.ContainsFunc(variables, isRequestName) {
 		return fmt.Sprintf("there is no %s: a key's place does not depend on the request: use key[0], a part of the key, or data", name)
 	}
 	if word, _, dotted := strings.Cut(name, "."); dotted {

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // Exit statuses, the command line's contract.
@@ -68,8 +69,13 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 		return exitInterrupt
 	}
 
-	// A URL in the wrong place, as an argument, is shown without its password.
-	fmt.Fprintf(std.err, "shadowlimit: %s\n", humanize.WithoutSecrets(err.Error()))
+	// A problem of a file begins with its place, as an editor wants it. A URL in the wrong place, as an argument, is shown without
+	// its password.
+	name := "shadowlimit: "
+	if _, placed := err.(*policies.Problems); placed {
+		name = ""
+	}
+	fmt.Fprintf(std.err, "%s%s\n", name, humanize.WithoutSecrets(err.Error()))
 	return statusOf(err, std)
 }
 

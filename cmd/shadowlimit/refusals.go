@@ -42,9 +42,11 @@ func (r *refusals) String() string {
 		return ""
 	}
 
-	list := make([]string, len(r.parts))
+	var list []string
 	for i, part := range r.parts {
-		list[i] = fmt.Sprintf("%s is false for %d", part.Text, r.falsehoods[i])
+		if r.falsehoods[i] > 0 {
+			list = append(list, fmt.Sprintf("%s is false for %d", part.Text, r.falsehoods[i]))
+		}
 	}
 	of := fmt.Sprintf("of %d", r.asked)
 	if r.asked == maxAsked {

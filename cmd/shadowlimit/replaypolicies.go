@@ -30,7 +30,7 @@ func openPolicySubject(file string, from *requests, seen *observed) (*policySubj
 	}
 
 	from.headers = set.Reads("request.headers")
-	s := &policySubject{requests: from, observed: seen, in: intake{consequence: "not charged by every policy, because an expression failed"}}
+	s := &policySubject{requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
 	for _, p := range set.Policies {
 		// A foreign limiter is Go code of the service: this program does not have it.
 		for _, side := range p.Sides {
