@@ -46,8 +46,10 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 		"a variable":          "variables: {a: request.nope}\n" + onePolicy("key: variables.a"),
 		"a type in an inner":  onePolicy("when: (request.path + 1) == 'a'\n    key: request.ip"),
 		"a quote in a quote":  onePolicy("key: 'request.headers['x']'"),
+		"a group without {}":  strings.Replace(onePolicy("group: client"), "\n    candidate", "\n    # candidate", 1),
 		"two of one id, once": strings.Replace(good, "algorithm: gcra", "algorithm: fixed_window", 1),
 	} {
+
 		_, err := policies.Load("p.yaml", []byte(text))
 		var problems *policies.Problems
 		if !errors.As(err, &problems) || len(problems.List) != 1 {
@@ -169,6 +171,7 @@ var badYAML = []badFile{
 	{"an operator behind quotes", onePolicy("when: \"a\" == request.ip\n    key: request.ip"), 5, 15, "the quotes end before the text does"},
 	{"and behind quotes", onePolicy("when: \"a\" && true\n    key: request.ip"), 5, 15, "the quotes end before the text does"},
 	{"a colon in a text", onePolicy("when: request.path.startsWith(\"/a: b\")\n    key: request.ip"), 5, 38, "a second colon"},
+	{"a choice in such quotes", onePolicy("when: \"request.path == \"a\" ? true : false\"\n    key: request.ip"), 5, 29, "the quotes end"},
 	{"a choice", onePolicy("when: request.size == 1 ? true : false\n    key: request.ip"), 5, 36, "a second colon"},
 	{"a field too far to the right", onePolicy("key: request.ip\n      cost: 2"), 6, 1, "further to the right"},
 	{"a text that begins with an asterisk", onePolicy("key: *tenant"), 5, 10, "there is no &tenant"},
@@ -299,6 +302,8 @@ var badExpressions = []badFile{
 	{"another default", onePolicy("key: request.user ?? request.ip"), 5, 24, "write orValue"},
 	{"a word in front of a text", onePolicy("when: request.path startsWith \"/\"\n    key: request.ip"), 5, 24, "it is called"},
 	{"a text without quotes", onePolicy("when: request.method == GET\n    key: request.ip"), 5, 29, `a text needs quotes, "GET"`},
+	{"results of two types", onePolicy("cost: 'true ? 10 : 1.5'\n    key: request.ip"), 5, 0, "both results of ? : must be of one type"},
+	{"a text as a condition", onePolicy("when: request.method == 'A' || 'B'\n    key: request.ip"), 5, 0, "compare each of several texts"},
 	{"if", onePolicy("when: if true then true\n    key: request.ip"), 5, 11, "a choice is condition ? one : other"},
 	{
 		"a header with a dash behind a dot", onePolicy("when: request.headers.x-tenant == 'a'\n    key: request.ip"),

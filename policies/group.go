@@ -32,6 +32,11 @@ var groupCharges = map[string]algorithms.GroupCharge{
 // membership returns a reader of the field group.
 func (c *compiler) membership(into *membership) func(*yaml.Node) {
 	return func(n *yaml.Node) {
+		// The members of a group whose name is not known are not asked for what it gives them.
+		if n.Kind != yaml.MappingNode {
+			c.fail(n, "a group: write group: { name: client }")
+			return
+		}
 		c.mapping(n, "a group", map[string]field{
 			"name":   {read: c.name("group: name", &into.name), required: true},
 			"charge": {read: c.charge(&into.charge)},
@@ -56,11 +61,11 @@ func (r *reader) charge(into *string) func(*yaml.Node) {
 	}
 }
 
-// later reports whether the policy of a node is a member of a group that an earlier policy has begun: what members have in
+// later reports whether the policy of a node is a member of a group that an earlier policy has begun, or may have: what members have in
 // common need not stand there again.
 func (c *compiler) later(n *yaml.Node) bool {
 	at := placesOf(n)["group"]
-	return at != nil && c.groups[nameOf(target(at))] != nil
+	return at != nil && (target(at).Kind != yaml.MappingNode || c.groups[nameOf(target(at))] != nil)
 }
 
 // join puts a policy into the group that it names, and returns that group; nil for a policy that is no member.

@@ -146,7 +146,8 @@ func (r *reader) alias(_ int, message string) (at, column int, mistake string) {
 func (r *reader) quotesEndEarly(line int, message string) (at, column int, mistake string) {
 	last := len(r.lines)
 	switch {
-	case strings.Contains(message, "alphabetic or numeric"): // an & behind the quotes is an anchor
+	// An & behind the quotes is an anchor, and a colon there begins another field.
+	case strings.Contains(message, "alphabetic or numeric"), strings.Contains(message, "mapping values are not allowed"):
 		last = line
 	case !strings.Contains(message, "did not find expected key"), strings.Contains(message, "'-' indicator"):
 		return 0, 0, ""

@@ -51,6 +51,9 @@ var otherOperators = []struct{ quoted, remedy string }{
 	{"”", `write "`},
 	{"‘", "write '"},
 	{"’", "write '"},
+	{"~", `a regular expression is asked by path.matches("^/a")`},
+	{"=~", `a regular expression is asked by path.matches("^/a")`},
+	{"=~ ", `a regular expression is asked by path.matches("^/a")`},
 	{"$", "a name has no sign in front of it"},
 	{";", "an expression has no end sign"},
 	{"startsWith", `it is called: path.startsWith("/a")`},
@@ -111,6 +114,9 @@ func overloadOf(message string) string {
 		return ""
 	}
 
+	if m[1] == "_?_:_" {
+		return fmt.Sprintf("both results of ? : must be of one type, and these are of %s", strings.TrimPrefix(strings.Trim(m[2], "()"), "bool, "))
+	}
 	sign := operatorSign.FindStringSubmatch(m[1])
 	if sign == nil {
 		return fmt.Sprintf("there is no %s for %s", m[1], m[2])

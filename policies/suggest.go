@@ -17,9 +17,10 @@ var (
 	dottedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*`)
 )
 
-// reserved are words of other languages that CEL keeps from being names.
-var reserved = map[string]string{
-	"reserved identifier: if": ": a choice is condition ? one : other",
+// remedies say what to write, by a message of CEL that does not.
+var remedies = map[string]string{
+	"reserved identifier: if":                 ": a choice is condition ? one : other",
+	"expected type 'bool' but found 'string'": `: compare each of several texts, or write request.method in ["POST", "PUT"]`,
 }
 
 // explainIssue words an error of CEL for the author of a file, and suggests a name. CEL
@@ -33,7 +34,7 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	}
 	m := undeclared.FindStringSubmatch(issue.Message)
 	if m == nil {
-		return strings.TrimSuffix(issue.Message, " (in container '')") + reserved[issue.Message]
+		return strings.TrimSuffix(issue.Message, " (in container '')") + remedies[issue.Message]
 	}
 
 	// A dotted name can only be one of the variables: functions have no dots. What follows a variable may be a field or a

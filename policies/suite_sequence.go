@@ -104,21 +104,21 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 			if want == "" {
 				continue
 			}
-			if got := s.answerOf(charges, observed, algorithms.Role(role)); got != want {
-				s.fail(st.node, "%s: request %d of the step: the %s says %s, want %s",
-					name, i+1, algorithms.Role(role), got, want)
+			if got, by := s.answerOf(charges, observed, algorithms.Role(role)); got != want {
+				s.fail(st.node, "%s: request %d of the step: the %s says %s%s, want %s",
+					name, i+1, algorithms.Role(role), got, by, want)
 				return
 			}
 		}
 	}
 }
 
-// answerOf returns the answer of one side's limiters to a request together. Where a
+// answerOf returns the answer of one side's limiters to a request together, and which of several policies denies. Where a
 // policy has no candidate, its one limiter answers for both sides.
 func (s *suite) answerOf(
 	charges []algorithms.Charge, observed [][2]algorithms.Observation, role algorithms.Role,
-) string {
-	answer := "allow"
+) (answer, by string) {
+	answer = "allow"
 	for i, o := range observed {
 		p := s.policyNamed(charges[i].Policy)
 		asked := role
@@ -129,12 +129,15 @@ func (s *suite) answerOf(
 		// One denial denies the request, and one side without an answer leaves it open.
 		switch {
 		case p.Sides[asked].Foreign():
-			return "nothing, for " + p.Sides[asked].Limiter + " is a foreign limiter that only your program has"
+			return "nothing, for " + p.Sides[asked].Limiter + " is a foreign limiter that only your program has", ""
 		case o[asked].Err != nil:
-			return withoutPackage(o[asked].Err)
+			return withoutPackage(o[asked].Err), ""
 		case !o[asked].Decision.Allowed:
 			answer = "deny"
+			if len(charges) > 1 {
+				by = " by " + p.Name
+			}
 		}
 	}
-	return answer
+	return answer, by
 }

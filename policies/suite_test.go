@@ -59,6 +59,9 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 		{"back in time", "- {name: n, sequence: [{at: 1s, request: {}}, {at: 0s, request: {}}]}", "before the one above"},
 		{"an unknown field", "- {name: n, request: {methodd: POST}, charges: []}", "unknown field"},
 		{"an unknown policy", "- {name: n, request: {method: POST}, charges: [{policy: q}]}", `:3:59: the file has no policy "q"`},
+		{
+			"another policy", "- {name: n, request: {method: POST, user: a}, charges: [{policy: p, key: b}]}", `key is "a", want "b"`,
+		},
 		{"headers as a list", "- {name: n, request: {headers: [a]}, charges: []}", "t.yaml:3:34: request: headers: want an object"},
 		{"an unknown field's place", "- {name: n, request: {user: a, methodd: POST}, charges: []}", "t.yaml:3:34: request: unknown field"},
 		{"neither", "- {name: n}", "either a request with charges, or a sequence"},

@@ -132,11 +132,15 @@ func newApp(std streams) *cli.App {
 	return app
 }
 
+// helpWithoutCategory is the help of a command without its heading in the list of all.
+var helpWithoutCategory = strings.Replace(cli.CommandHelpTemplate, "{{if .Category}}\n\nCATEGORY:\n   {{.Category}}{{end}}", "", 1)
+
 // unify makes all commands report wrong invocations alike.
 func unify(commands []*cli.Command) {
 	for _, command := range commands {
 		command.OnUsageError = onUsageError
 		command.HideHelpCommand = true
+		command.CustomHelpTemplate = helpWithoutCategory
 		unify(command.Subcommands)
 	}
 }

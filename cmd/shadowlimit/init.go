@@ -83,8 +83,16 @@ func initAction(c *cli.Context, std streams) error {
 		return err
 	}
 	_, err = fmt.Fprintf(std.out, "%s\n%s\n", file, testsFile(file))
-	fmt.Fprintf(std.err, "next: shadowlimit test %s ; shadowlimit replay --config %s LOG\n", testsFile(file), file)
+	fmt.Fprintf(std.err, "next: shadowlimit test %s ; %s\n", testsFile(file), afterTests(c, file))
 	return err
+}
+
+// afterTests is what one does with a policy file whose tests pass: a candidate is what a replay compares.
+func afterTests(c *cli.Context, file string) string {
+	if c.IsSet("to") {
+		return "shadowlimit replay --config " + file + " LOG"
+	}
+	return "shadowlimit validate " + file + "   (a candidate, as --to makes one, can be replayed over a log)"
 }
 
 // testsFile is the name of the file with the tests: orders.tests.yaml beside orders.yaml.

@@ -54,7 +54,7 @@ func TestReplayKeepsItsInput(t *testing.T) {
 // The file that the help of test shows passes, with the policies that it is about.
 func TestSampleOfTestsPasses(t *testing.T) {
 	_, sample, found := strings.Cut(testDescription, "\n\n")
-	sample, _, ended := strings.Cut(sample, "\n\nExample")
+	sample, _, ended := strings.Cut(sample, "\n\nA test lists")
 	if !found || !ended {
 		t.Fatal("the help of test has no sample")
 	}

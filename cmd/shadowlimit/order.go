@@ -20,7 +20,7 @@ import (
 // orderFlags are those of all commands that change a policy's stage.
 func orderFlags(more ...cli.Flag) []cli.Flag {
 	return fleetFlags(append([]cli.Flag{
-		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail; pause and resume do without"},
+		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail; required but by pause and resume"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "`TIME` to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
 		&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},

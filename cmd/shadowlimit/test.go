@@ -27,6 +27,9 @@ fails.
         - { at: 0s, repeat: 20, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: allow }
         - { at: 0s, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: deny }
 
+A test lists every charge of its request, in the order of the policies; what a charge leaves
+out is not compared. A step of a sequence is denied if any policy that it matches denies it.
+
 Example, from the folder of the repository:
   shadowlimit test examples/policies/per-plan-tiers.tests.yaml`
 
