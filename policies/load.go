@@ -38,7 +38,7 @@ type Set struct {
 	// AdaptsByErrors reports whether one follows the service's errors, so that responses have to be looked at.
 	Adapts, AdaptsByErrors bool
 
-	read       reads
+	reading    *Reading
 	selections selections
 	text       setText
 }
@@ -91,7 +91,7 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	l.set.Adapts = l.set.adapts(adaptive.LatencyP99, adaptive.ErrorRate, adaptive.Saturation)
 	l.set.AdaptsByErrors = l.set.adapts(adaptive.ErrorRate)
 	l.set.ReadsRoutes = l.set.reads("request.route")
-	l.set.read = readsOf(l.set)
+	l.set.reading = readingOf(l.set)
 	l.set.selections = selectionsOf(l.set.Policies)
 	return l.set, nil
 }

@@ -7,27 +7,32 @@ import (
 	"strings"
 )
 
-// reads is what the expressions of a set read of a request, worked out once.
-type reads struct {
-	fields  []string // a few, which are found faster in a list than in a map
-	headers []HeaderName
-	whole   bool // the headers are read other than by names that are written out
+// Reading is what the expressions of a set read of a request, worked out once. A middleware that would have to copy a field
+// that no expression reads may leave it empty.
+type Reading struct {
+	Path, Route, Host, Query, Headers, IP, Size, Time bool
+	// Names are the headers that are read by names that are written out, in order.
+	Names []HeaderName
+	// OtherHeaders reports whether headers are read by names that are not written out, which may be any.
+	OtherHeaders bool
+}
+
+// ReadingAll is that of a limiter that may read all of a request.
+func ReadingAll() *Reading {
+	return &Reading{
+		Path: true, Route: true, Host: true, Query: true, Headers: true, IP: true, Size: true, Time: true, OtherHeaders: true,
+	}
 }
 
 // HeaderName is the name of a header in both forms in which frameworks ask for it.
 type HeaderName struct{ Lower, Canonical string }
 
-// Reads reports whether any expression reads a field of the request, such as request.headers. A middleware that would
-// have to copy a field that no expression reads may leave it empty.
-func (s *Set) Reads(field string) bool { return slices.Contains(s.read.fields, field) }
+// Reading returns what the set reads, which is shared and must not be changed.
+func (s *Set) Reading() *Reading { return s.reading }
 
-// HeadersRead returns the names of the headers that expressions read, and whether that is all: if not, an expression
-// reads headers whose names are not written out.
-func (s *Set) HeadersRead() (names []HeaderName, all bool) { return s.read.headers, !s.read.whole }
-
-// readsOf works out what a set reads. Expected differences count, too: they are evaluated with each charge.
-func readsOf(s *Set) reads {
-	r, fields := reads{}, map[string]bool{}
+// readingOf works out what a set reads. Expected differences count, too: they are evaluated with each charge.
+func readingOf(s *Set) *Reading {
+	r, fields := &Reading{}, map[string]bool{}
 	// CEL sees names of headers in lower case, so two spellings are one header.
 	headers := map[string]bool{}
 	note := func(x *expression) {
@@ -38,7 +43,7 @@ func readsOf(s *Set) reads {
 		for name := range x.inputs.headers() {
 			headers[strings.ToLower(name)] = true
 		}
-		r.whole = r.whole || x.inputs[whole+"request.headers"]
+		r.OtherHeaders = r.OtherHeaders || x.inputs[whole+"request.headers"]
 	}
 
 	// Policies without a candidate count, too: they are charged all the same.
@@ -52,11 +57,18 @@ func readsOf(s *Set) reads {
 		}
 	}
 
-	r.fields = slices.Sorted(maps.Keys(fields))
+	r.Path = fields["request.path"]
+	r.Route = fields["request.route"]
+	r.Host = fields["request.host"]
+	r.Query = fields["request.query"]
+	r.Headers = fields["request.headers"]
+	r.IP = fields["request.ip"]
+	r.Size = fields["request.size"]
+	r.Time = fields["request.time"]
 
 	// In order, so that two runs of a service ask for headers alike.
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		r.headers = append(r.headers, HeaderName{name, http.CanonicalHeaderKey(name)})
+		r.Names = append(r.Names, HeaderName{name, http.CanonicalHeaderKey(name)})
 	}
 	return r
 }

@@ -2,13 +2,14 @@ package policies_test
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// A middleware leaves out what Reads denies, so it must know the fields of every expression, also those behind
+// A middleware leaves out what no expression reads, so it must know the fields of every expression, also those behind
 // variables, in limits, and in declared differences.
 func TestReadsKnowsEveryExpression(t *testing.T) {
 	set, err := policies.Load("test.yaml", []byte(`
@@ -31,18 +32,38 @@ policies:
 		t.Fatal(err)
 	}
 
-	for field, want := range map[string]bool{
-		"request.headers": true, "request.method": true, "request.path": true, "request.size": true, "request.claims": true,
-		"request.host": true, "request.ip": false, "request.query": false, "request.user": false, "request.route": false,
+	got := *set.Reading()
+	want := policies.Reading{
+		Headers: true, Path: true, Size: true, Host: true, Time: true, Names: []policies.HeaderName{{Lower: "x-tenant", Canonical: "X-Tenant"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Each field is told by itself.
+func TestReadingTellsFieldsApart(t *testing.T) {
+	for key, want := range map[string]policies.Reading{
+		"request.path": {Path: true}, "request.route": {Route: true}, "request.host": {Host: true},
+		`request.query[?"id"].orValue("")`: {Query: true}, "request.headers[\"x\"]": {Headers: true}, "request.ip": {IP: true},
+		"string(request.size)": {Size: true}, "string(request.time)": {Time: true}, "request.method": {},
 	} {
-		if got := set.Reads(field); got != want {
-			t.Errorf("%s: %t, want %t", field, got, want)
+		set, err := policies.Load("test.yaml", []byte("version: 1\nname: test\npolicies:\n  - name: p\n    key: '"+key+
+			"'\n    authoritative: { algorithm: fixed_window, limit: 3, window: 1m }\n"))
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+			continue
+		}
+
+		got := *set.Reading()
+		if got.Names = nil; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", key, got, want)
 		}
 	}
 }
 
 // Headers that are written out are named, and a computed name means all of them, also beside names that are written out.
-func TestHeadersRead(t *testing.T) {
+func TestHeadersReadByName(t *testing.T) {
 	for _, tt := range []struct {
 		key, names string
 		all        bool
@@ -70,13 +91,13 @@ policies:
 		}
 
 		var names []string
-		headers, all := set.HeadersRead()
-		for _, h := range headers {
+		for _, h := range set.Reading().Names {
 			names = append(names, h.Lower)
 			if h.Canonical != http.CanonicalHeaderKey(h.Lower) {
 				t.Errorf("%s: %+v", tt.key, h)
 			}
 		}
+		all := !set.Reading().OtherHeaders
 		if strings.Join(names, " ") != tt.names || all != tt.all {
 			t.Errorf("%s: %v and all %t, want %s and %t", tt.key, names, all, tt.names, tt.all)
 		}

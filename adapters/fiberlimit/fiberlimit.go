@@ -73,7 +73,8 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 	}
 
 	ctx := c.Context()
-	d := l.decide(ctx, c)
+	var d shadow.Decision
+	l.decide(ctx, c, &d)
 	l.write(&c.Response().Header, &d)
 	if l.cfg.Debug != nil && l.cfg.Debug(c) {
 		c.Set(httplimit.DebugField, httplimit.Debug(d))
@@ -123,15 +124,14 @@ func statusOf(c fiber.Ctx, err error) int {
 }
 
 // decide charges a request.
-func (l *limits) decide(ctx context.Context, c fiber.Ctx) (d shadow.Decision) {
+func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) {
 	v := view.Get()
 	l.see(c, v)
 	if l.cfg.Identify != nil {
 		l.cfg.Identify(c, &v.Seen)
 	}
-	d = l.Judge(ctx, &v.Seen)
+	l.JudgeInto(ctx, &v.Seen, d)
 	v.GiveBack()
-	return d
 }
 
 // unavailable answers a request that Wait has refused.

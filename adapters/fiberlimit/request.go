@@ -18,28 +18,28 @@ func (l *limits) see(c fiber.Ctx, v *view.View) {
 	p, r := &v.Seen, &c.RequestCtx().Request
 	p.Route = c.FullPath() // fiber's own text of the route
 	p.Method = methodOf(c.Method())
-	if l.cfg.Identify != nil || l.Reads("request.time") {
+	reading := l.Reading()
+	if l.cfg.Identify != nil || reading.Time {
 		p.Time = time.Now()
 	}
-	if l.cfg.Identify != nil || l.Reads("request.size") {
+	if l.cfg.Identify != nil || reading.Size {
 		p.Size = sizeOf(r)
 	}
-	if l.Reads("request.path") {
+	if reading.Path {
 		p.Path = string(r.URI().Path())
 	}
-	if l.Reads("request.host") {
+	if reading.Host {
 		p.Host = string(r.Host())
 	}
-	if l.Reads("request.query") {
+	if reading.Query {
 		p.RawQuery = string(r.URI().QueryString())
 	}
 
 	// A hook may ask for any header, and a policy for one whose name is computed.
-	names, all := l.HeadersRead()
-	if !all || l.cfg.ClientIP != nil {
+	if reading.OtherHeaders || l.cfg.ClientIP != nil {
 		addAll(&r.Header, v.All())
 	} else {
-		v.Name(names, func(list []string, name policies.HeaderName) []string {
+		v.Name(reading.Names, func(list []string, name policies.HeaderName) []string {
 			for _, value := range r.Header.PeekAll(name.Canonical) {
 				list = append(list, string(value))
 			}
@@ -47,7 +47,7 @@ func (l *limits) see(c fiber.Ctx, v *view.View) {
 		})
 	}
 
-	if l.Reads("request.ip") {
+	if reading.IP {
 		p.IP = v.Address(c.RequestCtx().RemoteAddr(), l.cfg.ClientIP)
 	}
 }

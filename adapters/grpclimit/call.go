@@ -20,26 +20,26 @@ func (i *Interceptors) see(ctx context.Context, v *view.View, method string) {
 	p.Path = method
 	p.Route = method
 	p.Size = -1
-	if i.cfg.Identify != nil || i.Reads("request.time") {
+	reading := i.Reading()
+	if i.cfg.Identify != nil || reading.Time {
 		p.Time = time.Now()
 	}
-	if i.Reads("request.host") {
+	if reading.Host {
 		if host := metadata.ValueFromIncomingContext(ctx, ":authority"); len(host) > 0 {
 			p.Host = host[0]
 		}
 	}
 
 	// A hook may ask for any header, and a policy for one whose name is computed.
-	names, all := i.HeadersRead()
-	if !all || i.cfg.ClientIP != nil {
+	if reading.OtherHeaders || i.cfg.ClientIP != nil {
 		addMetadata(ctx, v.All())
 	} else {
-		v.Name(names, func(list []string, name policies.HeaderName) []string {
+		v.Name(reading.Names, func(list []string, name policies.HeaderName) []string {
 			return append(list, metadata.ValueFromIncomingContext(ctx, name.Lower)...)
 		})
 	}
 
-	if i.Reads("request.ip") {
+	if reading.IP {
 		if from, ok := peer.FromContext(ctx); ok {
 			p.IP = v.Address(from.Addr, i.cfg.ClientIP)
 		}

@@ -66,8 +66,8 @@ func (i *Interceptors) Options() []grpc.ServerOption {
 
 // Unary is a grpc.UnaryServerInterceptor.
 func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	d, err := i.decide(ctx, info.FullMethod)
-	if err != nil {
+	var d shadow.Decision
+	if err := i.decide(ctx, info.FullMethod, &d); err != nil {
 		return nil, err
 	}
 
@@ -87,8 +87,8 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 // Stream is a grpc.StreamServerInterceptor.
 func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx := stream.Context()
-	d, err := i.decide(ctx, info.FullMethod)
-	if err != nil {
+	var d shadow.Decision
+	if err := i.decide(ctx, info.FullMethod, &d); err != nil {
 		return err
 	}
 
@@ -110,9 +110,9 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 
 // decide charges a call. A call without a method would match no policy that reads routes, so it fails instead: the
 // interceptor is not called by a gRPC server then.
-func (i *Interceptors) decide(ctx context.Context, method string) (d shadow.Decision, err error) {
+func (i *Interceptors) decide(ctx context.Context, method string, d *shadow.Decision) error {
 	if method == "" {
-		return d, status.Error(codes.Internal, "grpclimit: a call without a full method cannot be limited")
+		return status.Error(codes.Internal, "grpclimit: a call without a full method cannot be limited")
 	}
 
 	v := view.Get()
@@ -120,9 +120,9 @@ func (i *Interceptors) decide(ctx context.Context, method string) (d shadow.Deci
 	if i.cfg.Identify != nil {
 		i.cfg.Identify(ctx, &v.Seen)
 	}
-	d = i.Judge(ctx, &v.Seen)
+	i.JudgeInto(ctx, &v.Seen, d)
 	v.GiveBack()
-	return d, nil
+	return nil
 }
 
 // admit returns nil for a call that may go on, now that its turn has come.

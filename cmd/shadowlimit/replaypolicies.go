@@ -29,7 +29,7 @@ func openPolicySubject(file string, from *requests, seen *observed) (*policySubj
 		return nil, placed(file, err)
 	}
 
-	from.headers = set.Reads("request.headers")
+	from.headers = set.Reading().Headers
 	s := &policySubject{requests: from, observed: seen, in: intake{consequence: "not charged by some policy, because an expression failed"}}
 	for _, p := range set.Policies {
 		// A foreign limiter is Go code of the service: this program does not have it.

@@ -85,30 +85,30 @@ func (l *Limits) RequestOf(r *http.Request, whole bool) *policies.Request {
 	p.RawQuery = r.URL.RawQuery
 	p.Headers = r.Header
 	p.Size = r.ContentLength
-	if whole || l.Reads("request.ip") {
+	reading := l.Reading()
+	if whole || reading.IP {
 		p.IP = l.settings.ClientIP(r)
 	}
-	if whole || l.Reads("request.time") {
+	if whole || reading.Time {
 		p.Time = time.Now()
 	}
 	return p
 }
 
-// Reads reports whether any policy in use reads a field of the request, such as request.headers. An adapter that would
-// have to copy it may leave it empty otherwise. A Decider without policies may read all of them.
-func (l *Limits) Reads(field string) bool { return l.policies == nil || l.policies().Reads(field) }
+// Reading returns what policies in use read of a request. An adapter that would have to copy a field may leave it empty if
+// none reads it. A Decider without policies may read all of them.
+func (l *Limits) Reading() *policies.Reading {
+	if l.policies == nil {
+		return readingAll
+	}
+	return l.policies().Reading()
+}
+
+var readingAll = policies.ReadingAll()
 
 // NeedsRoute reports whether a policy in use reads request.route, so that it would limit no request whose route is
 // unknown. A Decider without policies limits such a request all the same.
 func (l *Limits) NeedsRoute() bool { return l.policies != nil && l.policies().ReadsRoutes }
-
-// HeadersRead returns the headers that policies in use read; see policies.Set.HeadersRead.
-func (l *Limits) HeadersRead() (names []policies.HeaderName, all bool) {
-	if l.policies == nil {
-		return nil, false
-	}
-	return l.policies().HeadersRead()
-}
 
 // Adapts reports whether a limit follows how long handlers take, or whether they fail. Served then has an effect.
 func (l *Limits) Adapts() bool { return l.served != nil && l.policies != nil && l.policies().Adapts }
@@ -131,7 +131,7 @@ func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 
 // Decide charges a request, which must not be used after it, and returns the decision as Told has it.
 func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Decision) {
-	d = l.Judge(ctx, p)
+	l.JudgeInto(ctx, p, &d)
 
 	// A Decider that panics keeps the request: no other one gets it.
 	p.Reset()
@@ -139,11 +139,11 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Deci
 	return d
 }
 
-// Judge is Decide for a request that stays the caller's. It may be used again after a Reset.
-func (l *Limits) Judge(ctx context.Context, p *policies.Request) (d shadow.Decision) {
-	d = l.decider.Decide(ctx, p)
-	l.tell(&d)
-	return d
+// JudgeInto is Decide for a request that stays the caller's, and may be used again after a Reset. The decision is written
+// to a place of the caller's, because it is dear to copy.
+func (l *Limits) JudgeInto(ctx context.Context, p *policies.Request, d *shadow.Decision) {
+	*d = l.decider.Decide(ctx, p)
+	l.tell(d)
 }
 
 // Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter or, without

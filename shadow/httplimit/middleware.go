@@ -85,7 +85,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.cfg.Identify != nil {
 		p.Route = m.cfg.Route(r)
 		m.cfg.Identify(r, p)
-	} else if m.Reads("request.route") {
+	} else if m.Reading().Route {
 		p.Route = m.cfg.Route(r)
 	}
 	d := m.Decide(r.Context(), p)
