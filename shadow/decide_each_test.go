@@ -53,6 +53,7 @@ func TestDecideEachDecidesAsDecide(t *testing.T) {
 	together, alone := open(t, eachFile, cfg), open(t, eachFile, cfg)
 	draw := rand.New(rand.NewPCG(1, 2))
 
+	var want shadow.Decision // of the request before, which is overwritten
 	for call := range 2000 {
 		now = now.Add(time.Duration(draw.IntN(300)) * time.Second)
 		requests := make([]*policies.Request, draw.IntN(6))
@@ -64,7 +65,7 @@ func TestDecideEachDecidesAsDecide(t *testing.T) {
 		all := together.DecideEach(ctx(t), requests, got)
 		allowed := true
 		for i, r := range requests {
-			want := alone.Decide(ctx(t), r)
+			alone.DecideInto(ctx(t), r, &want)
 			if !reflect.DeepEqual(got[i], want) {
 				t.Fatalf("call %d, request %d: %+v, want %+v", call, i, got[i], want)
 			}

@@ -330,19 +330,26 @@ func (h *Harness) resolveSynchronized(configured *policies.Side) (side, error) {
 // policy's expressions fail, its on_error holds, and where a store fails, its
 // on_store_failure. It does not wait a Delay out.
 func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) {
+	h.DecideInto(ctx, r, &d)
+	return d
+}
+
+// DecideInto is Decide into a place of the caller's, because a Decision is dear to copy. What stood there is overwritten.
+func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decision) {
 	s := h.engine.take()
 	defer h.engine.give(s)
 
 	refused := h.charge(ctx, s, h.engine.plan.Load(), r)
 	if len(s.charges) == 0 {
-		return refused
+		*d = refused
+		return
 	}
 
-	h.engine.judge(ctx, s, &d)
+	*d = Decision{}
+	h.engine.judge(ctx, s, d)
 	if !refused.Allowed {
 		d.join(&refused)
 	}
-	return d
 }
 
 // charge adds the charges of a request. All policies are asked before any store: a request goes

@@ -129,6 +129,7 @@ func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) {
 	l.see(c, v)
 	if l.cfg.Identify != nil {
 		l.cfg.Identify(c, &v.Seen)
+		v.Changed()
 	}
 	l.JudgeInto(ctx, &v.Seen, d)
 	v.GiveBack()

@@ -119,6 +119,7 @@ func (i *Interceptors) decide(ctx context.Context, method string, d *shadow.Deci
 	i.see(ctx, v, method)
 	if i.cfg.Identify != nil {
 		i.cfg.Identify(ctx, &v.Seen)
+		v.Changed()
 	}
 	i.JudgeInto(ctx, &v.Seen, d)
 	v.GiveBack()

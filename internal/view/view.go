@@ -20,6 +20,7 @@ type View struct {
 	hooked http.Request          // what a hook sees: Header and RemoteAddr
 	names  []policies.HeaderName // of the headers, if they are those of Name
 	texts  []string              // the values of these
+	placed [][]string            // for each name, the part of texts that the header has
 }
 
 var views = sync.Pool{New: func() any { return &View{hooked: http.Request{Header: http.Header{}}} }}
@@ -45,23 +46,32 @@ func (v *View) Name(names []policies.HeaderName, values func(list []string, name
 	if !same(names, v.names) {
 		clear(v.hooked.Header)
 		v.names = names
+		clear(v.placed)
+		v.placed = append(v.placed[:0], make([][]string, len(names))...)
 	}
 
-	// The places of the values are those of another request. A header without values is an absent one.
-	for _, name := range names {
+	// A header without values is an absent one. Most headers have as many values as those of the request before, and at the same place,
+	// so that the map has them already.
+	for i, name := range names {
 		n := len(v.texts)
 		if name.Lower != "host" {
 			v.texts = values(v.texts, name)
 		}
-		v.hooked.Header[name.Canonical] = v.texts[n:len(v.texts):len(v.texts)]
+		if list := v.texts[n:len(v.texts):len(v.texts)]; v.placed[i] == nil || !same(list, v.placed[i]) {
+			v.placed[i] = list
+			v.hooked.Header[name.Canonical] = list
+		}
 	}
 	v.Seen.Headers = v.hooked.Header
 }
 
 // same reports whether two lists are one in memory. Comparing the names would take longer than filling the headers.
-func same(a, b []policies.HeaderName) bool {
+func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
+
+// Changed says that a hook of the service may have changed the headers. No request gets those of another one.
+func (v *View) Changed() { v.names = nil }
 
 // All returns the headers of a view, for a request whose headers may all be read.
 func (v *View) All() http.Header {

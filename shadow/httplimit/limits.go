@@ -24,6 +24,7 @@ import (
 // may be called concurrently.
 type Limits struct {
 	decider  Decider
+	harness  *shadow.Harness           // the decider, if it is one: a call by an interface would move decisions to the heap
 	policies func() *policies.Set      // in use; nil if the decider has none
 	served   func(time.Duration, bool) // nil if the decider has none
 	settings Settings
@@ -60,6 +61,7 @@ func NewLimits(by Decider, s Settings) *Limits {
 	}
 
 	l := &Limits{decider: by, settings: s, jitter: shareOf(s.RetryJitter), fields: fieldWriter{style: s.Fields}}
+	l.harness, _ = by.(*shadow.Harness)
 	if with, ok := by.(interface{ Policies() *policies.Set }); ok {
 		l.policies = with.Policies
 	}
@@ -95,26 +97,43 @@ func (l *Limits) RequestOf(r *http.Request, whole bool) *policies.Request {
 	return p
 }
 
+// inUse returns the policies in use, nil if the decider has none.
+func (l *Limits) inUse() *policies.Set {
+	switch {
+	case l.harness != nil:
+		return l.harness.Policies()
+	case l.policies != nil:
+		return l.policies()
+	}
+	return nil
+}
+
 // Reading returns what policies in use read of a request. An adapter that would have to copy a field may leave it empty if
 // none reads it. A Decider without policies may read all of them.
 func (l *Limits) Reading() *policies.Reading {
-	if l.policies == nil {
-		return readingAll
+	if set := l.inUse(); set != nil {
+		return set.Reading()
 	}
-	return l.policies().Reading()
+	return readingAll
 }
 
 var readingAll = policies.ReadingAll()
 
 // NeedsRoute reports whether a policy in use reads request.route, so that it would limit no request whose route is
 // unknown. A Decider without policies limits such a request all the same.
-func (l *Limits) NeedsRoute() bool { return l.policies != nil && l.policies().ReadsRoutes }
+func (l *Limits) NeedsRoute() bool {
+	set := l.inUse()
+	return set != nil && set.ReadsRoutes
+}
 
 // Adapts reports whether a limit follows how long handlers take, or whether they fail. Served then has an effect.
-func (l *Limits) Adapts() bool { return l.served != nil && l.policies != nil && l.policies().Adapts }
+func (l *Limits) Adapts() bool {
+	set := l.inUse()
+	return set != nil && set.Adapts && l.served != nil
+}
 
 // AdaptsByErrors reports whether a limit follows whether handlers fail.
-func (l *Limits) AdaptsByErrors() bool { return l.Adapts() && l.policies().AdaptsByErrors }
+func (l *Limits) AdaptsByErrors() bool { return l.Adapts() && l.inUse().AdaptsByErrors }
 
 // Served tells a Decider that has a method Served, as a Harness has, that the handler of a request has ended, which began at an
 // instant; see shadow.Harness.Served. The context is the request's.
@@ -142,7 +161,11 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Deci
 // JudgeInto is Decide for a request that stays the caller's, and may be used again after a Reset. The decision is written
 // to a place of the caller's, because it is dear to copy.
 func (l *Limits) JudgeInto(ctx context.Context, p *policies.Request, d *shadow.Decision) {
-	*d = l.decider.Decide(ctx, p)
+	if l.harness != nil {
+		l.harness.DecideInto(ctx, p, d)
+	} else {
+		*d = l.decider.Decide(ctx, p)
+	}
 	l.tell(d)
 }
 
@@ -162,10 +185,8 @@ func (l *Limits) tell(d *shadow.Decision) {
 
 	// The policy file may be another one at the next denial. What the program says holds in its place.
 	jitter := l.jitter
-	if jitter == 0 && l.policies != nil {
-		if set := l.policies(); set != nil {
-			jitter = set.RetryJitter
-		}
+	if set := l.inUse(); jitter == 0 && set != nil {
+		jitter = set.RetryJitter
 	}
 	if jitter > 0 {
 		d.RetryAfter = spread(d.RetryAfter, jitter)
