@@ -40,7 +40,6 @@ func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, 
 // settle makes the decision of one request out of several, which has what its expressions have refused.
 func (h *Harness) settle(ctx context.Context, s *scratch, of span, d *Decision) {
 	refused := *d
-	*d = Decision{}
 	h.engine.settleAll(ctx, s, of, d)
 	if !refused.Allowed {
 		d.join(&refused)

@@ -224,7 +224,7 @@ func (e *engine) judge(ctx context.Context, s *scratch, decision *Decision) {
 type span struct{ from, to int }
 
 // settleAll finishes the charges of one request, of which there must be at least one, and writes the enforced answer
-// into an empty decision.
+// into a decision: all fields of it, so that it may be one of another request.
 func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *Decision) {
 	// A Decision is dear to copy, and most requests have one charge.
 	first := of.from

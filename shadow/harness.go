@@ -345,7 +345,6 @@ func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decisi
 		return
 	}
 
-	*d = Decision{}
 	h.engine.judge(ctx, s, d)
 	if !refused.Allowed {
 		d.join(&refused)
