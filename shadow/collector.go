@@ -11,7 +11,7 @@ import (
 
 // collector sums the counts when it is scraped: requests touch no metric except the
 // duration of sides that are not in memory. All its metrics carry the name of the service.
-// metrics.go has the list. Scrapes may run concurrently: they only read.
+// policy_metrics.go and service_metrics.go have the lists. Scrapes may run concurrently: they only read.
 type collector struct {
 	engine      *engine
 	durations   *prometheus.HistogramVec

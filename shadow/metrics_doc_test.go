@@ -218,6 +218,27 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 				"notWithoutFaults, if it counts what is rare", f.GetName())
 		}
 	}
+
+	// Ages do not change in a bubble.
+	synctest.Test(t, func(t *testing.T) { checkTotalsAreShown(t, h) })
+}
+
+// checkTotalsAreShown fails for a number that a harness's first policy has raised, and that no series of this policy shows.
+func checkTotalsAreShown(t *testing.T, h *Harness) {
+	t.Helper()
+	m := h.engine.plan.Load().migrations[0]
+	raised := m.recorder.Totals()
+	for field := range reflect.TypeFor[divergence.Totals]().Fields() {
+		var totals divergence.Totals
+		without := exportedOf(h.collector, m, totals)
+
+		number := reflect.ValueOf(raised).FieldByIndex(field.Index)
+		reflect.ValueOf(&totals).Elem().FieldByIndex(field.Index).Set(number)
+		if !number.IsZero() && exportedOf(h.collector, m, totals) == without {
+			t.Errorf("Totals.%s counts requests of a policy without a candidate, and no series of it shows the number: do not wrap "+
+				"its row of policyMetrics in compared", field.Name)
+		}
+	}
 }
 
 const twoSides = "version: 1\nname: test\npolicies:\n" +

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -126,11 +128,16 @@ var refusedValues = []string{
 func TestReplayFlagsWorkForBothForms(t *testing.T) {
 	log := write(t, "log.csv", effectLog())
 	for form, args := range effectForms(t) {
-		flagsHaveEffects(t, form, append([]string{log}, args...), func(name string, exit int) bool {
+		args = append([]string{"--output=json", log}, args...)
+		flagsHaveEffects(t, form, args, nil, func(name string, exit int) bool {
 			return exit == exitOK || slices.Contains(refusedValues, name)
 		})
 	}
 }
+
+// judgesOnly are the flags that a sweep's text may leave out: the text has the verdict of each candidate, which they change on
+// other logs, and the JSON has the whole judgement of the given candidate.
+var judgesOnly = []string{"soak", "block", "divergence", "newly-allowed", "extra-load"}
 
 // A flag that is added changes what --sweep and --infer print, or is refused beside them.
 func TestReplayFlagsWorkForEveryResult(t *testing.T) {
@@ -140,14 +147,17 @@ func TestReplayFlagsWorkForEveryResult(t *testing.T) {
 		},
 		"--infer": {write(t, "access.log", []byte(deniedLog())), "--infer"},
 	} {
-		flagsHaveEffects(t, mode, args, func(string, int) bool { return true })
+		for output, without := range map[string][]string{"--output=json": nil, "--output=text": append(judgesOnly, "output")} {
+			flagsHaveEffects(t, mode+" "+output, append([]string{output}, args...), without, func(string, int) bool { return true })
+		}
 	}
 }
 
-// flagsHaveEffects runs a replay with each flag besides, and asks whether its exit status is meant.
-func flagsHaveEffects(t *testing.T, form string, args []string, meant func(name string, exit int) bool) {
+// flagsHaveEffects runs a replay with each flag besides, and asks whether its exit status is meant. Some flags need not change
+// what it prints.
+func flagsHaveEffects(t *testing.T, form string, args, without []string, meant func(name string, exit int) bool) {
 	t.Helper()
-	args = append([]string{"replay", "--output=json"}, args...)
+	args = append([]string{"replay"}, args...)
 	exit, before, talk := shell(t, "", args...)
 	if exit != exitOK {
 		t.Fatalf("%s: %s", form, talk)
@@ -163,7 +173,7 @@ func flagsHaveEffects(t *testing.T, form string, args []string, meant func(name 
 			t.Errorf("--%s: give it a value with an effect in effects", name)
 			continue
 		}
-		if form == "--infer" && name == "format" {
+		if strings.HasPrefix(form, "--infer") && name == "format" {
 			continue // the log is a common one
 		}
 
@@ -175,9 +185,34 @@ func flagsHaveEffects(t *testing.T, form string, args []string, meant func(name 
 		case !meant(name, exit):
 			t.Errorf("%s with %q: status %d: give the flag a value in effects that is accepted, or name it in refusedValues\n%s",
 				form, more, exit, talk)
-		case exit == exitOK && after == before && missing != nil:
+		case exit == exitOK && after == before && missing != nil && !slices.Contains(without, name):
 			t.Errorf("%s with %q: changes nothing: the flag is ignored there, and should be refused (notInferred, "+
-				"replayConflicts), or the log has nothing that it could change\n%s", form, more, talk)
+				"replayConflicts), or the log has nothing that it could change, or a text leaves it out (judgesOnly)\n%s", form, more, talk)
+		}
+	}
+}
+
+// No number of a flag is below 1: a bound of -1 would end in a panic, and 0 is that of a flag that is left out.
+func TestNumbersOfFlagsAreAtLeastOne(t *testing.T) {
+	log := write(t, "log.csv", effectLog())
+	for _, one := range []struct {
+		command *cli.Command
+		args    []string
+	}{
+		{replayCommand(streams{}), []string{"replay", "--from", "fixed_window:10/1m", "--to", "gcra:10/1m", log}},
+		{planCommand(streams{}), []string{"plan", "--rate", "6/1m"}},
+	} {
+		for _, flag := range one.command.Flags {
+			if _, number := flag.(*cli.Int64Flag); !number {
+				continue
+			}
+
+			for _, value := range []string{"0", "-1"} {
+				args := slices.Concat(one.args[:1], []string{"--" + flag.Names()[0] + "=" + value}, one.args[1:])
+				if exit, _, talk := shell(t, "", args...); exit != exitUsage {
+					t.Errorf("%q: status %d, want %d: refuse numbers below 1 (usagef)\n%s", args, exit, exitUsage, talk)
+				}
+			}
 		}
 	}
 }

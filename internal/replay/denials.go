@@ -75,10 +75,8 @@ func (r *run) deniedBy() (d Denials) {
 	return d
 }
 
-// top returns the keys with the largest counts, ties by key, and the number of keys
-// with a count above 0.
-func (r *run) top(count func(*keyTally) int64) (list []KeyHarm, keys int64) {
-	list = []KeyHarm{} // not nil: an empty list is [] in JSON
+// harmed returns all keys with a count above 0, the largest first, ties by key.
+func (r *run) harmed(count func(*keyTally) int64) (list []KeyHarm) {
 	for id := range r.keys {
 		k := &r.keys[id]
 		if n := count(k); n > 0 {
@@ -86,7 +84,12 @@ func (r *run) top(count func(*keyTally) int64) (list []KeyHarm, keys int64) {
 		}
 	}
 	slices.SortFunc(list, func(a, b KeyHarm) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
-	return slices.Clip(list[:min(len(list), status.TopKeys)]), int64(len(list))
+	return list
+}
+
+// shown returns the part of a list of keys that a report names, [] for an empty one. It is a copy: there may be millions of keys.
+func shown(list []KeyHarm) []KeyHarm {
+	return append([]KeyHarm{}, list[:min(len(list), status.TopKeys)]...)
 }
 
 func (k *keyTally) losses() int64 { return k.newlyDenied }

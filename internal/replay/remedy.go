@@ -27,10 +27,11 @@ const (
 )
 
 // remedies returns what would help against newly denied, and against newly allowed where the gate does not accept it.
-func (r *run) remedies(p *PolicyReport) []Remedy {
+// losers are all keys that are newly denied, the worst first, however many of them the report names.
+func (r *run) remedies(p *PolicyReport, losers []KeyHarm) []Remedy {
 	list := []Remedy{} // not nil: an empty list is [] in JSON
 	if p.NewlyDenied > 0 {
-		list = append(list, concentrated(p)...)
+		list = append(list, concentrated(p, losers)...)
 		list = append(list, ofCauses(divergence.NewlyDenied, &r.causes.denied, p.NewlyDenied)...)
 	}
 
@@ -43,10 +44,10 @@ func (r *run) remedies(p *PolicyReport) []Remedy {
 }
 
 // concentrated says that a few of many keys have half of the newly denied requests: another limit for all of them is not needed.
-func concentrated(p *PolicyReport) []Remedy {
+func concentrated(p *PolicyReport, losers []KeyHarm) []Remedy {
 	var sum int64
-	for i := range p.TopNewlyDenied[:min(fewKeys, len(p.TopNewlyDenied))] {
-		sum += p.TopNewlyDenied[i].Count
+	for i := range losers[:min(fewKeys, len(losers))] {
+		sum += losers[i].Count
 		if 2*sum < p.NewlyDenied || p.Keys < 10*fewKeys {
 			continue
 		}

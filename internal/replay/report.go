@@ -131,12 +131,12 @@ func (r *run) report() *Report {
 	}
 	r.assess(&p)
 
-	p.TopNewlyDenied, _ = r.top((*keyTally).losses)
-	p.TopNewlyAllowed, _ = r.top((*keyTally).gains)
+	losers := r.harmed((*keyTally).losses)
+	p.TopNewlyDenied, p.TopNewlyAllowed = shown(losers), shown(r.harmed((*keyTally).gains))
 	p.CausesNewlyDenied = status.CausesOf(countsOfCauses(&r.causes.denied))
 	p.CausesNewlyAllowed = status.CausesOf(countsOfCauses(&r.causes.allowed))
 	p.Denied = r.deniedBy()
-	p.Remedies = r.remedies(&p)
+	p.Remedies = r.remedies(&p, losers)
 
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
@@ -158,10 +158,9 @@ func (r *run) summary() status.Summary {
 	s := status.Summarize(r.total)
 	s.Keys = int64(len(r.events.keys))
 
-	var denied, allowed []KeyHarm
-	denied, s.KeysNewlyDenied = r.top((*keyTally).losses)
-	allowed, s.KeysNewlyAllowed = r.top((*keyTally).gains)
-	s.TopNewlyDenied, s.TopNewlyAllowed = countsOf(denied), countsOf(allowed)
+	losers, winners := r.harmed((*keyTally).losses), r.harmed((*keyTally).gains)
+	s.KeysNewlyDenied, s.KeysNewlyAllowed = int64(len(losers)), int64(len(winners))
+	s.TopNewlyDenied, s.TopNewlyAllowed = countsOf(shown(losers)), countsOf(shown(winners))
 	return s
 }
 
