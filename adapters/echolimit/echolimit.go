@@ -81,7 +81,7 @@ func (m *middleware) serve(c *echo.Context, next echo.HandlerFunc) error {
 	if !d.Allowed {
 		return m.cfg.OnDenied(c, d)
 	}
-	if err := m.Wait(r.Context(), d); err != nil {
+	if err := m.Wait(r.Context(), d.Delay); err != nil {
 		httplimit.Unavailable(c.Response(), d, err)
 		return nil
 	}

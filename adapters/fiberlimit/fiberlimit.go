@@ -83,7 +83,7 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 	if !d.Allowed {
 		return l.cfg.OnDenied(c, d)
 	}
-	if err := l.Wait(ctx, d); err != nil {
+	if err := l.Wait(ctx, d.Delay); err != nil {
 		return unavailable(c, d, err)
 	}
 	if l.Adapts() {

@@ -75,7 +75,7 @@ func limit(c *gin.Context, limits *httplimit.Limits, cfg *Config) {
 		cfg.OnDenied(c, d)
 		return
 	}
-	if err := limits.Wait(c.Request.Context(), d); err != nil {
+	if err := limits.Wait(c.Request.Context(), d.Delay); err != nil {
 		c.Abort()
 		httplimit.Unavailable(c.Writer, d, err)
 		return

@@ -131,7 +131,7 @@ func (i *Interceptors) admit(ctx context.Context, d *shadow.Decision) error {
 	if !d.Allowed {
 		return i.cfg.OnDenied(ctx, *d)
 	}
-	return i.Wait(ctx, *d)
+	return i.Wait(ctx, d.Delay)
 }
 
 // exhausted is the default OnDenied.

@@ -84,7 +84,7 @@ func (s *Server) answerProxy(w http.ResponseWriter, r *http.Request, f *form, d 
 	if d.Delay > 0 {
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d.Delay + writeTimeout))
 	}
-	if err := s.limits.Wait(r.Context(), d); err != nil {
+	if err := s.limits.Wait(r.Context(), d.Delay); err != nil {
 		w.Header().Set("Retry-After", httplimit.FormatSeconds(httplimit.RetryWhenFull(d)))
 		http.Error(w, "too many requests are waiting", f.full)
 		return

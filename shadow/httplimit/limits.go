@@ -20,7 +20,7 @@ import (
 // response fields, and the wait for a turn in a leaky bucket. The adapters of frameworks are made of it. A service uses
 // New or an adapter, and Limits only for a framework that has neither.
 //
-// The order of a request is Request or RequestOf, Decide, the fields, and Wait if the decision has a delay. All methods
+// The order of a request is Request or RequestOf, Decide, the fields, and Wait for the decision's Delay. All methods
 // may be called concurrently.
 type Limits struct {
 	decider  Decider
@@ -221,18 +221,14 @@ func (l *Limits) FieldsOf(d *shadow.Decision) (list FieldList) {
 // ErrFull is returned by Limits.Wait if Settings.MaxWaiting requests wait already.
 var ErrFull = errors.New("too many requests are waiting")
 
-// Wait waits for an admitted request's turn in a leaky bucket, which is the decision's delay. It returns ErrFull, or the
+// Wait waits for an admitted request's turn in a leaky bucket, which is the Delay of its decision. It returns ErrFull, or the
 // context's error if that ends first; the request must then be answered that the service is unavailable. Its turn stays
 // reserved.
-func (l *Limits) Wait(ctx context.Context, d shadow.Decision) error {
-	if d.Delay <= 0 {
+func (l *Limits) Wait(ctx context.Context, delay time.Duration) error {
+	if delay <= 0 {
 		return nil
 	}
-	return l.wait(ctx, d.Delay)
-}
 
-// wait is Wait for a delay. It stands apart so that Wait is compiled into its callers, and a decision without a delay is not copied.
-func (l *Limits) wait(ctx context.Context, delay time.Duration) error {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > l.settings.MaxWaiting {
 		return ErrFull

@@ -100,11 +100,9 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.cfg.OnDenied(w, r, d)
 		return
 	}
-	if d.Delay > 0 {
-		if err := m.Wait(r.Context(), d); err != nil {
-			Unavailable(w, d, err)
-			return
-		}
+	if err := m.Wait(r.Context(), d.Delay); err != nil {
+		Unavailable(w, d, err)
+		return
 	}
 	if m.Adapts() {
 		m.serve(w, r)
