@@ -228,7 +228,11 @@ func (l *Limits) Wait(ctx context.Context, delay time.Duration) error {
 	if delay <= 0 {
 		return nil
 	}
+	return l.wait(ctx, delay)
+}
 
+// wait is Wait for a delay. It stands apart so that Wait is compiled into its callers.
+func (l *Limits) wait(ctx context.Context, delay time.Duration) error {
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > l.settings.MaxWaiting {
 		return ErrFull
