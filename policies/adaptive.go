@@ -43,7 +43,7 @@ func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
 // adaptation returns a reader of the field adaptive.
 func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		before := len(c.List)
+		before := c.errors()
 
 		// What is left out: half a minute between changes, and a quarter of the limit as the least of the law with a target.
 		signal, every := "", 30*time.Second
@@ -56,7 +56,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 			"floor":  {read: c.level("floor", &floor)},
 			"every":  {read: c.duration("every", &every)},
 		})
-		if len(c.List) > before {
+		if c.errors() > before {
 			return
 		}
 
@@ -80,7 +80,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		if every < adaptive.LeastEvery || every > adaptive.MostEvery {
 			c.fail(placesOf(n).orNone("every"), "adaptive: every: want 20s to 1h: a change is seen in the signal after up to 17 s")
 		}
-		if len(c.List) == before {
+		if c.errors() == before {
 			*into = a
 		}
 	}
@@ -130,12 +130,12 @@ const mostSteps = 8
 func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.Step) {
 	for _, item := range c.items(n, "levels") {
 		var step adaptive.Step
-		before := len(c.List)
+		before := c.errors()
 		c.mapping(item, "a level", map[string]field{
 			"above": {read: c.value("above", signal, &step.Above), required: true},
 			"limit": {read: c.level("limit", &step.Level), required: true},
 		})
-		if len(c.List) > before {
+		if c.errors() > before {
 			return nil
 		}
 

@@ -88,10 +88,11 @@ var badSides = []badFile{
 		"an unknown field of a store", side("algorithm: gcra, limit: 1, window: 1m, store: { sinc: 1s }"),
 		5, 69, "did you mean sync",
 	},
+	{"a sync beside the store", side("algorithm: gcra, limit: 1, window: 1m, sync: 1s"), 5, 60, "it is a field of a side's store"},
 	{"a sync of a foreign limiter", side("limiter: mine, store: { sync: 1s }"), 5, 20, "leave out the store"},
 	{
 		"an interval that is too short", side("algorithm: gcra, limit: 1, window: 1m, store: { sync: 1ms }"),
-		5, 67, "sync: want a duration from 10ms to 10s",
+		5, 75, "sync: want a duration from 10ms to 10s",
 	},
 	{
 		"an interval that is too long for the window", side("algorithm: gcra, limit: 1, window: 1s, store: { sync: 200ms }"),
@@ -128,7 +129,7 @@ var badSides = []badFile{
 		5, 20, "windows of the calendar begin with the month for all keys: leave out the phase",
 	},
 	{"a month of a foreign limiter", side("limiter: mine, limit: 1, window: month"), 5, 54, "give the longest, 31d"},
-	{"a quarter", side("algorithm: fixed_window, limit: 1, window: quarter"), 5, 64, "or week, month or year"},
+	{"a quarter", side("algorithm: fixed_window, limit: 1, window: quarter"), 5, 64, "or, of a fixed_window, week, month or year"},
 	{"an unknown phase", side("algorithm: fixed_window, limit: 1, window: 1m, phase: last"), 5, 75, "phase: want epoch or first or hash"},
 	{"an option that is a number", side("algorithm: fixed_window, limit: 1, window: 1m, count_denied: 1"), 5, 82, "want true or false"},
 	{"adaptive without a rule", side("algorithm: gcra, limit: 1, window: 1m, adaptive: true"), 5, 70, "adaptive: want"},

@@ -96,6 +96,11 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 // problems. Header names come last, because they are found in the tree of a correct
 // expression.
 func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast {
+	// Two brackets at the begin are YAML's, which has no expressions.
+	if n.Kind == yaml.SequenceNode {
+		c.fail(n, "%s: want a CEL expression, and this is a list: write it without these brackets, or put all of it in quotes", what)
+		return nil
+	}
 	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
 		c.fail(n, "%s: want a CEL expression", what)
 		return nil
@@ -116,14 +121,14 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 	if c.refuseUpperCase(n, what, a) || c.refuseZones(n, what, a) {
 		return nil
 	}
-	c.warnOfHosts(n, what, a)
+	c.warnOfNever(n, what, a)
 	return a
 }
 
 // failIssues notes what CEL has found wrong in an expression. All of it, since an author corrects it at once, but for what comes of
 // another mistake.
 func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error) {
-	if at, message := dashedIn(n.Value); message != "" {
+	if at, message := mistakeIn(n.Value); message != "" {
 		line, column := c.place(n, 1, at)
 		c.failAt(line, column, "%s: %s", what, message)
 		return

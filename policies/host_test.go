@@ -38,41 +38,6 @@ func TestUsualHostsCostNothing(t *testing.T) {
 	}
 }
 
-var hostWarnings = []warningTest{
-	{"a host", onePolicy("key: request.user\n    when: request.host == 'api.example.com'"), 0, ""},
-	{
-		"parts of a host",
-		onePolicy("key: request.user\n    when: request.host.startsWith('api.') && request.host.endsWith('.com')"),
-		0, "",
-	},
-	{
-		"a host in upper case", onePolicy("key: request.user\n    when: request.host == 'API.example.com'"),
-		6, `request.host is never "API.example.com", for it is in lower case, without port, brackets and final dot: write "api.example.com"`,
-	},
-	{"a host with a port", onePolicy("key: request.user\n    when: '\"a.com:443\" != request.host'"), 6, `write "a.com"`},
-	{"a host in a list", onePolicy("key: request.user\n    when: request.host in ['a.com', 'b.com.']"), 6, `write "b.com"`},
-	{"a host in brackets", onePolicy("key: request.user\n    when: request.host == '[::1]'"), 6, `write "::1"`},
-	{"a part of a host in upper case", onePolicy("key: request.user\n    when: request.host.startsWith('Api.')"), 6, `write "api."`},
-	{
-		"a host in a list of the file",
-		"data: {hosts: [a.com, 'b.com:80']}\n" + onePolicy("key: request.user\n    when: request.host in data.hosts"),
-		7, `write "b.com"`,
-	},
-	{
-		"a host in a table of the file",
-		"data: {costs: {A.com: 3}}\n" + onePolicy("key: request.user\n    cost: data.costs[?request.host].orValue(1)"), 7, `write "a.com"`,
-	},
-	{
-		"a table of other names",
-		"data: {costs: {A: 3}}\n" + onePolicy("key: request.user\n    cost: data.costs[?request.user].orValue(1)"),
-		0, "",
-	},
-	{
-		"a host of a variable", "variables: {ours: 'request.host == \"A.com\"'}\n" + onePolicy("key: request.user\n    when: variables.ours"),
-		1, `write "a.com"`,
-	},
-}
-
 // zones are expressions of a time zone, and why they are refused; "" if they are not.
 var zones = map[string]string{
 	"": "", "'UTC'": "", "'Europe/Berlin'": "", "'+05:30'": "", "'-08:00'": "",

@@ -243,7 +243,7 @@ var expectedWarnings = []warningTest{
 
 func TestWarnings(t *testing.T) {
 	for _, table := range [][]warningTest{
-		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings, placeWarnings, clientWarnings,
+		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings, formWarnings, placeWarnings, clientWarnings,
 	} {
 		for _, tt := range table {
 			tt.check(t)

@@ -30,6 +30,8 @@ var (
 	// quotedEarly is a line whose value is in quotes, which end before the line does. In single quotes a quote is written twice, in
 	// double quotes behind a backslash. A comment may follow, or what closes a list.
 	quotedEarly = regexp.MustCompile(`^((?: *-)* *(?:[^:'"]+: +)?(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*") *)[^ #,\]}:]`)
+	// quoteBegins is a line whose value begins with a quote.
+	quoteBegins = regexp.MustCompile(`^(?: *-)* *[^:'"#]+: +(['"])`)
 	// secondColon is a line with a second "name: value".
 	secondColon = regexp.MustCompile(`^(?: *-)* *[^:]+: +.*?(:)(?: |$)`)
 )
@@ -53,7 +55,7 @@ func (r *reader) failYAML(err error, fields string) {
 	// What people get wrong most often is found in the text, because package yaml tells where the broken part begins, and not where the
 	// mistake is.
 	for _, find := range []func(line int, message string) (at, column int, mistake string){
-		r.tab, r.unreadable, r.alias, r.quotesEndEarly, r.colonInText,
+		r.tab, r.unreadable, r.alias, r.openQuote, r.quotesEndEarly, r.misindented, r.colonInText,
 	} {
 		if at, column, mistake := find(max(1, line), message); column > 0 {
 			r.failAt(at, column, "not YAML: %s", mistake)
@@ -157,6 +159,36 @@ func (r *reader) quotesEndEarly(line int, message string) (at, column int, mista
 		if m := quotedEarly.FindStringSubmatch(r.lines[at-1]); m != nil {
 			return at, len(m[1]) + 1, "the quotes end before the text does: put all of an expression in single quotes, " +
 				"and texts in it in double ones, such as '" + `"a" in b` + "'"
+		}
+	}
+	return 0, 0, ""
+}
+
+// openQuote finds a quote that is not closed on its line, and ends with the quote that begins another value. A text of several lines
+// in quotes is rare, and as well written as any other until the file goes on behind it.
+func (r *reader) openQuote(_ int, message string) (at, column int, mistake string) {
+	if !strings.Contains(message, "did not find expected key") && !strings.Contains(message, "mapping values are not allowed") {
+		return 0, 0, ""
+	}
+
+	for at := 1; at < len(r.lines); at++ {
+		m := quoteBegins.FindStringSubmatchIndex(r.lines[at-1])
+		if m == nil {
+			continue
+		}
+		quote := r.lines[at-1][m[2]:m[3]]
+		if strings.Contains(r.lines[at-1][m[3]:], quote) {
+			continue
+		}
+
+		// The quote ends on the first line below that has another one.
+		for next := at + 1; next <= len(r.lines); next++ {
+			if strings.Contains(r.lines[next-1], quote) {
+				if quoteBegins.MatchString(r.lines[next-1]) {
+					return at, m[2] + 1, "the quote that begins here is not closed on its line"
+				}
+				break
+			}
 		}
 	}
 	return 0, 0, ""

@@ -27,7 +27,7 @@ var options = []option{
 func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.Limit) {
 	// Each option is tried alone, so that its own line has the message.
 	at := placesOf(n)
-	before := len(r.List)
+	before := r.errors()
 	for _, o := range options {
 		if at[o.name] == nil {
 			continue
@@ -41,7 +41,7 @@ func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.L
 
 	// Options that are valid each for itself may exclude each other.
 	l.Options = s.options
-	if err := s.Algorithm.Validate(l); err != nil && len(r.List) == before {
+	if err := s.Algorithm.Validate(l); err != nil && r.errors() == before {
 		r.fail(n, "%s: %s", role, withoutPackage(err))
 	}
 }
@@ -69,7 +69,7 @@ func (r *reader) period(what string, into *Side) func(*yaml.Node) {
 		// A unit of the calendar has a longest length, by which the limit's numbers are bounded.
 		window, calendar, err := algorithms.ParsePeriod(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || window <= 0 {
-			r.fail(n, "%s: want %s, or week, month or year%s", what, aDuration, unitOf(n))
+			r.fail(n, "%s: want %s, or, of a fixed_window, week, month or year%s", what, aDuration, unitOf(n))
 			return
 		}
 		into.window, into.options.Calendar = window, calendar

@@ -3,6 +3,7 @@ package policies
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -75,6 +76,17 @@ func (p *Problems) addOnce(problem Problem) {
 	}
 }
 
+// errors returns how many problems are errors. A reader that asks whether its part of the file is sound compares it with the
+// number of before: a warning, which an expression may have, does not make the part unsound.
+func (p *Problems) errors() (count int) {
+	for i := range p.List {
+		if p.List[i].Severity == SeverityError {
+			count++
+		}
+	}
+	return count
+}
+
 // Failed reports whether any problem is an error.
 func (p *Problems) Failed() bool {
 	return slices.ContainsFunc(p.List, func(p Problem) bool { return p.Severity == SeverityError })
@@ -103,8 +115,20 @@ func (p *Problems) Describe(problem Problem) string {
 		return s
 	}
 
-	line := strings.Map(printable, p.lines[problem.Line-1])
+	line := withoutSecret(strings.Map(printable, p.lines[problem.Line-1]))
 	return s + "\n | " + line + "\n | " + strings.Repeat(" ", max(0, problem.Column-1)) + "^"
+}
+
+// No policy file has a secret, but authors try: the address of Redis, with its password, is an option of the program.
+var (
+	secretField = regexp.MustCompile(`(?i)^([ -]*"?[\w-]*(?:password|passwd|secret|credential|api_?key)[\w-]*"?\s*:\s*).*$`)
+	secretInURL = regexp.MustCompile(`://[^/\s]*@`)
+)
+
+// withoutSecret returns a line without the value of a field that is named as a secret, and without the password of an address.
+// Problems are shown in logs of builds, which keep them.
+func withoutSecret(line string) string {
+	return secretInURL.ReplaceAllString(secretField.ReplaceAllString(line, "${1}..."), "://...@")
 }
 
 // sort puts the problems into the order of their places. It keeps the order of those at

@@ -30,7 +30,7 @@ type ClientHarm struct {
 func (r *reader) clientHarm(into *ClientHarm) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		h := ClientHarm{OfAtLeast: 50, Within: time.Hour}
-		before := len(r.List)
+		before := r.errors()
 		r.mapping(n, "client_harm", map[string]field{
 			"losing":      {read: r.fraction("losing", &h.Losing), required: true},
 			"of_at_least": {read: r.count("of_at_least", &h.OfAtLeast, 1)},
@@ -39,7 +39,7 @@ func (r *reader) clientHarm(into *ClientHarm) func(*yaml.Node) {
 		})
 
 		// Of a section with a problem the gate would find another one, in the field that is missing by it.
-		if len(r.List) == before {
+		if r.errors() == before {
 			*into = h
 		}
 	}

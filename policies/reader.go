@@ -75,7 +75,7 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 		f, known := fields[key.Value]
 		switch {
 		case !known:
-			r.fail(key, "%s has no field %q: %s", what, key.Value, humanize.Remedy(key.Value, fieldNames(fields)))
+			r.fail(key, "%s has no field %q: %s", what, key.Value, remedyOfField(key.Value, fieldNames(fields)))
 			meant[humanize.Nearest(key.Value, fieldNames(fields))] = true
 		case seen[key.Value]:
 			r.fail(key, "%s has %q twice", what, key.Value)
@@ -94,6 +94,40 @@ func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 			r.fail(n, "%s needs %q%s", what, name, sampleOf[name])
 		}
 	}
+}
+
+// homes are the sections of a file with those of their fields that authors most often write into another section.
+var homes = []struct {
+	section, says string
+	fields        []string
+}{
+	{
+		"the file", "it is a field of the file: write it without indentation",
+		[]string{"data", "generation", "policies", "retry_jitter", "variables"},
+	},
+	{
+		"a policy", "it is a field of a policy: write it beside the policy's name",
+		[]string{"authoritative", "candidate", "cost", "group", "key", "on_error", "on_store_failure", "promotion", "when"},
+	},
+	{
+		"role", "it is a field of a side: write it into authoritative or candidate",
+		[]string{"adaptive", "algorithm", "burst", "limit", "limiter", "store", "window"},
+	},
+	{"store", "it is a field of a side's store: store: { sync: 100ms }", []string{"sync"}},
+	{
+		"promotion", "it is a field of a promotion: write it into promotion, of the file or of a policy",
+		[]string{"canary", "client_harm", "dwell", "expected", "holdback", "mode", "protect", "soak"},
+	},
+}
+
+// remedyOfField says what to do about a field that the section does not have.
+func remedyOfField(name string, known []string) string {
+	for i := range homes {
+		if slices.Contains(homes[i].fields, name) {
+			return homes[i].says
+		}
+	}
+	return humanize.Remedy(name, known)
 }
 
 // sampleOf shows how a missing field is written, where one line says it.

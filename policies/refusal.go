@@ -132,8 +132,30 @@ func overloadOf(message string) string {
 // a dot is x less tenant to CEL, which tells of a missing name and of an operator for wrong types.
 var dashedName = regexp.MustCompile(`request\.(headers|claims|query)\.([A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+)`)
 
-// dashedIn words the mistake of such a name in an expression that CEL has refused, and its place in characters. It is "" where
-// there is none.
+// negated is a negation in words, which SQL and Python have. CEL takes the word for a name, and tells of what stands behind it. What
+// stands in quotes, or behind a dot, is no word of the language.
+var negated = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\.\w+|\b(?:not|NOT|Not)\b`)
+
+// negatedIn words the mistake of such a negation, as dashedIn.
+func negatedIn(source string) (at int, message string) {
+	for _, m := range negated.FindAllStringIndex(source, -1) {
+		if word := source[m[0]:m[1]]; strings.EqualFold(word, "not") {
+			return len([]rune(source[:m[0]])), fmt.Sprintf("%s is no operator: write !(...), with the condition in parentheses", word)
+		}
+	}
+	return 0, ""
+}
+
+// mistakeIn words a mistake that CEL would tell of in words that lead astray, and its place in characters. It is "" where there is
+// none. The expression is one that CEL has refused.
+func mistakeIn(source string) (at int, message string) {
+	if at, message := dashedIn(source); message != "" {
+		return at, message
+	}
+	return negatedIn(source)
+}
+
+// dashedIn words the mistake of such a name, as mistakeIn.
 func dashedIn(source string) (at int, message string) {
 	m := dashedName.FindStringSubmatchIndex(source)
 	if m == nil {

@@ -122,9 +122,9 @@ func unitOf(n *yaml.Node) string {
 func (r *reader) minutes(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// One problem is enough: a bad duration has no minutes.
-		before := len(r.List)
+		before := r.errors()
 		r.duration(what, into)(n)
-		if len(r.List) == before && *into%time.Minute != 0 {
+		if r.errors() == before && *into%time.Minute != 0 {
 			r.fail(n, "%s: want whole minutes, the resolution of the evidence", what)
 		}
 	}

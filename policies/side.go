@@ -204,10 +204,10 @@ func (s *Side) identity() string {
 	return strings.Join(fields, "\x00")
 }
 
-// side returns a reader of a side. It stores nothing if there is a problem.
+// side returns a reader of a side. It stores nothing if there is an error.
 func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		before := len(c.List)
+		before := c.errors()
 		side, algorithm := &Side{Revision: "1"}, ""
 		algorithmAt := n // for the message about an unknown name
 		c.mapping(n, role, map[string]field{
@@ -237,7 +237,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 		if algorithm != "" && !side.Foreign() {
 			c.algorithm(algorithmAt, role, algorithm, side)
 		}
-		if len(c.List) > before {
+		if c.errors() > before {
 			return
 		}
 
@@ -253,10 +253,10 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 		case side.Store != "" || side.Sync > 0:
 			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
 		}
-		if len(c.List) == before {
+		if c.errors() == before {
 			c.checkAdaptive(n, role, side)
 		}
-		if len(c.List) == before {
+		if c.errors() == before {
 			*into = side
 		}
 	}

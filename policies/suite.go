@@ -149,9 +149,9 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 
 	// A problem while a test runs is a failure of that test.
 	for _, n := range items {
-		before := len(s.List)
+		before := s.errors()
 		s.test(n)
-		if len(s.List) == before {
+		if s.errors() == before {
 			s.report.Passed++
 		} else {
 			s.report.Failed++

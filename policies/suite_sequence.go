@@ -36,7 +36,7 @@ func (s *suite) play(name string, sequence *yaml.Node) {
 
 // step reads a step. Without a time of its own it happens at the time of the one before.
 func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool) {
-	before := len(s.List)
+	before := s.errors()
 	st := step{node: n, at: last, repeat: 1}
 	authoritative, candidate := &st.want[algorithms.Authoritative], &st.want[algorithms.Candidate]
 	s.mapping(n, "a step", map[string]field{
@@ -55,7 +55,7 @@ func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool)
 	if st.repeat > mostRepeats {
 		s.fail(n, "%s: repeat: at most %d times in a step", name, mostRepeats)
 	}
-	return st, len(s.List) == before
+	return st, s.errors() == before
 }
 
 // offset returns a reader of a time since the start.
@@ -82,10 +82,10 @@ func (s *suite) ask(name string, st step, pair algorithms.Pair) {
 	// The time of a step replaces one that its request names: request.time and the clock of
 	// the limiters agree in a service, too.
 	r.Time = suiteStart.Add(st.at)
-	before := len(s.List)
+	before := s.errors()
 	for i := range st.repeat {
 		charges := s.charges(st.request, name, r)
-		if len(s.List) > before {
+		if s.errors() > before {
 			return
 		}
 		for c := range charges {

@@ -36,12 +36,12 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 			return
 		}
 
-		before := len(r.List)
+		before := r.errors()
 		r.mapping(n, "store", map[string]field{
 			"redis": {read: r.name("redis", &side.Store)},
 			"sync":  {read: r.duration("sync", &side.Sync)},
 		})
-		if len(r.List) > before {
+		if r.errors() > before {
 			return
 		}
 
@@ -50,7 +50,8 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 		case side.Sync == 0:
 			r.fail(n, "store: want sync, such as { redis: NAME, sync: 100ms }, or the name alone for a strict side")
 		case side.Sync < leastSync || side.Sync > mostSync:
-			r.fail(n, "sync: want a duration from %s to %s", algorithms.FormatWindow(leastSync), algorithms.FormatWindow(mostSync))
+			r.fail(placesOf(n).orNone("sync"), "sync: want a duration from %s to %s",
+				algorithms.FormatWindow(leastSync), algorithms.FormatWindow(mostSync))
 		}
 	}
 }
