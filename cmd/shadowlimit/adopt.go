@@ -40,7 +40,7 @@ func adoptCommand(std streams) *cli.Command {
 		Usage:       "let the epoch with most votes take over in spite of a smaller generation",
 		ArgsUsage:   "POLICY",
 		Description: adoptDescription,
-		Flags:       orderFlags(),
+		Flags:       m.flags(),
 		Action:      m.action(std),
 	}
 }

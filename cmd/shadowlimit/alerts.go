@@ -19,6 +19,7 @@ func alertsCommand(std streams) *cli.Command {
 		Name:        "alerts",
 		Usage:       "write rules and alerts for Prometheus",
 		ArgsUsage:   "export DIR",
+		UsageText:   "shadowlimit alerts export [--force] DIR   (--force: overwrite files that have been changed)",
 		Description: alertsDescription,
 		Subcommands: []*cli.Command{exportCommand("alerts", alerts.Rules, alertsDescription, std)},
 		Action:      needsSubcommand,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -56,6 +57,9 @@ func run(ctx context.Context, args []string, std streams) int {
 func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
+	}
+	if len(args) == 1 && args[0] == "version" {
+		args = []string{"--version"}
 	}
 
 	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app.Commands, args)...))
@@ -111,7 +115,7 @@ func newApp(std streams) *cli.App {
 		Name:            "shadowlimit",
 		Usage:           "replace a rate limiter in production without hurting anyone",
 		Description:     appDescription,
-		HideVersion:     true,
+		Version:         versionText(),
 		HideHelpCommand: true,
 		Reader:          std.in, Writer: std.out, ErrWriter: std.err,
 		Commands: commands(std),
@@ -135,9 +139,40 @@ func newApp(std streams) *cli.App {
 // helpWithoutCategory is the help of a command without its heading in the list of all.
 var helpWithoutCategory = strings.Replace(cli.CommandHelpTemplate, "{{if .Category}}\n\nCATEGORY:\n   {{.Category}}{{end}}", "", 1)
 
-// unify makes all commands report wrong invocations alike.
+// versionText names this build, for a report of a fault.
+func versionText() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+
+	text := info.Main.Version
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" && !strings.Contains(text, setting.Value[:min(12, len(setting.Value))]) {
+			text += ", revision " + setting.Value
+		}
+	}
+	return text + ", " + info.GoVersion
+}
+
+// A flag that may be repeated says so in its own words, and the library would write it twice.
+func init() {
+	line := cli.FlagStringer
+	cli.FlagStringer = func(f cli.Flag) string {
+		name, usage, _ := strings.Cut(line(f), "\t")
+		once, _, _ := strings.Cut(name, " [ ")
+		return once + "\t" + usage
+	}
+}
+
+// unify makes all commands report wrong invocations alike, and their help say no more than it must.
 func unify(commands []*cli.Command) {
 	for _, command := range commands {
+		for _, flag := range command.Flags {
+			if yes, ok := flag.(*cli.BoolFlag); ok {
+				yes.DisableDefaultText = true
+			}
+		}
 		command.OnUsageError = onUsageError
 		command.HideHelpCommand = true
 		command.CustomHelpTemplate = helpWithoutCategory
@@ -174,12 +209,16 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if !unknown {
 		return usagef(seeHelp(c), "%s", misusedFlag(c, err.Error()))
 	}
+	name, _, _ = strings.Cut(name, "=") // a value may be a secret
 
 	hint := seeHelp(c)
+	if name == "config" && strings.HasPrefix(c.Command.ArgsUsage, "FILE") {
+		hint = c.Command.Name + " takes the policy file as an argument: " + c.Command.HelpName + " FILE"
+	}
 	if meant := humanize.Nearest(name, flagNames(c)); meant != "" {
 		hint = "did you mean --" + meant + "? " + hint
 	}
-	return usagef(hint, "no flag --%s", name)
+	return usagef(hint, "no flag %s", dashed(name))
 }
 
 // flagNames are the names of the flags that a command takes.

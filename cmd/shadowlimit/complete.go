@@ -36,7 +36,7 @@ func completeCommand(std streams) *cli.Command {
 		Usage:       "end a migration: the authoritative is not judged any more",
 		ArgsUsage:   "POLICY",
 		Description: completeDescription,
-		Flags:       orderFlags(&cli.BoolFlag{Name: "force", Usage: "overrule the 7 days, and whatever is wrong"}),
+		Flags:       m.flags(&cli.BoolFlag{Name: "force", Usage: "overrule the 7 days, and whatever is wrong"}),
 		Action:      m.action(std),
 	}
 }

@@ -41,6 +41,7 @@ func TestCompletionInFish(t *testing.T) {
 		"shadowlimit promote --fo":        "--force",
 		"shadowlimit alerts e":            "export",
 		"shadowlimit status -o json --na": "--name",
+		"shadowlimit replay --store r":    "redis",
 	} {
 		const complete = "function shadowlimit; end; source $argv[1]; complete -C $argv[2]"
 		out, err := exec.Command(fish, "--no-config", "-c", complete, file, line).CombinedOutput()
@@ -129,13 +130,22 @@ func TestCompletionInBash(t *testing.T) {
 		{"shadowlimit __", ""},
 		{"shadowlimit promote --f", "--force --full"},
 		{"shadowlimit promote writes --reason x --f", "--force --full"},
-		{"shadowlimit alerts ", "--help export"},
+		{"shadowlimit alerts ", "export"},
+		{"shadowlimit alerts -", "--help"},
+		{"shadowlimit replay -o ", "json text"},
+		{"shadowlimit replay --store r", "redis"},
+		{"shadowlimit top --output ", "csv json text"},
+		{"shadowlimit replay --format c", "combined common csv"},
+		{"shadowlimit import n", "nginx"},
+		{"shadowlimit import nginx LIC", "LICENSE"},
 		{"shadowlimit alerts export --", "--force --help"},
 		{"shadowlimit completion b", "bash"},
 		{"shadowlimit validate LIC", "LICENSE"},
 		{"shadowlimit validate --against LIC", "LICENSE"},
 		{"shadowlimit promote LIC", ""},
 		{"shadowlimit promote " + known + "w", "writes"},
+		{"shadowlimit promote " + known, "writes"},
+		{"shadowlimit promote " + known + "writes ", ""},
 		{"shadowlimit promote --redis=redis://" + server.Addr() + " w", "writes"},
 		{"shadowlimit promote " + known + "x", ""},
 		{"shadowlimit promote w", ""}, // no Redis is known

@@ -17,6 +17,7 @@ func dashboardsCommand(std streams) *cli.Command {
 		Name:        "dashboards",
 		Usage:       "write dashboards for Grafana",
 		ArgsUsage:   "export DIR",
+		UsageText:   "shadowlimit dashboards export [--force] DIR   (--force: overwrite files that have been changed)",
 		Description: dashboardsDescription,
 		Subcommands: []*cli.Command{exportCommand("dashboards", dashboards.Files, dashboardsDescription, std)},
 		Action:      needsSubcommand,

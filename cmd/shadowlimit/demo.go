@@ -39,7 +39,7 @@ func demoCommand(std streams) *cli.Command {
 		Description: demoDescription,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "serve", Usage: "keep it running, with traffic, until interrupted"},
-			&cli.StringFlag{Name: "listen", Usage: "address of the service", Value: "127.0.0.1:0"},
+			&cli.StringFlag{Name: "listen", Usage: "`ADDRESS` of the service", Value: "127.0.0.1:0"},
 			&cli.StringFlag{Name: "redis", Usage: "with --serve: `URL` of your Redis, for a service in real time"},
 			&cli.StringFlag{Name: "config", Usage: "rehearse the migration of this policy `FILE` on a log"},
 			&cli.StringFlag{Name: "policy", Usage: "rehearse the policy of this `NAME` of the file"},

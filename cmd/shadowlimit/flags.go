@@ -1,11 +1,61 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
+
+// Headings of flags. The library lists them in the order of the alphabet.
+const (
+	aboutLimiters = "Limiters"
+	aboutLogs     = "Logs"
+	aboutReport   = "Report"
+	aboutGate     = "Thresholds and times of the gate"
+	aboutStores   = "Where limiters keep their state"
+)
+
+// under gives flags the heading under which the help lists them.
+func under(heading string, flags ...cli.Flag) []cli.Flag {
+	for _, flag := range flags {
+		switch f := flag.(type) {
+		case *cli.StringFlag:
+			f.Category = heading
+		case *cli.StringSliceFlag:
+			f.Category = heading
+		case *cli.BoolFlag:
+			f.Category = heading
+		case *cli.DurationFlag:
+			f.Category = heading
+		case *cli.Int64Flag:
+			f.Category = heading
+		}
+	}
+	return flags
+}
+
+// given reports whether a flag stands on the command line. IsSet is true for a flag that only the environment gives, too.
+func given(c *cli.Context, name string) bool {
+	if !c.IsSet(name) {
+		return false
+	}
+
+	// A flag that repeats the environment adds nothing to it.
+	for _, flag := range c.Command.Flags {
+		of, documented := flag.(cli.DocGenerationFlag)
+		if !documented || !slices.Contains(flag.Names(), name) {
+			continue
+		}
+		for _, variable := range of.GetEnvVars() {
+			if value, set := os.LookupEnv(variable); set && value == c.String(name) {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // flagsFirst moves the flags of a command before its other arguments: urfave/cli v2 takes every
 // flag after the first argument for an argument. Everything after "--" stays an argument.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +172,55 @@ func TestFlagsThatAreRefused(t *testing.T) {
 					t.Errorf("%s %v: status %d, %+v", l, args, status, got)
 				}
 			}
+		}
+	}
+}
+
+// The help of a flag that takes a value names the value by a word of its own, and no flag's help says what a flag without it does.
+func TestHelpOfFlagsTeaches(t *testing.T) {
+	placeholder := regexp.MustCompile("`[^` ]+`")
+	for _, l := range leaves(newApp(streams{}).Commands) {
+		for _, flag := range l.command.Flags {
+			if yes, ok := flag.(*cli.BoolFlag); ok {
+				if !yes.DisableDefaultText && yes != cli.HelpFlag {
+					t.Errorf("%s --%s: its help says (default: false)", l, yes.Name)
+				}
+				continue
+			}
+			if of := flag.(cli.DocGenerationFlag); !placeholder.MatchString(of.GetUsage()) {
+				t.Errorf("%s --%s: name its value in backquotes: %q", l, flag.Names()[0], of.GetUsage())
+			}
+		}
+	}
+}
+
+// A flag that only the environment gives is not one that the user has given.
+func TestEnvironmentIsNoFlag(t *testing.T) {
+	t.Setenv("SHADOWLIMIT_REDIS", "redis://127.0.0.1:1")
+	log := write(t, "access.log", []byte(deniedLog()))
+	if status, _, talk := shell(t, "", "replay", "--infer", log); status != exitOK {
+		t.Errorf("status %d: %s", status, talk)
+	}
+	if status, _, talk := shell(t, "", "replay", "--infer", "--redis", "redis://127.0.0.1:2", log); status != exitUsage {
+		t.Errorf("status %d: %s", status, talk)
+	}
+}
+
+// A wrong step is refused before Redis is asked, which may not answer.
+func TestStepsAreCheckedFirst(t *testing.T) {
+	for to, want := range map[string]string{"ful": "no percentage", "110%": "no percentage", "10": "no percentage"} {
+		status, _, talk := shell(t, "", "promote", "writes", "--reason", "x", "--to", to, "--redis", "redis://127.0.0.1:1", "--name", "a")
+		if status != exitUsage || !strings.Contains(talk, want) {
+			t.Errorf("%s: status %d: %s", to, status, talk)
+		}
+	}
+}
+
+// A report of a fault names the build.
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"--version", "-v", "version"} {
+		if status, out, _ := shell(t, "", arg); status != exitOK || !strings.Contains(out, runtime.Version()) {
+			t.Errorf("%s: status %d: %q", arg, status, out)
 		}
 	}
 }

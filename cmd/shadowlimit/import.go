@@ -36,7 +36,7 @@ func importCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "import",
 		Usage:       "make a policy file of another limiter's configuration",
-		ArgsUsage:   "PEER FILE...",
+		ArgsUsage:   strings.Join(importer.Peers(), "|") + " FILE...",
 		Description: fmt.Sprintf(importDescription, strings.Join(importer.Peers(), ", ")),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the policy file, its namespace in Redis (default: the peer's)"},

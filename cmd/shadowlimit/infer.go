@@ -22,7 +22,7 @@ var notInferred = []string{
 func inferConflicts() (list []conflict) {
 	for _, name := range notInferred {
 		list = append(list, conflict{
-			func(c *cli.Context) bool { return c.Bool("infer") && c.IsSet(name) },
+			func(c *cli.Context) bool { return c.Bool("infer") && given(c, name) },
 			"--infer searches the log's limiter and compares none: leave out --" + name, replayHint,
 		})
 	}

@@ -45,7 +45,7 @@ func initCommand(std streams) *cli.Command {
 			&cli.StringFlag{Name: "policy", Value: "per-client", Usage: "`NAME` of the policy"},
 
 			// Another limiter's configuration.
-			&cli.StringFlag{Name: "import", Usage: "make the file of the configuration of `PEER`: " + strings.Join(importer.Peers(), ", ")},
+			&cli.StringFlag{Name: "import", Usage: "make the file of the configuration of `PEER`: " + alternatives(importer.Peers())},
 			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME"},
 
 			// The requests that the policy is for.
@@ -70,6 +70,10 @@ func initAction(c *cli.Context, std streams) error {
 	}
 	d, err := draftOf(c, std)
 	if err != nil {
+		return err
+	}
+
+	if err := checkPlace("init", file); err != nil {
 		return err
 	}
 

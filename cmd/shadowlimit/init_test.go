@@ -112,8 +112,8 @@ func TestInitRefuses(t *testing.T) {
 			status: exitNotMet, talk: []string{"q.tests.yaml exists"},
 		},
 		{
-			name: "no folder", args: []string{"init", "/nowhere/x.yaml", "--from", "fixed_window:1/1m"}, status: exitFailure,
-			talk: []string{"shadowlimit: /nowhere/x.yaml: no such file or directory\n"},
+			name: "no folder", args: []string{"init", "/nowhere/x.yaml", "--from", "fixed_window:1/1m"}, status: exitUsage,
+			talk: []string{"init /nowhere/x.yaml: /nowhere: no such file or directory\n", "a folder that exists"},
 		},
 		{name: "no limiter", args: []string{"init", other}, status: exitUsage, talk: []string{"init needs --from"}},
 		{name: "no file", args: []string{"init", "--from", "fixed_window:1/1m"}, status: exitUsage, talk: []string{"init needs one file"}},

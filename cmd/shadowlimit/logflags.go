@@ -13,18 +13,19 @@ import (
 
 // logFlags say how logs are read.
 func logFlags() []cli.Flag {
-	return []cli.Flag{
+	return under(aboutLogs,
 		&cli.StringFlag{Name: "format", Value: "auto",
-			Usage: "of the logs: auto, common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"},
+			Usage: "`FORMAT` of the logs: auto, common, combined, vhost, jsonl, csv, elb, haproxy, w3c or zeek"},
 		&cli.StringFlag{Name: "time-field", Usage: "`FIELD` of the time: RFC 3339 or a number, its unit by the name's " +
 			"ending _ns _us _ms _s or else by size (default: time, t_ns, t_us, t_ms, t_s and the usual names)"},
 		&cli.StringFlag{Name: "key-field", Usage: "`FIELD` of the key (default: key, or the client's address)"},
 		&cli.StringFlag{Name: "cost-field", Usage: "`FIELD` of the cost; absent is 1 (default: cost)"},
-		&cli.StringSliceFlag{Name: "map", Usage: "`request.FIELD=FIELD` of the log, such as request.headers.x-tenant=tenant; repeatable"},
+		&cli.StringSliceFlag{Name: "map", Usage: "`PAIR` request.FIELD=FIELD: the FIELD of the log fills that of the request, " +
+			"such as request.headers.x-tenant=tenant; repeatable"},
 		&cli.StringSliceFlag{Name: "route", Usage: "`TEMPLATE` of routes, such as /orders/{id}, or @FILE with one a line; repeatable"},
 		&cli.StringFlag{Name: "time-zone", Usage: "`ZONE` of times that have none, such as UTC or Europe/Berlin"},
 		&cli.StringFlag{Name: "time-format", Usage: "`FORM` of the times, such as '%d.%m.%Y %H:%M:%S'"},
-	}
+	)
 }
 
 // logFlagNames are the flags that say how logs are read.

@@ -17,13 +17,21 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// orderFlags are those of all commands that change a policy's stage.
-func orderFlags(more ...cli.Flag) []cli.Flag {
+// flags are those of a command that changes a policy's stage.
+func (m move) flags(more ...cli.Flag) []cli.Flag {
+	reason := "`WHY`, for the audit trail"
+	switch {
+	case m.needsReason:
+		reason += " (required)"
+	case len(more) > 0: // one of them is --force
+		reason += " (required with --force)"
+	}
+
 	return fleetFlags(append([]cli.Flag{
-		&cli.StringFlag{Name: "reason", Usage: "`WHY`, for the audit trail; required but by pause and resume"},
+		&cli.StringFlag{Name: "reason", Usage: reason},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "`TIME` to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask for confirmation"},
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask for the policy's name, as dangerous moves do at a terminal"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 	}, more...)...)
 }
@@ -35,6 +43,8 @@ type move struct {
 	dangerous bool
 	// ignoresEvidence is set for a move that works even if the evidence cannot be read.
 	ignoresEvidence bool
+	// valid refuses flags of the move alone, before Redis is asked; nil if it has none.
+	valid func(*cli.Context) error
 	// check says what forbids the move; force may overrule it.
 	check func(*promotion.Assessment) error
 	do    func(context.Context, *task) (promotion.State, error)
@@ -65,6 +75,11 @@ func (m move) checked(do cli.ActionFunc) cli.ActionFunc {
 		}
 		if _, err := m.orderOf(c); err != nil {
 			return err
+		}
+		if m.valid != nil {
+			if err := m.valid(c); err != nil {
+				return err
+			}
 		}
 		return do(c)
 	}

@@ -3,6 +3,9 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -17,7 +20,27 @@ const (
 )
 
 func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "text or json"}
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "`FORM` of the output: text or json"}
+}
+
+// alternatives writes a list of words as a sentence has it.
+func alternatives(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// checkPlace says before long work that a file has no place; "" is none.
+func checkPlace(what, file string) error {
+	if file == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(file)); err != nil {
+		return usagef("name a file in a folder that exists", "%s %s: %s: %v", what, file, filepath.Dir(file), reason(err))
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return usagef("name a file in it", "%s %s: is a folder", what, file)
+	}
+	return nil
 }
 
 // formatOf reads the flag -o of a command that writes text or JSON.

@@ -31,7 +31,7 @@ func pauseCommand(std streams) *cli.Command {
 		Usage:       "set a policy on hold",
 		ArgsUsage:   "POLICY",
 		Description: pauseDescription,
-		Flags:       orderFlags(),
+		Flags:       m.flags(),
 		Action:      m.action(std),
 	}
 }

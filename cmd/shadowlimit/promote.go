@@ -12,6 +12,8 @@ import (
 const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It is
 refused, with exit status 3, unless the gate says pass and the canary has dwelt. It
 waits until every live instance has applied the step, else it ends with exit status 5.
+Status 4 says that the state has changed since it was judged, or is not the one that
+--expect names: nothing was done; look at status, and decide again.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
   shadowlimit promote per-client --reason "a week without divergence"   # refused (3) until the gate says pass
@@ -19,13 +21,13 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a res
   shadowlimit promote per-client --to full --force --reason "drill in staging"`
 
 func promoteCommand(std streams) *cli.Command {
-	m := move{needsReason: true, check: promoteCheck, do: promoteDo}
+	m := move{needsReason: true, valid: promoteValid, check: promoteCheck, do: promoteDo}
 	return &cli.Command{
 		Name:        "promote",
 		Usage:       "move a policy's candidate forward",
 		ArgsUsage:   "POLICY",
 		Description: promoteDescription,
-		Flags: orderFlags(
+		Flags: m.flags(
 			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full"},
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 			&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
@@ -41,26 +43,43 @@ func promoteCheck(a *promotion.Assessment) error {
 	return nil
 }
 
-func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error) {
+func promoteValid(c *cli.Context) error {
+	_, err := namedStep(c)
+	return err
+}
+
+// namedStep returns the step that the flags name, nil for the next one.
+func namedStep(c *cli.Context) (*promotion.Step, error) {
 	to := c.String("to")
 	if c.Bool("full") {
 		if to != "" && to != "full" {
-			return promotion.Step{}, usagef("give one of them", "--full and --to %s contradict each other", to)
+			return nil, usagef("give one of them", "--full and --to %s contradict each other", to)
 		}
 		to = "full"
 	}
 
 	switch to {
 	case "":
-		return a.State.Next(a.Spec.Config.Canary)
+		return nil, nil
 	case "full":
-		return promotion.Step{Stage: promotion.Promoted}, nil
+		return &promotion.Step{Stage: promotion.Promoted}, nil
 	}
 	percent, err := parsePercent(to)
 	if err != nil {
-		return promotion.Step{}, usagef("want a percentage such as 10%, or full", "--to %s: %v", to, err)
+		return nil, usagef("want a percentage such as 10%, or full", "--to %s: %v", to, err)
 	}
-	return promotion.Step{Stage: promotion.Canary, Percent: percent}, nil
+	return &promotion.Step{Stage: promotion.Canary, Percent: percent}, nil
+}
+
+func promoteStep(c *cli.Context, a *promotion.Assessment) (promotion.Step, error) {
+	step, err := namedStep(c)
+	if step == nil && err == nil {
+		return a.State.Next(a.Spec.Config.Canary)
+	}
+	if err != nil {
+		return promotion.Step{}, err
+	}
+	return *step, nil
 }
 
 func promoteDo(ctx context.Context, t *task) (promotion.State, error) {

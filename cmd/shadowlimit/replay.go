@@ -74,7 +74,7 @@ Examples, from the folder of the repository:
   zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(std streams) *cli.Command {
-	flags := slices.Concat(subjectFlags(), []cli.Flag{
+	flags := slices.Concat(subjectFlags(), under(aboutLimiters,
 		&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},
 		&cli.StringSliceFlag{Name: "sweep", Usage: "judge many candidates: `NUMBER=VALUES` of limit, burst or window, " +
 			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
@@ -83,15 +83,15 @@ func replayCommand(std streams) *cli.Command {
 		&cli.StringFlag{Name: "signal-field", Usage: "`FIELD` that says how the service did, for adaptive limits of --config: a duration " +
 			"in seconds, or FIELD:ms, a status, or a saturation from 0 to 1 (default: none, and the whole limit holds)"},
 		&cli.BoolFlag{Name: "infer", Usage: "search the limiter that explains the log's denials best, in place of --from and --to"},
-	}, logFlags(), []cli.Flag{
+	), logFlags(), under(aboutReport,
 		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
 		&cli.StringFlag{Name: "html", Usage: "also write the report to `FILE`, as one page for a browser"},
 		&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
-	}, gateFlags(), []cli.Flag{
-		&cli.StringFlag{Name: "store", Value: "memory", Usage: "where the limiters keep their state: memory or redis"},
-		redisFlag(),
 		outputFlag(),
-	})
+	), gateFlags(), under(aboutStores,
+		&cli.StringFlag{Name: "store", Value: "memory", Usage: "`PLACE` of the limiters' state: memory or redis"},
+		&cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: "with --store redis: `URL` of Redis"},
+	))
 
 	return &cli.Command{
 		Name:        "replay",

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,24 +40,24 @@ type replayOptions struct {
 
 // subjectFlags name the limiters to compare, and the keys.
 func subjectFlags() []cli.Flag {
-	return []cli.Flag{
+	return under(aboutLimiters,
 		&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
 		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
 		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
 		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
-	}
+	)
 }
 
 // gateFlags overrule what a policy asks of the evidence.
 func gateFlags() []cli.Flag {
-	return []cli.Flag{
+	return under(aboutGate,
 		&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h for the first step)"},
 		&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
 		&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
 		&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
 		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
 		&cli.StringFlag{Name: "extra-load", Usage: "threshold `PERCENT` of newly allowed, of what the authoritative allows (default: 10%)"},
-	}
+	)
 }
 
 const replayHint = "see: shadowlimit replay --help"
@@ -158,6 +157,12 @@ var replayConflicts = []conflict{
 		"--sweep judges in memory: leave out --store", replayHint,
 	},
 	{
+		func(c *cli.Context) bool {
+			return given(c, "redis") && c.String("store") == "memory" && !c.Bool("infer")
+		},
+		"--redis has no effect without --store redis", "add --store redis, or leave out --redis: the limiters are in memory then",
+	},
+	{
 		func(c *cli.Context) bool { return lacksLimiters(c) && !c.Bool("infer") },
 		"replay needs both --from and --to, or --config", shortFormHint,
 	},
@@ -199,24 +204,12 @@ func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c); err != nil {
 		return err
 	}
-	if err := o.checkPage(); err != nil {
-		return err
+	for _, flag := range []string{"html", "decisions"} {
+		if err := checkPlace("--"+flag, c.String(flag)); err != nil {
+			return err
+		}
 	}
 	return o.parseLogs(c)
-}
-
-// checkPage says before a long replay that its page has no place.
-func (o *replayOptions) checkPage() error {
-	if o.htmlFile == "" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Dir(o.htmlFile)); err != nil {
-		return usagef("name a file in a folder that exists", "--html %s: %s: %v", o.htmlFile, filepath.Dir(o.htmlFile), reason(err))
-	}
-	if info, err := os.Stat(o.htmlFile); err == nil && info.IsDir() {
-		return usagef("name a file in it", "--html %s: is a folder", o.htmlFile)
-	}
-	return nil
 }
 
 func (o *replayOptions) parseStore(*cli.Context) error {

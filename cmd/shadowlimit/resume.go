@@ -26,7 +26,7 @@ func resumeCommand(std streams) *cli.Command {
 		Usage:       "end a policy's hold",
 		ArgsUsage:   "POLICY",
 		Description: resumeDescription,
-		Flags: orderFlags(
+		Flags: m.flags(
 			&cli.BoolFlag{Name: "force", Usage: "return to shadow although nothing has changed since the rollback"},
 		),
 		Action: m.action(std),

@@ -34,7 +34,7 @@ func rollbackCommand(std streams) *cli.Command {
 		Usage:       "return a policy to its authoritative side at once",
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
-		Flags: orderFlags(
+		Flags: m.flags(
 			&cli.BoolFlag{Name: "wait", Usage: "try on while Redis does not answer, until --timeout"},
 		),
 		Action: m.rollback(std),

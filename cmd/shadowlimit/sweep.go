@@ -50,7 +50,10 @@ func (o *replayOptions) parseSweep(c *cli.Context) error {
 // parseAxis reads one --sweep.
 func parseAxis(text string) (a axis, err error) {
 	name, list, found := strings.Cut(text, "=")
-	if !found || !slices.Contains([]string{replay.NumberLimit, replay.NumberBurst, replay.NumberWindow}, name) {
+	if !found {
+		return a, errors.New("no values: want NUMBER=VALUES, such as burst=10..100:10")
+	}
+	if !slices.Contains([]string{replay.NumberLimit, replay.NumberBurst, replay.NumberWindow}, name) {
 		return a, fmt.Errorf("%q is not limit, burst or window", name)
 	}
 

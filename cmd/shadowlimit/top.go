@@ -43,7 +43,7 @@ func topCommand(std streams) *cli.Command {
 			redisFlag(), nameFlag(),
 
 			&cli.StringFlag{
-				Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "text, json or csv",
+				Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "`FORM` of the output: text, json or csv",
 			},
 			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
 			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},

@@ -17,8 +17,8 @@ import (
 )
 
 const watchDescription = `Shows status again and again: on a terminal as a screen that is redrawn, elsewhere as
-a line for each policy and moment, with -o json as a line of JSON. It continues while
-Redis does not answer, and ends with an interrupt.
+a line for each policy and moment, with -o json as a line of JSON. Once it has begun, it
+continues while Redis does not answer; it ends with an interrupt.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit watch
@@ -36,10 +36,13 @@ func watchCommand(std streams) *cli.Command {
 	}
 }
 
+// leastEvery is the least time between two looks: each reads all of the evidence.
+const leastEvery = 100 * time.Millisecond
+
 // watchable refuses an invocation with several policies, or without a time between two looks.
 func watchable(c *cli.Context) error {
-	if every := c.Duration("every"); every <= 0 {
-		return usagef("such as 2s", "--every %s: want a time above 0", every)
+	if every := c.Duration("every"); every < leastEvery {
+		return usagef("such as 2s", "--every %s: want at least %s", every, leastEvery)
 	}
 	return takesPolicy(c)
 }

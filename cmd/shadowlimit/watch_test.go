@@ -30,7 +30,7 @@ func watchFor(t *testing.T, writes int, args ...string) (int, string, string) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	out, talk := &enough{left: writes, stop: stop}, &strings.Builder{}
-	got := run(ctx, append([]string{"watch", "--every", "10ms"}, args...), streams{strings.NewReader(""), out, talk})
+	got := run(ctx, append([]string{"watch", "--every", "100ms"}, args...), streams{strings.NewReader(""), out, talk})
 	return got, out.String(), talk.String()
 }
 

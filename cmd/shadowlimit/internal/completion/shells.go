@@ -14,6 +14,8 @@ func hasValue(w word) bool    { return w.value }
 func wantsPolicy(w word) bool { return w.text == anyPolicy }
 func wantsFile(w word) bool   { return w.text == anyFile }
 func completes(w word) bool   { return isPlain(w) || w.value }
+func isFlag(w word) bool      { return strings.HasPrefix(w.text, "-") }
+func isWord(w word) bool      { return isPlain(w) && !isFlag(w) }
 func textOf(w word) string    { return w.text }
 
 // shLine is a line of a case statement of bash and zsh.
@@ -34,9 +36,25 @@ func pathCases(words []word) string {
 	return strings.Join(paths, "|")
 }
 
+// choiceCases lists the values of flags that have a few, behind the command and the flag. spell writes the line of one.
+func choiceCases(words []word, spell func(after, choices string) string) string {
+	var b strings.Builder
+	for _, w := range words {
+		if w.choices != nil {
+			b.WriteString(spell(w.after+" "+w.text, strings.Join(w.choices, " ")))
+		}
+	}
+	return b.String()
+}
+
+// shChoices is a line of choiceCases of bash and zsh.
+func shChoices(after, choices string) string {
+	return fmt.Sprintf("    %s) choices=(%s) ;;\n", quoted(after), choices)
+}
+
 const bashText = `# Completion of shadowlimit for bash.
 _shadowlimit() {
-  local cur=${COMP_WORDS[COMP_CWORD]} path= i w values=() words=() policies=() files=()
+  local cur=${COMP_WORDS[COMP_CWORD]} path= i w values=() words=() flags=() policies=() files=() choices=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     w=${COMP_WORDS[i]}
     if [[ $w == -* ]]; then continue; fi
@@ -53,17 +71,37 @@ _shadowlimit() {
   case "$path" in
 %s  esac
   local before=${COMP_WORDS[COMP_CWORD-1]}
+  case "$path $before" in
+%s  esac
+  case "$path" in
+%s  esac
+  local IFS=$' \t\n'
+  if [[ ${#choices[@]} -gt 0 ]]; then
+    COMPREPLY=($(compgen -W "${choices[*]}" -- "$cur"))
+    return
+  fi
   for w in "${values[@]}"; do
     if [[ $w == "$before" ]]; then
+      IFS=$'\n'
       COMPREPLY=($(compgen -f -- "$cur"))
       return
     fi
   done
-  COMPREPLY=($(compgen -W "${words[*]}" -- "$cur"))
-  if [[ ${#policies[@]} -gt 0 && $cur != -* ]]; then
-    COMPREPLY+=($(compgen -W "$("${COMP_WORDS[0]}" __policies -- "$COMP_LINE" 2>/dev/null)" -- "$cur"))
+  if [[ $cur == -* ]]; then
+    COMPREPLY=($(compgen -W "${flags[*]}" -- "$cur"))
+    return
   fi
-  if [[ ${#files[@]} -gt 0 && $cur != -* ]]; then
+  COMPREPLY=($(compgen -W "${words[*]}" -- "$cur"))
+  if [[ ${#policies[@]} -gt 0 ]]; then
+    for w in $(compgen -W "$("${COMP_WORDS[0]}" __policies -- "$COMP_LINE" 2>/dev/null)" -- "$cur"); do
+      case " ${COMP_WORDS[*]:0:COMP_CWORD} " in
+        *" $w "*) ;;
+        *) COMPREPLY+=("$w") ;;
+      esac
+    done
+  fi
+  if [[ ${#files[@]} -gt 0 ]]; then
+    IFS=$'\n'
     COMPREPLY+=($(compgen -f -- "$cur"))
   fi
 }
@@ -72,15 +110,16 @@ complete -o filenames -F _shadowlimit shadowlimit
 
 func bashScript(words []word) string {
 	return fmt.Sprintf(bashText, pathCases(words),
-		lookup(words, completes, shLine("words"), textOf), lookup(words, hasValue, shLine("values"), textOf),
-		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf))
+		lookup(words, isWord, shLine("words"), textOf), lookup(words, hasValue, shLine("values"), textOf),
+		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf),
+		choiceCases(words, shChoices), lookup(words, isFlag, shLine("flags"), textOf))
 }
 
 const zshText = `#compdef shadowlimit
 # Completion of shadowlimit for zsh.
 _shadowlimit() {
   local cur=${words[CURRENT]} before=${words[CURRENT-1]} line="${words[*]}" cmd=${words[1]} where= w
-  local -a known values policies files names
+  local -a known values policies files names choices
   for w in ${words[2,CURRENT-1]}; do
     if [[ $w == -* ]]; then continue; fi
     case "${where:+$where }$w" in
@@ -95,13 +134,23 @@ _shadowlimit() {
 %s  esac
   case "$where" in
 %s  esac
+  case "$where $before" in
+%s  esac
+  if [[ ${#choices} -gt 0 ]]; then
+    compadd -a choices
+    return
+  fi
   if (( ${values[(Ie)$before]} )); then
     _files
     return
   fi
+  if [[ $cur != -* ]]; then
+    known=(${known:#-*})
+  fi
   _describe -o shadowlimit known
   if [[ ${#policies} -gt 0 && $cur != -* ]]; then
     names=(${(f)"$($cmd __policies -- "$line" 2>/dev/null)"})
+    names=(${names:|words})
     compadd -a names
   fi
   if [[ ${#files} -gt 0 && $cur != -* ]]; then
@@ -115,7 +164,8 @@ func zshScript(words []word) string {
 	described := func(w word) string { return quoted(w.text + ":" + strings.ReplaceAll(w.usage, ":", ";")) }
 	return fmt.Sprintf(zshText, pathCases(words),
 		lookup(words, completes, shLine("known"), described), lookup(words, hasValue, shLine("values"), textOf),
-		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf))
+		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf),
+		choiceCases(words, shChoices))
 }
 
 const fishText = `# Completion of shadowlimit for fish.
@@ -162,8 +212,11 @@ func fishScript(words []word) string {
 			b.WriteString(" -a " + w.text)
 		}
 
-		if w.value {
-			b.WriteString(" -r")
+		switch {
+		case w.choices != nil:
+			b.WriteString(" -x -a " + quoted(strings.Join(w.choices, " ")))
+		case w.value:
+			b.WriteString(" -r -F")
 		}
 		fmt.Fprintf(&b, " -d %s\n", quoted(w.usage))
 	}

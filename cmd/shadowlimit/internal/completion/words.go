@@ -1,6 +1,7 @@
 package completion
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,6 +26,20 @@ type word struct {
 	text  string // the word, or a placeholder
 	usage string
 	value bool // another word has to follow: a flag's value
+	// choices are the values of a flag; nil if they are not a few words.
+	choices []string
+}
+
+// choicesIn are the values of a flag at the end of its usage, such as "...: text or json".
+var choicesIn = regexp.MustCompile(`: ((?:\w+, )*\w+ or \w+)$`)
+
+// choicesOf returns the values that a flag's usage lists.
+func choicesOf(usage string) []string {
+	m := choicesIn.FindStringSubmatch(usage)
+	if m == nil {
+		return nil
+	}
+	return strings.Split(strings.ReplaceAll(m[1], " or ", ", "), ", ")
 }
 
 // Placeholders: the scripts complete the names of policies, or files.
@@ -40,7 +55,7 @@ func wordsOf(commands []*cli.Command, after string) (list []word) {
 			continue
 		}
 
-		list = append(list, word{after, c.Name, c.Usage, false})
+		list = append(list, word{after: after, text: c.Name, usage: c.Usage})
 		path := strings.TrimSpace(after + " " + c.Name)
 		list = append(list, wordsOf(c.Subcommands, path)...)
 		list = append(list, flagWords(c, path)...)
@@ -49,17 +64,21 @@ func wordsOf(commands []*cli.Command, after string) (list []word) {
 	return list
 }
 
-// argumentWords goes by the usage of a command's arguments: "bash|zsh|fish", "POLICY", "LOG...".
+// argumentWords goes by the usage of a command's arguments: "bash|zsh|fish", "envoy|nginx FILE...", "POLICY", "LOG...".
 func argumentWords(c *cli.Command, path string) (list []word) {
-	switch {
-	case strings.Contains(c.ArgsUsage, "|"):
-		for _, choice := range strings.Split(c.ArgsUsage, "|") {
-			list = append(list, word{path, choice, "", false})
+	usage := c.ArgsUsage
+	if choices, rest, _ := strings.Cut(usage, " "); strings.Contains(choices, "|") {
+		for _, choice := range strings.Split(choices, "|") {
+			list = append(list, word{after: path, text: choice})
 		}
-	case strings.Contains(c.ArgsUsage, anyPolicy):
-		list = append(list, word{path, anyPolicy, "", false})
-	case c.ArgsUsage != "" && len(c.Subcommands) == 0: // FILE, LOG..., DIR
-		list = append(list, word{path, anyFile, "", false})
+		usage = rest
+	}
+
+	switch {
+	case strings.Contains(usage, anyPolicy):
+		list = append(list, word{after: path, text: anyPolicy})
+	case usage != "" && len(c.Subcommands) == 0: // FILE, LOG..., DIR
+		list = append(list, word{after: path, text: anyFile})
 	}
 	return list
 }
@@ -81,10 +100,14 @@ func flagWords(c *cli.Command, path string) (list []word) {
 			if len(name) == 1 {
 				dashes = "-"
 			}
-			list = append(list, word{path, dashes + name, usage, !isBool})
+			w := word{after: path, text: dashes + name, usage: usage, value: !isBool}
+			if w.value {
+				w.choices = choicesOf(usage)
+			}
+			list = append(list, w)
 		}
 	}
-	return append(list, word{path, "--help", "show help", false})
+	return append(list, word{after: path, text: "--help", usage: "show help"})
 }
 
 // quoted is a text as one word of any of the shells.
