@@ -33,7 +33,7 @@ func explainCommand(std streams) *cli.Command {
 		Usage:       "show what one request would be charged",
 		ArgsUsage:   "FILE",
 		Description: explainDescription,
-		Flags:       []cli.Flag{&cli.StringFlag{Name: "request", Usage: "the request, as `JSON`"}, outputFlag()},
+		Flags:       []cli.Flag{&cli.StringFlag{Name: "request", Usage: "the request, as a `JSON` object (required)"}, outputFlag()},
 		Action:      func(c *cli.Context) error { return explainAction(c, std.out) },
 	}
 }

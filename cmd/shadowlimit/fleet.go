@@ -229,8 +229,8 @@ func (e plainError) Error() string {
 
 func (e plainError) Unwrap() error { return e.error }
 
-// refusedMove gives the errors of moves their exit statuses, and says what to do.
-func refusedMove(err error) error {
+// refusedMove gives the errors of a policy's moves their exit statuses, and says what to do.
+func refusedMove(policy string, err error) error {
 	if has := new(statusError); errors.As(err, has) {
 		return err
 	}
@@ -240,7 +240,7 @@ func refusedMove(err error) error {
 	case errors.Is(err, promotion.ErrConflict):
 		return statusf(exitConflict, "%w: look at status and try again", err)
 	case errors.Is(err, promotion.ErrHold):
-		return statusf(exitNotMet, "%w: resume it first", err)
+		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
 	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
 		return statusError{exitNotMet, err}
 	}

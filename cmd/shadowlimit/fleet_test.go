@@ -157,7 +157,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
 		{"pause writes", 3, "shadowlimit: writes: the policy is on hold already\n"},
 		{"pause writes --dry-run", 3, "on hold"},
-		{"promote writes --reason x --force", 3, "resume it first"},
+		{"promote writes --reason x --force", 3, "end that first: shadowlimit resume writes"},
 		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
 		{"resume writes", 3, "not on hold"},
 		{"promote writes --reason x --force --full", 0, "canary 50 % -> promoted"},

@@ -27,7 +27,7 @@ one configuration. docs/import.md lists the parts that are carried over for each
 Some peers are sent what they limit by, and their files do not say how that is made.
 Such a value is a variable of the policy file, and --map gives its expression.
 
-Examples:
+Examples, from the folder of the repository:
   shadowlimit import nginx internal/importer/testdata/nginx/shop.conf
   shadowlimit import nginx internal/importer/testdata/nginx/shop.conf --name shop > /tmp/shop.yaml
   shadowlimit import nginx internal/importer/testdata/nginx/shop.conf -o json`

@@ -27,7 +27,7 @@ With --import PEER the file is made of another limiter's configuration, which is
 behind FILE: what shadowlimit import finds, and tests with requests that the policies
 match. --to then gives the policy named by --policy a candidate.
 
-Examples:
+Examples, from the folder of the repository:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m --to token_bucket:100/1m:burst=20
   shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' --from fixed_window:100/1m
   shadowlimit init "$(mktemp -d)/shop.yaml" --import nginx internal/importer/testdata/nginx/shop.conf`

@@ -174,7 +174,7 @@ func (m move) carryOut(t *task, std streams) error {
 
 	state, err := m.do(t.cli.Context, t)
 	if err != nil {
-		return refusedMove(err)
+		return refusedMove(t.policy(), err)
 	}
 	noteEarlierMove(t, state, std)
 
@@ -193,7 +193,7 @@ func (m move) plan(t *task) (promotion.State, error) {
 	dry.order.DryRun = true
 	next, err := m.do(t.cli.Context, &dry)
 	if err != nil {
-		return next, refusedMove(err)
+		return next, refusedMove(t.policy(), err)
 	}
 
 	if m.check != nil && !t.order.Force {

@@ -55,7 +55,7 @@ func serveCommand(std streams) *cli.Command {
 
 func serveFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "config", Usage: "the policy `FILE`"},
+		&cli.StringFlag{Name: "config", Usage: "the policy `FILE` (required)"},
 		&cli.StringSliceFlag{
 			Name: "listen", Usage: "`ADDRESS` HOST:PORT or unix:PATH (repeatable)", Value: cli.NewStringSlice(serveAddress),
 		},
