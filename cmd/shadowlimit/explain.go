@@ -21,7 +21,7 @@ and why the other policies do not match.
 
 The request is a JSON object with any of: method, path, route, host, query,
 headers, ip, user, claims, size, time; and for a rate limit service of Envoy
-domain, descriptors, cost.
+domain, descriptors, cost. One that stands in a file: --request "$(cat request.json)".
 
 Example, from the folder of the repository:
   shadowlimit explain examples/policies/per-plan-tiers.yaml --request ` +

@@ -123,7 +123,8 @@ func (o *serveOptions) harness(c *cli.Context, log *slog.Logger) (h *shadow.Harn
 
 	h, err = shadow.New(cfg)
 	if err != nil {
-		return nil, nil, errors.Join(placed(o.file, err), closeRedis())
+		text := strings.TrimPrefix(err.Error(), "shadow: new: ")
+		return nil, nil, errors.Join(fmt.Errorf("%s: %s", o.file, text), closeRedis())
 	}
 	return h, func() error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(c.Context), closeTimeout)
