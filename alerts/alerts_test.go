@@ -278,7 +278,8 @@ func TestRunbookIndexIsComplete(t *testing.T) {
 
 	for name := range severities {
 		if !listed[name] {
-			t.Errorf("README.md of the runbooks has no row | [%s](%s.md) | severity | One sentence. | for %s", name, name, name)
+			t.Errorf("README.md of the runbooks has no row | [%s](%s.md) | severity | One sentence. | in this form, with the full stop "+
+				"before the bar, for %s", name, name, name)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func (o *outcome) writeText(out io.Writer) error {
 	}{
 		{"not applied", o.Missing},
 		{"silent, has not left", o.Silent},
-		{"of another epoch, enforces the authoritative", o.Other},
+		{"of another epoch, does not follow this stage (it enforces its authoritative, or a candidate that it has completed)", o.Other},
 	} {
 		for _, id := range list.ids {
 			fmt.Fprintf(out, "  %s: %s\n", list.what, humanize.Printable(id))

@@ -292,7 +292,7 @@ func judges() panel {
 
 func otherEpoch() panel {
 	return stat(4, "Other epoch", "none",
-		"Instances with another policy file than the fleet's. They enforce the authoritative.",
+		"Instances with another policy file than the fleet's. They enforce the authoritative, or the candidate that they have completed.",
 		query{"{{policy}}", "sum by (policy) (" + series("other_epoch") + ")", ""}).
 		colours(levels("green", at(1, "orange"))).page("ShadowlimitOtherEpoch.md")
 }

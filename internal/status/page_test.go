@@ -286,8 +286,30 @@ func TestPageBoundsInstances(t *testing.T) {
 	if strings.Contains(body, "instance-30") || !strings.Contains(body, "and 21 more") {
 		t.Error("not 20 of 41 instances are listed")
 	}
-	if !strings.Contains(body, "40 of 41 instances live") {
+	if !strings.Contains(body, "instances: 40 of 40 live and at") {
 		t.Error("not all 41 instances are counted")
+	}
+}
+
+// An instance that follows no stage is not waited for, and one that is silent is, whatever it followed.
+func TestInstancesAreCountedByWhatTheyFollow(t *testing.T) {
+	p := status.Policy{Epoch: "e", Term: 2, Seq: 1}
+	own := status.Instance{ID: "i", Epoch: "e", Applied: "2.1", Live: true}
+	pressed, other, late, silent := own, own, own, own
+	pressed.RedButton = true
+	other.Epoch, other.Applied = "f", "1.1"
+	late.Applied = "1.9"
+	silent.Epoch, silent.Live = "f", false
+
+	for want, list := range map[string][]status.Instance{
+		"2 of 2 live and at 2.1":                                                               {own, own},
+		"1 of 1 live and at 2.1; besides, of another epoch: 1":                                 {own, other},
+		"0 of 0 live and at 2.1; besides, red button pressed: 2; besides, of another epoch: 1": {pressed, other, pressed},
+		"1 of 3 live and at 2.1":                                                               {own, late, silent},
+	} {
+		if p.Instances = list; p.InstancesText() != want {
+			t.Errorf("%q, want %q", p.InstancesText(), want)
+		}
 	}
 }
 

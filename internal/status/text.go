@@ -174,13 +174,7 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 		return
 	}
 
-	var fine int
-	for i := range p.Instances {
-		if p.Instances[i].Note(p) == "" {
-			fine++
-		}
-	}
-	fmt.Fprintf(b, "\ninstances: %d of %d live and at %s\n", fine, len(p.Instances), p.Version())
+	fmt.Fprintf(b, "\ninstances: %s\n", p.InstancesText())
 
 	// A fleet of hundreds must not push the verdict off the screen.
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -192,6 +186,32 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 		}
 	}
 	table.Flush()
+}
+
+// InstancesText counts the instances that have applied the stage, of those that have to. An instance with its red button pressed, or
+// of another epoch, follows no stage, so that to wait for it would be in vain.
+func (p *Policy) InstancesText() string {
+	var fine, pressed, other int
+	for i := range p.Instances {
+		in := &p.Instances[i]
+		switch {
+		case in.Note(p) == "":
+			fine++
+		case in.Live && in.RedButton:
+			pressed++
+		case in.Live && in.Epoch != p.Epoch:
+			other++
+		}
+	}
+
+	text := fmt.Sprintf("%d of %d live and at %s", fine, len(p.Instances)-pressed-other, p.Version())
+	if pressed > 0 {
+		text += fmt.Sprintf("; besides, red button pressed: %d", pressed)
+	}
+	if other > 0 {
+		text += fmt.Sprintf("; besides, of another epoch: %d", other)
+	}
+	return text
 }
 
 // Note says why the instance does not enforce what the policy's state says, or "" if it does.

@@ -433,7 +433,8 @@ func TestTextFitsAScreen(t *testing.T) {
 		"ALARM: overload", "by ann: because", "newly denied, probable causes: burst_shape 75 %, cold_state 25 %",
 		"not compared: 2 of 4 requests (50 %): breaker_open 75 %, queue_full 25 %; a store or the candidate failed again and again, so see",
 		"blind: 12 of 16 requests (75 %): the sides had different charges",
-		"instances: 40 of 42 live and at 1.2", "instance-7", "red button pressed", "gone", "silent: it has stopped",
+		"instances: 40 of 41 live and at 1.2; besides, red button pressed: 1",
+		"instance-7", "red button pressed", "gone", "silent: it has stopped",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -33,7 +33,6 @@ type policyView struct {
 	Track  []step
 	Charts []Chart
 	Ratios []ratioView
-	Fine   int        // the number of instances without a note
 	Listed []Instance // the instances shown, those with a note first
 	Next   []fragment // of the next step
 	Harms  []harm
@@ -119,7 +118,7 @@ func policyViewOf(p *Policy) policyView {
 		harmOf("newly denied", p.NewlyDenied, p.CausesNewlyDenied, p.TopNewlyDenied),
 		harmOf("newly allowed", p.NewlyAllowed, p.CausesNewlyAllowed, p.TopNewlyAllowed),
 	}
-	v.Fine, v.Listed = p.listed()
+	v.Listed = p.listed()
 
 	return v
 }
@@ -144,9 +143,9 @@ func harmOf(name string, of int64, causes []Cause, keys []divergence.KeyCount) h
 	return h
 }
 
-// listed returns the number of instances without a note, and the instances to show.
-func (p *Policy) listed() (fine int, list []Instance) {
-	list = slices.Clone(p.Instances)
+// listed returns the instances to show.
+func (p *Policy) listed() []Instance {
+	list := slices.Clone(p.Instances)
 	noted := func(i Instance) int {
 		if i.Note(p) != "" {
 			return 1
@@ -156,11 +155,7 @@ func (p *Policy) listed() (fine int, list []Instance) {
 
 	// The list is bounded, so instances that need attention come first.
 	slices.SortStableFunc(list, func(a, b Instance) int { return noted(b) - noted(a) })
-	for _, i := range list {
-		fine += 1 - noted(i)
-	}
-
-	return fine, list[:min(len(list), listedInstances)]
+	return list[:min(len(list), listedInstances)]
 }
 
 // track returns the steps of the migration with the current one marked. A percentage that is no step of the policy,
