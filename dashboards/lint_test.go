@@ -51,7 +51,7 @@ var rules = []struct {
 	{"panel-title-description-rule", func(b board, fail func(string, ...any)) {
 		b.eachPanel(func(p panel) {
 			if p.Title == "" || len(p.Description) < 40 {
-				fail("%d %q: %q", p.ID, p.Title, p.Description)
+				fail("%d %q: %q: want a title, and a description of 40 characters or more", p.ID, p.Title, p.Description)
 			}
 		})
 	}},

@@ -224,3 +224,15 @@ func TestVersion(t *testing.T) {
 		}
 	}
 }
+
+// The help of a flag says one default, in its own words or in the library's, and 0 is none: it means that the flag is left out.
+func TestHelpSaysOneDefault(t *testing.T) {
+	for _, l := range leaves(newApp(streams{}).Commands) {
+		_, help, _ := shell(t, "", append(slices.Clone(l.words), "--help")...)
+		for _, line := range strings.Split(help, "\n") {
+			if strings.Contains(line, "(default: 0)") || strings.Count(line, "(default:") > 1 {
+				t.Errorf("%s: give the flag a DefaultText, or leave the default out of its usage: %s", l, line)
+			}
+		}
+	}
+}

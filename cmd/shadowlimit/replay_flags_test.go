@@ -135,9 +135,9 @@ func TestReplayFlagsWorkForBothForms(t *testing.T) {
 	}
 }
 
-// judgesOnly are the flags that a sweep's text may leave out: the text has the verdict of each candidate, which they change on
-// other logs, and the JSON has the whole judgement of the given candidate.
-var judgesOnly = []string{"soak", "block", "divergence", "newly-allowed", "extra-load"}
+// onlyInJSON are the flags that need not change the text of a sweep, and change its JSON. The flags of the gate change the verdict of
+// each candidate on other logs.
+var onlyInJSON = []string{"soak", "block", "divergence", "newly-allowed", "extra-load"}
 
 // A flag that is added changes what --sweep and --infer print, or is refused beside them.
 func TestReplayFlagsWorkForEveryResult(t *testing.T) {
@@ -147,7 +147,7 @@ func TestReplayFlagsWorkForEveryResult(t *testing.T) {
 		},
 		"--infer": {write(t, "access.log", []byte(deniedLog())), "--infer"},
 	} {
-		for output, without := range map[string][]string{"--output=json": nil, "--output=text": append(judgesOnly, "output")} {
+		for output, without := range map[string][]string{"--output=json": nil, "--output=text": append(onlyInJSON, "output")} {
 			flagsHaveEffects(t, mode+" "+output, append([]string{output}, args...), without, func(string, int) bool { return true })
 		}
 	}
@@ -187,7 +187,7 @@ func flagsHaveEffects(t *testing.T, form string, args, without []string, meant f
 				form, more, exit, talk)
 		case exit == exitOK && after == before && missing != nil && !slices.Contains(without, name):
 			t.Errorf("%s with %q: changes nothing: the flag is ignored there, and should be refused (notInferred, "+
-				"replayConflicts), or the log has nothing that it could change, or a text leaves it out (judgesOnly)\n%s", form, more, talk)
+				"replayConflicts), or the log has nothing that it could change, or a text leaves it out (onlyInJSON)\n%s", form, more, talk)
 		}
 	}
 }
@@ -203,7 +203,9 @@ func TestNumbersOfFlagsAreAtLeastOne(t *testing.T) {
 		{planCommand(streams{}), []string{"plan", "--rate", "6/1m"}},
 	} {
 		for _, flag := range one.command.Flags {
-			if _, number := flag.(*cli.Int64Flag); !number {
+			switch flag.(type) {
+			case *cli.Int64Flag, *cli.IntFlag, *cli.UintFlag, *cli.Uint64Flag:
+			default:
 				continue
 			}
 

@@ -44,6 +44,26 @@ func TestEveryTotalCounts(t *testing.T) {
 	}
 }
 
+// A completed migration is a plain limiter: what counts requests of policies without a candidate counts its own, too.
+func TestCompletedCountsWhatPlainDoes(t *testing.T) {
+	plain, completed := divergence.NewRecorder(nil), divergence.NewRecorder(nil)
+	for cost := range int64(2) {
+		both := observed(divergence.AgreeAllow)
+		alone := *both
+		alone[algorithms.Candidate] = algorithms.Unjudged(algorithms.Absent)
+		plain.Observe("k", 1, noon, &alone, &divergence.Setting{Cost: cost})
+		completed.Observe("k", 1, noon, both, &divergence.Setting{Cost: cost, Completed: true})
+	}
+
+	want, got := reflect.ValueOf(plain.Totals()), reflect.ValueOf(completed.Totals())
+	for i := range want.NumField() {
+		if !want.Field(i).IsZero() && got.Field(i).IsZero() {
+			t.Errorf("Totals.%s counts requests of a policy without a candidate, and none of a completed migration: count it in "+
+				"Recorder.Observe above the return for these", want.Type().Field(i).Name)
+		}
+	}
+}
+
 func TestReasonsOfInconclusiveComparisons(t *testing.T) {
 	allow := answer(true, 1, 0)
 	degraded := allow
