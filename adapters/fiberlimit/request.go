@@ -2,7 +2,6 @@ package fiberlimit
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
@@ -16,8 +15,8 @@ import (
 // outlive this one: each text that a policy reads is copied, and no other.
 func (l *limits) see(c fiber.Ctx, v *view.View) {
 	p, r := &v.Seen, &c.RequestCtx().Request
-	p.Route = c.FullPath() // fiber's own text of the route
-	p.Method = methodOf(c.Method())
+	p.Route = c.FullPath() // the route's own text
+	p.Method = c.Method()  // one of fiber.Config.RequestMethods
 	reading := l.Reading()
 	if l.cfg.Identify != nil || reading.Time {
 		p.Time = time.Now()
@@ -61,18 +60,6 @@ func sizeOf(r *fasthttp.Request) int64 {
 		return 0 // a request without a body
 	}
 	return -1
-}
-
-// methodOf returns a text that is not fasthttp's. Usual methods need no copy.
-func methodOf(method string) string {
-	for _, usual := range [...]string{
-		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodHead, http.MethodOptions,
-	} {
-		if method == usual {
-			return usual
-		}
-	}
-	return strings.Clone(method)
 }
 
 // addAll copies all headers.
