@@ -33,20 +33,32 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// mistypedGroup has a later member of a group whose name is mistyped.
+const mistypedGroup = "version: 1\nname: test\npolicies:\n" +
+	"  - { name: a, group: { name: client, charge: all_or_nothing }, key: request.ip, " +
+	"authoritative: { algorithm: gcra, limit: 1, window: 1m } }\n" +
+	"  - { name: b, group: { name: clients }, authoritative: { algorithm: gcra, limit: 1, window: 1h } }\n"
+
 // One mistake is one problem: what comes of it is not reported, too.
 func TestOneMistakeIsOneProblem(t *testing.T) {
 	good := onePolicy("key: request.ip")
 	for name, text := range map[string]string{
-		"a required field":    strings.Replace(good, "authoritative:", "authoritive:", 1),
-		"another":             strings.Replace(good, "key:", "keys:", 1),
-		"a negation":          onePolicy("when: ! request.nope\n    key: request.ip"),
-		"a dash":              onePolicy("key: request.headers.x-tenant"),
-		"a word of another":   onePolicy("when: if true then true\n    key: request.ip"),
-		"a table":             "data: {tiers: [1, x]}\n" + onePolicy("when: data.tiers == 1\n    key: request.ip"),
-		"a variable":          "variables: {a: request.nope}\n" + onePolicy("key: variables.a"),
-		"a type in an inner":  onePolicy("when: (request.path + 1) == 'a'\n    key: request.ip"),
-		"a quote in a quote":  onePolicy("key: 'request.headers['x']'"),
-		"a group without {}":  strings.Replace(onePolicy("group: client"), "\n    candidate", "\n    # candidate", 1),
+		"a required field":     strings.Replace(good, "authoritative:", "authoritive:", 1),
+		"another":              strings.Replace(good, "key:", "keys:", 1),
+		"a negation":           onePolicy("when: ! request.nope\n    key: request.ip"),
+		"a dash":               onePolicy("key: request.headers.x-tenant"),
+		"a word of another":    onePolicy("when: if true then true\n    key: request.ip"),
+		"a table":              "data: {tiers: [1, x]}\n" + onePolicy("when: data.tiers == 1\n    key: request.ip"),
+		"a variable":           "variables: {a: request.nope}\n" + onePolicy("key: variables.a"),
+		"a type in an inner":   onePolicy("when: (request.path + 1) == 'a'\n    key: request.ip"),
+		"a quote in a quote":   onePolicy("key: 'request.headers['x']'"),
+		"a group without {}":   strings.Replace(onePolicy("group: client"), "\n    candidate", "\n    # candidate", 1),
+		"a header by its name": onePolicy("key: x-api-key"),
+		"a group's name":       mistypedGroup,
+		"an item without its sign": strings.Replace(onePolicy("key: request.ip")+strings.TrimPrefix(onePolicy("key: request.user"),
+			"version: 1\nname: test\npolicies:\n"), "  - name: p\n    key: request.user", "    name: p\n    key: request.user", 1),
+		"a section that is not indented": strings.Replace(good, "    candidate: {algorithm: gcra, limit: 10, window: 1m}",
+			"    algorithm: gcra\n    limit: 10\n    window: 1m\n    burst: 3", 1),
 		"two of one id, once": strings.Replace(good, "algorithm: gcra", "algorithm: fixed_window", 1),
 	} {
 
@@ -333,6 +345,23 @@ var badExpressions = []badFile{
 	{"wrong type", onePolicy("when: request.path\n    key: request.ip"), 5, 11, "of type string: want bool"},
 	{"cost of no number", onePolicy("cost: request.ip\n    key: request.ip"), 5, 11, "of type string: want int"},
 	{"negative cost", onePolicy("cost: -1\n    key: request.ip"), 5, 11, "cost: want a whole number, at least 0"},
+	{
+		"a variable without its word", "variables: {tenant: request.user}\n" + onePolicy("key: [tenant]"),
+		6, 11, "did you mean variables.tenant?",
+	},
+	{"has of a field", onePolicy("when: has(request.user)\n    key: a"), 5, 0, `write request.user != ""`},
+	{"in of a text", onePolicy("when: request.method in 'POST'\n    key: a"), 5, 0, "in takes a list or a table"},
+	{"a default of an entry that must be there", onePolicy("key: request.headers['x'].orValue('a')"), 5, 0, "it needs the optional access"},
+	{"an entry without its default", onePolicy("when: request.headers[?'x'] == 'b'\n    key: a"), 5, 0, "by .orValue"},
+	{"one length of networks", onePolicy("key: ipGroup(request.ip, 64)"), 5, 0, "ipGroup(request.ip, 24, 56)"},
+	{"a null", onePolicy("when: request.user != null\n    key: a"), 5, 0, `a text that is absent is ""`},
+	{"a function of another language", onePolicy("when: len(request.user) > 3\n    key: a"), 5, 0, "write size(...)"},
+	{"a comma in a number", onePolicy("key: request.ip\n    promotion: { min_denials: 1,000 }"), 6, 33, "a number has no comma"},
+	{"a colon without its space", onePolicy("key: request.ip\n    promotion: { dwell:1h }"), 6, 18, "a space is missing behind the colon"},
+	{"braces around a key", onePolicy("key: {request.ip}"), 5, 10, "YAML takes { for a mapping"},
+	{"a percentage without its sign", onePolicy("key: request.ip\n    promotion: { newly_denied: 20 }"), 6, 32, "such as 20%"},
+	{"two letters in the wrong order", onePolicy("key: request.ip\n    wehn: 'true'"), 6, 5, "did you mean when?"},
+	{"two letters of a word in front of a dot", onePolicy("key: reqeust.ip"), 5, 10, "did you mean request.ip?"},
 	{"a list in the list of a key", onePolicy("key: [[request.ip]]"), 5, 11, "write it without these brackets"},
 	{"a negation in words", onePolicy("when: NOT request.path == 'not'\n    key: request.ip"), 5, 11, "NOT is no operator: write !(...)"},
 	{"a negation of a part", onePolicy("when: 'true && not (request.path == \"/a\")'\n    key: request.ip"), 5, 20, "not is no operator"},

@@ -79,6 +79,7 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 		endless:  len(options) > 0,
 		inputs:   inputsOf(a, c.scope.variables),
 		failures: failuresOf(a, c.scope.variables),
+		lookups:  lookupsOf(a),
 	}
 	for name := range x.inputs.headers() {
 		c.scope.headers[name] = canonicalName(name)
@@ -99,6 +100,10 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 	// Two brackets at the begin are YAML's, which has no expressions.
 	if n.Kind == yaml.SequenceNode {
 		c.fail(n, "%s: want a CEL expression, and this is a list: write it without these brackets, or put all of it in quotes", what)
+		return nil
+	}
+	if n.Kind == yaml.MappingNode {
+		c.fail(n, "%s: want a CEL expression, and YAML takes { for a mapping: leave the braces out, or put all of it in quotes", what)
 		return nil
 	}
 	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {

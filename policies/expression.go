@@ -20,6 +20,7 @@ type expression struct {
 	// The linter asks these of the expression.
 	inputs   inputs
 	failures []string // inputs of a client that make it fail
+	lookups  []lookup // of rows of tables that may be missing
 
 	// A condition is kept with its environment, so that a tool can ask which part of it is false.
 	checked *cel.Ast

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,8 +65,20 @@ func (r *reader) charge(into *string) func(*yaml.Node) {
 // later reports whether the policy of a node is a member of a group that an earlier policy has begun, or may have: what members have in
 // common need not stand there again.
 func (c *compiler) later(n *yaml.Node) bool {
-	at := placesOf(n)["group"]
-	return at != nil && (target(at).Kind != yaml.MappingNode || c.groups[nameOf(target(at))] != nil)
+	fields := placesOf(n)
+	at := fields["group"]
+	if at == nil {
+		return false
+	}
+
+	name := nameOf(target(at))
+	return target(at).Kind != yaml.MappingNode || name == "" || c.groups[name] != nil || c.joinsNone(fields)
+}
+
+// joinsNone reports whether a policy looks like a later member of a group that no policy above has begun: it leaves out what the first
+// member gives. Its author has mistaken the name.
+func (c *compiler) joinsNone(fields places) bool {
+	return len(c.groups) > 0 && fields["key"] == nil && placesOf(fields.orNone("group"))["charge"] == nil
 }
 
 // join puts a policy into the group that it names, and returns that group; nil for a policy that is no member.
@@ -96,7 +109,11 @@ func (c *compiler) begin(p *Policy, n *yaml.Node) *group {
 	// There is no charge by default: either of them would surprise half of the authors.
 	fields := placesOf(n)
 	at := fields.orNone("group")
-	if p.membership.charge == "" && placesOf(at)["charge"] == nil {
+	switch {
+	case c.joinsNone(fields):
+		c.fail(at, "no policy above begins group %q, and gives it its key and charge: %s", p.membership.name,
+			humanize.Remedy(p.membership.name, slices.Sorted(maps.Keys(c.groups))))
+	case p.membership.charge == "" && placesOf(at)["charge"] == nil:
 		c.fail(at, "a group needs \"charge\": all_or_nothing, if every member is charged or none, "+
 			"or until_denied, if the members are charged in order until one denies")
 	}

@@ -103,6 +103,29 @@ var errorWarnings = []warningTest{
 		6, "for a request without request.headers[\"x-plan\"] the condition fails",
 	},
 	{
+		"a row that a table may lack", "data: {plans: {a: 3}}\n" + onePolicy("key: request.user\n    cost: data.plans[request.user]"),
+		7, "write data.plans[?request.user].orValue(...), or say what happens then",
+	},
+	{
+		"a row of a limit", "data: {plans: {a: 3}}\n" + strings.Replace(onePolicy("key: [request.user, request.host]"),
+			"limit: 10", "limit: 'data.plans[request.user + request.host]'", 1),
+		7, "write data.plans[?...].orValue(...)",
+	},
+	{
+		"a row with a default", "data: {plans: {a: 3}}\n" + onePolicy("key: request.user\n    cost: 'data.plans[?request.user].orValue(1)'"),
+		0, "",
+	},
+	{
+		"a row that the condition asks for",
+		"data: {plans: {a: 3}}\n" + onePolicy("key: request.user\n    when: request.user in data.plans\n    cost: data.plans[request.user]"),
+		0, "",
+	},
+	{
+		"a row where the file says what happens",
+		"data: {plans: {a: 3}}\n" + onePolicy("key: request.user\n    on_error: deny\n    cost: data.plans[request.user]"),
+		0, "",
+	},
+	{
 		"one that asks first",
 		onePolicy("key: request.user\n    when: '!(\"x-plan\" in request.headers) || request.headers[\"x-plan\"] != \"a\"'"),
 		0, "",

@@ -36,6 +36,7 @@ func (l *linter) policy(p *Policy, at places) {
 	l.limitBesideKey(p, at)
 	l.costBeyondCapacity(p, at["cost"])
 	l.hostileRequest(p, at)
+	l.missingRow(p, at)
 	l.unknownSize(p, at)
 	l.hostHeader(p, at["name"])
 	l.candidate(p, at["candidate"])

@@ -22,11 +22,12 @@ var fieldForms = []fieldForm{
 	// A part of a name may end with a dot, so only its upper case is known to be wrong.
 	{"request.host", "it is in lower case, without port, brackets and final dot", hostName, strings.ToLower, strings.ToLower},
 	{"request.method", "clients send it in upper case", strings.ToUpper, strings.ToUpper, strings.ToUpper},
-	{"request.path", "it begins with /", rooted, rooted, asWritten},
+	{"request.path", "it begins with / and ends before the ?, behind which request.query is", rooted, rooted, asWritten},
 }
 
-// rooted returns a path that begins with a slash. The empty path is Envoy's, and the asterisk that of OPTIONS.
+// rooted returns a path that begins with a slash, without a query. The empty path is Envoy's, and the asterisk that of OPTIONS.
 func rooted(path string) string {
+	path, _, _ = strings.Cut(path, "?")
 	if path == "" || path[0] == '/' || path[0] == '*' {
 		return path
 	}

@@ -94,8 +94,9 @@ var formWarnings = []warningTest{
 	{"the paths of Envoy and of OPTIONS", onePolicy("key: request.user\n    when: request.path in ['', '*']"), 0, ""},
 	{
 		"a path without its slash", onePolicy("key: request.user\n    when: request.path != 'orders'"),
-		6, `for it begins with /: write "/orders"`,
+		6, `for it begins with / and ends before the ?, behind which request.query is: write "/orders"`,
 	},
+	{"a path with a query", onePolicy("key: request.user\n    when: request.path == '/a?b=1'"), 6, `write "/a"`},
 	{"the begin of a path", onePolicy("key: request.user\n    when: request.path.startsWith('orders')"), 6, `write "/orders"`},
 	{"a route, which services name as they like", onePolicy("key: request.user\n    when: request.route == 'orders'"), 0, ""},
 }

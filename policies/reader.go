@@ -71,14 +71,27 @@ type field struct {
 // errors: a misspelled field would otherwise be ignored in silence.
 func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	seen, meant := map[string]bool{}, map[string]bool{}
+	sent, next := map[string]bool{}, false // what was said of fields of other sections, and of an item without its sign
 	for key, value := range r.pairs(n, what) {
 		f, known := fields[key.Value]
+		home := homeOf(key.Value)
 		switch {
+		// All fields of a section that was not indented are one mistake.
+		case !known && home != "":
+			if !sent[home] {
+				r.fail(key, "%s has no field %q: %s", what, key.Value, home)
+			}
+			sent[home] = true
 		case !known:
 			r.fail(key, "%s has no field %q: %s", what, key.Value, remedyOfField(key.Value, fieldNames(fields)))
 			meant[humanize.Nearest(key.Value, fieldNames(fields))] = true
-		case seen[key.Value]:
+		// The first field again begins another item, whose fields are all there again.
+		case seen[key.Value] && key.Value == n.Content[0].Value && strings.HasPrefix(what, "a "):
+			r.fail(key, "%s has %q twice: is a - missing in front of it, where the next one begins?", what, key.Value)
+			next = true
+		case seen[key.Value] && !next:
 			r.fail(key, "%s has %q twice", what, key.Value)
+		case seen[key.Value]:
 		default:
 			f.read(value)
 		}
@@ -120,14 +133,26 @@ var homes = []struct {
 	},
 }
 
-// remedyOfField says what to do about a field that the section does not have.
+// remedyOfField says what is meant by a field that no section has.
 func remedyOfField(name string, known []string) string {
+	front, _, colon := strings.Cut(name, ":")
+	switch {
+	case wholeNumber.MatchString(name):
+		return "a number has no comma in it"
+	case colon && slices.Contains(known, front):
+		return "a space is missing behind the colon"
+	}
+	return humanize.Remedy(name, known)
+}
+
+// homeOf says where a field of one of these names belongs, "" for another name.
+func homeOf(name string) string {
 	for i := range homes {
 		if slices.Contains(homes[i].fields, name) {
 			return homes[i].says
 		}
 	}
-	return humanize.Remedy(name, known)
+	return ""
 }
 
 // sampleOf shows how a missing field is written, where one line says it.

@@ -117,15 +117,34 @@ func overloadOf(message string) string {
 	if m[1] == "_?_:_" {
 		return fmt.Sprintf("both results of ? : must be of one type, and these are of %s", strings.TrimPrefix(strings.Trim(m[2], "()"), "bool, "))
 	}
+	if m[1] == "@in" {
+		return `in takes a list or a table behind it, such as in ["GET", "HEAD"]`
+	}
 	sign := operatorSign.FindStringSubmatch(m[1])
 	if sign == nil {
-		return fmt.Sprintf("there is no %s for %s", m[1], m[2])
+		return fmt.Sprintf("there is no %s for %s%s", m[1], m[2], usesOf[m[1]])
 	}
 	words := fmt.Sprintf("%s does not take %s", sign[1], strings.ReplaceAll(strings.Trim(m[2], "()"), ", ", " and "))
-	if mixedTypes.MatchString(m[2]) {
-		words += ": both must be of one type, which string(...), int(...) and double(...) make"
+	return words + remedyOfTypes(m[2])
+}
+
+// usesOf say how functions are called that are often called in another way.
+var usesOf = map[string]string{
+	"orValue": `: it needs the optional access, as request.headers[?"x-plan"].orValue("none") has it`,
+	"ipGroup": ": write ipGroup(request.ip), or with the bits of both families ipGroup(request.ip, 24, 56)",
+}
+
+// remedyOfTypes says how values of two types become comparable.
+func remedyOfTypes(both string) string {
+	switch {
+	case mixedTypes.MatchString(both):
+		return ": both must be of one type, which string(...), int(...) and double(...) make"
+	case strings.Contains(both, "optional_type"):
+		return `: give what [?...] asks for a default, by .orValue("")`
+	case strings.Contains(both, "null"):
+		return `: no value is null; a text that is absent is ""`
 	}
-	return words
+	return ""
 }
 
 // dashedName is a header, a claim or a parameter behind a dot, whose name has a dash. Most headers ask for that mistake: x-tenant behind
@@ -152,8 +171,14 @@ func mistakeIn(source string) (at int, message string) {
 	if at, message := dashedIn(source); message != "" {
 		return at, message
 	}
+	if bareHeader.MatchString(source) {
+		return 0, fmt.Sprintf("there is no %s: a header is request.headers[?%q].orValue(\"none\")", source, source)
+	}
 	return negatedIn(source)
 }
+
+// bareHeader is a name with dashes alone, as those of headers are. CEL takes the dashes for subtractions.
+var bareHeader = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+$`)
 
 // dashedIn words the mistake of such a name, as mistakeIn.
 func dashedIn(source string) (at int, message string) {

@@ -100,7 +100,7 @@ var wordyDuration = regexp.MustCompile(`^([0-9]{0,9}) *(sec|second|min|minute|ho
 
 // unitOf says of a bare number what it lacks, and of a duration in words how it is written.
 func unitOf(n *yaml.Node) string {
-	if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) {
+	if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) && strings.Trim(n.Value, "0") != "" {
 		return fmt.Sprintf("; %s has no unit: such as %ss", n.Value, n.Value)
 	}
 
@@ -136,11 +136,19 @@ func (r *reader) fraction(what string, into *float64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, ok := percentage(n)
 		if !ok || v >= 100 {
-			r.fail(n, "%s: want a percentage above 0%% and below 100%%, such as 2%%", what)
+			r.fail(n, "%s: want a percentage above 0%% and below 100%%, such as 2%%%s", what, signOf(n))
 			return
 		}
 		*into = v / 100
 	}
+}
+
+// signOf says of a bare number what it lacks.
+func signOf(n *yaml.Node) string {
+	if v, err := strconv.ParseFloat(n.Value, 64); err == nil && v > 0 && v < 100 {
+		return fmt.Sprintf("; %s has no sign: such as %s%%", n.Value, n.Value)
+	}
+	return ""
 }
 
 // percentage reads a number above 0 and up to 100. The sign is required: 0.02 could

@@ -50,6 +50,9 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	if asked && !slices.ContainsFunc(variables, isRequestName) {
 		return fmt.Sprintf("there is no %s: a key's place does not depend on the request: use key[0], a part of the key, or data", name)
 	}
+	if slices.Contains(variables, name) {
+		return fmt.Sprintf("has() asks for an entry, such as has(request.headers.accept): write %s != \"\"", name)
+	}
 	if word, _, dotted := strings.Cut(name, "."); dotted {
 		alike := slices.DeleteFunc(slices.Clone(variables), func(v string) bool { return !strings.HasPrefix(v, word+".") })
 		if len(alike) == 0 {
@@ -60,8 +63,13 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 
 	// The field of a request without "request.", or a text that lost its quotes to YAML:
 	// both are further from their correction than a few edits.
-	if slices.Contains(requestFields, name) {
-		return fmt.Sprintf("there is no %s: did you mean request.%s?", name, name)
+	for _, v := range variables {
+		if strings.HasSuffix(v, "."+name) {
+			return fmt.Sprintf("there is no %s: did you mean %s?", name, v)
+		}
+	}
+	if other := otherFunctions[name]; other != "" {
+		return fmt.Sprintf("there is no %s: write %s", name, other)
 	}
 	if name == strings.TrimSpace(source) {
 		return fmt.Sprintf("there is no %s: if it is a text, quote it within the quotes of YAML: '\"%s\"'; the names are %s",
@@ -72,6 +80,12 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 		return fmt.Sprintf("there is no %s: a text needs quotes, %q; the names are %s", name, name, strings.Join(variables, ", "))
 	}
 	return unknownName(name, known, variables)
+}
+
+// otherFunctions are functions of other languages, as CEL writes them.
+var otherFunctions = map[string]string{
+	"lower": "lowerAscii()", "toLowerCase": "lowerAscii()", "upper": "upperAscii()", "toUpperCase": "upperAscii()",
+	"len": "size(...)", "length": "size(...)", "strip": "trim()", "str": "string(...)",
 }
 
 // unknownName suggests one of the candidates, or lists the names that there are.

@@ -25,25 +25,26 @@ func Nearest(name string, known []string) (best string) {
 	return best
 }
 
-// edits is the Levenshtein distance, in bytes. It keeps one row of the matrix: the name
-// comes from a file, and may be as long as an expression.
+// edits is the optimal string alignment distance, in bytes: two neighbours that are swapped, the commonest typing error, are one
+// edit. It keeps three rows of the matrix: the name comes from a file, and may be as long as an expression.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 
-	// diagonal is the value of the row before that the new one has just replaced.
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			distance := diagonal
+			row[j+1] = last[j]
 			if a[i] != b[j] {
-				distance = 1 + min(diagonal, row[j], row[j+1])
+				row[j+1] = 1 + min(last[j], row[j], last[j+1])
 			}
-			diagonal, row[j+1] = row[j+1], distance
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }
