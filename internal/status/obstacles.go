@@ -22,7 +22,8 @@ var remedies = []remedy{
 	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherEpochs(a) }},
 	{kinds(gate.NoInstance), always("no instance is live: start the service or check its Redis")},
 	{kinds(gate.Sampled), always("remove sample from the policy file: a sampled policy stays in shadow")},
-	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches")},
+	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches; " +
+		"instances write what they saw every 5 to 15 s")},
 	{kinds(gate.SilentInstances), func(a *promotion.Assessment, _ []gate.Obstacle) string {
 		return "check whether these instances reach their Redis: " + firstOf(a.Evidence.Silent)
 	}},
@@ -113,7 +114,7 @@ func waitFor(a *promotion.Assessment, obstacle string) string {
 	case at != nil:
 		return "wait (could pass " + instant(*at) + "): " + obstacle
 	case a.Gate.Never:
-		return a.Gate.NoForecast
+		return "cannot pass: " + a.Gate.NoForecast + "; and: " + obstacle
 	case a.Gate.NoForecast != "":
 		return "wait (no forecast: " + a.Gate.NoForecast + "): " + obstacle
 	}

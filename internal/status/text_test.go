@@ -155,7 +155,11 @@ func TestNextStep(t *testing.T) {
 		{"waiting in vain", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.FewDeniedKeys, "5 of the 20 keys needed")
 			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys: set min_denied_keys", true
-		}, "the policy has only 5 keys: set min_denied_keys"},
+		}, "cannot pass: the policy has only 5 keys: set min_denied_keys; and: 5 of the 20 keys needed"},
+		{"waiting in vain, for more than that", promotion.Shadow, func(a *promotion.Assessment) {
+			hinder(a, gate.FewDenials, "100 of the 200 denials needed", gate.FewDeniedKeys, "5 of the 20 keys needed")
+			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys", true
+		}, "cannot pass: the policy has only 5 keys; and: 100 of the 200 denials needed; and: 5 of the 20 keys needed"},
 		{"waiting, with a forecast", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			at := now.Add(47 * time.Hour)
@@ -197,7 +201,7 @@ func TestNextStep(t *testing.T) {
 		}, "remove sample from the policy file"},
 		{"no traffic", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing")
-		}, "nothing has been compared yet: send traffic that the policy matches"},
+		}, "nothing has been compared yet: send traffic that the policy matches; instances write what they saw every 5 to 15 s"},
 		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowCoverage, "90 %")
@@ -220,7 +224,8 @@ func TestNextStep(t *testing.T) {
 		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
 			hinder(a, gate.NothingCompared, "nothing")
-		}, "nothing has been compared yet: send traffic that the policy matches; release the red button of i"},
+		}, "nothing has been compared yet: send traffic that the policy matches; instances write what they saw every 5 to 15 s; " +
+			"release the red button of i"},
 		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
 			a.Live[0].RedButton, a.Alarm = true, gate.Alarm{Level: gate.RollBack, Reason: "overload"}
 		}, `shadowlimit rollback writes --reason 'overload'; release the red button of i`},
