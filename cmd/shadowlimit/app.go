@@ -212,6 +212,9 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	name, _, _ = strings.Cut(name, "=") // a value may be a secret
 
 	hint := seeHelp(c)
+	if c.Command.Name == c.App.Name && ofSomeCommand(c.App.Commands, name) {
+		hint = "flags stand behind the command: shadowlimit COMMAND " + dashed(name)
+	}
 	if name == "config" && strings.HasPrefix(c.Command.ArgsUsage, "FILE") {
 		hint = c.Command.Name + " takes the policy file as an argument: " + c.Command.HelpName + " FILE"
 	}
@@ -219,6 +222,13 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 		hint = "did you mean --" + meant + "? " + hint
 	}
 	return usagef(hint, "no flag %s", dashed(name))
+}
+
+// ofSomeCommand reports whether any command has a flag.
+func ofSomeCommand(commands []*cli.Command, name string) bool {
+	return slices.ContainsFunc(commands, func(command *cli.Command) bool {
+		return flagOf(command, name) != nil || ofSomeCommand(command.Subcommands, name)
+	})
 }
 
 // flagNames are the names of the flags that a command takes.

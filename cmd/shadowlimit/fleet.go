@@ -241,7 +241,10 @@ func refusedMove(policy string, err error) error {
 		return statusf(exitConflict, "%w: look at status and try again", err)
 	case errors.Is(err, promotion.ErrHold):
 		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
-	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrSameEpoch), errors.Is(err, promotion.ErrNowhere):
+	case errors.Is(err, promotion.ErrSameEpoch):
+		return statusf(exitNotMet, "%w, which is refused again: change a side and deploy the change, or, if the candidate was not at fault: "+
+			"shadowlimit resume %s --force --reason WHY", err, policy)
+	case errors.Is(err, promotion.ErrPressed), errors.Is(err, promotion.ErrNowhere):
 		return statusError{exitNotMet, err}
 	}
 	return err

@@ -43,11 +43,11 @@ var (
 			onlyIP := !slices.ContainsFunc(c.StringSlice("map"), func(m string) bool { return !strings.HasPrefix(m, "request.ip=") })
 			return c.IsSet("map") && !hasExpressions(c) && (!onlyIP || c.IsSet("key-field"))
 		},
-		"--map fills the request that expressions read: it has no effect without --config or --key", replayHint,
+		"--map fills the request that expressions read: it has no effect without --config or --key", "",
 	}
 	conflictOfRoutes = conflict{
 		func(c *cli.Context) bool { return c.IsSet("route") && !hasExpressions(c) },
-		"--route names the route that expressions read: it has no effect without --config or --key", replayHint,
+		"--route names the route that expressions read: it has no effect without --config or --key", "",
 	}
 )
 

@@ -31,7 +31,7 @@ func (m move) flags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "reason", Usage: reason},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "`TIME` to wait for all instances"},
 		&cli.StringFlag{Name: "expect", Usage: "do nothing unless the state is `TERM.SEQ`, as status shows it"},
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask for the policy's name, as dangerous moves do at a terminal"},
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask: at a terminal a dangerous move asks for the policy's name"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 	}, more...)...)
 }

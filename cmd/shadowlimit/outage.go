@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -31,6 +32,11 @@ every request would be denied, or allow, because no request would be limited. Ab
   signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
   handler  curl -X POST http://INSTANCE/PATH   Harness.RedButtonHandler
 A pressed instance keeps the order on its disk, and stores the rollback itself as soon as Redis answers.`
+
+// refusedByRedis says what an operator can do where Redis answers, and refuses. That is no outage: instances have a URL of their own.
+const refusedByRedis = `Redis refuses this command, and not the service: mend --redis or SHADOWLIMIT_REDIS, and roll back again. Instances
+that reach Redis go on in the present stage, in a canary, too. Only if you cannot mend it, and a promoted candidate does harm,
+press the red button: docs/failures.md#the-red-button`
 
 // progressEvery is how often a rollback that cannot be stored says so.
 const progressEvery = 5 * time.Second
@@ -53,6 +59,10 @@ func (o *outage) tryOn(ctx context.Context, t *task, do func() (promotion.State,
 		s, err := do()
 		if err == nil && !o.began.IsZero() {
 			fmt.Fprintf(o.std.err, "Redis answers again after %s\n", time.Since(o.began).Round(time.Second))
+		}
+		if isRefusal(err) {
+			_, fix := doctor.Diagnose(err)
+			return s, fmt.Errorf("NOT STORED: rollback of %s: %w: %s\n%s", humanize.Printable(o.policy), plainError{err}, fix, refusedByRedis)
 		}
 		if err == nil || !unanswered(err) {
 			return s, err
@@ -121,6 +131,9 @@ func sayNotStored(c *cli.Context, err error) error {
 	if !errors.As(err, &unreachable) {
 		return err
 	}
+	if isRefusal(err) {
+		return fmt.Errorf("NOT STORED: %w\n%s", err, refusedByRedis)
+	}
 	return fmt.Errorf("NOT STORED: %w\n%s\n%s", err, fleetInAnOutage, again(c, c.Args().First()))
 }
 
@@ -159,6 +172,12 @@ func unanswered(err error) bool {
 		return slices.Contains(notReady, kind)
 	}
 	return !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
+}
+
+// isRefusal reports whether Redis has answered that it will not do what it is asked, now or later, as to a wrong password.
+func isRefusal(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && !unanswered(err) && !errors.Is(err, promotion.ErrUnknownPolicy) && !errors.Is(err, promotion.ErrConflict)
 }
 
 // sentStore notes whether Redis may have got a state to store although its answer did not come.

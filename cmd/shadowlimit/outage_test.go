@@ -127,3 +127,17 @@ type brokenStore struct{ promotion.Store }
 func (brokenStore) Put(context.Context, string, promotion.State, promotion.Condition) error {
 	return context.DeadlineExceeded
 }
+
+// A Redis that refuses a command is no outage: instances have a URL of their own, and go on in the stage.
+func TestRollbackThatRedisRefuses(t *testing.T) {
+	server, _ := service(t)
+	server.RequireAuth("sesame")
+	for _, wait := range [][]string{nil, {"--wait", "--timeout", "1m"}} {
+		args := append([]string{"rollback", "writes", "--reason", "x", "--redis", "redis://" + server.Addr(), "--name", "checkout"}, wait...)
+		status, _, talk := shell(t, "", args...)
+		if status != exitFailure || !strings.Contains(talk, "NOT STORED") || !strings.Contains(talk, "put user and password into the URL") ||
+			!strings.Contains(talk, "Redis refuses this command, and not the service") || strings.Contains(talk, "Until Redis answers") {
+			t.Errorf("%q: status %d: %s", wait, status, talk)
+		}
+	}
+}

@@ -72,7 +72,10 @@ func reach(ctx context.Context, client redis.UniversalClient) error {
 
 	err := client.Ping(ctx).Err()
 	if problem, fix := doctor.Diagnose(err); problem != "" {
-		return unreachableError{fmt.Errorf("%s: %w: %s; while Redis is away, the status page of an instance shows the stages", problem, err, fix)}
+		if unanswered(err) {
+			fix += "; while Redis is away, the status page of an instance shows the stages"
+		}
+		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -66,14 +67,14 @@ const replayHint = "see: shadowlimit replay --help"
 type conflict struct {
 	applies func(*cli.Context) bool
 	message string
-	hint    string
+	hint    string // "" is the command's help
 }
 
 // refuse returns the error of the first conflict that applies.
 func refuse(c *cli.Context, list []conflict) error {
 	for _, one := range list {
 		if one.applies(c) {
-			return usageError{one.message, one.hint}
+			return usageError{one.message, cmp.Or(one.hint, seeHelp(c))}
 		}
 	}
 	return nil
@@ -83,19 +84,19 @@ func refuse(c *cli.Context, list []conflict) error {
 var (
 	conflictOfPolicy = conflict{
 		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
-		"--policy names a policy of a file: give --config", replayHint,
+		"--policy names a policy of a file: give --config", "",
 	}
 	conflictOfLimiters = conflict{
 		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
-		"--config has the limiters: leave out --from and --to", replayHint,
+		"--config has the limiters: leave out --from and --to", "",
 	}
 	conflictOfKeys = conflict{
 		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
-		"--config has the keys: leave out --key", replayHint,
+		"--config has the keys: leave out --key", "",
 	}
 	conflictOfKeyFields = conflict{
 		func(c *cli.Context) bool { return c.IsSet("key") && c.IsSet("key-field") },
-		"--key and --key-field: want one of them", replayHint,
+		"--key and --key-field: want one of them", "",
 	}
 )
 
@@ -120,7 +121,7 @@ var replayConflicts = []conflict{
 	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes, conflictOfPolicy,
 	{
 		func(c *cli.Context) bool { return c.IsSet("signal-field") && !hasConfig(c) },
-		"--signal-field is for adaptive limits, which a policy file has: give --config", replayHint,
+		"--signal-field is for adaptive limits, which a policy file has: give --config", "",
 	},
 	{
 		func(c *cli.Context) bool { return c.String("decisions") == "-" },
@@ -128,11 +129,11 @@ var replayConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool { return hasConfig(c) && c.String("decisions") != "" },
-		"--decisions is for one policy: use it with --from and --to", replayHint,
+		"--decisions is for one policy: use it with --from and --to", "",
 	},
 	{
 		func(c *cli.Context) bool { return c.IsSet("sweep") && c.String("decisions") != "" },
-		"--decisions is for one candidate: leave out --sweep", replayHint,
+		"--decisions is for one candidate: leave out --sweep", "",
 	},
 	{
 		func(c *cli.Context) bool {
@@ -142,7 +143,7 @@ var replayConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool { return c.String("html") != "" && c.String("html") == c.String("decisions") },
-		"--html and --decisions: want two files", replayHint,
+		"--html and --decisions: want two files", "",
 	},
 	{
 		writesItsInput,
@@ -154,7 +155,7 @@ var replayConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool { return c.IsSet("sweep") && c.String("store") != "memory" },
-		"--sweep judges in memory: leave out --store", replayHint,
+		"--sweep judges in memory: leave out --store", "",
 	},
 	{
 		func(c *cli.Context) bool {

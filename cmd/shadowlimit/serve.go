@@ -150,6 +150,10 @@ func serveOptionsOf(c *cli.Context) (*serveOptions, error) {
 		return nil, usagef(seeHelp(c), "serve needs --config with a policy file")
 	}
 
+	// A button that cannot be pressed is found out on the night it is needed.
+	if err := checkPlace("--red-button", c.String("red-button")); err != nil {
+		return nil, err
+	}
 	for _, parse := range []func(*cli.Context) error{o.parseRoutes, o.parseProxies, o.parseToken, o.parseTLS} {
 		if err := parse(c); err != nil {
 			return nil, err

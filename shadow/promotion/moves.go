@@ -54,7 +54,7 @@ func (s State) Next(canary []float64) (Step, error) {
 	case Completed:
 		return Step{}, fmt.Errorf("promotion: the migration is completed: %w", ErrNowhere)
 	case RolledBack:
-		return Step{}, fmt.Errorf("promotion: the candidate is rolled back, resume first: %w", ErrNowhere)
+		return Step{}, fmt.Errorf("promotion: the candidate is rolled back; shadowlimit resume begins again: %w", ErrNowhere)
 	}
 
 	for _, percent := range canary {
@@ -196,7 +196,7 @@ func Resume(ctx context.Context, store Store, policy string, o Order) (State, er
 		}
 
 		if s.Failed() && !o.Force {
-			return fmt.Errorf("promotion: %s: %w: change a side, or use --force", policy, ErrSameEpoch)
+			return fmt.Errorf("promotion: %s: %w", policy, ErrSameEpoch)
 		}
 
 		// By force the epoch gets another chance, and a restart does not roll it back again.

@@ -6,11 +6,12 @@ import (
 )
 
 // The scripts have the same parts. The first words that are no flags are the command. A flag
-// with a value is followed by a file; else flags, subcommands, policies or files follow, as the
-// table of words says.
+// with a value is followed by one of its few values, by a file, or by what no script knows; else flags,
+// subcommands, policies or files follow, as the table of words says.
 
 func isPlain(w word) bool     { return w.text != anyPolicy && w.text != anyFile && !w.value }
 func hasValue(w word) bool    { return w.value }
+func takesFile(w word) bool   { return w.file }
 func wantsPolicy(w word) bool { return w.text == anyPolicy }
 func wantsFile(w word) bool   { return w.text == anyFile }
 func completes(w word) bool   { return isPlain(w) || w.value }
@@ -54,7 +55,7 @@ func shChoices(after, choices string) string {
 
 const bashText = `# Completion of shadowlimit for bash.
 _shadowlimit() {
-  local cur=${COMP_WORDS[COMP_CWORD]} path= i w values=() words=() flags=() policies=() files=() choices=()
+  local cur=${COMP_WORDS[COMP_CWORD]} path= i w values=() named=() words=() flags=() policies=() files=() choices=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     w=${COMP_WORDS[i]}
     if [[ $w == -* ]]; then continue; fi
@@ -75,6 +76,8 @@ _shadowlimit() {
 %s  esac
   case "$path" in
 %s  esac
+  case "$path" in
+%s  esac
   local IFS=$' \t\n'
   if [[ ${#choices[@]} -gt 0 ]]; then
     COMPREPLY=($(compgen -W "${choices[*]}" -- "$cur"))
@@ -82,8 +85,13 @@ _shadowlimit() {
   fi
   for w in "${values[@]}"; do
     if [[ $w == "$before" ]]; then
-      IFS=$'\n'
-      COMPREPLY=($(compgen -f -- "$cur"))
+      COMPREPLY=()
+      for w in "${named[@]}"; do
+        if [[ $w == "$before" ]]; then
+          IFS=$'\n'
+          COMPREPLY=($(compgen -f -- "$cur"))
+        fi
+      done
       return
     fi
   done
@@ -112,14 +120,15 @@ func bashScript(words []word) string {
 	return fmt.Sprintf(bashText, pathCases(words),
 		lookup(words, isWord, shLine("words"), textOf), lookup(words, hasValue, shLine("values"), textOf),
 		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf),
-		choiceCases(words, shChoices), lookup(words, isFlag, shLine("flags"), textOf))
+		choiceCases(words, shChoices), lookup(words, isFlag, shLine("flags"), textOf),
+		lookup(words, takesFile, shLine("named"), textOf))
 }
 
 const zshText = `#compdef shadowlimit
 # Completion of shadowlimit for zsh.
 _shadowlimit() {
   local cur=${words[CURRENT]} before=${words[CURRENT-1]} line="${words[*]}" cmd=${words[1]} where= w
-  local -a known values policies files names choices
+  local -a known values policies files names choices named
   for w in ${words[2,CURRENT-1]}; do
     if [[ $w == -* ]]; then continue; fi
     case "${where:+$where }$w" in
@@ -140,8 +149,13 @@ _shadowlimit() {
     compadd -a choices
     return
   fi
-  if (( ${values[(Ie)$before]} )); then
+  case "$where" in
+%s  esac
+  if (( ${named[(Ie)$before]} )); then
     _files
+    return
+  fi
+  if (( ${values[(Ie)$before]} )); then
     return
   fi
   if [[ $cur != -* ]]; then
@@ -165,7 +179,7 @@ func zshScript(words []word) string {
 	return fmt.Sprintf(zshText, pathCases(words),
 		lookup(words, completes, shLine("known"), described), lookup(words, hasValue, shLine("values"), textOf),
 		lookup(words, wantsPolicy, shLine("policies"), textOf), lookup(words, wantsFile, shLine("files"), textOf),
-		choiceCases(words, shChoices))
+		choiceCases(words, shChoices), lookup(words, takesFile, shLine("named"), textOf))
 }
 
 const fishText = `# Completion of shadowlimit for fish.
@@ -215,8 +229,10 @@ func fishScript(words []word) string {
 		switch {
 		case w.choices != nil:
 			b.WriteString(" -x -a " + quoted(strings.Join(w.choices, " ")))
-		case w.value:
+		case w.file:
 			b.WriteString(" -r -F")
+		case w.value:
+			b.WriteString(" -x")
 		}
 		fmt.Fprintf(&b, " -d %s\n", quoted(w.usage))
 	}

@@ -28,6 +28,7 @@ type word struct {
 	value bool // another word has to follow: a flag's value
 	// choices are the values of a flag; nil if they are not a few words.
 	choices []string
+	file    bool // the value is the name of a file
 }
 
 // choicesIn are the values of a flag at the end of its usage, such as "...: text or json".
@@ -102,7 +103,7 @@ func flagWords(c *cli.Command, path string) (list []word) {
 			}
 			w := word{after: path, text: dashes + name, usage: usage, value: !isBool}
 			if w.value {
-				w.choices = choicesOf(usage)
+				w.choices, w.file = choicesOf(usage), strings.Contains(flag.(cli.DocGenerationFlag).GetUsage(), "`FILE`")
 			}
 			list = append(list, w)
 		}
