@@ -67,7 +67,7 @@ func New(by httplimit.Decider, cfg Config) func(fiber.Handler) fiber.Handler {
 
 // serve decides a request, and calls the wrapped handler if it is allowed.
 func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
-	if c.IsMiddleware() && l.NeedsRoute() {
+	if l.NeedsRoute() && c.IsMiddleware() {
 		l.cfg.Logger.Error(errNotWrapped.Error())
 		return fiber.NewError(fiber.StatusInternalServerError, "the route is unknown")
 	}

@@ -14,7 +14,8 @@ import (
 // see sets what policies read of a request. fasthttp's texts change with the next request of the connection, and keys
 // outlive this one: each text that a policy reads is copied, and no other.
 func (l *limits) see(c fiber.Ctx, v *view.View) {
-	p, r := &v.Seen, &c.RequestCtx().Request
+	fast := c.RequestCtx()
+	p, r := &v.Seen, &fast.Request
 	p.Route = c.FullPath() // the route's own text
 	p.Method = c.Method()  // one of fiber.Config.RequestMethods
 	reading := l.Reading()
@@ -47,7 +48,7 @@ func (l *limits) see(c fiber.Ctx, v *view.View) {
 	}
 
 	if reading.IP {
-		p.IP = v.Address(c.RequestCtx().RemoteAddr(), l.cfg.ClientIP)
+		p.IP = v.Address(fast.RemoteAddr(), l.cfg.ClientIP)
 	}
 }
 
