@@ -23,7 +23,8 @@ A generation protects from old files that still get traffic. See what status say
 instances first: the stored epoch may be the one that is wanted, and the others are old.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
-  shadowlimit adopt per-client --reason "release 42 is undone"   # refused (3): it has one file only`
+  shadowlimit adopt per-client \
+      --reason "release 42 is undone"   # refused (3): it has one file only`
 
 func adoptCommand(std streams) *cli.Command {
 	m := move{needsReason: true, dangerous: true, do: func(ctx context.Context, t *task) (promotion.State, error) {

@@ -155,13 +155,17 @@ func versionText() string {
 	return text + ", " + info.GoVersion
 }
 
-// A flag that may be repeated says so in its own words, and the library would write it twice.
+// usageWidth is how long a line of a flag's help becomes, in characters: with the names before it, it stays below 100 columns.
+const usageWidth = 64
+
+// A flag that may be repeated says so in its own words, and the library would write it twice. The library breaks no line of a flag
+// with a heading: the next line here begins with an empty cell of the table, below the usage.
 func init() {
 	line := cli.FlagStringer
 	cli.FlagStringer = func(f cli.Flag) string {
 		name, usage, _ := strings.Cut(line(f), "\t")
 		once, _, _ := strings.Cut(name, " [ ")
-		return once + "\t" + usage
+		return once + "\t" + strings.ReplaceAll(humanize.Wrap(usage, usageWidth), "\n", "\n   \t")
 	}
 }
 

@@ -26,7 +26,8 @@ Those begin a new epoch, and instances that still have the old file would return
 the old authoritative, cold.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a promote --to full:
-  shadowlimit complete per-client --reason "a week without a complaint"   # refused (3) in the first week
+  shadowlimit complete per-client \
+      --reason "a week without a complaint"   # refused (3) in the first week
   shadowlimit complete per-client --force --reason "drill in staging"`
 
 func completeCommand(std streams) *cli.Command {

@@ -18,9 +18,9 @@ the names of policies, which it asks of the service's Redis, if --redis or
 SHADOWLIMIT_REDIS and the name are known.
 
 Examples:
-  shadowlimit completion bash        # in ~/.bashrc: source <(shadowlimit completion bash)
-  shadowlimit completion zsh         # in ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
-  shadowlimit completion fish        # in config.fish: shadowlimit completion fish | source`
+  shadowlimit completion bash  # ~/.bashrc: source <(shadowlimit completion bash)
+  shadowlimit completion zsh   # ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
+  shadowlimit completion fish  # config.fish: shadowlimit completion fish | source`
 
 func completionCommand(std streams) *cli.Command {
 	return &cli.Command{

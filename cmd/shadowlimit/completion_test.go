@@ -99,7 +99,7 @@ func TestCompletionIsComplete(t *testing.T) {
 const driver = `
 source "$1"
 COMP_LINE=$2
-read -ra COMP_WORDS <<<"$2"
+read -ra COMP_WORDS <<<"${2//=/ = }"
 if [[ $2 == *' ' ]]; then COMP_WORDS+=(''); fi
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _shadowlimit
@@ -134,6 +134,9 @@ func TestCompletionInBash(t *testing.T) {
 		{"shadowlimit alerts -", "--help"},
 		{"shadowlimit replay -o ", "json text"},
 		{"shadowlimit replay --store r", "redis"},
+		{"shadowlimit replay --store=r", "redis"},
+		{"shadowlimit replay --store=", "memory redis"},
+		{"shadowlimit replay --html=LIC", "LICENSE"},
 		{"shadowlimit top --output ", "csv json text"},
 		{"shadowlimit replay --format c", "combined common csv"},
 		{"shadowlimit import n", "nginx"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -81,6 +82,9 @@ func demoAction(c *cli.Context, std streams) error {
 		return err
 	}
 
+	if _, _, err := net.SplitHostPort(c.String("listen")); err != nil {
+		return usagef("such as 127.0.0.1:8080, or 127.0.0.1:0 for a free port", "--listen %s: want HOST:PORT", c.String("listen"))
+	}
 	cfg := demo.Config{Out: std.out, Listen: c.String("listen"), WriteHistory: writeHistory}
 	if c.Bool("serve") {
 		cfg.Ending = demo.Serve

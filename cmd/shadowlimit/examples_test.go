@@ -36,6 +36,10 @@ func examplesOf(c *cli.Command) (list []example) {
 		case strings.HasPrefix(line, "Example"):
 			inside = true
 			heading = situationIn(strings.TrimSuffix(line, ":"))
+		case inside && continued(list):
+			last := &list[len(list)-1]
+			last.line = strings.TrimSuffix(last.line, `\`) + strings.TrimSpace(line)
+			last.after = situationIn(line)
 		case inside && strings.HasPrefix(line, "  "):
 			list = append(list, example{strings.TrimSpace(line), situationIn(line)})
 		default:
@@ -48,6 +52,11 @@ func examplesOf(c *cli.Command) (list []example) {
 		list[0].after = heading
 	}
 	return list
+}
+
+// continued reports whether the last line goes on in the next.
+func continued(list []example) bool {
+	return len(list) > 0 && strings.HasSuffix(list[len(list)-1].line, `\`)
 }
 
 func situationIn(text string) string {

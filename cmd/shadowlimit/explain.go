@@ -24,8 +24,8 @@ headers, ip, user, claims, size, time; and for a rate limit service of Envoy
 domain, descriptors, cost. One that stands in a file: --request "$(cat request.json)".
 
 Example, from the folder of the repository:
-  shadowlimit explain examples/policies/per-plan-tiers.yaml --request ` +
-	`'{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
+  shadowlimit explain examples/policies/per-plan-tiers.yaml \
+      --request '{"route":"/v1/items","headers":{"x-tenant":"acme","x-plan":"pro"}}'`
 
 func explainCommand(std streams) *cli.Command {
 	return &cli.Command{

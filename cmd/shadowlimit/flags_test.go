@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 )
@@ -187,8 +188,13 @@ func TestHelpOfFlagsTeaches(t *testing.T) {
 				}
 				continue
 			}
-			if of := flag.(cli.DocGenerationFlag); !placeholder.MatchString(of.GetUsage()) {
-				t.Errorf("%s --%s: name its value in backquotes: %q", l, flag.Names()[0], of.GetUsage())
+
+			usage := flag.(cli.DocGenerationFlag).GetUsage()
+			if !placeholder.MatchString(usage) {
+				t.Errorf("%s --%s: name its value in backquotes: %q", l, flag.Names()[0], usage)
+			}
+			if _, many := flag.(*cli.StringSliceFlag); many && !strings.Contains(usage, "; repeatable") {
+				t.Errorf("%s --%s: its usage says \"; repeatable\": %q", l, flag.Names()[0], usage)
 			}
 		}
 	}
@@ -228,10 +234,22 @@ func TestVersion(t *testing.T) {
 // The help of a flag says one default, in its own words or in the library's, and 0 is none: it means that the flag is left out.
 func TestHelpSaysOneDefault(t *testing.T) {
 	for _, l := range leaves(newApp(streams{}).Commands) {
+		for _, flag := range l.command.Flags {
+			text := flag.String()
+			if strings.Contains(text, "(default: 0)") || strings.Count(text, "(default:") > 1 {
+				t.Errorf("%s: give the flag a DefaultText, or leave the default out of its usage: %s", l, text)
+			}
+		}
+	}
+}
+
+// A help fits a terminal of 100 columns, but for a word that is longer, such as the sample of a request.
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, l := range leaves(newApp(streams{}).Commands) {
 		_, help, _ := shell(t, "", append(slices.Clone(l.words), "--help")...)
 		for _, line := range strings.Split(help, "\n") {
-			if strings.Contains(line, "(default: 0)") || strings.Count(line, "(default:") > 1 {
-				t.Errorf("%s: give the flag a DefaultText, or leave the default out of its usage: %s", l, line)
+			if utf8.RuneCountInString(line) > 100 {
+				t.Errorf("%s: break this line: %s", l, line)
 			}
 		}
 	}

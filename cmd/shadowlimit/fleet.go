@@ -135,30 +135,30 @@ func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessme
 const glanceBudget = time.Second
 
 // glance returns what instances say of a policy and of themselves, without any evidence. Where that cannot be read it has
-// the policy's name alone.
-func (f *fleet) glance(ctx context.Context, policy string) *promotion.Assessment {
+// the policy's name alone. announced is false if the specs were read and the policy has none.
+func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessment, announced bool) {
 	ctx, cancel := context.WithTimeout(ctx, glanceBudget)
 	defer cancel()
 
-	a := &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
+	a = &promotion.Assessment{Spec: promotion.Spec{Policy: policy}}
 	specs, err := f.store.Specs(ctx)
 	if err != nil {
-		return a
+		return a, true
 	}
 	for _, spec := range specs {
 		if spec.Policy == policy {
-			a.Spec = spec
+			a.Spec, announced = spec, true
 		}
 	}
 
 	now, err := f.store.Now(ctx)
 	if err != nil {
-		return a
+		return a, announced
 	}
 	if all, err := f.store.Instances(ctx); err == nil {
 		a.Live, a.Silent = promotion.LiveAt(now, policy, all)
 	}
-	return a
+	return a, announced
 }
 
 // look returns the published assessments of all policies, or of one if policy is not "".
@@ -224,6 +224,12 @@ type plainError struct{ error }
 
 func (e plainError) Error() string {
 	text := strings.TrimPrefix(e.error.Error(), "promotion: ")
+	if at, there := strings.CutSuffix(text, " already: "+promotion.ErrConflict.Error()); there {
+		return at + " already, and nothing was done: history shows the step that led there"
+	}
+	if errors.Is(e.error, promotion.ErrConflict) {
+		return text + ", and nothing was done: look at status and try again"
+	}
 	return strings.TrimSuffix(text, ": "+promotion.ErrNowhere.Error())
 }
 
@@ -238,7 +244,7 @@ func refusedMove(policy string, err error) error {
 	err = plainError{err}
 	switch {
 	case errors.Is(err, promotion.ErrConflict):
-		return statusf(exitConflict, "%w: look at status and try again", err)
+		return statusError{exitConflict, err}
 	case errors.Is(err, promotion.ErrHold):
 		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
 	case errors.Is(err, promotion.ErrSameEpoch):

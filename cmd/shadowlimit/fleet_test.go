@@ -152,7 +152,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --force --reason x", 0, "2/2 applied"},
 		{"promote --reason x writes --force --to 50%", 0, "canary 1 % -> canary 50 %"},
 		{"promote writes --reason x --force --to 10%", 3, "no way back but a rollback"},
-		{"promote writes --reason x --force --to 50%", 4, "is at canary 50 % already"},
+		{"promote writes --reason x --force --to 50%", 4, "is at canary 50 % already, and nothing was done"},
 		{"promote writes --reason x --force --to 10% --dry-run", 3, "no way back but a rollback"},
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
 		{"pause writes", 3, "shadowlimit: writes: the policy is on hold already\n"},
@@ -171,6 +171,7 @@ func TestWholeWayByHand(t *testing.T) {
 		{"complete writes --reason x --force", 3, "writes is completed, and only a promoted policy can be completed\n"},
 		{"promote writes --reason x --force", 3, "the migration is completed"},
 		{"rollback writes --reason x --dry-run", 0, "every client starts with a fresh budget"},
+		{"rollback nothing --reason y", 1, "no instance has announced nothing here"},
 		{"rollback nothing --reason x", 1, `checkout has no policy "nothing": it has writes`},
 		{"rollback writes --expect 1.1 --reason x", 4, "not 1.1"},
 		{

@@ -21,15 +21,17 @@ place and the reason, on the standard error and at the top of the file: read it 
 you trust a comparison. Exit status 1 if a file cannot be read, or if no limit can be
 carried over.
 
-PEER is one of: %s. Several files of one peer are read as
-one configuration. docs/import.md lists the parts that are carried over for each peer.
+PEER is one of: %s.
+Several files of one peer are read as one configuration. docs/import.md lists the parts
+that are carried over for each peer.
 
 Some peers are sent what they limit by, and their files do not say how that is made.
 Such a value is a variable of the policy file, and --map gives its expression.
 
 Examples, from the folder of the repository:
   shadowlimit import nginx internal/importer/testdata/nginx/shop.conf
-  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf --name shop > /tmp/shop.yaml
+  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf \
+      --name shop > /tmp/shop.yaml
   shadowlimit import nginx internal/importer/testdata/nginx/shop.conf -o json`
 
 func importCommand(std streams) *cli.Command {
@@ -40,7 +42,7 @@ func importCommand(std streams) *cli.Command {
 		Description: fmt.Sprintf(importDescription, strings.Join(importer.Peers(), ", ")),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the policy file, its namespace in Redis (default: the peer's)"},
-			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME"},
+			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME; repeatable"},
 			outputFlag(),
 		},
 		Action: func(c *cli.Context) error { return importAction(c, std) },

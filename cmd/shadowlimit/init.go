@@ -28,9 +28,12 @@ behind FILE: what shadowlimit import finds, and tests with requests that the pol
 match. --to then gives the policy named by --policy a candidate.
 
 Examples, from the folder of the repository:
-  shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m --to token_bucket:100/1m:burst=20
-  shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' --from fixed_window:100/1m
-  shadowlimit init "$(mktemp -d)/shop.yaml" --import nginx internal/importer/testdata/nginx/shop.conf`
+  shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m \
+      --to token_bucket:100/1m:burst=20
+  shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' \
+      --from fixed_window:100/1m
+  shadowlimit init "$(mktemp -d)/shop.yaml" \
+      --import nginx internal/importer/testdata/nginx/shop.conf`
 
 func initCommand(std streams) *cli.Command {
 	return &cli.Command{
@@ -46,11 +49,11 @@ func initCommand(std streams) *cli.Command {
 
 			// Another limiter's configuration.
 			&cli.StringFlag{Name: "import", Usage: "make the file of the configuration of `PEER`: " + alternatives(importer.Peers())},
-			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME"},
+			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME; repeatable"},
 
 			// The requests that the policy is for.
 			&cli.StringFlag{Name: "route", Usage: "only requests of this `ROUTE`, a template such as /orders/{id}"},
-			&cli.StringSliceFlag{Name: "method", Usage: "only requests with this `METHOD`; may be repeated"},
+			&cli.StringSliceFlag{Name: "method", Usage: "only requests with this `METHOD`; repeatable"},
 			&cli.StringFlag{Name: "key", Value: "request.ip", Usage: "CEL `EXPRESSION` of the client"},
 		},
 		Action: func(c *cli.Context) error { return initAction(c, std) },

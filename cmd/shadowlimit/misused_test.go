@@ -24,6 +24,8 @@ func TestWrongInvocations(t *testing.T) {
 		"key a":                          "key needs a policy and a key, got 1 argument\n",
 		"controller a":                   "controller takes no arguments",
 		"validate a.yaml --against=":     "--against: want a file",
+		"demo --listen nonsense":         "--listen nonsense: want HOST:PORT",
+		"replay --from gcra:1/week":      "--from gcra:1/week: windows of the calendar",
 	} {
 		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
 			t.Errorf("%s: status %d, no %q in %s", args, status, want, talk)

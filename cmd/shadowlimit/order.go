@@ -98,7 +98,12 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 
 	// A rollback has to work while the evidence cannot be read.
 	if m.ignoresEvidence {
-		return m.carryOut(&task{cli: c, fleet: f, assessment: f.glance(c.Context, policy), order: order, start: time.Now()}, std)
+		a, announced := f.glance(c.Context, policy)
+		if !announced {
+			fmt.Fprintf(std.err, "no instance has announced %s here: asking for some seconds more, in case Redis has just lost its data\n",
+				humanize.Printable(policy))
+		}
+		return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
 	}
 
 	list, err := f.assess(c.Context, policy)

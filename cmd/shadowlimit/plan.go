@@ -37,7 +37,8 @@ Examples, from the folder of the repository:
   shadowlimit plan --rate 600/1m
   shadowlimit plan --rate 10/1h --denied 5% --newly-denied 5% --divergence 5%
   shadowlimit plan --rate 2000/1m --config cmd/shadowlimit/internal/demo/demo.yaml
-  shadowlimit plan --from fixed_window:20/1m --to fixed_window:19/1m internal/sample/elastic-2015.access.log.gz`
+  shadowlimit plan --from fixed_window:20/1m --to fixed_window:19/1m \
+      internal/sample/elastic-2015.access.log.gz`
 
 func planCommand(std streams) *cli.Command {
 	flags := []cli.Flag{

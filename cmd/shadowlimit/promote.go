@@ -16,7 +16,8 @@ Status 4 says that the state has changed since it was judged, or is not the one 
 --expect names: nothing was done; look at status, and decide again.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
-  shadowlimit promote per-client --reason "a week without divergence"   # refused (3) until the gate says pass
+  shadowlimit promote per-client \
+      --reason "a week without divergence"   # refused (3) until the gate says pass
   shadowlimit promote per-client --to 50% --force --reason "start with half, as a drill"
   shadowlimit promote per-client --to full --force --reason "drill in staging"`
 

@@ -147,6 +147,9 @@ func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 // reason leaves out the operation and the path, which the caller names better.
 func reason(err error) error {
 	var errno syscall.Errno
+	if errors.Is(err, syscall.EISDIR) {
+		return errors.New("is a directory: name a file in it")
+	}
 	if errors.As(err, &errno) {
 		return errno
 	}

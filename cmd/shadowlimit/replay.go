@@ -66,12 +66,18 @@ prints which lose the least of what the limiter protects for what they newly den
 --html writes the report as one page for a browser, too, to be sent to others.
 
 Examples, from the folder of the repository:
-  shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --from fixed_window:20/1m --to gcra:20/1m --sweep burst=5..20:5 internal/sample/elastic-2015.access.log.gz
-  shadowlimit replay --config cmd/shadowlimit/internal/demo/demo.yaml internal/sample/elastic-2015.access.log.gz
-  zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m --to token_bucket:20/1m:burst=10 -`
+  shadowlimit replay --from fixed_window:20/1m --to sliding_window_counter:20/1m \
+      internal/sample/elastic-2015.access.log.gz
+  shadowlimit replay --from token_bucket:60/1m:burst=20 --to gcra:60/1m:burst=20 -o json \
+      internal/sample/elastic-2015.access.log.gz
+  shadowlimit replay --from gcra:60/1m --to gcra:30/1m --key 'ipGroup(request.ip)' \
+      internal/sample/elastic-2015.access.log.gz
+  shadowlimit replay --from fixed_window:20/1m --to gcra:20/1m --sweep burst=5..20:5 \
+      internal/sample/elastic-2015.access.log.gz
+  shadowlimit replay --config cmd/shadowlimit/internal/demo/demo.yaml \
+      internal/sample/elastic-2015.access.log.gz
+  zcat internal/sample/*.log.gz | shadowlimit replay --from fixed_window:20/1m \
+      --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(std streams) *cli.Command {
 	flags := slices.Concat(subjectFlags(), under(aboutLimiters,

@@ -25,7 +25,8 @@ minutes and have not left are named: they may still enforce the candidate.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"
-  shadowlimit rollback per-client --reason "429s for acme" --wait --timeout 1h   # through an outage of Redis`
+  shadowlimit rollback per-client --reason "429s for acme" \
+      --wait --timeout 1h   # through an outage of Redis`
 
 func rollbackCommand(std streams) *cli.Command {
 	m := move{needsReason: true, ignoresEvidence: true, do: rollbackDo(std), effect: status.StoreAway}

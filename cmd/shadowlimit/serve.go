@@ -38,7 +38,8 @@ the requests that have begun, and writes the last evidence.
 
 Examples, from the folder of the repository:
   shadowlimit serve --config examples/policies/per-merchant.yaml
-  shadowlimit serve --config examples/policies/login-protection.yaml --route /login --listen unix:shadowlimit.sock`
+  shadowlimit serve --config examples/policies/login-protection.yaml --route /login \
+      --listen unix:shadowlimit.sock`
 
 // serveAddress is where a server listens unless it is told otherwise.
 const serveAddress = "127.0.0.1:8429"
@@ -57,14 +58,14 @@ func serveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "config", Usage: "the policy `FILE` (required)"},
 		&cli.StringSliceFlag{
-			Name: "listen", Usage: "`ADDRESS` HOST:PORT or unix:PATH (repeatable)", Value: cli.NewStringSlice(serveAddress),
+			Name: "listen", Usage: "`ADDRESS` HOST:PORT or unix:PATH; repeatable", Value: cli.NewStringSlice(serveAddress),
 		},
 		redisFlag(),
 		&cli.StringSliceFlag{
-			Name: "route", Usage: "`TEMPLATE` that names the route of a path, such as /orders/{id}, or @FILE with one a line (repeatable)",
+			Name: "route", Usage: "`TEMPLATE` that names the route of a path, such as /orders/{id}, or @FILE with one a line; repeatable",
 		},
 
-		&cli.StringSliceFlag{Name: "proxy", Usage: "address or `PREFIX` of a proxy on another machine, such as 10.0.0.0/8 (repeatable)"},
+		&cli.StringSliceFlag{Name: "proxy", Usage: "address or `PREFIX` of a proxy on another machine, such as 10.0.0.0/8; repeatable"},
 
 		// No flag has the token itself: every user of the machine can read a command's arguments.
 		&cli.StringFlag{Name: "token-file", Usage: "`FILE` with the token that questions over TCP must bring"},

@@ -20,7 +20,11 @@ func parseSide(flag, s string) (algorithms.Side, error) {
 		err = side.Algorithm.Validate(side.Limit)
 	}
 	if err != nil {
-		return side, usagef(shortFormHint, "--%s %s: %s", flag, s, strings.TrimPrefix(err.Error(), "algorithms: "))
+		text := strings.TrimPrefix(err.Error(), "algorithms: ")
+		if _, why, refused := strings.Cut(text, algorithms.ErrLimit.Error()+": "); refused {
+			text = why
+		}
+		return side, usagef(shortFormHint, "--%s %s: %s", flag, s, text)
 	}
 
 	// Two sides with equal ids would share their state.

@@ -21,11 +21,14 @@ fails.
     - name: bulk writes cost ten
       request: { method: POST, route: /v1/bulk, headers: { x-tenant: acme } }
       charges:
-        - { policy: tenant-writes, key: acme, cost: 10, candidate: "token_bucket:100/1m:burst=20" }
+        - { policy: tenant-writes, key: acme, cost: 10,
+            candidate: "token_bucket:100/1m:burst=20" }
     - name: a burst is for the window, not for the bucket
       sequence:
-        - { at: 0s, repeat: 20, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: allow }
-        - { at: 0s, request: { method: POST, route: /v1/a }, authoritative: allow, candidate: deny }
+        - { at: 0s, repeat: 20, request: { method: POST, route: /v1/a },
+            authoritative: allow, candidate: allow }
+        - { at: 0s, request: { method: POST, route: /v1/a },
+            authoritative: allow, candidate: deny }
 
 A test lists every charge of its request, in the order of the policies; what a charge leaves
 out is not compared. A step of a sequence is denied if any policy that it matches denies it.

@@ -130,6 +130,9 @@ func sinceOf(text string) (func(now time.Time) time.Time, error) {
 		return nil, nil
 	}
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		if day.After(time.Now()) {
+			return nil, usagef("such as 12h, 2d or 2026-11-20", "--since %s is in the future", text)
+		}
 		return func(time.Time) time.Time { return day }, nil
 	}
 

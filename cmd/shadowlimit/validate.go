@@ -22,7 +22,8 @@ change, and which policies begin new evidence.
 
 Examples, from the folder of the repository:
   shadowlimit validate examples/policies/per-plan-tiers.yaml
-  shadowlimit validate examples/policies/per-plan-tiers.yaml --against examples/policies/anonymous.yaml
+  shadowlimit validate examples/policies/per-plan-tiers.yaml \
+      --against examples/policies/anonymous.yaml
   shadowlimit validate examples/policies/per-plan-tiers.yaml -o json`
 
 func validateCommand(std streams) *cli.Command {

@@ -72,6 +72,9 @@ _shadowlimit() {
   case "$path" in
 %s  esac
   local before=${COMP_WORDS[COMP_CWORD-1]}
+  # bash takes the "=" of --flag=value for a word.
+  if [[ $cur == '=' ]]; then cur=; fi
+  if [[ $before == '=' ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
   case "$path $before" in
 %s  esac
   case "$path" in
