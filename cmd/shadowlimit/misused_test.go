@@ -25,7 +25,7 @@ func TestWrongInvocations(t *testing.T) {
 		"controller a":                   "controller takes no arguments",
 		"validate a.yaml --against=":     "--against: want a file",
 		"demo --listen nonsense":         "--listen nonsense: want HOST:PORT",
-		"replay --from gcra:1/week":      "--from gcra:1/week: windows of the calendar",
+		"replay --from gcra:1/week --to gcra:1/1m x": "--from gcra:1/week: windows of the calendar",
 	} {
 		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
 			t.Errorf("%s: status %d, no %q in %s", args, status, want, talk)
