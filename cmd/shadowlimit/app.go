@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/flaghelp"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -155,28 +156,11 @@ func versionText() string {
 	return text + ", " + info.GoVersion
 }
 
-// usageWidth is how long a line of a flag's help becomes, in characters: with the names before it, it stays below 100 columns.
-const usageWidth = 64
-
-// A flag that may be repeated says so in its own words, and the library would write it twice. The library breaks no line of a flag
-// with a heading: the next line here begins with an empty cell of the table, below the usage.
-func init() {
-	line := cli.FlagStringer
-	cli.FlagStringer = func(f cli.Flag) string {
-		name, usage, _ := strings.Cut(line(f), "\t")
-		once, _, _ := strings.Cut(name, " [ ")
-		return once + "\t" + strings.ReplaceAll(humanize.Wrap(usage, usageWidth), "\n", "\n   \t")
-	}
-}
+func init() { cli.FlagStringer = flaghelp.String }
 
 // unify makes all commands report wrong invocations alike, and their help say no more than it must.
 func unify(commands []*cli.Command) {
 	for _, command := range commands {
-		for _, flag := range command.Flags {
-			if yes, ok := flag.(*cli.BoolFlag); ok {
-				yes.DisableDefaultText = true
-			}
-		}
 		command.OnUsageError = onUsageError
 		command.HideHelpCommand = true
 		command.CustomHelpTemplate = helpWithoutCategory

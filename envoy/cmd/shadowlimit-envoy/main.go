@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/internal/flaghelp"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
@@ -67,7 +68,7 @@ as request.domain, and the keys of a descriptor in their order as request.route:
 
   - name: per-user
     when: request.domain == "edge" && request.route == "user"
-    key: request.descriptors["user"]
+    key: request.descriptors[?"user"].orValue("")
     authoritative: { algorithm: fixed_window, limit: 100, window: 1m, count_denied: true }
 
 "shadowlimit import envoy" makes such a file of a configuration of envoyproxy/ratelimit.
@@ -81,6 +82,8 @@ evidence. /healthz, /readyz, /metrics and /status are on --http.
 
 Example:
   shadowlimit-envoy --config policies.yaml --redis redis://127.0.0.1:6379/0`
+
+func init() { cli.FlagStringer = flaghelp.String }
 
 func newApp(out, talk io.Writer) *cli.App {
 	return &cli.App{
@@ -100,9 +103,9 @@ func newApp(out, talk io.Writer) *cli.App {
 
 func flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "config", Usage: "the policy `FILE`"},
+		&cli.StringFlag{Name: "config", Usage: "the policy `FILE` (required)"},
 		&cli.StringSliceFlag{
-			Name: "listen", Usage: "`ADDRESS` for Envoy, HOST:PORT or unix:PATH (repeatable)", Value: cli.NewStringSlice("127.0.0.1:8081"),
+			Name: "listen", Usage: "`ADDRESS` for Envoy, HOST:PORT or unix:PATH; repeatable", Value: cli.NewStringSlice("127.0.0.1:8081"),
 		},
 		&cli.StringFlag{Name: "http", Usage: "`ADDRESS` of metrics, status and health; \"\" for none", Value: "127.0.0.1:8430"},
 		&cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: "`URL` of Redis"},
