@@ -27,6 +27,19 @@ var badExpressions = []badFile{
 		"one sign of equality", onePolicy("when: request.method = 'GET'\n    key: request.ip"),
 		5, 26, "write == to compare",
 	},
+	{
+		"a regular expression that is not closed", onePolicy(`when: request.path.matches("^/(a")` + "\n    key: request.ip"),
+		5, 32, "no regular expression of RE2: missing closing ): ^/(a",
+	},
+	{
+		"a lookahead, in a raw text", onePolicy(`when: request.path.matches(r'^(?=/a)\w')` + "\n    key: request.ip"),
+		5, 32, "has no lookahead and no lookbehind: (?=",
+	},
+	{
+		"a variable that stands below", "version: 1\nname: a\nvariables:\n  a: variables.b\n  b: request.ip\n" +
+			"policies: [{ name: p, key: variables.a, authoritative: { algorithm: gcra, limit: 1, window: 1s } }]\n",
+		4, 6, "there is no variables.b: no variables stand above it",
+	},
 	{"and", onePolicy("when: request.method == 'GET' and true\n    key: request.ip"), 5, 35, "write &&"},
 	{
 		"a header that is not in lower case", onePolicy("when: 'true'\n    key: request.headers[\"X-Tenant\"]"),
@@ -150,7 +163,7 @@ var badExpressions = []badFile{
 	},
 	{
 		"a bad regular expression", onePolicy("when: request.path.matches('(')\n    key: request.ip"),
-		5, 32, "invalid matches argument",
+		5, 32, "missing closing ): (",
 	},
 	{
 		"a bad duration", onePolicy("when: duration('soon') > duration('1s')\n    key: request.ip"),

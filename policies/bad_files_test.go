@@ -161,6 +161,8 @@ var badStructure = []badFile{
 
 // badYAML are files that are not YAML. Package yaml tells their line in its own ways.
 var badYAML = []badFile{
+	{"a no-break space", "version: 1\nname:\u00a0a\npolicies: []\n", 2, 6, "not YAML: a no-break space"},
+	{"a no-break space in a side", onePolicy("key:\u00a0request.ip\n    when: 'true'"), 5, 9, "not YAML: a no-break space"},
 	{"a tab", "version: 1\n\tname: a\n", 2, 1, "not YAML: a tab in the indentation"},
 	{"a tab in the first line", "\tversion: 1\n", 1, 1, "a tab in the indentation"},
 	{"a tab before an item", "version: 1\npolicies:\n\t- name: p\n", 3, 1, "a tab in the indentation"},

@@ -159,6 +159,7 @@ var badSides = []badFile{
 var badPromotion = []badFile{
 	{"threshold without a sign", promotion("divergence: 0.02"), 6, 29, "want a percentage"},
 	{"threshold of everything", promotion("newly_denied: 100%"), 6, 31, "below 100%"},
+	{"a canary without signs", promotion("canary: [5, 25]"), 6, 26, "canary: 5 is no percentage: write 5%"},
 	{"falling canary", promotion("canary: [10%, 5%]"), 6, 31, "rising percentages"},
 	{"seconds of soak", promotion("soak: 90s"), 6, 23, "whole minutes"},
 	{"mode", promotion("mode: auto"), 6, 23, "want manual or automatic"},

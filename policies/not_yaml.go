@@ -55,7 +55,7 @@ func (r *reader) failYAML(err error, fields string) {
 	// What people get wrong most often is found in the text, because package yaml tells where the broken part begins, and not where the
 	// mistake is.
 	for _, find := range []func(line int, message string) (at, column int, mistake string){
-		r.tab, r.unreadable, r.alias, r.openQuote, r.quotesEndEarly, r.misindented, r.colonInText,
+		r.tab, r.unreadable, r.noBreakSpace, r.alias, r.openQuote, r.quotesEndEarly, r.misindented, r.colonInText,
 	} {
 		if at, column, mistake := find(max(1, line), message); column > 0 {
 			r.failAt(at, column, "not YAML: %s", mistake)
@@ -123,6 +123,19 @@ func (r *reader) unreadable(_ int, message string) (at, column int, mistake stri
 			case c < ' ' && c != '\t' || c == 0x7f:
 				return i + 1, at + 1, "a control character: remove it"
 			}
+		}
+	}
+	return 0, 0, ""
+}
+
+// noBreakSpaceBehind is a no-break space that stands in no text and in no comment. Word processors and web pages write it.
+var noBreakSpaceBehind = regexp.MustCompile("^[^#'\"]*?\u00a0")
+
+// noBreakSpace finds a space that YAML takes for a letter.
+func (r *reader) noBreakSpace(_ int, _ string) (at, column int, mistake string) {
+	for i, line := range r.lines {
+		if before := noBreakSpaceBehind.FindString(line); before != "" {
+			return i + 1, utf8.RuneCountInString(before), "a no-break space, which looks like a space and is a letter to YAML: replace it by a space"
 		}
 	}
 	return 0, 0, ""

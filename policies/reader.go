@@ -137,6 +137,8 @@ var homes = []struct {
 func remedyOfField(name string, known []string) string {
 	front, _, colon := strings.Cut(name, ":")
 	switch {
+	case strings.Contains(name, "\u00a0"):
+		return "it has a no-break space in it, which looks like a space: replace it by a space"
 	case wholeNumber.MatchString(name):
 		return "a number has no comma in it"
 	case colon && slices.Contains(known, front):

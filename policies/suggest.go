@@ -33,6 +33,9 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 		return words
 	}
 	m := undeclared.FindStringSubmatch(issue.Message)
+	if issue.Message == "invalid matches argument" {
+		return wrongPattern(textAt(source, issue.Location))
+	}
 	if m == nil {
 		return strings.TrimSuffix(issue.Message, " (in container '')") + remedies[issue.Message]
 	}
@@ -55,6 +58,9 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	}
 	if word, _, dotted := strings.Cut(name, "."); dotted {
 		alike := slices.DeleteFunc(slices.Clone(variables), func(v string) bool { return !strings.HasPrefix(v, word+".") })
+		if word == "variables" && len(alike) == 0 && slices.ContainsFunc(variables, isRequestName) {
+			return fmt.Sprintf("there is no %s: no variables stand above it", name)
+		}
 		if len(alike) == 0 {
 			alike = variables
 		}
@@ -99,20 +105,24 @@ func unknownName(name string, candidates, names []string) string {
 // nameAt returns the whole dotted name that stands at a place of an expression, of
 // which CEL has named the start.
 func nameAt(source string, at common.Location, start string) string {
-	// CEL counts lines of the expression from 1, and columns from 0 in characters.
-	lines := strings.Split(source, "\n")
-	if at.Line() < 1 || at.Line() > len(lines) {
-		return start
-	}
-	line := []rune(lines[at.Line()-1])
-	if at.Column() > len(line) {
-		return start
-	}
-
-	if whole := dottedName.FindString(string(line[at.Column():])); strings.HasPrefix(whole, start) {
+	if whole := dottedName.FindString(lineFrom(source, at)); strings.HasPrefix(whole, start) {
 		return whole
 	}
 	return start
+}
+
+// lineFrom returns the rest of the line at a place of an expression, "" where the expression has no such place.
+func lineFrom(source string, at common.Location) string {
+	// CEL counts lines of the expression from 1, and columns from 0 in characters.
+	lines := strings.Split(source, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return ""
+	}
+	line := []rune(lines[at.Line()-1])
+	if at.Column() > len(line) {
+		return ""
+	}
+	return string(line[at.Column():])
 }
 
 // upToField returns as much of a dotted name as the names of variables that begin with the same word have: the rest is what is asked of
