@@ -26,24 +26,27 @@ var remedies = map[string]string{
 // explainIssue words an error of CEL for the author of a file, and suggests a name. CEL
 // itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
-	if strings.HasPrefix(issue.Message, syntaxError) {
-		return syntaxOf(issue.Message)
-	}
-	if words := overloadOf(issue.Message); words != "" {
-		return words
-	}
+	words := overloadOf(issue.Message)
 	m := undeclared.FindStringSubmatch(issue.Message)
-	if issue.Message == "invalid matches argument" {
+	switch {
+	case strings.HasPrefix(issue.Message, syntaxError):
+		return syntaxOf(issue.Message)
+	case words != "":
+		return words
+	case issue.Message == "invalid matches argument":
 		return wrongPattern(textAt(source, issue.Location))
-	}
-	if m == nil {
+	case m == nil:
 		return strings.TrimSuffix(issue.Message, " (in container '')") + remedies[issue.Message]
 	}
+	return explainUndeclared(env, source, nameAt(source, issue.Location, m[1]))
+}
 
+// explainUndeclared says what may be meant by a name that is not declared, a dotted one as a whole.
+func explainUndeclared(env *cel.Env, source, name string) string {
 	// A dotted name can only be one of the variables: functions have no dots. What follows a variable may be a field or a
 	// function of it.
 	variables := variablesOf(env)
-	name := upToField(nameAt(source, issue.Location, m[1]), variables)
+	name = upToField(name, variables)
 
 	// A place that the request decided would change from one request of a key to the next.
 	ofRequest, asked := strings.CutPrefix(name, "request.")
