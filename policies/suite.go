@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,6 +169,7 @@ func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
 func (s *suite) test(n *yaml.Node) {
 	var name string
 	var request, charges, sequence *yaml.Node
+	before := s.errors()
 	s.mapping(n, "a test", map[string]field{
 		"name":     {read: s.text("name", &name), required: true},
 		"request":  {read: keep(&request)},
@@ -183,12 +185,16 @@ func (s *suite) test(n *yaml.Node) {
 		s.lines[name] = n.Line
 	}
 
-	// A test of both kinds would leave open whether the request counts in the sequence.
+	// A misspelt field would be told once more, as one that is missing. A test of both kinds would leave open whether the request counts
+	// in the sequence.
 	switch {
+	case s.errors() > before && (charges == nil || request == nil) && sequence == nil:
 	case request != nil && charges != nil && sequence == nil:
 		s.checkCharges(name, request, charges)
 	case sequence != nil && request == nil && charges == nil:
 		s.play(name, sequence)
+	case request != nil && charges == nil && sequence == nil:
+		s.fail(n, "a test of a request needs its charges, such as charges: [{ policy: NAME }], or charges: [] if no policy matches")
 	default:
 		s.fail(n, "a test has either a request with charges, or a sequence")
 	}
@@ -256,8 +262,14 @@ func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	// policies.
 	got := s.charges(request, name, r)
 	items := s.items(want, "charges")
+	if !s.knowsAll(items) {
+		return
+	}
 	if len(items) != len(got) {
-		s.fail(want, "%s: charged by %s, want %d", name, chargedBy(got), len(items))
+		s.fail(want, "%s: the request is charged by %s: list every charge, and no other", name, namesOr("no policy", policiesOf(got)))
+		return
+	}
+	if s.swapped(name, want, items, policiesOf(got)) {
 		return
 	}
 	for i, item := range items {
@@ -265,14 +277,33 @@ func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	}
 }
 
-// chargedBy names the policies of charges.
-func chargedBy(charges []algorithms.Charge) string {
-	if len(charges) == 0 {
-		return "no policy"
+// swapped reports whether a test lists the right policies in another order than the file's, and notes that.
+func (s *suite) swapped(name string, want *yaml.Node, items []*yaml.Node, got []string) bool {
+	listed := make([]string, len(items))
+	for i, item := range items {
+		listed[i] = placesOf(item).orNone("policy").Value
 	}
+	if slices.Equal(listed, got) || !slices.Equal(slices.Sorted(slices.Values(listed)), slices.Sorted(slices.Values(got))) {
+		return false
+	}
+
+	s.fail(want, "%s: list the charges in the order of the policies: %s", name, strings.Join(got, ", "))
+	return true
+}
+
+// policiesOf names the policies of charges.
+func policiesOf(charges []algorithms.Charge) []string {
 	names := make([]string, len(charges))
 	for i, c := range charges {
 		names[i] = c.Policy
+	}
+	return names
+}
+
+// namesOr lists names, or says none where there is no name.
+func namesOr(none string, names []string) string {
+	if len(names) == 0 {
+		return none
 	}
 	return strings.Join(names, ", ")
 }
@@ -282,16 +313,19 @@ func chargedBy(charges []algorithms.Charge) string {
 func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 	// The fields of another policy would all be wrong.
 	if at := placesOf(n).orNone("policy"); at.Value != "" && at.Value != c.Policy {
-		if s.knows(at) {
-			s.fail(at, "%s: policy is %q, want %q", name, c.Policy, at.Value)
-		}
+		s.fail(at, "%s: policy is %q, want %q", name, c.Policy, at.Value)
 		return
 	}
 
 	// What a test leaves out is not compared.
 	compare := func(what, got string) field {
 		return field{read: func(n *yaml.Node) {
-			if n.Value != got {
+			switch {
+			case n.Kind != yaml.ScalarNode:
+				s.fail(n, "%s: want one text, such as %q", what, cmp.Or(got, "gcra:100/1m:burst=20"))
+			case got == "" && n.Value != "":
+				s.fail(n, "%s: the policy has no %s here, want %q", name, what, n.Value)
+			case n.Value != got:
 				s.fail(n, "%s: %s is %q, want %q", name, what, got, n.Value)
 			}
 		}}
@@ -306,18 +340,20 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 	})
 }
 
-// knows reports whether the file has the policy that a test names.
-func (s *suite) knows(n *yaml.Node) bool {
+// knowsAll reports whether the file has the policies that charges name.
+func (s *suite) knowsAll(charges []*yaml.Node) bool {
 	var names []string
 	for _, p := range s.set.Policies {
 		names = append(names, p.Name)
 	}
-	if slices.Contains(names, n.Value) {
-		return true
-	}
 
-	s.fail(n, "the file has no policy %q: %s", n.Value, humanize.Remedy(n.Value, names))
-	return false
+	before := s.errors()
+	for _, charge := range charges {
+		if at := placesOf(charge).orNone("policy"); at.Value != "" && !slices.Contains(names, at.Value) {
+			s.fail(at, "the file has no policy %q: %s", at.Value, humanize.Remedy(at.Value, names))
+		}
+	}
+	return s.errors() == before
 }
 
 // shortForm writes a charged side as the command line does.
