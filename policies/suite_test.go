@@ -50,7 +50,7 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 			"a wrong limit", "- {name: n, request: {method: POST, user: a}, charges: [{authoritative: 'gcra:1/1m'}]}",
 			`authoritative is "fixed_window:10/1m", want "gcra:1/1m"`,
 		},
-		{"too few charges", "- {name: n, request: {method: POST, user: a}, charges: []}", "the request is charged by p: list every charge, and no other"},
+		{"too few charges", "- {name: n, request: {method: POST, user: a}, charges: []}", "charged by p: list every charge, and no other"},
 		{"too many charges", "- {name: n, request: {user: a}, charges: [{key: a}]}", "charged by no policy: list every charge, and no other"},
 		{"a request alone", "- {name: n, request: {user: a}}", "a test of a request needs its charges"},
 		{"a misspelt field", "- {name: n, request: {user: a}, charge: []}", "did you mean charges?"},
