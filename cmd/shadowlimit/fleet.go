@@ -27,12 +27,15 @@ type fleet struct {
 }
 
 func fleetFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{redisFlag(), nameFlag(), outputFlag()}, more...)
+	return append(append(fleetOnly(), outputFlag()), more...)
 }
+
+// fleetOnly are the flags that name a running service.
+func fleetOnly() []cli.Flag { return []cli.Flag{redisFlag("`URL` of Redis (required)"), nameFlag()} }
 
 func nameFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file",
+		Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file (required)",
 	}
 }
 

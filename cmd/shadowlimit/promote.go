@@ -29,7 +29,7 @@ func promoteCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: promoteDescription,
 		Flags: m.flags(
-			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full"},
+			&cli.StringFlag{Name: "to", Usage: "`STEP`: a percentage such as 10%, or full (default: the next step of the canary)"},
 			&cli.BoolFlag{Name: "full", Usage: "the same as --to full"},
 			&cli.BoolFlag{Name: "force", Usage: "overrule the gate"},
 		),

@@ -24,8 +24,8 @@ const (
 	commandBudget = 2 * time.Second
 )
 
-func redisFlag() cli.Flag {
-	return &cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: "`URL` of Redis"}
+func redisFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: usage}
 }
 
 // openRedis makes a client from the URL that --redis gives. It does not connect yet.

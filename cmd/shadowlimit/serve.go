@@ -60,7 +60,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{
 			Name: "listen", Usage: "`ADDRESS` HOST:PORT or unix:PATH; repeatable", Value: cli.NewStringSlice(serveAddress),
 		},
-		redisFlag(),
+		redisFlag("`URL` of Redis"),
 		&cli.StringSliceFlag{
 			Name: "route", Usage: "`TEMPLATE` that names the route of a path, such as /orders/{id}, or @FILE with one a line; repeatable",
 		},

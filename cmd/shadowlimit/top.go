@@ -39,15 +39,13 @@ func topCommand(std streams) *cli.Command {
 		Usage:       "show the keys that are hurt most",
 		ArgsUsage:   "POLICY",
 		Description: topDescription,
-		Flags: []cli.Flag{
-			redisFlag(), nameFlag(),
-
+		Flags: append(fleetOnly(),
 			&cli.StringFlag{
 				Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "`FORM` of the output: text, json or csv",
 			},
 			&cli.BoolFlag{Name: "denied", Usage: "the keys that the authoritative denies"},
 			&cli.StringFlag{Name: "since", Usage: "from `TIME` on: a duration such as 2d, or a day such as 2026-11-20"},
-		},
+		),
 		Action: func(c *cli.Context) error { return topAction(c, std.out) },
 	}
 }
