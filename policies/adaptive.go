@@ -45,7 +45,8 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := c.errors()
 
-		// What is left out: half a minute between changes, and a quarter of the limit as the least of the law with a target.
+		// Defaults of the fields that the file leaves out: half a minute between changes, and a quarter of the limit as the least of the
+		// law with a target.
 		signal, every := "", 30*time.Second
 		var levels, target *yaml.Node
 		floor := adaptive.Full / 4

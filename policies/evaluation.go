@@ -76,6 +76,8 @@ func (w *evaluation) Parent() cel.Activation { return nil }
 func (w *evaluation) ResolveName(name string) (any, bool) {
 	r := w.request
 
+	// The compiler makes a search by length and text of this switch. A map would hash the name for each field that an expression
+	// asks for.
 	switch name {
 	case "request.method":
 		return types.String(r.Method), true
@@ -106,6 +108,8 @@ func (w *evaluation) ResolveName(name string) (any, bool) {
 	case "request.time":
 		return types.Timestamp{Time: r.Time}, true
 	}
+
+	// Tables of the file are constants of the program, so the rest are variables.
 	return w.variable(name)
 }
 

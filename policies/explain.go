@@ -147,10 +147,14 @@ func (s *Side) explainCharged(charged *algorithms.Side, w *evaluation) Explained
 // not carry the reason of a missing limit, so the limit is computed again.
 func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst}
+
+	// A short form writes options behind a colon, which separates nothing here. A limiter of the user's own has no window.
 	e.Options = strings.TrimPrefix(charged.Options.String(), ":")
 	if charged.Window > 0 {
 		e.Window = charged.Period()
 	}
+
+	// The limit above is the whole one: it says what holds at the least, because the level of the moment is the fleet's.
 	if s.adaptive != nil {
 		least := s.AtLevel(s.adaptive.rule.Least())
 		e.Adaptive = fmt.Sprintf("%s; at least %d per %s", s.adaptive, least.Requests, least.Period())
@@ -159,6 +163,7 @@ func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 		e.Sync = algorithms.FormatWindow(s.Sync)
 	}
 
+	// An expression that fails has left the side out of the charge, and the author wants to know why.
 	if _, err := s.limitOf(w); err != nil {
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}

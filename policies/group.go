@@ -38,6 +38,7 @@ func (c *compiler) membership(into *membership) func(*yaml.Node) {
 			c.fail(n, "a group: write group: { name: client }")
 			return
 		}
+
 		c.mapping(n, "a group", map[string]field{
 			"name":   {read: c.name("group: name", &into.name), required: true},
 			"charge": {read: c.charge(&into.charge)},

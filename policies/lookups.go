@@ -25,11 +25,15 @@ func lookupsOf(a *cel.Ast) (list []lookup) {
 			return
 		}
 
+		// Only a table of the file has rows that an author can add. A key that is written out is asked for by every request, so the first
+		// one shows that its row is missing.
 		table, key := e.AsCall().Args()[0], e.AsCall().Args()[1]
 		if table.Kind() != ast.IdentKind || !strings.HasPrefix(table.AsIdent(), "data.") || key.Kind() == ast.LiteralKind ||
 			a.NativeRep().GetType(table.ID()).Kind() != types.MapKind {
 			return
 		}
+
+		// The remedy can name the field. A key that is made of several fields has no short name.
 		one := lookup{table: table.AsIdent()}
 		if key.Kind() == ast.IdentKind {
 			one.key = key.AsIdent()

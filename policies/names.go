@@ -124,6 +124,7 @@ func (r *reader) sameType(n *yaml.Node, what string, t, want *cel.Type) bool {
 // date without quotes is an instant for YAML, and an empty value null: both are refused,
 // because their authors mostly mean text.
 func (r *reader) scalar(n *yaml.Node, what string) (any, *cel.Type) {
+	// Package yaml decides by the form of the text. Decode makes int of whole numbers, which CEL has with 64 bits.
 	var v any
 	if n.Kind == yaml.ScalarNode && n.Decode(&v) == nil {
 		switch v := v.(type) {

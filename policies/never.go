@@ -25,7 +25,7 @@ var fieldForms = []fieldForm{
 	{"request.path", "it begins with / and ends before the ?, behind which request.query is", rooted, rooted, asWritten},
 }
 
-// rooted returns a path that begins with a slash, without a query. The empty path is Envoy's, and the asterisk that of OPTIONS.
+// rooted returns a path that begins with a slash, without a query. Envoy sends the empty path, and OPTIONS an asterisk.
 func rooted(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	if path == "" || path[0] == '/' || path[0] == '*' {
@@ -43,6 +43,7 @@ func (c *compiler) warnOfNever(n *yaml.Node, what string, a *cel.Ast) {
 		for i := range fieldForms {
 			form := &fieldForms[i]
 			for _, text := range c.comparedWith(form, e) {
+				// A text in the form of the field may be what a client sends.
 				if text.want == text.value {
 					continue
 				}

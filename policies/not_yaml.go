@@ -10,8 +10,8 @@ import (
 )
 
 // Package yaml stops at the first character that fits nowhere, which is often far behind the mistake: quotes in quotes end the text
-// early, and what is left of the line looks like a field that stands in the wrong column. So the commonest mistakes are looked for
-// in the text of the file, and only what is none of them is told in the words of the package.
+// early, and the rest of the line looks like a field that stands in the wrong column. So the commonest mistakes are looked for
+// in the text of the file, and any other is told in the words of the package.
 var (
 	// yamlLine takes the line apart from the message of an error of package yaml, which
 	// has no other form for it.
@@ -115,6 +115,7 @@ func (r *reader) unreadable(_ int, message string) (at, column int, mistake stri
 		return 0, 0, ""
 	}
 
+	// A byte that is not UTF-8 is a RuneError of one byte: the character of that name, which a file may have, has three.
 	for i, line := range r.lines {
 		for at, c := range line {
 			switch _, size := utf8.DecodeRuneInString(line[at:]); {

@@ -45,7 +45,7 @@ func wrongPattern(pattern string) string {
 		return words
 	}
 
-	// The features that authors miss in RE2 are those that no program can find in time that grows with the text alone.
+	// RE2 leaves out what cannot be found in a time that grows with the text alone.
 	if wrong.Code == syntax.ErrInvalidPerlOp && strings.HasPrefix(wrong.Expr, "(?") {
 		return words + ", which has no lookahead and no lookbehind: " + wrong.Expr
 	}

@@ -27,7 +27,7 @@ type reader struct{ Problems }
 // YAML 1.1 a carriage return, a next line and a line separator end lines, too).
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
-// parse returns the root of a file's one document, nil if there is none to read. The fields are those that every such file has.
+// parse returns the root of a file's one document, nil if there is none to read. Every such file has the fields.
 func (r *reader) parse(text []byte, fields string) *yaml.Node {
 	r.lines = lineBreak.Split(string(text), -1)
 	if len(text) > maxFileBytes {
@@ -71,7 +71,7 @@ type field struct {
 // errors: a misspelled field would otherwise be ignored in silence.
 func (r *reader) mapping(n *yaml.Node, what string, fields map[string]field) {
 	seen, meant := map[string]bool{}, map[string]bool{}
-	sent, next := map[string]bool{}, false // what was said of fields of other sections, and of an item without its sign
+	sent, next := map[string]bool{}, false // said of fields of other sections, and of an item without its sign
 	for key, value := range r.pairs(n, what) {
 		f, known := fields[key.Value]
 		home := homeOf(key.Value)
@@ -133,7 +133,7 @@ var homes = []struct {
 	},
 }
 
-// remedyOfField says what is meant by a field that no section has.
+// remedyOfField says which field is meant by one that no section has.
 func remedyOfField(name string, known []string) string {
 	front, _, colon := strings.Cut(name, ":")
 	switch {
@@ -180,6 +180,7 @@ func (r *reader) pairs(n *yaml.Node, what string) func(func(k, v *yaml.Node) boo
 			return
 		}
 
+		// A mapping's nodes are names and values in turn. A value may be an alias, a name is read as it is written.
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if !yield(n.Content[i], target(n.Content[i+1])) {
 				return

@@ -32,7 +32,7 @@ var syntaxWords = []struct {
 }
 
 // otherOperators are how other languages write CEL's operators, as its parser quotes
-// them at the beginning of what it does not take. They are those that authors of policies know: SQL and Python, whose
+// them at the beginning of what it does not take. Authors of policies know them: SQL and Python, whose
 // words are operators; JavaScript, with its default; shells and PHP, with signs before names; and word processors, whose quotes
 // are others.
 var otherOperators = []struct{ quoted, remedy string }{
@@ -114,12 +114,15 @@ func overloadOf(message string) string {
 		return ""
 	}
 
+	// Two operators have no sign that an author would know from the message.
 	if m[1] == "_?_:_" {
 		return fmt.Sprintf("both results of ? : must be of one type, and these are of %s", strings.TrimPrefix(strings.Trim(m[2], "()"), "bool, "))
 	}
 	if m[1] == "@in" {
 		return `in takes a list or a table behind it, such as in ["GET", "HEAD"]`
 	}
+
+	// What has letters is a function, and the type that it is called on says more than the message.
 	sign := operatorSign.FindStringSubmatch(m[1])
 	if sign == nil {
 		return fmt.Sprintf("there is no %s for %s%s", m[1], m[2], usesOf[m[1]])

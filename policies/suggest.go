@@ -26,8 +26,10 @@ var remedies = map[string]string{
 // explainIssue words an error of CEL for the author of a file, and suggests a name. CEL
 // itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
+	// Each kind of message has its own words. A message that is none of them is CEL's, without a container, which files do not have.
 	words := overloadOf(issue.Message)
 	m := undeclared.FindStringSubmatch(issue.Message)
+
 	switch {
 	case strings.HasPrefix(issue.Message, syntaxError):
 		return syntaxOf(issue.Message)
@@ -128,8 +130,8 @@ func lineFrom(source string, at common.Location) string {
 	return string(line[at.Column():])
 }
 
-// upToField returns as much of a dotted name as the names of variables that begin with the same word have: the rest is what is asked of
-// the value.
+// upToField returns as much of a dotted name as the names of variables have that begin with the same word. The rest is a field or a
+// function of the value.
 func upToField(name string, variables []string) string {
 	parts := strings.Split(name, ".")
 	for _, v := range variables {

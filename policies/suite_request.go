@@ -50,6 +50,7 @@ func fieldOf(n *yaml.Node, message string) *yaml.Node {
 		return n
 	}
 
+	// The name of an unknown field is the mistake, and of a known field its value.
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		switch name := n.Content[i].Value; {
 		case name == m[2] && strings.Contains(m[1], "unknown"):

@@ -66,7 +66,9 @@ func whyNotSynchronized(a algorithms.Algorithm) string {
 
 // checkSync refuses a synchronized side whose consumption cannot be exchanged, or whose window is too short for its interval.
 func (r *reader) checkSync(n *yaml.Node, role string, s *Side) {
+	// The first reason is enough: each asks for another choice, and the next may be about that.
 	at := placesOf(n).orNone("store")
+
 	switch {
 	case s.Sync == 0:
 	case !algorithms.Synchronizable(s.Algorithm):
