@@ -11,7 +11,8 @@ import (
 )
 
 // How often the evidence of a policy is written, in rounds of writeLoop: where the candidate is enforced each time, because
-// triggers read it; where there is something new, before each assessment; and else as a sign that the instance is there.
+// triggers read it, and once more when that ends; where there is something new, before each assessment; and else as a sign that the
+// instance is there.
 const (
 	changedRounds = int(assessEvery / flushEvery)
 	idleRounds    = int(time.Minute / flushEvery)
@@ -27,6 +28,8 @@ type written struct {
 	// By the store's clock. The zero time says that it is due.
 	asked time.Time // when the ledger was asked for the fold
 	keys  time.Time // when keys were last part of a write
+	// Whether the candidate was enforced for any key at the last write.
+	exposed bool
 }
 
 // past reports whether so much time has passed since an instant. A clock that has stepped back says nothing.
@@ -38,7 +41,7 @@ func past(d time.Duration, since, now time.Time) bool {
 // due reports whether to write in this round. Requires writing.
 func (m *migration) due(round int) bool {
 	since := round - m.written.round
-	return m.written.round == 0 || since >= idleRounds || m.stage.state.Load().Exposed() ||
+	return m.written.round == 0 || since >= idleRounds || m.stage.state.Load().Exposed() || m.written.exposed ||
 		since >= changedRounds && m.recorder.Changed()
 }
 
@@ -161,18 +164,22 @@ func (f *fleet) snapshot(ctx context.Context, m *migration, id divergence.ID, no
 		m.written.asked = now
 	}
 
-	if !m.keysDue(now) {
+	exposed := m.stage.state.Load().Exposed()
+	due := m.keysDue(exposed, now)
+	m.written.exposed = exposed
+	if !due {
 		return m.recorder.Brief(now), nil
 	}
 	m.written.keys = now
 	return m.recorder.Snapshot(now), nil
 }
 
-// keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, and for all of them
-// while the candidate is enforced. Requires f.writing.
-func (m *migration) keysDue(now time.Time) bool {
-	soon := m.stage.state.Load().Exposed() || m.recorder.KeysWait()
-	return past(keysEvery, m.written.keys, now) || soon && past(askFoldedEvery, m.written.keys, now)
+// keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
+// candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires f.writing.
+func (m *migration) keysDue(exposed bool, now time.Time) bool {
+	left := m.written.exposed && !exposed
+	soon := exposed || m.recorder.KeysWait()
+	return left || past(keysEvery, m.written.keys, now) || soon && past(askFoldedEvery, m.written.keys, now)
 }
 
 // replan replaces the plan in use, and writes the last records of the dropped migrations.

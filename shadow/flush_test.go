@@ -81,6 +81,10 @@ func TestHowOftenKeysAreWritten(t *testing.T) {
 			}
 		}, []int{1, 22, 34}},
 		{"the candidate is enforced", promotion.Promoted, 0, nil, []int{1, 12, 23, 34, 45, 56}},
+		{"a rollback", promotion.Promoted, 20, func(m *migration) {
+			newlyDenied(m, 1)
+			m.stage.state.Store(&promotion.State{Stage: promotion.RolledBack, Epoch: m.spec.Epoch})
+		}, []int{1, 12, 20}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(promotion.NewMemoryStore(), "a")

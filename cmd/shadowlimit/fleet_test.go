@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -289,6 +292,48 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	beat(promotion.Version{Term: 2, Seq: 1})
 	if <-done; status != 0 || !strings.Contains(out, "1/1 applied") {
 		t.Errorf("status %d:\n%s%s", status, out, talk)
+	}
+}
+
+// While Redis was away no instance could report. A rollback that is stored just after that waits for them, and names none as lost.
+func TestRollbackWaitsForInstancesThatCouldNotReport(t *testing.T) {
+	server := miniredis.RunT(t)
+	url := "redis://" + server.Addr()
+	client, err := openRedis(url, demo.Budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+
+	store := promotion.NewRedisStore(client, "checkout")
+	beat := func(at time.Time, v promotion.Version) {
+		i := promotion.Instance{ID: "a", At: at, Policies: map[string]promotion.Applied{"writes": {Version: v, Epoch: "e"}}}
+		if err := store.Beat(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := promotion.Begin(t.Context(), store, "writes", "e", "test"); err != nil {
+		t.Fatal(err)
+	}
+	beat(time.Now().Add(-time.Minute), promotion.Version{Term: 1, Seq: 1})
+
+	said, talk := io.Pipe()
+	var out bytes.Buffer
+	status := make(chan int, 1)
+	go func() {
+		args := strings.Fields("rollback writes --reason x --name checkout --redis " + url)
+		status <- run(t.Context(), args, streams{strings.NewReader(""), &out, talk})
+		talk.Close()
+	}()
+
+	// It says that it waits. Then the instance reports.
+	lines := bufio.NewScanner(said)
+	for lines.Scan() && !strings.Contains(lines.Text(), "waiting up to 15s") {
+	}
+	beat(time.Now(), promotion.Version{Term: 2, Seq: 1})
+	rest, err := io.ReadAll(said)
+	if got := <-status; err != nil || got != exitOK || !strings.Contains(out.String(), "1/1 applied") || len(rest) > 0 {
+		t.Errorf("status %d, %v:\n%s%s", got, err, &out, rest)
 	}
 }
 

@@ -59,6 +59,7 @@ type task struct {
 	assessment *promotion.Assessment // of a move that ignores the evidence only what a glance has found
 	order      promotion.Order
 	start      time.Time
+	wasAway    bool // Redis has not answered for some time
 }
 
 func (t *task) policy() string { return t.assessment.Spec.Policy }
@@ -187,7 +188,7 @@ func (m move) carryOut(t *task, std streams) error {
 	// not wait for it to come back.
 	order := t.order
 	order.Expect = nil
-	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: t.start}, std)
+	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: t.start, wasAway: t.wasAway}, std)
 }
 
 // plan returns the state that a task would lead to, unless something forbids it. A dry run comes
@@ -197,6 +198,7 @@ func (m move) plan(t *task) (promotion.State, error) {
 	dry := *t
 	dry.order.DryRun = true
 	next, err := m.do(t.cli.Context, &dry)
+	t.wasAway = dry.wasAway
 	if err != nil {
 		return next, refusedMove(t.policy(), err)
 	}

@@ -30,7 +30,9 @@ type outcome struct {
 	state   promotion.State
 	order   promotion.Order
 	start   time.Time
+	wasAway bool      // Redis has not answered for some time since the order was given
 	ordered time.Time // by the store's clock, no earlier than the order was given; zero before the first poll
+	asked   time.Time // by the store's clock, when the instances were last asked for
 }
 
 // pollEvery is how often instances are asked.
@@ -43,8 +45,16 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 	defer cancel()
 
 	o.sort(nil, nil, promotion.Version{})
+	told := false
 	for {
 		complete, err := o.poll(c.Context, f)
+		if complete && o.mayBeLate() && ctx.Err() == nil {
+			if !told {
+				fmt.Fprintf(std.err, "%s is stored, version %s; waiting up to %s for instances that could not report while Redis was away\n",
+					o.state.Describe(), o.state.Version, promotion.LiveFor)
+			}
+			complete, told = false, true
+		}
 		if complete {
 			o.warnOfSilent(std)
 			return o.write(std.out, f.format)
@@ -53,6 +63,9 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 		select {
 		case <-time.After(pollEvery):
 		case <-ctx.Done():
+			if len(o.Missing) == 0 && err == nil {
+				continue // the next poll ends it
+			}
 			if err := c.Context.Err(); err != nil {
 				fmt.Fprintf(std.err, "%s is stored, version %s, but the wait was interrupted: "+
 					"see status for the instances that have applied it\n", o.state.Describe(), o.state.Version)
@@ -63,11 +76,18 @@ func (f *fleet) awaitFleet(c *cli.Context, o *outcome, std streams) error {
 	}
 }
 
+// mayBeLate reports whether silent instances may soon report again: Redis has just been away, or seems to have been, because no instance
+// reports. To name them as lost would have an operator press red buttons in vain.
+func (o *outcome) mayBeLate() bool {
+	away := o.wasAway || len(o.Applied) == 0
+	return away && o.state.Stage == promotion.RolledBack && len(o.Silent) > 0 && o.asked.Sub(o.ordered) < promotion.LiveFor
+}
+
 // warnOfSilent names instances that may not know of a rollback.
 func (o *outcome) warnOfSilent(std streams) {
 	if len(o.Silent) > 0 && o.state.Stage == promotion.RolledBack {
-		fmt.Fprintf(std.err, "no report for over %s from %s, which have not left: if they still run, cut off from Redis, "+
-			"they may enforce the candidate; press their red button\n",
+		fmt.Fprintf(std.err, "no report for over %s from %s, which have not left: if they still run, cut off from Redis, they may enforce "+
+			"the candidate; see status again, and end the process of each that is still silent, or press its red button if it has one\n",
 			promotion.LiveFor, humanize.Printable(strings.Join(o.Silent, ", ")))
 	}
 }
@@ -126,6 +146,7 @@ func (o *outcome) ask(ctx context.Context, f *fleet) error {
 		return err
 	}
 
+	o.asked = now
 	if o.ordered.IsZero() {
 		o.ordered = now
 	}

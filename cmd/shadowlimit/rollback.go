@@ -68,6 +68,7 @@ func rollbackDo(std streams) func(context.Context, *task) (promotion.State, erro
 		s, err := o.tryOn(ctx, t, func() (promotion.State, error) {
 			return promotion.Rollback(ctx, &sentStore{Store: t.fleet.store, sent: &o.sent}, t.policy(), t.order)
 		})
+		t.wasAway = t.wasAway || !o.began.IsZero()
 		return s, t.fleet.unknown(ctx, t.policy(), err)
 	}
 }

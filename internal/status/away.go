@@ -32,6 +32,9 @@ func StoreAway(a *promotion.Assessment) string {
 
 	text := fmt.Sprintf("the store %s of the authoritative does not answer on %d of %d live instances",
 		a.Spec.Store, len(away), len(a.Live))
+	if !a.State.Exposed() {
+		return text + awayNow(a.Spec.OnStoreFailure)
+	}
 	switch a.Spec.OnStoreFailure {
 	case promotion.FailDeny:
 		return text + ", and on_store_failure is deny: do not roll back and press no button, because every request there would be " +
@@ -41,4 +44,15 @@ func StoreAway(a *promotion.Assessment) string {
 			"unless no limit is better than the candidate"
 	}
 	return text + "; after a rollback each of them applies its share of the authoritative's limit"
+}
+
+// awayNow says what decides now, where the authoritative is enforced for every key and its store is away.
+func awayNow(rule string) string {
+	switch rule {
+	case promotion.FailDeny:
+		return ", and on_store_failure is deny: every request there is denied now; repair that store"
+	case promotion.FailAllow:
+		return ", and on_store_failure is allow: no request there is limited now; repair that store"
+	}
+	return "; each of them applies its share of the authoritative's limit"
 }

@@ -110,6 +110,18 @@ func TestStoreAwayIsShown(t *testing.T) {
 		}
 	}
 
+	// After a rollback there is nothing to warn of: the outage is there.
+	for rule, want := range map[string]string{
+		promotion.FailDeny:  "every request there is denied now; repair that store\n",
+		promotion.FailAllow: "no request there is limited now; repair that store\n",
+		promotion.FailLocal: "live instances; each of them applies its share of the authoritative's limit\n",
+	} {
+		a := assessed(promotion.RolledBack, func(a *promotion.Assessment) { away(a, rule) })
+		if p := reportOf(t, a); !strings.HasSuffix(p.StoreAway+"\n", want) {
+			t.Errorf("%q: %s, want %s", rule, p.StoreAway, want)
+		}
+	}
+
 	// A candidate's store does not matter to a rollback.
 	a := assessed(promotion.Promoted, func(a *promotion.Assessment) { a.Live[0].Failing = []string{"west"} })
 	if p := reportOf(t, a); p.StoreAway != "" {
