@@ -255,9 +255,17 @@ func TestSynchronizedDocumentNamesAlgorithms(t *testing.T) {
 
 	const file = "docs/synchronized.md"
 	text, list := read(t, file), strings.Join(refused, " and ")
-	for _, want := range []string{"| all but " + list + ", ", "the line and the reason: " + list + " ("} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s does not say %q: Synchronizable (algorithms/spending.go) refuses %s", file, want, list)
+	if want := "| all but " + list + ", "; !strings.Contains(text, want) {
+		t.Errorf("%s does not say %q: Synchronizable (algorithms/spending.go) refuses %s", file, want, list)
+	}
+
+	// Each has a reason of its own, in the paragraph about refusals.
+	const about = "## What is refused\n\n"
+	_, section, _ := strings.Cut(text, about)
+	reasons, _, _ := strings.Cut(section, "\n\n")
+	for _, name := range refused {
+		if !strings.Contains(reasons, name+" (") {
+			t.Errorf("%s: below %q it does not say %q, with the reason in parentheses", file, strings.TrimSpace(about), name+" (")
 		}
 	}
 }

@@ -145,9 +145,9 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 			limit.Burst = 7
 		}
 
-		// A capacity that changes in the course of a window is one of its own, too.
+		// A capacity that changes in the course of a window, or from one window to the next, is one of its own, too.
 		half, last := time.Minute.Microseconds()/2, time.Minute.Microseconds()-1
-		for i, at := range []int64{0, 0, half, half, last, last} {
+		for i, at := range []int64{0, 0, half, half, last, last, last + 1, last + 1, 2*last + 2, 2*last + 2} {
 			cost := limit.Capacity() + int64(i%2)
 			_, d, err := a.Step(algorithms.State{}, &limit, cost, at)
 			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Limit != limit.Capacity() {

@@ -62,7 +62,7 @@ func (l *Limit) validateOptions(algorithm string, has optionSet) error {
 		return refuse(algorithm, l, "count_denied belongs to windows: a bucket owes what it has admitted; "+
 			"leave it out, or take a window, such as sliding_window_counter")
 	case l.Phase != PhaseEpoch && has&hasPhase == 0:
-		return refuse(algorithm, l, "phase belongs to aligned windows: leave it out, or take fixed_window or sliding_window_counter")
+		return refuse(algorithm, l, "phase is an option of fixed_window and sliding_window_counter alone: leave it out, or take one of them")
 	case l.Phase > PhaseHash:
 		return refuse(algorithm, l, "phase %d is unknown", l.Phase)
 

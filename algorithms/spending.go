@@ -21,8 +21,8 @@ type Spending struct {
 	Debt, Token int64
 }
 
-// Synchronizable reports whether consumption of the algorithm can be exchanged: its state is three numbers. A log would
-// have to send each of its entries.
+// Synchronizable reports whether consumption of the algorithm can be exchanged: add and debit know its shape, and its state is three
+// numbers. A log would have to send each of its entries.
 func Synchronizable(a Algorithm) bool {
 	switch TraitsOf(a).Shape {
 	case AlignedWindow, AnchoredWindow, SlidingCounter, Bucket:

@@ -117,9 +117,9 @@ var badSides = []badFile{
 	},
 	{
 		"a phase of a window that is not aligned", side("algorithm: sliding_window_log, limit: 1, window: 1m, phase: hash"),
-		5, 81, "phase belongs to aligned windows",
+		5, 81, "phase is an option of fixed_window and sliding_window_counter alone",
 	},
-	{"a phase of a bucket", side("algorithm: gcra, limit: 1, window: 1m, phase: first"), 5, 67, "phase belongs to aligned windows"},
+	{"a phase of a bucket", side("algorithm: gcra, limit: 1, window: 1m, phase: first"), 5, 67, "phase is an option of fixed_window"},
 	{"steps of a window", side("algorithm: fixed_window, limit: 1, window: 1m, refill: 1s"), 5, 76, "refill belongs to buckets"},
 	{"a window that forgets", side("algorithm: fixed_window, limit: 1, window: 1m, forget: 1s"), 5, 76, "forget belongs to buckets"},
 	{"no length of steps", side("algorithm: gcra, limit: 1, window: 1m, refill: often"), 5, 68, "refill: want a duration above 0"},

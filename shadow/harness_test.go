@@ -334,11 +334,11 @@ func assess(t testing.TB, client redis.UniversalClient) promotion.Assessment {
 // unscripted is an algorithm of the user's, which Redis does not know.
 type unscripted struct{ algorithms.GCRA }
 
-func (unscripted) Name() string { return "toy_window" }
+func (unscripted) Name() string { return "unscripted" }
 
 // Every request of such a service would be a fallback, so it does not start.
 func TestAlgorithmsWithoutAScriptAreRefused(t *testing.T) {
-	const want = "toy_window has no script for Redis"
+	const want = "unscripted has no script for Redis"
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	set, err := policies.Load("test.yaml", []byte(file))
 	if err != nil {

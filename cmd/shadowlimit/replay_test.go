@@ -142,7 +142,7 @@ func TestReplayRefuses(t *testing.T) {
 		{with("gcra:60/1m:brust=5"), 2, `"brust=5" is not burst=N or an option`},
 		{with("fixed_window:60/1m:count_denied:count_denied"), 2, "count_denied is given twice"},
 		{with("gcra:60/1m:count_denied"), 2, "count_denied belongs to windows"},
-		{with("gcra:60/1m:phase=first"), 2, "phase belongs to aligned windows"},
+		{with("gcra:60/1m:phase=first"), 2, "phase is an option of fixed_window and sliding_window_counter alone"},
 		{with("fixed_window:60/1m:refill=1s"), 2, "refill belongs to buckets"},
 		{with("gcra:60/1m:refill=0s"), 2, "refill: must be at least 1us"},
 		{with("gcra:60/1m:forget=soon"), 2, `forget: window "soon": want whole numbers`},

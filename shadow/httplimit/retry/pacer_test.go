@@ -62,8 +62,10 @@ func TestPacedRequestsAreNotDenied(t *testing.T) {
 			judge, served := inMemory(shape), atomic.Int64{}
 			client := Paced(server(func(r *http.Request) *http.Response {
 				served.Add(1)
+
+				// A turn is rounded up to a microsecond, and the server counts on from there: a leaky bucket may say less than one more.
 				d, err := judge.Allow(r.Context(), "k", limit, 1)
-				if err != nil || !d.Allowed || d.Delay != 0 {
+				if err != nil || !d.Allowed || d.Delay > time.Microsecond {
 					rt.Errorf("a request: %+v (%v)", d, err)
 				}
 				return answer(200)
