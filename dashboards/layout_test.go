@@ -2,6 +2,7 @@ package dashboards_test
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,6 +65,29 @@ func TestTargetsHaveTheirOwnIDs(t *testing.T) {
 	}
 }
 
+// TestEveryAlertHasAPanel holds that a panel shows what each alert is about, and leads to its page.
+func TestEveryAlertHasAPanel(t *testing.T) {
+	led := map[string]bool{}
+	for _, b := range boards(t) {
+		b.eachPanel(func(p panel) {
+			for _, l := range p.Links {
+				led[path.Base(l.URL)] = true
+			}
+		})
+	}
+
+	pages, err := filepath.Glob("../docs/runbooks/Shadowlimit*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(err, "no runbook is there")
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); !led[name] {
+			t.Errorf("no panel leads to %s: add .pages(%q) to the panel that shows its condition, in dashboards/generate, "+
+				"and run go generate ./dashboards", name, name)
+		}
+	}
+}
+
 // TestLinksLead holds that links lead to boards and pages that exist.
 func TestLinksLead(t *testing.T) {
 	const docs = "https://github.com/shadowlimit/shadowlimit/blob/main/"
@@ -79,14 +103,14 @@ func TestLinksLead(t *testing.T) {
 		b.eachPanel(func(p panel) { links = append(links, p.Links...) })
 
 		for _, l := range links {
-			path, ours := strings.CutPrefix(l.URL, docs)
+			place, ours := strings.CutPrefix(l.URL, docs)
 			switch {
 			case uids[l.URL] && l.URL != "/d/"+b.UID:
 				others++
 			case !ours:
 				t.Errorf("%s: %s leads nowhere: %s", b.file, l.Title, l.URL)
 			default:
-				if _, err := os.Stat(filepath.Join("..", path)); err != nil {
+				if _, err := os.Stat(filepath.Join("..", place)); err != nil {
 					t.Errorf("%s: %v", b.file, err)
 				}
 			}

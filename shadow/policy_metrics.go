@@ -65,7 +65,9 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"comparisons_total", "Charges of a policy with a candidate, by outcome; inconclusive, blind and authoritative_error are not compared.",
+		"comparisons_total",
+		"Evaluations, by outcome: charges of a policy with a candidate, but for peeks, keys outside a sample and completed migrations; " +
+			"inconclusive, blind and authoritative_error are not compared.",
 		counter, []string{"outcome"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {
 				send(float64(n), divergence.Outcome(outcome).String())

@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 const (
 	width    = 24 // of Grafana's grid
 	runbooks = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/"
@@ -28,7 +30,7 @@ type panel struct {
 	unit        string
 	width       int
 	queries     []query
-	runbook     string // its page, if it has one
+	runbooks    []string // the pages about what it shows
 	defaults    fieldDefaults
 	overrides   []override
 	options     map[string]any
@@ -81,8 +83,9 @@ func (p panel) model(id int, at gridPos) panelModel {
 		Options: p.options, Transforms: p.transforms,
 	}
 
-	if p.runbook != "" {
-		m.Links = []link{{Title: "Runbook", URL: runbooks + p.runbook, TargetBlank: true}}
+	for _, page := range p.runbooks {
+		title := "Runbook " + strings.TrimSuffix(page, ".md")
+		m.Links = append(m.Links, link{Title: title, URL: runbooks + page, TargetBlank: true})
 	}
 
 	for i, q := range p.queries {
@@ -189,9 +192,9 @@ func lastOnly() map[string]any {
 	return map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}
 }
 
-// page links the panel to a runbook.
-func (p panel) page(runbook string) panel {
-	p.runbook = runbook
+// pages links the panel to runbooks.
+func (p panel) pages(runbooks ...string) panel {
+	p.runbooks = runbooks
 	return p
 }
 

@@ -33,7 +33,7 @@ func directions() panel {
 			"They are two harms with two thresholds: the first harms clients, the second the service behind the limit.",
 		query{"{{policy}} newly denied", sumOf("newly_denied"), ""},
 		query{"{{policy}} newly allowed", sumOf("newly_allowed"), ""}).
-		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").page("ShadowlimitNewlyDenied.md")
+		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").pages("ShadowlimitNewlyDenied.md", "ShadowlimitNewlyAllowed.md")
 }
 
 func expected() panel {
@@ -52,7 +52,7 @@ func keysByKind() panel {
 			"shadowlimit top POLICY lists the worst. "+
 			"A count that grows without end means that clients can choose their key.",
 		query{"{{policy}} {{kind}}", greatest("policy, kind", series("keys")), ""}).
-		from(0).logarithmic().page("ShadowlimitKeyCardinality.md")
+		from(0).logarithmic().pages("ShadowlimitKeyCardinality.md")
 }
 
 func causes(direction, title string) panel {
@@ -114,7 +114,7 @@ func skipped() panel {
 			"breaker_open: its store is down. memory_full: raise the number of keys that memory may hold. "+
 			"An hour in which more than 1 % are skipped is no evidence.",
 		query{"{{policy}} {{reason}}", perSecond("policy, reason", series("skipped_comparisons_total")), ""}).
-		from(0).page("ShadowlimitCoverageLow.md")
+		from(0).pages("ShadowlimitCoverageLow.md")
 }
 
 func blind() panel {
@@ -125,7 +125,7 @@ func blind() panel {
 			"An hour with more than 10 % is no evidence.",
 		query{"{{policy}}", perSecond("policy", of) + " / " + perSecond("policy", series("comparisons_total")), ""},
 		query{"{{policy}} in 24 hours", greatest("policy", series("gate_blind_ratio")), ""}).
-		from(0).page("ShadowlimitMostlyBlind.md")
+		from(0).pages("ShadowlimitMostlyBlind.md")
 }
 
 func errors() panel {
@@ -134,7 +134,7 @@ func errors() panel {
 			"If the authoritative fails, the policy's on_store_failure decides.",
 		query{"{{policy}} candidate", sumOf("candidate_error"), ""},
 		query{"{{policy}} authoritative", sumOf("authoritative_error"), ""}).
-		from(0).page("ShadowlimitCandidateErrors.md")
+		from(0).pages("ShadowlimitCandidateErrors.md")
 }
 
 func latency() panel {
@@ -146,5 +146,5 @@ func latency() panel {
 		"Duration of evaluations in Redis or in a foreign limiter. Sides in memory are not measured. "+
 			"If the candidate is much slower than the authoritative, clients will notice it once it is enforced.",
 		q(0.5, "median"), q(0.99, "p99")).
-		from(0).page("ShadowlimitCandidateSlow.md")
+		from(0).pages("ShadowlimitCandidateSlow.md")
 }

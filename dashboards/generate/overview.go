@@ -56,7 +56,7 @@ func stageNow() panel {
 			"Promoted and completed: the candidate for all keys. While instances differ, the later stage shows. "+
 			"After a rollback, shadowlimit history POLICY has the actor and the reason; "+
 			"repair the candidate, then run shadowlimit resume POLICY.",
-		query{"{{policy}}", oneOf("stage", "stage", stageNames...), ""})).page("ShadowlimitRolledBack.md")
+		query{"{{policy}}", oneOf("stage", "stage", stageNames...), ""})).pages("ShadowlimitRolledBack.md")
 }
 
 func verdictNow() panel {
@@ -128,7 +128,7 @@ func redButton() panel {
 		"Instances on which the red button is pressed. They enforce the authoritative whatever the stage. "+
 			"Release it when the cause is gone.",
 		query{"pressed", "sum(" + service("red_button_pressed") + ")", ""}).
-		colours(levels("green", at(1, "red"))).page("ShadowlimitRedButtonPressed.md")
+		colours(levels("green", at(1, "red"))).pages("ShadowlimitRedButtonPressed.md")
 }
 
 func scores() panel {
@@ -141,7 +141,7 @@ func scores() panel {
 			"A score that falls has met bad blocks. A score that stays needs more traffic.",
 		query{"{{policy}} {{ratio}}", "clamp_max(" + greatest("policy, ratio", series("gate_score")) + drawn, ""},
 		query{"enough", "vector(20)", ""}).
-		logarithmic().dashed("enough").coloured("enough", "green")
+		logarithmic().dashed("enough").coloured("enough", "green").pages("ShadowlimitStrike.md")
 }
 
 func mirrors() panel {
@@ -194,7 +194,7 @@ func divergenceNow() panel {
 			"roll back if that is not wanted.",
 		query{"{{policy}} newly denied", share(sumOf("newly_denied"), sumOf(allowed)), ""},
 		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).
-		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").page("ShadowlimitNewlyDenied.md")
+		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").pages("ShadowlimitNewlyDenied.md", "ShadowlimitNewlyAllowed.md")
 }
 
 func harmedKeys() panel {
@@ -224,7 +224,7 @@ func harm() panel {
 			"and in manual mode you decide.",
 		query{"{{policy}}", greatest("policy", series("harm_score")), ""},
 		query{"trigger fires", "vector(12)", ""}).
-		from(0).dashed("trigger fires").coloured("trigger fires", "red").page("ShadowlimitAlarm.md")
+		from(0).dashed("trigger fires").coloured("trigger fires", "red").pages("ShadowlimitAlarm.md")
 }
 
 func alarm() panel {
@@ -232,7 +232,7 @@ func alarm() panel {
 		"An enforced candidate does harm that cannot wait for the gate. shadowlimit status has the reason. "+
 			"In automatic mode the policy is rolled back or put on hold; in manual mode you decide.",
 		query{"{{policy}}", greatest("policy", series("alarm")), ""}).
-		calls(0, display{Text: "none", Color: "green"}, display{Text: "alarm", Color: "red"}).page("ShadowlimitAlarm.md")
+		calls(0, display{Text: "none", Color: "green"}, display{Text: "alarm", Color: "red"}).pages("ShadowlimitAlarm.md")
 }
 
 func noise() panel {
@@ -245,7 +245,7 @@ func noise() panel {
 			"0 if both sides are in one store, which judges them in one step, and before the first comparison.",
 		query{"{{policy}}", greatest("policy", series("noise_ratio")) + " or 0 * " + tolerated, ""},
 		query{"{{policy}} too noisy", tolerated + " / 3", ""}).
-		from(0).dashed("too noisy").coloured("too noisy", "red").page("ShadowlimitNoiseFloorHigh.md")
+		from(0).dashed("too noisy").coloured("too noisy", "red").pages("ShadowlimitNoiseFloorHigh.md")
 }
 
 func stageOverTime() panel {
@@ -257,7 +257,7 @@ func stageOverTime() panel {
 func verdictOverTime() panel {
 	return verdictDisplays(timeline(6, "Verdict over time",
 		"The gate's verdicts. A verdict that changes often has a ratio near its threshold, or hours with too few comparisons.",
-		query{"{{policy}}", oneOf("gate_verdict", "verdict", verdictNames...), ""})).page("ShadowlimitStageStuck.md")
+		query{"{{policy}}", oneOf("gate_verdict", "verdict", verdictNames...), ""})).pages("ShadowlimitStageStuck.md")
 }
 
 func instances() panel {
@@ -265,7 +265,7 @@ func instances() panel {
 		"Live instances, and instances that became silent without ending properly. "+
 			"Steps forward wait for silent instances: find out whether they still serve.",
 		query{"{{policy}} {{state}}", greatest("policy, state", series("instances")), ""}).
-		from(0).coloured("silent", "red").page("ShadowlimitInstanceSilent.md")
+		from(0).coloured("silent", "red").pages("ShadowlimitInstanceSilent.md")
 }
 
 func votes() panel {
@@ -273,35 +273,35 @@ func votes() panel {
 		"Instances that have decided a request, by what they compare. Another epoch takes over when it has been ahead of the "+
 			"stored one for half a minute.",
 		query{"{{policy}} {{epoch}}", greatest("policy, epoch", series("votes")), ""}).
-		from(0).page("ShadowlimitOtherEpoch.md")
+		from(0).pages("ShadowlimitOtherEpoch.md")
 }
 
 func assessmentAge() panel {
 	return stat(4, "Last judged", "s",
 		"Time since the policy was last judged. Its judge does so every 15 s, and another instance takes over within 15 s.",
 		query{"{{policy}}", "min by (policy) (" + series("assessment_age_seconds") + ")", ""}).
-		colours(levels("green", at(60, "orange"), at(180, "red"))).page("ShadowlimitNotJudged.md")
+		colours(levels("green", at(60, "orange"), at(180, "red"))).pages("ShadowlimitNotJudged.md")
 }
 
 func judges() panel {
 	return stat(4, "Judges", "none",
 		"Instances that judge the policy: one, and two for a moment when another one takes over.",
 		query{"{{policy}}", "sum by (policy) (" + series("judge") + ")", ""}).
-		colours(levels("blue")).page("ShadowlimitNotJudged.md")
+		colours(levels("blue")).pages("ShadowlimitNotJudged.md")
 }
 
 func otherEpoch() panel {
 	return stat(4, "Other epoch", "none",
 		"Instances with another policy file than the fleet's. They enforce the authoritative, or the candidate that they have completed.",
 		query{"{{policy}}", "sum by (policy) (" + series("other_epoch") + ")", ""}).
-		colours(levels("green", at(1, "orange"))).page("ShadowlimitOtherEpoch.md")
+		colours(levels("green", at(1, "orange"))).pages("ShadowlimitOtherEpoch.md")
 }
 
 func olderGeneration() panel {
 	return stat(4, "Older generation", "none",
 		"Most instances have a policy file of a smaller generation, which does not take over. shadowlimit adopt POLICY lets it.",
 		query{"{{policy}}", greatest("policy", series("older_generation")), ""}).
-		calls(0, display{Text: "no", Color: "green"}, display{Text: "waits", Color: "orange"}).page("ShadowlimitOlderGeneration.md")
+		calls(0, display{Text: "no", Color: "green"}, display{Text: "waits", Color: "orange"}).pages("ShadowlimitOlderGeneration.md")
 }
 
 func failuresNow() panel {
@@ -309,5 +309,5 @@ func failuresNow() panel {
 		"Evaluations per second in which the candidate failed. They count as divergence. Where the candidate is enforced, "+
 			"the authoritative answers instead. The dashboard Runtime and Redis shows the stores.",
 		query{"{{policy}}", sumOf("candidate_error"), ""}).
-		from(0).page("ShadowlimitCandidateErrors.md")
+		from(0).pages("ShadowlimitCandidateErrors.md")
 }

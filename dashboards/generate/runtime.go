@@ -39,7 +39,7 @@ func deniedShare() panel {
 		"Share of the requests that each side denies. Clients get the denials of the enforced side. "+
 			"More than 1 % for long: check whether the limit is right and whether a client misbehaves.",
 		side("authoritative"), side("candidate")).
-		from(0).page("ShadowlimitHighDenialRate.md")
+		from(0).pages("ShadowlimitHighDenialRate.md")
 }
 
 // adaptiveLevels shows the least level, because instances differ for seconds after a change, and for longer if one of them is cut off.
@@ -48,7 +48,7 @@ func adaptiveLevels() panel {
 		"The part of an adaptive limit that holds, on the instance with the least. Below 100 %: the service suffers, and clients are "+
 			"denied earlier than by the whole limit. Empty without an adaptive side.",
 		query{"{{policy}} {{side}}", "min by (policy, side) (" + series("adaptive_level") + ")", ""}).
-		from(0).page("ShadowlimitAdaptiveLevelLow.md")
+		from(0).pages("ShadowlimitAdaptiveLevelLow.md")
 }
 
 func fallbacks() panel {
@@ -57,7 +57,7 @@ func fallbacks() panel {
 			"otherwise the policy's on_store_failure decides: each instance applies its share of the limit, or the limit does not hold. "+
 			"Check the stores below.",
 		query{"{{policy}} {{decision}}", perSecond("policy, decision", series("fallback_decisions_total")), ""}).
-		from(0).page("ShadowlimitFallbackDecisions.md")
+		from(0).pages("ShadowlimitFallbackDecisions.md")
 }
 
 func latencyMap(side string) panel {
@@ -76,7 +76,7 @@ func percentiles() panel {
 		"All chosen policies together. Requests wait for the enforced side; the other side runs beside or behind them. "+
 			"A p99 near the timeout means that evaluations will soon fail.",
 		q(0.5, "median"), q(0.99, "p99"), q(0.999, "p99.9")).
-		from(0).page("ShadowlimitCandidateSlow.md")
+		from(0).pages("ShadowlimitCandidateSlow.md")
 }
 
 // byStore names the service's own store, whose label is empty.
@@ -89,7 +89,7 @@ func storeErrors() panel {
 		"Evaluations that failed in a store. Five in a row open its breaker. "+
 			"Check that Redis: is it up, full, slow, or in a failover?",
 		query{"{{store}}", byStore(perSecond("store", service("store_errors_total"))), ""}).
-		from(0).page("ShadowlimitBreakerOpen.md")
+		from(0).pages("ShadowlimitBreakerOpen.md")
 }
 
 func breakers() panel {
@@ -97,7 +97,7 @@ func breakers() panel {
 		"Instances that do not ask a store because it failed repeatedly. One request in about 30 s tries it. "+
 			"One instance: check its network. All instances: check the store.",
 		query{"{{store}}", byStore("sum by (store) (" + service("breaker_open") + ")"), ""}).
-		from(0).page("ShadowlimitBreakerOpen.md")
+		from(0).pages("ShadowlimitBreakerOpen.md")
 }
 
 func synchronizationAge() panel {
@@ -105,14 +105,14 @@ func synchronizationAge() panel {
 		"How long ago an instance with synchronized sides has told its store what it has admitted: near the interval of the "+
 			"policy file. Longer: it admits as if it were alone.",
 		query{"{{instance}} {{store}}", byStore("max by (instance, store) (" + service("synchronization_age_seconds") + ")"), ""}).
-		from(0).page("ShadowlimitNotSynchronized.md")
+		from(0).pages("ShadowlimitNotSynchronized.md")
 }
 
 func synchronizationFailures() panel {
 	return lines(8, "Exchanges without an answer", "ops",
 		"Exchanges of synchronized sides that had no answer. They are sent again, and count once. Check that Redis.",
 		query{"{{store}}", byStore(perSecond("store", service("synchronization_failures_total"))), ""}).
-		from(0).page("ShadowlimitNotSynchronized.md")
+		from(0).pages("ShadowlimitNotSynchronized.md")
 }
 
 func synchronizedKeys() panel {
@@ -129,7 +129,7 @@ func queue() panel {
 		"Charges that wait for the side which is judged behind the request, by instance. "+
 			"A queue near 1,024 is full, and charges that find no place are not compared.",
 		query{"{{instance}} {{policy}}", greatest("instance, policy", series("follower_queue_length")), ""}).
-		from(0).page("ShadowlimitFollowerQueueFilling.md")
+		from(0).pages("ShadowlimitFollowerQueueFilling.md")
 }
 
 func reloaded() panel {
@@ -138,7 +138,7 @@ func reloaded() panel {
 			"Failed: the last good file stays in use; run shadowlimit validate.",
 		query{"last reload", "min(" + service("config_last_reload_successful") + ")", ""}).
 		calls(0, display{Text: "failed", Color: "red"}, display{Text: "in use", Color: "green"}).
-		otherwise("no file").page("ShadowlimitReloadFailed.md")
+		otherwise("no file").pages("ShadowlimitReloadFailed.md")
 }
 
 func reloadedAt() panel {
@@ -158,7 +158,7 @@ func policyErrors() panel {
 		"Requests for which an expression of the policy failed. The policy does not limit them, "+
 			"unless it says on_error: deny. shadowlimit validate warns of expressions that clients can make fail.",
 		query{"{{policy}}", perSecond("policy", series("policy_errors_total")), ""}).
-		from(0).page("ShadowlimitPolicyErrors.md")
+		from(0).pages("ShadowlimitPolicyErrors.md")
 }
 
 func builds() panel {
