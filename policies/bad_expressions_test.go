@@ -40,6 +40,26 @@ var badExpressions = []badFile{
 			"policies: [{ name: p, key: variables.a, authoritative: { algorithm: gcra, limit: 1, window: 1s } }]\n",
 		4, 6, "there is no variables.b: no variables stand above it",
 	},
+	{"a function that CEL has not", onePolicy("key: md5(request.ip)"), 5, 13, "there is no function md5"},
+	{"the time of another language", onePolicy("when: now() > request.time\n    key: a"), 5, 14, "now: write request.time"},
+	{
+		"a function of addresses", onePolicy("when: request.ip.inCidr('10.0.0.0/8')\n    key: a"),
+		5, 28, `write cidr("10.0.0.0/8").containsIP(request.ip)`,
+	},
+	{"in a network", onePolicy("when: request.ip in '10.0.0.0/8'\n    key: a"), 5, 22, "cidr('10.0.0.0/8').containsIP(request.ip)"},
+	{"a header in brackets", onePolicy("key: request.headers[x-tenant]"), 5, 10, `write request.headers[?"x-tenant"].orValue("none")`},
+	{
+		"a default of another type", onePolicy("key: request.headers[?'x'].orValue(0)"),
+		5, 0, "of type string, and its default of type int: make them one type",
+	},
+	{"a limit in words", side("algorithm: gcra, limit: unlimited, window: 1m"), 5, 45, "unlimited is no number"},
+	{"a limit with its window", side("algorithm: gcra, limit: 100/m, window: 1m"), 5, 45, "write limit: 100, and the time as window"},
+	{"a backslash", onePolicy(`when: request.path.matches("\d")` + "\n    key: a"), 5, 32, "a backslash is written twice"},
+	{
+		"a variable with a dash", "version: 1\nname: a\nvariables: { my-tenant: request.ip }\n" +
+			"policies: [{ name: p, key: request.ip, authoritative: { algorithm: gcra, limit: 1, window: 1s } }]\n",
+		3, 14, "write my_tenant",
+	},
 	{"and", onePolicy("when: request.method == 'GET' and true\n    key: request.ip"), 5, 35, "write &&"},
 	{
 		"a header that is not in lower case", onePolicy("when: 'true'\n    key: request.headers[\"X-Tenant\"]"),
@@ -145,7 +165,7 @@ var badExpressions = []badFile{
 	},
 	{
 		"loops in loops", onePolicy("when: '[1].all(a, [1].all(b, [1].all(c, a == b)))'\n    key: request.ip"),
-		5, 0, "comprehension exceeds nesting limit",
+		5, 0, "comprehension exceeds nesting limit: at most one loop inside a loop",
 	},
 	{"an empty condition", onePolicy("when: ''\n    key: request.ip"), 5, 11, "when: want a CEL expression"},
 	{

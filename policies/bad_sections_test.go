@@ -27,7 +27,7 @@ var badSides = []badFile{
 	{"a window in capitals", side("algorithm: fixed_window, limit: 1, window: 1M"), 5, 64, "; write 1m"},
 	{
 		"burst of a window", side("algorithm: fixed_window, limit: 1, window: 1m, burst: 2"),
-		5, 20, "burst belongs to buckets",
+		5, 75, "burst belongs to buckets",
 	},
 	{"limit in the short form", side("algorithm: gcra, limit: 100/1m"), 5, 45, "a field of its own: limit: 100, window: 1m"},
 	{"limit that no number holds", side("algorithm: gcra, limit: 99999999999999999999, window: 1m"), 5, 45, "is too large"},
@@ -159,6 +159,8 @@ var badSides = []badFile{
 var badPromotion = []badFile{
 	{"threshold without a sign", promotion("divergence: 0.02"), 6, 29, "want a percentage"},
 	{"threshold of everything", promotion("newly_denied: 100%"), 6, 31, "below 100%"},
+	{"a share without its sign", promotion("newly_denied: 0.02"), 6, 0, "write 2% if it is a share of one, or 0.02% if it is a percentage"},
+	{"an interval without its unit", side("algorithm: gcra, limit: 1, window: 1m, store: {sync: 100}"), 5, 0, "such as 100ms"},
 	{"a canary without signs", promotion("canary: [5, 25]"), 6, 26, "canary: 5 is no percentage: write 5%"},
 	{"falling canary", promotion("canary: [10%, 5%]"), 6, 31, "rising percentages"},
 	{"seconds of soak", promotion("soak: 90s"), 6, 23, "whole minutes"},

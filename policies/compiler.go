@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -24,6 +25,9 @@ type compiler struct {
 	// Expressions that place keys see the data, and no request.
 	tables  []cel.EnvOption // data.NAME
 	keysEnv *cel.Env        // nil before the first of them
+
+	// brokenVariables is set once a variable has a problem: the type of what uses it is not known.
+	brokenVariables bool
 }
 
 // newCompiler returns a compiler for a file. The error is a mistake of this package.
@@ -118,7 +122,7 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 	}
 
 	// A wrong type would otherwise fail in each request, where on_error decides in silence.
-	if !oneOf(a.OutputType(), types) {
+	if !oneOf(a.OutputType(), types) && !c.broken(a) {
 		c.fail(n, "%s: the expression is of type %s: want %s", what, a.OutputType(), typeNames(types))
 		return nil
 	}
@@ -130,6 +134,12 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 	return a
 }
 
+// numbers are the expressions of which a word alone is meant for a number.
+var numbers = map[string]bool{"limit": true, "burst": true, "cost": true}
+
+// word is one name without a dot.
+var word = regexp.MustCompile(`^[A-Za-z]+$`)
+
 // failIssues notes what CEL has found wrong in an expression. All of it, since an author corrects it at once, but for what comes of
 // another mistake.
 func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error) {
@@ -139,9 +149,14 @@ func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error)
 		return
 	}
 
+	if numbers[what] && word.MatchString(n.Value) {
+		c.fail(n, "%s: %s is no number: want a whole number, or an expression of type int", what, n.Value)
+		return
+	}
+
 	for i, e := range issues {
-		// A value of this type is one of the other mistakes.
-		if i > 0 && strings.Contains(e.Message, "!error!") {
+		// A value of this type is one of the other mistakes, and each loop too deep is the same one.
+		if i > 0 && (strings.Contains(e.Message, "!error!") || e.Message == issues[0].Message && strings.Contains(e.Message, "nesting limit")) {
 			continue
 		}
 
@@ -153,6 +168,11 @@ func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error)
 			return
 		}
 	}
+}
+
+// broken reports whether an expression has no type because it uses a variable with a problem, which is told already.
+func (c *compiler) broken(a *cel.Ast) bool {
+	return c.brokenVariables && a.OutputType().IsExactType(cel.DynType)
 }
 
 // oneOf reports whether t is among the types. Any type is, if there are none. The dynamic

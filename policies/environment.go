@@ -54,7 +54,7 @@ func newEnv(names []cel.EnvOption) (*cel.Env, error) {
 			cel.ValidateTimestampLiterals(),
 			cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals(),
-			cel.ValidateComprehensionNestingLimit(maxLoopsInLoops),
+			cel.ValidateComprehensionNestingLimit(maxLoopsInLoops+1), // CEL counts the outer one, too
 		),
 	}, names...)...)
 }

@@ -143,9 +143,12 @@ func (c *compiler) agree(g *group, p *Policy, fields places) {
 	}
 
 	// The charge stands in the field group, beside the name, and not among the fields of the policy.
-	if charge := p.membership.charge; charge != "" && charge != g.first.membership.charge {
+	charge, first := p.membership.charge, g.first.membership.charge
+	switch {
+	case charge != "" && first == "": // told at the first member
+	case charge != "" && charge != first:
 		c.fail(placesOf(fields.orNone("group")).orNone("charge"), "group %s is charged %s, as %s in line %d says: leave it out here",
-			g.policy.Name, g.first.membership.charge, g.first.Name, g.node.Line)
+			g.policy.Name, first, g.first.Name, g.node.Line)
 	}
 
 	// A member by itself is asked by tests and by the linter, which know nothing of groups.

@@ -146,3 +146,11 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// The documentation promises one loop inside a loop.
+func TestALoopInALoopIsTaken(t *testing.T) {
+	text := onePolicy("when: '[1, 2].all(a, [1, 2].exists(b, a == b))'\n    key: request.ip")
+	if _, err := policies.Load("p.yaml", []byte(text)); err != nil {
+		t.Error(err)
+	}
+}

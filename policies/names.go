@@ -2,6 +2,7 @@ package policies
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -22,8 +23,16 @@ func (r *reader) identifier(n *yaml.Node, what string) bool {
 	if validIdentifier.MatchString(n.Value) {
 		return true
 	}
-	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'", what, n.Value)
+	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'%s", what, n.Value, underscored(n.Value))
 	return false
+}
+
+// underscored proposes a name with '_' for each dash, "" where that is none either.
+func underscored(name string) string {
+	if other := strings.ReplaceAll(name, "-", "_"); other != name && validIdentifier.MatchString(other) {
+		return ": write " + other
+	}
+	return ""
 }
 
 // data extends the environment by the file's constant tables, data.NAME.
@@ -173,6 +182,7 @@ func (c *compiler) variable(name, value *yaml.Node) {
 	// A variable with a problem is known all the same: its users would add one each.
 	x := c.compile(value, full)
 	if x == nil {
+		c.brokenVariables = true
 		c.extend(name, cel.Variable(full, cel.DynType))
 		return
 	}

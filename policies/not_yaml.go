@@ -2,6 +2,7 @@ package policies
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -55,7 +56,8 @@ func (r *reader) failYAML(err error, fields string) {
 	// What people get wrong most often is found in the text, because package yaml tells where the broken part begins, and not where the
 	// mistake is.
 	for _, find := range []func(line int, message string) (at, column int, mistake string){
-		r.tab, r.unreadable, r.noBreakSpace, r.alias, r.openQuote, r.quotesEndEarly, r.misindented, r.colonInText,
+		r.tab, r.unreadable, r.noBreakSpace, r.alias, r.flow, r.openQuote, r.quotesEndEarly, r.dashWithoutSpace, r.misindented, r.tooDeep,
+		r.colonInText, r.badStart,
 	} {
 		if at, column, mistake := find(max(1, line), message); column > 0 {
 			r.failAt(at, column, "not YAML: %s", mistake)
@@ -181,6 +183,9 @@ func (r *reader) quotesEndEarly(line int, message string) (at, column int, mista
 // openQuote finds a quote that is not closed on its line, and ends with the quote that begins another value. A text of several lines
 // in quotes is rare, and as well written as any other until the file goes on behind it.
 func (r *reader) openQuote(_ int, message string) (at, column int, mistake string) {
+	if strings.Contains(message, "unexpected end of stream") {
+		return r.lastQuote()
+	}
 	if !strings.Contains(message, "did not find expected key") && !strings.Contains(message, "mapping values are not allowed") {
 		return 0, 0, ""
 	}
@@ -206,6 +211,66 @@ func (r *reader) openQuote(_ int, message string) (at, column int, mistake strin
 		}
 	}
 	return 0, 0, ""
+}
+
+// lastQuote finds the quote that is open at the end of the file: it is alone on its line.
+func (r *reader) lastQuote() (at, column int, mistake string) {
+	for i, line := range r.lines {
+		m := quoteBegins.FindStringSubmatchIndex(line)
+		if m != nil && !strings.Contains(line[m[3]:], line[m[2]:m[3]]) {
+			return i + 1, columnOf(line, m[2]), "the quote that begins here is not closed"
+		}
+	}
+	return 0, 0, ""
+}
+
+// dashOfItem is an item of a list without the space behind its sign.
+var dashOfItem = regexp.MustCompile(`^ *-[A-Za-z_]\w*:(?: |$)`)
+
+// dashWithoutSpace finds such an item, which is a field with a strange name to YAML. The error names a line below it.
+func (r *reader) dashWithoutSpace(line int, _ string) (at, column int, mistake string) {
+	for at := 1; at <= min(line, len(r.lines)); at++ {
+		if text := r.lines[at-1]; dashOfItem.MatchString(text) {
+			return at, strings.Index(text, "-") + 1, "a space is missing behind the dash: - name: ..."
+		}
+	}
+	return 0, 0, ""
+}
+
+// fieldBegins is the begin of a line up to its field.
+var fieldBegins = regexp.MustCompile(`^ *(?:- +)*`)
+
+// hasValue is a line whose field has a value on the line.
+var hasValue = regexp.MustCompile(`^ *(?:- +)*[\w-]+: +[^ |>#&]`)
+
+// tooDeep finds a field that stands further to the right than the one above it, which has a value already.
+func (r *reader) tooDeep(line int, message string) (at, column int, mistake string) {
+	if !strings.Contains(message, "mapping values are not allowed") || line < 2 || line > len(r.lines) {
+		return 0, 0, ""
+	}
+
+	here, above := len(fieldBegins.FindString(r.lines[line-1])), len(fieldBegins.FindString(r.lines[line-2]))
+	if here <= above || !hasValue.MatchString(r.lines[line-2]) {
+		return 0, 0, ""
+	}
+	return line, here + 1,
+		fmt.Sprintf("this line begins in column %d, and the field above it in column %d: indent them alike", here+1, above+1)
+}
+
+// reserved is a value that begins with a sign that YAML keeps for itself.
+var reserved = regexp.MustCompile("(?::|-|\\[|\\{|,) +([@`%])")
+
+// badStart finds a text that needs quotes for its first character.
+func (r *reader) badStart(line int, message string) (at, column int, mistake string) {
+	if !strings.Contains(message, "cannot start any token") || line > len(r.lines) {
+		return 0, 0, ""
+	}
+
+	m := reserved.FindStringSubmatchIndex(r.lines[line-1])
+	if m == nil {
+		return 0, 0, ""
+	}
+	return line, columnOf(r.lines[line-1], m[2]), "a text that begins with " + r.lines[line-1][m[2]:m[3]] + " needs quotes"
 }
 
 // colonInText finds a second colon of a line.

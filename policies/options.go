@@ -35,14 +35,14 @@ func (r *reader) checkOptions(n *yaml.Node, role string, s *Side, l algorithms.L
 		with := l
 		o.into(s.options, &with.Options)
 		if err := s.Algorithm.Validate(with); err != nil {
-			r.fail(at[o.name], "%s: %s", role, withoutPackage(err))
+			r.fail(at[o.name], "%s: %s", role, whyRefused(err))
 		}
 	}
 
 	// Options that are valid each for itself may exclude each other.
 	l.Options = s.options
 	if err := s.Algorithm.Validate(l); err != nil && r.errors() == before {
-		r.fail(n, "%s: %s", role, withoutPackage(err))
+		r.fail(n, "%s: %s", role, whyRefused(err))
 	}
 }
 

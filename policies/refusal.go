@@ -84,7 +84,11 @@ func syntaxOf(message string) string {
 // remedyOf says what to write instead of a text that CEL does not take, "" for any other.
 func remedyOf(quoted string) string {
 	// The parser quotes a text without its end up to the end of the line.
-	if q := quoted[:min(1, len(quoted))]; q == `"` || q == "'" {
+	q := quoted[:min(1, len(quoted))]
+	if (q == `"` || q == "'") && strings.Contains(quoted, `\`) {
+		return ": in a text a backslash is written twice, or the text is a raw one, such as r" + q + `\d` + q
+	}
+	if q == `"` || q == "'" {
 		return ": a text is not closed: write " + q + " at its end"
 	}
 
@@ -117,6 +121,10 @@ func overloadOf(message string) string {
 	// Two operators have no sign that an author would know from the message.
 	if m[1] == "_?_:_" {
 		return fmt.Sprintf("both results of ? : must be of one type, and these are of %s", strings.TrimPrefix(strings.Trim(m[2], "()"), "bool, "))
+	}
+	if m[1] == "orValue" && strings.HasPrefix(m[2], "optional_type(") {
+		value, fallback, _ := strings.Cut(strings.TrimPrefix(m[2], "optional_type("), ").(")
+		return fmt.Sprintf("the value is of type %s, and its default of type %s: make them one type", value, strings.TrimSuffix(fallback, ")"))
 	}
 	if m[1] == "@in" {
 		return `in takes a list or a table behind it, such as in ["GET", "HEAD"]`
@@ -152,7 +160,10 @@ func remedyOfTypes(both string) string {
 
 // dashedName is a header, a claim or a parameter behind a dot, whose name has a dash. Most headers ask for that mistake: x-tenant behind
 // a dot is x less tenant to CEL, which tells of a missing name and of an operator for wrong types.
-var dashedName = regexp.MustCompile(`request\.(headers|claims|query)\.([A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+)`)
+var dashedName = regexp.MustCompile(`request\.(headers|claims|query)(?:\.|\[\??)([A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+)`)
+
+// dashedVariable is a variable or a table whose name has a dash.
+var dashedVariable = regexp.MustCompile(`\b(?:variables|data)\.[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)+`)
 
 // negated is a negation in words, which SQL and Python have. CEL takes the word for a name, and tells of what stands behind it. What
 // stands in quotes, or behind a dot, is no word of the language.
@@ -174,22 +185,33 @@ func mistakeIn(source string) (at int, message string) {
 	if at, message := dashedIn(source); message != "" {
 		return at, message
 	}
+	if m := wordForNumber.FindStringSubmatch(source); m != nil {
+		return 0, fmt.Sprintf("a limit has no unit: write limit: %s, and the time as window", m[1])
+	}
 	if bareHeader.MatchString(source) {
 		return 0, fmt.Sprintf("there is no %s: a header is request.headers[?%q].orValue(\"none\")", source, source)
 	}
 	return negatedIn(source)
 }
 
+// wordForNumber is a limit as other programs write it, such as 100/m or 100 per minute.
+var wordForNumber = regexp.MustCompile(`^([0-9]+) *(?:/|per) *(?:s|m|h|d|sec|min|hour|day|second|minute)$`)
+
 // bareHeader is a name with dashes alone, as those of headers are. CEL takes the dashes for subtractions.
 var bareHeader = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+$`)
 
 // dashedIn words the mistake of such a name, as mistakeIn.
 func dashedIn(source string) (at int, message string) {
+	if m := dashedVariable.FindStringIndex(source); m != nil {
+		name := source[m[0]:m[1]]
+		return len([]rune(source[:m[0]])), fmt.Sprintf("behind a dot a name has no dash: write %s", strings.ReplaceAll(name, "-", "_"))
+	}
 	m := dashedName.FindStringSubmatchIndex(source)
 	if m == nil {
 		return 0, ""
 	}
 
 	field, name := source[m[2]:m[3]], source[m[4]:m[5]]
-	return len([]rune(source[:m[0]])), fmt.Sprintf("behind a dot a name has no dash: write request.%s[?%q].orValue(\"none\")", field, name)
+	return len([]rune(source[:m[0]])), fmt.Sprintf("a name with a dash stands in quotes and brackets: write request.%s[?%q].orValue(\"none\")",
+		field, name)
 }

@@ -3,6 +3,7 @@ package policies
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -126,6 +127,7 @@ func (r *reader) minutes(what string, into *time.Duration) func(*yaml.Node) {
 		r.duration(what, into)(n)
 		if r.errors() == before && *into%time.Minute != 0 {
 			r.fail(n, "%s: want whole minutes, the resolution of the evidence", what)
+			*into = 0 // the gate would say the same once more
 		}
 	}
 }
@@ -145,10 +147,15 @@ func (r *reader) fraction(what string, into *float64) func(*yaml.Node) {
 
 // signOf says of a bare number what it lacks.
 func signOf(n *yaml.Node) string {
-	if v, err := strconv.ParseFloat(n.Value, 64); err == nil && v > 0 && v < 100 {
-		return fmt.Sprintf("; %s has no sign: such as %s%%", n.Value, n.Value)
+	v, err := strconv.ParseFloat(n.Value, 64)
+	switch {
+	case err != nil || v <= 0 || v >= 100:
+		return ""
+	case v < 1:
+		return fmt.Sprintf("; %s has no sign: write %s%% if it is a share of one, or %s%% if it is a percentage",
+			n.Value, strconv.FormatFloat(math.Round(v*1e9)/1e7, 'f', -1, 64), n.Value)
 	}
-	return ""
+	return fmt.Sprintf("; %s has no sign: such as %s%%", n.Value, n.Value)
 }
 
 // percentage reads a number above 0 and up to 100. The sign is required: 0.02 could

@@ -293,11 +293,31 @@ func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 		l.Burst = 1
 	}
 	if err := s.Algorithm.Validate(l); err != nil {
-		r.fail(n, "%s: %s", role, withoutPackage(err))
+		r.fail(refusedField(n, err), "%s: %s", role, whyRefused(err))
 		return
 	}
 	r.checkOptions(n, role, s, l)
 	r.checkSync(n, role, s)
+}
+
+// whyRefused returns the reason for which a limit is refused. The file has the limit before it, and writes a burst as a field.
+func whyRefused(err error) string {
+	text := withoutPackage(err)
+	if _, why, refused := strings.Cut(text, algorithms.ErrLimit.Error()+": "); refused {
+		text = why
+	}
+	return strings.ReplaceAll(text, "burst=", "burst: ")
+}
+
+// refusedField returns the field of a side that the reason is about, the whole side where it names none that the file has.
+func refusedField(n *yaml.Node, err error) *yaml.Node {
+	at := placesOf(n)
+	first, _, _ := strings.Cut(whyRefused(err), " ")
+	field := map[string]string{"burst": "burst", "requests": "limit", "window": "window"}[first]
+	if at[field] != nil {
+		return at[field]
+	}
+	return n
 }
 
 // withoutPackage returns the text of an error without the package that it came from:

@@ -19,6 +19,7 @@ var (
 
 // remedies say what to write, by a message of CEL that does not.
 var remedies = map[string]string{
+	"comprehension exceeds nesting limit":     ": at most one loop inside a loop",
 	"reserved identifier: if":                 ": a choice is condition ? one : other",
 	"expected type 'bool' but found 'string'": `: compare each of several texts, or write request.method in ["POST", "PUT"]`,
 }
@@ -29,12 +30,17 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	// Each kind of message has its own words. A message that is none of them is CEL's, without a container, which files do not have.
 	words := overloadOf(issue.Message)
 	m := undeclared.FindStringSubmatch(issue.Message)
+	rest := lineFrom(source, issue.Location)
 
 	switch {
 	case strings.HasPrefix(issue.Message, syntaxError):
 		return syntaxOf(issue.Message)
+	case inAddress.MatchString(rest):
+		return fmt.Sprintf("in takes a list or a table behind it: write cidr(%s).containsIP(request.ip)", inAddress.FindStringSubmatch(rest)[1])
 	case words != "":
 		return words
+	case m != nil && strings.HasPrefix(rest, "("):
+		return unknownFunction(env, m[1])
 	case issue.Message == "invalid matches argument":
 		return wrongPattern(textAt(source, issue.Location))
 	case m == nil:
@@ -79,9 +85,6 @@ func explainUndeclared(env *cel.Env, source, name string) string {
 			return fmt.Sprintf("there is no %s: did you mean %s?", name, v)
 		}
 	}
-	if other := otherFunctions[name]; other != "" {
-		return fmt.Sprintf("there is no %s: write %s", name, other)
-	}
 	if name == strings.TrimSpace(source) {
 		return fmt.Sprintf("there is no %s: if it is a text, quote it within the quotes of YAML: '\"%s\"'; the names are %s",
 			name, name, strings.Join(variables, ", "))
@@ -96,7 +99,25 @@ func explainUndeclared(env *cel.Env, source, name string) string {
 // otherFunctions are functions of other languages, as CEL writes them.
 var otherFunctions = map[string]string{
 	"lower": "lowerAscii()", "toLowerCase": "lowerAscii()", "upper": "upperAscii()", "toUpperCase": "upperAscii()",
-	"len": "size(...)", "length": "size(...)", "strip": "trim()", "str": "string(...)",
+	"len": "size(...)", "length": "size(...)", "strip": "trim()", "str": "string(...)", "now": "request.time",
+	"inCidr": cidrForm, "in_cidr": cidrForm, "inRange": cidrForm, "header": `request.headers[?"x-plan"].orValue("none")`,
+}
+
+// cidrForm is how an expression asks whether an address belongs to a network.
+const cidrForm = `cidr("10.0.0.0/8").containsIP(request.ip)`
+
+// inAddress is a network behind "in", as other languages ask for an address in one.
+var inAddress = regexp.MustCompile(`^in +("[0-9a-fA-F.:]+/[0-9]+"|'[0-9a-fA-F.:]+/[0-9]+')`)
+
+// unknownFunction says which function is meant by a name that is called.
+func unknownFunction(env *cel.Env, name string) string {
+	if other := otherFunctions[name]; other != "" {
+		return fmt.Sprintf("there is no function %s: write %s", name, other)
+	}
+	if meant := humanize.Nearest(name, functionsOf(env)); meant != "" {
+		return fmt.Sprintf("there is no function %s: did you mean %s?", name, meant)
+	}
+	return fmt.Sprintf("there is no function %s", name)
 }
 
 // unknownName suggests one of the candidates, or lists the names that there are.

@@ -19,7 +19,11 @@ type tags struct {
 // of the calls.
 func (t *tags) refuse(n *yaml.Node) {
 	// A node does not tell the tag "!", so the text does. Tags of YAML itself, such as !!str, do what they say.
-	if here := t.at(n); strings.HasPrefix(here, "!") && here != "!!" {
+	here := t.at(n)
+	switch {
+	case strings.HasPrefix(here, "!in") && strings.HasPrefix(string(t.runes[n.Column-1:]), "!include"):
+		t.fail(n, "no other file is included: write its contents here")
+	case strings.HasPrefix(here, "!") && !strings.HasPrefix(here, "!!"):
 		t.fail(n, "%s", dropsTag)
 	}
 
@@ -29,7 +33,7 @@ func (t *tags) refuse(n *yaml.Node) {
 	}
 }
 
-// at returns the first two characters of a node, "" for a node without a place. Nodes of one line follow each other, so a line of
+// at returns the first three characters of a node, "" for a node without a place. Nodes of one line follow each other, so a line of
 // many nodes is read once.
 func (t *tags) at(n *yaml.Node) string {
 	if n.Line < 1 || n.Line > len(t.lines) {
@@ -40,5 +44,5 @@ func (t *tags) at(n *yaml.Node) string {
 	}
 
 	begin := min(max(n.Column-1, 0), len(t.runes))
-	return string(t.runes[begin:min(begin+2, len(t.runes))])
+	return string(t.runes[begin:min(begin+3, len(t.runes))])
 }
