@@ -38,7 +38,7 @@ var badExpressions = []badFile{
 	{
 		"a variable that stands below", "version: 1\nname: a\nvariables:\n  a: variables.b\n  b: request.ip\n" +
 			"policies: [{ name: p, key: variables.a, authoritative: { algorithm: gcra, limit: 1, window: 1s } }]\n",
-		4, 6, "there is no variables.b: no variables stand above it",
+		4, 6, "there is no variables.b; a variable sees the variables above it alone",
 	},
 	{"a function that CEL has not", onePolicy("key: md5(request.ip)"), 5, 13, "there is no function md5"},
 	{"the time of another language", onePolicy("when: now() > request.time\n    key: a"), 5, 14, "now: write request.time"},

@@ -161,7 +161,11 @@ func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error)
 		}
 
 		line, column := c.place(n, e.Location.Line(), e.Location.Column())
-		c.failAt(line, column, "%s: %s", what, explainIssue(c.env, n.Value, e))
+		message := explainIssue(c.env, n.Value, e)
+		if strings.HasPrefix(what, "variables.") && strings.HasPrefix(message, "there is no variables.") {
+			message += "; a variable sees the variables above it alone"
+		}
+		c.failAt(line, column, "%s: %s", what, message)
 
 		// Behind what cannot be parsed, all is wrong.
 		if strings.HasPrefix(e.Message, syntaxError) || strings.HasPrefix(e.Message, "reserved identifier") {

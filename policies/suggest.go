@@ -70,7 +70,7 @@ func explainUndeclared(env *cel.Env, source, name string) string {
 	if word, _, dotted := strings.Cut(name, "."); dotted {
 		alike := slices.DeleteFunc(slices.Clone(variables), func(v string) bool { return !strings.HasPrefix(v, word+".") })
 		if word == "variables" && len(alike) == 0 && slices.ContainsFunc(variables, isRequestName) {
-			return fmt.Sprintf("there is no %s: no variables stand above it", name)
+			return fmt.Sprintf("there is no %s", name)
 		}
 		if len(alike) == 0 {
 			alike = variables

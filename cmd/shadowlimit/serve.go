@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/serve"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
 
@@ -124,8 +125,12 @@ func (o *serveOptions) harness(c *cli.Context, log *slog.Logger) (h *shadow.Harn
 
 	h, err = shadow.New(cfg)
 	if err != nil {
+		closed := closeRedis()
+		if problems := (*policies.Problems)(nil); errors.As(err, &problems) && closed == nil {
+			return nil, nil, problems
+		}
 		text := strings.TrimPrefix(err.Error(), "shadow: new: ")
-		return nil, nil, errors.Join(fmt.Errorf("%s: %s", o.file, text), closeRedis())
+		return nil, nil, errors.Join(fmt.Errorf("%s: %s", o.file, text), closed)
 	}
 	return h, func() error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(c.Context), closeTimeout)
