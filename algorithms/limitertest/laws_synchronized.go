@@ -122,16 +122,23 @@ func (w *world) disturb(t *rapid.T, at int64, side algorithms.Side) {
 	p := w.all[i]
 
 	switch rapid.IntRange(0, 11).Draw(t, "op") {
+	// The parts of an exchange come one by one, so that charges fall between them, and an exchange may stay without its answer.
 	case 0:
 		p.collect()
 	case 1:
 		p.send(i, w.exchange)
 	case 2:
 		p.receive()
+
+	// The network loses the answer.
 	case 3:
 		p.reply = nil
+
+	// A whole exchange, as in a calm network.
 	case 4:
 		p.sync(i, w.exchange)
+
+	// The network delivers an earlier exchange once more.
 	case 6:
 		p.late(t, i, w.exchange)
 

@@ -33,7 +33,8 @@ func directions() panel {
 			"They are two harms with two thresholds: the first harms clients, the second the service behind the limit.",
 		query{"{{policy}} newly denied", sumOf("newly_denied"), ""},
 		query{"{{policy}} newly allowed", sumOf("newly_allowed"), ""}).
-		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").pages("ShadowlimitNewlyDenied.md", "ShadowlimitNewlyAllowed.md")
+		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").
+		pages("ShadowlimitNewlyDenied.md", "ShadowlimitNewlyAllowed.md")
 }
 
 func expected() panel {

@@ -194,7 +194,8 @@ func divergenceNow() panel {
 			"roll back if that is not wanted.",
 		query{"{{policy}} newly denied", share(sumOf("newly_denied"), sumOf(allowed)), ""},
 		query{"{{policy}} newly allowed", share(sumOf("newly_allowed"), sumOf(denied)), ""}).
-		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").pages("ShadowlimitNewlyDenied.md", "ShadowlimitNewlyAllowed.md")
+		from(0).coloured("newly denied", "red").coloured("newly allowed", "orange").
+		pages("ShadowlimitNewlyDenied.md", "ShadowlimitNewlyAllowed.md")
 }
 
 func harmedKeys() panel {

@@ -87,6 +87,7 @@ func (l *Limits) RequestOf(r *http.Request, whole bool) *policies.Request {
 	p.RawQuery = r.URL.RawQuery
 	p.Headers = r.Header
 	p.Size = r.ContentLength
+
 	reading := l.Reading()
 	if whole || reading.IP {
 		p.IP = l.settings.ClientIP(r)
