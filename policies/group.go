@@ -35,7 +35,7 @@ func (c *compiler) membership(into *membership) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// The members of a group whose name is not known are not asked for what it gives them.
 		if n.Kind != yaml.MappingNode {
-			c.fail(n, "a group: write group: { name: client }")
+			c.fail(n, "a group: write group: { name: client }, and in its first member group: { name: client, charge: all_or_nothing }")
 			return
 		}
 

@@ -133,10 +133,26 @@ var homes = []struct {
 	},
 }
 
+// fieldsElsewhere are fields as other programs name them.
+var fieldsElsewhere = map[string]string{
+	"algo": "algorithm", "type": "algorithm", "strategy": "algorithm",
+	"rate": "limit", "max": "limit", "requests": "limit", "quota": "limit",
+	"period": "window", "interval": "window", "per": "window", "duration": "window",
+	"capacity": "burst", "bucket": "burst",
+	"if": "when", "match": "when", "condition": "when",
+	"by": "key", "client": "key", "weight": "cost",
+}
+
 // remedyOfField says which field is meant by one that no section has.
 func remedyOfField(name string, known []string) string {
 	front, _, colon := strings.Cut(name, ":")
 	switch {
+	case name == "<<":
+		return "YAML's merge is not read: write the fields out, or name all of a section by its alias"
+	case fieldsElsewhere[name] != "" && slices.Contains(known, fieldsElsewhere[name]):
+		return "did you mean " + fieldsElsewhere[name] + "?"
+	case homeOf(fieldsElsewhere[name]) != "":
+		return "did you mean " + fieldsElsewhere[name] + "? " + homeOf(fieldsElsewhere[name])
 	case strings.Contains(name, "\u00a0"):
 		return "it has a no-break space in it, which looks like a space: replace it by a space"
 	case wholeNumber.MatchString(name):
@@ -161,6 +177,20 @@ func homeOf(name string) string {
 var sampleOf = map[string]string{
 	"version": ", such as version: 1",
 	"key":     ", such as key: request.ip",
+	"name":    ", such as name: checkout",
+
+	"authoritative": ", today's limiter, such as authoritative: { algorithm: fixed_window, limit: 100, window: 1m }",
+	"policies":      ", a list of them, each with name, key and authoritative",
+}
+
+// listOf shows what a list looks like.
+var listOf = map[string]string{
+	"policies": ", such as - name: per-client, each with its - in front of the first field",
+	"canary":   ", such as [1%, 10%, 50%]",
+	"days":     ", such as [mon, tue]",
+	"charges":  ", such as [{ policy: per-client }]",
+	"sequence": ", such as - { at: 0s, request: { method: GET } }",
+	"tests":    ", such as - name: a plain request is charged",
 }
 
 // exampleOf shows what a section looks like where a file has something else in its place.
@@ -192,7 +222,7 @@ func (r *reader) pairs(n *yaml.Node, what string) func(func(k, v *yaml.Node) boo
 // items returns the elements of a list, none for another node.
 func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
 	if n = target(n); n.Kind != yaml.SequenceNode {
-		r.fail(n, "%s: want a list", what)
+		r.fail(n, "%s: want a list%s", what, listOf[what])
 		return nil
 	}
 

@@ -36,15 +36,14 @@ var syntaxWords = []struct {
 // words are operators; JavaScript, with its default; shells and PHP, with signs before names; and word processors, whose quotes
 // are others.
 var otherOperators = []struct{ quoted, remedy string }{
-	{"= ", "write == to compare"},
 	{"=", "write == to compare"},
 	{"and", "write &&"},
 	{"AND", "write &&"},
 	{"or", "write ||"},
 	{"OR", "write ||"},
 	{"not", "write !"},
-	{"& ", "write &&"},
-	{"| ", "write ||"},
+	{"&", "write &&"},
+	{"|", "write ||"},
 	{"?", "write orValue: request.headers[?\"x-plan\"].orValue(\"none\") has a value in any case"},
 	{"/", `a regular expression is a text: path.matches("^/a")`},
 	{"“", `write "`},
@@ -53,9 +52,10 @@ var otherOperators = []struct{ quoted, remedy string }{
 	{"’", "write '"},
 	{"~", `a regular expression is asked by path.matches("^/a")`},
 	{"=~", `a regular expression is asked by path.matches("^/a")`},
-	{"=~ ", `a regular expression is asked by path.matches("^/a")`},
 	{"$", "a name has no sign in front of it"},
 	{";", "an expression has no end sign"},
+	{"LIKE", `write startsWith, endsWith or contains: path.startsWith("/a")`},
+	{"like", `write startsWith, endsWith or contains: path.startsWith("/a")`},
 	{"startsWith", `it is called: path.startsWith("/a")`},
 	{"endsWith", `it is called: path.endsWith("/a")`},
 	{"contains", `it is called: path.contains("/a")`},
@@ -72,7 +72,7 @@ func syntaxOf(message string) string {
 			continue
 		}
 
-		words, quoted := known.words, m[1]
+		words, quoted := known.words, strings.TrimSpace(m[1])
 		if strings.Contains(words, "%s") {
 			words = fmt.Sprintf(words, quoted)
 		}
@@ -132,6 +132,9 @@ func overloadOf(message string) string {
 
 	// What has letters is a function, and the type that it is called on says more than the message.
 	sign := operatorSign.FindStringSubmatch(m[1])
+	if sign == nil && strings.HasPrefix(m[2], "list(") {
+		return fmt.Sprintf("there is no %s for a list: write request.method in [\"GET\", \"HEAD\"]", m[1])
+	}
 	if sign == nil {
 		return fmt.Sprintf("there is no %s for %s%s", m[1], m[2], usesOf[m[1]])
 	}
@@ -152,6 +155,10 @@ func remedyOfTypes(both string) string {
 		return ": both must be of one type, which string(...), int(...) and double(...) make"
 	case strings.Contains(both, "optional_type"):
 		return `: give what [?...] asks for a default, by .orValue("")`
+	case strings.Contains(both, "timestamp"):
+		return `: an instant is timestamp("2026-01-01T00:00:00Z"), and a time of day request.time.getHours()`
+	case both == "(string)":
+		return `: compare it, such as request.user == ""`
 	case strings.Contains(both, "null"):
 		return `: no value is null; a text that is absent is ""`
 	}
@@ -188,6 +195,12 @@ func mistakeIn(source string) (at int, message string) {
 	if m := wordForNumber.FindStringSubmatch(source); m != nil {
 		return 0, fmt.Sprintf("a limit has no unit: write limit: %s, and the time as window", m[1])
 	}
+	if m := template.FindStringSubmatch(source); m != nil {
+		return 0, fmt.Sprintf("an expression has no braces around it: write %s", m[1])
+	}
+	if m := unitOfNumber.FindStringSubmatch(source); m != nil {
+		return 0, fmt.Sprintf("a number has no unit, %% or _: write its digits alone, such as 10000, not %s", m[0])
+	}
 	if bareHeader.MatchString(source) {
 		return 0, fmt.Sprintf("there is no %s: a header is request.headers[?%q].orValue(\"none\")", source, source)
 	}
@@ -196,6 +209,12 @@ func mistakeIn(source string) (at int, message string) {
 
 // wordForNumber is a limit as other programs write it, such as 100/m or 100 per minute.
 var wordForNumber = regexp.MustCompile(`^([0-9]+) *(?:/|per) *(?:s|m|h|d|sec|min|hour|day|second|minute)$`)
+
+// template is an expression as templates of other programs have it.
+var template = regexp.MustCompile(`^\s*\$?\{\{?\s*([^{}]+?)\s*\}?\}\s*$`)
+
+// unitOfNumber is a number as people write it.
+var unitOfNumber = regexp.MustCompile(`^[0-9][0-9_]*(?:[kKMG]B?|%|_[0-9_]*)$`)
 
 // bareHeader is a name with dashes alone, as those of headers are. CEL takes the dashes for subtractions.
 var bareHeader = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+$`)

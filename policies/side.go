@@ -243,7 +243,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 
 		switch {
 		case side.Foreign() == (algorithm != ""):
-			c.fail(n, "%s: want either an algorithm or a limiter", role)
+			c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
 		case side.Foreign() && side.options != (algorithms.Options{}):
 			c.foreignOptions(n, role, side)
 		case !side.Foreign():

@@ -19,6 +19,8 @@ var (
 
 // remedies say what to write, by a message of CEL that does not.
 var remedies = map[string]string{
+	"invalid argument to has() macro": ": it asks for an entry behind a dot, such as has(request.headers.accept); " +
+		`with a dash, "x-plan" in request.headers`,
 	"comprehension exceeds nesting limit":     ": at most one loop inside a loop",
 	"reserved identifier: if":                 ": a choice is condition ? one : other",
 	"expected type 'bool' but found 'string'": `: compare each of several texts, or write request.method in ["POST", "PUT"]`,
@@ -43,11 +45,16 @@ func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 		return unknownFunction(env, m[1])
 	case issue.Message == "invalid matches argument":
 		return wrongPattern(textAt(source, issue.Location))
+	case fieldOfText.MatchString(issue.Message):
+		return noField(nameFrom(source, issue.Location))
 	case m == nil:
 		return strings.TrimSuffix(issue.Message, " (in container '')") + remedies[issue.Message]
 	}
 	return explainUndeclared(env, source, nameAt(source, issue.Location, m[1]))
 }
+
+// withEntries are the fields of a request that have entries.
+var withEntries = []string{"request.headers", "request.query", "request.claims", "request.descriptors"}
 
 // explainUndeclared says what may be meant by a name that is not declared, a dotted one as a whole.
 func explainUndeclared(env *cel.Env, source, name string) string {
@@ -64,13 +71,22 @@ func explainUndeclared(env *cel.Env, source, name string) string {
 	if asked && !slices.ContainsFunc(variables, isRequestName) {
 		return fmt.Sprintf("there is no %s: a key's place does not depend on the request: use key[0], a part of the key, or data", name)
 	}
+	if slices.Contains(withEntries, name) {
+		return fmt.Sprintf("has() asks for an entry, such as has(request.headers.accept): write size(%s) > 0", name)
+	}
 	if slices.Contains(variables, name) {
 		return fmt.Sprintf("has() asks for an entry, such as has(request.headers.accept): write %s != \"\"", name)
 	}
-	if word, _, dotted := strings.Cut(name, "."); dotted {
+	if word, field, dotted := strings.Cut(name, "."); dotted {
+		if slices.Contains(variables, "request."+field) {
+			return fmt.Sprintf("there is no %s: did you mean request.%s?", name, field)
+		}
 		alike := slices.DeleteFunc(slices.Clone(variables), func(v string) bool { return !strings.HasPrefix(v, word+".") })
 		if word == "variables" && len(alike) == 0 && slices.ContainsFunc(variables, isRequestName) {
 			return fmt.Sprintf("there is no %s", name)
+		}
+		if word == "data" && len(alike) == 0 {
+			return fmt.Sprintf("there is no %s: write the table into a section data of the file", name)
 		}
 		if len(alike) == 0 {
 			alike = variables
@@ -94,6 +110,29 @@ func explainUndeclared(env *cel.Env, source, name string) string {
 		return fmt.Sprintf("there is no %s: a text needs quotes, %q; the names are %s", name, name, strings.Join(variables, ", "))
 	}
 	return unknownName(name, known, variables)
+}
+
+// fieldOfText is CEL's message of a field of a value that has none.
+var fieldOfText = regexp.MustCompile(`^type '.*' does not support field selection`)
+
+// nameFrom is the field behind the dot at a place of an expression.
+func nameFrom(source string, at common.Location) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(dottedName.FindString(strings.TrimPrefix(lineFrom(source, at), ".")), "."), ".")
+	return name
+}
+
+// partsOfTime are the parts of an instant as other languages name them.
+var partsOfTime = map[string]string{
+	"hour": "getHours()", "hours": "getHours()", "minute": "getMinutes()", "minutes": "getMinutes()", "day": "getDayOfMonth()",
+	"weekday": "getDayOfWeek()", "month": "getMonth()", "year": "getFullYear()",
+}
+
+// noField words the mistake of a field of a text, a number or an instant.
+func noField(name string) string {
+	if part := partsOfTime[name]; part != "" {
+		return fmt.Sprintf("there is no field %s: write request.time.%s", name, part)
+	}
+	return fmt.Sprintf("there is no field %s: a text, a number and a time have functions and no fields", name)
 }
 
 // otherFunctions are functions of other languages, as CEL writes them.
