@@ -104,14 +104,14 @@ func (in inputs) anyFromClient() bool {
 // assumed returns the entries that an expression takes to be there without asking
 // for them anywhere.
 func (x *expression) assumed() (list []string) {
+	// Both kinds of quotes make a text.
+	source := strings.ReplaceAll(x.source, "'", `"`)
 	for _, name := range x.inputs.sorted() {
 		_, key, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
 
 		// A search in the text: it misses an entry that is asked for under a computed
 		// name, and a warning too many is better than a silent one too few.
-		asked := strings.Contains(x.source, "[?"+key) ||
-			strings.Contains(x.source, key+" in ") ||
-			strings.Contains(x.source, "has(")
+		asked := strings.Contains(source, "[?"+key) || strings.Contains(source, key+" in ") || strings.Contains(source, "has(")
 
 		if x.inputs[required+name] && !asked {
 			list = append(list, name)

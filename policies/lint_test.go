@@ -12,6 +12,31 @@ type warningTest struct {
 	want       string // part of the message; "" if nothing is to be warned of
 }
 
+// pointlessWarnings are policies that limit nothing, or other requests than their authors mean.
+var pointlessWarnings = []warningTest{
+	{"a cost of 0", onePolicy("key: request.user\n    cost: 0"), 6, "every request is a peek"},
+	{"a cost that may be 0", onePolicy("key: request.user\n    cost: 'request.size > 9 ? 1 : 0'"), 0, ""},
+	{"a condition as the key", onePolicy("key: request.user == 'a'"), 5, "all clients share two budgets"},
+	{"a condition beside a key", onePolicy("key: [request.user, request.method == 'GET']"), 0, ""},
+	{"a key twice", onePolicy("key: [request.user, request.user]"), 5, "request.user stands in it twice"},
+	{
+		"a header that may be absent, with on_error: deny",
+		onePolicy("key: request.user\n    when: request.headers['x-a'] == 'b'\n    on_error: deny"), 6, "on_error: deny denies the request",
+	},
+	{
+		"one that is asked for",
+		onePolicy("key: request.user\n    when: \"'x-a' in request.headers && request.headers['x-a'] == 'b'\"\n    on_error: deny"),
+		0, "",
+	},
+	{
+		"one that is negated", onePolicy("key: request.user\n    when: \"request.headers['x-a'] != 'b'\"\n    on_error: deny"), 0, "",
+	},
+	{"steps over a burst", candidate("key: request.user", "algorithm: gcra, refill: 5m, burst: 20, limit: 10"), 7, "a burst of at least 50"},
+	{"steps of a burst", candidate("key: request.user", "algorithm: gcra, refill: 2m, burst: 20, limit: 10"), 0, ""},
+	{"an address in a network", onePolicy("key: request.user\n    when: request.ip == '10.0.0.0/8'"), 6, `cidr("10.0.0.0/8").containsIP`},
+	{"a template as a path", onePolicy("key: request.user\n    when: request.path == '/items/{id}'"), 6, "that of a request is request.route"},
+}
+
 var keyWarnings = []warningTest{
 	{"nothing", onePolicy("key: request.user"), 0, ""},
 	{
@@ -267,6 +292,7 @@ var expectedWarnings = []warningTest{
 func TestWarnings(t *testing.T) {
 	for _, table := range [][]warningTest{
 		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings, formWarnings, placeWarnings, clientWarnings,
+		pointlessWarnings,
 	} {
 		for _, tt := range table {
 			tt.check(t)

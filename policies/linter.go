@@ -36,6 +36,11 @@ func (l *linter) policy(p *Policy, at places) {
 	l.limitBesideKey(p, at)
 	l.costBeyondCapacity(p, at["cost"])
 	l.hostileRequest(p, at)
+	l.deniesAbsent(p, at)
+	l.pointless(p, at)
+	l.neverRefilled(p, at)
+
+	// What depends on how a service runs.
 	l.missingRow(p, at)
 	l.unknownSize(p, at)
 	l.hostHeader(p, at["name"])

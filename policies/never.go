@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -16,13 +18,32 @@ type fieldForm struct {
 	field, why string
 	// of returns a text in the form. part is the same for the begin of a text, and for a part that may stand anywhere.
 	of, begin, part func(string) string
+	// instead says what to write for a text that means something else than the field, "" for any other text; nil if there is none.
+	instead func(string) string
 }
 
 var fieldForms = []fieldForm{
 	// A part of a name may end with a dot, so only its upper case is known to be wrong.
-	{"request.host", "it is in lower case, without port, brackets and final dot", hostName, strings.ToLower, strings.ToLower},
-	{"request.method", "clients send it in upper case", strings.ToUpper, strings.ToUpper, strings.ToUpper},
-	{"request.path", "it begins with / and ends before the ?, behind which request.query is", rooted, rooted, asWritten},
+	{"request.host", "it is in lower case, without port, brackets and final dot", hostName, strings.ToLower, strings.ToLower, nil},
+	{"request.method", "clients send it in upper case", strings.ToUpper, strings.ToUpper, strings.ToUpper, nil},
+	{"request.path", "it begins with / and ends before the ?, behind which request.query is", rooted, rooted, asWritten, routeInstead},
+	{"request.ip", "it is one address", asWritten, asWritten, asWritten, networkInstead},
+}
+
+// routeInstead is for a template of routes, which no path is.
+func routeInstead(path string) string {
+	if strings.Contains(path, "{") {
+		return "which is a template: that of a request is request.route"
+	}
+	return ""
+}
+
+// networkInstead is for a network, which no address is.
+func networkInstead(text string) string {
+	if _, err := netip.ParsePrefix(text); err != nil {
+		return ""
+	}
+	return `which is a network: write cidr("` + text + `").containsIP(request.ip)`
 }
 
 // rooted returns a path that begins with a slash, without a query. Envoy sends the empty path, and OPTIONS an asterisk.
@@ -44,13 +65,18 @@ func (c *compiler) warnOfNever(n *yaml.Node, what string, a *cel.Ast) {
 			form := &fieldForms[i]
 			for _, text := range c.comparedWith(form, e) {
 				// A text in the form of the field may be what a client sends.
-				if text.want == text.value {
+				remedy := text.instead
+				switch {
+				case remedy != "":
+				case text.want == text.value:
 					continue
+				default:
+					remedy = fmt.Sprintf("for %s: write %q", form.why, text.want)
 				}
 
 				at := a.NativeRep().SourceInfo().GetStartLocation(text.at.ID())
 				line, column := c.place(n, at.Line(), at.Column())
-				c.warnAt(line, column, "%s: %s is never %q, for %s: write %q", what, form.field, text.value, form.why, text.want)
+				c.warnAt(line, column, "%s: %s is never %q, %s", what, form.field, text.value, remedy)
 			}
 		}
 	})
@@ -60,6 +86,7 @@ func (c *compiler) warnOfNever(n *yaml.Node, what string, a *cel.Ast) {
 type compared struct {
 	value, want string // want is how the text would have to be written
 	at          ast.Expr
+	instead     string // what to write for a text that means something else
 }
 
 // comparedWith returns the texts that an expression compares a field with.
@@ -77,11 +104,11 @@ func (c *compiler) comparedWith(form *fieldForm, e ast.Expr) []compared {
 	switch call.FunctionName() {
 	case operators.Equals, operators.NotEquals:
 		if isField(args[0]) || isField(args[1]) {
-			return append(c.textsOf(form, args[0]), c.textsOf(form, args[1])...)
+			return form.meant(append(c.textsOf(form, args[0]), c.textsOf(form, args[1])...))
 		}
 	case operators.In:
 		if isField(args[0]) {
-			return c.textsOf(form, args[1])
+			return form.meant(c.textsOf(form, args[1]))
 		}
 	case operators.Index, operators.OptIndex:
 		if isField(args[1]) {
@@ -95,9 +122,19 @@ func (c *compiler) comparedWith(form *fieldForm, e ast.Expr) []compared {
 		if call.FunctionName() == "startsWith" {
 			want = form.begin
 		}
-		return []compared{{literal(args[0]), want(literal(args[0])), args[0]}}
+		return []compared{{value: literal(args[0]), want: want(literal(args[0])), at: args[0]}}
 	}
 	return nil
+}
+
+// meant adds to texts that are compared as a whole what to write in their place.
+func (form *fieldForm) meant(texts []compared) []compared {
+	for i := range texts {
+		if form.instead != nil {
+			texts[i].instead = form.instead(texts[i].value)
+		}
+	}
+	return texts
 }
 
 // textsOf returns the texts of an operand: its own, those of a list, or those of a constant of
@@ -106,14 +143,14 @@ func (c *compiler) textsOf(form *fieldForm, e ast.Expr) (texts []compared) {
 	// A warning stands at the operand itself, so a constant's is where it is used.
 	switch {
 	case isText(e):
-		texts = append(texts, compared{literal(e), form.of(literal(e)), e})
+		texts = append(texts, compared{value: literal(e), want: form.of(literal(e)), at: e})
 	case e.Kind() == ast.ListKind:
 		for _, element := range e.AsList().Elements() {
 			texts = append(texts, c.textsOf(form, element)...)
 		}
 	case e.Kind() == ast.IdentKind:
 		for _, value := range c.constants[e.AsIdent()] {
-			texts = append(texts, compared{value, form.of(value), e})
+			texts = append(texts, compared{value: value, want: form.of(value), at: e})
 		}
 	}
 	return texts

@@ -23,14 +23,22 @@ func (s *suite) play(name string, sequence *yaml.Node) {
 	// In memory, and fresh: what another sequence has spent must not count here.
 	pair := algorithms.NewMemory(algorithms.MemoryConfig{})
 	var last time.Duration
-	for _, n := range s.items(sequence, "sequence") {
+	expects := false
+	steps := s.items(sequence, "sequence")
+	for _, n := range steps {
 		// After a bad step the following ones would fail for it alone.
 		next, ok := s.step(name, n, last)
 		if !ok {
 			return
 		}
 		last = next.at
+		expects = expects || next.want != [2]string{}
 		s.ask(name, next, pair)
+	}
+
+	// Such a test would pass whatever the policies do.
+	if len(steps) > 0 && !expects {
+		s.fail(sequence, "%s: no step says what it expects: write authoritative or candidate, with allow or deny", name)
 	}
 }
 

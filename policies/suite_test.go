@@ -59,6 +59,7 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 			"request 11 of the step: the candidate says deny, want allow",
 		},
 		{"a limit in parts", "- {name: n, request: {method: POST, user: a}, charges: [{candidate: {limit: 9}}]}", "candidate: want one text"},
+		{"nothing expected", "- {name: n, sequence: [{request: {method: POST}, repeat: 11}]}", "no step says what it expects"},
 		{"back in time", "- {name: n, sequence: [{at: 1s, request: {}}, {at: 0s, request: {}}]}", "before the one above"},
 		{"an unknown field", "- {name: n, request: {methodd: POST}, charges: []}", "unknown field"},
 		{"an unknown policy", "- {name: n, request: {method: POST}, charges: [{policy: q}]}", `:3:59: the file has no policy "q"`},
