@@ -101,6 +101,9 @@ func (c *compiler) level(what string, into *adaptive.Level) func(*yaml.Node) {
 	}
 }
 
+// usualShare is a target for a signal that is a share.
+var usualShare = map[adaptive.Signal]string{adaptive.ErrorRate: "1%", adaptive.Saturation: "80%"}
+
 // value returns a reader of a value of a signal.
 func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
@@ -109,7 +112,7 @@ func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(
 			v, ok := percentage(n)
 			*into = int64(v * adaptive.Million / 100)
 			if !ok || *into < 1 {
-				c.fail(n, "adaptive: %s: want a percentage from 0.0001%% on, such as 80%%", what)
+				c.fail(n, "adaptive: %s: want a percentage from 0.0001%% on, such as %s", what, usualShare[signal])
 			}
 			return
 		}

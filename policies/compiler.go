@@ -123,7 +123,8 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 
 	// A wrong type would otherwise fail in each request, where on_error decides in silence.
 	if !oneOf(a.OutputType(), types) && !c.broken(a) {
-		c.fail(n, "%s: the expression is of type %s: want %s%s", what, a.OutputType(), typeNames(types), remedyOfType(a.OutputType(), types))
+		c.fail(n, "%s: the expression is of type %s: want %s%s", what, a.OutputType(), typeNames(types),
+			remedyOfType(n.Value, a.OutputType(), types))
 		return nil
 	}
 
@@ -197,24 +198,6 @@ func typeNames(types []*cel.Type) string {
 		list[i] = t.String()
 	}
 	return strings.Join(list, " or ")
-}
-
-// remedyOfType says how an expression of a type becomes one of the wanted types, "" where this does not know.
-func remedyOfType(t *cel.Type, wanted []*cel.Type) string {
-	condition := oneOf(cel.BoolType, wanted)
-	switch {
-	case strings.HasPrefix(t.String(), "optional_type"):
-		return `; give it a default: .orValue("none")`
-	case t.IsExactType(cel.TimestampType):
-		return `; string(request.time) is a text, and request.time.getHours() a number`
-	case condition && t.IsExactType(cel.StringType):
-		return `; compare it, such as request.user != ""`
-	case condition && t.IsExactType(cel.DynType):
-		return `; compare it, such as request.claims.admin == true`
-	case condition && t.IsExactType(cel.IntType):
-		return `; compare it, such as request.size > 0`
-	}
-	return ""
 }
 
 // refuseUpperCase fails for a header that an expression names as it is often

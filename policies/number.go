@@ -45,6 +45,10 @@ func (c *compiler) number(what string, into *number, least int64) func(*yaml.Nod
 			c.fail(n, "%s: want a whole number or an expression; the window is a field of its own: %s: %s, window: %s", what, what, limit, window)
 			return
 		}
+		if meant := numberOf(n.Value); n.Kind == yaml.ScalarNode && meant != "" {
+			c.fail(n, "%s: %s", what, meant)
+			return
+		}
 		if _, err := strconv.ParseFloat(n.Value, 64); err == nil || n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
 			c.fail(n, "%s: want a whole number, such as 100, or an expression of type int", what)
 			return

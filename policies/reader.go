@@ -139,7 +139,7 @@ var fieldsElsewhere = map[string]string{
 	"rate": "limit", "max": "limit", "requests": "limit", "quota": "limit",
 	"period": "window", "interval": "window", "per": "window", "duration": "window",
 	"capacity": "burst", "bucket": "burst",
-	"if": "when", "match": "when", "condition": "when",
+	"if": "when", "include": "when", "where": "when", "match": "when", "condition": "when",
 	"by": "key", "client": "key", "weight": "cost",
 }
 
@@ -177,6 +177,7 @@ func homeOf(name string) string {
 var sampleOf = map[string]string{
 	"version": ", such as version: 1",
 	"key":     ", such as key: request.ip",
+	"signal":  ", such as signal: latency_p99",
 	"name":    ", such as name: checkout",
 
 	"authoritative": ", today's limiter, such as authoritative: { algorithm: fixed_window, limit: 100, window: 1m }",
@@ -186,6 +187,7 @@ var sampleOf = map[string]string{
 // listOf shows what a list looks like.
 var listOf = map[string]string{
 	"policies": ", such as - name: per-client, each with its - in front of the first field",
+	"expected": ", such as [{ when: request.user == \"a\", direction: newly_denied, until: 2999-12-31, owner: api }]",
 	"canary":   ", such as [1%, 10%, 50%]",
 	"days":     ", such as [mon, tue]",
 	"charges":  ", such as [{ policy: per-client }]",
@@ -198,6 +200,7 @@ var exampleOf = map[string]string{
 	"authoritative": ", such as { algorithm: fixed_window, limit: 100, window: 1m }",
 	"candidate":     ", such as { algorithm: token_bucket, limit: 100, window: 1m, burst: 20 }",
 	"promotion":     ", such as { mode: manual }",
+	"adaptive":      ", such as { signal: latency_p99 }",
 }
 
 // pairs yields the keys and values of a mapping.

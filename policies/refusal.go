@@ -56,6 +56,9 @@ var otherOperators = []struct{ quoted, remedy string }{
 	{";", "an expression has no end sign"},
 	{"LIKE", `write startsWith, endsWith or contains: path.startsWith("/a")`},
 	{"like", `write startsWith, endsWith or contains: path.startsWith("/a")`},
+	{"IN", `write in ["GET", "HEAD"]`},
+	{"IS", "write == to compare"},
+	{"is", "write == to compare"},
 	{"startsWith", `it is called: path.startsWith("/a")`},
 	{"endsWith", `it is called: path.endsWith("/a")`},
 	{"contains", `it is called: path.contains("/a")`},
@@ -157,6 +160,10 @@ func remedyOfTypes(both string) string {
 		return `: give what [?...] asks for a default, by .orValue("")`
 	case strings.Contains(both, "timestamp"):
 		return `: an instant is timestamp("2026-01-01T00:00:00Z"), and a time of day request.time.getHours()`
+	case both == "(duration, string)" || both == "(string, duration)":
+		return `: write the duration as duration("1h")`
+	case both == "(list(string), string)" || both == "(string, list(string))":
+		return `: write key[0] for a part of the key, and "a" in LIST for a list`
 	case both == "(string)":
 		return `: compare it, such as request.user == ""`
 	case strings.Contains(both, "null"):
@@ -198,8 +205,8 @@ func mistakeIn(source string) (at int, message string) {
 	if m := template.FindStringSubmatch(source); m != nil {
 		return 0, fmt.Sprintf("an expression has no braces around it: write %s", m[1])
 	}
-	if m := unitOfNumber.FindStringSubmatch(source); m != nil {
-		return 0, fmt.Sprintf("a number has no unit, %% or _: write its digits alone, such as 10000, not %s", m[0])
+	if m := templateInside.FindStringSubmatchIndex(source); m != nil {
+		return len([]rune(source[:m[0]])), fmt.Sprintf("a name has no braces around it: write %s", source[m[2]:m[3]])
 	}
 	if bareHeader.MatchString(source) {
 		return 0, fmt.Sprintf("there is no %s: a header is request.headers[?%q].orValue(\"none\")", source, source)
@@ -213,8 +220,8 @@ var wordForNumber = regexp.MustCompile(`^([0-9]+) *(?:/|per) *(?:s|m|h|d|sec|min
 // template is an expression as templates of other programs have it.
 var template = regexp.MustCompile(`^\s*\$?\{\{?\s*([^{}]+?)\s*\}?\}\s*$`)
 
-// unitOfNumber is a number as people write it.
-var unitOfNumber = regexp.MustCompile(`^[0-9][0-9_]*(?:[kKMG]B?|%|_[0-9_]*)$`)
+// templateInside is such a name within an expression. Single braces within one belong to a table, or to a regular expression.
+var templateInside = regexp.MustCompile(`(?:\$\{|\$?\{\{) *([\w.]+) *\}`)
 
 // bareHeader is a name with dashes alone, as those of headers are. CEL takes the dashes for subtractions.
 var bareHeader = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+$`)

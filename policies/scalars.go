@@ -105,6 +105,9 @@ func unitOf(n *yaml.Node) string {
 		return fmt.Sprintf("; %s has no unit: such as %ss", n.Value, n.Value)
 	}
 
+	if whole := fractionOf(n.Value); whole != "" {
+		return "; write " + whole
+	}
 	m := wordyDuration.FindStringSubmatch(n.Value)
 	if m == nil {
 		return ""
@@ -147,6 +150,9 @@ func (r *reader) fraction(what string, into *float64) func(*yaml.Node) {
 
 // signOf says of a bare number what it lacks.
 func signOf(n *yaml.Node) string {
+	if m := spacedShare.FindStringSubmatch(n.Value); m != nil {
+		return "; write " + m[1] + "%"
+	}
 	v, err := strconv.ParseFloat(n.Value, 64)
 	switch {
 	case err != nil || v <= 0 || v >= 100:

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -30,9 +31,9 @@ var remedies = map[string]string{
 // itself knows only the part of a dotted name up to the first dot.
 func explainIssue(env *cel.Env, source string, issue *common.Error) string {
 	// Each kind of message has its own words. A message that is none of them is CEL's, without a container, which files do not have.
-	words := overloadOf(issue.Message)
 	m := undeclared.FindStringSubmatch(issue.Message)
 	rest := lineFrom(source, issue.Location)
+	words := cmp.Or(meantMessage(issue.Message, rest), overloadOf(issue.Message))
 
 	switch {
 	case strings.HasPrefix(issue.Message, syntaxError):
@@ -123,7 +124,7 @@ func nameFrom(source string, at common.Location) string {
 
 // partsOfTime are the parts of an instant as other languages name them.
 var partsOfTime = map[string]string{
-	"hour": "getHours()", "hours": "getHours()", "minute": "getMinutes()", "minutes": "getMinutes()", "day": "getDayOfMonth()",
+	"hour": "getHours()", "hours": "getHours()", "minute": "getMinutes()", "minutes": "getMinutes()", "day": "getDate()",
 	"weekday": "getDayOfWeek()", "month": "getMonth()", "year": "getFullYear()",
 }
 

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -32,6 +33,10 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A name alone is a strict side, which every file before had.
 		if n.Kind != yaml.MappingNode {
+			if strings.Contains(n.Value, "://") {
+				r.fail(n, "store: want a name, such as other, and no address: the program gives each name its address (Config.Stores)")
+				return
+			}
 			r.name("store", &side.Store)(n)
 			return
 		}
