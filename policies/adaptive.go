@@ -50,6 +50,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		signal, every := "", 30*time.Second
 		var levels, target *yaml.Node
 		floor := adaptive.Full / 4
+		// The values need the signal, which may stand behind them, so they are only kept here.
 		c.mapping(n, "adaptive", map[string]field{
 			"signal": {read: c.choice("adaptive: signal", &signal, adaptive.SignalNames...), required: true},
 			"levels": {read: func(n *yaml.Node) { levels = n }},
@@ -61,7 +62,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 			return
 		}
 
-		// The values of the laws are in the unit of the signal, which may stand behind them.
+		// The values of the laws are in the unit of the signal.
 		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(adaptive.SignalNames, signal)))}
 		a.rule.Every = every
 
@@ -77,6 +78,7 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 		case levels != nil:
 			a.rule.Steps = c.steps(levels, a.rule.Signal)
 		}
+
 		// A rule that is changed faster than its effect can be seen swings.
 		if every < adaptive.LeastEvery || every > adaptive.MostEvery {
 			c.fail(placesOf(n).orNone("every"), "adaptive: every: want 20s to 1h: a change is seen in the signal after up to 17 s")

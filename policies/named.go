@@ -65,6 +65,7 @@ func (c *compiler) among(part, constant ast.Expr) named {
 		return named{never: true, exact: true}
 	}
 
+	// A condition of anything but a part of the key, or beside texts that are not known, may hold for any key.
 	n := partOf(part)
 	list, known := c.textsOfConstant(constant)
 	if n < 0 || !known {
@@ -111,7 +112,9 @@ func both(a, b named) named {
 	if sum.parts == nil {
 		sum.parts = map[int64]texts{}
 	}
+
 	for n, list := range b.parts {
+		// A copy: the lists belong to the conditions that this one is made of.
 		if mine, bounded := sum.parts[n]; bounded {
 			list = maps.Clone(list)
 			maps.DeleteFunc(list, func(text string, _ bool) bool { return !mine[text] })

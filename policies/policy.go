@@ -61,12 +61,17 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		scope:          c.scope,
 	}
 	c.mapping(n, "a policy", map[string]field{
-		"name":             {read: c.name("name", &p.Name), required: true},
-		"when":             {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
-		"key":              {read: c.key(&p.key), required: !c.later(n)},
-		"cost":             {read: c.cost(&p.cost)},
-		"authoritative":    {read: c.side("authoritative", &p.Sides[algorithms.Authoritative]), required: true},
-		"candidate":        {read: c.side("candidate", &p.Sides[algorithms.Candidate])},
+		// Which requests it is about, and what each of them costs.
+		"name": {read: c.name("name", &p.Name), required: true},
+		"when": {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
+		"key":  {read: c.key(&p.key), required: !c.later(n)},
+		"cost": {read: c.cost(&p.cost)},
+
+		// The two limiters.
+		"authoritative": {read: c.side("authoritative", &p.Sides[algorithms.Authoritative]), required: true},
+		"candidate":     {read: c.side("candidate", &p.Sides[algorithms.Candidate])},
+
+		// What decides where something fails, and how the candidate moves into place.
 		"on_store_failure": {read: c.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
 		"on_error":         {read: c.choice("on_error", &p.OnError, FailAllow, FailDeny)},
 		"promotion":        {read: c.promotion(&p.Promotion)},

@@ -135,10 +135,13 @@ var homes = []struct {
 
 // fieldsElsewhere are fields as other programs name them.
 var fieldsElsewhere = map[string]string{
+	// Of a side.
 	"algo": "algorithm", "type": "algorithm", "strategy": "algorithm",
 	"rate": "limit", "max": "limit", "requests": "limit", "quota": "limit",
 	"period": "window", "interval": "window", "per": "window", "duration": "window",
 	"capacity": "burst", "bucket": "burst",
+
+	// Of a policy.
 	"if": "when", "include": "when", "where": "when", "match": "when", "condition": "when",
 	"by": "key", "client": "key", "weight": "cost",
 }
@@ -146,6 +149,8 @@ var fieldsElsewhere = map[string]string{
 // remedyOfField says which field is meant by one that no section has.
 func remedyOfField(name string, known []string) string {
 	front, _, colon := strings.Cut(name, ":")
+
+	// The sure mistakes come first: the nearest name is a guess.
 	switch {
 	case name == "<<":
 		return "YAML's merge is not read: write the fields out, or name all of a section by its alias"

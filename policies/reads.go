@@ -17,7 +17,7 @@ type Reading struct {
 	OtherHeaders bool
 }
 
-// ReadingAll is that of a limiter that may read all of a request.
+// ReadingAll is for a limiter that may read all of a request.
 func ReadingAll() *Reading {
 	return &Reading{
 		Path: true, Route: true, Host: true, Query: true, Headers: true, IP: true, Size: true, Time: true, OtherHeaders: true,

@@ -36,6 +36,7 @@ var syntaxWords = []struct {
 // words are operators; JavaScript, with its default; shells and PHP, with signs before names; and word processors, whose quotes
 // are others.
 var otherOperators = []struct{ quoted, remedy string }{
+	// SQL, Python, and C of which one sign was left out.
 	{"=", "write == to compare"},
 	{"and", "write &&"},
 	{"AND", "write &&"},
@@ -44,16 +45,21 @@ var otherOperators = []struct{ quoted, remedy string }{
 	{"not", "write !"},
 	{"&", "write &&"},
 	{"|", "write ||"},
+	// JavaScript and Perl: a default behind a question mark, and regular expressions between slashes.
 	{"?", "write orValue: request.headers[?\"x-plan\"].orValue(\"none\") has a value in any case"},
 	{"/", `a regular expression is a text: path.matches("^/a")`},
+	// Word processors, which replace typed quotes by their own.
 	{"“", `write "`},
 	{"”", `write "`},
 	{"‘", "write '"},
 	{"’", "write '"},
+	// nginx, Perl and Ruby.
 	{"~", `a regular expression is asked by path.matches("^/a")`},
 	{"=~", `a regular expression is asked by path.matches("^/a")`},
+	// Shells and PHP, and languages whose statements have an end sign.
 	{"$", "a name has no sign in front of it"},
 	{";", "an expression has no end sign"},
+	// Operators that are words, in SQL and in firewalls.
 	{"LIKE", `write startsWith, endsWith or contains: path.startsWith("/a")`},
 	{"like", `write startsWith, endsWith or contains: path.startsWith("/a")`},
 	{"IN", `write in ["GET", "HEAD"]`},
@@ -63,6 +69,7 @@ var otherOperators = []struct{ quoted, remedy string }{
 	{"endsWith", `it is called: path.endsWith("/a")`},
 	{"contains", `it is called: path.contains("/a")`},
 	{"matches", `it is called: path.matches("^/a")`},
+	// Numbers as programs write them.
 	{"_", "a number has digits alone"},
 }
 
@@ -133,7 +140,7 @@ func overloadOf(message string) string {
 		return `in takes a list or a table behind it, such as in ["GET", "HEAD"]`
 	}
 
-	// What has letters is a function, and the type that it is called on says more than the message.
+	// A name with letters is a function, and the type that it is called on says more than the message.
 	sign := operatorSign.FindStringSubmatch(m[1])
 	if sign == nil && strings.HasPrefix(m[2], "list(") {
 		return fmt.Sprintf("there is no %s for a list: write request.method in [\"GET\", \"HEAD\"]", m[1])
@@ -199,6 +206,8 @@ func mistakeIn(source string) (at int, message string) {
 	if at, message := dashedIn(source); message != "" {
 		return at, message
 	}
+
+	// Numbers and braces of other programs.
 	if m := wordForNumber.FindStringSubmatch(source); m != nil {
 		return 0, fmt.Sprintf("a limit has no unit: write limit: %s, and the time as window", m[1])
 	}
@@ -208,6 +217,8 @@ func mistakeIn(source string) (at int, message string) {
 	if m := templateInside.FindStringSubmatchIndex(source); m != nil {
 		return len([]rune(source[:m[0]])), fmt.Sprintf("a name has no braces around it: write %s", source[m[2]:m[3]])
 	}
+
+	// A name of a header alone, and a negation in words.
 	if bareHeader.MatchString(source) {
 		return 0, fmt.Sprintf("there is no %s: a header is request.headers[?%q].orValue(\"none\")", source, source)
 	}

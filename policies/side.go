@@ -74,6 +74,7 @@ func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 
 // charge writes the side of a charge, or returns the error of its limit.
 func (s *Side) charge(w *evaluation, into *algorithms.Side) (err error) {
+	// Most limits are constant, and have been validated when the file was loaded.
 	*into = s.Bare()
 	if s.constant() {
 		l := &into.Limit
@@ -155,6 +156,8 @@ func (s *Side) String() string {
 		text += ":burst=" + burst
 	}
 	text += s.options.String()
+
+	// The rest is no part of the short form, and for readers alone.
 	if s.Store != "" {
 		text += " in " + s.Store
 	}
@@ -179,6 +182,7 @@ func (s *Side) identity() string {
 		return s.members.identity()
 	}
 
+	// The names of an algorithm and of a foreign limiter have places of their own, so that neither is taken for the other.
 	name := ""
 	if !s.Foreign() {
 		name = s.Algorithm.Name()
@@ -211,6 +215,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 		side, algorithm := &Side{Revision: "1"}, ""
 		algorithmAt := n // for the message about an unknown name
 		c.mapping(n, role, map[string]field{
+			// The limiter: one of ours, or one that the program has.
 			"id": {read: c.text("id", &side.ID)},
 			"algorithm": {read: func(n *yaml.Node) {
 				algorithmAt = n
@@ -218,18 +223,24 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			}},
 			"limiter":  {read: c.text("limiter", &side.Limiter)},
 			"revision": {read: c.text("revision", &side.Revision)},
+
+			// How much it admits. A limit of 0 denies every request, so that one that is left out is another thing.
 			"limit": {read: func(n *yaml.Node) {
 				side.limited = true
 				c.number("limit", &side.limit, 0)(n)
 			}},
-			"burst":        {read: c.number("burst", &side.burst, 1)},
-			"window":       {read: c.period("window", side)},
+			"burst":  {read: c.number("burst", &side.burst, 1)},
+			"window": {read: c.period("window", side)},
+
+			// Options, which few sides have. checkOptions refuses each that the algorithm does not take.
 			"count_denied": {read: c.yes("count_denied", &side.options.CountDenied)},
 			"phase":        {read: c.phase("phase", &side.options.Phase)},
 			"refill":       {read: c.duration("refill", &side.options.Refill)},
 			"forget":       {read: c.duration("forget", &side.options.Forget)},
-			"store":        {read: c.store(side)},
-			"adaptive":     {read: c.adaptation(&side.adaptive)},
+
+			// Where its state is, and whether the limit gives way while the service suffers.
+			"store":    {read: c.store(side)},
+			"adaptive": {read: c.adaptation(&side.adaptive)},
 		})
 
 		// A wrong name is reported with the fields that could not be read, for it has nothing
@@ -241,24 +252,32 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 			return
 		}
 
-		switch {
-		case side.Foreign() == (algorithm != ""):
-			c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
-		case side.Foreign() && side.options != (algorithms.Options{}):
-			c.foreignOptions(n, role, side)
-		case !side.Foreign():
-			c.checkLimit(n, role, side)
-		case side.limited && side.limit == number{}:
-			c.fail(n, "%s: a limit of 0 is for our own algorithms: a foreign limiter that is left without a limit has none", role)
-		case side.Store != "" || side.Sync > 0:
-			c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
-		}
+		c.checkKind(n, role, side, algorithm != "")
+
+		// What follows takes the side for valid.
 		if c.errors() == before {
 			c.checkAdaptive(n, role, side)
 		}
 		if c.errors() == before {
 			*into = side
 		}
+	}
+}
+
+// checkKind refuses what a side of its kind cannot have: an algorithm of ours, which is named, or a limiter of the program's.
+func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) {
+	// Each kind of side has its own rules. The first broken one is enough, because the next is about a side of that kind.
+	switch {
+	case side.Foreign() == named:
+		c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
+	case side.Foreign() && side.options != (algorithms.Options{}):
+		c.foreignOptions(n, role, side)
+	case !side.Foreign():
+		c.checkLimit(n, role, side)
+	case side.limited && side.limit == number{}:
+		c.fail(n, "%s: a limit of 0 is for our own algorithms: a foreign limiter that is left without a limit has none", role)
+	case side.Store != "" || side.Sync > 0:
+		c.fail(n, "%s: a foreign limiter keeps its own state: leave out the store", role)
 	}
 }
 

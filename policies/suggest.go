@@ -138,8 +138,12 @@ func noField(name string) string {
 
 // otherFunctions are functions of other languages, as CEL writes them.
 var otherFunctions = map[string]string{
+	// Texts, in Python, JavaScript, SQL and Go.
 	"lower": "lowerAscii()", "toLowerCase": "lowerAscii()", "upper": "upperAscii()", "toUpperCase": "upperAscii()",
-	"len": "size(...)", "length": "size(...)", "strip": "trim()", "str": "string(...)", "now": "request.time",
+	"len": "size(...)", "length": "size(...)", "strip": "trim()", "str": "string(...)",
+
+	// What a request has as a field, or a network as a function.
+	"now":    "request.time",
 	"inCidr": cidrForm, "in_cidr": cidrForm, "inRange": cidrForm, "header": `request.headers[?"x-plan"].orValue("none")`,
 }
 

@@ -263,6 +263,7 @@ func (s *suite) checkCharges(name string, request, want *yaml.Node) {
 	got := s.charges(request, name, r)
 	before := s.errors()
 	items := s.items(want, "charges")
+	// A list that cannot be read, or a policy that the file has not, is told alone: the rest follows from it.
 	if s.errors() > before || !s.knowsAll(items) {
 		return
 	}
@@ -332,6 +333,7 @@ func (s *suite) checkCharge(name string, n *yaml.Node, c *algorithms.Charge) {
 		}}
 	}
 
+	// A side is compared in its short form, as status and explain show it.
 	s.mapping(n, "a charge", map[string]field{
 		"policy":        {read: func(*yaml.Node) {}}, // compared above
 		"key":           compare("key", c.Key),

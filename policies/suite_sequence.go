@@ -46,6 +46,7 @@ func (s *suite) play(name string, sequence *yaml.Node) {
 func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool) {
 	before := s.errors()
 	st := step{node: n, at: last, repeat: 1}
+	// A side that a step does not name may answer anything.
 	authoritative, candidate := &st.want[algorithms.Authoritative], &st.want[algorithms.Candidate]
 	s.mapping(n, "a step", map[string]field{
 		"at":            {read: s.offset("at", &st.at)},
