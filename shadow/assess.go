@@ -50,9 +50,12 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 	for _, m := range f.migrations() {
 		i := slices.IndexFunc(list, func(a promotion.Assessment) bool { return a.Spec.Policy == m.spec.Policy })
 		judges := len(policies) == 0 || slices.Contains(policies, m.spec.Policy)
-		if judges && (i < 0 || !m.differs() && list[i].Spec.Epoch != m.spec.Epoch) {
+		unknown := judges && i < 0
+		ofAnother := judges && i >= 0 && !m.differs() && list[i].Spec.Epoch != m.spec.Epoch
+		if unknown || ofAnother {
 			forgotten = append(forgotten, m)
 		}
+
 		if i >= 0 {
 			m.judged.note()
 			f.keep(m, &assessment{&list[i], time.Now()})
@@ -116,7 +119,8 @@ func (f *fleet) readPublished(ctx context.Context, turns []*migration) error {
 		state := *m.stage.state.Load()
 		if p := &list[n]; p.Format != 0 && p.Of(&state) {
 			a := p.Assessment(m.spec, state)
-			f.keep(m, &assessment{&a, time.Now().Add(-f.view.now().Sub(a.Evidence.Now).Abs())})
+			age := f.view.now().Sub(a.Evidence.Now).Abs() // either clock may have stepped
+			f.keep(m, &assessment{&a, time.Now().Add(-age)})
 		}
 	}
 	return nil

@@ -18,8 +18,8 @@ type evaluation struct {
 	declaration                      // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
-	// other is what becomes of the side that is not enforced: Judged together with the
-	// enforced one, Deferred, or Absent.
+	// other is what becomes of the side that is not enforced: Judged together with the enforced one, Absent, or Deferred, which is
+	// behind the request unless beside is set.
 	other algorithms.Status
 	// beside reports that the other side is in memory and judged in the request, after the
 	// enforced foreign limiter has answered.

@@ -68,8 +68,8 @@ func (m *Minute) Join(other *Minute) {
 	}
 }
 
-// Hour is what one instance saw in one hour so far, the unit of the ledger. Writing a later Hour over an earlier one of
-// the same instance counts nothing twice.
+// Hour is what was seen in one hour: by a stripe, in a batch of an instance, or by the fleet. Hours are joined, so each count may be in
+// one of them only: see batches and Reader.Fold.
 type Hour struct {
 	// Unix is the hour, counted from the Unix epoch.
 	Unix int64
