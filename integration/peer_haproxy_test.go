@@ -68,7 +68,7 @@ func TestModelOfHAProxy(t *testing.T) {
 	ask := func() []peerDecision { return untilStalled(askHAProxy(t)) }
 	rules := func() map[string]peerRule { return haproxyRules(true) }
 	decisions := mustFollow(t, ask, "haproxy", rules, haproxyPaths)
-	mustInfer(t, decisions, haproxyPaths)
+	mustInfer(t, decisions, "haproxy", haproxyPaths)
 }
 
 // untilStalled returns the decisions before HAProxy had no processor for so long that it may distrust its clock, which it does

@@ -62,7 +62,7 @@ func TestModelOfNginx(t *testing.T) {
 	}
 	rules := func() map[string]peerRule { return nil } // the model rounds as nginx does
 	decisions := mustFollow(t, ask, "nginx", rules, nginxPaths)
-	mustInfer(t, decisions, []string{"/nodelay", "/shaped", "/minutes"})
+	mustInfer(t, decisions, "nginx", []string{"/nodelay", "/shaped", "/minutes"})
 }
 
 // startNginx starts one process that has all limits.
