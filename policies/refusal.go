@@ -29,6 +29,7 @@ var syntaxWords = []struct {
 	{regexp.MustCompile(`^(?:mismatched|extraneous) input '(<EOF>)'`), "the expression ends too early"},
 	{regexp.MustCompile(`^(?:mismatched|extraneous) input '(.*)' expecting <EOF>`), "the expression has ended before %s"},
 	{regexp.MustCompile(`^(?:mismatched|extraneous) input '(.*)' expecting `), "%s does not belong here"},
+	{regexp.MustCompile(`^no viable alternative at input '\.(.*)'$`), "behind a dot stands a name, such as request.path"},
 }
 
 // otherOperators are how other languages write CEL's operators, as its parser quotes
@@ -59,6 +60,9 @@ var otherOperators = []struct{ quoted, remedy string }{
 	// Shells and PHP, and languages whose statements have an end sign.
 	{"$", "a name has no sign in front of it"},
 	{";", "an expression has no end sign"},
+	// Signs of SQL, of Pascal and of lists in parentheses.
+	{">", "<> is written !="},
+	{",", `a list has brackets, such as ["GET", "HEAD"]`},
 	// Operators that are words, in SQL and in firewalls.
 	{"LIKE", `write startsWith, endsWith or contains: path.startsWith("/a")`},
 	{"like", `write startsWith, endsWith or contains: path.startsWith("/a")`},
@@ -97,6 +101,9 @@ func remedyOf(quoted string) string {
 	q := quoted[:min(1, len(quoted))]
 	if (q == `"` || q == "'") && strings.Contains(quoted, `\`) {
 		return ": in a text a backslash is written twice, or the text is a raw one, such as r" + q + `\d` + q
+	}
+	if q == "`" {
+		return `: write " around a text`
 	}
 	if q == `"` || q == "'" {
 		return ": a text is not closed: write " + q + " at its end"
