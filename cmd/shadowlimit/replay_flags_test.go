@@ -124,48 +124,106 @@ var refusedValues = []string{
 	"format", "map", "route", "time-zone", "time-format", "policy", "signal-field", "infer", "require-pass", "store", "redis",
 }
 
+// replayResult is one of the results of a replay that a flag may change: the output in one form, or the part of it that shown returns.
+type replayResult struct {
+	form  string
+	args  []string
+	shown func(t *testing.T, output string) string
+
+	// unchanged are the flags that need not change it.
+	unchanged []string
+
+	// refusals is set where a flag may be refused only if refusedValues names it.
+	refusals bool
+}
+
 // A flag that is added works for --from and --to as well as for --config, or is refused.
 func TestReplayFlagsWorkForBothForms(t *testing.T) {
 	log := write(t, "log.csv", effectLog())
 	for form, args := range effectForms(t) {
-		args = append([]string{"--output=json", log}, args...)
-		flagsHaveEffects(t, form, args, nil, func(name string, exit int) bool {
-			return exit == exitOK || slices.Contains(refusedValues, name)
-		})
-	}
-}
-
-// onlyInJSON are the flags that need not change the text of a sweep, and change its JSON. The flags of the gate change the verdict of
-// each candidate on other logs.
-var onlyInJSON = []string{"soak", "block", "divergence", "newly-allowed", "extra-load"}
-
-// A flag that is added changes what --sweep and --infer print, or is refused beside them.
-func TestReplayFlagsWorkForEveryResult(t *testing.T) {
-	for mode, args := range map[string][]string{
-		"--sweep": {
-			write(t, "log.csv", effectLog()), "--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m", "--sweep", "limit=8,9",
-		},
-		"--infer": {write(t, "access.log", []byte(deniedLog())), "--infer"},
-	} {
-		for output, without := range map[string][]string{"--output=json": nil, "--output=text": append(onlyInJSON, "output")} {
-			flagsHaveEffects(t, mode+" "+output, append([]string{output}, args...), without, func(string, int) bool { return true })
+		for kind, unchanged := range map[string][]string{
+			"--output=json": nil,
+			"--output=text": notInText,
+			"--html=" + filepath.Join(t.TempDir(), "page.html"): notOnPage,
+		} {
+			args := append([]string{kind, log}, args...)
+			r := replayResult{form: form + " " + kind, args: args, shown: wholePage(kind), unchanged: unchanged, refusals: true}
+			r.mustChange(t)
 		}
 	}
 }
 
-// flagsHaveEffects runs a replay with each flag besides, and asks whether its exit status is meant. Some flags need not change
-// what it prints.
-func flagsHaveEffects(t *testing.T, form string, args, without []string, meant func(name string, exit int) bool) {
+// These flags need not change the text or the page of one candidate: what they do is in its JSON, or on standard error.
+var (
+	notInText = []string{"route"}
+	notOnPage = []string{"output"}
+)
+
+// These flags need not change the text, the page or the list of candidates of a sweep. Those of the gate change the verdict of each
+// candidate on other logs.
+var (
+	gatesOfSweep      = []string{"soak", "block", "divergence", "newly-allowed", "extra-load"}
+	notOnPageOfSweep  = append([]string{"output", "time-field"}, gatesOfSweep...)
+	notInListOfSweeps = append([]string{"observed", "time-field"}, gatesOfSweep...)
+)
+
+// A flag that is added changes what --sweep and --infer print, or is refused beside them.
+func TestReplayFlagsWorkForEveryResult(t *testing.T) {
+	sweep := []string{
+		write(t, "log.csv", effectLog()), "--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m", "--sweep", "limit=8,9",
+	}
+	infer := []string{write(t, "access.log", []byte(deniedLog())), "--infer"}
+	page := "--html=" + filepath.Join(t.TempDir(), "page.html")
+
+	for _, r := range []replayResult{
+		{form: "--sweep in JSON", args: append(sweep, "--output=json"), shown: sweepOf, unchanged: notInListOfSweeps},
+		{form: "--sweep in text", args: append(sweep, "--output=text"), unchanged: gatesOfSweep},
+		{form: "--sweep on a page", args: append(sweep, page), shown: wholePage(page), unchanged: notOnPageOfSweep},
+		{form: "--infer in JSON", args: append(infer, "--output=json")},
+		{form: "--infer in text", args: append(infer, "--output=text")},
+	} {
+		r.mustChange(t)
+	}
+}
+
+// wholePage returns the page that a replay wrote, if the argument says where.
+func wholePage(argument string) func(*testing.T, string) string {
+	file, isPage := strings.CutPrefix(argument, "--html=")
+	if !isPage {
+		return nil
+	}
+	return func(t *testing.T, _ string) string {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(page)
+	}
+}
+
+// sweepOf returns what the JSON of a replay says of its candidates.
+func sweepOf(t *testing.T, output string) string {
+	var report struct {
+		Policies []struct{ Sweep json.RawMessage }
+	}
+	if err := json.Unmarshal([]byte(output), &report); err != nil {
+		return output // of --output=text
+	}
+	return string(report.Policies[0].Sweep)
+}
+
+// mustChange runs a replay with each flag besides, and asks whether its exit status is meant, and whether the result is another.
+func (r *replayResult) mustChange(t *testing.T) {
 	t.Helper()
-	args = append([]string{"replay"}, args...)
-	exit, before, talk := shell(t, "", args...)
+	exit, before, talk := r.run(t)
 	if exit != exitOK {
-		t.Fatalf("%s: %s", form, talk)
+		t.Fatalf("%s: %s", r.form, talk)
 	}
 
 	for _, flag := range replayCommand(streams{}).Flags {
 		name := flag.Names()[0]
-		if slices.Contains([]string{"config", "from", "to"}, name) || slices.Contains(args, "--"+name) {
+		isGiven := func(arg string) bool { return arg == "--"+name || strings.HasPrefix(arg, "--"+name+"=") }
+		if slices.Contains([]string{"config", "from", "to"}, name) || slices.ContainsFunc(r.args, isGiven) {
 			continue
 		}
 		effect, known := effects[name]
@@ -173,23 +231,34 @@ func flagsHaveEffects(t *testing.T, form string, args, without []string, meant f
 			t.Errorf("--%s: give it a value with an effect in effects", name)
 			continue
 		}
-		if strings.HasPrefix(form, "--infer") && name == "format" {
+		if strings.HasPrefix(r.form, "--infer") && name == "format" {
 			continue // the log is a common one
 		}
 
 		file := filepath.Join(t.TempDir(), "file")
 		more := strings.Split(strings.ReplaceAll(strings.Join(effect, "\n"), "FILE", file), "\n")
-		exit, after, talk := shell(t, "", append(args, more...)...)
+		exit, after, talk := r.run(t, more...)
 		_, missing := os.Stat(file)
 		switch {
-		case !meant(name, exit):
+		case r.refusals && exit != exitOK && !slices.Contains(refusedValues, name):
 			t.Errorf("%s with %q: status %d: give the flag a value in effects that is accepted, or name it in refusedValues\n%s",
-				form, more, exit, talk)
-		case exit == exitOK && after == before && missing != nil && !slices.Contains(without, name):
+				r.form, more, exit, talk)
+		case exit == exitOK && after == before && missing != nil && !slices.Contains(r.unchanged, name):
 			t.Errorf("%s with %q: changes nothing: the flag is ignored there, and should be refused (notInferred, "+
-				"replayConflicts), or the log has nothing that it could change, or a text leaves it out (onlyInJSON)\n%s", form, more, talk)
+				"replayConflicts), or the log has nothing that it could change, or this result leaves it out (notInText and its like)\n%s",
+				r.form, more, talk)
 		}
 	}
+}
+
+// run replays with more arguments, and returns the exit status, the result, and what standard error says.
+func (r *replayResult) run(t *testing.T, more ...string) (exit int, result, talk string) {
+	t.Helper()
+	exit, result, talk = shell(t, "", slices.Concat([]string{"replay"}, r.args, more)...)
+	if exit == exitOK && r.shown != nil {
+		result = r.shown(t, result)
+	}
+	return exit, result, talk
 }
 
 // No number of a flag is below 1: a bound of -1 would end in a panic, and 0 is that of a flag that is left out.
