@@ -35,7 +35,8 @@ func (s *Set) adapts(by ...adaptive.Signal) bool {
 	})
 }
 
-// AtLevel returns the limit of an adaptive side at a level.
+// AtLevel returns the limit of an adaptive side at a level. A level from elsewhere may be out of bounds, for a fleet may lie: it is the
+// nearest one that there is.
 func (s *Side) AtLevel(level adaptive.Level) algorithms.Limit {
 	return s.adaptive.limits[min(max(level, 1), adaptive.Full)]
 }
@@ -103,7 +104,7 @@ func (c *compiler) level(what string, into *adaptive.Level) func(*yaml.Node) {
 	}
 }
 
-// usualShare is a target for a signal that is a share.
+// usualShare is a target for a signal that is a share: an example for messages, no default.
 var usualShare = map[adaptive.Signal]string{adaptive.ErrorRate: "1%", adaptive.Saturation: "80%"}
 
 // value returns a reader of a value of a signal.
@@ -132,7 +133,7 @@ func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(
 // mostSteps bounds the steps of a rule, which travels with every beat.
 const mostSteps = 8
 
-// steps reads the levels of the law of steps.
+// steps reads the levels of the law of steps, such as [{ above: 500ms, limit: 50% }, { above: 1s, limit: 25% }].
 func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.Step) {
 	for _, item := range c.items(n, "levels") {
 		var step adaptive.Step

@@ -10,9 +10,9 @@ import (
 // The forms { } and [ ] of YAML take brackets and commas of an expression for their own, and package yaml tells the line and nothing
 // else. So the line is read here, as far as its own brackets and quotes go.
 var (
-	// commaMissing is a value in such a form that another field follows.
+	// commaMissing is a value in such a form that another field follows, as in { limit: 10 window: 1m }.
 	commaMissing = regexp.MustCompile(`[{,] *\w+: +(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^,{}\[\]"' ]+) +(\w+): `)
-	// bracketOfName is a bracket that belongs to a name and so to an expression.
+	// bracketOfName is a bracket that belongs to a name and so to an expression, as in { key: request.headers["x"] }.
 	bracketOfName = regexp.MustCompile(`[A-Za-z_][\w.]*[\[{]`)
 	// beforeValue is what stands in front of a value in such a form.
 	beforeValue = regexp.MustCompile(`^.*(?:[\[{,]|: ) *`)
@@ -27,6 +27,7 @@ type bracket struct {
 // openBrackets returns the brackets of a line that are not closed in it, and the place of the first that closes none, -1 if each does.
 // Brackets in quotes are text.
 func openBrackets(line string) (open []bracket, extra int) {
+	// quote is the sign that ends the text, 0 outside of one. A doubled '' ends it and begins the next, which comes to the same.
 	var quote rune
 
 	for at, c := range line {
@@ -37,6 +38,7 @@ func openBrackets(line string) (open []bracket, extra int) {
 			}
 		case c == '"' || c == '\'':
 			quote = c
+		// YAML takes # for a comment at the begin of a line and behind a space.
 		case c == '#' && (at == 0 || line[at-1] == ' '):
 			return open, -1
 		case c == '{' || c == '[':
@@ -51,7 +53,8 @@ func openBrackets(line string) (open []bracket, extra int) {
 	return open, -1
 }
 
-// flow finds the mistake of a line with { } or [ ].
+// flow finds the mistake of a line with { } or [ ], by the message of package yaml. Its line counts from 1, and may be the one after
+// the last, where a bracket is open at the end of the file.
 func (r *reader) flow(line int, message string) (at, column int, mistake string) {
 	if line > len(r.lines) {
 		return 0, 0, ""
@@ -76,6 +79,8 @@ func (r *reader) inFlow(line int, text string) (at, column int, mistake string) 
 	for _, m := range bracketOfName.FindAllStringIndex(text, -1) {
 		if inside, _ := openBrackets(text[:m[0]]); len(inside) > 0 {
 			begin := len(beforeValue.FindString(text[:m[0]]))
+
+			// The quotes go around all of the value. Its end is not known, as package yaml stopped within it.
 			return line, columnOf(text, begin), "within { } and [ ] an expression with brackets, braces or a comma needs quotes: '" +
 				strings.TrimRight(text[begin:m[1]], " ") + "...'"
 		}

@@ -129,7 +129,7 @@ func (c *compiler) begin(p *Policy, n *yaml.Node) *group {
 	}
 }
 
-// shared are the fields that a group has once.
+// shared are the fields that a group has once: its first member gives them, and later ones may leave them out.
 var shared = []string{"key", "cost", "on_store_failure", "on_error", "promotion"}
 
 // agree refuses what contradicts the group's first member, and gives a later one what it has left out.
@@ -234,6 +234,8 @@ func (c *compiler) finish(g *group) {
 		return
 	}
 	p := g.policy
+
+	// The members agree on which sides there are: checkMember has seen to it.
 	for role := range p.Sides {
 		if g.first.Sides[role] != nil {
 			p.Sides[role] = groupSide(p, algorithms.Role(role))
@@ -250,13 +252,15 @@ func (c *compiler) finish(g *group) {
 			c.fail(g.at, "group %s: %s", p.Name, withoutPackage(err))
 		}
 	}
+
 	// A file may be written a member a day, so one member is no mistake.
 	if len(p.Members) == 1 {
 		c.warn(g.at, "group %s has one member, and decides like a policy of its own: add the others, or leave the group out", p.Name)
 	}
 }
 
-// inherited returns the places of a member's fields, with those of the group's first member for what it has left out.
+// inherited returns the places of a member's fields, with those of the group's first member for what it has left out. A promotion is
+// the group's own, and is warned of once.
 func (g *group) inherited(fields places) places {
 	for _, name := range shared {
 		if fields[name] == nil && g.fields[name] != nil && name != "promotion" {
@@ -268,6 +272,7 @@ func (g *group) inherited(fields places) places {
 
 // dropRepeated removes problems that were noted before: what a group's members have in common is looked at with each of them.
 func (p *Problems) dropRepeated(from int) {
+	// Copies, because the list is written while it is read.
 	known := slices.Clone(p.List[:from])
 	p.List = append(p.List[:from], slices.DeleteFunc(slices.Clone(p.List[from:]), func(found Problem) bool {
 		return slices.Contains(known, found)

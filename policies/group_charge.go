@@ -24,6 +24,7 @@ func (p *Policy) chargeGroup(ctx context.Context, r *Request, c *algorithms.Char
 		return false, err
 	}
 
+	// A group without a candidate has one side, as a plain policy has.
 	for role, side := range p.Sides {
 		if side == nil {
 			continue

@@ -50,6 +50,7 @@ func (r *reader) misindented(_ int, message string) (at, place int, mistake stri
 		case last.at == indent && last.list && content[0] != '-':
 			return i + 1, indent + 1, "this line stands in the column of the items of a list: an item begins with - and a space, " +
 				"and the fields of an item stand further to the right"
+		// A line further to the right opens a column.
 		case last.at < indent:
 			open = append(open, column{indent, content[0] == '-'})
 		}
@@ -58,7 +59,7 @@ func (r *reader) misindented(_ int, message string) (at, place int, mistake stri
 	return 0, 0, ""
 }
 
-// withItems adds the columns of the fields of items that begin on a line.
+// withItems adds the columns of the fields of items that begin on a line. "- - a: 1" begins an item within another.
 func withItems(open []column, content string, indent int) []column {
 	for {
 		dash := itemBegins.FindString(content)

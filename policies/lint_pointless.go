@@ -19,6 +19,8 @@ func (l *linter) pointless(p *Policy, at places) {
 	if len(p.key) == 1 && p.key[0].result.IsExactType(cel.BoolType) {
 		l.warn(at["key"], "key: it is true or false, so all clients share two budgets: a condition stands in when")
 	}
+
+	// A second one makes the key longer and tells no client from another.
 	for i, x := range p.key {
 		for _, earlier := range p.key[:i] {
 			if x.source == earlier.source {
@@ -45,6 +47,7 @@ func (l *linter) deniesAbsent(p *Policy, at places) {
 // neverRefilled warns of steps of a refill that bring more than a bucket holds: what does not fit is lost at each of them.
 func (l *linter) neverRefilled(p *Policy, at places) {
 	for role, side := range p.Sides {
+		// The numbers of an expression are known only when a request comes.
 		if side == nil || side.Foreign() || side.members != nil || !side.constant() || side.options.Refill == 0 {
 			continue
 		}

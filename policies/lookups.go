@@ -67,7 +67,7 @@ func (l *linter) missingRow(p *Policy, at places) {
 	}
 }
 
-// asksFor reports whether an expression of the policy asks whether a table has a row.
+// asksFor reports whether an expression of the policy asks whether a table has a row: request.user in data.plans, or has(data.plans.gold).
 func (p *Policy) asksFor(table string) bool {
 	for _, x := range p.expressions() {
 		if strings.Contains(x.source, " in "+table) || strings.Contains(x.source, "has("+table) {
@@ -77,7 +77,7 @@ func (p *Policy) asksFor(table string) bool {
 	return false
 }
 
-// optional is the lookup with a default.
+// optional is the lookup with a default, as an author writes it: data.plans[?request.user].orValue(...).
 func (one lookup) optional() string {
 	key := one.key
 	if key == "" {
@@ -86,7 +86,8 @@ func (one lookup) optional() string {
 	return one.table + "[?" + key + "].orValue(...)"
 }
 
-// placeOf returns the place of a policy's expression.
+// placeOf returns the place of a policy's expression: the field that has it, or the side for its limit and its burst. A key of several
+// expressions has one place.
 func placeOf(p *Policy, x *expression, at places) *yaml.Node {
 	switch {
 	case x == p.when:

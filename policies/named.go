@@ -97,7 +97,7 @@ func (c *compiler) textsOfConstant(e ast.Expr) (list texts, known bool) {
 	return list, len(list) > 0
 }
 
-// partOf returns N of key[N], -1 for another expression.
+// partOf returns N of key[N], -1 for another expression: key by itself, or the field of a request.
 func partOf(e ast.Expr) int64 {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Index {
 		return -1
@@ -137,6 +137,7 @@ func either(a, b named) named {
 
 	sum := named{parts: map[int64]texts{}}
 	for n, list := range a.parts {
+		// The union, in a copy, as in both.
 		if others, bounded := b.parts[n]; bounded {
 			list = maps.Clone(list)
 			maps.Copy(list, others)
@@ -174,6 +175,8 @@ func (x *placing) namedKeys(k key) (n int, known bool) {
 		if !found {
 			continue
 		}
+
+		// A text that the part's type never has, such as "x" for a number, names no key.
 		for text := range list {
 			if k[i].yields(text) {
 				lists[i] = append(lists[i], text)
@@ -182,6 +185,8 @@ func (x *placing) namedKeys(k key) (n int, known bool) {
 		if len(lists[i]) == 0 {
 			return 0, true
 		}
+
+		// Many lists have a product above the largest int, so it is capped.
 		slices.Sort(lists[i])
 		bounded++
 		combinations = min(combinations*len(lists[i]), mostLooked)

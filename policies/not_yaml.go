@@ -33,7 +33,7 @@ var (
 	quotedEarly = regexp.MustCompile(`^((?: *-)* *(?:[^:'"]+: +)?(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*") *)[^ #,\]}:]`)
 	// quoteBegins is a line whose value begins with a quote.
 	quoteBegins = regexp.MustCompile(`^(?: *-)* *[^:'"#]+: +(['"])`)
-	// secondColon is a line with a second "name: value".
+	// secondColon is a line with a second "name: value", as in limit: 10 window: 1m.
 	secondColon = regexp.MustCompile(`^(?: *-)* *[^:]+: +.*?(:)(?: |$)`)
 )
 
@@ -136,6 +136,7 @@ var noBreakSpaceBehind = regexp.MustCompile("^[^#'\"]*?\u00a0")
 
 // noBreakSpace finds a space that YAML takes for a letter.
 func (r *reader) noBreakSpace(_ int, _ string) (at, column int, mistake string) {
+	// The space may be the reason for an error anywhere below it, so every line is looked at.
 	for i, line := range r.lines {
 		if before := noBreakSpaceBehind.FindString(line); before != "" {
 			return i + 1, utf8.RuneCountInString(before), "a no-break space, which looks like a space and is a letter to YAML: replace it by a space"
@@ -144,7 +145,8 @@ func (r *reader) noBreakSpace(_ int, _ string) (at, column int, mistake string) 
 	return 0, 0, ""
 }
 
-// alias finds a text that begins with an asterisk.
+// alias finds a text that begins with an asterisk, as in host: *.example.com. The error names no line, so the first one with that text
+// is taken.
 func (r *reader) alias(_ int, message string) (at, column int, mistake string) {
 	m := unknownAlias.FindStringSubmatch(message)
 	if m == nil {
@@ -213,7 +215,8 @@ func (r *reader) openQuote(_ int, message string) (at, column int, mistake strin
 	return 0, 0, ""
 }
 
-// lastQuote finds the quote that is open at the end of the file: it is alone on its line.
+// lastQuote finds the quote that is open at the end of the file: it is alone on its line. Package yaml names the last line, which may be
+// pages below.
 func (r *reader) lastQuote() (at, column int, mistake string) {
 	for i, line := range r.lines {
 		m := quoteBegins.FindStringSubmatchIndex(line)
@@ -224,7 +227,7 @@ func (r *reader) lastQuote() (at, column int, mistake string) {
 	return 0, 0, ""
 }
 
-// dashOfItem is an item of a list without the space behind its sign.
+// dashOfItem is an item of a list without the space behind its sign, as in -name: checkout. A negative number has no letter there.
 var dashOfItem = regexp.MustCompile(`^ *-[A-Za-z_]\w*:(?: |$)`)
 
 // dashWithoutSpace finds such an item, which is a field with a strange name to YAML. The error names a line below it.
@@ -257,7 +260,7 @@ func (r *reader) tooDeep(line int, message string) (at, column int, mistake stri
 		fmt.Sprintf("this line begins in column %d, and the field above it in column %d: indent them alike", here+1, above+1)
 }
 
-// reserved is a value that begins with a sign that YAML keeps for itself.
+// reserved is a value that begins with a sign that YAML keeps for itself, as in key: @user.
 var reserved = regexp.MustCompile("(?::|-|\\[|\\{|,) +([@`%])")
 
 // badStart finds a text that needs quotes for its first character.

@@ -45,6 +45,8 @@ func (c *compiler) number(what string, into *number, least int64) func(*yaml.Nod
 			c.fail(n, "%s: want a whole number or an expression; the window is a field of its own: %s: %s, window: %s", what, what, limit, window)
 			return
 		}
+
+		// As an expression, 10k would be a mistake of its second character.
 		if meant := numberOf(n.Value); n.Kind == yaml.ScalarNode && meant != "" {
 			c.fail(n, "%s: %s", what, meant)
 			return
@@ -57,7 +59,7 @@ func (c *compiler) number(what string, into *number, least int64) func(*yaml.Nod
 	}
 }
 
-// cost returns a reader of a policy's cost.
+// cost returns a reader of a policy's cost. A cost of 0 is a peek, and a policy without one leaves it to the caller.
 func (c *compiler) cost(into *number) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		into.unsaid = false

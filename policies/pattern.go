@@ -19,6 +19,8 @@ func textAt(source string, at common.Location) string {
 	if m == nil {
 		return ""
 	}
+
+	// A raw text has no escapes to undo.
 	if raw := m[1]; raw != "" {
 		return raw[1 : len(raw)-1]
 	}
@@ -35,7 +37,7 @@ func textAt(source string, at common.Location) string {
 	return text
 }
 
-// wrongPattern says why a regular expression is refused.
+// wrongPattern says why a regular expression is refused, in the words of package regexp, which has the same syntax as CEL: RE2.
 func wrongPattern(pattern string) string {
 	const words = "no regular expression of RE2"
 

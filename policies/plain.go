@@ -46,7 +46,7 @@ func plainOf(a *cel.Ast) *plain {
 	return p
 }
 
-// plainField returns a field that is a text.
+// plainField returns a field that is a text, nil for request.size, request.time and whatever else CEL has to make.
 func plainField(name string) *plain {
 	p := &plain{field: name}
 	if _, ok := p.textOf(&Request{}); !ok {
@@ -55,7 +55,7 @@ func plainField(name string) *plain {
 	return p
 }
 
-// plainHeader returns a header that an index names.
+// plainHeader returns a header that an index names by a text that is written out, nil for a name that the request yields.
 func plainHeader(index ast.Expr) *plain {
 	name := headerOf(index)
 	if name == nil {

@@ -133,7 +133,7 @@ var homes = []struct {
 	},
 }
 
-// fieldsElsewhere are fields as other programs name them.
+// fieldsElsewhere are fields as other programs name them. A name that is near to a field of ours needs no row: humanize.Remedy finds it.
 var fieldsElsewhere = map[string]string{
 	// Of a side.
 	"algo": "algorithm", "type": "algorithm", "strategy": "algorithm",
@@ -189,7 +189,7 @@ var sampleOf = map[string]string{
 	"policies":      ", a list of them, each with name, key and authoritative",
 }
 
-// listOf shows what a list looks like.
+// listOf shows what a list looks like where a file has something else in its place.
 var listOf = map[string]string{
 	"policies": ", such as - name: per-client, each with its - in front of the first field",
 	"expected": ", such as [{ when: request.user == \"a\", direction: newly_denied, until: 2999-12-31, owner: api }]",
@@ -234,6 +234,7 @@ func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
 		return nil
 	}
 
+	// An element may be an alias: a file writes what two lists share once.
 	list := make([]*yaml.Node, len(n.Content))
 	for i, item := range n.Content {
 		list[i] = target(item)
@@ -273,7 +274,8 @@ func (p places) orNone(name string) *yaml.Node {
 	return &yaml.Node{}
 }
 
-// placesOf returns the places of a mapping, none for another node.
+// placesOf returns the places of a mapping, none for another node. Of a field that stands there twice it is the last; the reader of the
+// mapping refuses it.
 func placesOf(n *yaml.Node) places {
 	list := places{}
 	if n.Kind != yaml.MappingNode {

@@ -27,7 +27,8 @@ var (
 	shareOfNumber = regexp.MustCompile(`^[0-9.]+ *%$`)
 )
 
-// numberOf says how a whole number is written that has a unit, a sign or groups of digits, "" for another text.
+// numberOf says how a whole number is written that has a unit, a sign or groups of digits, "" for another text. A limit of 10k gets
+// "write 10000", one of 1_000 "write 1000".
 func numberOf(text string) string {
 	switch m := numberWithUnit.FindStringSubmatch(text); {
 	case m != nil && unitSizes[m[2]] > 0:
@@ -43,7 +44,7 @@ func numberOf(text string) string {
 	return ""
 }
 
-// digitOrNone leaves digits alone.
+// digitOrNone leaves digits as they are; for strings.Map, -1 drops any other character.
 func digitOrNone(r rune) rune {
 	if r >= '0' && r <= '9' {
 		return r
@@ -66,6 +67,8 @@ func fractionOf(text string) string {
 	if err != nil || d <= 0 {
 		return ""
 	}
+
+	// Package time writes an hour as 1h0m0s.
 	whole := d.String()
 	if strings.HasSuffix(whole, "m0s") {
 		whole = strings.TrimSuffix(whole, "0s")
@@ -107,7 +110,8 @@ var typeRemedies = map[[2]string]string{
 	{"list", "bool"}:                    `write ("a" in %s)`,
 }
 
-// operand is an expression behind which another part can stand without parentheses.
+// operand is an expression behind which another part can stand without parentheses: a name, and at most one index of a text, such as
+// request.headers["x-plan"].
 var operand = regexp.MustCompile(`^[\w.]+(?:\[\??(?:"[^"]*"|'[^']*')\])?$`)
 
 // remedyOfType says how to make an expression one of the wanted type, "" where that is not known.
@@ -145,6 +149,7 @@ func meantMessage(message, rest string) string {
 		return fmt.Sprintf("the expression has %s characters: at most %s: put lists into data, and parts into variables", m[1], m[2])
 	}
 
+	// CEL names the operator and the type of its operand. The remedy needs the name, which the line has.
 	m := negatedName.FindStringSubmatch(rest)
 	if m == nil || !strings.HasPrefix(message, "found no matching overload for '!_'") {
 		return ""
@@ -164,7 +169,7 @@ var spacedShare = regexp.MustCompile(`^([1-9][0-9]?(?:\.[0-9]+)?)(?: +%| *(?:per
 // calendarWord is a month or a year with the count or the letters that a duration has. The calendar has a word for each.
 var calendarWord = regexp.MustCompile(`^1? ?(?:(mo|mon|months?|monthly)|y|yrs?|years?|yearly)$`)
 
-// calendarOf says how such a window is written, "" for another one.
+// calendarOf says how such a window is written, "" for another one. Months and years differ in length, so no duration is one.
 func calendarOf(text string) string {
 	switch m := calendarWord.FindStringSubmatch(text); {
 	case m == nil:

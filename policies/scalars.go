@@ -112,6 +112,8 @@ func unitOf(n *yaml.Node) string {
 	if m == nil {
 		return ""
 	}
+
+	// A word alone is one of it: "minute" is 1m. Durations have no weeks.
 	count, unit := int64(1), strings.ToLower(m[2][:1])
 	if m[1] != "" {
 		count, _ = strconv.ParseInt(m[1], 10, 64) // nine digits
@@ -148,7 +150,7 @@ func (r *reader) fraction(what string, into *float64) func(*yaml.Node) {
 	}
 }
 
-// signOf says of a bare number what it lacks.
+// signOf says of a bare number what it lacks. A 0.02 may be a share of one or a percentage, so both are named.
 func signOf(n *yaml.Node) string {
 	if m := spacedShare.FindStringSubmatch(n.Value); m != nil {
 		return "; write " + m[1] + "%"

@@ -25,7 +25,7 @@ func (s *suite) request(n *yaml.Node) *Request {
 	return r
 }
 
-// requestOf takes a node through JSON, the form that ParseRequest knows.
+// requestOf takes a node through JSON, the form that ParseRequest knows: a request has one reader, for files and for command lines.
 func requestOf(n *yaml.Node) (*Request, error) {
 	var v map[string]any
 	if err := n.Decode(&v); err != nil {

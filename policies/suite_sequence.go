@@ -61,6 +61,7 @@ func (s *suite) step(name string, n *yaml.Node, last time.Duration) (step, bool)
 	if st.at < last {
 		s.fail(n, "%s: a step before the one above it", name)
 	}
+
 	if st.repeat > mostRepeats {
 		s.fail(n, "%s: repeat: at most %d times in a step", name, mostRepeats)
 	}
