@@ -109,7 +109,8 @@ Commands that look at a service or move it take --name, the name of its policy f
 Each command has --help with examples. The README and docs/ beside it explain the rest.
 
 Exit status: 0 done, 1 a failure, 2 a wrong invocation, 3 the gate or another condition is
-not met, 4 the state has changed meanwhile, 5 not applied or not stored in time.`
+not met, 4 the state has changed meanwhile, 5 not applied or not stored in time, 130
+interrupted. An error is a text on standard error, with -o json, too.`
 
 func newApp(std streams) *cli.App {
 	app := &cli.App{

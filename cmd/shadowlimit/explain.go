@@ -39,7 +39,12 @@ func explainCommand(std streams) *cli.Command {
 }
 
 func explainAction(c *cli.Context, out io.Writer) error {
+	const fromFile = `a request that stands in a file: --request "$(cat request.json)"`
 	switch {
+	case strings.HasPrefix(c.Args().Get(1), "{"):
+		return usagef("write: --request '"+c.Args().Get(1)+"'", "the request stands behind --request")
+	case strings.HasPrefix(c.String("request"), "@"):
+		return usagef(fromFile, "--request %s: want a JSON object", humanize.Printable(c.String("request")))
 	case c.NArg() != 1:
 		return usagef(seeHelp(c), "explain needs one policy file, got %d", c.NArg())
 	case c.String("request") == "":

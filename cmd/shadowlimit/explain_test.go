@@ -54,6 +54,12 @@ func TestExplain(t *testing.T) {
 		}},
 		{shopFile, invocation{"no request", []string{"explain", "FILE"}, 2, nil, []string{"explain needs --request"}}},
 		{shopFile, invocation{
+			"a request as an argument", []string{"explain", "FILE", `{"user":"a"}`}, 2, nil, []string{`write: --request '{"user":"a"}'`},
+		}},
+		{shopFile, invocation{
+			"a file as curl takes one", []string{"explain", "FILE", "--request", "@r.json"}, 2, nil, []string{`--request "$(cat request.json)"`},
+		}},
+		{shopFile, invocation{
 			"a request that is missing", []string{"explain", "FILE", "--request"}, 2, nil,
 			[]string{"--request needs a value"},
 		}},

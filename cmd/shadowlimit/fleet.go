@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
+	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/doctor"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -100,7 +101,15 @@ func onSilentFleet(c *cli.Context, format format, do func(*cli.Context, *fleet) 
 		return err
 	}
 	defer f.close()
-	return do(c, f)
+	return withRemedy(do(c, f))
+}
+
+// withRemedy adds to an error of Redis what to do about it, unless the error says so already.
+func withRemedy(err error) error {
+	if remedy := doctor.Remedy(err); remedy != "" && !strings.Contains(err.Error(), remedy) {
+		return fmt.Errorf("%w: %s", err, remedy)
+	}
+	return err
 }
 
 // needsPolicy refuses an invocation without one policy.
@@ -173,11 +182,15 @@ func (f *fleet) look(ctx context.Context, policy string) ([]promotion.Assessment
 	return f.only(policy, all)
 }
 
-// unknown says which policies there are, for an error of a policy that no instance has announced. Any other error stays as it is.
+// unknown says which policies there are, for an error of a policy that no instance has announced. Any other error stays as it is. The
+// time of the order may be over, so it takes one of its own.
 func (f *fleet) unknown(ctx context.Context, policy string, err error) error {
 	if !errors.Is(err, promotion.ErrUnknownPolicy) {
 		return err
 	}
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), glanceBudget)
+	defer cancel()
 	specs, failure := f.store.Specs(ctx)
 	if failure != nil {
 		return err

@@ -65,6 +65,11 @@ func TestImportOfNothing(t *testing.T) {
 			t.Errorf("status %d: %s%s", status, got, talk)
 		}
 	}
+
+	empty := write(t, "nginx.conf", []byte("events {}\n"))
+	if status, _, talk := shell(t, "", "import", "nginx", empty); status != exitFailure || !strings.Contains(talk, "limits nothing") {
+		t.Errorf("status %d: %s", status, talk)
+	}
 }
 
 // A group is one policy in the count, as validate counts, and a member says in JSON which group has it.

@@ -220,6 +220,13 @@ func noteEarlierMove(t *task, s promotion.State, std streams) bool {
 	if s.Actor == t.order.Actor && s.Reason == t.order.Reason {
 		return false
 	}
+
+	// No order has led to it, and no instance enforces the candidate by it.
+	if s.Unreadable() {
+		fmt.Fprintf(std.err, "%s: %s, which every instance takes for %s, and nothing was stored: to begin again, "+
+			"shadowlimit resume %s --force --reason WHY\n", t.policy(), s.Reason, s.Describe(), humanize.ShellWord(t.policy()))
+		return true
+	}
 	fmt.Fprintf(std.err, "%s was %s already, by %s: %s\n",
 		t.policy(), s.Describe(), humanize.Printable(s.Actor), humanize.Printable(s.Reason))
 	return true

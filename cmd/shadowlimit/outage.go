@@ -19,15 +19,24 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// fleetInAnOutage says what instances do while Redis is silent, and what an operator can do.
-const fleetInAnOutage = `Until Redis answers, every instance goes on by itself:
-  promoted, completed  enforces the candidate until it is told otherwise
+// What an operator reads first of a fleet that goes on by itself: of a Redis that is silent, and of one that refuses writes.
+const (
+	whileSilent   = "Until Redis answers, every instance goes on by itself:\n"
+	whileRefusing = "Instances whose Redis takes their commands go on in the present stage, in a canary, too.\n" +
+		"Where it refuses them as well, every instance goes on by itself:\n"
+)
+
+// fleetInAnOutage says what instances do by themselves, and what an operator can do.
+const fleetInAnOutage = `  promoted, completed  enforces the candidate until it is told otherwise
   canary               returns to the authoritative 15 s after Redis last answered the instance
   started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
                        StateDir, and else the authoritative
-Only where a promoted candidate does harm, press the red button of every instance, in a way that the service has configured. It is for
-all policies of the service. Do NOT press where the authoritative is in this Redis and the policy file says on_store_failure: deny, because
-every request would be denied, or allow, because no request would be limited. Absent it is local: press.
+Only where a promoted candidate does harm, press the red button of every instance. It is for all policies of the service:
+  authoritative not in this Redis             press
+  in it, on_store_failure: local, or absent   press
+  in it, on_store_failure: deny               do NOT press: every request would be denied
+  in it, on_store_failure: allow              do NOT press: no request would be limited
+The button has three forms. Use one that the service has configured:
   file     touch FILE                          RedButton.File; pressed while it exists
   signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
   handler  curl -X POST http://INSTANCE/PATH   Harness.RedButtonHandler
@@ -58,7 +67,7 @@ func (o *outage) tryOn(ctx context.Context, t *task, do func() (promotion.State,
 	for {
 		s, err := do()
 		if err == nil && !o.began.IsZero() {
-			fmt.Fprintf(o.std.err, "Redis answers again after %s\n", time.Since(o.began).Round(time.Second))
+			fmt.Fprintf(o.std.err, "Redis %s again after %s\n", wordsOf(last).again, time.Since(o.began).Round(time.Second))
 		}
 		if isRefusal(err) {
 			_, fix := doctor.Diagnose(err)
@@ -91,12 +100,24 @@ func (o *outage) tell(err error) {
 
 	o.told = now
 	if !o.began.IsZero() {
-		fmt.Fprintf(o.std.err, "%s: no answer for %s\n", o.storedYet(), now.Sub(o.began).Round(time.Second))
+		fmt.Fprintf(o.std.err, "%s: %s for %s\n", o.storedYet(), wordsOf(err).still, now.Sub(o.began).Round(time.Second))
 		return
 	}
 	o.began = now
-	fmt.Fprintf(o.std.err, "%s: %v; trying on for %s\n%s\n",
-		o.storedYet(), plainError{err}, o.until.Sub(now).Round(time.Second), fleetInAnOutage)
+	fmt.Fprintf(o.std.err, "%s: %v; trying on for %s\n%s%s\n", o.storedYet(), withRemedy(plainError{err}),
+		o.until.Sub(now).Round(time.Second), wordsOf(err).fleet, fleetInAnOutage)
+}
+
+// outageWords tell one kind of outage.
+type outageWords struct{ still, again, fleet string }
+
+// wordsOf returns those for an error: of a Redis that does not answer, or of one that answers and is not ready to write.
+func wordsOf(err error) outageWords {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return outageWords{"still refused", "takes commands", whileRefusing}
+	}
+	return outageWords{"no answer", "answers", whileSilent}
 }
 
 func (o *outage) storedYet() string {
@@ -109,7 +130,7 @@ func (o *outage) storedYet() string {
 // giveUp ends an order that Redis has not answered in time. Status 5 is for --wait alone, as every
 // other command that finds no Redis ends with 1.
 func (o *outage) giveUp(c *cli.Context, err error) error {
-	err = fmt.Errorf("NOT STORED: rollback of %s: %w\n%s", humanize.Printable(o.policy), plainError{err}, again(c, o.policy))
+	err = fmt.Errorf("NOT STORED: rollback of %s: %w\n%s", humanize.Printable(o.policy), withRemedy(plainError{err}), again(c, o.policy))
 	if o.sent {
 		err = fmt.Errorf("%w\nRedis has got the order and has not answered, so it may be stored all the same: see history", err)
 	}
@@ -134,12 +155,12 @@ func sayNotStored(c *cli.Context, err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("NOT STORED: %w\n%s", err, refusedByRedis)
 	}
-	return fmt.Errorf("NOT STORED: %w\n%s\n%s", err, fleetInAnOutage, again(c, c.Args().First()))
+	return fmt.Errorf("NOT STORED: %w\n%s%s\n%s", err, wordsOf(err).fleet, fleetInAnOutage, again(c, c.Args().First()))
 }
 
 // again is the command that stores a rollback once Redis answers.
 func again(c *cli.Context, policy string) string {
-	return fmt.Sprintf("To store it as soon as Redis answers: shadowlimit rollback %s%s --reason %s --wait --timeout 1h",
+	return fmt.Sprintf("To store it as soon as Redis takes it: shadowlimit rollback %s%s --reason %s --wait --timeout 1h",
 		humanize.ShellWord(policy), fleetOf(c), humanize.ShellWord(c.String("reason")))
 }
 

@@ -57,30 +57,67 @@ func TestRollbackWaitsForRedis(t *testing.T) {
 	promoteAll(t, h)
 	server.Close()
 
-	var out strings.Builder
-	said := &talk{want: "red button", heard: make(chan struct{})}
-	status := make(chan int)
-	go func() {
-		args := strings.Fields("rollback writes --reason 429s --wait --timeout 1m")
-		status <- run(context.Background(), args, streams{strings.NewReader(""), &out, said})
-	}()
-
-	select {
-	case <-said.heard:
-	case code := <-status:
-		t.Fatalf("status %d:\n%s%s", code, &out, said)
-	}
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
-
-	code := <-status
-	if missing := firstMissing(said.String(), append(inAnOutage[:3:3], "Redis answers again")); code != 0 || missing != "" {
-		t.Errorf("status %d, no %q:\n%s%s", code, missing, &out, said)
+	code, out, said := duringOutage(t, func() {
+		if err := server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if missing := firstMissing(said, append(inAnOutage[:3:3], "Redis answers again")); code != 0 || missing != "" {
+		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
 	}
 	history, err := h.Stages().History(t.Context(), "writes")
 	if last := history[len(history)-1]; err != nil || len(history) != 3 || last.Stage != promotion.RolledBack || last.Reason != "429s" {
 		t.Errorf("%v, %v", history, err)
+	}
+}
+
+// duringOutage orders a rollback with --wait, and ends the outage once it has said what to do meanwhile.
+func duringOutage(t *testing.T, end func()) (code int, out, said string) {
+	t.Helper()
+	var printed strings.Builder
+	heard := &talk{want: "red button", heard: make(chan struct{})}
+	status := make(chan int)
+	go func() {
+		args := strings.Fields("rollback writes --reason 429s --wait --timeout 1m")
+		status <- run(context.Background(), args, streams{strings.NewReader(""), &printed, heard})
+	}()
+
+	select {
+	case <-heard.heard:
+	case code := <-status:
+		t.Fatalf("status %d:\n%s%s", code, &printed, heard)
+	}
+	end()
+	code = <-status
+	return code, printed.String(), heard.String()
+}
+
+// A server that answers and refuses writes is named as such, with what to do, and a failover may end it.
+func TestRollbackToAReplica(t *testing.T) {
+	server, h := service(t)
+	promoteAll(t, h)
+	server.SetError("READONLY You can't write against a read only replica.")
+
+	code, out, said := duringOutage(t, func() { server.SetError("") })
+	want := []string{
+		"NOT STORED yet", "the address must be that of the primary", "Where it refuses them as well", "Redis takes commands again",
+	}
+	if missing := firstMissing(said, want); code != 0 || missing != "" || strings.Contains(said, "no answer") {
+		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
+	}
+}
+
+// A state that cannot be read is taken for a rollback by all instances, so none is stored, and the command says so.
+func TestRollbackOfAnUnreadableState(t *testing.T) {
+	server, h := service(t)
+	promoteAll(t, h)
+	server.HSet("shadowlimit:{checkout:writes}:state", "state", "garbage")
+
+	_, _, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--dry-run")
+	const want = "writes: the stored state cannot be read, which every instance takes for rolled_back (hold), and nothing was stored: " +
+		"to begin again, shadowlimit resume writes --force --reason WHY\n"
+	if talk != want {
+		t.Errorf("%q, want %q", talk, want)
 	}
 }
 

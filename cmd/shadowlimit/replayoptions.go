@@ -165,7 +165,7 @@ var replayConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool { return lacksLimiters(c) && !c.Bool("infer") },
-		"replay needs both --from and --to, or --config", shortFormHint,
+		"replay needs both --from and --to, or --config, or --infer, which finds today's limiter in the log", shortFormHint,
 	},
 	{
 		func(c *cli.Context) bool { return !c.Args().Present() },

@@ -6,8 +6,8 @@ import (
 )
 
 // ShellQuoted quotes a text for a shell. It may name a client's key, and the command is made to be pasted: within single
-// quotes a shell carries nothing out.
-func ShellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `"`) + "'" }
+// quotes a shell carries nothing out. A single quote of the text ends them, stands behind a backslash, and begins them again.
+func ShellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // plainWord is a text that a shell takes as it is.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9._:/@=+-]+$`)

@@ -29,6 +29,11 @@ func (in *Import) finish() error {
 			return err
 		}
 	}
+
+	// Where parts are left out, the list of them says why.
+	if len(in.LeftOut) == 0 {
+		return fmt.Errorf("the configuration limits nothing, so %w", ErrNothing)
+	}
 	return ErrNothing
 }
 

@@ -148,6 +148,7 @@ func TestCommandsAreFound(t *testing.T) {
 		{"shadowlimit promote writes --reason WHY", "<shadowlimit promote writes --reason WHY>"},
 		{"wait: it soaks", "wait: it soaks"},
 		{`shadowlimit rollback w --reason 'a; b'`, `<shadowlimit rollback w --reason 'a; b'>`},
+		{`shadowlimit rollback w --reason 'it'\''s a; b'; rest`, `<shadowlimit rollback w --reason 'it'\''s a; b'>; rest`},
 		{
 			"deploy, then: shadowlimit resume w; else: shadowlimit resume w --force",
 			"deploy, then: <shadowlimit resume w>; else: <shadowlimit resume w --force>",

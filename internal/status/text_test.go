@@ -77,7 +77,7 @@ func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const want = "\n  next           shadowlimit rollback writes --reason 'protected key $(reboot)\"s `x` lost 5 %; 20 clients harmed'\n"
+	const want = "\n  next           shadowlimit rollback writes --reason 'protected key $(reboot)'\\''s `x` lost 5 %; 20 clients harmed'\n"
 	if !strings.Contains(b.String(), want) {
 		t.Errorf("%s\nwant %s", b.String(), want)
 	}

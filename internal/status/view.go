@@ -197,7 +197,7 @@ func (p *Policy) track() []step {
 }
 
 // commands matches the commands in a next step. A command ends at a semicolon, except within the quotes of a reason.
-var commands = regexp.MustCompile(`shadowlimit (?:[^';]|'[^']*')+`)
+var commands = regexp.MustCompile(`shadowlimit (?:[^';\\]|\\.|'[^']*')+`)
 
 func fragmentsOf(next string) (list []fragment) {
 	from := 0

@@ -89,6 +89,12 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 
 var errNoReply = errors.New("no reply")
 
+// unreadableReason is that of a state that stands for one that cannot be read.
+const unreadableReason = "the stored state cannot be read"
+
+// Unreadable reports whether the state stands for one that Redis has, and which no release can read.
+func (s State) Unreadable() bool { return s.Reason == unreadableReason && s.At.IsZero() }
+
 // stateOf reads a stored state. A state that cannot be read counts as rolled back, because
 // it is unknown whether the candidate may be enforced.
 func stateOf(cmd *redis.SliceCmd) (s State) {
@@ -106,7 +112,7 @@ func stateOf(cmd *redis.SliceCmd) (s State) {
 
 	// The version is stored beside the state, so that a step can still expect it; it is
 	// zero if that cannot be read or believed either, and every other state supersedes it.
-	s = State{Stage: RolledBack, Hold: true, Reason: "the stored state cannot be read"}
+	s = State{Stage: RolledBack, Hold: true, Reason: unreadableReason}
 	if len(values) == 3 {
 		term, _ := values[1].(string)
 		seq, _ := values[2].(string)

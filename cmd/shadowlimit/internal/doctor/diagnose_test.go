@@ -21,7 +21,8 @@ func TestDiagnoseNamesAWrongAddress(t *testing.T) {
 		"LOADING Redis is loading the dataset in memory":         "wait until it has loaded",
 		"ERR SELECT is not allowed in cluster mode":              "leave out the /",
 		"NOAUTH Authentication required.":                        "user and password",
-		"MASTERDOWN Link with MASTER is down and replica-serve-": "check its replication",
+		"MASTERDOWN Link with MASTER is down and replica-serve-": "that of the primary",
+		"ERR something new":                                      "log of that server",
 	} {
 		if _, fix := Diagnose(reply(text)); !strings.Contains(fix, want) {
 			t.Errorf("%s: %q, want %q", text, fix, want)
