@@ -261,6 +261,8 @@ func refusedMove(policy string, err error) error {
 	switch {
 	case errors.Is(err, promotion.ErrConflict):
 		return statusError{exitConflict, err}
+	case errors.Is(err, promotion.ErrStale):
+		return statusf(exitConflict, "%w, and nothing was done: look at status and try again", err)
 	case errors.Is(err, promotion.ErrHold):
 		return statusf(exitNotMet, "%w; end that first: shadowlimit resume %s", err, policy)
 	case errors.Is(err, promotion.ErrSameEpoch):

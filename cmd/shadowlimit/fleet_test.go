@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/demo"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -119,6 +121,38 @@ func TestStatusIsTheContract(t *testing.T) {
 	i := p["instances"].([]any)[0].(map[string]any)
 	if !strings.HasPrefix(i["id"].(string), "a-") || i["applied"] != "1.1" || i["age_seconds"].(float64) > 15 {
 		t.Errorf("instance %v", i)
+	}
+}
+
+// A promote that was stopped after its look at the evidence does not act on it later. A forced one depends on none.
+func TestPromoteByOldEvidence(t *testing.T) {
+	_, h := service(t)
+	if err := h.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	app := newApp(streams{strings.NewReader(""), io.Discard, io.Discard})
+	promote := app.Command("promote")
+	promote.Action = withFleet(needsPolicy, func(c *cli.Context, f *fleet) error {
+		list, err := f.assess(c.Context, "writes")
+		if err != nil {
+			return err
+		}
+
+		list[0].Evidence.Now = list[0].Evidence.Now.Add(-time.Hour)
+		_, err = promoteDo(c.Context, &task{cli: c, fleet: f, assessment: &list[0], order: promotion.Order{Force: c.Bool("force")}})
+		if err != nil {
+			return refusedMove("writes", err)
+		}
+		return nil
+	})
+
+	var has statusError
+	if err := app.RunContext(t.Context(), []string{"shadowlimit", "promote", "writes"}); !errors.As(err, &has) || has.status != exitConflict {
+		t.Errorf("%v, want the status %d", err, exitConflict)
+	}
+	if err := app.RunContext(t.Context(), []string{"shadowlimit", "promote", "--force", "writes"}); err != nil {
+		t.Error(err)
 	}
 }
 
