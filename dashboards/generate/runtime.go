@@ -117,6 +117,7 @@ func synchronizationFailures() panel {
 
 func synchronizedKeys() panel {
 	by := func(name string) string { return byStore("max by (instance, store) (" + service(name) + ")") }
+
 	return lines(8, "Synchronized keys", "none",
 		"Keys that an instance holds, and those that the last exchange has left for the next one: more has changed than it takes.",
 		query{"{{instance}} {{store}} held", by("synchronized_keys"), ""},

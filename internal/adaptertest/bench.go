@@ -40,6 +40,7 @@ func harnessOf(t testing.TB, text string) *shadow.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	h, err := shadow.New(shadow.Config{Policies: set})
 	if err != nil {
 		t.Fatal(err)

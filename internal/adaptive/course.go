@@ -74,6 +74,8 @@ func (c *Course) Levels(r *Rule) (list []Change) {
 			for i < len(slots) && slots[i] <= slot {
 				i++
 			}
+
+			// A change holds once instances have heard of it.
 			e := c.evidence(slot)
 			s = r.Next(s, &e, startOf(slot+1))
 			if next := s.Level(); next != level {
@@ -104,6 +106,7 @@ func (c *Course) evidence(slot int64) (e Evidence) {
 		e.Failed += c.cells[cell{at, failedIn}]
 		e.saturation += c.cells[cell{at, saturationIn}]
 		e.saturated += c.cells[cell{at, saturatedIn}]
+
 		for bucket := range e.durations {
 			e.durations[bucket] += c.cells[cell{at, int16(bucket)}]
 		}
@@ -120,6 +123,8 @@ func At(changes []Change, at time.Time) Level {
 	if found {
 		return changes[i].Level
 	}
+
+	// Before the first change the limit is whole.
 	if i == 0 {
 		return Full
 	}

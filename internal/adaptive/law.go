@@ -93,6 +93,7 @@ func (r *Rule) Next(s State, e *Evidence, now time.Time) State {
 	// Another process may have had another floor, and a stored number may be any.
 	s.Less = Full - max(s.Level(), r.Least())
 	s.Caution = min(max(s.Caution, 0), mostCaution)
+
 	level := s.Level()
 	value, known := e.Reading(r.Signal)
 
@@ -116,6 +117,8 @@ func (r *Rule) Next(s State, e *Evidence, now time.Time) State {
 	if level == Full || !r.calm(level, value) {
 		return s
 	}
+
+	// Below the edge a rise is no risk. At the edge the last one failed, so the next attempt comes later.
 	higher := r.above(level)
 	if s.Edge <= 0 || higher < s.Edge {
 		if r.waited(s, now, 0) {
