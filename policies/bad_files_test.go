@@ -214,6 +214,7 @@ var badYAML = []badFile{
 	{"a field too far to the right", onePolicy("key: request.ip\n      cost: 2"), 6, 7, "the field above it in column 5: indent them alike"},
 	{"a text that begins with an asterisk", onePolicy("key: *tenant"), 5, 10, "there is no &tenant"},
 	{"a text in Latin 1", "version: 1\nname: caf\xe9\n", 2, 10, "save the file as UTF-8"},
+	{"a compressed file", "\x1f\x8b\x08\x00", 1, 1, "compressed by gzip: unpack it first"},
 	{"a control character", "version: 1\nname: a\x00b\n", 2, 8, "a control character"},
 }
 

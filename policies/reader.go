@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"regexp"
@@ -32,6 +33,13 @@ func (r *reader) parse(text []byte, fields string) *yaml.Node {
 	r.lines = lineBreak.Split(string(text), -1)
 	if len(text) > maxFileBytes {
 		r.failAt(1, 1, "the file has %d bytes: at most %d are read", len(text), maxFileBytes)
+		return nil
+	}
+
+	// The line of such a file has nothing that people read.
+	if bytes.HasPrefix(text, []byte("\x1f\x8b")) {
+		r.lines = nil
+		r.failAt(1, 1, "the file is compressed by gzip: unpack it first, by gunzip")
 		return nil
 	}
 

@@ -204,6 +204,9 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if c.Command.Name == c.App.Name && ofSomeCommand(c.App.Commands, name) {
 		hint = "flags stand behind the command: shadowlimit COMMAND " + dashed(name)
 	}
+	if ofSomeCommand(c.Command.Subcommands, name) {
+		hint = "flags stand behind the last word of the command: " + c.Command.HelpName + " " + c.Command.Subcommands[0].Name + " " + dashed(name)
+	}
 	if name == "config" && strings.HasPrefix(c.Command.ArgsUsage, "FILE") {
 		hint = c.Command.Name + " takes the policy file as an argument: " + c.Command.HelpName + " FILE"
 	}

@@ -23,9 +23,13 @@ func TestWrongInvocations(t *testing.T) {
 		"forget":                         "forget needs one policy, got 0",
 		"key a":                          "key needs a policy and a key, got 1 argument\n",
 		"controller a":                   "controller takes no arguments",
-		"validate a.yaml --against=":     "--against: want a file",
-		"demo --listen nonsense":         "--listen nonsense: want HOST:PORT",
-		"replay --from gcra:1/week --to gcra:1/1m x": "--from gcra:1/week: windows of the calendar",
+		"serve a.yaml":                   "a policy file stands behind --config",
+		"alerts --force export DIR":      "shadowlimit alerts export --force",
+		"replay --format nginx --from gcra:1/1m --to gcra:2/1m x": `no format "nginx": its usual one is combined`,
+		"validate a.yaml --against=":                              "--against: want a file",
+		"serve --config a.yaml --listen unix:":                    "--listen unix: names no socket",
+		"demo --listen nonsense":                                  "--listen nonsense: want HOST:PORT",
+		"replay --from gcra:1/week --to gcra:1/1m x":              "--from gcra:1/week: windows of the calendar",
 	} {
 		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
 			t.Errorf("%s: status %d, no %q in %s", args, status, want, talk)

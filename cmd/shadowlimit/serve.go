@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -151,7 +152,7 @@ func serveOptionsOf(c *cli.Context) (*serveOptions, error) {
 	o := &serveOptions{file: c.String("config"), addresses: c.StringSlice("listen"), insecure: c.Bool("insecure")}
 	switch {
 	case c.Args().Present():
-		return nil, usagef(seeHelp(c), "serve takes no arguments")
+		return nil, usagef("a policy file stands behind --config", "serve takes no arguments")
 	case o.file == "":
 		return nil, usagef(seeHelp(c), "serve needs --config with a policy file")
 	}
@@ -244,14 +245,20 @@ func (o *serveOptions) listen() ([]net.Listener, error) {
 		missing = append(missing, "TLS (--tls-cert and --tls-key)")
 	}
 
+	// An empty address of a socket would be a socket without a name.
+	const hint = "such as 127.0.0.1:8080 or unix:/run/shadowlimit.sock"
+	if slices.Contains(o.addresses, "unix:") {
+		return nil, usagef(hint, "--listen unix: names no socket")
+	}
+
 	list, err := serve.Listen(o.insecure || missing == nil, o.addresses...)
 	if remote := new(serve.Remote); errors.As(err, remote) {
 		return nil, usagef("or listen on 127.0.0.1 or a Unix socket; --insecure is for a network whose every machine may use up budgets",
 			"--listen %v, so it needs %s", remote, strings.Join(missing, " and "))
 	}
 	switch {
-	case errors.As(err, new(*net.AddrError)):
-		return nil, usagef("such as 127.0.0.1:8080 or unix:/run/shadowlimit.sock", "--listen: %v", err)
+	case errors.As(err, new(*net.AddrError)), errors.As(err, new(*net.DNSError)):
+		return nil, usagef(hint, "--listen: %v", err)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("--listen: %w: another program listens there; name another port, or end that program", err)
 	case err != nil:

@@ -33,12 +33,21 @@ func (f Format) String() string {
 	return formatNames[f]
 }
 
+// writers are programs by the format that they write unless they are told otherwise.
+var writers = map[string]Format{
+	"nginx": Combined, "apache": Combined, "httpd": Combined, "traefik": Common, "caddy": JSONL, "json": JSONL, "ndjson": JSONL,
+	"alb": ELB, "aws": ELB, "iis": W3C, "cloudfront": W3C, "tsv": CSV, "bro": Zeek,
+}
+
 // ParseFormat returns the format with the given name.
 func ParseFormat(name string) (Format, error) {
 	for i, n := range formatNames {
 		if n == name {
 			return Format(i), nil
 		}
+	}
+	if meant, known := writers[strings.ToLower(name)]; known {
+		return Auto, fmt.Errorf("no format %q: its usual one is %s", name, meant)
 	}
 	return Auto, fmt.Errorf("no format %q: want one of %s", name, strings.Join(formatNames, ", "))
 }
