@@ -75,7 +75,6 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 	ctx := c.Context()
 	var d shadow.Decision
 	l.decide(ctx, c, &d)
-	l.write(&c.Response().Header, &d)
 	if l.cfg.Debug != nil && l.cfg.Debug(c) {
 		c.Set(httplimit.DebugField, httplimit.Debug(d))
 	}
@@ -93,8 +92,9 @@ func (l *limits) serve(c fiber.Ctx, next fiber.Handler) error {
 }
 
 // write writes the response fields of a decision. fasthttp copies both texts, so they need no copies of their own.
-func (l *limits) write(header *fasthttp.ResponseHeader, d *shadow.Decision) {
-	fields := l.FieldsOf(d)
+func (l *limits) write(header *fasthttp.ResponseHeader, d *shadow.Decision, v *view.View) {
+	var fields httplimit.FieldList
+	l.AppendFields(&fields, v.Texts[:0], d)
 	for _, field := range fields.All() {
 		header.SetCanonical(utils.UnsafeBytes(field.Name.Canonical), utils.UnsafeBytes(field.Value))
 	}
@@ -132,6 +132,7 @@ func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) {
 		v.Changed()
 	}
 	l.JudgeInto(ctx, &v.Seen, d)
+	l.write(&c.Response().Header, d, v)
 	v.GiveBack()
 }
 

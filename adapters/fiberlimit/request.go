@@ -41,7 +41,7 @@ func (l *limits) see(c fiber.Ctx, v *view.View) {
 	} else {
 		v.Name(reading.Names, func(list []string, name policies.HeaderName) []string {
 			for _, value := range r.Header.PeekAll(name.Canonical) {
-				list = append(list, string(value))
+				list = view.AppendText(list, value)
 			}
 			return list
 		})

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/shadowlimit/shadowlimit/internal/view"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
@@ -22,7 +23,13 @@ type trailers struct {
 	values  [8]string
 	count   int
 	renamed bool // md has other names
+
+	// texts are values of this call and of earlier ones. They are never written again, because those calls may still have them.
+	texts []byte
 }
+
+// textsAtOnce is the memory of the values of some twenty unary calls. One that lasts keeps all of it.
+const textsAtOnce = 1024
 
 var reused = sync.Pool{New: func() any { return newTrailers() }}
 
@@ -63,7 +70,8 @@ var debugField = strings.ToLower(httplimit.DebugField)
 
 // fill adds the fields of a decision.
 func (i *Interceptors) fill(ctx context.Context, t *trailers, d *shadow.Decision) {
-	fields := i.FieldsOf(d)
+	var fields httplimit.FieldList
+	t.texts = i.AppendFields(&fields, t.texts, d)
 	for _, field := range fields.All() {
 		t.add(field.Name.Lower, field.Value)
 	}
@@ -86,7 +94,11 @@ func (i *Interceptors) trail(ctx context.Context, d *shadow.Decision) {
 		return
 	}
 
+	// The values that do not fit begin the next piece of memory.
 	t := reused.Get().(*trailers)
+	if cap(t.texts)-len(t.texts) < view.FieldBytes {
+		t.texts = make([]byte, 0, textsAtOnce)
+	}
 	i.fill(ctx, t, d)
 	stream.SetTrailer(t.fields())
 	t.empty()

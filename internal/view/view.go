@@ -5,22 +5,30 @@ package view
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
 )
 
+// FieldBytes is room for the values of the response fields of one decision, unless they are unusually long.
+const FieldBytes = 160
+
 // View is one request. Views are used again, with their headers and the places of values, so that a request costs no
 // allocation but its texts.
 type View struct {
 	// Seen is what policies see.
 	Seen policies.Request
+	// Texts is room for the values of the response fields.
+	Texts [FieldBytes]byte
 
 	hooked http.Request          // what a hook sees: Header and RemoteAddr
 	names  []policies.HeaderName // of the headers, if they are those of Name
 	texts  []string              // the values of these
 	placed [][]string            // for each name, the part of texts that the header has
+	peer   netip.AddrPort        // of the last connection, with its address as a text
+	host   string
 }
 
 var views = sync.Pool{New: func() any { return &View{hooked: http.Request{Header: http.Header{}}} }}
@@ -28,11 +36,11 @@ var views = sync.Pool{New: func() any { return &View{hooked: http.Request{Header
 // Get returns an empty view, to be given back after the decision.
 func Get() *View { return views.Get().(*View) }
 
-// GiveBack empties a view. The names of its headers stay, because most requests have those that policies read.
+// GiveBack empties a view. The names of its headers stay, because most requests have those that policies read, and so do its texts and
+// its peer, which the next request may have, too.
 func (v *View) GiveBack() {
 	v.Seen.Reset()
 	v.hooked.RemoteAddr = ""
-	clear(v.texts)
 	v.texts = v.texts[:0]
 	if v.names == nil {
 		clear(v.hooked.Header)
@@ -65,6 +73,15 @@ func (v *View) Name(names []policies.HeaderName, values func(list []string, name
 	v.Seen.Headers = v.hooked.Header
 }
 
+// AppendText appends a text to the values of a header. It is the text that stood there in an earlier request, if that was the same:
+// headers such as a plan have few values, and most need no allocation.
+func AppendText(list []string, value []byte) []string {
+	if n := len(list); n < cap(list) && list[:n+1][n] == string(value) {
+		return list[:n+1]
+	}
+	return append(list, string(value))
+}
+
 // same reports whether two lists are one in memory. Comparing the names would take longer than filling the headers.
 func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
@@ -86,9 +103,14 @@ func (v *View) All() http.Header {
 
 // Address returns the client's address: the peer's, or what a hook makes of it and of the headers.
 func (v *View) Address(peer net.Addr, hook func(*http.Request) string) string {
-	// Nearly all connections are of TCP: one allocation.
+	// Nearly all connections are of TCP. A peer has one allocation until another one comes: a proxy, or another service, has many
+	// requests.
 	if tcp, ok := peer.(*net.TCPAddr); ok && hook == nil {
-		return tcp.AddrPort().Addr().Unmap().WithZone("").String()
+		if from := tcp.AddrPort(); from != v.peer {
+			v.peer = from
+			v.host = from.Addr().Unmap().WithZone("").String()
+		}
+		return v.host
 	}
 
 	v.hooked.RemoteAddr = peer.String()

@@ -3,7 +3,13 @@ package view
 import (
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 
 	"github.com/shadowlimit/shadowlimit/policies"
 )
@@ -72,4 +78,35 @@ func TestAddress(t *testing.T) {
 		}
 		v.GiveBack()
 	}
+}
+
+// A view that is used again has the address of its own peer, whichever it had before.
+func TestAddressUsedAgain(t *testing.T) {
+	v := &View{}
+	for _, peer := range []string{
+		"192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:2", "[fe80::1%eth0]:2", "[fe80::1%eth1]:2", "[::ffff:192.0.2.2]:2", "192.0.2.2:2", "192.0.2.1:1",
+	} {
+		from := netip.MustParseAddrPort(peer)
+		want := from.Addr().Unmap().WithZone("").String()
+		if got := v.Address(net.TCPAddrFromAddrPort(from), nil); got != want {
+			t.Errorf("%s: %q, want %q", peer, got, want)
+		}
+	}
+}
+
+// Texts that take the place of earlier ones are those that were asked for.
+func TestAppendText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var list []string
+		for range 4 {
+			want := rapid.SliceOfN(rapid.SampledFrom([]string{"", "gold", "goal", "silver"}), 0, 5).Draw(t, "texts")
+			list = list[:0]
+			for _, text := range want {
+				list = AppendText(list, []byte(text))
+			}
+			if !slices.Equal(list, want) {
+				t.Fatalf("%q, want %q", list, want)
+			}
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -47,10 +48,10 @@ type fieldWriter struct {
 	first atomic.Pointer[policyText]
 }
 
-// policyText is a content of RateLimit-Policy with its text.
+// policyText is a content of RateLimit-Policy with its text, and with the begin of the RateLimit of drafts from 08 on.
 type policyText struct {
 	policyField
-	text string
+	text, remaining string
 }
 
 // policyField is the content of RateLimit-Policy. Its text is kept, because most requests have one of a few limits.
@@ -93,6 +94,7 @@ func named(canonical string) *policies.HeaderName {
 // FieldList are the response fields of one decision: at most five, so that they need no allocation of their own.
 type FieldList struct {
 	fields [5]Field
+	ends   [5]int // of a value that stands in a text behind the others; 0 for one that share leaves alone
 	count  int
 }
 
@@ -104,69 +106,128 @@ func (l *FieldList) add(name *policies.HeaderName, value string) {
 	l.count++
 }
 
-// write writes the fields of the enforced side's decision.
-func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
-	var list FieldList
-	f.fill(&list, d)
-	if list.count == 0 {
-		return
-	}
+// addNumber appends the value of a field to those that were written before.
+func (l *FieldList) addNumber(b []byte, name *policies.HeaderName, value int64) []byte {
+	return l.addWritten(strconv.AppendInt(b, value, 10), name)
+}
 
-	// The values of all fields are in one allocation. Each field has a slice without spare capacity, so that a handler
-	// that appends to one does not write into the next.
-	values := make([]string, list.count)
-	for i, field := range list.All() {
-		values[i] = field.Value
-		h[field.Name.Canonical] = values[i : i+1 : i+1]
+// addWritten adds a field whose value ends the written ones.
+func (l *FieldList) addWritten(b []byte, name *policies.HeaderName) []byte {
+	l.ends[l.count] = len(b)
+	l.add(name, "")
+	return b
+}
+
+// share gives the fields their parts of the text of all written values.
+func (l *FieldList) share(text string) {
+	begin := 0
+	for i := range l.All() {
+		if end := l.ends[i]; end > 0 {
+			l.fields[i].Value = text[begin:end]
+			begin = end
+		}
 	}
 }
 
-// fill adds the fields of the enforced side's decision to an empty list. The caller has the list, because it is dear to copy.
-func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision) {
+// fieldBytes is room for the written values of a response, whose longest has a name of 100 characters and two numbers.
+const fieldBytes = 160
+
+// list returns the fields of a decision, whose written values are in one allocation.
+func (f *fieldWriter) list(list *FieldList, d *shadow.Decision) {
+	var room [fieldBytes]byte
+	list.share(string(f.fill(list, d, room[:0])))
+}
+
+// response has the values of a response's fields in one allocation. Most responses have two, which are short; more or longer ones
+// take another.
+type response struct {
+	values [2]string
+	room   [64]byte
+}
+
+// write writes the fields of the enforced side's decision.
+func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
+	if d.Allowed && (d.Policy == "" || d.Remaining < 0 || f.style == FieldsNone) {
+		return
+	}
+
+	// The texts are parts of the room, where nothing is written any more.
+	var list FieldList
+	r := new(response)
+	written := f.fill(&list, d, r.room[:0])
+	list.share(unsafe.String(unsafe.SliceData(written), len(written)))
+
+	// Each field has a slice without spare capacity, so that a handler that appends to one does not write into the next.
+	values := r.values[:0]
+	for _, field := range list.All() {
+		values = append(values, field.Value)
+		last := len(values) - 1
+		h[field.Name.Canonical] = values[last : last+1 : last+1]
+	}
+}
+
+// fill adds the fields of the enforced side's decision to an empty list, and appends to b the values of those that share gives them. The
+// caller has the list, because it is dear to copy.
+func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte {
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
-		list.add(retryAfter, FormatSeconds(d.RetryAfter))
+		b = list.addNumber(b, retryAfter, seconds(d.RetryAfter))
 	}
 
 	// No policy has matched, or the enforced limiter does not know what remains.
 	if d.Policy == "" || d.Remaining < 0 {
-		return
+		return b
 	}
 
 	reset := seconds(untilMore(d))
 	switch f.style {
 	case FieldsDraft08:
-		if text := f.policies(d, true); text != "" {
-			list.add(rateLimitPolicy, text)
-		}
-		list.add(rateLimit, remaining(d, reset))
+		b = f.drafts08(list, d, b, reset)
 
 	case FieldsDraft06:
 		if text := f.policies(d, false); text != "" {
 			list.add(rateLimitPolicy, text)
 		}
-		list.add(rateLimitLimit, strconv.FormatInt(max(d.Limit, 0), 10))
-		list.add(rateLimitRemaining, strconv.FormatInt(d.Remaining, 10))
-		list.add(rateLimitReset, strconv.FormatInt(reset, 10))
+		b = list.addNumber(b, rateLimitLimit, max(d.Limit, 0))
+		b = list.addNumber(b, rateLimitRemaining, d.Remaining)
+		b = list.addNumber(b, rateLimitReset, reset)
 
 	case FieldsLegacy, FieldsLegacyEpoch:
 		if f.style == FieldsLegacyEpoch {
 			reset += time.Now().Unix()
 		}
-		list.add(legacyLimit, strconv.FormatInt(max(d.Limit, 0), 10))
-		list.add(legacyRemaining, strconv.FormatInt(d.Remaining, 10))
-		list.add(legacyReset, strconv.FormatInt(reset, 10))
+		b = list.addNumber(b, legacyLimit, max(d.Limit, 0))
+		b = list.addNumber(b, legacyRemaining, d.Remaining)
+		b = list.addNumber(b, legacyReset, reset)
 	}
+	return b
 }
 
-// remaining writes RateLimit of the drafts from 08 on. Where no wait would help, it has no time.
-func remaining(d *shadow.Decision, reset int64) string {
-	b := append(appendName(make([]byte, 0, 160), cmp.Or(d.Member, d.Policy)), ";r="...)
+// drafts08 adds both fields of the drafts from 08 on. Where no wait would help, RateLimit has no time.
+func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, reset int64) []byte {
+	if first := f.first.Load(); first != nil && first.isOf(d) {
+		list.add(rateLimitPolicy, first.text)
+		b = append(b, first.remaining...)
+	} else {
+		if text := f.policies(d, true); text != "" {
+			list.add(rateLimitPolicy, text)
+		}
+		b = beginRemaining(b, cmp.Or(d.Member, d.Policy))
+	}
+
 	b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
 	if d.Allowed || d.RetryAfter != algorithms.Never {
 		b = strconv.AppendInt(append(b, ";t="...), reset, 10)
 	}
-	return string(b)
+	return list.addWritten(b, rateLimit)
 }
+
+// isOf reports whether a decision is by the limit of these texts alone.
+func (p *policyText) isOf(d *shadow.Decision) bool {
+	return p.name == d.Policy && p.quota == d.Quota && p.window == d.Window && d.Group == nil && d.Member == ""
+}
+
+// beginRemaining writes RateLimit up to its first number.
+func beginRemaining(b []byte, name string) []byte { return append(appendName(b, name), ";r="...) }
 
 // policies returns the value of RateLimit-Policy, of a group with all members of the charge; "" if no limit has a form.
 func (f *fieldWriter) policies(d *shadow.Decision, named bool) string {
@@ -216,7 +277,7 @@ func (f *fieldWriter) policy(p policyField) string {
 	b = append(strconv.AppendInt(b, min(p.quota, largestInteger), 10), ";w="...)
 	text := string(strconv.AppendInt(b, seconds(p.window), 10))
 
-	f.first.CompareAndSwap(nil, &policyText{p, text})
+	f.first.CompareAndSwap(nil, &policyText{p, text, string(beginRemaining(nil, p.name))})
 	next := map[policyField]string{p: text}
 	if known != nil {
 		if len(*known) >= mostPolicyFields {

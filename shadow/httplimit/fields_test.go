@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/httplimit"
@@ -231,6 +233,36 @@ func TestDebugField(t *testing.T) {
 	for path, text := range map[string]string{"/items/1": "", "/free?debug": "policy=none"} {
 		if got := get(h, path, "192.0.2.1").Header.Get("Shadowlimit-Debug"); got != text {
 			t.Errorf("%s: %q, want %q", path, got, text)
+		}
+	}
+}
+
+// Fields in a buffer are those of FieldsOf, whatever room the buffer has, and those of one response stay as they are when the next is
+// written behind them.
+func TestAppendFields(t *testing.T) {
+	limits := httplimit.NewLimits(harness(t, file), httplimit.Settings{})
+	of := func(name string, d algorithms.Decision) shadow.Decision {
+		return shadow.Decision{Policy: name, Quota: 2, Window: time.Minute, Decision: d}
+	}
+	decisions := []shadow.Decision{
+		of("per-client", algorithms.Decision{Allowed: true, Limit: 2, Remaining: 1, ResetAfter: time.Minute}),
+		of("per-client", algorithms.Decision{Limit: 2, RetryAfter: 59 * time.Second}),
+		of(strings.Repeat("p", 100), algorithms.Decision{Allowed: true, Limit: 2, Remaining: 1, ResetAfter: time.Minute}),
+		of("", algorithms.Decision{Allowed: true}),
+	}
+
+	for room := range 400 {
+		buf := make([]byte, 0, room)
+		lists := make([]httplimit.FieldList, len(decisions))
+		for i := range decisions {
+			buf = limits.AppendFields(&lists[i], buf, &decisions[i])
+		}
+
+		for i := range decisions {
+			want := limits.FieldsOf(&decisions[i])
+			if got := lists[i].All(); !slices.Equal(got, want.All()) {
+				t.Fatalf("room for %d: decision %d has %v, want %v", room, i, got, want.All())
+			}
 		}
 	}
 }

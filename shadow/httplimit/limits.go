@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
@@ -215,8 +216,22 @@ func (l *Limits) WriteFields(h http.Header, d *shadow.Decision) { l.fields.write
 
 // FieldsOf returns the response fields of a decision for responses that have no http.Header.
 func (l *Limits) FieldsOf(d *shadow.Decision) (list FieldList) {
-	l.fields.fill(&list, d)
+	l.fields.list(&list, d)
 	return list
+}
+
+// AppendFields adds the response fields of a decision to an empty list, for a response that copies them. It appends their values to
+// a buffer, which it returns, and needs no allocation where that has room. The list has parts of the buffer: they change when
+// the caller writes there again.
+func (l *Limits) AppendFields(list *FieldList, buf []byte, d *shadow.Decision) []byte {
+	added := l.fields.fill(list, d, buf[len(buf):])
+	list.share(unsafe.String(unsafe.SliceData(added), len(added)))
+
+	// Values that did not fit have memory of their own.
+	if len(added) > cap(buf)-len(buf) {
+		return buf
+	}
+	return buf[:len(buf)+len(added)]
 }
 
 // ErrFull is returned by Limits.Wait if Settings.MaxWaiting requests wait already.
