@@ -125,6 +125,7 @@ func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Dec
 		return s, Decision{}, err
 	}
 
+	// Steps of a refill and a debt that is forgotten need a slower step.
 	s = s.movedDebt(at, l)
 	if l.Options != (Options{}) {
 		b := l.stepped(b)

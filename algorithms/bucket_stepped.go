@@ -59,6 +59,7 @@ func (b *stepped) step(s State, cost, at int64) (State, Decision) {
 		debt += cost * b.token
 	}
 
+	// A denial changes the state only where it puts off the forgetting: what is owed is then remembered for longer.
 	charged := s.Last
 	if cost > 0 && (d.Allowed || !b.quiet && debt > 0) {
 		charged = now

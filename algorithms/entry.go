@@ -190,6 +190,8 @@ func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Obser
 
 	o.Err = nil
 	o.Unused = o.Decision.WasUnused(cost)
+
+	// A look and a denial change nothing, unless a clock that was set back has moved the instant.
 	if !(cost > 0 && o.Decision.Allowed) && p.state.Last >= last {
 		return false
 	}
@@ -238,6 +240,8 @@ func (e *entry) compact(old *[2]part, names [2]partName) {
 
 	keep(charged[0])
 	keep(charged[1])
+
+	// A part that was charged has replaced the old one of its name.
 	for _, p := range old {
 		if p.name != names[0] && p.name != names[1] {
 			keep(p)
@@ -257,6 +261,8 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 			continue
 		}
 		idle = max(idle, at+micros(into[r].Decision.ResetAfter))
+
+		// The decision of a group says nothing of members that the charge does not name.
 		if sides.ready[r] == nil && e.silent(&c.Sides[r], sides.names[r]) {
 			whole = false
 		}
@@ -270,6 +276,7 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 	}
 	e.idleAt = idle
 
+	// Without an enforced side here, the other one stands for the key.
 	r := c.Enforced
 	if into[r].Status == Absent {
 		r = r.Other()

@@ -112,6 +112,7 @@ func (l *Limit) windowOfPhase(s *State, now int64) (start, end, used int64, know
 		start, end = l.Calendar.window(now)
 	}
 
+	// A count two windows ago decides nothing any more, and a first window begins with the charge that finds none.
 	known = s.Used > 0 && s.Last >= start-l.micros()
 	if l.Phase == PhaseFirst && !known {
 		return now, now + l.micros(), 0, false

@@ -141,6 +141,8 @@ func (g *Group) check() error {
 		if err := g.checkMember(m); err != nil {
 			return fmt.Errorf("algorithms: group: member %q: %w: %w", m.Name, ErrLimit, err)
 		}
+
+		// The states of members are told apart by their names.
 		for j := range i {
 			if g.Members[j].Name == m.Name {
 				return fmt.Errorf("algorithms: group: %w: two members are named %q", ErrLimit, m.Name)

@@ -40,6 +40,7 @@ func (g *Group) judge(a *groupAnswer, s State, hash uint32, cost, at int64) erro
 		return err
 	}
 
+	// States of members that another file names say that the record is in use, although none of them was asked.
 	a.decision, a.member = step.decision()
 	others := s.Log.others(g)
 	a.unused = step.unused() && !others
@@ -117,6 +118,7 @@ func (m *Member) wait(s State, d *Decision, hash uint32, cost, at int64) (time.D
 
 // decision returns the group's decision, and the name of the member that supplies it.
 func (g *groupStep) decision() (Decision, string) {
+	// The tightest member bounds the group: the least of what remains, and the longest of every wait.
 	d := Decision{Allowed: g.first < 0, Remaining: g.decisions[0].Remaining}
 	for i := range g.Members {
 		m := &g.decisions[i]

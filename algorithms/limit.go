@@ -155,6 +155,7 @@ func ParseWindow(s string) (time.Duration, error) {
 			return 0, fmt.Errorf("algorithms: window %q: %w", s, err)
 		}
 
+		// 292 years are the longest Duration.
 		if d > math.MaxInt64-total {
 			return 0, fmt.Errorf("algorithms: window %q: %w", s, errSpanTooLong)
 		}

@@ -59,6 +59,7 @@ func (s *Log) store(g *Group, next *[MaxMembers]State) State {
 		s.rebuild(g, next)
 	}
 
+	// Used says that there is anything, and Last when the latest charge was.
 	state := State{Log: s}
 	for i := range s.members {
 		if last := s.members[i].state.Last; state.Used == 0 || last > state.Last {

@@ -191,6 +191,7 @@ func (m *Memory) sidesOf(e *entry, c *Charge, at int64) (sides chargedSides, err
 		return sides, nil
 	}
 
+	// A new key, or one with another limit than before. What recognize has begun to fill does not count.
 	sides.ready = [2]*prepared{}
 	if sides.names, err = m.parts.ofCharge(c); err != nil || checkCharge(c.Cost, at) != nil {
 		return sides, err

@@ -121,6 +121,7 @@ func (p *preparedSides) add(wanted preparedSide, name partName) *prepared {
 		return nil
 	}
 
+	// Another goroutine may have added one meanwhile: of two that are alike the last one stays, and both are right.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 

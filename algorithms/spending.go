@@ -103,6 +103,8 @@ func debitCounts(shape Shape, s State, window int64, p *Spending) State {
 		gone = floorDiv(p.Last, window) - floorDiv(s.Last, window)
 	}
 
+	// gone is by how many windows the charges from elsewhere are later than the state. Of the earlier one of the two only the count of the
+	// window before is left, and only a sliding counter asks for that.
 	switch {
 	case gone > 1:
 		return own

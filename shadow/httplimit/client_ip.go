@@ -60,6 +60,7 @@ func ForwardedFor(trusted ...netip.Prefix) func(*http.Request) string {
 				break
 			}
 
+			// Behind a trusted proxy stands the one that it had the request from.
 			client = address{addr, addr.String()}
 			if !isTrusted(addr) {
 				break
@@ -83,6 +84,7 @@ func ForwardedForHops(proxies int) func(*http.Request) string {
 
 		hop := 0
 		for entry := range lastFirst(r.Header["X-Forwarded-For"]) {
+			// Entries of the inner proxies come first.
 			hop++
 			if hop < proxies {
 				continue
@@ -110,6 +112,7 @@ func HeaderIP(name string, trusted ...netip.Prefix) func(*http.Request) string {
 			return client.text
 		}
 
+		// Only the last entry is the proxy's own.
 		for entry := range lastFirst(r.Header[name]) {
 			if addr, ok := parseAddr(entry); ok {
 				return addr.String()

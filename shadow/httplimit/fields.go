@@ -204,6 +204,7 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 
 // drafts08 adds both fields of the drafts from 08 on. Where no wait would help, RateLimit has no time.
 func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, reset int64) []byte {
+	// Most services have one limit, whose texts are ready.
 	if first := f.first.Load(); first != nil && first.isOf(d) {
 		list.add(rateLimitPolicy, first.text)
 		b = append(b, first.remaining...)
@@ -235,6 +236,7 @@ func (f *fieldWriter) policies(d *shadow.Decision, named bool) string {
 		return f.policyOf(d.Policy, d.Quota, d.Window, named)
 	}
 
+	// A member whose window has no form is left out, and the others stay.
 	list := make([]string, 0, len(d.Group.Members))
 	for i := range d.Group.Members {
 		m := &d.Group.Members[i]
