@@ -23,8 +23,8 @@ func (transport) SetTrailer(metadata.MD) error { return nil }
 // keys are the two ways in which policies most often tell clients apart.
 var keys = []string{"request.ip", adaptertest.HeaderKey}
 
-// call returns a call through the interceptor.
-func call(h *shadow.Harness) func() {
+// callOf returns a call through the interceptor.
+func callOf(h *shadow.Harness) func() {
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1234}})
 	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(":authority", "shop", "user-agent", "grpc-go/1.85.0", "x-tenant", "acme"))
 	ctx = grpc.NewContextWithServerTransportStream(ctx, transport{})
@@ -40,13 +40,13 @@ func call(h *shadow.Harness) func() {
 func BenchmarkAdapter(b *testing.B) {
 	for _, key := range keys {
 		h := adaptertest.BenchHarness(b, key)
-		adaptertest.Bench(b, key, h, call(h))
+		adaptertest.Bench(b, key, h, callOf(h))
 	}
 }
 
 func TestAllocations(t *testing.T) {
 	for _, key := range keys {
 		h := adaptertest.BenchHarness(t, key)
-		adaptertest.CheckAllocations(t, h, call(h))
+		adaptertest.CheckAllocations(t, h, callOf(h))
 	}
 }

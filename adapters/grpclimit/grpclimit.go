@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -67,11 +68,13 @@ func (i *Interceptors) Options() []grpc.ServerOption {
 // Unary is a grpc.UnaryServerInterceptor.
 func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	var d shadow.Decision
-	if err := i.decide(ctx, info.FullMethod, &d); err != nil {
+	c := calls.Get().(*call)
+	if err := i.decide(ctx, c, info.FullMethod, &d); err != nil {
 		return nil, err
 	}
+	i.trail(ctx, c.trailers, &d)
+	c.giveBack()
 
-	i.trail(ctx, &d)
 	if err := i.admit(ctx, &d); err != nil {
 		if md := i.whenFull(d, err); md != nil {
 			grpc.SetTrailer(ctx, md)
@@ -88,9 +91,11 @@ func (i *Interceptors) Unary(ctx context.Context, message any, info *grpc.UnaryS
 func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx := stream.Context()
 	var d shadow.Decision
-	if err := i.decide(ctx, info.FullMethod, &d); err != nil {
+	c := calls.Get().(*call)
+	if err := i.decide(ctx, c, info.FullMethod, &d); err != nil {
 		return err
 	}
+	c.giveBack()
 
 	// A stream lasts, so its trailers are made for it alone. Interceptors in front may have wrapped the stream.
 	t := newTrailers()
@@ -108,21 +113,34 @@ func (i *Interceptors) Stream(service any, stream grpc.ServerStream, info *grpc.
 	return handler(service, stream)
 }
 
+// call is what a call needs until it is decided. Calls are used again, unless one fails or panics: no other one gets what it has then.
+type call struct {
+	view     *view.View
+	trailers *trailers // of a unary call
+}
+
+var calls = sync.Pool{New: func() any { return &call{view.New(), newTrailers()} }}
+
+// giveBack empties a call.
+func (c *call) giveBack() {
+	c.view.Empty()
+	c.trailers.empty()
+	calls.Put(c)
+}
+
 // decide charges a call. A call without a method would match no policy that reads routes, so it fails instead: the
 // interceptor is not called by a gRPC server then.
-func (i *Interceptors) decide(ctx context.Context, method string, d *shadow.Decision) error {
+func (i *Interceptors) decide(ctx context.Context, c *call, method string, d *shadow.Decision) error {
 	if method == "" {
 		return status.Error(codes.Internal, "grpclimit: a call without a full method cannot be limited")
 	}
 
-	v := view.Get()
-	i.see(ctx, v, method)
+	i.see(ctx, c.view, method)
 	if i.cfg.Identify != nil {
-		i.cfg.Identify(ctx, &v.Seen)
-		v.Changed()
+		i.cfg.Identify(ctx, &c.view.Seen)
+		c.view.Changed()
 	}
-	i.JudgeInto(ctx, &v.Seen, d)
-	v.GiveBack()
+	i.JudgeInto(ctx, &c.view.Seen, d)
 	return nil
 }
 

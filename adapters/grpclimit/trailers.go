@@ -5,7 +5,6 @@ import (
 	"errors"
 	"reflect"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -30,8 +29,6 @@ type trailers struct {
 
 // textsAtOnce is the memory of the values of some twenty unary calls. One that lasts keeps all of it.
 const textsAtOnce = 1024
-
-var reused = sync.Pool{New: func() any { return newTrailers() }}
 
 func newTrailers() *trailers { return &trailers{md: metadata.MD{}} }
 
@@ -59,11 +56,8 @@ func (t *trailers) fields() metadata.MD {
 	return t.md
 }
 
-// empty drops the values.
-func (t *trailers) empty() {
-	clear(t.values[:t.count])
-	t.count = 0
-}
+// empty makes trailers ready for the next call.
+func (t *trailers) empty() { t.count = 0 }
 
 // debugField is the name of httplimit.DebugField in metadata.
 var debugField = strings.ToLower(httplimit.DebugField)
@@ -82,7 +76,7 @@ func (i *Interceptors) fill(ctx context.Context, t *trailers, d *shadow.Decision
 
 // trail sets the trailers of a unary call. A map of metadata costs two allocations, which are spared where the transport
 // copies what it is given. Another transport may keep the map, and must not see it change.
-func (i *Interceptors) trail(ctx context.Context, d *shadow.Decision) {
+func (i *Interceptors) trail(ctx context.Context, t *trailers, d *shadow.Decision) {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if stream == nil {
 		return // called without a server: there is no place for trailers
@@ -95,14 +89,11 @@ func (i *Interceptors) trail(ctx context.Context, d *shadow.Decision) {
 	}
 
 	// The values that do not fit begin the next piece of memory.
-	t := reused.Get().(*trailers)
 	if cap(t.texts)-len(t.texts) < view.FieldBytes {
 		t.texts = make([]byte, 0, textsAtOnce)
 	}
 	i.fill(ctx, t, d)
 	stream.SetTrailer(t.fields())
-	t.empty()
-	reused.Put(t)
 }
 
 // isOfGRPC reports whether a stream is of gRPC's own transport, whose SetTrailer joins trailers into a new map.

@@ -31,21 +31,29 @@ type View struct {
 	host   string
 }
 
-var views = sync.Pool{New: func() any { return &View{hooked: http.Request{Header: http.Header{}}} }}
+// New returns an empty view.
+func New() *View { return &View{hooked: http.Request{Header: http.Header{}}} }
+
+var views = sync.Pool{New: func() any { return New() }}
 
 // Get returns an empty view, to be given back after the decision.
 func Get() *View { return views.Get().(*View) }
 
-// GiveBack empties a view. The names of its headers stay, because most requests have those that policies read, and so do its texts and
-// its peer, which the next request may have, too.
+// GiveBack empties a view of Get.
 func (v *View) GiveBack() {
+	v.Empty()
+	views.Put(v)
+}
+
+// Empty makes a view ready for the next request. The names of its headers stay, because most requests have those that policies read, and
+// so do its texts and its peer, which the next request may have, too.
+func (v *View) Empty() {
 	v.Seen.Reset()
 	v.hooked.RemoteAddr = ""
 	v.texts = v.texts[:0]
 	if v.names == nil {
 		clear(v.hooked.Header)
 	}
-	views.Put(v)
 }
 
 // Name makes the headers of a view those with the names, whose values are appended to a list. Host is none of them: policies
