@@ -240,7 +240,8 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"assessment_age_seconds", "Time since the policy was last judged, by whichever instance; before the first time since its start.",
+		"assessment_age_seconds", "Time since the last judgement that this instance has heard of, its own or another's; before the first one, " +
+			"since its start. It grows where the store cannot be reached.",
 		gauge, nil, compared(func(r reading, send sender) { send(r.assessmentAge().Seconds()) }),
 	},
 	{

@@ -198,7 +198,8 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise", gate.HoursUnseen, "3 hours", gate.SilentInstances, "j",
 				gate.LowScore, "score", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Insufficient
-		}, "check whether these instances reach their Redis: j; check the latency and errors of the candidate's store: " +
+		}, "read the log of these instances, which are heard of and write no evidence: j; " +
+			"check the latency and errors of the candidate's store: " +
 			runbooks + "ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
@@ -207,7 +208,7 @@ func TestNextStep(t *testing.T) {
 			differing(a)
 			a.Evidence.Silent = []string{"j"}
 			hinder(a, gate.SilentInstances, "j")
-		}, "check whether these instances reach their Redis: j; to see"},
+		}, "read the log of these instances, which are heard of and write no evidence: j; to see"},
 		{"sampled", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.Sampled, "10 %")
 		}, "remove sample from the policy file"},

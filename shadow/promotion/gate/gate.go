@@ -31,7 +31,7 @@ type Evidence struct {
 	// Since is when the epoch began, Now the instant judged.
 	Since, Now time.Time
 	// Live is the number of live instances. Silent are the ids of live instances that have
-	// not written what they saw, OtherEpoch those of instances that compare another epoch.
+	// written no evidence for a minute, though they are heard of, OtherEpoch those of instances that compare another epoch.
 	Live               int
 	Silent, OtherEpoch []string
 	// Noise is how the authoritative compares with a copy of itself.

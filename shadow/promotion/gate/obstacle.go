@@ -205,7 +205,7 @@ func (j *judgement) unready(silent []string) (list []Obstacle) {
 	}
 	if len(silent) > 0 {
 		list = append(list, Obstacle{SilentInstances, "live instances have written no evidence for a minute: " +
-			strings.Join(silent, ", ") + "; check whether they reach the store"})
+			strings.Join(silent, ", ") + "; read their logs"})
 	}
 	if len(e.OtherEpoch) > 0 {
 		list = append(list, Obstacle{OtherEpochs, "instances compare another epoch: " + strings.Join(e.OtherEpoch, ", ") +

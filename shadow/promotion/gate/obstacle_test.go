@@ -63,7 +63,7 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"noise, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, noise: differing(10, 1000)}, insufficient,
 			"; no forecast: the noise floor is too high"},
 		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
-			"web-8; check whether they reach the store"},
+			"web-8; read their logs"},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
 			"from 147 so far: too early to tell; no forecast: " +
 				"too few requests were compared to say whether a ratio stays at or above its threshold"},
