@@ -254,10 +254,12 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 		server.HSet("shadowlimit:{checkout}:instances", id, `{"id":"`+id+`","at":"`+at+`",`+fields+`}`)
 	}
 	beat("stuck", -10*time.Second, `"policies":{"writes":{"version":{"Term":1,"Seq":1}}}`)
+	beat("old", -10*time.Second, `"policies":{"writes":{"epoch":"another","version":{"Term":2,"Seq":1}}}`)
 	beat("gone", time.Minute, `"policies":{"writes":{}}`)
 
 	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s")
-	wanted := []string{"1/2 applied", "silent, has not left: gone", "they may enforce the candidate", "not applied by stuck"}
+	wanted := []string{"1/2 applied", "silent, has not left: gone", "that it has completed): old",
+		"they may enforce the candidate", "not applied by stuck"}
 	missing := firstMissing(out+talk, wanted)
 	if status != exitTimeout || missing != "" {
 		t.Errorf("status %d, no %q:\n%s%s", status, missing, out, talk)

@@ -21,7 +21,7 @@ type outcome struct {
 	Hold    bool     `json:"hold"`
 	Term    int64    `json:"term"`
 	Seq     int64    `json:"seq"`
-	Applied []string `json:"applied"` // live instances that have applied the state
+	Applied []string `json:"applied"` // live instances of its epoch that have applied the state
 	Missing []string `json:"missing"` // live instances that have not
 	Silent  []string `json:"silent"`  // instances without a recent report: gone, or cut off
 	Other   []string `json:"other"`   // live instances of another epoch
@@ -161,12 +161,16 @@ func (o *outcome) sort(live, silent []promotion.Instance, stored promotion.Versi
 	o.Applied, o.Missing, o.Silent, o.Other = []string{}, []string{}, []string{}, []string{}
 	for _, i := range live {
 		has := i.Policies[o.Policy]
-		if has.Epoch != o.state.Epoch {
+		other := has.Epoch != o.state.Epoch
+		if other {
 			o.Other = append(o.Other, i.ID)
 		}
-		if has.Version.Before(o.state.Version) || stored.Before(has.Version) {
+
+		// One of another epoch has to hear of the state too, but does not follow it.
+		switch {
+		case has.Version.Before(o.state.Version) || stored.Before(has.Version):
 			o.Missing = append(o.Missing, i.ID)
-		} else {
+		case !other:
 			o.Applied = append(o.Applied, i.ID)
 		}
 	}
@@ -187,6 +191,8 @@ func (o *outcome) writeText(out io.Writer) error {
 	fmt.Fprintf(out, "%s: %s -> %s, version %s\n", o.Policy, o.state.From, o.state.Describe(), o.state.Version)
 	switch live := len(o.Applied) + len(o.Missing); {
 	case o.ordered.IsZero(): // no poll has succeeded
+	case live == 0 && len(o.Other) > 0:
+		fmt.Fprintln(out, "no live instance is of this epoch: none follows this stage")
 	case live == 0:
 		fmt.Fprintln(out, "no instance is live: instances apply it when they start")
 	default:
