@@ -27,6 +27,7 @@ func specOf(p *policies.Policy) promotion.Spec {
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		spec.Candidate = c.String()
+		spec.CandidateStore = c.Store
 		spec.CandidateRule = ruleKeyOf(c)
 	}
 	return spec

@@ -46,6 +46,14 @@ func (s *side) resting() bool {
 	return s.breaker.resting()
 }
 
+// away reports whether an open breaker keeps requests off the side. Of a cluster one node is enough.
+func (s *side) away() bool {
+	if s.store != nil {
+		return s.store.nodes.open()
+	}
+	return s.breaker.open()
+}
+
 // guardForeign gives a foreign side what bounds its calls.
 func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logger) {
 	if s.foreign == nil {

@@ -20,7 +20,7 @@ policies:
     key: request.user
     on_store_failure: allow
     authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }
-    candidate: { algorithm: token_bucket, limit: 2, window: 1h, burst: 2 }
+    candidate: { algorithm: token_bucket, store: west, limit: 2, window: 1h, burst: 2 }
     promotion:
       mode: automatic
       rule: simple
@@ -107,15 +107,22 @@ type specChange struct {
 	reason   string // for noEffect
 }
 
-// inOneStore is what a group replaces in fullFile: all its sides are in one store. These three lines of it stay together: a new
-// field of the policy goes below its candidate.
-const inOneStore = "    key: request.user\n    on_store_failure: allow\n" +
-	"    authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }\n"
+// inTwoStores is what memberOf replaces in fullFile: all sides of a group are in one store. These lines of it stay together: a
+// new field of the policy goes below its candidate.
+const inTwoStores = "    key: request.user\n    on_store_failure: allow\n" +
+	"    authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }\n" +
+	"    candidate: { algorithm: token_bucket, store: west,"
+
+// memberOf makes the policy a member of a group.
+func memberOf(group string) specChange {
+	return specChange{inTwoStores, "    group: " + group + "\n    key: request.user\n" +
+		"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n    candidate: { algorithm: token_bucket,", newEpoch, ""}
+}
 
 // specChanges has for each field of a policy, of a side and of a promotion a change, and what it does to the Spec.
 var specChanges = map[string]specChange{
 	"Policy.Name":      {"name: full", "name: other", newSpec, ""},
-	"Policy.Sides":     {"    candidate: { algorithm: token_bucket, limit: 2, window: 1h, burst: 2 }\n", "", newEpoch, ""},
+	"Policy.Sides":     {"    candidate: { algorithm: token_bucket, store: west, limit: 2, window: 1h, burst: 2 }\n", "", newEpoch, ""},
 	"Policy.Promotion": {"mode: automatic", "mode: manual", newSpec, ""},
 	"Policy.key":       {"key: request.user", "key: request.ip", newEpoch, ""},
 	"Policy.scope": {"tenant: request.user", "tenant: request.ip", noEffect,
@@ -128,27 +135,11 @@ var specChanges = map[string]specChange{
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
 
-	"Policy.Members": {
-		inOneStore,
-		"    group: { name: both, charge: all_or_nothing }\n    key: request.user\n" +
-			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
-	},
-	"Policy.Together": {
-		inOneStore,
-		"    group: { name: both, charge: until_denied }\n    key: request.user\n" +
-			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
-	},
-	"Policy.membership": {
-		inOneStore,
-		"    group: { name: full2, charge: all_or_nothing }\n    key: request.user\n" +
-			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
-	},
+	"Policy.Members":    memberOf("{ name: both, charge: all_or_nothing }"),
+	"Policy.Together":   memberOf("{ name: both, charge: until_denied }"),
+	"Policy.membership": memberOf("{ name: full2, charge: all_or_nothing }"),
 
-	"Side.members": {
-		inOneStore,
-		"    group: { name: both, charge: all_or_nothing }\n    key: request.user\n" +
-			"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n", newEpoch, "",
-	},
+	"Side.members":   memberOf("{ name: both, charge: all_or_nothing }"),
 	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
 	"Side.Residence": {"store: east", "store: { redis: east, sync: 100ms }", newEpoch, ""},
 	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},
@@ -258,6 +249,8 @@ var notInOutage = map[string]string{
 	"Spec.Last":  "the file places the keys, and the enforced side is named for all of them",
 	"Spec.Noise": "it is evidence, which no judge can read now",
 	"Spec.Store": "the authoritative is described with its store",
+
+	"Spec.CandidateStore": "the candidate is described with its store",
 
 	"Spec.AuthoritativeRule": "the level that holds on this instance is shown, whatever was published",
 	"Spec.CandidateRule":     "the level that holds on this instance is shown, whatever was published",

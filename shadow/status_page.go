@@ -165,5 +165,14 @@ func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcem
 	default:
 		e.Enforced = s.Name(m.spec.Config.Holdback)
 	}
+	e.StoreAway = status.StoreAwayHere(m.decides(&e), [2]bool{m.sides[0].away(), m.sides[1].away()}, m.spec.OnStoreFailure)
 	return e
+}
+
+// decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
+// the policy is completed.
+func (m *migration) decides(e *status.Enforcement) [2]bool {
+	candidate := e.Enforced != algorithms.Authoritative.String()
+	completed := candidate && (e.Stage == promotion.Completed || m.stage.completed.Load())
+	return [2]bool{!completed, candidate}
 }

@@ -166,6 +166,26 @@ func TestStatusPageInAnOutage(t *testing.T) {
 	checkOutagePage(t, h, addr, "promoted, version 1.2", "The store last answered this instance at", "red button")
 }
 
+// An instance that gets no answer from its sides' store says what its clients get.
+func TestOutagePageSaysWhatDecides(t *testing.T) {
+	server := miniredis.RunT(t)
+	denies := strings.Replace(file, "key: request.user", "key: request.user\n    on_store_failure: deny", 1)
+	h := open(t, denies, shadow.Config{Redis: redisAt(t, server.Addr())})
+	syncNow(t, h)
+	server.Close()
+	for range 5 { // failures in a row open the breaker
+		if d := ask(t, h, "acme"); d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+	}
+
+	const want = "the authoritative does not answer this instance, and on_store_failure is deny: every request there is denied now; " +
+		"repair that store"
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; e.StoreAway != want {
+		t.Errorf("%+v", e)
+	}
+}
+
 // An instance that has never reached its Redis says so.
 func TestStatusPageOfADeadRedis(t *testing.T) {
 	server := miniredis.RunT(t)

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -22,31 +23,70 @@ func StoreFailure(rule string) string {
 	return rule + " (on_store_failure)" // of a later release
 }
 
-// StoreAway says that the authoritative's store does not answer, and what a rollback would do then; "" if it answers as far
-// as the live instances say. It needs no evidence.
+// StoreAway says that a store does not answer, and what that means now or after a rollback; "" if the store of the side that
+// decides and that of the authoritative answer, as far as the live instances say. It needs no evidence.
 func StoreAway(a *promotion.Assessment) string {
-	away := a.Away()
-	if len(away) == 0 {
-		return ""
-	}
+	rule := a.Spec.OnStoreFailure
+	away, candidateAway := a.Away(), a.AwayFrom(a.Spec.CandidateStore)
 
-	text := fmt.Sprintf("the store %s of the authoritative does not answer on %d of %d live instances",
-		a.Spec.Store, len(away), len(a.Live))
-	if !a.State.Exposed() {
-		return text + awayNow(a.Spec.OnStoreFailure)
+	switch completed := a.State.Stage == promotion.Completed; {
+	case completed && len(candidateAway) > 0:
+		return awayFrom(a, algorithms.Candidate, candidateAway) + awayNow(rule)
+	case len(away) == 0:
+		return ""
+	case completed || a.State.Exposed() && len(candidateAway) == 0:
+		return awayFrom(a, algorithms.Authoritative, away) + awayAfterRollback(rule)
 	}
-	switch a.Spec.OnStoreFailure {
-	case promotion.FailDeny:
-		return text + ", and on_store_failure is deny: do not roll back and press no button, because every request there would be " +
-			"denied; repair that store first"
-	case promotion.FailAllow:
-		return text + ", and on_store_failure is allow: after a rollback no request there is limited; repair that store first, " +
-			"unless no limit is better than the candidate"
-	}
-	return text + "; after a rollback each of them applies its share of the authoritative's limit"
+	return awayFrom(a, algorithms.Authoritative, away) + awayNow(rule)
 }
 
-// awayNow says what decides now, where the authoritative is enforced for every key and its store is away.
+// awayFrom says on how many instances a side's store does not answer.
+func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) string {
+	store := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role]
+	return fmt.Sprintf("the store %s of the %s does not answer on %d of %d live instances", store, role, len(away), len(a.Live))
+}
+
+// StoreAwayHere says which of the sides that decide on an instance does not answer it, and what decides meanwhile; "" if all
+// of them answer. A policy is decided by the authoritative, by an enforced candidate with the authoritative to stand in for
+// it, or in completed by the candidate alone.
+func StoreAwayHere(decides, away [2]bool, rule string) string {
+	silent := [2]bool{decides[0] && away[0], decides[1] && away[1]}
+	switch {
+	case silent == [2]bool{}:
+		return ""
+	case silent == decides && silent[0] && silent[1]:
+		return "neither side answers this instance" + awayNow(rule)
+	case silent == decides:
+		return sideAway(silent) + awayNow(rule)
+	case silent[algorithms.Candidate]:
+		return sideAway(silent) + ": the authoritative decides in its place"
+	}
+	return sideAway(silent) + awayAfterRollback(rule)
+}
+
+// sideAway names the one side that is silent.
+func sideAway(silent [2]bool) string {
+	role := algorithms.Authoritative
+	if silent[algorithms.Candidate] {
+		role = algorithms.Candidate
+	}
+	return "the " + role.String() + " does not answer this instance"
+}
+
+// awayAfterRollback says what a rollback would do, to an authoritative whose store is away.
+func awayAfterRollback(rule string) string {
+	switch rule {
+	case promotion.FailDeny:
+		return ", and on_store_failure is deny: do not roll back and press no button, because every request there would be " +
+			"denied; repair that store first"
+	case promotion.FailAllow:
+		return ", and on_store_failure is allow: after a rollback no request there is limited; repair that store first, " +
+			"unless no limit is better than the candidate"
+	}
+	return "; after a rollback each instance there applies its share of the authoritative's limit"
+}
+
+// awayNow says what decides now, where no side that decides is left.
 func awayNow(rule string) string {
 	switch rule {
 	case promotion.FailDeny:
@@ -54,5 +94,5 @@ func awayNow(rule string) string {
 	case promotion.FailAllow:
 		return ", and on_store_failure is allow: no request there is limited now; repair that store"
 	}
-	return "; each of them applies its share of the authoritative's limit"
+	return "; each instance there applies its share of the limit now"
 }

@@ -234,6 +234,7 @@ var notReported = map[string]string{
 	"Config.ClientHarm.Within":    "Gate.Reason names the rule",
 	"Config.ClientHarm.Clients":   "Gate.Reason names the rule",
 
+	"CandidateStore":      "StoreAway says that it does not answer, and the golden policy has another stage",
 	"Config.OnRegression": "NextStep names what an alarm asks for",
 	"Config.Sample":       "Gate.Reason says that a sampled policy stays in shadow",
 	"Config.Block":        "the length of a block decides when scores change, which the chart shows",

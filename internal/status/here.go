@@ -42,6 +42,8 @@ type Enforcement struct {
 	Candidate     string          `json:"candidate"`
 	// StoreFailure says what decides while the store of the enforced side does not answer.
 	StoreFailure string `json:"store_failure,omitempty"`
+	// StoreAway says which of the sides that decide here does not answer, and what decides instead; "" if all answer.
+	StoreAway string `json:"store_away,omitempty"`
 	// Levels say how much of the limits of adaptive sides holds on this instance; "" without one.
 	Levels string `json:"levels,omitempty"`
 }

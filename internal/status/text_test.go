@@ -96,8 +96,8 @@ func TestStoreAwayIsShown(t *testing.T) {
 			"on_store_failure is deny: do not roll back and press no button",
 		promotion.FailAllow: "\n  STORE AWAY: the store east of the authoritative does not answer on 1 of 1 live instances, and " +
 			"on_store_failure is allow: after a rollback no request there is limited",
-		promotion.FailLocal: "each of them applies its share of the authoritative's limit\n",
-		"":                  "each of them applies its share of the authoritative's limit\n", // of an earlier release
+		promotion.FailLocal: "each instance there applies its share of the authoritative's limit\n",
+		"":                  "each instance there applies its share of the authoritative's limit\n", // of an earlier release
 	} {
 		a := assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })
 		var b strings.Builder
@@ -110,22 +110,72 @@ func TestStoreAwayIsShown(t *testing.T) {
 		}
 	}
 
-	// After a rollback there is nothing to warn of: the outage is there.
+	// After a rollback there is nothing to warn of: the outage is there. It is there, too, while a candidate in the same store
+	// is enforced.
 	for rule, want := range map[string]string{
 		promotion.FailDeny:  "every request there is denied now; repair that store\n",
 		promotion.FailAllow: "no request there is limited now; repair that store\n",
-		promotion.FailLocal: "live instances; each of them applies its share of the authoritative's limit\n",
+		promotion.FailLocal: "live instances; each instance there applies its share of the limit now\n",
 	} {
-		a := assessed(promotion.RolledBack, func(a *promotion.Assessment) { away(a, rule) })
-		if p := reportOf(t, a); !strings.HasSuffix(p.StoreAway+"\n", want) {
-			t.Errorf("%q: %s, want %s", rule, p.StoreAway, want)
+		rolledBack := assessed(promotion.RolledBack, func(a *promotion.Assessment) { away(a, rule) })
+		beside := assessed(promotion.Promoted, func(a *promotion.Assessment) {
+			away(a, rule)
+			a.Spec.CandidateStore = "east"
+		})
+		completed := assessed(promotion.Completed, func(a *promotion.Assessment) {
+			away(a, rule)
+			a.Spec.Store, a.Spec.CandidateStore = "north", "west"
+		})
+		for _, a := range []promotion.Assessment{rolledBack, beside, completed} {
+			if p := reportOf(t, a); !strings.HasSuffix(p.StoreAway+"\n", want) {
+				t.Errorf("%q, %s: %s, want %s", rule, p.Stage, p.StoreAway, want)
+			}
 		}
+	}
+
+	// A completed policy does not ask its authoritative.
+	completed := assessed(promotion.Completed, func(a *promotion.Assessment) { away(a, promotion.FailDeny) })
+	if p := reportOf(t, completed); !strings.Contains(p.StoreAway, "do not roll back") {
+		t.Errorf("completed: %s", p.StoreAway)
 	}
 
 	// A candidate's store does not matter to a rollback.
 	a := assessed(promotion.Promoted, func(a *promotion.Assessment) { a.Live[0].Failing = []string{"west"} })
 	if p := reportOf(t, a); p.StoreAway != "" {
 		t.Errorf("the authoritative's store answers, but the report says %q", p.StoreAway)
+	}
+}
+
+// What an instance says in an outage holds for the side that decides there, and for the side that stands in for it.
+func TestStoreAwayHere(t *testing.T) {
+	type sides = [2]bool // authoritative, candidate
+	shadow, exposed, completed := sides{true, false}, sides{true, true}, sides{false, true}
+
+	tests := []struct {
+		decides, away sides
+		rule, want    string
+	}{
+		{shadow, sides{}, promotion.FailDeny, ""},
+		{shadow, sides{false, true}, promotion.FailDeny, ""},
+		{shadow, sides{true, false}, promotion.FailDeny, "the authoritative does not answer this instance, and on_store_failure is " +
+			"deny: every request there is denied now; repair that store"},
+		{shadow, sides{true, true}, promotion.FailLocal, "the authoritative does not answer this instance; each instance there " +
+			"applies its share of the limit now"},
+		{exposed, sides{}, promotion.FailDeny, ""},
+		{exposed, sides{true, true}, promotion.FailDeny, "neither side answers this instance, and on_store_failure is deny: every " +
+			"request there is denied now; repair that store"},
+		{exposed, sides{false, true}, promotion.FailDeny, "the candidate does not answer this instance: the authoritative decides " +
+			"in its place"},
+		{exposed, sides{true, false}, promotion.FailAllow, "the authoritative does not answer this instance, and on_store_failure " +
+			"is allow: after a rollback no request there is limited; repair that store first, unless no limit is better than the candidate"},
+		{completed, sides{true, false}, promotion.FailDeny, ""},
+		{completed, sides{true, true}, promotion.FailAllow, "the candidate does not answer this instance, and on_store_failure is " +
+			"allow: no request there is limited now; repair that store"},
+	}
+	for _, tt := range tests {
+		if got := status.StoreAwayHere(tt.decides, tt.away, tt.rule); got != tt.want {
+			t.Errorf("%v decide, %v away, %s:\n%s, want\n%s", tt.decides, tt.away, tt.rule, got, tt.want)
+		}
 	}
 }
 

@@ -102,13 +102,13 @@ func (a *Assessment) Pressed() []string {
 	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
 }
 
-// Away returns the ids of the live instances that the authoritative's store does not answer. The service's own Redis is
-// never among them: without it no instance is live.
-func (a *Assessment) Away() []string {
-	if a.Spec.Store == "" {
-		return nil
-	}
-	return idsOf(a.Live, func(i Instance) bool { return slices.Contains(i.Failing, a.Spec.Store) })
+// Away returns the ids of the live instances that the authoritative's store does not answer; see AwayFrom.
+func (a *Assessment) Away() []string { return a.AwayFrom(a.Spec.Store) }
+
+// AwayFrom returns the ids of the live instances that a store does not answer. There are none for the service's own Redis,
+// which has no name: without it no instance is live.
+func (a *Assessment) AwayFrom(store string) []string {
+	return idsOf(a.Live, func(i Instance) bool { return slices.Contains(i.Failing, store) })
 }
 
 // RollbackDenies reports whether a rollback would deny every request on some instance: the authoritative's store does not

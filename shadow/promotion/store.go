@@ -43,6 +43,8 @@ type Spec struct {
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.
 	Store string `json:"store,omitempty"`
+	// CandidateStore is where the candidate is, likewise; "" from an earlier release, too.
+	CandidateStore string `json:"candidate_store,omitempty"`
 	// AuthoritativeRule and CandidateRule are the keys of the levels of adaptive sides; "" for a side whose limit is always
 	// the whole.
 	AuthoritativeRule string `json:"authoritative_rule,omitempty"`
