@@ -135,25 +135,47 @@ func (s *side) withBreaker(ctx context.Context, ask func() algorithms.Observatio
 	return o
 }
 
-// recovering is a user's algorithm, whose panic is an error: a step of the candidate must
-// not end the request that the authoritative allows.
-type recovering struct{ algorithms.Algorithm }
+// recovering is a user's algorithm, whose panic is an error: a candidate's must not end the request that the
+// authoritative allows. Some calls happen behind the request, where a panic would end the process. Its name and its traits
+// never change, and are asked for once, at the start.
+type recovering struct {
+	algorithms.Algorithm
+	name   string
+	traits algorithms.Traits
+}
+
+// Name implements algorithms.Algorithm.
+func (r *recovering) Name() string { return r.name }
+
+// Traits implements algorithms.Described: the wrapper must not hide how the user's
+// algorithm forgets, for the causes of differences follow from it.
+func (r *recovering) Traits() algorithms.Traits { return r.traits }
+
+// Validate implements algorithms.Algorithm.
+func (r *recovering) Validate(l algorithms.Limit) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = r.panicked(p)
+		}
+	}()
+	return r.Algorithm.Validate(l)
+}
 
 // Step implements algorithms.Algorithm.
-func (r recovering) Step(
+func (r *recovering) Step(
 	s algorithms.State, l *algorithms.Limit, cost, at int64,
 ) (next algorithms.State, d algorithms.Decision, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			next, d, err = s, algorithms.Decision{}, fmt.Errorf("shadow: algorithm %s: panic: %v", r.Name(), p)
+			next, d, err = s, algorithms.Decision{}, r.panicked(p)
 		}
 	}()
 	return r.Algorithm.Step(s, l, cost, at)
 }
 
-// Traits implements algorithms.Described: the wrapper must not hide how the user's
-// algorithm forgets, for the causes of differences follow from it.
-func (r recovering) Traits() algorithms.Traits { return algorithms.TraitsOf(r.Algorithm) }
+func (r *recovering) panicked(p any) error {
+	return fmt.Errorf("shadow: algorithm %s: panic: %v", r.name, p)
+}
 
 // recoverPanics wraps an algorithm that is not one of this module's. Those are told by
 // their scripts: a user's algorithm may embed one of them, and has its Terms then.
@@ -164,7 +186,7 @@ func recoverPanics(a algorithms.Algorithm) algorithms.Algorithm {
 	if g, ok := a.(*algorithms.Group); ok {
 		return recoverMembers(g)
 	}
-	return recovering{a}
+	return &recovering{a, a.Name(), algorithms.TraitsOf(a)}
 }
 
 // recoverMembers wraps the members of a group: the group itself must stay one to the pair.
