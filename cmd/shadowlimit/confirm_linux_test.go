@@ -106,10 +106,11 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		rule, flags string
 		status      int
 		asks        bool
+		effect      string
 	}{
-		{promotion.FailDeny, "", exitNotMet, true},
-		{promotion.FailDeny, "--dry-run", exitOK, false},
-		{promotion.FailLocal, "--dry-run", exitOK, false},
+		{promotion.FailDeny, "", exitNotMet, true, "do not roll back and press no button"},
+		{promotion.FailDeny, "--dry-run", exitOK, false, "do not roll back and press no button"},
+		{promotion.FailLocal, "--dry-run", exitOK, false, "after a rollback each instance there applies its share"},
 	} {
 		spec.Store, spec.OnStoreFailure = "east", tt.rule
 		if err := store.Announce(t.Context(), specs); err != nil {
@@ -119,9 +120,52 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		var out, talk bytes.Buffer
 		args := strings.Fields("rollback writes --reason x " + tt.flags)
 		status := run(t.Context(), args, streams{typed(t, "no"), &out, &talk})
-		told := strings.Contains(talk.String(), "writes: the store east of the authoritative does not answer on 1 of 2 live instances")
+		told := strings.Contains(talk.String(), "writes: the store east of the authoritative does not answer on 1 of 2 live instances") &&
+			strings.Contains(talk.String(), tt.effect)
 		if asked := strings.Contains(talk.String(), "Type the policy's name"); status != tt.status || !told || asked != tt.asks {
 			t.Errorf("%s %s: status %d, asked %t\n%s%s", tt.rule, tt.flags, status, asked, out.String(), talk.String())
+		}
+	}
+}
+
+// No instance asks the authoritative's store once the migration is completed: the rollback says so, and asks where that store
+// could deny every request.
+func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
+	_, h := service(t)
+	promoteAll(t, h)
+	if status, _, talk := shell(t, "", strings.Fields("complete writes --reason x --force --yes")...); status != exitOK {
+		t.Fatal(talk)
+	}
+	store := h.Stages()
+	specs, err := store.Specs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const unasked = "its store east is not asked either"
+	for _, tt := range []struct {
+		rule, candidateStore string
+		warns, asks          bool
+	}{
+		{promotion.FailDeny, "", true, true},
+		{promotion.FailAllow, "", true, false},
+		{promotion.FailLocal, "", true, false},
+		{promotion.FailDeny, "east", false, false}, // its instances say whether the store answers
+	} {
+		specs[0].Store, specs[0].CandidateStore, specs[0].OnStoreFailure = "east", tt.candidateStore, tt.rule
+		if err := store.Announce(t.Context(), specs); err != nil {
+			t.Fatal(err)
+		}
+
+		var out, talk bytes.Buffer
+		flags := "--dry-run"
+		if tt.asks {
+			flags = ""
+		}
+		run(t.Context(), strings.Fields("rollback writes --reason x "+flags), streams{typed(t, "no"), &out, &talk})
+		warned := strings.Contains(talk.String(), unasked)
+		if asked := strings.Contains(talk.String(), "Type the policy's name"); warned != tt.warns || asked != tt.asks {
+			t.Errorf("%+v: warned %t, asked %t\n%s%s", tt, warned, asked, out.String(), talk.String())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ func under(heading string, flags ...cli.Flag) []cli.Flag {
 			f.Category = heading
 		case *cli.Int64Flag:
 			f.Category = heading
+		default:
+			// Without a heading, the help would list the flag above all of them.
+			panic(fmt.Sprintf("a flag of type %T: set its heading here", flag))
 		}
 	}
 	return flags

@@ -146,7 +146,7 @@ func (f *fleet) assess(ctx context.Context, policy string) ([]promotion.Assessme
 // glanceBudget is short: a rollback must not wait for a warning.
 const glanceBudget = time.Second
 
-// glance returns what instances say of a policy and of themselves, without any evidence. Where that cannot be read it has
+// glance returns a policy's state, and what instances say of it and of themselves, without any evidence. Where that cannot be read it has
 // the policy's name alone. announced is false if the specs were read and the policy has none.
 func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessment, announced bool) {
 	ctx, cancel := context.WithTimeout(ctx, glanceBudget)
@@ -161,6 +161,11 @@ func (f *fleet) glance(ctx context.Context, policy string) (a *promotion.Assessm
 		if spec.Policy == policy {
 			a.Spec, announced = spec, true
 		}
+	}
+
+	// The stage decides what a rollback would change. One that is not known may enforce the candidate.
+	if states, err := f.store.States(ctx, []string{policy}); err == nil {
+		a.State = states[0]
 	}
 
 	now, err := f.store.Now(ctx)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -149,7 +150,7 @@ func (m move) carryOut(t *task, std streams) error {
 
 	// A warm rollback needs no warning. This one gives every client more than its limit for a while.
 	if next.Stage == promotion.RolledBack && strings.HasPrefix(next.From, string(promotion.Completed)) {
-		fmt.Fprintln(std.err, coldRollback)
+		fmt.Fprintln(std.err, status.ColdRollback(t.assessment))
 	}
 	effect := ""
 	if m.effect != nil {
@@ -165,9 +166,9 @@ func (m move) carryOut(t *task, std streams) error {
 		return showPlan(t, next, std.out)
 	}
 
-	// A forced move has overruled the gate, so a typing error must not be enough for it. A rollback asks only where it would
-	// make an outage.
-	harmful := m.dangerous || m.ignoresEvidence && t.assessment.RollbackDenies()
+	// A forced move has overruled the gate, so a typing error must not be enough for it. A rollback asks only where it
+	// could make an outage.
+	harmful := m.dangerous || m.ignoresEvidence && t.assessment.RollbackMayDeny()
 	if (t.order.Force || harmful) && !t.cli.Bool("yes") {
 		moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
 		if effect != "" {
@@ -210,9 +211,6 @@ func (m move) plan(t *task) (promotion.State, error) {
 	}
 	return next, nil
 }
-
-const coldRollback = "the authoritative is cold: no request has been charged to it since the migration was completed, " +
-	"so every client starts with a fresh budget"
 
 // noteEarlierMove says so, and returns true, if a state was reached by another order: an earlier one
 // had the same effect, and nothing was moved.

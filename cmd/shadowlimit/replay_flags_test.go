@@ -251,8 +251,9 @@ func (r *replayResult) mustChange(t *testing.T) {
 			t.Errorf("%s with %q: status %d: give the flag a value in effects that is accepted, or name it in refusedValues\n%s",
 				r.form, more, exit, talk)
 		case exit == exitOK && after == before && missing != nil && !slices.Contains(r.unchanged, name):
-			t.Errorf("%s with %q: changes nothing: the flag is ignored there, and should be refused (notInferred, "+
-				"replayConflicts), or the log has nothing that it could change, or this result leaves it out (notInText and its like)\n%s",
+			t.Errorf("%s with %q: changes nothing: it does not reach replay.Config (configOf in replay.go), or the flag is "+
+				"ignored there, and should be refused (notInferred, replayConflicts), or the log has nothing that it could change, "+
+				"or this result leaves it out (notInText and its like)\n%s",
 				r.form, more, talk)
 		}
 	}

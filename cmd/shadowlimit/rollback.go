@@ -16,7 +16,8 @@ live instance has applied it. The authoritative has counted all the time, unless
 migration was completed: then every client starts with a fresh budget.
 
 Where the authoritative's store does not answer, it says what the rollback would do.
-If that denies every request (on_store_failure: deny), it asks first at a terminal.
+If that denies every request (on_store_failure: deny), it asks first at a terminal. In
+completed no instance asks that store, so it asks whenever the store could do that.
 
 Where Redis does not answer, it says NOT STORED and what to press instead, and ends
 with exit status 1. With --wait it tries on until --timeout, and ends with status 5 if

@@ -29,12 +29,16 @@ func StoreAway(a *promotion.Assessment) string {
 	rule := a.Spec.OnStoreFailure
 	away, candidateAway := a.Away(), a.AwayFrom(a.Spec.CandidateStore)
 
-	switch completed := a.State.Stage == promotion.Completed; {
-	case completed && len(candidateAway) > 0:
+	stage := a.State.Stage
+	switch {
+	case stage == promotion.Completed && len(candidateAway) > 0:
 		return awayFrom(a, algorithms.Candidate, candidateAway) + awayNow(rule)
 	case len(away) == 0:
 		return ""
-	case completed || a.State.Exposed() && len(candidateAway) == 0:
+	}
+
+	// A stage that could not be read may be one whose candidate decides: a rollback must not end what still works.
+	if stage != promotion.Shadow && stage != promotion.RolledBack && len(candidateAway) == 0 {
 		return awayFrom(a, algorithms.Authoritative, away) + awayAfterRollback(rule)
 	}
 	return awayFrom(a, algorithms.Authoritative, away) + awayNow(rule)
@@ -71,6 +75,24 @@ func sideAway(silent [2]bool) string {
 		role = algorithms.Candidate
 	}
 	return "the " + role.String() + " does not answer this instance"
+}
+
+// ColdRollback says what a rollback of a completed policy would do.
+func ColdRollback(a *promotion.Assessment) string {
+	const cold = "the authoritative is cold: no request has been charged to it since the migration was completed, " +
+		"so every client starts with a fresh budget"
+	if !a.Unasked() {
+		return cold
+	}
+
+	unknown := cold + "; its store " + a.Spec.Store + " is not asked either, so first see that it answers (redis-cli ping)"
+	switch a.Spec.OnStoreFailure {
+	case promotion.FailDeny:
+		return unknown + ": if it does not, every request is denied after a rollback (on_store_failure: deny)"
+	case promotion.FailAllow:
+		return unknown + ": if it does not, no request is limited after a rollback (on_store_failure: allow)"
+	}
+	return unknown
 }
 
 // awayAfterRollback says what a rollback would do, to an authoritative whose store is away.

@@ -102,6 +102,9 @@ func stepOf(a *promotion.Assessment) string {
 	case a.Gate.Verdict == gate.Fail:
 		return "change the candidate" + seeKeys(a)
 
+	case a.Gate.Verdict != gate.Pass && a.State.Stage == promotion.Canary && a.Evidence.History.Total()[divergence.NewlyDenied] > 0:
+		return towardsPass(a) + seeKeys(a) + goBack
+
 	case a.Gate.Verdict != gate.Pass:
 		return towardsPass(a) + seeKeys(a)
 	}

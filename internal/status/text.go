@@ -182,18 +182,18 @@ func (p *Policy) writeInstances(b *strings.Builder) {
 		in := &p.Instances[i]
 		if len(p.Instances) <= shownInLine || in.Note(p) != "" {
 			fmt.Fprintf(table, "  %s\t%s\tlast seen %s ago\t%s\n",
-				humanize.Printable(in.ID), in.appliedText(p), seconds(in.AgeSeconds), in.Note(p))
+				humanize.Printable(in.ID), "applied "+in.AppliedText(p), seconds(in.AgeSeconds), in.Note(p))
 		}
 	}
 	table.Flush()
 }
 
-// appliedText names the version that the instance has applied. One of another epoch follows none of them.
-func (i *Instance) appliedText(p *Policy) string {
+// AppliedText names the version that the instance has applied. One of another epoch follows none of them.
+func (i *Instance) AppliedText(p *Policy) string {
 	if i.Live && i.Epoch != p.Epoch {
-		return "applies none"
+		return "none"
 	}
-	return "applied " + i.Applied
+	return i.Applied
 }
 
 // InstancesText counts the instances that have applied the stage, of those that have to. An instance with its red button pressed, or

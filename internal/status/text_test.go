@@ -99,6 +99,12 @@ func TestStoreAwayIsShown(t *testing.T) {
 		promotion.FailLocal: "each instance there applies its share of the authoritative's limit\n",
 		"":                  "each instance there applies its share of the authoritative's limit\n", // of an earlier release
 	} {
+		// A stage that could not be read may be one that a rollback would end.
+		unread := assessed("", func(a *promotion.Assessment) { away(a, rule) })
+		if got := status.StoreAway(&unread); !strings.Contains("\n  STORE AWAY: "+got+"\n", want) {
+			t.Errorf("%q, no stage: %s", rule, got)
+		}
+
 		a := assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })
 		var b strings.Builder
 		r := status.Report{Policies: []status.Policy{reportOf(t, a)}}

@@ -237,6 +237,7 @@ var pageFuncs = template.FuncMap{
 	"grouped":   humanize.Grouped,
 	"percent":   humanize.Percent,
 	"printable": humanize.Printable,
+	"applied":   func(i Instance, p Policy) string { return i.AppliedText(&p) },
 	"visible":   func(text any) string { return humanize.Visible(fmt.Sprint(text)) }, // a stage has a type of its own
 	"optional": func(v *float64) string {
 		if v == nil {

@@ -117,6 +117,17 @@ func (a *Assessment) RollbackDenies() bool {
 	return a.Spec.OnStoreFailure == FailDeny && len(a.Away()) > 0
 }
 
+// Unasked reports whether no instance can say that the authoritative's store answers: a completed policy does not ask its
+// authoritative, and no other side is in that store.
+func (a *Assessment) Unasked() bool {
+	return a.State.Stage == Completed && a.Spec.Store != "" && a.Spec.Store != a.Spec.CandidateStore
+}
+
+// RollbackMayDeny reports whether a rollback could deny every request on some instance.
+func (a *Assessment) RollbackMayDeny() bool {
+	return a.RollbackDenies() || a.Unasked() && a.Spec.OnStoreFailure == FailDeny
+}
+
 // RollbackLimitsNothing reports whether a rollback would leave some instance without a limit: the authoritative's store does
 // not answer there, and the policy allows then.
 func (a *Assessment) RollbackLimitsNothing() bool {
