@@ -5,7 +5,8 @@ const unchanged = "Unchanged."
 var faultsOfRequests = []fault{
 	{
 		number: 23, name: "A candidate panics, fails or hangs",
-		clients:   "The authoritative decides, in every stage, and waits 250 ms at most where the candidate is enforced.",
+		clients: "The authoritative decides, in every stage; a request waits 250 ms at most for an enforced foreign limiter, and " +
+			"without a bound for an enforced algorithm of the service's own in memory.",
 		evidence:  "`candidate_error`, and `inconclusive` while its breaker is open.",
 		operators: "`comparisons_total`, ShadowlimitCandidateErrors, and a log line; automatic mode rolls an enforced one back.",
 		lasts:     untilTried, bound: "0.",

@@ -225,7 +225,7 @@ func (e *entry) part(name partName) part {
 	return part{}
 }
 
-// compact closes the gaps that arrange left, and keeps those old parts that were not
+// compact closes the gaps between the charged parts, and keeps those old parts that were not
 // charged as far as there is room.
 func (e *entry) compact(old *[2]part, names [2]partName) {
 	charged := e.parts

@@ -1,7 +1,7 @@
 package algorithms
 
 // The numbers of an entry's parts say whether the sides have had the same charges (decision 0109).
-// The methods of this file are called between arrange and compact, when a charged part is in its slot.
+// The methods of this file are called when each charged part is in its slot (inPlace, chargeArranged).
 
 // postpone answers a charge whose side is left unjudged.
 func postpone(c *Charge, into *[2]Observation) {

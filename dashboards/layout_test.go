@@ -76,6 +76,7 @@ func TestEveryAlertHasAPanel(t *testing.T) {
 		})
 	}
 
+	// TestRunbooks holds that each alert has a page.
 	pages, err := filepath.Glob("../docs/runbooks/Shadowlimit*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatal(err, "no runbook is there")

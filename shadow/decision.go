@@ -24,7 +24,8 @@ type Decision struct {
 	// supplies the fields, Quota and Window. nil and "" for a policy that is no group.
 	Group  *algorithms.Group
 	Member string
-	// Enforced is the side that decided, unless Fallback is set.
+	// Enforced is the side that decided. With Fallback it is the side that stood in, or the one whose limit the rule for
+	// store failures went by.
 	Enforced algorithms.Role
 	// Unenforced is what became of the policy's other side in the request. It has a
 	// decision only if its Status is Judged. Clients must not see it.

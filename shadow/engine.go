@@ -242,7 +242,8 @@ func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *D
 
 // evaluate has every store judge its charges. A side that no store judges is absent.
 func (e *engine) evaluate(ctx context.Context, s *scratch) {
-	// Memory gives its context to no limiter. Stores go on without the client, so without a deadline the background context says the same.
+	// Memory gives its context to no limiter. Stores go on without the client, so where no deadline is set, the background
+	// context is as good.
 	one := s.onlyStore()
 	if _, ends := ctx.Deadline(); !ends && one != nil && !one.remote() {
 		one.evaluate(context.Background(), s.charges, s.observed)

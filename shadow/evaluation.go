@@ -147,7 +147,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	// comparison blind, too.
 	ev.noteMissed(c, at, o)
 
-	// Warming concerns only the triggers, which look at keys with an enforced candidate.
+	// Warming concerns the triggers and the counts of clients, where the candidate is enforced.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
 	setting := divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,

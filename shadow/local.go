@@ -8,10 +8,11 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// local decides in this process where a store does not. Every request with a side outside
-// of this process feeds it, so it knows what each key has spent when it is needed. Each of n
-// live instances allows an n-th of a limit, rounded up, and a cost above that if nothing
-// else is spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
+// local decides in this process where a store does not. Every request of a
+// policy with on_store_failure: local and a side outside of this process feeds it, so it
+// knows what each key has spent when it is needed. Each of n live
+// instances allows an n-th of a limit, rounded up, and a cost above that if nothing else is
+// spent; see shareOf. It is fed all the time, and not only in an outage: a limiter
 // that began empty would give each key a full budget again.
 type local struct {
 	memory  *algorithms.Memory

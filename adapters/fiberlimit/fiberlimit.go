@@ -131,7 +131,7 @@ func (l *limits) decide(ctx context.Context, c fiber.Ctx, d *shadow.Decision) {
 		l.cfg.Identify(c, &v.Seen)
 		v.Changed()
 	}
-	l.JudgeInto(ctx, &v.Seen, d)
+	l.DecideInto(ctx, &v.Seen, d)
 	l.write(&c.Response().Header, d, v)
 	v.GiveBack()
 }

@@ -140,7 +140,7 @@ func (i *Interceptors) decide(ctx context.Context, c *call, method string, d *sh
 		i.cfg.Identify(ctx, &c.view.Seen)
 		c.view.Changed()
 	}
-	i.JudgeInto(ctx, &c.view.Seen, d)
+	i.DecideInto(ctx, &c.view.Seen, d)
 	return nil
 }
 

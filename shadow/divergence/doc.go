@@ -12,8 +12,9 @@
 //
 // A ledger remembers 32 days. An instance that crashes loses what it has counted since its last snapshot.
 //
-// Keys leave a Recorder only as part of the lists of frequent keys, and as hashes; with a secret both are HMACs. Counts
-// of distinct keys are estimates (about 1 % in Redis), and counts of frequent keys have a stated error.
+// Keys leave a Recorder in the lists of frequent keys, as names of the 20 clients of a list that lose most, and as
+// hashes. With a secret, names are HMACs and hashes are keyed, except for those of the HyperLogLogs, which are of the key
+// in clear. Counts of distinct keys are estimates (about 1 % in Redis), and counts of frequent keys have a stated error.
 //
 // The cause of a difference is a guess from the answers of both sides and their limits; docs/causes.md says how good.
 package divergence

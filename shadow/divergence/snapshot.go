@@ -14,7 +14,7 @@ type Snapshot struct {
 	Record Record
 	// Incarnation is part of the writer's name in the ledger.
 	Incarnation int64
-	// Whole reports that the fields below are part of the snapshot. A brief one leaves out what may wait for a minute.
+	// Whole reports that Day, Tops and Keys are part of the snapshot. A brief one leaves them out: they may wait for minutes.
 	Whole bool
 	// Repeated reports that the record is the one before once more. The next snapshot has the counts since then.
 	Repeated bool

@@ -152,7 +152,7 @@ func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 
 // Decide charges a request, which must not be used after it, and returns the decision as Told has it.
 func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Decision) {
-	l.JudgeInto(ctx, p, &d)
+	l.DecideInto(ctx, p, &d)
 
 	// A Decider that panics keeps the request: no other one gets it.
 	p.Reset()
@@ -160,9 +160,9 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Deci
 	return d
 }
 
-// JudgeInto is Decide for a request that stays the caller's, and may be used again after a Reset. The decision is written
+// DecideInto is Decide for a request that stays the caller's, and may be used again after a Reset. The decision is written
 // to a place of the caller's, because it is dear to copy.
-func (l *Limits) JudgeInto(ctx context.Context, p *policies.Request, d *shadow.Decision) {
+func (l *Limits) DecideInto(ctx context.Context, p *policies.Request, d *shadow.Decision) {
 	if l.harness != nil {
 		l.harness.DecideInto(ctx, p, d)
 	} else {
