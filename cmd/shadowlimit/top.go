@@ -22,8 +22,8 @@ import (
 
 const topDescription = `Shows the keys that the candidate would newly deny most, on all instances, since the
 evidence began; with --denied, the keys that the authoritative denies most. Counts are
-at most ERROR too high. Keys are HMACs if the service has a secret. Lists are kept by
-the day (UTC): --since counts from the day of that instant on.
+at most ERROR too high, and may be five minutes old. Keys are HMACs if the service has a
+secret. Lists are kept by the day (UTC): --since counts from the day of that instant on.
 
 Clients choose keys. -o csv writes control characters as \n or \x1b, and a ' before a key
 that a spreadsheet would take for a formula; -o json has the keys as they are.
@@ -55,7 +55,8 @@ type topReport struct {
 	Policy   string                `json:"policy"`
 	Keys     []divergence.KeyCount `json:"keys"`
 	Distinct int64                 `json:"distinct"` // since the evidence began, whatever --since says
-	// Share is the first key's share of everything that was counted; nil if nothing was.
+	// Share is about the first key's share of everything that was counted: its count is older by up to
+	// five minutes than the sum. It is nil if nothing was counted.
 	Share *float64 `json:"share"`
 
 	harm string // what the keys suffer
@@ -168,7 +169,7 @@ func cell(key string) string {
 func writeTopText(out io.Writer, r *topReport) error {
 	fmt.Fprintf(out, "%s %s since the evidence began\n", humanize.Counted(r.Distinct, "key"), r.harm)
 	if r.Share != nil {
-		fmt.Fprintf(out, "the first has %s of it\n", humanize.Percent(*r.Share))
+		fmt.Fprintf(out, "the first has about %s of it\n", humanize.Percent(*r.Share))
 	}
 
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

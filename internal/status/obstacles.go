@@ -24,8 +24,8 @@ var remedies = []remedy{
 	{kinds(gate.Sampled), always("remove sample from the policy file: a sampled policy stays in shadow")},
 	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches; " +
 		"instances write what they saw every 5 to 15 s")},
-	{kinds(gate.SilentInstances), func(a *promotion.Assessment, _ []gate.Obstacle) string {
-		return "read the log of these instances, which are heard of and write no evidence: " + firstOf(a.Evidence.Silent)
+	{kinds(gate.NotWriting), func(a *promotion.Assessment, _ []gate.Obstacle) string {
+		return "read the log of these instances, which are heard of and write no evidence: " + firstOf(a.Evidence.NotWriting)
 	}},
 	{kinds(gate.LowCoverage), uncovered},
 	{kinds(gate.MostlyBlind), always("find out why the sides have had different charges, or wait one window: " +

@@ -250,8 +250,8 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly)
 		}, "send more traffic, or wait until more requests were compared: divergence is 3 %: too early to tell; to see"},
 		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.Silent = []string{"j"}
-			hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise", gate.HoursUnseen, "3 hours", gate.SilentInstances, "j",
+			a.Evidence.NotWriting = []string{"j"}
+			hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise", gate.HoursUnseen, "3 hours", gate.NotWriting, "j",
 				gate.LowScore, "score", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Insufficient
 		}, "read the log of these instances, which are heard of and write no evidence: j; " +
@@ -262,8 +262,8 @@ func TestNextStep(t *testing.T) {
 		}, "no instance is live: start the service or check its Redis; nothing has been compared yet: send traffic"},
 		{"no evidence from an instance", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			a.Evidence.Silent = []string{"j"}
-			hinder(a, gate.SilentInstances, "j")
+			a.Evidence.NotWriting = []string{"j"}
+			hinder(a, gate.NotWriting, "j")
 		}, "read the log of these instances, which are heard of and write no evidence: j; to see"},
 		{"sampled", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.Sampled, "10 %")

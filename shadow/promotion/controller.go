@@ -156,7 +156,7 @@ func (c *Controller) assess(
 	// Instances flush every few seconds: one that has not done so for a minute has a fault.
 	a.Evidence = gate.Evidence{
 		History: history, Since: state.Since, Now: now, Live: len(a.Live),
-		Silent: idsOf(a.Live, func(i Instance) bool {
+		NotWriting: idsOf(a.Live, func(i Instance) bool {
 			return now.Sub(i.Policies[spec.Policy].Flushed) > 4*LiveFor
 		}),
 		OtherEpoch: idsOf(voters(spec.Policy, instances, now), func(i Instance) bool {

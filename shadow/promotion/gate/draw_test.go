@@ -170,7 +170,7 @@ func drawEvidence(t *rapid.T) gate.Evidence {
 	case 1:
 		e.Live = 0
 	case 2:
-		e.Silent = []string{"a"}
+		e.NotWriting = []string{"a"}
 	case 3:
 		e.OtherEpoch = []string{"b"}
 	}

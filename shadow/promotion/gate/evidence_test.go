@@ -59,7 +59,7 @@ func (e evidence) build() gate.Evidence {
 		built.Live = 0
 	}
 	if e.silent != "" {
-		built.Silent = []string{e.silent}
+		built.NotWriting = []string{e.silent}
 	}
 	if e.other != "" {
 		built.OtherEpoch = []string{e.other}

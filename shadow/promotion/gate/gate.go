@@ -30,10 +30,11 @@ type Evidence struct {
 	History divergence.History
 	// Since is when the epoch began, Now the instant judged.
 	Since, Now time.Time
-	// Live is the number of live instances. Silent are the ids of live instances that have
+	// Live is the number of live instances. NotWriting are the ids of live instances that have
 	// written no evidence for a minute, though they are heard of, OtherEpoch those of instances that compare another epoch.
-	Live               int
-	Silent, OtherEpoch []string
+	Live       int
+	NotWriting []string `json:"Silent"` // the name in Redis
+	OtherEpoch []string
 	// Noise is how the authoritative compares with a copy of itself.
 	Noise divergence.Tally
 	// Step is the step that the verdict is for.

@@ -14,7 +14,7 @@ var kindNames = [...]string{
 	HoursUnseen:     "hours_unseen",
 	WeekdaysUnseen:  "weekdays_unseen",
 	NoInstance:      "no_instance",
-	SilentInstances: "silent_instances",
+	NotWriting:      "silent_instances",
 	OtherEpochs:     "other_epochs",
 	NoDenominator:   "no_denominator",
 	ProtectedLost:   "protected_lost",

@@ -36,7 +36,7 @@ const (
 	HoursUnseen                         // not every hour of the day was seen
 	WeekdaysUnseen                      // not every weekday was seen, before a step to most keys
 	NoInstance                          // no instance is live
-	SilentInstances                     // live instances have not written what they saw
+	NotWriting                          // live instances have not written what they saw
 	OtherEpochs                         // live instances compare another epoch
 	NoDenominator                       // a ratio has no value; only by the simple rule
 	ProtectedLost                       // a protected key lost too much
@@ -62,7 +62,7 @@ var unforeseeable = map[ObstacleKind]string{
 	MostlyBlind:     "too many of the last day's requests were blind",
 	NoiseFloor:      "the noise floor is too high",
 	NoInstance:      "no instance is live",
-	SilentInstances: "an instance has written no evidence for a minute",
+	NotWriting:      "an instance has written no evidence for a minute",
 	OtherEpochs:     "an instance compares another epoch",
 	AboveThreshold:  "waiting alone does not lower a ratio that is at or above its threshold",
 	AboveLately:     "the last day was at or above a threshold",
@@ -116,7 +116,7 @@ func (j *judgement) missing() []Obstacle {
 			"send traffic that the policy matches; instances write what they saw every 5 to 15 s"})
 		return append(list, j.unready(nil)...)
 	}
-	return slices.Concat(j.sampled(), j.unexercised(), j.unmeasured(), j.unready(j.evidence.Silent))
+	return slices.Concat(j.sampled(), j.unexercised(), j.unmeasured(), j.unready(j.evidence.NotWriting))
 }
 
 func (j *judgement) sampled() (list []Obstacle) {
@@ -197,15 +197,15 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 	return list
 }
 
-// unready names the faults of the fleet, whose silent instances are given.
-func (j *judgement) unready(silent []string) (list []Obstacle) {
+// unready names the faults of the fleet; notWriting are instances to name.
+func (j *judgement) unready(notWriting []string) (list []Obstacle) {
 	e := j.evidence
 	if e.Live == 0 {
 		list = append(list, Obstacle{NoInstance, "no instance is live: start the service"})
 	}
-	if len(silent) > 0 {
-		list = append(list, Obstacle{SilentInstances, "live instances have written no evidence for a minute: " +
-			strings.Join(silent, ", ") + "; read their logs"})
+	if len(notWriting) > 0 {
+		list = append(list, Obstacle{NotWriting, "live instances have written no evidence for a minute: " +
+			strings.Join(notWriting, ", ") + "; read their logs"})
 	}
 	if len(e.OtherEpoch) > 0 {
 		list = append(list, Obstacle{OtherEpochs, "instances compare another epoch: " + strings.Join(e.OtherEpoch, ", ") +

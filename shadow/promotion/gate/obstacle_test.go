@@ -119,7 +119,7 @@ func TestObstaclesAreAll(t *testing.T) {
 			[]gate.ObstacleKind{gate.NothingCompared, gate.OtherEpochs}},
 		{"the first hours", gate.Config{}, evidence{hours: 2, deniedKeys: 3, noise: differing(10, 1000), silent: "a"},
 			[]gate.ObstacleKind{
-				gate.FewDeniedKeys, gate.NoiseFloor, gate.HoursUnseen, gate.SilentInstances, gate.LowScore, gate.CleanTime,
+				gate.FewDeniedKeys, gate.NoiseFloor, gate.HoursUnseen, gate.NotWriting, gate.LowScore, gate.CleanTime,
 			}},
 		{"useless, as declared", gate.Config{Sample: 0.1}, evidence{hours: 240, minute: alwaysAllowDeclared, noInstance: true},
 			[]gate.ObstacleKind{gate.Sampled, gate.DeniesNothing, gate.NoInstance}},
