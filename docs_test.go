@@ -179,11 +179,11 @@ func TestDecisionsNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// A file that the plan of the house or a decision names exists. A bare name belongs
-// to the directory that was named before it in the same paragraph or list item.
+// A file that the plan of the house or a decision names exists. A bare name belongs to the
+// directory that was named before it in the same paragraph, list item or row of a table.
 func TestDocumentsNameFilesThatExist(t *testing.T) {
-	named := regexp.MustCompile("`([\\w./-]*\\w\\.(?:go|lua|md|yaml|json))`")
-	paragraphs := regexp.MustCompile(`\n(?:\n|\d+\. |\* )`)
+	named := regexp.MustCompile("`([\\w./-]*\\w\\.(?:go|lua|md|yaml|json))`|`([\\w/]+)`: ")
+	paragraphs := regexp.MustCompile(`\n(?:\n|\d+\. |\* |\| )`)
 	somewhere := map[string]bool{}
 	for _, file := range filesOf(t, ".go", ".lua", ".md", ".yaml", ".json") {
 		somewhere[path.Base(file)] = true
@@ -192,7 +192,8 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 	count := 0
 	for _, file := range filesOf(t, ".md") {
 		isChecklist := strings.HasPrefix(file, "docs/new-")
-		if file != houseFile && !strings.HasPrefix(file, "docs/decisions/") && !isChecklist {
+		isWay := file == houseFile || slices.Contains(detailFiles, file)
+		if !isWay && !strings.HasPrefix(file, "docs/decisions/") && !isChecklist {
 			continue
 		}
 		for _, paragraph := range paragraphs.Split(read(t, file), -1) {
@@ -201,7 +202,10 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 				count++
 				name := match[1]
 				switch {
-				case isChecklist && (somewhere[path.Base(name)] || strings.Contains(name, "NAME")):
+				case name == "":
+					directory = match[2]
+					continue
+				case (isChecklist || slices.Contains(detailFiles, file)) && (somewhere[path.Base(name)] || strings.Contains(name, "NAME")):
 					continue
 				case strings.Contains(name, "/"):
 					directory = path.Dir(name)
@@ -271,6 +275,9 @@ func TestSynchronizedDocumentNamesAlgorithms(t *testing.T) {
 }
 
 const houseFile = "docs/architecture.md"
+
+// detailFiles have the details of the ways in houseFile. Names there may stand apart from their folder.
+var detailFiles = []string{"docs/request.md", "docs/evidence.md"}
 
 // The plan of the house has every package, and nothing that does not exist.
 func TestHouseHasEveryPackage(t *testing.T) {

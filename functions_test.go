@@ -2,6 +2,7 @@ package shadowlimit_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,12 +13,13 @@ var (
 	// declaredFunction is a function or a method in a source.
 	declaredFunction = regexp.MustCompile(`(?m)^func (?:\(\w* ?\*?(\w+)\) )?(\w+)[(\[]`)
 	// declaredType is a type in a source.
-	declaredType = regexp.MustCompile(`(?m)^type (\w+) (?:struct|func|interface)`)
+	declaredType = regexp.MustCompile(`(?m)^type (\w+) `)
 )
 
-// The lists of the functions of a way name functions that exist, with the types that they belong to.
-func TestWaysNameFunctions(t *testing.T) {
-	known := map[string]bool{}
+// namesOfSources returns every function and type as ".Name", and every method as "Type.Name" and ".Name".
+func namesOfSources(t *testing.T) map[string]bool {
+	t.Helper()
+	known := map[string]bool{"gate.Assess": true} // as other packages call it
 	for _, file := range filesOf(t, ".go") {
 		text := read(t, file)
 		for _, m := range declaredFunction.FindAllStringSubmatch(text, -1) {
@@ -28,28 +30,66 @@ func TestWaysNameFunctions(t *testing.T) {
 			known["."+m[1]] = true
 		}
 	}
+	return known
+}
 
-	// Of a request, and of its evidence.
-	lists := strings.Split(read(t, houseFile), "The functions, in order:")[1:]
-	if len(lists) != 2 {
-		t.Fatalf("%d lists of functions in %s, want 2", len(lists), houseFile)
-	}
-	for _, rest := range lists {
-		list, _, found := strings.Cut(rest, "\n1. ")
-		names := namedFunction.FindAllStringSubmatch(list, -1)
-		if !found || len(names) < 20 {
-			t.Errorf("only %d functions stand in front of step 1: the pattern of this test does not match any more", len(names))
-		}
-		for _, m := range names {
-			// Packages, hooks of a configuration and the types of other packages are no functions.
-			if name := m[1] + "." + m[2]; !known[name] && !notFunctions[name] {
-				t.Errorf("%s names %s, which no source has", houseFile, strings.TrimPrefix(name, "."))
+// The tables of the ways of a request and of evidence name functions that exist, with the types that they belong to.
+func TestWaysNameFunctions(t *testing.T) {
+	known := namesOfSources(t)
+	for _, way := range []string{"## The way of a request\n", "## The way of evidence\n"} {
+		_, rest, found := strings.Cut(read(t, houseFile), way)
+		section, _, _ := strings.Cut(rest, "\n## ")
+		column, count := -1, 0
+		for line := range strings.Lines(section) {
+			cells := strings.Split(line, " | ")
+			if column < 0 {
+				column = functionsColumn(cells)
+				continue
 			}
+			if column >= len(cells) {
+				continue
+			}
+
+			for _, m := range namedFunction.FindAllStringSubmatch(cells[column], -1) {
+				count++
+				if name := m[1] + "." + m[2]; !known[name] {
+					t.Errorf("%s names %s, which no source has", houseFile, strings.TrimPrefix(name, "."))
+				}
+			}
+		}
+		if !found || count < 20 {
+			t.Errorf("%d functions found in the table of %q: the pattern of this test does not match any more", count, way)
 		}
 	}
 }
 
-var notFunctions = map[string]bool{
-	".httplimit": true, ".shadow": true, ".lua": true, ".algorithms": true, "Config.OnDenied": true, "view.View": true,
-	"gate.Assess": true, // of package gate
+// The pages of details name methods and functions of packages that exist. Their names without a dot may be anything.
+func TestDetailsNameFunctions(t *testing.T) {
+	known := namesOfSources(t)
+	for _, file := range detailFiles {
+		count := 0
+		for _, m := range namedFunction.FindAllStringSubmatch(read(t, file), -1) {
+			isFile := slices.Contains([]string{"go", "md", "lua"}, m[2])
+			if m[1] == "" || m[1] == "Config" || isFile {
+				continue
+			}
+			count++
+			if !known[m[1]+"."+m[2]] && !known["."+m[2]] {
+				t.Errorf("%s names %s.%s, which no source has", file, m[1], m[2])
+			}
+		}
+		if count < 10 {
+			t.Errorf("%d functions found in %s: the pattern of this test does not match any more", count, file)
+		}
+	}
+}
+
+// functionsColumn returns which cell of a table's head is about functions, -1 if none is.
+func functionsColumn(head []string) int {
+	for i, cell := range head {
+		if strings.HasPrefix(cell, "functions, in order") {
+			return i
+		}
+	}
+	return -1
 }
