@@ -56,7 +56,7 @@ type Algorithm interface {
 	// that lay ahead is moved to the instant, whatever the decision is: its
 	// Last is the only one that goes back. Step owns the given state; only the returned one
 	// is valid afterwards. The limit is only read, and not kept: it is the caller's, and lies in
-	// memory, because a limit with options is dear to copy. An unused key admits exactly Limit.Capacity(). On an error,
+	// memory, because a limit with options is expensive to copy. An unused key admits exactly Limit.Capacity(). On an error,
 	// ErrLimit, ErrCost, ErrInstant or ErrLogFull, nothing was decided and nothing changed.
 	Step(s State, l *Limit, cost, at int64) (State, Decision, error)
 }

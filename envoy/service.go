@@ -50,7 +50,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, r *rls.RateLimitRequest) 
 	}
 
 	decisions := make([]shadow.Decision, len(requests))
-	told := s.limits.Told(s.decider.DecideEach(ctx, requests, decisions))
+	told := s.limits.WithJitter(s.decider.DecideEach(ctx, requests, decisions))
 
 	response := &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}
 	for i, d := range decisions {

@@ -29,7 +29,7 @@ func (f *fleet) round(ctx context.Context) error {
 	}
 
 	// A stage that does harm is left before others are judged.
-	f.controller.Keep(append(slices.Clone(full), fast...))
+	f.controller.ForgetExcept(append(slices.Clone(full), fast...))
 	failed := []error{f.checkTriggers(ctx, fast)}
 	if len(full) > 0 {
 		failed = append(failed, f.assess(ctx, full))

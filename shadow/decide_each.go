@@ -29,7 +29,7 @@ func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, 
 	all, from := unlimited(), 0
 	for i, end := range ends {
 		if end > from {
-			h.settle(ctx, s, span{from, end}, &into[i])
+			h.settleOne(ctx, s, span{from, end}, &into[i])
 		}
 		all.join(&into[i])
 		from = end
@@ -37,8 +37,8 @@ func (h *Harness) DecideEach(ctx context.Context, requests []*policies.Request, 
 	return all
 }
 
-// settle makes the decision of one request out of several, which has what its expressions have refused.
-func (h *Harness) settle(ctx context.Context, s *scratch, of span, d *Decision) {
+// settleOne makes the decision of one request out of several, which has what its expressions have refused.
+func (h *Harness) settleOne(ctx context.Context, s *scratch, of span, d *Decision) {
 	refused := *d
 	h.engine.settleAll(ctx, s, of, d)
 	if !refused.Allowed {

@@ -226,7 +226,7 @@ type span struct{ from, to int }
 // settleAll finishes the charges of one request, of which there must be at least one, and writes the enforced answer
 // into a decision: all fields of it, so that it may be one of another request.
 func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *Decision) {
-	// A Decision is dear to copy, and most requests have one charge.
+	// A Decision is expensive to copy, and most requests have one charge.
 	first := of.from
 	e.settle(ctx, &s.charges[first], &s.evaluations[first], &s.observed[first], decision)
 	for i := first + 1; i < of.to; i++ {

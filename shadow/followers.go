@@ -44,7 +44,7 @@ type followed struct {
 	charge     algorithms.Charge
 	evaluation evaluation
 	at         time.Time       // by the clock that evidence is read by
-	local      time.Time       // by this process's clock, when the enforced side has answered
+	answered   time.Time       // by this process's clock, when the enforced side has answered
 	into       observations    // the enforced side's is there; the worker adds the other
 	waited     bool            // it was ahead of its predecessors, and left unjudged
 	done       chan<- struct{} // set in the marks that drain queues, which are no charges

@@ -334,7 +334,7 @@ func (h *Harness) Decide(ctx context.Context, r *policies.Request) (d Decision) 
 	return d
 }
 
-// DecideInto is Decide into a place of the caller's, because a Decision is dear to copy. What stood there is overwritten.
+// DecideInto is Decide into a place of the caller's, because a Decision is expensive to copy. What stood there is overwritten.
 func (h *Harness) DecideInto(ctx context.Context, r *policies.Request, d *Decision) {
 	s := h.engine.take()
 	defer h.engine.give(s)

@@ -246,7 +246,7 @@ func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observat
 		o[other] = algorithms.Skip(algorithms.BreakerOpen)
 		return false
 	}
-	job := followed{charge: *c, evaluation: *ev, at: at, local: time.Now(), into: *o}
+	job := followed{charge: *c, evaluation: *ev, at: at, answered: time.Now(), into: *o}
 	job.charge.Lead = leadOf(c, &o[c.Enforced])
 	if !ev.followers.follow(&job) {
 		o[other] = algorithms.Skip(algorithms.QueueFull)

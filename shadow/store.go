@@ -217,7 +217,7 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 		return
 	}
 
-	failed, fused := s.failure(charges, into)
+	failed, bothAsked := s.failure(charges, into)
 	if failed == nil {
 		node.finish(asked, nil)
 		return
@@ -244,7 +244,7 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 		return
 	}
 	s.nodes.look()
-	if fused {
+	if bothAsked {
 		s.strain.note(s.log.With("store", s.name), failed)
 	}
 }

@@ -157,7 +157,7 @@ func (w *worker) finish(job *followed) {
 	ev.warnFailure(job.role(), o)
 	noteStoreFailure(&job.into)
 	if job.side().foreign != nil {
-		ev.noteLate(job.at, time.Since(job.local))
+		ev.noteLate(job.at, time.Since(job.answered))
 	}
 	ev.record(&job.charge, job.at, &job.into)
 	w.unsettled.Add(-1)
@@ -225,7 +225,7 @@ func (w *worker) askStore(ctx context.Context, role algorithms.Role, batch []fol
 		// instants have not had the same charges, and are not numbered as if they had.
 		if charges[i].At.IsZero() {
 			known := false
-			charges[i].At, known = s.store.instant(job.local, other, job.into[role.Other()].At)
+			charges[i].At, known = s.store.instant(job.answered, other, job.into[role.Other()].At)
 			if !known {
 				charges[i].Epoch = 0
 			}
@@ -246,7 +246,7 @@ func (w *worker) askStore(ctx context.Context, role algorithms.Role, batch []fol
 // waits reports whether a charge that is ahead of its predecessors is to wait for them.
 func (w *worker) waits(job *followed) bool {
 	now := time.Now()
-	return job.charge.Lead.Number != 0 && now.Sub(job.local) < patience &&
+	return job.charge.Lead.Number != 0 && now.Sub(job.answered) < patience &&
 		!now.Before(w.impatient)
 }
 

@@ -48,7 +48,7 @@ func (a *apart) lead() *followed {
 	ev.of(a.migration, divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
 	ev.assign(&c)
 
-	job := &followed{charge: c, evaluation: ev, at: time.Now(), local: time.Now()}
+	job := &followed{charge: c, evaluation: ev, at: time.Now(), answered: time.Now()}
 	var into [1]observations
 	ev.primaryStore.evaluate(context.Background(), []algorithms.Charge{c}, into[:])
 	job.into = into[0]

@@ -104,13 +104,13 @@ func statusOf(err error, std streams) int {
 const appDescription = `Begin with "shadowlimit demo", which needs nothing, and then replay a log of your own:
 shadowlimit replay --from fixed_window:100/1m --to token_bucket:100/1m:burst=20 access.log
 
-Commands that look at a service or move it take --name, the name of its policy file, and
---redis, the URL of its Redis; SHADOWLIMIT_NAME and SHADOWLIMIT_REDIS have the same meaning.
+The commands of groups 3 and 4 below need --name, the field name of the policy file, and --redis,
+the URL of the service's Redis. SHADOWLIMIT_NAME and SHADOWLIMIT_REDIS set the same.
 Each command has --help with examples. The README and docs/ beside it explain the rest.
 
 Exit status: 0 done, 1 a failure, 2 a wrong invocation, 3 the gate or another condition is
 not met, 4 the state has changed meanwhile, 5 not applied or not stored in time, 130
-interrupted. An error is a text on standard error, with -o json, too.`
+interrupted. Errors are text on standard error, even with -o json.`
 
 func newApp(std streams) *cli.App {
 	app := &cli.App{

@@ -37,8 +37,10 @@ func completeCommand(std streams) *cli.Command {
 		Usage:       "end a migration: the authoritative is not judged any more",
 		ArgsUsage:   "POLICY",
 		Description: completeDescription,
-		Flags:       m.flags(&cli.BoolFlag{Name: "force", Usage: "overrule the 7 days, and whatever is wrong"}),
-		Action:      m.action(std),
+		Flags: m.flags(&cli.BoolFlag{
+			Name: "force", Usage: "complete although the 7 days are not over, or something is wrong with the policy",
+		}),
+		Action: m.action(std),
 	}
 }
 

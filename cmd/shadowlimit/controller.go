@@ -9,10 +9,10 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const controllerDescription = `Judges every policy of a service again and again, and moves those with mode:
-automatic; of the others it prints verdicts and alarms. Instances of the service do
-the same, so it is needed only where they do not run all the time. Any number may
-run. It ends with an interrupt.
+const controllerDescription = `Judges every policy of a service periodically (--every). It moves the policies with mode:
+automatic; for the others it prints verdicts and alarms. Instances of the service do
+the same, so a controller is needed only where they do not run all the time. Several
+controllers may run at once. An interrupt ends the command.
 
 Example, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit controller`

@@ -13,12 +13,15 @@ import (
 )
 
 const doctorDescription = `Checks the Redis that a service uses and says what to change: version, role, memory
-and eviction, persistence, clock, latency. With --name it also tries whether this
-user may do what the library does, on scratch keys that it removes, lists what
-instances report about the options of their Redis clients, names the policies of
-which too many requests are not compared or blind, and compares what the logs of
-sliding_window_log may take with maxmemory. Exit status 1 if there is a
-problem; warnings do not change it.
+and eviction, persistence, clock, latency. With --name it also
+
+  * tries every operation of the library with the rights of this user, on scratch keys
+    that it removes;
+  * lists what instances report about the options of their Redis clients;
+  * names the policies with too many requests that are blind or not compared;
+  * compares the memory that logs of sliding_window_log may take with maxmemory.
+
+Exit status 1 if there is a problem; warnings alone leave it at 0.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit doctor

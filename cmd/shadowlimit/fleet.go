@@ -36,7 +36,8 @@ func fleetOnly() []cli.Flag { return []cli.Flag{redisFlag("`URL` of Redis (requi
 
 func nameFlag() cli.Flag {
 	return &cli.StringFlag{
-		Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"}, Usage: "`NAME` of the service, as in its policy file (required)",
+		Name: "name", EnvVars: []string{"SHADOWLIMIT_NAME"},
+		Usage: "`NAME` of the service, as the field name of its policy file has it (required)",
 	}
 }
 

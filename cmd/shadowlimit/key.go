@@ -17,14 +17,15 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const keyDescription = `Shows where a key of a policy stands: the percentage of a canary from which on its hash
-is in it, what the policy file declares for it, and which side is enforced for it in
-the present stage, and why; what both sides hold for it now; and its differences of
-the last day, as far as they are counted for single keys. A key of several parts is
-written as top shows it, with a '|' between them.
+const keyDescription = `Shows the place of a key of a policy: the percentage from which a canary has the key, by
+its hash; what the policy file declares for it; and which side is enforced for it in the
+present stage, and why. It also shows what both sides hold for the key now, and its
+differences of the last day, as far as they are counted for single keys. Write a key of
+several parts as top shows it, with a '|' between the parts.
 
 The limits and the expressions of first and last are in the policy file only: --config
-reads them. Without it the enforced side is said where it does not depend on them.
+reads them. Without --config the command names the enforced side only where that side
+does not depend on them.
 Looking at a key charges it nothing.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:

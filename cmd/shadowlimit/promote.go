@@ -10,10 +10,11 @@ import (
 )
 
 const promoteDescription = `Moves a policy forward: to the next step of its canary, or to the step named. It is
-refused, with exit status 3, unless the gate says pass and the canary has dwelt. It
-waits until every live instance has applied the step, else it ends with exit status 5.
-Status 4 says that the state has changed since it was judged, or is not the one that
---expect names: nothing was done; look at status, and decide again.
+refused, with exit status 3, unless the gate says pass and the dwell of the canary step
+has ended. The command waits until every live instance has applied the step; after
+--timeout it ends with exit status 5. Exit status 4: the state has changed since it was
+judged, or is not the one that --expect names. Nothing was done: see status, and decide
+again.
 
 Examples, with the variables that "shadowlimit demo --serve" prints, after a resume:
   shadowlimit promote per-client \

@@ -51,8 +51,9 @@ or insufficient_evidence, with its reason. --require-pass makes it the exit stat
 The report also says when, on the way there, it would first have passed or failed,
 lists the strikes, and proposes thresholds from what the candidate did.
 
---observed says by the log's response what today's limiter did. The report then says how
-far the authoritative decides like it, and warns of a verdict on an unfaithful model.
+--observed tells which requests today's limiter denied, by the response in the log. The
+report then says how often the authoritative (--from) decides the same, and warns if it
+differs too often for the verdict to mean anything.
 
 --infer searches that limiter: algorithm, window, limit, burst and options that explain
 the denials of the log best. It says how sure that is. Without --observed a status of 429
@@ -60,8 +61,8 @@ is a denial.
 
 --signal-field names the field by which adaptive limits of the policy file give way.
 
---sweep tries numbers of the candidate: all of them over one reading of the log, and
-prints which lose the least of what the limiter protects for what they newly deny.
+--sweep tries other numbers of the candidate, all in one reading of the log. It prints
+the candidates that no other one beats: less newly denied and less newly allowed.
 
 --html writes the report as one page for a browser, too, to be sent to others.
 

@@ -15,12 +15,13 @@ on hold. It looks at no evidence, wins over every other move, and waits until ev
 live instance has applied it. The authoritative has counted all the time, unless the
 migration was completed: then every client starts with a fresh budget.
 
-Where the authoritative's store does not answer, it says what the rollback would do.
-If that denies every request (on_store_failure: deny), it asks first at a terminal. In
-completed no instance asks that store, so it asks whenever the store could do that.
+If the authoritative's store does not answer, the command says what the rollback would
+do. With on_store_failure: deny every request would be denied, so at a terminal the
+command asks for a confirmation. In completed no instance may know whether that store
+answers: with deny the command then asks, too.
 
-Where Redis does not answer, it says NOT STORED and what to press instead, and ends
-with exit status 1. With --wait it tries on until --timeout, and ends with status 5 if
+If Redis does not answer, the command says NOT STORED and what to press instead, and ends
+with exit status 1. With --wait it tries again until --timeout, and ends with status 5 if
 the rollback is not stored by then. Instances that have been silent for less than 10
 minutes and have not left are named: they may still enforce the candidate.
 
@@ -37,7 +38,7 @@ func rollbackCommand(std streams) *cli.Command {
 		ArgsUsage:   "POLICY",
 		Description: rollbackDescription,
 		Flags: m.flags(
-			&cli.BoolFlag{Name: "wait", Usage: "try on while Redis does not answer, until --timeout"},
+			&cli.BoolFlag{Name: "wait", Usage: "try again while Redis does not answer, until --timeout"},
 		),
 		Action: m.rollback(std),
 	}

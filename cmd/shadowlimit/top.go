@@ -21,9 +21,10 @@ import (
 )
 
 const topDescription = `Shows the keys that the candidate would newly deny most, on all instances, since the
-evidence began; with --denied, the keys that the authoritative denies most. Counts are
-at most ERROR too high, and may be five minutes old. Keys are HMACs if the service has a
-secret. Lists are kept by the day (UTC): --since counts from the day of that instant on.
+evidence began; with --denied, the keys that the authoritative denies most. A count
+is at most as much too high as the column ERROR says, and may be five minutes old. Keys
+are HMACs if the service has a secret. Lists are kept by the day (UTC): --since counts
+from the day of that instant on.
 
 Clients choose keys. -o csv writes control characters as \n or \x1b, and a ' before a key
 that a spreadsheet would take for a formula; -o json has the keys as they are.

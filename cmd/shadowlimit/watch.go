@@ -16,8 +16,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-const watchDescription = `Shows status again and again: on a terminal as a screen that is redrawn, elsewhere as
-a line for each policy and moment, with -o json as a line of JSON. Once it has begun, it
+const watchDescription = `Shows status periodically (--every): on a terminal as a screen that it redraws, otherwise
+as one line for each policy each time, with -o json as a line of JSON. Once it has begun, it
 continues while Redis does not answer; it ends with an interrupt.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:

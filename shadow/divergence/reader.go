@@ -22,7 +22,7 @@ type Reader struct {
 	late   string  // Mark.Late when closed was begun
 	bound  int64   // first hour that a record has: it is not settled for this reader
 
-	judge judge
+	judge sightings
 	ticks ticksRead
 }
 

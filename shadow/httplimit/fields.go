@@ -167,7 +167,7 @@ func (f *fieldWriter) write(h http.Header, d *shadow.Decision) {
 }
 
 // fill adds the fields of the enforced side's decision to an empty list, and appends to b the values of those that share gives them. The
-// caller has the list, because it is dear to copy.
+// caller has the list, because it is expensive to copy.
 func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte {
 	if !d.Allowed && d.RetryAfter > 0 && d.RetryAfter != algorithms.Never {
 		b = list.addNumber(b, retryAfter, seconds(d.RetryAfter))

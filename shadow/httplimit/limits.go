@@ -150,7 +150,7 @@ func (l *Limits) Served(ctx context.Context, began time.Time, failed bool) {
 	l.served(time.Since(began), failed && !gone)
 }
 
-// Decide charges a request, which must not be used after it, and returns the decision as Told has it.
+// Decide charges a request, which must not be used after it, and returns the decision as WithJitter has it.
 func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Decision) {
 	l.DecideInto(ctx, p, &d)
 
@@ -161,26 +161,26 @@ func (l *Limits) Decide(ctx context.Context, p *policies.Request) (d shadow.Deci
 }
 
 // DecideInto is Decide for a request that stays the caller's, and may be used again after a Reset. The decision is written
-// to a place of the caller's, because it is dear to copy.
+// to a place of the caller's, because it is expensive to copy.
 func (l *Limits) DecideInto(ctx context.Context, p *policies.Request, d *shadow.Decision) {
 	if l.harness != nil {
 		l.harness.DecideInto(ctx, p, d)
 	} else {
 		*d = l.decider.Decide(ctx, p)
 	}
-	l.tell(d)
+	l.addJitter(d)
 }
 
-// Told returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter or, without
+// WithJitter returns a decision as a client is told it: the RetryAfter of a denial is spread by Settings.RetryJitter or, without
 // it, by the policy file's retry_jitter, and is never earlier than the decision's. It is for decisions that do not come from
 // Limits.Decide. Take it once for everything that answers the client, so that all parts of one response say the same time.
-func (l *Limits) Told(d shadow.Decision) shadow.Decision {
-	l.tell(&d)
+func (l *Limits) WithJitter(d shadow.Decision) shadow.Decision {
+	l.addJitter(&d)
 	return d
 }
 
-// tell is Told in place: a Decision is dear to copy.
-func (l *Limits) tell(d *shadow.Decision) {
+// addJitter is WithJitter in place: a Decision is expensive to copy.
+func (l *Limits) addJitter(d *shadow.Decision) {
 	if d.Allowed || d.RetryAfter <= 0 || d.RetryAfter == algorithms.Never {
 		return
 	}

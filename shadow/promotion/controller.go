@@ -84,7 +84,7 @@ func (c *Controller) assessAll(
 
 	// Only a call for all policies knows which ones are announced no more.
 	if len(only) == 0 {
-		c.keep(names)
+		c.forgetExcept(names)
 	}
 
 	// Each round begins with another policy: the deadline may leave no time for all.
@@ -106,15 +106,15 @@ func (c *Controller) assessAll(
 	return list, nil
 }
 
-// Keep forgets the readings of other policies than these.
-func (c *Controller) Keep(policies []string) {
+// ForgetExcept forgets the readings of other policies than these.
+func (c *Controller) ForgetExcept(policies []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keep(policies)
+	c.forgetExcept(policies)
 }
 
-// keep is Keep. Requires c.mu.
-func (c *Controller) keep(policies []string) {
+// forgetExcept is Keep. Requires c.mu.
+func (c *Controller) forgetExcept(policies []string) {
 	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(policies, policy) })
 }
 

@@ -19,8 +19,8 @@ const (
 	topFolded = 200
 )
 
-// judge is what a reader remembers for its folds.
-type judge struct {
+// sightings is what a reader remembers for its folds.
+type sightings struct {
 	seen map[string]sighting // of records, by writers
 }
 
@@ -66,7 +66,7 @@ func (r *Reader) Fold(ctx context.Context, now time.Time, present []string) erro
 }
 
 // departed returns the writers that write no more: of instances that are gone, and of earlier incarnations.
-func (j *judge) departed(e *Evidence, now time.Time, present []string) map[string]bool {
+func (j *sightings) departed(e *Evidence, now time.Time, present []string) map[string]bool {
 	// A recorder that begins again takes a higher number, so of one instance only the newest writer goes on.
 	newest := map[string]int64{}
 	for name := range e.Records {
