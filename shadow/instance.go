@@ -21,8 +21,8 @@ import (
 )
 
 // instance is this process at work: what a Harness and a Pair have in common. The engine
-// judges requests and the fleet follows the other instances. Both share the plan and the
-// view, and know nothing else of each other.
+// judges requests and the fleet follows the other instances. The fleet writes the plan, the view
+// and the applied stages, which the engine reads. Neither calls the other.
 type instance struct {
 	engine    *engine
 	fleet     *fleet

@@ -218,7 +218,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	var err error
 	for try := range rollbackTries {
 		var s, next State
-		if s, err = known(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+		if s, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
 			return s, err
 		}
 		if err = o.expects(policy, s); err != nil {
