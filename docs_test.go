@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // repository is where links in rules and metrics lead.
@@ -222,55 +220,6 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 	}
 	if count == 0 {
 		t.Error("no file is named: the pattern of this test does not match any more")
-	}
-}
-
-// A promise of how long comparisons are blind is kept only by shapes that forget as soon. The checklist of an algorithm
-// names every file that makes the promise.
-func TestChecklistNamesWhereBlindnessEnds(t *testing.T) {
-	const checklist = "docs/new-algorithm.md"
-	promise := regexp.MustCompile("a window or two|two windows for a `")
-	list := read(t, checklist)
-
-	count := 0
-	for _, file := range filesOf(t, ".go", ".md", ".yaml") {
-		isTest := strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".test.yaml")
-		if file == checklist || isTest || !promise.MatchString(strings.Join(strings.Fields(read(t, file)), " ")) {
-			continue
-		}
-		count++
-		if !strings.Contains(list, strings.TrimPrefix(file, "docs/")) {
-			t.Errorf("%s says when blind comparisons end: name it in row 4b of %s", file, checklist)
-		}
-	}
-	if count == 0 {
-		t.Errorf("no file says when blind comparisons end: correct the pattern of this test, and row 4b of %s", checklist)
-	}
-}
-
-// docs/synchronized.md names the algorithms that cannot be synchronized.
-func TestSynchronizedDocumentNamesAlgorithms(t *testing.T) {
-	var refused []string
-	for _, a := range algorithms.All {
-		if !algorithms.Synchronizable(a) {
-			refused = append(refused, "`"+a.Name()+"`")
-		}
-	}
-
-	const file = "docs/synchronized.md"
-	text, list := read(t, file), strings.Join(refused, " and ")
-	if want := "| all but " + list + ", "; !strings.Contains(text, want) {
-		t.Errorf("%s does not say %q: Synchronizable (algorithms/spending.go) refuses %s", file, want, list)
-	}
-
-	// Each has a reason of its own, in the paragraph about refusals.
-	const about = "## What is refused\n\n"
-	_, section, _ := strings.Cut(text, about)
-	reasons, _, _ := strings.Cut(section, "\n\n")
-	for _, name := range refused {
-		if !strings.Contains(reasons, name+" (") {
-			t.Errorf("%s: below %q it does not say %q, with the reason in parentheses", file, strings.TrimSpace(about), name+" (")
-		}
 	}
 }
 
