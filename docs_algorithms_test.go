@@ -110,3 +110,24 @@ func TestDocumentsHaveAWordForEveryShape(t *testing.T) {
 		}
 	}
 }
+
+// A reader of the checklist decides the shape by the algorithms that have one already.
+func TestChecklistHasTheShapes(t *testing.T) {
+	ofShape := map[algorithms.Shape][]string{}
+	for _, a := range algorithms.All {
+		shape := algorithms.TraitsOf(a).Shape
+		ofShape[shape] = append(ofShape[shape], "`"+a.Name()+"`")
+	}
+
+	const file = "docs/new-algorithm.md"
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| (`[^|]+`) \\|$")
+	rows := map[string]string{}
+	for _, match := range row.FindAllStringSubmatch(read(t, file), -1) {
+		rows[match[1]] = match[2]
+	}
+	for shape, names := range ofShape {
+		if want := strings.Join(names, ", "); rows[shape.String()] != want {
+			t.Errorf("%s: the table of shapes has %q for %s, want %q", file, rows[shape.String()], shape, want)
+		}
+	}
+}
