@@ -203,7 +203,7 @@ func (o *outcome) writeText(out io.Writer) error {
 	}
 
 	for _, id := range lost {
-		fmt.Fprintf(out, "  NOT REACHED: %s: may still enforce the candidate; end its process (the ID is HOST-PID-RANDOM unless the service "+
+		fmt.Fprintf(out, "  NOT REACHED: %s: may still enforce the candidate; end its process (the ID is HOSTNAME-PID-RANDOM unless the service "+
 			"names its instances), or press its red button\n", humanize.Printable(id))
 	}
 	for _, list := range []struct {
