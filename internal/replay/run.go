@@ -255,7 +255,7 @@ func (r *run) minute(at int64) *divergence.Minute {
 func (r *run) assess(p *PolicyReport) {
 	cfg, e := r.cfg.Gate.WithDefaults(), r.evidence()
 	p.Gate = r.verdict(e)
-	p.Course = gate.Follow(cfg, e, r.denied)
+	p.Course = gate.Follow(cfg, e)
 	p.Proposed = gate.Propose(cfg, e)
 }
 
@@ -269,7 +269,7 @@ func (r *run) evidence() gate.Evidence {
 		r.hours.end()
 		e.History = divergence.History{Minutes: r.minutes, Live: live, Hours: r.hours.hours}
 	}
-	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
+	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
 	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))
 	return e
 }

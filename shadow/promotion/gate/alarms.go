@@ -93,7 +93,7 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 		if level > worst.Level {
 			worst.Level = level
 			worst.Reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s",
-				r, humanize.Percent(ratio), of[r], rawMinutes, humanize.Percent(p0))
+				r, humanize.Percent(ratio), denominatorWords[r], rawMinutes, humanize.Percent(p0))
 		}
 	}
 	return worst
