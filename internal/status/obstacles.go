@@ -125,8 +125,8 @@ func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
 		}
 		first = false
 	}
-	if at := a.Gate.NotBefore; at != nil {
-		parts = append(parts, "not before "+instant(*at)+", because of "+a.Gate.NotBeforeFor)
+	if text := a.Gate.NotBeforeText(); text != "" {
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -30,6 +30,14 @@ func (f *Forecast) earliest() string {
 	return dated(*f.WouldPassAt) + " at the earliest, when " + f.WouldPassWhen
 }
 
+// NotBeforeText words the instant before which nothing passes; "" without one.
+func (f *Forecast) NotBeforeText() string {
+	if f.NotBefore == nil {
+		return ""
+	}
+	return "not before " + dated(f.NotBefore.UTC()) + ", because of " + f.NotBeforeFor
+}
+
 // forecast returns the forecast of a judgement that has obstacles, which are the list.
 func (j *judgement) forecast(list []Obstacle) Forecast {
 	conditions := j.conditions()

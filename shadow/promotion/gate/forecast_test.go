@@ -143,7 +143,7 @@ func TestForecastsOfWhatHasEndedAreWithdrawn(t *testing.T) {
 		e    evidence
 		want string // in NoForecast, a day later
 	}{
-		{"keys", gate.Config{}, evidence{deniedKeys: 5}, "no new one has come for "},
+		{"keys", gate.Config{}, evidence{deniedKeys: 5}, "no new denied key has come for "},
 		{"denials", gate.Config{MinDenials: 100, NewlyAllowed: 0.9}, evidence{minute: early(60)}, "the authoritative has denied nothing for "},
 		{"a block that is not full", gate.Config{MinDenials: 50, NewlyAllowed: 0.01}, evidence{minute: early(60)},
 			"the authoritative has denied nothing for "},
@@ -217,9 +217,9 @@ func TestForecastOfKeysFromTheHours(t *testing.T) {
 		edit    func(hours []divergence.Hour)
 		want    string
 	}{
-		{"all hours", 30, 0, func([]divergence.Hour) {}, "no new one has come for 29 h, and waiting alone will hardly bring the others: " +
+		{"all hours", 30, 0, func([]divergence.Hour) {}, "no new denied key has come for 29 h, and waiting alone will hardly bring the others: " +
 			"set min_denied_keys to at most 5, or promote by force"},
-		{"the first hours dropped", 40, 14, func([]divergence.Hour) {}, "no new one has come for at least 25 h, and waiting"},
+		{"the first hours dropped", 40, 14, func([]divergence.Hour) {}, "no new denied key has come for at least 25 h, and waiting"},
 		{"the first hours dropped, and one that may be new", 40, 14, func(hours []divergence.Hour) { hours[36].Clients = another },
 			"which of the denied keys are new is known of the last 26 h only"},
 		{"a sample", 30, 0, func(hours []divergence.Hour) { hours[3].Clients.Below = 1 << 40 },

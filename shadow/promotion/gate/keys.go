@@ -121,14 +121,14 @@ func (j *judgement) atPaceOf(f firsts, d delay, missing int64) delay {
 	over := j.paceOver()
 	switch {
 	case since >= minutesADay:
-		return d.isUnknown("no new one has come for %s%s, and waiting alone will hardly bring the others: %s",
+		return d.isUnknown("no new denied key has come for %s%s, and waiting alone will hardly bring the others: %s",
 			atLeast, hoursOfMinutes(since), d.instead)
 	case !f.all:
 		return d.isUnknown("which of the denied keys are new is known of the last %s only", hoursOfMinutes(j.now-f.from))
 
 	// Half of the time without a new one is no pace.
 	case float64(since) > over/2:
-		return d.isUnknown("no new one has come for %s, so the pace of new ones is unknown", hoursOfMinutes(since))
+		return d.isUnknown("no new denied key has come for %s, so the pace of new ones is unknown", hoursOfMinutes(since))
 	}
 
 	lately := 0

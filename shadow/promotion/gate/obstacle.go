@@ -141,8 +141,8 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 		have := *blindOf(last)
 		list = append(list, Obstacle{Kind: MostlyBlind, Have: have, Need: mostBlind / 100.0, Text: fmt.Sprintf(
 			"%s of the last day's evaluations were blind, "+
-			"at most %d %% may be: the sides had different charges of the same keys; new ones end a window or two after "+
-			"the cause, such as lost data, a full queue or a deployment, and the last day's share falls within a day",
+				"at most %d %% may be: the sides had different charges of the same keys; new ones end a window or two after "+
+				"the cause, such as lost data, a full queue or a deployment, and the last day's share falls within a day",
 			humanize.Percent(have), mostBlind)})
 	}
 
