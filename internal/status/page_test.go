@@ -125,6 +125,7 @@ func goldenAssessment() promotion.Assessment {
 			Forecast: gate.Forecast{
 				Obstacles:   []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
 				WouldPassAt: &eta, NoForecast: "of a reason", Never: true, // a real gate gives one of these three
+				WouldPassWhen: "48 h are clean", NotBefore: &eta, NotBeforeFor: "the clean time",
 			},
 		}
 		lower, upper := 0.0045, 0.0321
@@ -258,7 +259,7 @@ func TestPageEscapes(t *testing.T) {
 	for _, key := range []string{script, controls, long, "' onload=alert(1) x='", "javascript:alert(1)", "\xff\xfe"} {
 		p.TopNewlyDenied = append(p.TopNewlyDenied, divergence.KeyCount{Key: key, Count: 1})
 	}
-	p.TopNewlyAllowed = p.TopNewlyDenied
+	p.TopNewlyAllowed, p.NewlyDenied, p.NewlyAllowed = p.TopNewlyDenied, 6, 6
 
 	body := get(status.Page(always(p)), "/status", "").Body.String()
 	for _, bad := range []string{"<script", "\x00", "\x1b", "\u202e", "kk<", "\xff", "ZgotmplZ"} {

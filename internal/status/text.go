@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -154,13 +155,14 @@ func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
 }
 
 func writeKeys(b *strings.Builder, title string, keys []divergence.KeyCount, total int64) {
-	if len(keys) == 0 {
+	// The lists are kept by the day, so right after a resume they have keys of the evidence before it.
+	if len(keys) == 0 || total == 0 {
 		return
 	}
 
 	texts := make([]string, min(len(keys), shownInLine))
 	for i := range texts {
-		share := float64(keys[i].Count) / float64(max(total, 1))
+		share := math.Min(1, float64(keys[i].Count)/float64(total))
 		texts[i] = fmt.Sprintf("%s %s (%s)",
 			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share))
 	}

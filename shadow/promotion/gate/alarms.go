@@ -94,7 +94,7 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 		if level > worst.Level {
 			worst.Level = level
 			worst.Reason = fmt.Sprintf("%s is %s %s%s over %d minutes, threshold %s",
-				r, humanize.Percent(ratio), of[r], divergenceBeside(r, sum.Tally), rawMinutes, humanize.Percent(p0))
+				r, humanize.Percent(ratio), denominatorWords[r], divergenceBeside(r, sum.Tally), rawMinutes, humanize.Percent(p0))
 		}
 	}
 	return worst

@@ -145,7 +145,7 @@ func (w *window) harmed() string {
 
 	return fmt.Sprintf("harmed clients: %s within ten minutes; newly denied may be at most %s %s",
 		humanize.Counted(int64(w.harmedKeys()), "newly denied key"),
-		humanize.Percent(w.cfg.NewlyDenied), of[divergence.OfAllows])
+		humanize.Percent(w.cfg.NewlyDenied), denominatorWords[divergence.OfAllows])
 }
 
 // sudden sees what the score of harmed clients does not where few clients make many
@@ -170,7 +170,7 @@ func (w *window) sudden() string {
 		if w.unusual(sum, newlyDenied, usualMargin*float64(aMinute)/float64(ticks)) {
 			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, "+
 				"even without the %d most affected clients; threshold %s",
-				humanize.Percent(float64(numerator)/float64(denominator)), of[divergence.OfAllows],
+				humanize.Percent(float64(numerator)/float64(denominator)), denominatorWords[divergence.OfAllows],
 				ticks*divergence.TickSeconds, fewClients, humanize.Percent(p0))
 		}
 	}
