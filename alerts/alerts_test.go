@@ -192,8 +192,11 @@ var sections = []string{"At night", "Meaning", "Impact", "See it", "Do", "It hel
 // atNight are the rows that answer what an operator asks first, in one place of every page.
 var atNight = []string{"Are clients harmed?", "One command", "What it does", "It worked when", "Until morning"}
 
-// variables tells the commands of a runbook which service they are about.
-const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME "
+// variables tells the commands of a runbook which service they are about, and where its Redis is found. No comment stands
+// behind the export: zsh would take it for arguments.
+const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME\n" +
+	"\nNAME is the label `name` of the alert. HOST is the service's own Redis, from its [on-call card](README.md#the-on-call-card). " +
+	"No card:\n`Addrs` in its `shadow.Config`, or its environment. No Redis to reach: the status page of an instance.\n"
 
 // requireAtNight reports what a page's section "At night" lacks. The commands of a page need both variables, and a stranger
 // does not know that.

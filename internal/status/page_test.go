@@ -302,10 +302,12 @@ func TestInstancesAreCountedByWhatTheyFollow(t *testing.T) {
 	silent.Epoch, silent.Live = "f", false
 
 	for want, list := range map[string][]status.Instance{
-		"2 of 2 live and at 2.1":                                                               {own, own},
-		"1 of 1 live and at 2.1; besides, of another epoch: 1":                                 {own, other},
-		"0 of 0 live and at 2.1; besides, red button pressed: 2; besides, of another epoch: 1": {pressed, other, pressed},
-		"1 of 3 live and at 2.1":                                                               {own, late, silent},
+		"2 of 2 live and at 2.1":                                                                     {own, own},
+		"1 of 1 live and at 2.1; besides, of another epoch: 1":                                       {own, other},
+		"2 of 2 enforce the authoritative (2 by a pressed red button)":                               {pressed, pressed},
+		"2 of 2 enforce the authoritative (2 by a pressed red button); besides, of another epoch: 1": {pressed, other, pressed},
+		"0 of 1 live and at 2.1; besides, red button pressed: 1":                                     {pressed, silent},
+		"1 of 3 live and at 2.1":                                                                     {own, late, silent},
 	} {
 		if p.Instances = list; p.InstancesText() != want {
 			t.Errorf("%q, want %q", p.InstancesText(), want)

@@ -212,8 +212,13 @@ func (p *Policy) InstancesText() string {
 		}
 	}
 
-	text := fmt.Sprintf("%d of %d live and at %s", fine, len(p.Instances)-pressed-other, p.Version())
-	if pressed > 0 {
+	// Where all of them are pressed, a count of those that follow the stage would be 0 of 0, which reads as an outage.
+	following := len(p.Instances) - pressed - other
+	text := fmt.Sprintf("%d of %d live and at %s", fine, following, p.Version())
+	switch {
+	case pressed > 0 && following == 0:
+		text = fmt.Sprintf("%d of %d enforce the authoritative (%d by a pressed red button)", pressed, pressed, pressed)
+	case pressed > 0:
 		text += fmt.Sprintf("; besides, red button pressed: %d", pressed)
 	}
 	if other > 0 {

@@ -338,8 +338,9 @@ func TestNextStep(t *testing.T) {
 		{"an alarm that only holds, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailDeny)
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, "shadowlimit pause writes --reason 'risen'; to go back: repair the store east of the authoritative: before that, " +
-			"a rollback would deny every request; then: shadowlimit rollback writes --reason WHY"},
+		}, "to end the harm now: repair the store east of the authoritative: before that, a rollback would deny every request; then: " +
+			"shadowlimit rollback writes --reason 'risen'; " +
+			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'risen'"},
 		{"an alarm, the authoritative's store away, and local", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailLocal)
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
@@ -349,10 +350,24 @@ func TestNextStep(t *testing.T) {
 		}, `shadowlimit rollback writes --reason 'overload'`},
 		{"an alarm that only holds", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, `shadowlimit pause writes --reason 'risen'; to go back: shadowlimit rollback writes --reason WHY`},
+		}, "to end the harm now: shadowlimit rollback writes --reason 'risen'; " +
+			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'risen'"},
 		{"an alarm that only holds, on hold", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm, a.State.Hold = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true
-		}, "when the reason for the hold is resolved: shadowlimit resume writes; to go back: shadowlimit rollback writes --reason WHY"},
+			a.Alarm, a.State.Hold, a.State.Percent = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true, 50
+		}, "the hold does not stop the candidate: 50 % of the keys still have it; " +
+			"to end the harm now: shadowlimit rollback writes --reason 'risen'; " +
+			"when the reason for the hold is resolved: shadowlimit resume writes"},
+		{"an alarm that only holds, on hold, promoted", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Alarm, a.State.Hold, a.State.Percent = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true, 100
+		}, "the hold does not stop the candidate: all keys still have it; to end the harm now: shadowlimit rollback writes"},
+		{"an alarm of the candidate's health", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
+		}, "shadowlimit pause writes --reason 'the candidate fails'; to go back: shadowlimit rollback writes --reason WHY"},
+		{"an alarm of the candidate's health, on hold for that", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
+			a.State.Hold, a.State.HeldForHealth = true, true
+		}, "the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes; " +
+			"to go back: shadowlimit rollback writes --reason WHY"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 		}, "finish the deployment or undo it: another epoch runs on j"},

@@ -221,8 +221,9 @@ func (j *judgement) pending() (list []Obstacle) {
 		s := &j.streams[r]
 		switch numerator, denominator, _ := j.lately(s); {
 		case s.atOrAbove():
+			_, requests, _ := j.shown(s)
 			list = append(list, Obstacle{AboveThreshold, fmt.Sprintf("%s, from %s so far%s",
-				j.excess(s), humanize.Grouped(s.denominator), s.early())})
+				j.excess(s), humanize.Grouped(requests), s.early())})
 		case denominator > 0 && float64(numerator) >= s.threshold*float64(denominator):
 			list = append(list, Obstacle{AboveLately, j.excess(s) + j.belowAgain(s)})
 		case s.mirror.alarm() >= suspect:

@@ -115,17 +115,27 @@ const advice = "change the candidate, or raise the threshold if the difference i
 
 // excess words a ratio that is above its threshold: over the last day where that is worse.
 func (j *judgement) excess(s *stream) string {
-	numerator, denominator, since := s.numerator, s.denominator, ""
-	if n, d, from := j.lately(s); float64(n)*float64(denominator) > float64(numerator)*float64(d) {
-		numerator, denominator, since = n, d, " over the last 24 h"
-
-		// A quiet policy needs longer for one difference to be allowed at all.
-		if from < j.now-minutesADay {
-			since = " since " + dated(atMinute(from))
-		}
-	}
+	numerator, denominator, since := j.shown(s)
 	return fmt.Sprintf("%s is %s %s%s, its threshold %s", s.ratio,
 		humanize.Percent(float64(numerator)/float64(denominator)), of[s.ratio], since, humanize.Percent(s.threshold))
+}
+
+// shown returns the ratio that excess shows, and since when it is; "" for all the evidence.
+func (j *judgement) shown(s *stream) (numerator, denominator int64, since string) {
+	n, d, from := j.lately(s)
+	better := float64(n)*float64(s.denominator) <= float64(s.numerator)*float64(d)
+
+	// Evidence that is no older than a day is the same in both, but for the minutes at its ends, which are not whole. Two ratios
+	// of the same requests would only be a riddle.
+	if better || s.atOrAbove() && j.since >= j.now-minutesADay {
+		return s.numerator, s.denominator, ""
+	}
+
+	// A quiet policy needs longer for one difference to be allowed at all.
+	if from < j.now-minutesADay {
+		return n, d, " since " + dated(atMinute(from))
+	}
+	return n, d, " over the last 24 h"
 }
 
 // lately returns the raw ratio of the last 24 hours, or of as long as the denominator allows one
