@@ -41,10 +41,12 @@ type fleet struct {
 	teller     *promotion.Teller
 	started    time.Time
 
-	orders  orders  // of the red button
-	service service // what this instance serves
-	read    moment  // when published assessments were
-	told    moment  // when a teller counted that looks after the number of changes
+	orders  orders                // of the red button
+	service service               // what this instance serves
+	read    moment                // when published assessments were
+	told    moment                // when a teller counted that looks after the number of changes
+	heard   moment                // when the store last answered a poll
+	trouble atomic.Pointer[error] // of the last poll; nil after one that was done
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
@@ -72,6 +74,7 @@ type fleet struct {
 type fleetConfig struct {
 	id     string
 	name   string // of the service
+	file   string // the policy file, "" without one
 	disk   *disk  // for the last stages; nil: they are not kept
 	log    *slog.Logger
 	store  promotion.Store
@@ -91,8 +94,9 @@ type fleetConfig struct {
 // fleetView is what requests need to know of the fleet. The fleet writes it, and requests
 // read it without waiting. While the store is silent, the last values stand.
 type fleetView struct {
-	offset atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
-	live   atomic.Int64 // instances when last asked, at least 1
+	offset  atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
+	live    atomic.Int64 // instances when last asked, at least 1
+	counted atomic.Bool  // live was asked since the start
 }
 
 func newFleetView() *fleetView {

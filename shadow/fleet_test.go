@@ -91,7 +91,7 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 					}
 					m.stage.completed.Store(completed && epoch != "")
 
-					e := m.enforcement(s, false)
+					e := m.enforcement(s, circumstances{})
 					side, _, _ := strings.Cut(e.Enforced, " ")
 					if got := m.enforced(at(0)).String(); got != side {
 						t.Errorf("%s of epoch %q, completed %t: enforces the %s and says %+v", stage, epoch, completed, got, e)

@@ -35,10 +35,21 @@ func (f *fleet) poll(ctx context.Context) error {
 	// both: it is read once more, and written again if it is gone. The same holds for restored states.
 	before := appliedOf(f.migrations())
 	err := f.pollLocked(ctx)
+	f.noteTrouble(ctx, err)
 	if !slices.Equal(before, appliedOf(f.migrations())) {
 		f.knows = knowledge{}
 	}
 	return err
+}
+
+// noteTrouble keeps the error of a poll for the status page. A poll that was cut short says nothing of the store.
+func (f *fleet) noteTrouble(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		f.trouble.Store(nil)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		f.trouble.Store(&err)
+	}
 }
 
 // readAgain lets the next poll read all states, and beat.
@@ -72,6 +83,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 		}
 		failed = append(failed, err)
 	}
+	f.heard.note()
 	for _, m := range migrations {
 		m.stage.heard.note()
 	}

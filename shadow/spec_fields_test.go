@@ -268,7 +268,8 @@ func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec.Noise = true
 	state := promotion.State{Epoch: spec.Epoch, Stage: promotion.Promoted}
 	enforcement := func(s promotion.Spec) status.Enforcement {
-		return (&migration{spec: s, progress: &progress{}}).enforcement(state, false)
+		compared := [2]side{1: foreignSide(AllowFunc(func(string) bool { return true }))}
+		return (&migration{spec: s, sides: compared, progress: &progress{}}).enforcement(state, circumstances{})
 	}
 
 	for _, structOf := range []func(*promotion.Spec) reflect.Value{

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -110,69 +109,4 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 	a.Gate.Reason = "no instance has judged the current comparison yet: its judge does so every " + assessEvery.String()
 	a.Gate.Forecast = gate.Forecast{}
 	return a
-}
-
-// here returns what this instance knows without its store: what it enforces, and the
-// assessments of its last round, which are as old as the oldest of them.
-func (f *fleet) here(name string) status.Here {
-	h := status.Here{Instance: f.id, Started: f.started, Policies: []status.Enforcement{}}
-	var list []promotion.Assessment
-
-	for _, m := range f.migrations() {
-		state := *m.stage.state.Load()
-		h.Policies = append(h.Policies, m.enforcement(state, f.button.pressed()))
-		if heard := m.stage.heard.at.Load(); heard != nil {
-			h.Heard = heard
-		}
-
-		last := m.lastJudged(&state)
-		if last == nil {
-			continue
-		}
-		list = append(list, last.in(state))
-		if h.At.IsZero() || last.at.Before(h.At) {
-			h.At = last.at
-		}
-	}
-
-	h.Report = status.WithoutKeys(name, list)
-	return h
-}
-
-// enforcement says which side this instance enforces. Its cases are those of
-// migration.enforced, and the red button before them.
-func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcement {
-	e := status.Enforcement{
-		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
-		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
-		Enforced: algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
-		Levels: m.levelsHere(),
-	}
-
-	switch {
-	case pressed:
-		e.Why = "the red button of this instance is pressed"
-	case s.Epoch == "":
-		e.Why = "no state of the policy has reached this instance"
-	case s.Epoch != m.spec.Epoch && m.stage.completed.Load():
-		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
-	case s.Epoch != m.spec.Epoch:
-		e.Why = "the fleet compares another epoch"
-	case m.spec.Config.Sampled():
-		e.Why = "the policy is sampled"
-	case s.Stage == promotion.Canary && m.cutOff():
-		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
-	default:
-		e.Enforced = s.Name(m.spec.Config.Holdback)
-	}
-	e.StoreAway = status.StoreAwayHere(m.decides(&e), [2]bool{m.sides[0].away(), m.sides[1].away()}, m.spec.OnStoreFailure)
-	return e
-}
-
-// decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
-// the policy is completed.
-func (m *migration) decides(e *status.Enforcement) [2]bool {
-	candidate := e.Enforced != algorithms.Authoritative.String()
-	completed := candidate && (e.Stage == promotion.Completed || m.stage.completed.Load())
-	return [2]bool{!completed, candidate}
 }

@@ -179,8 +179,8 @@ func TestOutagePageSaysWhatDecides(t *testing.T) {
 		}
 	}
 
-	const want = "the authoritative does not answer this instance, and on_store_failure is deny: every request there is denied now; " +
-		"repair that store"
+	const want = "the authoritative does not answer this instance (connection refused), and on_store_failure is deny: " +
+		"every request is denied now; repair that store; next: shadowlimit doctor"
 	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; e.StoreAway != want {
 		t.Errorf("%+v", e)
 	}

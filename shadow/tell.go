@@ -45,6 +45,7 @@ func (f *fleet) tell(ctx context.Context) error {
 	// stands: a smaller one would let every instance allow more.
 	if age < promotion.LiveFor {
 		f.view.live.Store(int64(max(1, count.Live)))
+		f.view.counted.Store(true)
 	}
 
 	// The count has the policies of all instances; this one follows its own.

@@ -50,33 +50,6 @@ func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) stri
 	return fmt.Sprintf("the store %s of the %s does not answer on %d of %d live instances", store, role, len(away), len(a.Live))
 }
 
-// StoreAwayHere says which of the sides that decide on an instance does not answer it, and what decides meanwhile; "" if all
-// of them answer. A policy is decided by the authoritative, by an enforced candidate with the authoritative to stand in for
-// it, or in completed by the candidate alone.
-func StoreAwayHere(decides, away [2]bool, rule string) string {
-	silent := [2]bool{decides[0] && away[0], decides[1] && away[1]}
-	switch {
-	case silent == [2]bool{}:
-		return ""
-	case silent == decides && silent[0] && silent[1]:
-		return "neither side answers this instance" + awayNow(rule)
-	case silent == decides:
-		return sideAway(silent) + awayNow(rule)
-	case silent[algorithms.Candidate]:
-		return sideAway(silent) + ": the authoritative decides in its place"
-	}
-	return sideAway(silent) + awayAfterRollback(rule)
-}
-
-// sideAway names the one side that is silent.
-func sideAway(silent [2]bool) string {
-	role := algorithms.Authoritative
-	if silent[algorithms.Candidate] {
-		role = algorithms.Candidate
-	}
-	return "the " + role.String() + " does not answer this instance"
-}
-
 // ColdRollback says what a rollback of a completed policy would do.
 func ColdRollback(a *promotion.Assessment) string {
 	const cold = "the authoritative is cold: no request has been charged to it since the migration was completed, " +

@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -11,18 +12,25 @@ import (
 type Source struct {
 	// Report makes a report of now. It may ask stores, and fail.
 	Report func(context.Context) (Report, error)
-	// Here is what the serving instance knows by itself, for the time in which Report fails. It asks no store and does
-	// not wait. nil means that the page knows nothing without its stores.
+	// Here is what the serving instance knows by itself. The page always shows it: in an outage in which reports go on,
+	// only the instance knows that its requests fall back. It asks no store and does not wait. nil means that the page
+	// belongs to no instance.
 	Here func() Here
 }
 
-// Here is what an instance knows without a store.
+// Here is what an instance knows without a store, at the instant of asking.
 type Here struct {
 	Instance string `json:"instance"`
 	// Heard is when the store last answered this instance, nil if it has not since the start of the instance, at Started.
 	Heard    *time.Time    `json:"heard"`
 	Started  time.Time     `json:"started"`
 	Policies []Enforcement `json:"policies"`
+	// File is the policy file that the instance reads, "" without one.
+	File string `json:"file,omitempty"`
+	// Trouble says in plain words why the instance could not do its last work with the service's own Redis, "" if it could.
+	// WritesRefused is set where that Redis answers and refuses writes.
+	Trouble       string `json:"trouble,omitempty"`
+	WritesRefused bool   `json:"writes_refused,omitempty"`
 
 	// Report is of the last round in which the instance judged the fleet, at an instant of its own clock. The instant is
 	// zero if there was no such round.
@@ -48,23 +56,32 @@ type Enforcement struct {
 	Levels string `json:"levels,omitempty"`
 }
 
+// current is the JSON form of an answer of now. What the instance knows comes first: the report has a thousand lines.
+type current struct {
+	Here *Here `json:"here,omitempty"`
+	Report
+}
+
 // stale is the JSON form of an answer that is not of now.
 type stale struct {
-	Report
 	Error      string   `json:"error"`
 	AgeSeconds *float64 `json:"age_seconds"` // of the report, nil if there is none
 	Here       *Here    `json:"here,omitempty"`
+	Report
 }
 
-// fallBack completes an answer that the source could not renew by what the instance knows. The page may not have been
-// open before the outage: then the report of the instance's last round is newer than the page's.
-func (a *answer) fallBack(source Source) {
-	if a.err == nil || source.Here == nil {
+// addHere completes an answer by what the instance knows. Where the source could not renew the report, the page may not
+// have been open before the outage: then the report of the instance's last round is newer than the page's.
+func (a *answer) addHere(source Source) {
+	if source.Here == nil {
 		return
 	}
 
 	here := source.Here()
 	a.here = &here
+	if a.err == nil {
+		return
+	}
 	if here.At.After(a.at) {
 		a.report, a.at = here.Report, here.At
 	}
@@ -90,6 +107,24 @@ func (h *Here) Silence() string {
 		return "The store has not answered this instance since its start at " + second(h.Started)
 	}
 	return "The store last answered this instance at " + second(*h.Heard)
+}
+
+// Redis says how the service's own Redis serves this instance.
+func (h *Here) Redis() string {
+	switch {
+	case h.WritesRefused:
+		return "The service's own Redis answers and REFUSES WRITES: " + h.Trouble +
+			". No request is admitted there, and no evidence, no move and no sign of life of this instance is stored" +
+			"; next: shadowlimit doctor"
+	case h.Trouble != "":
+		return "The service's own Redis does not serve this instance: " + h.Trouble + "; next: shadowlimit doctor"
+	}
+	return ""
+}
+
+// Urgent reports whether the instance knows of something that the fleet's report may not show.
+func (h *Here) Urgent() bool {
+	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" })
 }
 
 func second(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }

@@ -1,0 +1,105 @@
+package shadow_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/shadow"
+)
+
+// refusal is the answer of a Redis that refuses a command.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func (refusal) RedisError() {}
+
+// readOnly is a hook of a client whose Redis answers reads and refuses writes, while it is on.
+type readOnly struct {
+	on  atomic.Bool
+	err refusal
+}
+
+// reads are the commands without a write that this library sends.
+var reads = []string{"get", "time", "hmget", "hgetall", "hvals", "ping", "xrevrange", "zrange", "pfcount", "hello", "client"}
+
+func (r *readOnly) refuses(cmd redis.Cmder) bool {
+	return r.on.Load() && !slices.Contains(reads, strings.ToLower(cmd.Name()))
+}
+
+// DialHook implements redis.Hook.
+func (r *readOnly) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook implements redis.Hook.
+func (r *readOnly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if r.refuses(cmd) {
+			cmd.SetErr(r.err)
+			return r.err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (r *readOnly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !slices.ContainsFunc(cmds, r.refuses) {
+			return next(ctx, cmds)
+		}
+		for _, cmd := range cmds {
+			cmd.SetErr(r.err)
+		}
+		return r.err
+	}
+}
+
+const denies = "key: request.user\n    on_store_failure: deny"
+
+// A Redis that answers reads and refuses writes lets the report of the fleet look healthy, while every request is denied. The
+// instance says so, beside that report.
+func TestRefusedWritesAreOnThePage(t *testing.T) {
+	for err, reason := range map[refusal]string{
+		"OOM command not allowed when used memory > 'maxmemory'.": "OOM: Redis has no memory left (maxmemory) and refuses writes",
+		"READONLY You can't write against a read only replica.":   "READONLY: Redis is a replica now and refuses writes",
+	} {
+		client := redisAt(t, miniredis.RunT(t).Addr())
+		refuse := &readOnly{err: err}
+		client.AddHook(refuse)
+		h := open(t, strings.Replace(file, "key: request.user", denies, 1), shadow.Config{Redis: client})
+		syncNow(t, h)
+		if r := lookStale(t, h.StatusPage()); r.Here.Instance == "" || r.Here.WritesRefused || r.Here.Policies[0].StoreAway != "" {
+			t.Errorf("before: %+v", r.Here)
+		}
+
+		refuse.on.Store(true)
+		if d := ask(t, h, "acme"); d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+		_ = h.Sync(t.Context()) // it fails: its beat is refused
+
+		r := lookStale(t, h.StatusPage())
+		want := "the store of the authoritative refuses the writes of this instance (" + reason + "), and on_store_failure is deny: " +
+			"every request is denied now; repair that store; next: shadowlimit doctor"
+		if e := r.Here.Policies[0]; r.Error != "" || !r.Here.WritesRefused || r.Here.Trouble != reason || e.StoreAway != want {
+			t.Errorf("%q, %+v", r.Error, r.Here)
+		}
+		w := httptest.NewRecorder()
+		h.StatusPage().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
+		before, _, _ := strings.Cut(w.Body.String(), `class="policy"`)
+		if !strings.Contains(before, "answers and REFUSES WRITES") || !strings.Contains(before, "every request is denied now") {
+			t.Errorf("not above the report of the fleet: %s", before)
+		}
+	}
+}
