@@ -2,9 +2,12 @@ package status
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -120,6 +123,50 @@ func (h *Here) Redis() string {
 		return "The service's own Redis does not serve this instance: " + h.Trouble + "; next: shadowlimit doctor"
 	}
 	return ""
+}
+
+// Text says in one line a policy what the instance does now, at an instant of its clock.
+func (h *Here) Text(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "instance %s at %s\n", humanize.Printable(h.Instance), second(now))
+	if redis := h.Redis(); redis != "" {
+		fmt.Fprintf(&b, "STORE AWAY: %s\n", redis)
+	}
+	if h.Heard == nil || now.Sub(*h.Heard) > heardLately {
+		fmt.Fprintf(&b, "%s.\n", h.Silence())
+	}
+	if h.File != "" {
+		fmt.Fprintf(&b, "policy file %s\n", humanize.Printable(h.File))
+	}
+
+	for i := range h.Policies {
+		b.WriteString(h.Policies[i].text())
+	}
+	if len(h.Policies) == 0 {
+		b.WriteString("no policies\n")
+	}
+	return b.String()
+}
+
+// heardLately is how long ago a store may have answered that is not worth a line: a poll is due every second.
+const heardLately = 5 * time.Second
+
+// text is one line.
+func (e *Enforcement) text() string {
+	visible := humanize.Visible
+	line := visible(e.Policy) + ": " + visible(e.Describe)
+	if e.Version != "" {
+		line += ", version " + visible(e.Version)
+	}
+	line += "; enforces the " + visible(e.Enforced)
+	if e.Why != "" {
+		line += ", because " + visible(e.Why)
+	}
+
+	if e.StoreAway == "" {
+		return line + "; stores ok, clients get its decisions\n"
+	}
+	return line + "; STORE AWAY: " + visible(e.StoreAway) + "\n"
 }
 
 // Urgent reports whether the instance knows of something that the fleet's report may not show.

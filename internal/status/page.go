@@ -24,7 +24,8 @@ var pagePolicy = FilePolicy + "; frame-ancestors 'none'"
 
 // Page returns a page of a source's report: the content of the command line's status, and charts of ratios and scores.
 // The page runs no script, loads nothing from another server, and refreshes itself every 15 s. With ?format=json, or
-// for a client that accepts JSON and not HTML, it answers as status -o json does. It is read-only: GET and HEAD.
+// for a client that accepts JSON and not HTML, it answers as status -o json does. With ?format=text it answers at once, in
+// one line a policy, what the instance knows by itself. It is read-only: GET and HEAD.
 //
 // The page always has what the instance knows by itself; in JSON that is the field here. The source is asked at most once
 // in 5 s, for at most 2 s, one call at a time. While it fails the page shows the last report with its age; JSON has the age
@@ -41,6 +42,12 @@ func Page(source Source) http.Handler {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only: use GET or HEAD", http.StatusMethodNotAllowed)
+			return
+		}
+
+		// The text is for an outage, in which the report may take its whole time to fail.
+		if r.URL.Query().Get("format") == "text" {
+			answerText(w, r, source)
 			return
 		}
 
@@ -89,6 +96,16 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	}
 
 	send(w, r, now.status(), "application/json", body.Bytes())
+}
+
+// answerText answers with what the instance knows by itself: one screen for the shell of an engineer on call.
+func answerText(w http.ResponseWriter, r *http.Request, source Source) {
+	if source.Here == nil {
+		http.Error(w, "this page belongs to no instance: leave ?format=text out", http.StatusNotFound)
+		return
+	}
+	here := source.Here()
+	send(w, r, http.StatusOK, "text/plain; charset=utf-8", []byte(here.Text(time.Now())))
 }
 
 func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
