@@ -82,6 +82,8 @@ type fleetConfig struct {
 	client []string // see promotion.Instance
 	// failing returns the names of the stores that do not answer; see promotion.Instance.
 	failing func() []string
+	// ownAway reports whether the breaker of the service's own store is open.
+	ownAway func() bool
 
 	plan       *atomic.Pointer[plan] // in use; replan replaces it
 	view       *fleetView            // what requests see of the fleet

@@ -46,8 +46,8 @@ func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	var inUse atomic.Pointer[plan]
 	inUse.Store(&plan{migrations: []*migration{m}})
 	return newFleet(fleetConfig{
-		failing: func() []string { return nil },
-		id:      id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
+		failing: func() []string { return nil }, ownAway: func() bool { return false },
+		id: id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
 		button:     newButton(RedButton{}, log),
 		syncClocks: func(context.Context) error { return nil },
 	}), m

@@ -25,15 +25,20 @@ func (refusal) RedisError() {}
 
 // readOnly is a hook of a client whose Redis answers reads and refuses writes, while it is on.
 type readOnly struct {
-	on  atomic.Bool
-	err refusal
+	on   atomic.Bool
+	err  refusal
+	only []string // the refused commands; nil: all writes
 }
 
 // reads are the commands without a write that this library sends.
 var reads = []string{"get", "time", "hmget", "hgetall", "hvals", "ping", "xrevrange", "zrange", "pfcount", "hello", "client"}
 
 func (r *readOnly) refuses(cmd redis.Cmder) bool {
-	return r.on.Load() && !slices.Contains(reads, strings.ToLower(cmd.Name()))
+	name := strings.ToLower(cmd.Name())
+	if r.only != nil {
+		return r.on.Load() && slices.Contains(r.only, name)
+	}
+	return r.on.Load() && !slices.Contains(reads, name)
 }
 
 // DialHook implements redis.Hook.
@@ -71,8 +76,8 @@ const denies = "key: request.user\n    on_store_failure: deny"
 // instance says so, beside that report.
 func TestRefusedWritesAreOnThePage(t *testing.T) {
 	for err, reason := range map[refusal]string{
-		"OOM command not allowed when used memory > 'maxmemory'.": "OOM: Redis has no memory left (maxmemory) and refuses writes",
-		"READONLY You can't write against a read only replica.":   "READONLY: Redis is a replica now and refuses writes",
+		"OOM command not allowed when used memory > 'maxmemory'.": "OOM: Redis has no memory left (maxmemory)",
+		"READONLY You can't write against a read only replica.":   "READONLY: Redis is a replica now",
 	} {
 		client := redisAt(t, miniredis.RunT(t).Addr())
 		refuse := &readOnly{err: err}
@@ -101,5 +106,35 @@ func TestRefusedWritesAreOnThePage(t *testing.T) {
 		if !strings.Contains(before, "answers and REFUSES WRITES") || !strings.Contains(before, "every request is denied now") {
 			t.Errorf("not above the report of the fleet: %s", before)
 		}
+	}
+}
+
+// An instance beats again before its limiter has tried the store again: the beat says that requests still fall back.
+func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
+	client := redisAt(t, miniredis.RunT(t).Addr())
+	refuse := &readOnly{err: "READONLY You can't write against a read only replica.", only: []string{"evalsha", "eval"}}
+	client.AddHook(refuse)
+	h := open(t, strings.Replace(file, "key: request.user", denies, 1), shadow.Config{Redis: client})
+	syncNow(t, h)
+
+	beats := func() (away bool) {
+		syncNow(t, h)
+		list, err := h.Stages().Instances(t.Context())
+		if err != nil || len(list) != 1 || len(list[0].Failing) > 0 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list[0].OwnStoreAway
+	}
+	if beats() {
+		t.Error("away before the outage")
+	}
+
+	refuse.on.Store(true)
+	for range 5 { // failures in a row open the breaker
+		ask(t, h, "acme")
+	}
+	refuse.on.Store(false) // Redis takes scripts again, and no request has tried one
+	if !beats() {
+		t.Error("the breaker is open, and the beat does not say so")
 	}
 }

@@ -60,7 +60,8 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
-		plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
+		ownAway: stores[0].nodes.open,
+		plan:    &e.plan, view: view, button: button, syncClocks: e.syncClocks,
 		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
 		signal: cfg.signal,
 	}
@@ -136,8 +137,8 @@ func clientWarnings(stores []*store) (list []string) {
 	return list
 }
 
-// failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name: while it does
-// not answer, no instance can say so there.
+// failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name; see
+// promotion.Instance.OwnStoreAway.
 func failingOf(stores []*store) (list []string) {
 	for _, s := range stores {
 		if s.name != "" && s.nodes.open() {

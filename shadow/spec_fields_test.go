@@ -251,6 +251,7 @@ var notInOutage = map[string]string{
 	"Spec.Store": "the authoritative is described with its store",
 
 	"Spec.CandidateStore": "the candidate is described with its store",
+	"Spec.AsksStore":      "the instance knows its own stores",
 
 	"Spec.AuthoritativeRule": "the level that holds on this instance is shown, whatever was published",
 	"Spec.CandidateRule":     "the level that holds on this instance is shown, whatever was published",

@@ -19,10 +19,10 @@ type answered struct {
 }
 
 var answers = []answered{
-	{"OOM", "OOM: Redis has no memory left (maxmemory) and refuses writes", true},
-	{"READONLY", "READONLY: Redis is a replica now and refuses writes", true},
-	{"MISCONF", "MISCONF: Redis cannot save its data and refuses writes", true},
-	{"NOREPLICAS", "NOREPLICAS: too few replicas are connected, and Redis refuses writes", true},
+	{"OOM", "OOM: Redis has no memory left (maxmemory)", true},
+	{"READONLY", "READONLY: Redis is a replica now", true},
+	{"MISCONF", "MISCONF: Redis cannot save its data", true},
+	{"NOREPLICAS", "NOREPLICAS: too few replicas are connected to Redis", true},
 	{"NOPERM", "NOPERM: the user of Redis lacks a right", true},
 
 	{"NOAUTH", "NOAUTH: Redis asks for a password", false},
@@ -61,9 +61,14 @@ func RefusesWrites(err error) bool {
 
 // RefusesAll reports whether it is one that every client gets from this server: a replica beside the primary, or a user
 // without a right, says nothing of the instances.
-func RefusesAll(err error) bool {
+func RefusesAll(err error) bool { return isOneOf(err, "OOM", "MISCONF", "NOREPLICAS") }
+
+// IsReplica reports whether it is the answer of a replica.
+func IsReplica(err error) bool { return isOneOf(err, "READONLY") }
+
+func isOneOf(err error, kinds ...string) bool {
 	i := answerOf(err)
-	return i >= 0 && slices.Contains([]string{"OOM", "MISCONF", "NOREPLICAS"}, answers[i].kind)
+	return i >= 0 && slices.Contains(kinds, answers[i].kind)
 }
 
 // Reason says in plain words why a store or a limiter has not answered; "" without an error. It has no text of the error,

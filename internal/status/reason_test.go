@@ -29,11 +29,11 @@ func TestReasonNamesNoServer(t *testing.T) {
 		refuses bool
 	}{
 		{nil, "", false},
-		{reply("OOM command not allowed when used memory > 'maxmemory'."), "OOM: Redis has no memory left (maxmemory) and refuses writes", true},
+		{reply("OOM command not allowed when used memory > 'maxmemory'."), "OOM: Redis has no memory left (maxmemory)", true},
 		{reply("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"),
-			"OOM: Redis has no memory left (maxmemory) and refuses writes", true},
+			"OOM: Redis has no memory left (maxmemory)", true},
 		{errors.Join(nil, fmt.Errorf("promotion: beat: %w", reply("READONLY You can't write against a read only replica."))),
-			"READONLY: Redis is a replica now and refuses writes", true},
+			"READONLY: Redis is a replica now", true},
 		{reply("NOPERM this user has no permissions"), "NOPERM: the user of Redis lacks a right", true},
 		{reply("LOADING Redis is loading the dataset in memory"), "LOADING: Redis loads its data", false},
 		{reply("ERR max number of clients reached"), "Redis takes no more clients (maxclients)", false},
