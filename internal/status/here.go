@@ -130,7 +130,7 @@ func (h *Here) Text(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "instance %s at %s\n", humanize.Printable(h.Instance), second(now))
 	if redis := h.Redis(); redis != "" {
-		fmt.Fprintf(&b, "STORE AWAY: %s\n", redis)
+		fmt.Fprintf(&b, "STORE AWAY: %s\n", humanize.Visible(redis))
 	}
 	if h.Heard == nil || now.Sub(*h.Heard) > heardLately {
 		fmt.Fprintf(&b, "%s.\n", h.Silence())
