@@ -89,6 +89,9 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 		e.Enforced = s.Name(m.spec.Config.Holdback)
 	}
 
+	if m.hasCandidate() && s.Epoch != "" && s.Epoch != m.spec.Epoch {
+		e.Epoch, e.FleetEpoch = m.spec.Epoch, s.Epoch
+	}
 	look := m.outlook(m.decides(&e), now)
 	e.StoreAway = look.StoreAway()
 	return e

@@ -1,10 +1,14 @@
 package shadow_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/shadow"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // refusal is the answer of a Redis that refuses a command.
@@ -136,5 +141,50 @@ func TestBeatSaysThatTheOwnStoreIsAway(t *testing.T) {
 	refuse.on.Store(false) // Redis takes scripts again, and no request has tried one
 	if !beats() {
 		t.Error("the breaker is open, and the beat does not say so")
+	}
+}
+
+// An instance of another epoch shows the fleet's stage with the fleet's sides, and says that it follows neither.
+func TestPageOfAnotherEpoch(t *testing.T) {
+	server := miniredis.RunT(t)
+	fleet := open(t, file, shadow.Config{Redis: redisAt(t, server.Addr()), Instance: "fleet"})
+	stored := fleet.Policies().Policies[0].Epoch()
+	path := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(file, "limit: 1", "limit: 77", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	var log bytes.Buffer
+	client := redisAt(t, server.Addr())
+	h, err := shadow.New(shadow.Config{
+		File: path, Redis: client, Instance: "other", StateDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
+	syncNow(t, fleet)
+	syncNow(t, h)
+	own := h.Policies().Policies[0].Epoch()
+
+	r := lookStale(t, h.StatusPage())
+	if p, e := r.Policies[0], r.Here.Policies[0]; p.Candidate != "gcra:1/1h" || e.Enforced != "authoritative" || e.Candidate != "gcra:77/1h" ||
+		e.Epoch != own || e.FleetEpoch != stored || r.Here.File != path {
+		t.Errorf("fleet %+v\nhere %+v", p, r.Here)
+	}
+	w := httptest.NewRecorder()
+	h.StatusPage().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/status", nil))
+	banner := "THIS INSTANCE HAS ANOTHER POLICY FILE</strong> (" + path + ", policy " + policy + ": epoch " + own + "; the fleet compares " +
+		stored + "). It enforces the authoritative fixed_window_anchored:2/1h for every key."
+	above, _, _ := strings.Cut(w.Body.String(), `class="policy"`)
+	if !strings.Contains(above, banner) {
+		t.Errorf("no %q in %s", banner, above)
+	}
+
+	if err := h.Close(t.Context()); err != nil { // now the log is complete
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "has another policy file") || !strings.Contains(log.String(), "file="+path) {
+		t.Errorf("the log does not name the file: %s", log.String())
 	}
 }

@@ -140,7 +140,7 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 	for i, m := range migrations {
 		m.leaveDisk(states[i])
 		m.apply(states[i])
-		m.noteEpoch()
+		m.noteEpoch(f.file)
 	}
 	return states, nil
 }

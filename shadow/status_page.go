@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -42,12 +43,23 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 		return nil, err
 	}
 
+	fleets, err := f.fleetSpecs(ctx, migrations)
+	if err != nil {
+		return nil, err
+	}
+
 	// Levels are shown, and may be missing.
 	head, headErr := f.store.Head(ctx)
 	for n, m := range migrations {
 		a, err := m.lastAssessment(now)
 		if err != nil {
 			return nil, err
+		}
+
+		// The report is the fleet's. This instance's own sides and limits beside the fleet's stage and evidence would be
+		// of no instance at all.
+		if spec, announced := fleets[m.spec.Policy]; announced {
+			a.Spec = spec
 		}
 
 		// Details are the judge's: without one they would be of an earlier verdict.
@@ -62,6 +74,24 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// fleetSpecs returns what the fleet compares of the policies of which this instance compares something else.
+func (f *fleet) fleetSpecs(ctx context.Context, migrations []*migration) (map[string]promotion.Spec, error) {
+	list := map[string]promotion.Spec{}
+	if !slices.ContainsFunc(migrations, (*migration).differs) {
+		return list, nil
+	}
+
+	all, err := f.store.Specs(ctx)
+	for _, m := range migrations {
+		for _, spec := range all {
+			if m.differs() && spec.Policy == m.spec.Policy {
+				list[spec.Policy] = spec
+			}
+		}
+	}
+	return list, err
 }
 
 // lastAssessment returns the last assessment in the applied state.

@@ -196,6 +196,29 @@ func TestStatusPageOfADeadRedis(t *testing.T) {
 		"enforces the <strong>authoritative</strong>, because no state of the policy has reached this instance")
 }
 
+// An instance that started without Redis has counted no other: it does not apply a share of the limit, and must not say so.
+func TestPageOfAStartWithoutRedis(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.Close()
+	h := open(t, file, shadow.Config{Redis: redisAt(t, server.Addr())})
+	ask(t, h, "acme")
+
+	const want = "; this instance started without Redis and applies the whole limit: n such instances allow n times the limit"
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, want) {
+		t.Errorf("%+v", e)
+	}
+
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	syncNow(t, h) // it counts the fleet
+	server.Close()
+	ask(t, h, "acme")
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, "; this instance applies its share of the limit;") {
+		t.Errorf("after the count: %+v", e)
+	}
+}
+
 // checkOutagePage holds what the page says of an outage, and that it does not name the
 // server.
 func checkOutagePage(t *testing.T, h *shadow.Harness, addr string, wants ...string) {

@@ -137,8 +137,8 @@ func (m *migration) differs() bool {
 }
 
 // noteEpoch logs that the fleet compares another epoch than this instance, and the end of
-// that: a line for each change. Requires polling.
-func (m *migration) noteEpoch() {
+// that: a line for each change, with the policy file of this instance if it has one. Requires polling.
+func (m *migration) noteEpoch(file string) {
 	// "" stands for no difference, so that its end is a change as well.
 	stored := m.stage.state.Load().Epoch
 	if !m.differs() {
@@ -149,7 +149,11 @@ func (m *migration) noteEpoch() {
 	}
 	m.news.other = stored
 
+	// Of several files on one machine an operator looks for the one that was not deployed.
 	attrs := []any{"policy", m.spec.Policy, "epoch", m.spec.Epoch}
+	if file != "" {
+		attrs = append(attrs, "file", file)
+	}
 	switch {
 	case stored == "":
 		m.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)

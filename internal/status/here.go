@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -57,6 +58,9 @@ type Enforcement struct {
 	StoreAway string `json:"store_away,omitempty"`
 	// Levels say how much of the limits of adaptive sides holds on this instance; "" without one.
 	Levels string `json:"levels,omitempty"`
+	// Epoch is what the instance compares, and FleetEpoch what the fleet does, where that is another; else both are "".
+	Epoch      string `json:"epoch,omitempty"`
+	FleetEpoch string `json:"fleet_epoch,omitempty"`
 }
 
 // current is the JSON form of an answer of now. What the instance knows comes first: the report has a thousand lines.
@@ -139,6 +143,9 @@ func (h *Here) Text(now time.Time) string {
 		fmt.Fprintf(&b, "policy file %s\n", humanize.Printable(h.File))
 	}
 
+	for _, text := range h.OtherFile() {
+		fmt.Fprintf(&b, "%s %s\n", anotherFile, humanize.Visible(text))
+	}
 	for i := range h.Policies {
 		b.WriteString(h.Policies[i].text())
 	}
@@ -171,7 +178,32 @@ func (e *Enforcement) text() string {
 
 // Urgent reports whether the instance knows of something that the fleet's report may not show.
 func (h *Here) Urgent() bool {
-	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" })
+	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" || e.FleetEpoch != "" })
+}
+
+// anotherFile begins the sentences about an instance of another epoch.
+const anotherFile = "THIS INSTANCE HAS ANOTHER POLICY FILE"
+
+// OtherFile says of each policy whose fleet compares something else what the instance enforces, and that the fleet's report is
+// not about it. Each text stands behind anotherFile.
+func (h *Here) OtherFile() (list []string) {
+	file := ""
+	if h.File != "" {
+		file = h.File + ", "
+	}
+	for i := range h.Policies {
+		e := &h.Policies[i]
+		if e.FleetEpoch == "" {
+			continue
+		}
+		side := "authoritative " + e.Authoritative
+		if e.Enforced != algorithms.Authoritative.String() {
+			side = "candidate " + e.Candidate + ", which it has completed,"
+		}
+		list = append(list, fmt.Sprintf("(%spolicy %s: epoch %s; the fleet compares %s). It enforces the %s for every key. "+
+			"The fleet's stage, evidence and next step are not about this instance.", file, e.Policy, e.Epoch, e.FleetEpoch, side))
+	}
+	return list
 }
 
 func second(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
