@@ -199,8 +199,9 @@ func TestStatusPageOfADeadRedis(t *testing.T) {
 // An instance that started without Redis has counted no other: it does not apply a share of the limit, and must not say so.
 func TestPageOfAStartWithoutRedis(t *testing.T) {
 	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
 	server.Close()
-	h := open(t, file, shadow.Config{Redis: redisAt(t, server.Addr())})
+	h := open(t, file, shadow.Config{Redis: client})
 	ask(t, h, "acme")
 
 	const want = "; this instance started without Redis and applies the whole limit: n such instances allow n times the limit"
