@@ -390,6 +390,14 @@ func TestNextStep(t *testing.T) {
 			a.Evidence.OtherEpoch = []string{"j"}
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-10 * time.Second)}
 		}, "wait until Tue 2026-03-10 12:00 UTC: most instances compare epoch e2, which takes over then"},
+		{"a deployment that has just taken over", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch, a.State.Epoch, a.Spec.Epoch = []string{"j"}, "e2", "e2"
+			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
+		}, "finish the deployment: epoch e2, which most instances compare, has taken over; another epoch runs on j"},
+		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch = []string{"j"}
+			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
+		}, "look again in 15 s: most instances compare epoch e2, which was to take over at Tue 2026-03-10 11:59 UTC"},
 		{"a deployment of a smaller generation", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch, a.State.Generation = []string{"j"}, 7
 			a.Votes = promotion.Votes{Ahead: "e2", Older: true}
