@@ -116,10 +116,12 @@ func (v *fleetView) now() time.Time { return time.Now().Add(time.Duration(v.offs
 // task is repeated work with the store. Its failure is logged once, until it works again.
 // It belongs to one loop, which alone reads and writes failing.
 type task struct {
-	what    string
+	what    string // as it reads after "cannot"
 	do      func(context.Context) error
 	failing bool
 }
+
+const readClocks = "read the clocks of the stores"
 
 func newFleet(cfg fleetConfig) *fleet {
 	f := &fleet{
@@ -173,7 +175,8 @@ func (f *fleet) migrations() (list []*migration) {
 
 // pollLoop polls until ctx is over. It closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
-	poll, clocks := task{what: "stages", do: f.poll}, task{what: "clocks", do: f.syncClocks}
+	poll := task{what: "read stages and say that this instance is live", do: f.poll}
+	clocks := task{what: readClocks, do: f.syncClocks}
 	for ctx.Err() == nil {
 		// Followers need the clocks from the first request on. Later writeLoop asks for
 		// them, because a poll must not wait for every store.
@@ -219,8 +222,9 @@ func (f *fleet) warnOfStart() {
 // writeLoop flushes until ctx is over, and judges after each flush. The order matters: this
 // instance's latest evidence is part of what it judges.
 func (f *fleet) writeLoop(ctx context.Context) {
-	flush, clocks := task{what: "evidence", do: f.flush}, task{what: "clocks", do: f.syncClocks}
-	round := task{what: "verdicts", do: f.round}
+	flush := task{what: "write evidence", do: f.flush}
+	clocks := task{what: readClocks, do: f.syncClocks}
+	round := task{what: "judge", do: f.round}
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -252,10 +256,10 @@ func (f *fleet) run(ctx context.Context, t *task) {
 	case ctx.Err() != nil: // closing is no failure
 	case err != nil && !t.failing:
 		t.failing = true
-		f.log.Warn("shadowlimit: the store of "+t.what+" fails; the applied stages hold", "error", err)
+		f.log.Warn("shadowlimit: cannot "+t.what+"; the applied stages hold", "error", err)
 	case err == nil && t.failing:
 		t.failing = false
-		f.log.Info("shadowlimit: the store of " + t.what + " answers again")
+		f.log.Info("shadowlimit: can " + t.what + " again")
 	}
 }
 

@@ -3,6 +3,7 @@ package shadow_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -186,5 +189,44 @@ func TestPageOfAnotherEpoch(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "has another policy file") || !strings.Contains(log.String(), "file="+path) {
 		t.Errorf("the log does not name the file: %s", log.String())
+	}
+}
+
+// The log says whether the store or the limiter of a side failed: an engineer on call looks there first.
+func TestLogSaysWhatFailed(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	fails := shadow.LimiterFunc(func(context.Context, string, algorithms.Limit, int64) (algorithms.Decision, error) {
+		return algorithms.Decision{}, errors.New("of its own")
+	})
+	set, err := policies.Load("sides.yaml", []byte(withSides("{limiter: new}", "{algorithm: gcra, limit: 2, window: 1h}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var log bytes.Buffer
+	h, err := shadow.New(shadow.Config{
+		Policies: set, Redis: client, Limiters: tomorrows(fails), StateDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	for range 5 { // failures in a row open the breaker
+		ask(t, h, "acme")
+		_ = h.Sync(t.Context()) // the candidate follows, and the fleet's work fails
+	}
+	_ = h.Close(t.Context()) // now the log is complete; the store is away
+
+	for _, want := range []string{
+		`a side has no answer: its limiter failed; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total" ` +
+			"policy=per-user side=authoritative",
+		`a side has no answer: its store failed; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total" ` +
+			"policy=per-user side=candidate",
+		"store=(own)",
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in\n%s", want, &log)
+		}
 	}
 }

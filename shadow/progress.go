@@ -119,8 +119,14 @@ func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation)
 		return
 	}
 	m.counts.noteLapse(role, o.Err)
+
+	// An engineer on call looks at the store first, or at the limiter.
+	failed := "its limiter failed"
+	if failedByStore(o) {
+		failed = "its store failed"
+	}
 	m.warnLimited(&m.counts.warned.sideFailed[role],
-		"shadowlimit: a limiter fails; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
+		"shadowlimit: a side has no answer: "+failed+"; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
 		"policy", m.spec.Policy, "side", role.String(), "error", o.Err)
 }
 

@@ -11,7 +11,7 @@ import (
 // tellLoop counts votes until ctx is over; see promotion.Teller. It is a loop of its own,
 // because a store that is slow with the evidence must not make gaps between the counts.
 func (f *fleet) tellLoop(ctx context.Context) {
-	tell := task{what: "votes", do: f.tell}
+	tell := task{what: "count votes", do: f.tell}
 	for {
 		select {
 		case <-ctx.Done():
