@@ -77,12 +77,14 @@ policies:
     key: request.ip
     authoritative: { algorithm: gcra, limit: 1, window: 60s }
 `
+
 	for from, want := range map[string][2]string{
 		"limit: 10, window: 1m }\n  -": {"limit: 11, window: 1m }\n  -", "a: key same, authoritative same, candidate differs"},
 		"fixed_window, limit: 10":      {"fixed_window, limit: 11", "a: key same, authoritative differs, candidate same"},
 		"tenant: request.user":         {"tenant: request.ip", "a: key differs, authoritative same, candidate same"},
 		"window: 60s":                  {"window: 1m", "a: key same, authoritative same, candidate same"},
 	} {
+
 		list := policies.Likenesses(load(t, before), load(t, strings.Replace(before, from, want[0], 1)))
 		if len(list) != 2 || list[0].String() != want[1] || list[1].String() != "plain: key same, authoritative same, candidate same" {
 			t.Errorf("%s: %v, want %s", want[0], list, want[1])

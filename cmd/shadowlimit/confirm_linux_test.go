@@ -153,7 +153,8 @@ func TestRollbackOfAScriptMakesNoOutage(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--yes"}} {
 		status, _, talk := shell(t, "", append(order, flags...)...)
 		states, err := store.States(t.Context(), []string{"writes"})
-		if status != exitNotMet || !strings.Contains(talk, "to roll back all the same: --force") || err != nil || states[0].Stage != promotion.Promoted {
+		told := strings.Contains(talk, "to roll back all the same: --force")
+		if status != exitNotMet || !told || err != nil || states[0].Stage != promotion.Promoted {
 			t.Errorf("%v: status %d, %v, %v: %s", flags, status, states, err, talk)
 		}
 	}
