@@ -2,6 +2,7 @@ package alerts_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,6 +23,11 @@ const rulesFile = "shadowlimit.rules.yaml"
 type rule struct {
 	Record, Alert, Expr string
 	Labels, Annotations map[string]string
+}
+
+// id tells the rules of one name apart, for messages and for cases: they differ in their severity or in their summary.
+func (r rule) id() string {
+	return fmt.Sprintf("%s, %s, %q", r.Alert, r.Labels["severity"], r.Annotations["summary"])
 }
 
 func readRules(t *testing.T) (list []rule) {
@@ -101,7 +107,7 @@ func TestRulesAreExported(t *testing.T) {
 
 // A recording rule is named level:metric:operations.
 var recorded = regexp.MustCompile(
-	`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|min|rate(5m|15m)|increase15m|ratio_rate(5m|15m)|p99_rate15m)$`,
+	`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|min|rate(2m|5m|15m)|increase15m|ratio_rate(2m|5m|15m)|p99_rate15m)$`,
 )
 
 func TestRecordingRuleNames(t *testing.T) {
@@ -145,7 +151,7 @@ const runbooks = "../docs/runbooks/"
 func TestAlertsSayWhatToDo(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range readAlerts(t) {
-		id := a.Alert + " " + a.Labels["severity"]
+		id := a.id()
 		if seen[id] {
 			t.Errorf("%s exists twice", id)
 		}
@@ -224,7 +230,7 @@ func TestRunbooks(t *testing.T) {
 	for name := range names {
 		text, err := os.ReadFile(runbooks + name + ".md")
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%v: write docs/runbooks/%s.md with the sections %q; copy the page of a neighbour", err, name, sections)
 			continue
 		}
 
@@ -267,7 +273,10 @@ func TestRunbooks(t *testing.T) {
 func TestRunbookIndexIsComplete(t *testing.T) {
 	severities := map[string][]string{}
 	for _, a := range readAlerts(t) {
-		severities[a.Alert] = append(severities[a.Alert], a.Labels["severity"])
+		// Rules of one severity that differ in their stage are one row.
+		if list := severities[a.Alert]; !slices.Contains(list, a.Labels["severity"]) {
+			severities[a.Alert] = append(list, a.Labels["severity"])
+		}
 	}
 
 	text, err := os.ReadFile(runbooks + "README.md")
@@ -315,7 +324,8 @@ func TestEveryAlertIsTested(t *testing.T) {
 				Cases []struct {
 					Alert string `yaml:"alertname"`
 					Fires []struct {
-						Labels map[string]string `yaml:"exp_labels"`
+						Labels      map[string]string `yaml:"exp_labels"`
+						Annotations map[string]string `yaml:"exp_annotations"`
 					} `yaml:"exp_alerts"`
 				} `yaml:"alert_rule_test"`
 			}
@@ -329,18 +339,18 @@ func TestEveryAlertIsTested(t *testing.T) {
 			for _, c := range test.Cases {
 				rests[c.Alert] = rests[c.Alert] || len(c.Fires) == 0
 				for _, alert := range c.Fires {
-					fires[c.Alert+" "+alert.Labels["severity"]] = true
+					fires[rule{Alert: c.Alert, Labels: alert.Labels, Annotations: alert.Annotations}.id()] = true
 				}
 			}
 		}
 	}
 
 	for _, a := range readAlerts(t) {
-		if id := a.Alert + " " + a.Labels["severity"]; !fires[id] {
-			t.Errorf("no test sees %s fire", id)
+		if id := a.id(); !fires[id] {
+			t.Errorf("no case of %s sees this alert fire, with this severity and summary: %s", strings.Join(testFiles(t), " or "), id)
 		}
 		if !rests[a.Alert] {
-			t.Errorf("no test sees %s rest", a.Alert)
+			t.Errorf("no case of %s sees %s rest", strings.Join(testFiles(t), " or "), a.Alert)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func fallbacks() panel {
 			"local by each instance's share of the limit, none by on_store_failure. none deny: an outage, clients are denied. "+
 			"none allow: no limit holds. Check the stores below.",
 		query{"{{policy}} {{limiter}} {{decision}}", perSecond("policy, limiter, decision", series("fallback_decisions_total")), ""}).
-		from(0).pages("ShadowlimitFallbackDecisions.md")
+		from(0).pages("ShadowlimitFallbackDenies.md", "ShadowlimitFallbackDecisions.md")
 }
 
 func latencyMap(side string) panel {
