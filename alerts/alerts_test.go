@@ -201,6 +201,13 @@ var atNight = []string{"Are clients harmed?", "One command", "What it does", "It
 // variables tells the commands of a runbook which service they are about.
 const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME "
 
+// The first word of a cell answers: a reader at three in the morning stops there. A page of two severities answers for each.
+var answers = map[string]*regexp.Regexp{
+	"Are clients harmed?": regexp.MustCompile(`^(`+"`\\w+`"+`: )?(\*\*)?(Yes|No|yes|no)\b`),
+	"One command":         regexp.MustCompile("^(`|None)"),
+	"Until morning":       regexp.MustCompile(`^(`+"`\\w+`"+`: )?(\*\*)?(Yes|No|yes|no)\b`),
+}
+
 // requireAtNight reports what a page's section "At night" lacks. The commands of a page need both variables, and a stranger
 // does not know that.
 func requireAtNight(t *testing.T, name, body string) {
@@ -213,7 +220,11 @@ func requireAtNight(t *testing.T, name, body string) {
 	var rows []string
 	for line := range strings.Lines(body) {
 		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) == 4 && strings.TrimSpace(cells[1]) != "" && cells[1] != "---" {
-			rows = append(rows, strings.TrimSpace(cells[1]))
+			row, cell := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
+			rows = append(rows, row)
+			if first := answers[row]; first != nil && !first.MatchString(cell) {
+				t.Errorf("%s.md: section \"At night\": the cell of %q does not begin with its answer, %s: %s", name, row, first, cell)
+			}
 		}
 	}
 	if !slices.Equal(rows, atNight) {
