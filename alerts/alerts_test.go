@@ -99,6 +99,12 @@ func TestRulesAreExported(t *testing.T) {
 	if err != nil || !slices.Equal(files, []string{rulesFile}) {
 		t.Fatalf("exports %q, %v, want %q", files, err, rulesFile)
 	}
+
+	onDisk, err := filepath.Glob("*.rules.yaml")
+	if err != nil || !slices.Equal(onDisk, files) {
+		t.Errorf("the folder has the rule files %q, %v, and exports %q: move the rules of the others into %s, or embed them in alerts.go and "+
+			"read them in this file's readRules", onDisk, err, files, rulesFile)
+	}
 	embedded, _ := fs.ReadFile(alerts.Rules, rulesFile)
 	if onDisk, err := os.ReadFile(rulesFile); err != nil || !bytes.Equal(embedded, onDisk) {
 		t.Errorf("%s differs from the exported file: %v", rulesFile, err)
@@ -168,13 +174,40 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		if s := a.Annotations["summary"]; !regexp.MustCompile(`^[A-Z][^{}]*\.$`).MatchString(s) {
 			t.Errorf("%s: summary %q: want a capital letter at its beginning, a full stop at its end, and no braces", id, s)
 		}
-		if d := a.Annotations["description"]; !strings.Contains(d, "{{ $labels.name }}") {
-			t.Errorf("%s: description %q does not name the service", id, d)
-		}
+		requireDescription(t, a)
 
 		want := "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/" + a.Alert + ".md"
 		if got := a.Annotations["runbook_url"]; got != want {
 			t.Errorf("%s: runbook_url %q, want %q", id, got, want)
+		}
+	}
+}
+
+// ofServices finds the metrics that have no label policy.
+var ofServices = regexp.MustCompile(`shadowlimit_(breaker_open|store_errors|synchroniz\w+|red_button_pressed|config_\w+|build_info)`)
+
+// commands are the texts in backquotes that are typed into a shell.
+var commands = regexp.MustCompile("`((?:shadowlimit|curl) [^`]*)`")
+
+// requireDescription reports what a description lacks: the service, the policy, and a command that finds the service.
+func requireDescription(t *testing.T, a rule) {
+	t.Helper()
+	d := a.Annotations["description"]
+	if !strings.Contains(d, "{{ $labels.name }}") {
+		t.Errorf("%s: description %q does not name the service: write {{ $labels.name }}", a.id(), d)
+	}
+	if !ofServices.MatchString(a.Expr) && !strings.Contains(d, "{{ $labels.policy }}") {
+		t.Errorf("%s: description %q does not name the policy: write {{ $labels.policy }}, or add its metric to ofServices", a.id(), d)
+	}
+
+	found := commands.FindAllStringSubmatch(d, -1)
+	if len(found) == 0 {
+		t.Errorf("%s: description %q has no command in backquotes", a.id(), d)
+	}
+	for _, command := range found {
+		// validate and explain read a file, and curl a status page: none asks Redis.
+		if !regexp.MustCompile(`^(curl|shadowlimit (validate|explain)) `).MatchString(command[1]) && !strings.Contains(command[1], "--name {{ $labels.name }}") {
+			t.Errorf("%s: the command `%s` has no --name {{ $labels.name }}", a.id(), command[1])
 		}
 	}
 }
@@ -295,6 +328,12 @@ func TestRunbookIndexIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile(`(?m)^\| \[(Shadowlimit\w+)\]\((\w+)\.md\) \| ([a-z, ]+) \| [^|]+\. \|`)
+
+	for _, named := range regexp.MustCompile(`\bShadowlimit\w+`).FindAllString(string(text), -1) {
+		if severities[named] == nil {
+			t.Errorf("README.md of the runbooks names %s, which is no alert", named)
+		}
+	}
 
 	listed := map[string]bool{}
 	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
