@@ -63,27 +63,36 @@ func addRecorded(t *testing.T, all known) {
 		}
 	}
 
-	var file struct{ Groups []struct{ Rules []struct{ Record string } } }
+	for _, r := range readRules(t) {
+		level, _, recorded := strings.Cut(r.Record, ":")
+		if !recorded {
+			continue
+		}
+
+		labels := map[string][]string{"name": nil, "policy": nil}
+		for _, name := range strings.Split(level, "_") {
+			labels[name] = values[name]
+		}
+		all[r.Record] = labels
+	}
+}
+
+// rule is an alert, or a recording rule where Alert is "".
+type rule struct{ Record, Alert, Expr string }
+
+func readRules(t *testing.T) (list []rule) {
+	t.Helper()
 	text, err := fs.ReadFile(alerts.Rules, "shadowlimit.rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+
+	var file struct{ Groups []struct{ Rules []rule } }
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-
 	for _, g := range file.Groups {
-		for _, r := range g.Rules {
-			level, _, recorded := strings.Cut(r.Record, ":")
-			if !recorded {
-				continue
-			}
-
-			labels := map[string][]string{"name": nil, "policy": nil}
-			for _, name := range strings.Split(level, "_") {
-				labels[name] = values[name]
-			}
-			all[r.Record] = labels
-		}
+		list = append(list, g.Rules...)
 	}
+	return list
 }
