@@ -206,7 +206,8 @@ func requireDescription(t *testing.T, a rule) {
 	}
 	for _, command := range found {
 		// validate and explain read a file, and curl a status page: none asks Redis.
-		if !regexp.MustCompile(`^(curl|shadowlimit (validate|explain)) `).MatchString(command[1]) && !strings.Contains(command[1], "--name {{ $labels.name }}") {
+		asksRedis := !regexp.MustCompile(`^(curl|shadowlimit (validate|explain)) `).MatchString(command[1])
+		if asksRedis && !strings.Contains(command[1], "--name {{ $labels.name }}") {
 			t.Errorf("%s: the command `%s` has no --name {{ $labels.name }}", a.id(), command[1])
 		}
 	}
@@ -236,9 +237,9 @@ const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_
 
 // The first word of a cell answers: a reader at three in the morning stops there. A page of two severities answers for each.
 var answers = map[string]*regexp.Regexp{
-	"Are clients harmed?": regexp.MustCompile(`^(`+"`\\w+`"+`: )?(\*\*)?(Yes|No|yes|no)\b`),
+	"Are clients harmed?": regexp.MustCompile(`^(` + "`\\w+`" + `: )?(\*\*)?(Yes|No|yes|no)\b`),
 	"One command":         regexp.MustCompile("^(`|None)"),
-	"Until morning":       regexp.MustCompile(`^(`+"`\\w+`"+`: )?(\*\*)?(Yes|No|yes|no)\b`),
+	"Until morning":       regexp.MustCompile(`^(` + "`\\w+`" + `: )?(\*\*)?(Yes|No|yes|no)\b`),
 }
 
 // requireAtNight reports what a page's section "At night" lacks. The commands of a page need both variables, and a stranger
