@@ -94,7 +94,8 @@ var faultsOfInstances = []fault{
 		number: 26, name: "One instance is cut off from Redis",
 		clients:   "The rule decides on that instance, which enforces the authoritative in a canary after 15 s and else keeps its stage.",
 		evidence:  "Kept for four hours, and written when the instance is back.",
-		operators: "`status` names the silent instance, ShadowlimitInstanceSilent.", lasts: untilTried, bound: theShares,
+		operators: "`status` names the silent instance, ShadowlimitInstanceSilent; after a rollback, ShadowlimitRolledBack.",
+		lasts:     untilTried, bound: theShares,
 		tests: []string{"TestCutOffCanaryReturnsToTheAuthoritative", "TestFleetKeepsItsPromises"},
 	},
 	{

@@ -77,7 +77,8 @@ func (e *entry) judge(c *Charge, sides *chargedSides, at int64, into *[2]Observa
 		if changed && (into[0].Status == Failed || into[1].Status == Failed) {
 			// A side that failed has its part as it was.
 			old := e.parts
-			e.compact(&old, e.charged(c, *names, into))
+			e.dropRefused(c, into)
+			e.compact(&old, chargedNames(*names, into))
 		}
 	} else {
 		changed = e.chargeArranged(c, sides, at, into)
@@ -109,7 +110,8 @@ func (e *entry) chargeArranged(c *Charge, sides *chargedSides, at int64, into *[
 		e.parts = old
 		return false
 	}
-	e.compact(&old, e.charged(c, sides.names, into))
+	e.dropRefused(c, into)
+	e.compact(&old, chargedNames(sides.names, into))
 	return true
 }
 
@@ -126,16 +128,28 @@ func (e *entry) charge(c *Charge, sides *chargedSides, at int64, into *[2]Observ
 	return changed
 }
 
-// charged returns the names of the parts that the charge was for. A side whose limit is refused is not charged: its part
-// keeps its place among the others, as in a store that was not asked for it.
-func (e *entry) charged(c *Charge, names [2]partName, into *[2]Observation) [2]partName {
+// dropRefused takes the parts of sides whose limit is refused out of their slots. Such a side is not charged: its part keeps its
+// place among the others, as in a store that was not asked for it.
+func (e *entry) dropRefused(c *Charge, into *[2]Observation) {
 	for slot, r := range [2]Role{c.Enforced, c.Enforced.Other()} {
-		if into[r].Status == Failed && errors.Is(into[r].Err, ErrLimit) {
-			names[r], e.parts[slot] = noPart, part{}
+		if limitRefused(&into[r]) {
+			e.parts[slot] = part{}
+		}
+	}
+}
+
+// chargedNames returns the names of the parts that the charge was for, by role: noPart for a side whose limit is refused.
+func chargedNames(names [2]partName, into *[2]Observation) [2]partName {
+	for r := range into {
+		if limitRefused(&into[r]) {
+			names[r] = noPart
 		}
 	}
 	return names
 }
+
+// limitRefused reports whether a side has failed because its limit is refused.
+func limitRefused(o *Observation) bool { return o.Status == Failed && errors.Is(o.Err, ErrLimit) }
 
 // step judges one side on its part of the record and reports whether that changed.
 func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64, when time.Time, o *Observation) bool {

@@ -150,8 +150,8 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 		return
 	}
 
-	victim := m.makeRoom(sh, at)
-	if victim == noRoom {
+	victim, ok := m.makeRoom(sh, at)
+	if !ok {
 		m.overflow.Add(1)
 		sh.overflowEntry(c.Policy, m.overflowSlot(hash)).judge(c, &sides, at, into)
 		into[0].Degraded, into[1].Degraded = true, true
@@ -207,26 +207,20 @@ func counted(c *Charge, r Role, into *[2]Observation) bool {
 	return into[r].Status == Judged && c.Sides[r].Counts(c.Cost, &into[r])
 }
 
-// noRoom is what makeRoom returns where no victim could be found.
-var noRoom = new(entry)
-
-// makeRoom drops a few idle keys and returns the key to displace, if it takes
-// one: nil where there is room, noRoom where every key looked at is limited.
-// Requires sh.mu.
-func (m *Memory) makeRoom(sh *shard, at int64) *entry {
+// makeRoom drops a few idle keys and returns the key to displace, nil where there is room
+// without. It reports false where every key looked at is limited. Requires sh.mu.
+func (m *Memory) makeRoom(sh *shard, at int64) (victim *entry, ok bool) {
 	if m.maxKeys < 0 {
-		return nil
+		return nil, true
 	}
 
 	m.evicted.Add(int64(sh.sweep(at)))
 	if len(sh.entries) < m.maxKeys {
-		return nil
+		return nil, true
 	}
 
-	if victim := sh.victim(at); victim != nil {
-		return victim
-	}
-	return noRoom
+	victim = sh.victim(at)
+	return victim, victim != nil
 }
 
 // displace drops the victim, if there is one. Requires sh.mu.

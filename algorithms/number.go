@@ -13,11 +13,12 @@ const countBits = 37
 
 const countMask = 1<<countBits - 1
 
+// EpochBase returns the number of the epoch whose count is 0. A script adds its counts to it.
+func EpochBase(epoch uint16) Number { return Number(epoch) << countBits }
+
 // FirstNumber returns the number of a part that begins as if unused at an instant in microseconds. The count begins at
 // the instant's low bits: a part that was lost and begins again is then not taken for the part that it was.
-func FirstNumber(epoch uint16, at int64) Number {
-	return Number(int64(epoch)<<countBits | at&countMask)
-}
+func FirstNumber(epoch uint16, at int64) Number { return EpochBase(epoch) | Number(at&countMask) }
 
 // Next returns the number after one more charge.
 func (n Number) Next() Number { return n&^countMask | (n+1)&countMask }

@@ -74,12 +74,12 @@ func TestForgotten(t *testing.T) {
 	for _, tt := range tests {
 		covered[tt.shape] = true
 		if got := Forgotten(tt.shape, tt.limit, at); got != int64(tt.want/time.Microsecond) {
-			t.Errorf("shape %d of %s: %d us, want %s", tt.shape, tt.limit, got, tt.want)
+			t.Errorf("shape %s of %s: %d us, want %s", tt.shape, tt.limit, got, tt.want)
 		}
 	}
 	for _, a := range All {
 		if shape := TraitsOf(a).Shape; !covered[shape] {
-			t.Errorf("no row has the shape of %s, %d: add one with an instant that you have worked out by hand", a.Name(), shape)
+			t.Errorf("no row has the shape of %s, %s: add one with an instant that you have worked out by hand", a.Name(), shape)
 		}
 	}
 	if got := Forgotten(AlignedWindow, minute, -1); got != 0 {

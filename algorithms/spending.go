@@ -90,7 +90,7 @@ func debit(shape Shape, s State, l *Limit, p *Spending) State {
 		b := newBucket(l)
 		return b.debit(s, l.micros(), p)
 	}
-	panic(fmt.Sprintf("algorithms: Synchronizable admits the shape %d, and debit (spending.go) has no case for it", shape))
+	panic(fmt.Sprintf("algorithms: Synchronizable admits the shape %s, and debit (spending.go) has no case for it", shape))
 }
 
 // debitCounts joins the counts of windows that are aligned to the epoch. A window that is over for the later side is dropped.

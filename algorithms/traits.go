@@ -1,5 +1,7 @@
 package algorithms
 
+import "fmt"
+
 // Shape is how a limiter forgets what it has admitted.
 type Shape int
 
@@ -11,6 +13,19 @@ const (
 	SlidingCounter              // evenly, in the course of the next window
 	Bucket                      // continuously, at the rate of the limit
 )
+
+var shapeNames = [...]string{
+	UnknownShape: "UnknownShape", AlignedWindow: "AlignedWindow", AnchoredWindow: "AnchoredWindow", SlidingLog: "SlidingLog",
+	SlidingCounter: "SlidingCounter", Bucket: "Bucket",
+}
+
+// String returns the name of the constant, as "AlignedWindow", or "Shape(9)" for a number that has none.
+func (s Shape) String() string {
+	if s < 0 || int(s) >= len(shapeNames) || shapeNames[s] == "" {
+		return fmt.Sprintf("Shape(%d)", int(s))
+	}
+	return shapeNames[s]
+}
 
 // BurstRule is what an algorithm makes of Limit.Burst.
 type BurstRule int

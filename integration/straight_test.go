@@ -222,7 +222,7 @@ func pairScript(t *testing.T, c *algorithms.Charge, names map[string]string) (st
 		}
 	}
 	if c.Epoch != 0 {
-		args = append(args, int64(algorithms.FirstNumber(c.Epoch, 0)))
+		args = append(args, int64(algorithms.EpochBase(c.Epoch)))
 	}
 
 	var b strings.Builder

@@ -14,10 +14,11 @@ type answers struct {
 	sides             [2]answer
 }
 
-// answer is one side's: its decision, or its own error.
+// answer is one side's: its decision, its own error, or that it is ahead of its predecessors and was left unjudged.
 type answer struct {
 	decision algorithms.Decision
 	err      error
+	deferred bool
 	group    [2]int64 // of a group: the member that speaks, and flags
 }
 
@@ -44,14 +45,14 @@ func (c *call) observe(took time.Duration) {
 
 		told := &all.sides[i]
 		*o = algorithms.Observation{At: time.UnixMicro(all.at), Took: took, Decision: told.decision, Err: told.err}
-		if c.group && o.Err == nil {
+		if c.group && o.Err == nil && !told.deferred {
 			c.observeGroup(r, told.group, o)
 		}
 
 		// The number and the instant apart are those of the record, so both sides have the same. A failed side has
 		// neither: its part of the record may be any.
 		switch {
-		case o.Err == errDeferred:
+		case told.deferred:
 			*o = algorithms.Unjudged(algorithms.Deferred)
 			o.Took = took
 		case o.Err != nil:
@@ -59,7 +60,7 @@ func (c *call) observe(took time.Duration) {
 		default:
 			if !c.group {
 				o.Decision.Limit = c.capacities[r]
-				o.Unused = c.charge.Sides[r].WasUnused(c.cost, &o.Decision)
+				o.Unused = c.charge.Sides[r].WasUnused(c.charge.Cost, &o.Decision)
 			}
 			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}
@@ -83,7 +84,7 @@ func (c *call) read(reply []any) (all answers, err error) {
 	// A reply of another length is of another release's script, or of no script.
 	last := 1 + c.sideReply()*c.sides
 	want := last
-	if c.numbered {
+	if c.numbered() {
 		want += 2
 	}
 	if len(reply) != want {
@@ -92,10 +93,10 @@ func (c *call) read(reply []any) (all answers, err error) {
 
 	// Redis may lie: a text in the place of these numbers fails both sides.
 	all.at, err = integer(reply[0])
-	if err == nil && c.numbered {
+	if err == nil && c.numbered() {
 		all.number, err = integer(reply[last])
 	}
-	if err == nil && c.numbered {
+	if err == nil && c.numbered() {
 		all.apart, err = integer(reply[last+1])
 	}
 	if err != nil {
@@ -107,7 +108,7 @@ func (c *call) read(reply []any) (all answers, err error) {
 	for i := range c.sides {
 		told := &all.sides[i]
 		values := reply[1+i*c.sideReply():][:c.sideReply()]
-		told.decision, told.err = decision(values[:sideReply])
+		told.read(values[:sideReply])
 		for n, value := range values[sideReply:] {
 			if told.err == nil {
 				told.group[n], told.err = integer(value)
@@ -128,21 +129,20 @@ func (c *call) sideReply() int {
 	return sideReply
 }
 
-// errDeferred stands for a side that is ahead of its predecessors and was left unjudged.
-var errDeferred = errors.New("lua: deferred")
-
-// decision reads one side's values: status, remaining, retry, reset, delay. A status of -1
+// read reads the side's values: status, remaining, retry, reset, delay. A status of -1
 // is an error of this side alone, with its text in the place of remaining.
-func decision(reply []any) (algorithms.Decision, error) {
+func (a *answer) read(reply []any) {
 	status, err := integer(reply[0])
-	if err != nil {
-		return algorithms.Decision{}, err
-	}
-	switch status {
-	case -1:
-		return algorithms.Decision{}, sideError(fmt.Sprint(reply[1]))
-	case -2:
-		return algorithms.Decision{}, errDeferred
+	switch {
+	case err != nil:
+		a.err = err
+		return
+	case status == -1:
+		a.err = sideError(fmt.Sprint(reply[1]))
+		return
+	case status == -2:
+		a.deferred = true
+		return
 	}
 
 	// Redis may lie: a text in the place of a number fails this side, and the other one has its answer. A wait of -1 is
@@ -150,11 +150,11 @@ func decision(reply []any) (algorithms.Decision, error) {
 	var n [sideReply]int64
 	for i, v := range reply {
 		if n[i], err = integer(v); err != nil {
-			return algorithms.Decision{}, err
+			a.err = err
+			return
 		}
 	}
-
-	return decided(n), nil
+	a.decision = decided(n)
 }
 
 // decided returns the decision of a side's values.

@@ -10,7 +10,7 @@ import (
 func TestEverySynchronizableShapeHasANumber(t *testing.T) {
 	for _, a := range algorithms.All {
 		if shape := algorithms.TraitsOf(a).Shape; algorithms.Synchronizable(a) && shapes[shape] == 0 {
-			t.Errorf("%s can be synchronized, but its shape %d is not in shapes (exchange.go): give it a number there, and a step in "+
+			t.Errorf("%s can be synchronized, but its shape %s is not in shapes (exchange.go): give it a number there, and a step in "+
 				"exchange.lua", a.Name(), shape)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // prepareGroup is prepare for a charge whose sides are groups. A member that is refused fails its side alone.
 func (p *Pair) prepareGroup(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
 	refused := checkCharge(c)
-	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0, group: true}
+	out := call{charge: c, into: into, group: true}
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
@@ -102,7 +102,7 @@ func (p *Pair) groupArguments(c *algorithms.Charge, record string, roles []algor
 	// "" stands for no epoch, and for no predecessor: 0 is a number that a charge can have.
 	epoch, lead := any(""), any("")
 	if c.Epoch != 0 {
-		epoch = int64(algorithms.FirstNumber(c.Epoch, 0))
+		epoch = int64(algorithms.EpochBase(c.Epoch))
 	}
 	if c.Follows() {
 		lead = int64(c.Lead.Number)

@@ -2,7 +2,9 @@ package lua
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +90,71 @@ func TestStraightScriptsMakeNoFunctions(t *testing.T) {
 						t.Errorf("%s %s: a call of %s is left", first, second, name)
 					}
 				}
+			}
+		}
+	}
+}
+
+var (
+	borders = regexp.MustCompile(`;|\b(?:then|else|do|end)\b`) // between two statements of a line
+	joined  = regexp.MustCompile(`^\s*(\w+(?:, \w+)+) = (.*)$`)
+)
+
+// readsAssigned returns a name that an assignment of the line reads for the new value of another name, "" for none. New locals
+// have no new value yet, and the arguments of a call that is the only expression are read before all.
+func readsAssigned(line string) string {
+	for _, statement := range borders.Split(line, -1) {
+		m := joined.FindStringSubmatch(statement)
+		if m == nil || len(argumentsOf(m[2])) == 1 {
+			continue
+		}
+
+		targets := argumentsOf(m[1])
+		for i, expression := range argumentsOf(m[2]) {
+			for _, at := range word.FindAllStringIndex(expression, -1) {
+				target := slices.Index(targets, expression[at[0]:at[1]])
+				if target >= 0 && target != i && !strings.HasSuffix(expression[:at[0]], ".") {
+					return targets[target]
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// Miniredis evaluates `a, b, c = x, y, a + 1` after it has assigned a, and Redis before: a script that is right here would be
+// wrong there, or the other way round.
+func TestAssignmentsReadNoNewValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"a, b, c = 10, 20, a + 1":                 "a",
+		"  if x then a, b = b, a end":             "b",
+		"if x then a = 1 else a, b = 1, f(a) end": "a",
+		"a, b = x, 1; c, d = e, c":                "c",
+		"a, b, c = 0, f(b)":                       "",
+		"a, b, c = 0, f(c)":                       "c",
+		"t = {a, b = b, c = a}":                   "",
+		"a, b, c = a + 1, f(b), c.a - c":          "",
+		"a, b, c = f(b, a)":                       "",
+		"local a, b = b, a":                       "",
+		"if a then b, c = d, 0 else c = a end":    "",
+		"a, b = x, 1 -- a":                        "",
+	} {
+		for _, line := range linesOf(line) {
+			if got := readsAssigned(line); got != want {
+				t.Errorf("%q: reads the assigned name %q, want %q", line, got, want)
+			}
+		}
+	}
+
+	files, err := fs.Glob(sources, "*.lua")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("the files %v, error %v: this test does not see all", files, err)
+	}
+	for _, file := range files {
+		for _, line := range linesOf(broken.ReplaceAllString(sourceOf(strings.TrimSuffix(file, ".lua")), "= ")) {
+			if name := readsAssigned(line); name != "" {
+				t.Errorf("%s: %q assigns %s and reads it: miniredis's Lua reads the new value; assign one after the other, or to new locals",
+					file, strings.TrimSpace(line), name)
 			}
 		}
 	}

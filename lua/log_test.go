@@ -95,12 +95,13 @@ func (l *logUnderTest) chargeEarlier(cost int64) algorithms.Decision {
 		l.t.Fatal(err)
 	}
 
-	d, err := decision(reply[1:])
-	if err != nil {
-		l.t.Fatal(err)
+	var told answer
+	told.read(reply[1:])
+	if told.err != nil {
+		l.t.Fatal(told.err)
 	}
-	d.Limit = limit.Requests
-	return d
+	told.decision.Limit = limit.Requests
+	return told.decision
 }
 
 // TestLongLogsAgreeWithOracle charges logs of hundreds of entries, by this release, by an earlier one, and by both in

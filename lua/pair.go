@@ -117,8 +117,6 @@ type call struct {
 	roles      [2]algorithms.Role
 	sides      int      // how many of the roles there are
 	capacities [2]int64 // by role; the script does not send them back
-	cost       int64
-	numbered   bool // the reply ends with the number and the instant apart
 	charge     *algorithms.Charge
 	into       *[2]algorithms.Observation
 	cmd        onceCmd
@@ -126,6 +124,9 @@ type call struct {
 	reduced    bool    // to the enforced side; see submitMigrating
 	group      bool    // the sides are groups
 }
+
+// numbered reports whether the reply ends with the number and the instant apart.
+func (c *call) numbered() bool { return c.charge.Epoch != 0 }
 
 // order returns the roles in the script's order.
 func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
@@ -139,7 +140,7 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	}
 
 	refused := checkCharge(c)
-	out := call{charge: c, into: into, cost: c.Cost, numbered: c.Epoch != 0}
+	out := call{charge: c, into: into}
 	if record == "" {
 		record = p.RecordKey(c.Policy, c.Key)
 	}
@@ -229,7 +230,7 @@ func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
 		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.step.fourth(s.side, s.terms[3], c.Key))
 	}
 	if c.Epoch != 0 {
-		args = append(args, int64(algorithms.FirstNumber(c.Epoch, 0)))
+		args = append(args, int64(algorithms.EpochBase(c.Epoch)))
 	}
 
 	// Only a follower that could be ahead of its predecessors has to wait for them.

@@ -281,7 +281,10 @@ while changed do
 
     local one, two = fields[1] and part_of(unpack(fields, 1, 5)), second and fields[6] and part_of(unpack(fields, 6, 10))
     local one_number, two_number = number, other_number
-    if not one then one, one_number, two = two, other_number, nil end
+    if not one then
+      one, one_number = two, other_number
+      two = nil
+    end
     if not two then two, two_number = third, third_number end
 
     -- The numbers come third. Every write of a release that does not know them takes them for a third part and drops them.

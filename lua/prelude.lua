@@ -13,6 +13,10 @@
 -- A step without a log or options stands in the place of its call in straight.lua; see inline.go. So its last line returns,
 -- and no other one, and it makes no function. It calls functions of one line anywhere, and others only in a line of its own,
 -- `local results = name(arguments)`, with results that have no name twice.
+--
+-- An assignment to several names must not read a name that it assigns: miniredis's Lua reads the new value. Assign one after
+-- the other, or to new locals. Two forms are right everywhere: `a, b = name(a, b)`, and `a, b = a + 1, b + 1`, in which each
+-- name is read for its own new value alone.
 
 local NEVER = -1 -- the wait that does not end
 

@@ -121,7 +121,7 @@ func packed(c *algorithms.Charge, sides []sideTerms) string {
 		b = appendNumbers(b, sides[i].terms[:]...)
 	}
 	if c.Epoch != 0 {
-		b = appendNumbers(b, int64(algorithms.FirstNumber(c.Epoch, 0)))
+		b = appendNumbers(b, int64(algorithms.EpochBase(c.Epoch)))
 	}
 	return string(b)
 }
@@ -152,7 +152,7 @@ func (c *call) unpack(reply string) (all answers, err error) {
 		}
 		all.sides[i].decision = decided([sideReply]int64{status, remaining, retry, reset, delay})
 	}
-	if c.numbered {
+	if c.numbered() {
 		all.number = in.next()
 		all.apart = in.next()
 	}

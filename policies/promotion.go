@@ -98,7 +98,7 @@ func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 			*into = append(*into, v)
 		}
 
-		// No step would mean from mirror to all keys at once, and promote --to 100% says so where an operator means it.
+		// No step would mean from shadow to all keys at once, and promote --to 100% says so where an operator means it.
 		if len(*into) == 0 && n.Kind == yaml.SequenceNode {
 			r.fail(n, "canary: want at least one step, such as [10%%]")
 		}

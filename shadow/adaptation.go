@@ -104,14 +104,14 @@ func (f *fleet) followLevels(published map[string]adaptive.State) {
 			a := m.sides[role].adaptation
 			if a != nil && a.follow(published) {
 				f.log.Info("shadowlimit: another part of an adaptive limit holds", "policy", m.spec.Policy,
-					"side", m.levelOf(role), "level", int(a.level()), "of", int(adaptive.Full))
+					"side", m.sideNames(role), "level", int(a.level()), "of", int(adaptive.Full))
 			}
 		}
 	}
 }
 
-// levelOf names the side of a level, or both where they share it.
-func (m *migration) levelOf(role int) string {
+// sideNames returns the side of a level, or both where they share it.
+func (m *migration) sideNames(role int) string {
 	if a, b := m.sides[0].adaptation, m.sides[1].adaptation; a != nil && b != nil && a.heldLevel == b.heldLevel {
 		return "both"
 	}

@@ -31,9 +31,10 @@ func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
 	return algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: c.Sides[c.Enforced].Counts(c.Cost, o)}
 }
 
-// blind reports whether the sides may answer differently because they have had different
-// charges, and not because they are different limiters.
-func (ev *evaluation) blind(c *algorithms.Charge, at time.Time, o *observations) bool {
+// updateBlind reports whether the sides may answer differently because they have had different
+// charges, and not because they are different limiters. It also updates what is remembered of the
+// key's missed charges, so it is called once for each comparison.
+func (ev *evaluation) updateBlind(c *algorithms.Charge, at time.Time, o *observations) bool {
 	for role := range o {
 		if apart := o[role].Apart; apart != 0 && o[role].At.UnixMicro() < ev.forgotten(apart) {
 			return true
@@ -124,7 +125,7 @@ func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observat
 	case late || onlyOneSide(o):
 		m.note(ev.hash, ev.forgotten(at.UnixMicro()))
 	case m.anyPending.Load() && o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged:
-		m.noneIsPending(ev.forgotten(at.UnixMicro()))
+		m.rememberPending(ev.forgotten(at.UnixMicro()))
 	}
 }
 

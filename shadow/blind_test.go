@@ -67,7 +67,7 @@ func TestEchoesOfAForeignLimiterAreWithinOneCapacity(t *testing.T) {
 				default:
 					o := observations{{At: at}, {At: at}}
 					o[0].Decision.Allowed, o[1].Decision.Allowed = answer != 'A', answer != 'D'
-					if ev.blind(&algorithms.Charge{Cost: 1}, at, &o) {
+					if ev.updateBlind(&algorithms.Charge{Cost: 1}, at, &o) {
 						answer += 'a' - 'A'
 					}
 				}
@@ -125,7 +125,7 @@ func TestEchoesOfTheSameLimiterAreBlind(t *testing.T) {
 				o[1].Apart = at.Add(-2 * time.Hour).UnixMicro()
 			}
 			ev := evaluation{migration: m, limits: [2]algorithms.Limit{limit, tt.limit}}
-			if got := divergence.Compare(&o).Seen(ev.blind(&algorithms.Charge{Cost: 1}, at, &o)); got != tt.want {
+			if got := divergence.Compare(&o).Seen(ev.updateBlind(&algorithms.Charge{Cost: 1}, at, &o)); got != tt.want {
 				t.Errorf("the outcome is %s, want %s", got, tt.want)
 			}
 		})

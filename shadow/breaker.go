@@ -133,16 +133,18 @@ func (b *breaker) succeed() {
 // fail counts a failure, unless another was counted since its request began.
 func (b *breaker) fail(a attempt) (counted bool) {
 	b.mu.Lock()
-	if a.counted != b.counted.Load() {
+	isOpen := b.state.Load() == tripped
+
+	// While the breaker opens, a request may read the new count before the new state, and ask. That is no trial, and
+	// its failure is one of the stall that opens the breaker.
+	if a.counted != b.counted.Load() || isOpen && !a.trial {
 		b.mu.Unlock()
 		return false
 	}
 	now, opens := time.Since(b.born), false
 	b.counted.Add(1)
 
-	// A counted failure of an open breaker is a trial's: the requests in flight when it
-	// opened began before the last counted failure.
-	if b.state.Load() == tripped {
+	if isOpen {
 		b.pause = min(2*b.pause, breakMost)
 		b.rest(now)
 	} else {

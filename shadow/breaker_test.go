@@ -287,3 +287,18 @@ func BenchmarkBreaker(b *testing.B) {
 		}
 	})
 }
+
+// A request that has read the new count of failures and the old state, while the breaker opened, is no trial. Its
+// failure is one of the stall, and must not lengthen the pause.
+func TestFailureBesideTheOpeningIsNoTrial(t *testing.T) {
+	b := newBreaker(func(bool) {})
+	for range breakAfter {
+		a, _ := b.allow()
+		b.finish(a, errors.New("no answer"))
+	}
+
+	beside := attempt{counted: b.counted.Load(), began: time.Now()}
+	if b.finish(beside, errors.New("no answer")) || b.pause != breakFirst {
+		t.Errorf("the failure counts, and the pause is %s, want %s", b.pause, breakFirst)
+	}
+}

@@ -12,8 +12,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// engine judges charges: every request passes through it. Of the fleet it knows
-// only a view, which the fleet writes. It has no goroutine and no lock of its own.
+// engine judges charges: every request passes through it. The fleet writes three things that it reads: the plan, the
+// view (the store's clock, the live instances), and the applied stage of each migration (progress.stage). It has no goroutine
+// and no lock of its own.
 type engine struct {
 	name   string   // of the service; part of each key's hash
 	stores []*store // the service's own first
@@ -100,14 +101,14 @@ func (e *engine) synchronizedStore(name string) *store {
 	return nil
 }
 
-// candidateStore is the name of the store that storeOf makes.
+// candidateStore is the name of the store that addStoreFor makes.
 const candidateStore = "candidate"
 
-// storeOf returns the store of a Pair's side. A candidate with an algorithm of the user's gets
-// one of its own, before the first request: a step that is slow would hold up the
+// addStoreFor returns the store of a Pair's side, and adds it where the side has one of its own: a candidate with
+// an algorithm of the user's gets it, before the first request: a step that is slow would hold up the
 // authoritative, whose keys share its locks. Sides in two stores are judged one behind the
 // other, and at the same instant all the same.
-func (e *engine) storeOf(role algorithms.Role, a algorithms.Algorithm) *store {
+func (e *engine) addStoreFor(role algorithms.Role, a algorithms.Algorithm) *store {
 	if role != algorithms.Candidate || lua.HasScript(a) {
 		return e.stores[0]
 	}
@@ -173,7 +174,7 @@ func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 	ev := s.begin()
 	c := &s.charges[len(s.charges)-1]
 	m.applyLevels(c)
-	ev.of(m, hash, c, d)
+	ev.reset(m, hash, c, d)
 
 	// The red button overrules every stage without asking the fleet.
 	c.Enforced = algorithms.Authoritative
@@ -243,7 +244,7 @@ func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *D
 // evaluate has every store judge its charges. A side that no store judges is absent.
 func (e *engine) evaluate(ctx context.Context, s *scratch) {
 	// Memory gives its context to no limiter. Stores go on without the client, so where no deadline is set, the background
-	// context is as good.
+	// context is as good. Memory writes every field of both observations, so nothing of an earlier request is left.
 	one := s.onlyStore()
 	if _, ends := ctx.Deadline(); !ends && one != nil && !one.remote() {
 		one.evaluate(context.Background(), s.charges, s.observed)

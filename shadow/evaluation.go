@@ -18,29 +18,30 @@ type evaluation struct {
 	declaration                      // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
-	// other is what becomes of the side that is not enforced: Judged together with the enforced one, Absent, or Deferred, which is
-	// behind the request unless beside is set.
-	other algorithms.Status
-	// beside reports that the other side is in memory and judged in the request, after the
-	// enforced foreign limiter has answered.
-	beside bool
+	other        otherSide
 	// completed reports that the candidate is enforced and the only side left. It is read
 	// once, so that a stage that moves meanwhile does not change how the charge is counted.
 	completed bool
 }
 
-// of begins the evaluation of a charge, and takes the candidate off the charge
-// for keys outside of a sample.
-func (ev *evaluation) of(m *migration, hash uint64, c *algorithms.Charge, d declaration) {
+// otherSide is what becomes of the side that is not enforced.
+type otherSide uint8
+
+const (
+	otherTogether otherSide = iota // judged with the enforced side, in one step
+	otherBeside                    // in memory: judged in the request, after the enforced foreign limiter has answered
+	otherBehind                    // judged behind the request, by a follower
+	otherAbsent                    // not judged
+)
+
+// reset makes it the evaluation of a charge.
+func (ev *evaluation) reset(m *migration, hash uint64, c *algorithms.Charge, d declaration) {
 	*ev = evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
 	}
 	if m.grouped() {
 		ev.groups[0], ev.groups[1] = c.Sides[0].Group(), c.Sides[1].Group()
-	}
-	if !m.samples(ev.hash) {
-		c.Sides[algorithms.Candidate] = algorithms.Side{}
 	}
 }
 
@@ -55,26 +56,26 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 
 	switch {
 	case ev.completed || !ev.hasCandidate() || !ev.samples(ev.hash):
-		ev.other = algorithms.Absent
+		ev.other = otherAbsent
 
 	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It
 	// comes second: a client that leaves would else be charged by this side alone.
 	case ev.primaryStore == nil && othersStore != nil && !othersStore.remote():
-		ev.other, ev.beside = algorithms.Deferred, true
+		ev.other = otherBeside
 
 	// A request must not wait for a store or a limiter that its answer does not need.
 	case ev.primaryStore == nil, othersStore != ev.primaryStore, ev.alwaysDeferred:
-		ev.other = algorithms.Deferred
+		ev.other = otherBehind
 
 	// One store has both sides, and suffers from judging them at once. The other side follows
 	// then, and goes on to follow until the queue is empty: judged together with the enforced
 	// one, it would be ahead of the charges in the queue.
 	case othersStore.remote() && (othersStore.overloaded() || ev.followers.busy()):
-		ev.other = algorithms.Deferred
+		ev.other = otherBehind
 	}
 
 	ev.numberParts(c)
-	if ev.other != algorithms.Judged {
+	if ev.other != otherTogether {
 		c.Sides[other] = algorithms.Side{}
 	}
 }
@@ -82,7 +83,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 // numberParts has the parts of the charge's record numbered. A side that is alone from now
 // on is no part of a pair any more.
 func (ev *evaluation) numberParts(c *algorithms.Charge) {
-	if ev.other == algorithms.Absent {
+	if ev.other == otherAbsent {
 		return
 	}
 	c.Epoch = ev.epochBits
@@ -102,13 +103,19 @@ func (ev *evaluation) keep() time.Duration {
 		return known.keep
 	}
 
-	// Limits that an expression decides may be others for each request.
-	keep := time.Duration(ev.forgotten(0)) * time.Microsecond
+	// Limits that an expression decides may be others for each request. The beginning of the Unix epoch begins every
+	// window of a fixed length, and the other instant a longest window of each calendar.
+	longest := max(ev.forgotten(0), ev.forgotten(longestCalendarUS)-longestCalendarUS)
+	keep := time.Duration(longest) * time.Microsecond
 	if known == nil {
 		ev.kept.Store(&keeping{ev.limits, keep})
 	}
 	return keep
 }
+
+// longestCalendarUS is 2024-01-01 UTC in microseconds: a Monday, the first of a month of 31 days and of a leap year. No window
+// of a calendar lasts longer than the one that begins there.
+const longestCalendarUS = 1_704_067_200_000_000
 
 // keeping is how long records of two limits must live.
 type keeping struct {
@@ -146,6 +153,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	// The key is remembered first: sides that were charged at different instants make this
 	// comparison blind, too.
 	ev.noteMissed(c, at, o)
+	blind := ev.updateBlind(c, at, o)
 
 	// Warming concerns the triggers and the counts of clients, where the candidate is enforced.
 	a, b := &ev.sides[algorithms.Authoritative], &ev.sides[algorithms.Candidate]
@@ -154,7 +162,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
 		Protected: ev.protected, Cohort: ev.cohort(),
-		Blind: ev.blind(c, at, o), Warming: c.Enforced == algorithms.Candidate && ev.warming(),
+		Blind: blind, Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	}
 	if ev.grouped() {
 		setting.CompareMembers(ev.groups, o)

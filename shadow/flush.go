@@ -190,9 +190,9 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	// poll of the old plan could otherwise announce an old epoch after the new one.
 	f.polling.Lock()
 	f.writing.Lock()
-	f.decides()           // by the counts of the old plan, which end with it
+	f.hasDecided()        // by the counts of the old plan, which end with it
 	f.knows = knowledge{} // the states of new policies are not
-	next.replace(f.plan.Load())
+	next.noteReplacedEpochs(f.plan.Load())
 	f.plan.Store(next)
 	f.writing.Unlock()
 	f.polling.Unlock()
@@ -225,9 +225,9 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	}
 }
 
-// replace notes which epochs end with the plan before. One that the fleet has not heard of
+// noteReplacedEpochs notes which epochs end with the plan before. One that the fleet has not heard of
 // yet ends unheard, and the one before it is still to be handed over.
-func (p *plan) replace(before *plan) {
+func (p *plan) noteReplacedEpochs(before *plan) {
 	for _, m := range p.migrations {
 		if old := before.named(m.spec.Policy); old != nil && old.progress != m.progress {
 			m.news.replaces = cmp.Or(old.news.replaces, old.spec.Epoch)

@@ -102,6 +102,8 @@ func (f *followers) follow(job *followed) bool {
 		return true
 	default:
 		f.unsettled.Add(-1)
+		*kept = followed{}
+		jobs.Put(kept)
 		return false
 	}
 }

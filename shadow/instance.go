@@ -21,8 +21,8 @@ import (
 )
 
 // instance is this process at work: what a Harness and a Pair have in common. The engine
-// judges requests and the fleet follows the other instances. Both share the plan and the
-// view, and know nothing else of each other.
+// judges requests and the fleet follows the other instances. The fleet writes the plan, the view
+// and the applied stages, which the engine reads. Neither calls the other.
 type instance struct {
 	engine    *engine
 	fleet     *fleet
@@ -190,22 +190,29 @@ func (i *instance) sync(ctx context.Context) error {
 }
 
 // within waits for something, but for no longer than the limit or ctx. It reports whether
-// that was done. If not, the goroutine that waits is left behind, and what it writes must
-// not be read.
+// that was done. If not, the goroutine that waits is left behind: it must write nothing that
+// the caller reads. For an answer use askWithin.
 func within(ctx context.Context, limit time.Duration, wait func()) bool {
-	done := make(chan struct{})
-	go func() {
+	_, done := askWithin(ctx, limit, func() struct{} {
 		wait()
-		close(done)
-	}()
+		return struct{}{}
+	})
+	return done
+}
+
+// askWithin returns an answer, and whether it came within the limit and before ctx ended. An answer that comes later is
+// dropped with the goroutine that was left behind for it.
+func askWithin[T any](ctx context.Context, limit time.Duration, ask func() T) (answer T, answered bool) {
+	answers := make(chan T, 1)
+	go func() { answers <- ask() }()
 
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-done:
-		return true
+	case answer = <-answers:
+		return answer, true
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return false
+	return answer, false
 }

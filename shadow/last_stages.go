@@ -47,8 +47,8 @@ func (f *fleet) obeyDisk(ctx context.Context) {
 	if f.disk == nil {
 		return
 	}
-	var states map[string]promotion.State
-	if !within(ctx, fleetTimeout, func() { states = f.lastStages() }) {
+	states, answered := askWithin(ctx, fleetTimeout, f.lastStages)
+	if !answered {
 		f.log.Warn("shadowlimit: the disk with the last stages does not answer; this instance enforces the authoritative")
 		return
 	}

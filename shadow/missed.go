@@ -90,9 +90,9 @@ func (m *missed) notePending(hash uint64, until int64) {
 	m.anyPending.Store(true)
 }
 
-// noneIsPending notes that both sides answer again: pending charges have run by now. It remembers
-// those keys until an instant in microseconds.
-func (m *missed) noneIsPending(until int64) {
+// rememberPending is called when both sides answer again: pending charges have run by now. It remembers
+// their keys until an instant in microseconds, and no key is pending any more.
+func (m *missed) rememberPending(until int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for hash := range m.pending {

@@ -32,7 +32,7 @@ func TestMissedKeysAreRemembered(t *testing.T) {
 	}
 
 	m.notePending(2, 100)
-	m.noneIsPending(200)
+	m.rememberPending(200)
 	if !m.has(2, 199) || m.has(2, 200) || m.has(1, 100) || m.anyPending.Load() {
 		t.Error("want key 2 until 200, when its late charge is forgotten, and key 1 as before")
 	}
@@ -49,7 +49,7 @@ func TestPendingKeysAreBounded(t *testing.T) {
 		t.Errorf("%d keys are remembered, want %d", len(m.pending), mostPending)
 	}
 
-	m.noneIsPending(200)
+	m.rememberPending(200)
 	if !m.has(0, 199) || !m.has(mostPending+1, 199) {
 		t.Error("want every key until 200")
 	}
@@ -73,7 +73,7 @@ func TestForeignSideBesideRedisJoinsBlind(t *testing.T) {
 			ev := evaluation{migration: m, limits: [2]algorithms.Limit{limit, limit}}
 			for range 2 {
 				o := observations{{At: time.Now()}, {At: time.Now()}}
-				seen = append(seen, divergence.Compare(&o).Seen(ev.blind(&algorithms.Charge{Cost: 1}, time.Now(), &o)))
+				seen = append(seen, divergence.Compare(&o).Seen(ev.updateBlind(&algorithms.Charge{Cost: 1}, time.Now(), &o)))
 				time.Sleep(2 * time.Minute)
 			}
 			return seen

@@ -12,10 +12,13 @@ import (
 type moment struct{ at atomic.Pointer[time.Time] }
 
 // note notes that it happens now.
-func (m *moment) note() {
-	now := time.Now()
-	m.at.Store(&now)
-}
+func (m *moment) note() { m.set(time.Now()) }
+
+// set notes that it happened at an instant, which has a reading of the monotonic clock.
+func (m *moment) set(at time.Time) { m.at.Store(&at) }
+
+// clear makes it a moment that has not happened.
+func (m *moment) clear() { m.at.Store(nil) }
 
 // within reports whether it happened at most that long ago.
 func (m *moment) within(d time.Duration) bool {

@@ -30,12 +30,12 @@ type clusterNodes struct {
 	// network: it is called in the request.
 	address func(record string) string
 	// reload begins to learn which node has which records. It must not wait.
-	reload   func()
-	masters  func(context.Context) (map[string]bool, error)
-	open     func(address string) *breaker // a new node's
-	breakers atomic.Pointer[map[string]*breaker]
-	mu       sync.Mutex // held by writers of breakers
-	reloaded moment     // reload was last called
+	reload     func()
+	masters    func(context.Context) (map[string]bool, error)
+	newBreaker func(address string) *breaker // a new node's
+	breakers   atomic.Pointer[map[string]*breaker]
+	mu         sync.Mutex // held by writers of breakers
+	reloaded   moment     // reload was last called
 }
 
 // recordPair is a pair that takes the keys of the records with the charges: they are made
@@ -52,7 +52,7 @@ func newClusterNodes(client *redis.ClusterClient, pair *lua.Pair, open func(stri
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 
-	n := &clusterNodes{pair: pair, open: open}
+	n := &clusterNodes{pair: pair, newBreaker: open}
 	n.address = func(record string) string {
 		node, err := client.MasterForKey(over, record)
 		if err != nil {
@@ -108,7 +108,7 @@ func (n *clusterNodes) at(address string) *breaker {
 		return b
 	}
 	more := maps.Clone(known)
-	more[address] = n.open(address)
+	more[address] = n.newBreaker(address)
 	n.breakers.Store(&more)
 	return more[address]
 }

@@ -53,11 +53,11 @@ func (f *fakeCluster) EvaluateRecords(_ context.Context, charges []algorithms.Ch
 func (f *fakeCluster) store() *store {
 	s := storeOn(f)
 	s.nodes.cluster = &clusterNodes{
-		pair:    f,
-		address: f.address,
-		reload:  func() { f.looked = true },
-		open:    func(string) *breaker { return newStoreBreaker(slog.New(slog.DiscardHandler)) },
-		masters: func(context.Context) (map[string]bool, error) { return map[string]bool{"a": true, "c": true}, nil },
+		pair:       f,
+		address:    f.address,
+		reload:     func() { f.looked = true },
+		newBreaker: func(string) *breaker { return newStoreBreaker(slog.New(slog.DiscardHandler)) },
+		masters:    func(context.Context) (map[string]bool, error) { return map[string]bool{"a": true, "c": true}, nil },
 	}
 	s.nodes.cluster.breakers.Store(&map[string]*breaker{})
 	return s

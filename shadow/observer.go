@@ -8,7 +8,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// Comparison is one charge as both sides judged it, for your own records. An observer may
+// Comparison is one charge and what became of its sides, for your own records. An observer may
 // keep it, but must copy the Key: its memory may be part of a request's buffer.
 type Comparison struct {
 	Policy, Key string

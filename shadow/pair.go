@@ -67,7 +67,7 @@ type PairConfig struct {
 	RedButton RedButton
 	// StateDir keeps the last stage for a start without Redis; see Config.StateDir.
 	StateDir string
-	// Observer is called for every comparison; see Config.Observer.
+	// Observer is called for every charge; see Config.Observer.
 	Observer func(Comparison)
 	// Clock gives the instants at which charges are judged; see Config.Clock.
 	Clock func() time.Time
@@ -117,7 +117,7 @@ func newPair(cfg PairConfig) (*Pair, error) {
 	for role, configured := range [2]Side{cfg.Authoritative, cfg.Candidate} {
 		sides[role] = foreignSide(configured.Limiter)
 		if configured.Algorithm != nil {
-			sides[role] = algorithmSide(charge.Sides[role], i.engine.storeOf(algorithms.Role(role), configured.Algorithm))
+			sides[role] = algorithmSide(charge.Sides[role], i.engine.addStoreFor(algorithms.Role(role), configured.Algorithm))
 		}
 	}
 

@@ -46,7 +46,7 @@ func (f *fleet) readAgain() {
 	f.polling.Lock()
 	defer f.polling.Unlock()
 	f.knows = knowledge{}
-	f.beaten.at.Store(nil)
+	f.beaten.clear()
 }
 
 // pollLocked is poll. Requires polling.
@@ -245,7 +245,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 // describe returns what a beat says besides times. Requires polling.
 func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
-		ID: f.id, Idle: !f.decides(), RedButton: f.button.pressed(), Failing: f.failing(), Client: f.client,
+		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), Client: f.client,
 		Format: promotion.Format, Revision: gate.Revision,
 		Policies: map[string]promotion.Applied{},
 	}

@@ -40,6 +40,13 @@ type orders struct {
 	written []byte // nil if there is no file
 }
 
+// noteFile notes that the last run has left a file, so that it is removed or written again.
+func (o *orders) noteFile() {
+	o.writing.Lock()
+	defer o.writing.Unlock()
+	o.written = []byte{}
+}
+
 // pendingOrders returns a copy of the orders.
 func (o *orders) pendingOrders() map[string]order {
 	o.mu.Lock()
@@ -66,28 +73,41 @@ func (o *orders) done(policy string, stored order) {
 // startButton presses the button again if its press is on the disk, and takes over the
 // orders of that press. It waits 2 s at most for the disk.
 func (f *fleet) startButton(ctx context.Context) {
-	var last press
-	if f.disk != nil && !within(ctx, fleetTimeout, func() { last = f.readPress() }) {
-		f.log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
-		last = press{}
+	var last pressFile
+	if f.disk != nil {
+		read, answered := askWithin(ctx, fleetTimeout, f.readPress)
+		if !answered {
+			f.log.Warn("shadowlimit: the disk with the last press of the red button does not answer")
+		}
+		last = read
 	}
 
+	if last.found {
+		f.orders.noteFile()
+	}
 	f.button.start(last.By, f.ordered)
 	if f.button.pressed() {
 		f.orders.set(last.Orders)
 	}
 }
 
-func (f *fleet) readPress() (p press) {
+// pressFile is the press on the disk, if a file of it was found.
+type pressFile struct {
+	press
+	found bool
+}
+
+// readPress reads the press from the disk. It may still run when its caller has given up, so it writes nothing.
+func (f *fleet) readPress() pressFile {
+	var p press
 	found, err := f.disk.read(pressOnDisk, &p)
 	if err != nil {
 		f.log.Warn("shadowlimit: the last press of the red button on disk cannot be used", "error", err)
 	}
 	if !found {
-		return press{}
+		return pressFile{}
 	}
-	f.orders.written = []byte{} // there is a file
-	return p
+	return pressFile{p, true}
 }
 
 // ordered is called when the button is pressed, which orders a rollback of every policy, and
@@ -202,8 +222,10 @@ type waitingItem struct {
 
 // reportPress reports the press. It waits 2 s at most for the disk.
 func (f *fleet) reportPress(ctx context.Context) pressReport {
-	var same bool
-	kept := f.disk != nil && within(ctx, fleetTimeout, func() { same = f.pressKept() }) && same
+	kept := false
+	if f.disk != nil {
+		kept, _ = askWithin(ctx, fleetTimeout, f.pressKept)
+	}
 
 	r := pressReport{Pressed: f.button.pressed(), By: f.button.pressedBy(), Kept: kept, Waiting: []waitingItem{}}
 	pending := f.orders.pendingOrders()

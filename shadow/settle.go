@@ -11,9 +11,8 @@ import (
 )
 
 // settle finishes a charge that its store has judged: it asks what no store has judged,
-// makes the decision, and records the outcome. The decision is made before failures are
-// noted: noteFailures rewrites observations for the evidence, and a client's answer is not
-// evidence.
+// makes the decision, and records the outcome. The decision comes before classifyFailures,
+// which rewrites observations for the evidence: a client's answer is not evidence.
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations, d *Decision) {
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
@@ -26,8 +25,8 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	}
 	ev.decide(c, o, &local, d)
 
-	// A foreign limiter whose client has disconnected may have been charged all the same.
-	// noteFailures takes its failure off a candidate, so the key is remembered before.
+	// A foreign limiter whose client has disconnected may have been charged all the same. The
+	// key is remembered now, because classifyFailures makes a skip of a candidate's failure.
 	at := e.evidenceTime(c, ev, o)
 	left := ev.clientLeft(ctx, c, o)
 	if left {
@@ -39,7 +38,10 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	if left && c.Enforced == algorithms.Authoritative {
 		return
 	}
-	ev.noteFailures(o, left)
+	if o[0].Status != algorithms.Judged || o[1].Status != algorithms.Judged {
+		ev.logFailures(o)
+		ev.classifyFailures(o, left)
+	}
 	if d.Fallback && !left {
 		ev.counts.countFallback(fallbackOf(o[d.Enforced].Status, &local), d.Allowed)
 	}
@@ -51,7 +53,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 
 // markUnasked says why no store was asked for the side that is not enforced.
 func (ev *evaluation) markUnasked(c *algorithms.Charge, o *observations) {
-	if ev.other == algorithms.Deferred {
+	if ev.other == otherBehind || ev.other == otherBeside {
 		o[c.Enforced.Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 }
@@ -74,7 +76,7 @@ func (ev *evaluation) callForeign(ctx context.Context, c *algorithms.Charge, o *
 // charged alone. An authoritative is charged by askStandIn all the same, because clients
 // that leave early must not be without a limit.
 func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *observations) {
-	if !ev.beside || ev.clientLeft(ctx, c, o) {
+	if ev.other != otherBeside || ev.clientLeft(ctx, c, o) {
 		return
 	}
 
@@ -184,23 +186,23 @@ func lockedOut(limit *algorithms.Limit) algorithms.Decision {
 	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
 }
 
-// noteFailures logs failures, and says of each side whether its failure is evidence.
-func (ev *evaluation) noteFailures(o *observations, left bool) {
-	if o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged {
-		return
-	}
-
+// logFailures logs each side that has failed.
+func (ev *evaluation) logFailures(o *observations) {
 	for role := range o {
 		ev.warnFailure(algorithms.Role(role), &o[role])
 	}
+}
 
+// classifyFailures rewrites the observations of sides without an answer to what they are as evidence. clientLeft says
+// that the client of an enforced foreign limiter has disconnected.
+func (ev *evaluation) classifyFailures(o *observations, clientLeft bool) {
 	// The client did not give the candidate the time to answer: that is no failure.
 	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
-	if left && candidate.Status != algorithms.Judged {
+	if clientLeft && candidate.Status != algorithms.Judged {
 		*candidate = algorithms.Skip(algorithms.OtherReason)
 	}
 
-	noteStoreFailure(o)
+	markStoreFailed(o)
 
 	// An authoritative behind an open breaker was needed and did not answer: it counts as
 	// failed in decisions_total, and as authoritative_error where the candidate did answer.
@@ -216,9 +218,9 @@ func (ev *evaluation) noteFailures(o *observations, left bool) {
 	}
 }
 
-// noteStoreFailure says of a candidate without an answer that it was its store that failed:
+// markStoreFailed says of a candidate without an answer that it was its store that failed:
 // a failure of the network is none of the limiter's, and no difference between limiters.
-func noteStoreFailure(o *observations) {
+func markStoreFailed(o *observations) {
 	candidate := &o[algorithms.Candidate]
 	if candidate.Status == algorithms.Failed && (failedByStore(candidate) || errors.Is(candidate.Err, lua.ErrLogShed)) {
 		candidate.Reason = algorithms.StoreFailed

@@ -108,7 +108,7 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 		Spec: m.spec, State: state, Evidence: evidence, Gate: gate.Assess(m.spec.Config.Config, evidence),
 	}
 	a.Gate.Reason = "no instance has judged the current comparison yet: its judge does so every " + assessEvery.String()
-	a.Gate.Forecast = gate.Forecast{}
+	a.Gate.Forecast = gate.Forecast{Obstacles: []gate.Obstacle{gate.Outside(gate.NotJudged, a.Gate.Reason)}}
 	return a
 }
 

@@ -86,7 +86,7 @@ func TestOverloadNeedsSeveralStalls(t *testing.T) {
 // A log that was given up for memory is no failure of the limiter, and no difference.
 func TestLogThatWasGivenUpIsInconclusive(t *testing.T) {
 	o := observations{{Status: algorithms.Judged}, algorithms.Failure(lua.ErrLogShed)}
-	noteStoreFailure(&o)
+	markStoreFailed(&o)
 	if got := divergence.Compare(&o); got != divergence.Inconclusive || o[1].Reason != algorithms.StoreFailed {
 		t.Errorf("%v of %+v", got, o[1])
 	}
@@ -107,7 +107,7 @@ func TestSideThatWasTooMuchFollows(t *testing.T) {
 
 	c := algorithms.Charge{Sides: [2]algorithms.Side{{Algorithm: algorithms.GCRA{}}, {Algorithm: algorithms.FixedWindow{}}}}
 	ev := evaluation{migration: m}
-	if ev.assign(&c); ev.other != algorithms.Deferred || c.Sides[1].Present() || !c.Sides[0].Present() {
+	if ev.assign(&c); ev.other != otherBehind || c.Sides[1].Present() || !c.Sides[0].Present() {
 		t.Errorf("assigned %+v of %+v", ev, c)
 	}
 }

@@ -164,7 +164,7 @@ func (y *synchronizer) exchange(ctx context.Context) error {
 			return err
 		}
 	}
-	y.health.since.at.Store(&began)
+	y.health.since.set(began)
 	return nil
 }
 

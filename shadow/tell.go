@@ -38,8 +38,7 @@ func (f *fleet) tell(ctx context.Context) error {
 	age := now.Sub(count.At).Abs()
 	f.followLevels(count.RecentLevels(now))
 	if count.Changes != 0 {
-		counted := time.Now().Add(-age)
-		f.told.at.Store(&counted)
+		f.told.set(time.Now().Add(-age))
 	}
 
 	// Limits are divided by this number where a store fails. Without a recent count the last number
@@ -71,9 +70,9 @@ func (p *progress) recentVotes() *votes {
 	return nil
 }
 
-// decides reports whether this instance has decided a request since it started, so that it
+// hasDecided reports whether this instance has decided a request since it started, so that it
 // has a vote. Requires polling.
-func (f *fleet) decides() bool {
+func (f *fleet) hasDecided() bool {
 	for _, m := range f.plan.Load().migrations {
 		if f.decided {
 			return true

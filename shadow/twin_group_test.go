@@ -67,7 +67,7 @@ func TestGroupBesideAForeignLimiterIsRemembered(t *testing.T) {
 
 	c := algorithms.Charge{Policy: "p", Key: "k", Cost: 1, Sides: [2]algorithms.Side{{}, group}}
 	var ev evaluation
-	ev.of(m, 0, &c, declaration{})
+	ev.reset(m, 0, &c, declaration{})
 	if got := time.UnixMicro(ev.forgotten(0)); got.Before(time.UnixMicro(0).Add(2 * time.Hour)) {
 		t.Errorf("a charge of the epoch is forgotten at %v, want not before the next window ends", got.UTC())
 	}

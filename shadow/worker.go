@@ -155,7 +155,7 @@ func (w *worker) finish(job *followed) {
 
 	ev := &job.evaluation
 	ev.warnFailure(job.role(), o)
-	noteStoreFailure(&job.into)
+	markStoreFailed(&job.into)
 	if job.side().foreign != nil {
 		ev.noteLate(job.at, time.Since(job.answered))
 	}

@@ -45,7 +45,7 @@ func (a *apart) lead() *followed {
 		c.Sides[role].Limit = a.limit
 	}
 	var ev evaluation
-	ev.of(a.migration, divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
+	ev.reset(a.migration, divergence.Hash("test", c.Policy, c.Key), &c, declaration{})
 	ev.assign(&c)
 
 	job := &followed{charge: c, evaluation: ev, at: time.Now(), answered: time.Now()}

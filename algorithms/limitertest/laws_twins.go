@@ -256,7 +256,7 @@ func (w *twins) blind(c algorithms.Charge, o algorithms.Observation) bool {
 	}
 
 	// Blind by default would leave a new shape without any comparison here.
-	w.Fatalf("%s: say in blind (laws_twins.go) how long twins of its shape (%d) can differ after a missed charge",
+	w.Fatalf("%s: say in blind (laws_twins.go) how long twins of its shape (%s) can differ after a missed charge",
 		w.subject.Algorithm.Name(), shape)
 	return true
 }

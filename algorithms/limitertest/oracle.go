@@ -47,7 +47,8 @@ type rule interface {
 	backlog(l algorithms.Limit, t int64) int64
 	// move makes what counts at the instant from count at the earlier instant to. As much
 	// remains there as remained at from, and what counts is forgotten no later than a charge
-	// that is admitted at to.
+	// that is admitted at to. An algorithm with two counts may move both, or join them: if both
+	// satisfy this sentence, take the one without arithmetic.
 	move(l algorithms.Limit, from, to int64)
 	// most returns the largest cost that the algorithm admits at instants at most span
 	// microseconds apart, whatever happened before them.

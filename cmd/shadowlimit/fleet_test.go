@@ -258,7 +258,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	beat("gone", time.Minute, `"policies":{"writes":{}}`)
 
 	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s")
-	wanted := []string{"1/2 applied", "silent, has not left: gone", "that it has completed): old",
+	wanted := []string{"1 of 3 applied", "NOT REACHED: gone: may still enforce the candidate", "that it has completed): old",
 		"they may enforce the candidate", "not applied by stuck"}
 	missing := firstMissing(out+talk, wanted)
 	if status != exitTimeout || missing != "" {

@@ -31,7 +31,8 @@ const fleetInAnOutage = `  promoted, completed  enforces the candidate until it 
   canary               returns to the authoritative 15 s after Redis last answered the instance
   started meanwhile    enforces the candidate if it was promoted or completed in its last run, by the file in its
                        StateDir, and else the authoritative
-Only where a promoted candidate does harm, press the red button of every instance. It is for all policies of the service:
+Only where a promoted candidate does harm, press the red button of every instance. It is for all policies of the service.
+on_store_failure: see "store failure" on the status page of an instance, or the policy file:
   authoritative not in this Redis             press
   in it, on_store_failure: local, or absent   press
   in it, on_store_failure: deny               do NOT press: every request would be denied
@@ -39,7 +40,7 @@ Only where a promoted candidate does harm, press the red button of every instanc
 The button has three forms. Use one that the service has configured:
   file     touch FILE                          RedButton.File; pressed while it exists
   signal   kill -USR1 PID                      RedButton.Signal; ends a program that has not configured it
-  handler  curl -X POST http://INSTANCE/PATH   Harness.RedButtonHandler
+  handler  curl -X POST -u USER:PASSWORD http://INSTANCE/PATH   Harness.RedButtonHandler; -u where the service asks for it
 A pressed instance keeps the order on its disk, and stores the rollback itself as soon as Redis answers.`
 
 // refusedByRedis says what an operator can do where Redis answers, and refuses. That is no outage: instances have a URL of their own.

@@ -189,22 +189,29 @@ func (o *outcome) write(out io.Writer, format format) error {
 
 func (o *outcome) writeText(out io.Writer) error {
 	fmt.Fprintf(out, "%s: %s -> %s, version %s\n", o.Policy, o.state.From, o.state.Describe(), o.state.Version)
-	switch live := len(o.Applied) + len(o.Missing); {
+	live, lost := len(o.Applied)+len(o.Missing), o.lost()
+	switch {
 	case o.ordered.IsZero(): // no poll has succeeded
 	case live == 0 && len(o.Other) > 0:
 		fmt.Fprintln(out, "no live instance is of this epoch: none follows this stage")
 	case live == 0:
 		fmt.Fprintln(out, "no instance is live: instances apply it when they start")
+	case len(lost) > 0:
+		fmt.Fprintf(out, "%d of %d applied in %.1f s\n", len(o.Applied), live+len(lost), o.Seconds)
 	default:
 		fmt.Fprintf(out, "%d/%d applied in %.1f s\n", len(o.Applied), live, o.Seconds)
 	}
 
+	for _, id := range lost {
+		fmt.Fprintf(out, "  NOT REACHED: %s: may still enforce the candidate; end its process (the ID is HOSTNAME-PID-RANDOM unless the service "+
+			"names its instances), or press its red button\n", humanize.Printable(id))
+	}
 	for _, list := range []struct {
 		what string
 		ids  []string
 	}{
 		{"not applied", o.Missing},
-		{"silent, has not left", o.Silent},
+		{"silent, has not left", o.Silent[len(lost):]},
 		{"of another epoch, does not follow this stage (it enforces its authoritative, or a candidate that it has completed)", o.Other},
 	} {
 		for _, id := range list.ids {
@@ -212,4 +219,12 @@ func (o *outcome) writeText(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// lost returns the silent instances that a rollback must reach. Only there a silent instance may do harm.
+func (o *outcome) lost() []string {
+	if o.state.Stage != promotion.RolledBack {
+		return nil
+	}
+	return o.Silent
 }

@@ -23,7 +23,9 @@ answers: with deny the command then asks, too.
 If Redis does not answer, the command says NOT STORED and what to press instead, and ends
 with exit status 1. With --wait it tries again until --timeout, and ends with status 5 if
 the rollback is not stored by then. Instances that have been silent for less than 10
-minutes and have not left are named: they may still enforce the candidate.
+minutes and have not left are NOT REACHED: they may still enforce the candidate, so end
+each such process, or press its red button. The command cannot wait for them, and ends
+with exit status 0; 5 means that a live instance has not applied the rollback in time.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
   shadowlimit rollback per-client --reason "429s for acme"

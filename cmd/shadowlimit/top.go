@@ -23,8 +23,9 @@ import (
 const topDescription = `Shows the keys that the candidate would newly deny most, on all instances, since the
 evidence began; with --denied, the keys that the authoritative denies most. A count
 is at most as much too high as the column ERROR says, and may be five minutes old. Keys
-are HMACs if the service has a secret. Lists are kept by the day (UTC): --since counts
-from the day of that instant on.
+are HMACs if the service has a secret. A first line says for how many keys the candidate
+is enforced: the counts are of answers, whether clients got them or not. Lists are kept
+by the day (UTC): --since counts from the day of that instant on.
 
 Clients choose keys. -o csv writes control characters as \n or \x1b, and a ' before a key
 that a spreadsheet would take for a formula; -o json has the keys as they are.
@@ -60,7 +61,9 @@ type topReport struct {
 	// five minutes than the sum. It is nil if nothing was counted.
 	Share *float64 `json:"share"`
 
-	harm string // what the keys suffer
+	harm     string  // what the keys suffer
+	side     string  // whose answers were counted
+	enforced float64 // the percentage of the keys for which the candidate is enforced
 }
 
 func topAction(c *cli.Context, out io.Writer) error {
@@ -100,9 +103,9 @@ var topWriters = map[format]func(io.Writer, *topReport) error{
 // top gathers the frequent keys: newly denied, or with --denied, denied by the authoritative.
 func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time.Time) time.Time) (*topReport, error) {
 	total := a.Evidence.History.Total()
-	kind, harm, all := divergence.KeysNewlyDenied, "newly denied", total[divergence.NewlyDenied]
+	kind, side, harm, all := divergence.KeysNewlyDenied, algorithms.Candidate, "newly denied", total[divergence.NewlyDenied]
 	if c.Bool("denied") {
-		kind, harm, all = divergence.KeysDenied, "denied by the authoritative", total.AuthoritativeDenies()
+		kind, side, harm, all = divergence.KeysDenied, algorithms.Authoritative, "denied by the authoritative", total.AuthoritativeDenies()
 	}
 
 	// Counts from before the evidence belong to another comparison.
@@ -116,7 +119,10 @@ func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time
 	}
 
 	// The total is about all evidence, so it is no denominator for a part of it.
-	report := &topReport{Policy: a.Spec.Policy, Keys: keys, Distinct: a.Evidence.History.Distinct[kind], harm: harm}
+	report := &topReport{
+		Policy: a.Spec.Policy, Keys: keys, Distinct: a.Evidence.History.Distinct[kind],
+		harm: harm, side: side.String(), enforced: a.State.Share(a.Spec.Config.Holdback),
+	}
 	if len(keys) > 0 && since == nil && all > 0 {
 		share := float64(keys[0].Count) / float64(all)
 		report.Share = &share
@@ -168,6 +174,8 @@ func cell(key string) string {
 }
 
 func writeTopText(out io.Writer, r *topReport) error {
+	// In shadow and in a canary most of these denials have not happened: an operator must not take them for harm.
+	fmt.Fprintf(out, "the %s's answers, not what clients got; the candidate is enforced for %g %% of the keys\n", r.side, r.enforced)
 	fmt.Fprintf(out, "%s %s since the evidence began\n", humanize.Counted(r.Distinct, "key"), r.harm)
 	if r.Share != nil {
 		fmt.Fprintf(out, "the first has about %s of it\n", humanize.Percent(*r.Share))

@@ -26,10 +26,16 @@ func TestTop(t *testing.T) {
 		status int
 		want   []string // in this order
 	}{
-		{[]string{"top", "writes"}, 0, []string{"3 keys newly denied", "33.3 % of it", "alice"}},
+		{[]string{"top", "writes"}, 0, []string{
+			"the candidate's answers, not what clients got; the candidate is enforced for 0 % of the keys",
+			"3 keys newly denied", "33.3 % of it", "alice",
+		}},
 		{
 			[]string{"top", "writes", "--denied"}, 0,
-			[]string{"2 keys denied by the authoritative", "75 % of it", "3", "carol", "1", `bob`},
+			[]string{
+				"the authoritative's answers, not what clients got; ",
+				"2 keys denied by the authoritative", "75 % of it", "3", "carol", "1", `bob`,
+			},
 		},
 		{
 			[]string{"top", "writes", "--denied", "-o", "csv"}, 0,

@@ -50,15 +50,9 @@ type Step struct {
 // horizon is how long evidence is kept: a step that has not passed by then never does.
 const horizon = divergence.KeptDays * divergence.MinutesPerDay
 
-// trial is one migration: its evidence, and the minutes in which keys were first denied.
-type trial struct {
-	evidence gate.Evidence
-	denied   []int64
-}
-
-// run judges a trial, and returns when each step could be taken.
-func (r *Rules) run(t trial) []gate.Arrival {
-	return gate.Arrivals(r.Gate.WithDefaults(), t.evidence, t.denied, r.Steps, r.Dwell)
+// run judges one migration, and returns when each step could be taken.
+func (r *Rules) run(trial gate.Evidence) []gate.Arrival {
+	return gate.Arrivals(r.Gate.WithDefaults(), trial, r.Steps, r.Dwell)
 }
 
 // tally sums up trials, step by step.

@@ -23,7 +23,7 @@ func (t Rate) Policy(name string, rules Rules) Policy {
 	p := Policy{Name: name, RequestsPerMinute: t.Requests, DeniedShare: t.Denied}
 	for _, times := range Differences {
 		trial := t.trial(times, rules.Gate.WithDefaults())
-		steps := rules.tally([][]gate.Arrival{rules.run(trial)}, []time.Time{trial.evidence.Since})
+		steps := rules.tally([][]gate.Arrival{rules.run(trial)}, []time.Time{trial.Since})
 		p.Cases = append(p.Cases, Case{&times, steps})
 	}
 	return p
@@ -34,7 +34,7 @@ var begin = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 
 // trial returns as much traffic as the ledger keeps. Its counts are rounded down from their sums, so that
 // ten requests an hour are ten and not none.
-func (t Rate) trial(times float64, cfg gate.Config) trial {
+func (t Rate) trial(times float64, cfg gate.Config) gate.Evidence {
 	first := begin.Unix() / divergence.SecondsPerMinute
 	e := gate.Evidence{Since: begin, Now: begin.Add(horizon * time.Minute), Live: 1}
 	e.History.Live = []divergence.Span{{From: first, To: first + horizon}}
@@ -55,11 +55,11 @@ func (t Rate) trial(times float64, cfg gate.Config) trial {
 	}
 
 	denied := t.firstDenials(first, cfg.MinDeniedKeys)
-	e.History.Distinct[divergence.KeysDenied] = int64(len(denied))
+	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(denied)), denied
 	if t.Keys > 0 {
 		e.History.Distinct[divergence.KeysSeen] = t.Keys
 	}
-	return trial{e, denied}
+	return e
 }
 
 // minuteOf returns a record with the growth of the sums: requests, and of these denied and newly denied. Each newly

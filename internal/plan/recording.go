@@ -53,7 +53,7 @@ func (r *Recording) Policy(name string, rules Rules) (Policy, error) {
 	step := hours * divergence.MinutesPerHour
 	for start := first; start < first+period; start += step {
 		t := r.trial(long, start, period, rules.Gate.WithDefaults().MinDeniedKeys)
-		all, since = append(all, rules.run(t)), append(since, t.evidence.Since)
+		all, since = append(all, rules.run(t)), append(since, t.Since)
 	}
 	p.Cases = []Case{{nil, rules.tally(all, since)}}
 	return p, nil
@@ -137,7 +137,7 @@ func (r *Recording) repeated(first, period, record int64) (h divergence.History)
 }
 
 // trial returns a migration that begins at a minute.
-func (r *Recording) trial(long divergence.History, start, period, enough int64) trial {
+func (r *Recording) trial(long divergence.History, start, period, enough int64) gate.Evidence {
 	end := start + horizon
 	e := gate.Evidence{Since: time.Unix(start*60, 0).UTC(), Now: time.Unix(end*60, 0).UTC(), Live: 1}
 	from, _ := slices.BinarySearchFunc(long.Minutes, start, byUnix)
@@ -151,9 +151,9 @@ func (r *Recording) trial(long divergence.History, start, period, enough int64) 
 	}
 
 	denied := r.firstDenials(start, period, enough)
-	e.History.Distinct[divergence.KeysDenied] = int64(len(denied))
+	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(denied)), denied
 	e.History.Distinct[divergence.KeysSeen] = r.Keys
-	return trial{e, denied}
+	return e
 }
 
 func byUnix(m divergence.Minute, unix int64) int { return cmp.Compare(m.Unix, unix) }

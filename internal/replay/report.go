@@ -40,6 +40,8 @@ type PolicyReport struct {
 	// Remedies are changes that would lessen the differences, the most useful first.
 	Remedies []Remedy    `json:"remedies"`
 	Gate     gate.Result `json:"gate"`
+	// Obstacles are all that keeps the verdict from pass, as in status; empty after a pass or a fail.
+	Obstacles []status.Obstacle `json:"obstacles"`
 	gate.Course
 	Proposed gate.Proposal `json:"proposed"`
 	Hurt     Hurt          `json:"hurt"`

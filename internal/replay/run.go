@@ -11,6 +11,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
 	"github.com/shadowlimit/shadowlimit/internal/plan"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
@@ -255,7 +256,8 @@ func (r *run) minute(at int64) *divergence.Minute {
 func (r *run) assess(p *PolicyReport) {
 	cfg, e := r.cfg.Gate.WithDefaults(), r.evidence()
 	p.Gate = r.verdict(e)
-	p.Course = gate.Follow(cfg, e, r.denied)
+	p.Obstacles = status.ObstaclesOf(p.Gate.Obstacles)
+	p.Course = gate.Follow(cfg, e)
 	p.Proposed = gate.Propose(cfg, e)
 }
 
@@ -269,7 +271,7 @@ func (r *run) evidence() gate.Evidence {
 		r.hours.end()
 		e.History = divergence.History{Minutes: r.minutes, Live: live, Hours: r.hours.hours}
 	}
-	e.History.Distinct[divergence.KeysDenied] = int64(len(r.denied))
+	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
 	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))
 	return e
 }
@@ -280,8 +282,9 @@ func (r *run) verdict(e gate.Evidence) gate.Result {
 
 	// The gate's advice, to send traffic, is for a service.
 	if r.total.Evaluations() == 0 {
-		result.Reason = "nothing was compared: no request of the log is charged by the policy; check its condition, " +
+		result.Obstacles[0].Text = "nothing was compared: no request of the log is charged by the policy; check its condition, " +
 			"and that the log has every field that the policy reads"
+		result.Reason = result.Obstacles[0].Text
 	}
 	return result
 }

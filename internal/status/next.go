@@ -58,15 +58,14 @@ func rollbackOf(a *promotion.Assessment, flags string) string {
 func stepOf(a *promotion.Assessment) string {
 	rollback := rollbackOf(a, withReason)
 	goBack := "; to go back: " + rollback
-	forAlarm := " --reason " + humanize.ShellQuoted(a.Alarm.Reason)
+	forAlarm := reasonOf(a)
 
 	switch {
 	case a.Alarm.Level == gate.RollBack:
 		return rollbackOf(a, forAlarm)
 
-	// Any hold answers an alarm that asks for one.
 	case a.Alarm.Level == gate.Hold && !a.State.Hold:
-		return command(a, "pause", forAlarm) + goBack
+		return answerHold(a, goBack)
 
 	case len(a.Evidence.OtherEpoch) > 0:
 		return otherEpochs(a) + onHold(a) + besides(a)
@@ -80,7 +79,7 @@ func stepOf(a *promotion.Assessment) string {
 			"; and then: " + command(a, "promote", " --force"+withReason) + "; if they do not: " + rollback
 
 	case a.State.Hold && a.Alarm.Level == gate.Hold:
-		return strings.TrimPrefix(onHold(a), "; ") + goBack + besides(a)
+		return answerHold(a, goBack) + besides(a)
 
 	case a.State.Hold:
 		return strings.TrimPrefix(onHold(a), "; ") + besides(a)
@@ -110,6 +109,37 @@ func stepOf(a *promotion.Assessment) string {
 	}
 
 	return afterPass(a)
+}
+
+// answerHold returns the step for an alarm that asks for a hold, with one and without.
+func answerHold(a *promotion.Assessment, goBack string) string {
+	pause := command(a, "pause", reasonOf(a))
+	rollback := "to end the harm now: " + rollbackOf(a, reasonOf(a))
+
+	// The authoritative stands in for a candidate that fails or is slow, so there a hold suffices. For any other reason the
+	// rollback comes first: with a hold the candidate still decides.
+	switch {
+	case a.Alarm.Health && a.State.Hold:
+		return strings.TrimPrefix(onHold(a), "; ") + goBack
+	case a.Alarm.Health:
+		return pause + goBack
+	case a.State.Hold:
+		return "the hold does not stop the candidate: " + keysOf(a) + " still have it; " + rollback + onHold(a)
+	}
+	return rollback + "; to keep it enforced and only stop further steps: " + pause
+}
+
+// reasonOf returns the flag that gives an alarm as the reason of a move.
+func reasonOf(a *promotion.Assessment) string {
+	return " --reason " + humanize.ShellQuoted(a.Alarm.Reason)
+}
+
+// keysOf says for which keys the candidate is enforced.
+func keysOf(a *promotion.Assessment) string {
+	if share := a.State.Share(a.Spec.Config.Holdback); share < 100 {
+		return fmt.Sprintf("%g %% of the keys", share)
+	}
+	return "all keys"
 }
 
 // onHold returns how a hold ends, behind another step. The hold of a rollback ends by other rules, which stepOf names.

@@ -19,6 +19,8 @@ type remedy struct {
 // remedies has every kind of obstacle that does not end by waiting, each before the ones that it may cause.
 var remedies = []remedy{
 	{kinds(gate.Unreadable), always("check whether the Redis of the evidence answers: shadowlimit doctor")},
+	{kinds(gate.Thresholds), func(a *promotion.Assessment, _ []gate.Obstacle) string { return startEpoch(a) }},
+	{kinds(gate.RedButton), released},
 	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherEpochs(a) }},
 	{kinds(gate.NoInstance), always("no instance is live: start the service or check its Redis")},
 	{kinds(gate.Sampled), always("remove sample from the policy file: a sampled policy stays in shadow")},
@@ -33,7 +35,7 @@ var remedies = []remedy{
 	{kinds(gate.NoiseFloor), always("check the latency and errors of the candidate's store: " +
 		runbooks + "ShadowlimitNoiseFloorHigh.md")},
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
-	{kinds(gate.AllowsNothing), always("check that the candidate allows anything")},
+	{kinds(gate.AllowsNothing), named},
 	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},
 	{kinds(gate.AboveThreshold, gate.AboveLately, gate.AboveInSoak, gate.Suspect), differs},
 	{kinds(gate.ClientsHarmed), loses("see which clients in the table, and change the candidate, or raise client_harm if the loss is wanted")},
@@ -44,6 +46,17 @@ func kinds(list ...gate.ObstacleKind) []gate.ObstacleKind { return list }
 // always returns the words of a remedy that needs no numbers.
 func always(text string) func(*promotion.Assessment, []gate.Obstacle) string {
 	return func(*promotion.Assessment, []gate.Obstacle) string { return text }
+}
+
+// named is the remedy that the obstacle itself names: it depends on which side is at fault.
+func named(_ *promotion.Assessment, found []gate.Obstacle) string { return found[0].Text }
+
+// released names no button that is still pressed, because nextStep does so in every stage.
+func released(a *promotion.Assessment, _ []gate.Obstacle) string {
+	if len(a.Pressed()) > 0 {
+		return ""
+	}
+	return "the red button was pressed when this was judged and is released: the next judgement follows within a minute"
 }
 
 // loses returns the words of a remedy for clients that lose requests.
@@ -64,11 +77,15 @@ func towardsPass(a *promotion.Assessment) string {
 func towardsVerdict(a *promotion.Assessment) string {
 	switch {
 	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
-		return "finish the deployment, or start an instance of epoch " + a.State.Epoch + ", which is stored"
+		return startEpoch(a)
 	case len(a.Pressed()) > 0:
 		return ""
 	}
 	return "start an instance that has this policy"
+}
+
+func startEpoch(a *promotion.Assessment) string {
+	return "finish the deployment, or start an instance of epoch " + a.State.Epoch + ", which is stored"
 }
 
 // besides returns the obstacles behind a more urgent step, which the caller has named.
@@ -81,7 +98,10 @@ func besides(a *promotion.Assessment) string {
 	if len(others) == 0 || a.State.Stage != promotion.Shadow && a.State.Stage != promotion.Canary {
 		return ""
 	}
-	return "; besides: " + overcome(a, others)
+	if how := overcome(a, others); how != "" {
+		return "; besides: " + how
+	}
+	return ""
 }
 
 // overcome returns how the obstacles end, all of them: one that is not named looks like one that is not there. There must be some.
@@ -105,12 +125,19 @@ func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
 		}
 		first = false
 	}
+	if text := a.Gate.NotBeforeText(); text != "" {
+		parts = append(parts, text)
+	}
 	return strings.Join(parts, "; ")
 }
 
 // waitFor words a wait for an obstacle that time alone may end, with the forecast in the words of the gate's reason.
 func waitFor(a *promotion.Assessment, obstacle string) string {
 	switch at := a.Gate.WouldPassAt; {
+	case at != nil && a.Gate.WouldPassWhen != "":
+		return "wait (could pass " + instant(*at) + " at the earliest, when " + a.Gate.WouldPassWhen + "): " + obstacle
+
+	// A judge of an earlier release names no condition.
 	case at != nil:
 		return "wait (could pass " + instant(*at) + "): " + obstacle
 	case a.Gate.Never:
@@ -131,8 +158,11 @@ func actionsOf(a *promotion.Assessment, obstacles []gate.Obstacle) (list []strin
 			}
 		}
 
-		if len(found) > 0 {
-			list = append(list, r.words(a, found))
+		if len(found) == 0 {
+			continue
+		}
+		if words := r.words(a, found); words != "" {
+			list = append(list, words)
 		}
 	}
 	return list
@@ -170,23 +200,20 @@ var byItself = map[gate.ObstacleKind]string{
 // differs says what to do about ratios that are not below their thresholds: one has one obstacle.
 func differs(_ *promotion.Assessment, ratios []gate.Obstacle) string {
 	// A ratio that is known to be high comes before one that has seen too little.
-	early := func(o gate.Obstacle) bool { return strings.Contains(o.Text, gate.TooEarly) }
-	first := ratios[max(0, slices.IndexFunc(ratios, func(o gate.Obstacle) bool { return !early(o) }))]
-	text := first.Text
+	at := max(0, slices.IndexFunc(ratios, func(o gate.Obstacle) bool { return !o.Early }))
+	first, text := ratios[at], ratios[at].Text
 
-	// The text of each begins with its name.
 	var others []string
-	for _, o := range ratios {
-		if o.Text != first.Text {
-			name, _, _ := strings.Cut(o.Text, " ")
-			others = append(others, name)
+	for i, o := range ratios {
+		if i != at {
+			others = append(others, o.Ratio)
 		}
 	}
 	if len(others) > 0 {
 		text += fmt.Sprintf(" (also %s)", strings.Join(others, ", "))
 	}
 
-	if early(first) {
+	if first.Early {
 		return "send more traffic, or wait until more requests were compared: " + text
 	}
 	return "find out why the limiters differ" + byItself[first.Kind] + ": " + text +

@@ -125,6 +125,7 @@ func goldenAssessment() promotion.Assessment {
 			Forecast: gate.Forecast{
 				Obstacles:   []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},
 				WouldPassAt: &eta, NoForecast: "of a reason", Never: true, // a real gate gives one of these three
+				WouldPassWhen: "48 h are clean", NotBefore: &eta, NotBeforeFor: "the clean time",
 			},
 		}
 		lower, upper := 0.0045, 0.0321
@@ -258,7 +259,7 @@ func TestPageEscapes(t *testing.T) {
 	for _, key := range []string{script, controls, long, "' onload=alert(1) x='", "javascript:alert(1)", "\xff\xfe"} {
 		p.TopNewlyDenied = append(p.TopNewlyDenied, divergence.KeyCount{Key: key, Count: 1})
 	}
-	p.TopNewlyAllowed = p.TopNewlyDenied
+	p.TopNewlyAllowed, p.NewlyDenied, p.NewlyAllowed = p.TopNewlyDenied, 6, 6
 
 	body := get(status.Page(always(p)), "/status", "").Body.String()
 	for _, bad := range []string{"<script", "\x00", "\x1b", "\u202e", "kk<", "\xff", "ZgotmplZ"} {
@@ -302,10 +303,12 @@ func TestInstancesAreCountedByWhatTheyFollow(t *testing.T) {
 	silent.Epoch, silent.Live = "f", false
 
 	for want, list := range map[string][]status.Instance{
-		"2 of 2 live and at 2.1":                                                               {own, own},
-		"1 of 1 live and at 2.1; besides, of another epoch: 1":                                 {own, other},
-		"0 of 0 live and at 2.1; besides, red button pressed: 2; besides, of another epoch: 1": {pressed, other, pressed},
-		"1 of 3 live and at 2.1":                                                               {own, late, silent},
+		"2 of 2 live and at 2.1":                                                                     {own, own},
+		"1 of 1 live and at 2.1; besides, of another epoch: 1":                                       {own, other},
+		"2 of 2 enforce the authoritative (2 by a pressed red button)":                               {pressed, pressed},
+		"2 of 2 enforce the authoritative (2 by a pressed red button); besides, of another epoch: 1": {pressed, other, pressed},
+		"0 of 1 live and at 2.1; besides, red button pressed: 1":                                     {pressed, silent},
+		"1 of 3 live and at 2.1":                                                                     {own, late, silent},
 	} {
 		if p.Instances = list; p.InstancesText() != want {
 			t.Errorf("%q, want %q", p.InstancesText(), want)

@@ -77,6 +77,29 @@ type Obstacle struct {
 	Kind  string `json:"kind"`
 	Text  string `json:"text"`
 	Waits bool   `json:"waits"` // it ends by itself if time and traffic go on as they were
+	// Have and Need are the numbers of the gap, in the unit of the text: requests, keys, hours, weekdays, a score, or shares as
+	// fractions; nil where there are none. A share of differences must be below Need.
+	Have *float64 `json:"have"`
+	Need *float64 `json:"need"`
+	// Ratio is the name of the ratio that it is about; "" for none.
+	Ratio string `json:"ratio,omitempty"`
+	// NoForecast says why it cannot be said when it ends, "" if it can. Never says that waiting does not end it.
+	NoForecast string `json:"no_forecast,omitempty"`
+	Never      bool   `json:"never"`
+}
+
+// ObstaclesOf returns the obstacles of a verdict for a report: not nil, so an empty list is [] in JSON.
+func ObstaclesOf(list []gate.Obstacle) []Obstacle {
+	reported := make([]Obstacle, len(list))
+	for i, o := range list {
+		reported[i] = Obstacle{
+			Kind: o.Kind.String(), Text: o.Text, Waits: o.Waits(), Ratio: o.Ratio, NoForecast: o.NoForecast, Never: o.Never,
+		}
+		if o.Need != 0 {
+			reported[i].Have, reported[i].Need = &o.Have, &o.Need
+		}
+	}
+	return reported
 }
 
 // Cause is a probable cause of differences, and how many have it.
@@ -193,6 +216,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Instances:  []Instance{},
 		Alarm:      a.Alarm.Reason,
 		NextStep:   nextStep(a),
+		Obstacles:  ObstaclesOf(a.Gate.Obstacles),
 		JudgedAt:   a.Evidence.Now,
 		Judge:      a.Judge,
 		Canary:     a.Spec.Config.Canary,
@@ -213,18 +237,9 @@ func policyOf(a *promotion.Assessment) Policy {
 	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
 
 	p.addLevels(a)
-	p.addObstacles(a)
 	p.addCauses(history)
 	p.addInstances(a)
 	return p
-}
-
-// addObstacles adds what keeps the verdict from pass: not nil, so an empty list is [] in JSON.
-func (p *Policy) addObstacles(a *promotion.Assessment) {
-	p.Obstacles = []Obstacle{}
-	for _, o := range a.Gate.Obstacles {
-		p.Obstacles = append(p.Obstacles, Obstacle{Kind: o.Kind.String(), Text: o.Text, Waits: o.Waits()})
-	}
 }
 
 // addCauses adds why the sides differ: causes, and the members of a group that deny.

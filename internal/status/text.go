@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -154,13 +155,14 @@ func WriteCauses(b *strings.Builder, harm string, causes []Cause) {
 }
 
 func writeKeys(b *strings.Builder, title string, keys []divergence.KeyCount, total int64) {
-	if len(keys) == 0 {
+	// The lists are kept by the day, so right after a resume they have keys of the evidence before it.
+	if len(keys) == 0 || total == 0 {
 		return
 	}
 
 	texts := make([]string, min(len(keys), shownInLine))
 	for i := range texts {
-		share := float64(keys[i].Count) / float64(max(total, 1))
+		share := math.Min(1, float64(keys[i].Count)/float64(total))
 		texts[i] = fmt.Sprintf("%s %s (%s)",
 			humanize.Printable(keys[i].Key), humanize.Grouped(keys[i].Count), humanize.Percent(share))
 	}
@@ -212,8 +214,13 @@ func (p *Policy) InstancesText() string {
 		}
 	}
 
-	text := fmt.Sprintf("%d of %d live and at %s", fine, len(p.Instances)-pressed-other, p.Version())
-	if pressed > 0 {
+	// Where all of them are pressed, a count of those that follow the stage would be 0 of 0, which reads as an outage.
+	following := len(p.Instances) - pressed - other
+	text := fmt.Sprintf("%d of %d live and at %s", fine, following, p.Version())
+	switch {
+	case pressed > 0 && following == 0:
+		text = fmt.Sprintf("%d of %d enforce the authoritative (%d by a pressed red button)", pressed, pressed, pressed)
+	case pressed > 0:
 		text += fmt.Sprintf("; besides, red button pressed: %d", pressed)
 	}
 	if other > 0 {

@@ -2,7 +2,7 @@ package status_test
 
 import (
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -50,10 +50,28 @@ func differing(a *promotion.Assessment) {
 // runbooks is where the report leads a reader to.
 const runbooks = "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/"
 
-// hinder sets pairs of a kind and a text as the obstacles of a policy.
+// ofRatio is the obstacle of a ratio, which is the first word of its text.
+func ofRatio(kind gate.ObstacleKind, text string) gate.Obstacle {
+	name, _, _ := strings.Cut(text, " ")
+	return gate.Obstacle{Kind: kind, Text: text, Ratio: name}
+}
+
+// early is one from too few requests.
+func early(text string) gate.Obstacle {
+	o := ofRatio(gate.AboveThreshold, text)
+	o.Early = true
+	return o
+}
+
+// hinder sets obstacles, or pairs of a kind and a text, as the obstacles of a policy.
 func hinder(a *promotion.Assessment, pairs ...any) {
 	a.Gate.Verdict = gate.Insufficient
 	for i := 0; i < len(pairs); i += 2 {
+		if o, ok := pairs[i].(gate.Obstacle); ok {
+			a.Gate.Obstacles = append(a.Gate.Obstacles, o)
+			i--
+			continue
+		}
 		a.Gate.Obstacles = append(a.Gate.Obstacles, gate.Obstacle{Kind: pairs[i].(gate.ObstacleKind), Text: pairs[i+1].(string)})
 	}
 }
@@ -209,10 +227,11 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.Unreadable, promotion.EvidenceUnreadable+": no answer")
 		}, "check whether the Redis of the evidence answers"},
 		{"no instance has had it for a month", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Gate, a.Live, a.Silent = gate.Result{Verdict: gate.Insufficient, Reason: "no instance has had this policy for 32 days"}, nil, nil
-		}, "start an instance that has this policy; if no policy file has it any more: shadowlimit forget writes"},
+			hinder(a, gate.NoInstance, "no instance has had this policy for 32 days")
+			a.Live, a.Silent = nil, nil
+		}, "no instance is live: start the service or check its Redis; if no policy file has it any more: shadowlimit forget writes"},
 		{"no instance knows the thresholds", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: "its thresholds are unknown"}
+			hinder(a, gate.Thresholds, "its thresholds are unknown")
 			a.State.Epoch = "e5f1"
 		}, "finish the deployment, or start an instance of epoch e5f1, which is stored"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
@@ -234,20 +253,36 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.Verdict, a.Gate.WouldPassAt = gate.Wait, &at
 		}, "wait (could pass Thu 2026-03-12 11:00 UTC): 1 h of 48 h clean; to see"},
+		{"waiting, with a forecast and its condition", promotion.Shadow, func(a *promotion.Assessment) {
+			at := now.Add(47 * time.Hour)
+			hinder(a, gate.HoursUnseen, "1 of 24 hours of the day seen", gate.CleanTime, "1 h of 48 h clean")
+			a.Gate.WouldPassAt, a.Gate.WouldPassWhen = &at, "48 h are clean"
+		}, "wait (could pass Thu 2026-03-12 11:00 UTC at the earliest, when 48 h are clean): 1 of 24 hours of the day seen; " +
+			"and: 1 h of 48 h clean"},
+		{"an action, and what comes later", promotion.Shadow, func(a *promotion.Assessment) {
+			at := now.Add(47 * time.Hour)
+			hinder(a, gate.DeniesNothing, "of 1000", gate.CleanTime, "1 h of 48 h clean")
+			a.Gate.NotBefore, a.Gate.NotBeforeFor = &at, "the clean time"
+		}, "check that the candidate limits at all; then wait: 1 h of 48 h clean; " +
+			"not before Thu 2026-03-12 11:00 UTC, because of the clean time"},
+		{"nothing is allowed", promotion.Shadow, func(a *promotion.Assessment) {
+			hinder(a, gate.AllowsNothing, "the authoritative has allowed no request: check its limit")
+		}, "the authoritative has allowed no request: check its limit"},
 		{"a ratio above its threshold", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			hinder(a, gate.AboveThreshold, "divergence is 8 %", gate.AboveThreshold, "newly_denied is 8 %", gate.CleanTime, "1 h clean")
+			hinder(a, ofRatio(gate.AboveThreshold, "divergence is 8 %"), ofRatio(gate.AboveThreshold, "newly_denied is 8 %"),
+				gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Wait
 		}, "find out why the limiters differ, because waiting alone does not mend that: divergence is 8 % " +
 			"(also newly_denied); if the difference is wanted, declare it as expected in the policy file " +
 			"or raise the threshold; if not, change the candidate; then wait: 1 h clean; to see which keys differ: shadowlimit top writes"},
 		{"ratios above their thresholds, the first from too little", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly, gate.AboveThreshold, "newly_denied is 8 %")
+			hinder(a, early("divergence is 3 %: too early to tell"), ofRatio(gate.AboveThreshold, "newly_denied is 8 %"))
 		}, "find out why the limiters differ, because waiting alone does not mend that: newly_denied is 8 % (also divergence); if"},
 		{"a ratio above its threshold, from too little", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
-			hinder(a, gate.AboveThreshold, "divergence is 3 %: "+gate.TooEarly)
+			hinder(a, early("divergence is 3 %: too early to tell"))
 		}, "send more traffic, or wait until more requests were compared: divergence is 3 %: too early to tell; to see"},
 		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Evidence.NotWriting = []string{"j"}
@@ -285,14 +320,14 @@ func TestNextStep(t *testing.T) {
 		}, "check that the candidate limits at all; to see which keys differ"},
 		{"the red button, passed", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
-			a.Gate = gate.Result{Verdict: gate.Insufficient, Reason: "the red button is pressed on i"}
+			hinder(a, gate.RedButton, "the red button is pressed on i")
 		}, "release the red button of i"},
 		{"held for health", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold, a.State.HeldForHealth = true, true
 		}, "the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes"},
 		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
-			hinder(a, gate.NothingCompared, "nothing")
+			hinder(a, gate.NothingCompared, "nothing", gate.RedButton, "the red button is pressed on i")
 		}, "nothing has been compared yet: send traffic that the policy matches; instances write what they saw every 5 to 15 s; " +
 			"release the red button of i"},
 		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
@@ -338,8 +373,9 @@ func TestNextStep(t *testing.T) {
 		{"an alarm that only holds, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailDeny)
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, "shadowlimit pause writes --reason 'risen'; to go back: repair the store east of the authoritative: before that, " +
-			"a rollback would deny every request; then: shadowlimit rollback writes --reason WHY"},
+		}, "to end the harm now: repair the store east of the authoritative: before that, a rollback would deny every request; then: " +
+			"shadowlimit rollback writes --reason 'risen'; " +
+			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'risen'"},
 		{"an alarm, the authoritative's store away, and local", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailLocal)
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
@@ -349,10 +385,24 @@ func TestNextStep(t *testing.T) {
 		}, `shadowlimit rollback writes --reason 'overload'`},
 		{"an alarm that only holds", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, `shadowlimit pause writes --reason 'risen'; to go back: shadowlimit rollback writes --reason WHY`},
+		}, "to end the harm now: shadowlimit rollback writes --reason 'risen'; " +
+			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'risen'"},
 		{"an alarm that only holds, on hold", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm, a.State.Hold = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true
-		}, "when the reason for the hold is resolved: shadowlimit resume writes; to go back: shadowlimit rollback writes --reason WHY"},
+			a.Alarm, a.State.Hold, a.State.Percent = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true, 50
+		}, "the hold does not stop the candidate: 50 % of the keys still have it; " +
+			"to end the harm now: shadowlimit rollback writes --reason 'risen'; " +
+			"when the reason for the hold is resolved: shadowlimit resume writes"},
+		{"an alarm that only holds, on hold, promoted", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Alarm, a.State.Hold, a.State.Percent = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true, 100
+		}, "the hold does not stop the candidate: all keys still have it; to end the harm now: shadowlimit rollback writes"},
+		{"an alarm of the candidate's health", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
+		}, "shadowlimit pause writes --reason 'the candidate fails'; to go back: shadowlimit rollback writes --reason WHY"},
+		{"an alarm of the candidate's health, on hold for that", promotion.Canary, func(a *promotion.Assessment) {
+			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
+			a.State.Hold, a.State.HeldForHealth = true, true
+		}, "the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes; " +
+			"to go back: shadowlimit rollback writes --reason WHY"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 		}, "finish the deployment or undo it: another epoch runs on j"},
@@ -413,11 +463,15 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 // Programs and people see all obstacles, and people the page that explains them.
 func TestObstaclesAreNamed(t *testing.T) {
 	p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-		hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise")
-		a.Gate.Verdict = gate.Insufficient
+		hinder(a, gate.Obstacle{Kind: gate.FewDenials, Text: "2 of 200", Have: 2, Need: 200, NoForecast: "no rate", Never: true},
+			gate.NoiseFloor, "noise")
 	}))
-	want := []status.Obstacle{{Kind: "few_denials", Text: "2 of 200", Waits: true}, {Kind: "noise_floor", Text: "noise"}}
-	if !slices.Equal(p.Obstacles, want) {
+	have, need := 2.0, 200.0
+	want := []status.Obstacle{
+		{Kind: "few_denials", Text: "2 of 200", Waits: true, Have: &have, Need: &need, NoForecast: "no rate", Never: true},
+		{Kind: "noise_floor", Text: "noise"},
+	}
+	if !reflect.DeepEqual(p.Obstacles, want) {
 		t.Errorf("%+v, want %+v", p.Obstacles, want)
 	}
 	if p := reportOf(t, assessed(promotion.Shadow, nil)); p.Obstacles == nil || len(p.Obstacles) != 0 {
@@ -441,8 +495,7 @@ func TestObstaclesAreNamed(t *testing.T) {
 // Ratios have one remedy, also where one is above its threshold, one was so lately, and one may be.
 func TestRatiosHaveOneRemedy(t *testing.T) {
 	a := assessed(promotion.Shadow, func(a *promotion.Assessment) {
-		hinder(a, gate.AboveThreshold, "extra_load is 12 %: "+gate.TooEarly, gate.AboveLately, "newly_denied is 8 %",
-			gate.Suspect, "divergence is 1.9 %")
+		hinder(a, early("extra_load is 12 %"), ofRatio(gate.AboveLately, "newly_denied is 8 %"), ofRatio(gate.Suspect, "divergence is 1.9 %"))
 	})
 	want := "find out why the limiters differ; one incident leaves the last 24 h by itself: newly_denied is 8 % " +
 		"(also extra_load, divergence); if the difference is wanted, declare it as expected in the policy file " +
@@ -568,5 +621,26 @@ func TestPlacedKeysAreShown(t *testing.T) {
 	plain := reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { a.State.Percent = 100 }))
 	if plain.Placing() != "" || plain.Enforced != "candidate" {
 		t.Errorf("without places: %q, enforced %q", plain.Placing(), plain.Enforced)
+	}
+}
+
+// Right after a resume the lists of the day have keys of the evidence before it, of which no share can be told.
+func TestKeysOfOldEvidenceHaveNoShare(t *testing.T) {
+	top := []divergence.KeyCount{{Key: "10.0.0.7", Count: 95}}
+	for newlyDenied, want := range map[int64]string{0: "", 1: "  newly denied most: 10.0.0.7 95 (100 %)\n"} {
+		p := reportOf(t, assessed(promotion.Shadow, nil))
+		p.NewlyDenied, p.TopNewlyDenied = newlyDenied, top
+
+		var b strings.Builder
+		if err := (&status.Report{Policies: []status.Policy{p}}).WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "10.0.0.7") != (want != "") || !strings.Contains(b.String(), want) {
+			t.Errorf("%d newly denied: want %q in\n%s", newlyDenied, want, b.String())
+		}
+		page := get(status.Page(always(p)), "/status", "").Body.String()
+		if strings.Contains(page, "10.0.0.7") != (want != "") || strings.Contains(page, "9.5e+03 %") {
+			t.Errorf("%d newly denied: the page has a key of old evidence, or a share of over 100 %%", newlyDenied)
+		}
 	}
 }

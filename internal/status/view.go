@@ -136,6 +136,11 @@ func ratioViewOf(r divergence.Ratio, g *gate.RatioResult) ratioView {
 
 func harmOf(name string, of int64, causes []Cause, keys []divergence.KeyCount) harm {
 	h := harm{Name: name, Of: max(of, 1), Causes: causes, Keys: keys}
+
+	// The lists are kept by the day, so right after a resume they have keys of the evidence before it.
+	if of == 0 {
+		h.Keys = nil
+	}
 	for _, c := range causes {
 		h.Sum += c.Count
 	}
@@ -226,6 +231,9 @@ func (p policyView) ETA() string {
 	if rest := at.Sub(p.now); rest > 0 && !p.now.IsZero() {
 		text += ", in " + age(rest)
 	}
+	if when := p.Gate.WouldPassWhen; when != "" {
+		text += ", when " + humanize.Visible(when)
+	}
 
 	return text
 }
@@ -245,7 +253,7 @@ var pageFuncs = template.FuncMap{
 		}
 		return humanize.Percent(*v)
 	},
-	"share":   func(n, of int64) string { return humanize.Percent(float64(n) / float64(max(of, 1))) },
+	"share":   func(n, of int64) string { return humanize.Percent(min(1, float64(n)/float64(max(of, 1)))) },
 	"len64":   func(list []Instance) int64 { return int64(len(list)) },
 	"minus":   func(a, b int) int { return a - b },
 	"tenfold": func(v float64) float64 { return 10 * v },

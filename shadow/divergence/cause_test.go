@@ -357,7 +357,7 @@ func TestEveryShapeHasARowOfCauses(t *testing.T) {
 
 	for _, a := range algorithms.All {
 		if shape := algorithms.TraitsOf(a).Shape; !covered[shape] {
-			t.Errorf("no row of causeCases has a limiter that forgets as %s does (shape %d): "+
+			t.Errorf("no row of causeCases has a limiter that forgets as %s does (shape %s): "+
 				"add one with the cause you expect, and the shape to cause.go (cold, lower, bucketCause)", a.Name(), shape)
 		}
 	}

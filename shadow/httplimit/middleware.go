@@ -81,12 +81,14 @@ type middleware struct {
 
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := m.RequestOf(r, m.cfg.Identify != nil)
-	if m.cfg.Identify != nil {
+	// A hook of the service may read any field of the request.
+	hooked := m.cfg.Identify != nil
+	p := m.RequestOf(r, hooked)
+	if hooked || m.Reading().Route {
 		p.Route = m.cfg.Route(r)
+	}
+	if hooked {
 		m.cfg.Identify(r, p)
-	} else if m.Reading().Route {
-		p.Route = m.cfg.Route(r)
 	}
 	d := m.Decide(r.Context(), p)
 

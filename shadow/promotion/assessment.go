@@ -81,20 +81,31 @@ func (a *Assessment) NotYet() string {
 func (a *Assessment) qualify(err error) {
 	switch {
 	case err != nil:
-		a.insufficient(EvidenceUnreadable + ": " + err.Error())
-		a.Gate.Obstacles = []gate.Obstacle{{Kind: gate.Unreadable, Text: a.Gate.Reason}}
+		a.insufficient(gate.Unreadable, EvidenceUnreadable+": "+err.Error())
 	case a.Spec.Epoch != a.State.Epoch && a.State.Epoch != "":
-		a.insufficient("its thresholds are unknown: no instance of epoch " + a.State.Epoch + ", which is stored, has announced them")
-	case a.Gate.Verdict == gate.Pass && len(a.Pressed()) > 0:
-		a.insufficient("the red button is pressed on " + strings.Join(a.Pressed(), ", ") +
-			", so the authoritative is enforced there: release it")
+		a.insufficient(gate.Thresholds,
+			"its thresholds are unknown: no instance of epoch "+a.State.Epoch+", which is stored, has announced them")
+	case len(a.Pressed()) > 0:
+		a.qualifyButton()
+	}
+}
+
+// qualifyButton takes a pass back where the red button is pressed. Behind other obstacles it is one more, and a fail has none.
+func (a *Assessment) qualifyButton() {
+	text := "the red button is pressed on " + strings.Join(a.Pressed(), ", ") +
+		", so the authoritative is enforced there: release it"
+	switch a.Gate.Verdict {
+	case gate.Pass:
+		a.insufficient(gate.RedButton, text)
+	case gate.Wait, gate.Insufficient:
+		a.Gate.Obstacles = append(a.Gate.Obstacles, gate.Outside(gate.RedButton, text))
 	}
 }
 
 // insufficient replaces the verdict where the evidence cannot be judged.
-func (a *Assessment) insufficient(reason string) {
+func (a *Assessment) insufficient(kind gate.ObstacleKind, reason string) {
 	a.Gate.Verdict, a.Gate.Reason = gate.Insufficient, reason
-	a.Gate.Forecast = gate.Forecast{}
+	a.Gate.Forecast = gate.Forecast{Obstacles: []gate.Obstacle{gate.Outside(kind, reason)}}
 }
 
 // Pressed returns the ids of the live instances whose red button is pressed.

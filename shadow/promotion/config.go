@@ -3,7 +3,6 @@ package promotion
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -66,8 +65,10 @@ func (c Config) Validate() error {
 			return fmt.Errorf("promotion: canary step %g: want above 0 and up to 100 percent", step)
 		}
 	}
-	if !slices.IsSorted(c.Canary) {
-		return fmt.Errorf("promotion: canary steps %v: want them to rise", c.Canary)
+	for i := 1; i < len(c.Canary); i++ {
+		if c.Canary[i] <= c.Canary[i-1] {
+			return fmt.Errorf("promotion: canary steps %v: want them to rise", c.Canary)
+		}
 	}
 	if !(c.Holdback >= 0 && c.Holdback <= mostHeldBack) {
 		return fmt.Errorf("promotion: holdback %g: want 0 to %d percent", c.Holdback, mostHeldBack)
@@ -76,6 +77,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("promotion: dwell %s: want above 0", c.Dwell)
 	}
 
-	_, err := time.LoadLocation(c.Change.Zone)
-	return err
+	if _, err := time.LoadLocation(c.Change.Zone); err != nil {
+		return fmt.Errorf("promotion: change_window: %w", err)
+	}
+	return nil
 }

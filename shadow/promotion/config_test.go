@@ -103,6 +103,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"a dwell below 0":            func(c *Config) { c.Dwell = -time.Hour },
 		"a canary above 100 percent": func(c *Config) { c.Canary = []float64{101} },
 		"a canary that shrinks":      func(c *Config) { c.Canary = []float64{10, 1} },
+		"a canary step twice":        func(c *Config) { c.Canary = []float64{10, 10, 50} },
 		"a zone that does not exist": func(c *Config) { c.Change.Zone = "Atlantis" },
 	} {
 		cfg := Config{}.WithDefaults()

@@ -143,7 +143,7 @@ func (c *Controller) assess(
 	// The ledger has nothing to read, and no stage is in use.
 	if r.abandoned(&a, now) {
 		a.Evidence = gate.Evidence{Since: state.Since, Now: now}
-		a.insufficient("no instance has had this policy for " + strconv.Itoa(divergence.KeptDays) + " days")
+		a.insufficient(gate.NoInstance, "no instance has had this policy for "+strconv.Itoa(divergence.KeptDays)+" days")
 		return a
 	}
 

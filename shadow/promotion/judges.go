@@ -1,6 +1,7 @@
 package promotion
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
@@ -21,17 +22,13 @@ type Judgement struct {
 // with the highest numbers of the policy and their ids, so that judges are spread, and a name
 // stays when other instances come and go.
 func (v *Votes) nameJudges(policy string, instances []Instance, now time.Time) {
-	number := func(i Instance) uint64 {
-		sum := sha256.Sum256([]byte(policy + "\x00" + i.ID))
-		return binary.BigEndian.Uint64(sum[:])
-	}
 	list := judgesOf(policy, v.Stored, instances, now)
-	slices.SortFunc(list, func(a, b Instance) int {
-		if number(a) > number(b) {
-			return -1
-		}
-		return 1
-	})
+	numbers := map[string]uint64{}
+	for _, i := range list {
+		sum := sha256.Sum256([]byte(policy + "\x00" + i.ID))
+		numbers[i.ID] = binary.BigEndian.Uint64(sum[:])
+	}
+	slices.SortFunc(list, func(a, b Instance) int { return cmp.Compare(numbers[b.ID], numbers[a.ID]) })
 
 	v.Judge, v.StandBy = "", ""
 	if len(list) > 0 {

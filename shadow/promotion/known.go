@@ -14,10 +14,10 @@ const (
 	askAgain   = 50 * time.Millisecond
 )
 
-// known returns a policy's state. An unknown policy may be one that the store has just
+// awaitState returns a policy's state. An unknown policy may be one that the store has just
 // lost, while instances enforce its candidate: it is asked for again until unknownFor has
 // passed or ctx is over.
-func known(ctx context.Context, store Store, policy string) (State, error) {
+func awaitState(ctx context.Context, store Store, policy string) (State, error) {
 	patience, cancel := context.WithTimeout(ctx, unknownFor)
 	defer cancel()
 

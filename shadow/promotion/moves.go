@@ -218,7 +218,7 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 	var err error
 	for try := range rollbackTries {
 		var s, next State
-		if s, err = known(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
+		if s, err = awaitState(ctx, store, policy); err != nil || s.Stage == RolledBack && s.Hold {
 			return s, err
 		}
 		if err = o.expects(policy, s); err != nil {
@@ -235,8 +235,8 @@ func Rollback(ctx context.Context, store Store, policy string, o Order) (State, 
 			return next, nil
 		}
 
-		// Prefer compare-and-set, so that a concurrent write (a new epoch, say) is kept;
-		// after five lost races overwrite unconditionally.
+		// Compare-and-set keeps a concurrent write, such as a new epoch. After five lost races any state that this one
+		// supersedes may be replaced.
 		only := Condition{Expect: &s, AsOf: o.AsOf}
 		if try >= rollbackTries/2 {
 			only.Expect = nil

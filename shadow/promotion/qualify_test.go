@@ -35,8 +35,22 @@ func TestPassIsTakenBack(t *testing.T) {
 		if a.Gate.Verdict != tt.want || !strings.Contains(a.Gate.Reason, tt.reason) {
 			t.Errorf("%s: %s: %s, want %s: %s", tt.name, a.Gate.Verdict, a.Gate.Reason, tt.want, tt.reason)
 		}
+		if taken := tt.want == gate.Insufficient; taken != (len(a.Gate.Obstacles) == 1) {
+			t.Errorf("%s: obstacles %v", tt.name, a.Gate.Obstacles)
+		}
 		if a.Gate.Unread() != (tt.err != nil) {
 			t.Errorf("%s: unread: %t", tt.name, a.Gate.Unread())
 		}
+	}
+}
+
+// Beside other obstacles a pressed button is one more.
+func TestPressedButtonIsAnObstacle(t *testing.T) {
+	waiting := gate.Forecast{Obstacles: []gate.Obstacle{{Kind: gate.CleanTime}}}
+	a := Assessment{Live: []Instance{{ID: "b", RedButton: true}}, Gate: gate.Result{Verdict: gate.Wait, Reason: "it soaks", Forecast: waiting}}
+	a.qualify(nil)
+	list := a.Gate.Obstacles
+	if a.Gate.Verdict != gate.Wait || a.Gate.Reason != "it soaks" || len(list) != 2 || list[1].Kind != gate.RedButton {
+		t.Errorf("%s, %q, %v", a.Gate.Verdict, a.Gate.Reason, list)
 	}
 }

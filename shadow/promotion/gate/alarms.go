@@ -74,7 +74,8 @@ const rawMinutes = 15
 func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Alarm) {
 	sum := lastMinutes(minutes, now)
 
-	for _, r := range divergence.AllRatios {
+	// Newly denied is part of the divergence, and it is what clients see. So it is named first where both ask for as much.
+	for _, r := range byHarm {
 		// One or two clients cannot stop a migration.
 		numerator, denominator := r.Of(sum.Tally)
 		if denominator == 0 || !sum.Sample(r).AtLeastThree() {
@@ -92,11 +93,20 @@ func rawRatioAlarm(cfg Config, minutes []divergence.Minute, now int64) (worst Al
 		}
 		if level > worst.Level {
 			worst.Level = level
-			worst.Reason = fmt.Sprintf("%s is %s %s over %d minutes, threshold %s",
-				r, humanize.Percent(ratio), of[r], rawMinutes, humanize.Percent(p0))
+			worst.Reason = fmt.Sprintf("%s is %s %s%s over %d minutes, threshold %s",
+				r, humanize.Percent(ratio), denominatorWords[r], divergenceBeside(r, sum.Tally), rawMinutes, humanize.Percent(p0))
 		}
 	}
 	return worst
+}
+
+// divergenceBeside gives the divergence in brackets behind another ratio, which boards and status show first.
+func divergenceBeside(r divergence.Ratio, t divergence.Tally) string {
+	numerator, denominator := divergence.OfComparisons.Of(t)
+	if r == divergence.OfComparisons || denominator == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (divergence %s)", humanize.Percent(float64(numerator)/float64(denominator)))
 }
 
 // lastMinutes returns the minutes that the raw ratios are of, as one.

@@ -17,16 +17,15 @@ type Arrival struct {
 }
 
 // Arrivals returns when each of the steps could be taken, by a configuration with its defaults filled
-// in. Each step waits for the one before, and at least for dwell after it. Denied are the minutes in which
-// keys were first denied, in order, as for [Follow].
-func Arrivals(cfg Config, e Evidence, denied []int64, steps []Step, dwell time.Duration) []Arrival {
+// in. Each step waits for the one before, and at least for dwell after it. Denied keys are counted as by [Follow].
+func Arrivals(cfg Config, e Evidence, steps []Step, dwell time.Duration) []Arrival {
 	list := make([]Arrival, len(steps))
 	for i, s := range steps {
 		list[i].Step = s
 	}
 
 	end := judge(cfg, &e)
-	w, from := newWalk(end, denied), end.since
+	w, from := newWalk(end), end.since
 	next := 0
 	for at := end.since + minutesAnHour; at <= end.now && next < len(list); at += minutesAnHour {
 		w.advance(at)
@@ -47,8 +46,7 @@ func Arrivals(cfg Config, e Evidence, denied []int64, steps []Step, dwell time.D
 
 // arrive notes the verdict for the step, and reports whether it is pass.
 func (a *Arrival) arrive(j *judgement) bool {
-	j.terse = true
-	verdict, reason := j.verdictFor(a.Step)
+	verdict, reason := j.tersely().verdictFor(a.Step)
 	if verdict != Pass {
 		a.Reason = reason
 		return false
@@ -58,9 +56,10 @@ func (a *Arrival) arrive(j *judgement) bool {
 	return true
 }
 
-// verdictFor returns the verdict for another step.
+// verdictFor returns the verdict for another step. The judgement stays as it is, because others go on with it.
 func (j *judgement) verdictFor(step Step) (verdict, reason string) {
-	j.evidence.Step = step
-	j.needed = j.soak() * time.Duration(j.strikes+1)
-	return j.verdict()
+	other, e := *j, *j.evidence
+	e.Step, other.evidence = step, &e
+	other.needed = other.soak() * time.Duration(other.strikes+1)
+	return other.verdict()
 }

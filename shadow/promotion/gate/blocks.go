@@ -24,7 +24,7 @@ type block struct {
 	denominator int64
 	many        bool    // its numerator is from at least 3 keys
 	weight      float64 // see weights; only of the blocks of a stream
-	bad         bool    // see strikes; only of the blocks of a stream
+	bad         bool    // see isBad; only of the blocks of a stream
 	// uncompared are the evaluations without a comparison, taken the ratio with all of them
 	// as differences: no answer that was missed can make the score's ratio larger. Clients
 	// were not harmed by them, so no strike is of them.
@@ -36,10 +36,10 @@ type block struct {
 // every night is within what the threshold allows.
 const strikeShare = 0.25
 
-// strikes reports whether the block is bad: above the cap, by more than rounding, not through
+// isBad reports whether the block is bad: above the cap, by more than rounding, not through
 // one or two clients alone, and with at least a quarter of the differences that the threshold allows
 // in a day with a denominator of aDay.
-func (b *block) strikes(p0, aDay float64) bool {
+func (b *block) isBad(p0, aDay float64) bool {
 	return b.ratio > capOf(p0)*(1+1e-12) && b.many && b.denominator >= leastDenominator(p0) &&
 		b.ratio*float64(b.denominator) >= strikeShare*p0*aDay*(1-1e-12)
 }

@@ -35,8 +35,8 @@ func TestUntilCleanIsTheDefinition(t *testing.T) {
 		for j.clean+time.Duration(want)*time.Minute < j.soak()*time.Duration(strikesAt(want)+1) {
 			want++
 		}
-		if got := j.untilClean(); got != time.Duration(want)*time.Minute {
-			t.Fatalf("%s until there is enough clean time, want %d minutes", got, want)
+		if got := j.untilClean(); got.minutes != float64(want) {
+			t.Fatalf("%g minutes until there is enough clean time, want %d", got.minutes, want)
 		}
 		if j.strikes > 0 && strikesAt(j.strikeLeaves(j.now)-j.now) != j.strikes-1 {
 			t.Fatalf("no strike of %d leaves at minute %d", j.strikes, j.strikeLeaves(j.now))

@@ -162,7 +162,9 @@ func (j *judgement) tooManyHarmed() (list []Obstacle) {
 	if h.clients == 0 || h.share() < rule.Clients {
 		return nil
 	}
-	return []Obstacle{{ClientsHarmed, h.text(rule) + " over the last 24 h" + j.harmLeaves()}}
+	return []Obstacle{{
+		Kind: ClientsHarmed, Have: h.share(), Need: rule.Clients, Text: h.text(rule) + " over the last 24 h" + j.harmLeaves(),
+	}}
 }
 
 // allLost counts all that a client has lost.

@@ -55,10 +55,9 @@ type Change struct {
 }
 
 // Follow returns the course over the evidence by a configuration with its defaults filled
-// in. It ends with the verdict of [Assess]. Denied are the minutes in which keys were first
-// denied, in order, because the evidence only has their number at its end. The fleet is
+// in. It ends with the verdict of [Assess]. It counts denied keys by Evidence.Denied. The fleet is
 // taken as it is at the end.
-func Follow(cfg Config, e Evidence, denied []int64) Course {
+func Follow(cfg Config, e Evidence) Course {
 	c := Course{Strikes: []Strike{}, Verdicts: []Change{}, length: e.Now.Sub(e.Since), soak: cfg.SoakFor(e.Step.Percent)}
 	if len(e.History.Minutes) == 0 {
 		return c
@@ -69,7 +68,7 @@ func Follow(cfg Config, e Evidence, denied []int64) Course {
 		c.Strikes = append(c.Strikes, b.strike())
 	}
 
-	w := newWalk(end, denied)
+	w := newWalk(end)
 	hours := hoursOf([]divergence.Span{{From: end.since, To: end.now}}, end.now)
 	if len(hours) > mostJudged {
 		hours = hoursOf(e.History.Live, end.now)
@@ -109,12 +108,10 @@ func hoursOf(live []divergence.Span, now int64) (ends []int64) {
 func (c *Course) note(j *judgement) {
 	// Most hours change nothing, so the forecast for the sentence is left out of the
 	// first look.
-	j.terse = true
-	verdict, _ := j.verdict()
+	verdict, _ := j.tersely().verdict()
 	if n := len(c.Verdicts); n > 0 && c.Verdicts[n-1].Verdict == verdict {
 		return
 	}
-	j.terse = false
 	change := Change{At: j.evidence.Now.UTC(), Verdict: verdict}
 	_, change.Reason = j.verdict()
 
@@ -130,6 +127,13 @@ func (c *Course) note(j *judgement) {
 	case verdict == Fail && c.FailedAt == nil:
 		c.FailedAt = &change.At
 	}
+}
+
+// tersely returns the judgement with sentences that have no forecast.
+func (j *judgement) tersely() *judgement {
+	other := *j
+	other.terse = true
+	return &other
 }
 
 // shorterSoak returns the longest soak, in whole hours or else minutes, by which
@@ -156,19 +160,18 @@ func (j *judgement) shorterSoak() time.Duration {
 // walk judges ever longer parts of a history. Each judgement adds the new minutes to the
 // one before: judging every hour from the start would take quadratic time.
 type walk struct {
-	at     *judgement
-	whole  *judgement
-	denied []int64
+	at    *judgement
+	whole *judgement
 }
 
-func newWalk(whole *judgement, denied []int64) *walk {
+func newWalk(whole *judgement) *walk {
 	at := &judgement{cfg: whole.cfg, since: whole.since, now: math.MinInt64, invalid: whole.invalid}
 	e := *whole.evidence
-	e.History.Minutes, at.evidence = nil, &e
+	e.History.Minutes, e.Denied, at.evidence = nil, []int64{}, &e
 	for i, s := range whole.streams {
 		at.streams[i] = newStream(whole.cfg, s.ratio, at.since)
 	}
-	return &walk{at, whole, denied}
+	return &walk{at, whole}
 }
 
 // advance goes on to the end of an hour. The hour is complete then, so hours that are
@@ -185,8 +188,9 @@ func (w *walk) advance(now int64) {
 	}
 	j.evidence.History.Minutes = all.Minutes[:n]
 
-	known := sort.Search(len(w.denied), func(i int) bool { return w.denied[i] >= now })
-	j.evidence.History.Distinct[divergence.KeysDenied] = int64(known)
+	denied := w.whole.evidence.Denied
+	known := sort.Search(len(denied), func(i int) bool { return denied[i] >= now })
+	j.evidence.History.Distinct[divergence.KeysDenied], j.evidence.Denied = int64(known), denied[:known:known]
 
 	for i := range j.streams {
 		s := &j.streams[i]

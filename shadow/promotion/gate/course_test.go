@@ -34,7 +34,8 @@ func cut(e gate.Evidence, denied []int64, now time.Time) gate.Evidence {
 		}
 	}
 	e.History.Live = live
-	e.History.Distinct[divergence.KeysDenied] = int64(countIf(denied, func(m int64) bool { return m < unix }))
+	e.Denied = denied[:countIf(denied, func(m int64) bool { return m < unix })]
+	e.History.Distinct[divergence.KeysDenied] = int64(len(e.Denied))
 	return e
 }
 
@@ -70,9 +71,9 @@ func TestCourseAgreesWithAssess(t *testing.T) {
 				denied = append(denied, m.Unix)
 			}
 		}
-		e.History.Distinct[divergence.KeysDenied] = int64(len(denied))
+		e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(denied)), denied
 
-		c := gate.Follow(cfg, e, denied)
+		c := gate.Follow(cfg, e)
 		if len(e.History.Minutes) == 0 {
 			return
 		}
@@ -158,8 +159,8 @@ func TestCourse(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := tt.e.build()
-			e.History.Distinct[divergence.KeysDenied] = int64(len(tt.denied))
-			c := gate.Follow(gate.Config{}.WithDefaults(), e, tt.denied)
+			e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(tt.denied)), tt.denied
+			c := gate.Follow(gate.Config{}.WithDefaults(), e)
 
 			var strikes, course []string
 			for _, s := range c.Strikes {
@@ -201,7 +202,7 @@ func TestCourseOfManyChanges(t *testing.T) {
 	}
 	e := described.build()
 
-	c := gate.Follow(gate.Config{}.WithDefaults(), e, deniedOnMonday)
+	c := gate.Follow(gate.Config{}.WithDefaults(), e)
 	if n := len(c.Verdicts); n != 50 || c.LeftOut == 0 {
 		t.Fatalf("%d changes and %d left out, want 50 and some", n, c.LeftOut)
 	}
@@ -220,7 +221,7 @@ func TestCourseOfManyChanges(t *testing.T) {
 func TestCoursePassesWithItsLastBlock(t *testing.T) {
 	cfg := gate.Config{Divergence: 0.04, NewlyDenied: 0.5, NewlyAllowed: 0.9, Soak: 24 * time.Hour}.WithDefaults()
 	e := evidence{hours: 120, minute: twoInAHundred}.build()
-	c := gate.Follow(cfg, e, deniedOnMonday)
+	c := gate.Follow(cfg, e)
 	if c.PassedAt == nil || !c.PassedAt.After(at(24)) {
 		t.Fatalf("passed at %v: want it to wait for the score", c.PassedAt)
 	}
@@ -233,7 +234,7 @@ func TestCoursePassesWithItsLastBlock(t *testing.T) {
 }
 
 func TestCourseOfNothing(t *testing.T) {
-	c := gate.Follow(gate.Config{}.WithDefaults(), gate.Evidence{Live: 1}, nil)
+	c := gate.Follow(gate.Config{}.WithDefaults(), gate.Evidence{Live: 1})
 	if c.PassedAt != nil || c.FailedAt != nil || c.Strikes == nil || len(c.Strikes)+len(c.Verdicts) > 0 {
 		t.Errorf("%+v: want nothing, and lists in JSON", c)
 	}
@@ -262,7 +263,7 @@ func TestCourseInWords(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var b strings.Builder
-		c := gate.Follow(gate.Config{}.WithDefaults(), tt.e.build(), deniedOnMonday)
+		c := gate.Follow(gate.Config{}.WithDefaults(), tt.e.build())
 		c.WriteText(&b)
 
 		for _, want := range tt.wants {
@@ -288,7 +289,7 @@ func BenchmarkFollow(b *testing.B) {
 		e := evidence{hours: hours}.build()
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				gate.Follow(cfg, e, nil)
+				gate.Follow(cfg, e)
 				gate.Propose(cfg, e)
 			}
 		})

@@ -15,8 +15,8 @@
 // its threshold; a block that is far above it is a strike.
 //
 // To read the code, begin with gate.go, where a judgement is made; then coverage.go,
-// blocks.go and score.go, its parts; verdict.go, its sentence; obstacle.go, all that keeps
-// it from a pass; forecast.go, when it could pass. The fast rules are in alarms.go, triggers.go and usual.go.
+// blocks.go and score.go, its parts; verdict.go, its sentence; kind.go and obstacle.go, all that keeps
+// it from a pass; forecast.go, delay.go and keys.go, when it could pass. The fast rules are in alarms.go, triggers.go and usual.go.
 //
 // # Caveats
 //

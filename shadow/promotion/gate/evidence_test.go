@@ -70,6 +70,7 @@ func (e evidence) build() gate.Evidence {
 	if e.deniedKeys > 0 || e.noDeniedKeys {
 		h.Distinct[divergence.KeysDenied] = e.deniedKeys
 	}
+	built.Denied = slices.Repeat([]int64{mondayMinute}, int(h.Distinct[divergence.KeysDenied]))
 	if !e.noTraffic {
 		h.Minutes = e.traffic(now.Unix()/60 - mondayMinute)
 	}

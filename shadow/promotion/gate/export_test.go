@@ -100,9 +100,9 @@ type Mark struct {
 // Trace asks the gate at the end of every hour from the beginning of the evidence on. The steps
 // need ever more.
 func Trace(cfg Config, e Evidence, steps []Step) (marks []Mark) {
-	denied := make([]int64, cfg.MinDeniedKeys)
+	e.Denied = make([]int64, cfg.MinDeniedKeys)
 	end := judge(cfg, &e)
-	w := newWalk(end, denied)
+	w := newWalk(end)
 	for at := end.since + minutesAnHour; at <= end.now; at += minutesAnHour {
 		w.advance(at)
 		marks = append(marks, w.at.mark(steps))
@@ -115,12 +115,11 @@ func (j *judgement) mark(steps []Step) (m Mark) {
 	for i := range j.streams {
 		mirror := &j.streams[i].mirror
 		m.Risen = m.Risen || mirror.alarm() >= alarmAt(j.cfg.Block)
-		m.Proven = m.Proven || mirror.evidence() >= enough && j.unseen() == ""
+		m.Proven = m.Proven || mirror.evidence() >= enough && j.allHoursSeen()
 	}
 
-	j.terse = true
 	for _, step := range steps {
-		if verdict, _ := j.verdictFor(step); verdict != Pass {
+		if verdict, _ := j.tersely().verdictFor(step); verdict != Pass {
 			break
 		}
 		m.Passes++
@@ -139,3 +138,6 @@ func ProtectedHarmOf(cfg Config, e *Evidence) (strike, alarm bool) {
 	j := judgement{cfg: cfg, evidence: e}
 	return len(protectedOf(cfg, e.History.Hours, e.Now.Unix()/60)) > 0, j.protectedAlarm().Level > Calm
 }
+
+// VerdictOf is the verdict of a candidate whose first obstacle is of a kind.
+func VerdictOf(kind ObstacleKind) string { return kind.subject().verdict }

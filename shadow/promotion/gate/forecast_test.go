@@ -1,9 +1,13 @@
 package gate_test
 
 import (
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
@@ -48,6 +52,194 @@ func TestForecastComesTrue(t *testing.T) {
 		}
 		if g := assess(last + 1); g.Verdict != pass {
 			t.Errorf("%s: %s (%s) at the forecast", tt.name, g.Verdict, g.Reason)
+		}
+	}
+}
+
+// The forecast says which condition decides it: a reader must not take the date for that of the first obstacle.
+func TestForecastNamesTheConditionThatDecides(t *testing.T) {
+	tests := []struct {
+		name    string
+		cfg     gate.Config
+		e       evidence
+		percent float64
+		want    string
+	}{
+		{"clean time, behind hours", gate.Config{}, evidence{hours: 20}, 0, "48 h are clean"},
+		{"clean time after a strike", gate.Config{}, evidence{hours: 76, badHours: []int64{49}}, 0, "96 h are clean"},
+		{"a strike leaves", gate.Config{Soak: 100 * time.Hour}, evidence{hours: 76, badHours: []int64{49}}, 0,
+			"a strike no longer counts, and 100 h are clean"},
+		{"hours", gate.Config{Soak: time.Hour, Divergence: 0.3, NewlyDenied: 0.3, ExtraLoad: 0.3}, evidence{hours: 20}, 0,
+			"every hour of the day was seen"},
+		{"weekdays", gate.Config{}, evidence{hours: 171, away: hoursFrom(147, 160)}, 100, "every weekday was seen"},
+		{"denials", gate.Config{MinDenials: 60_000}, evidence{hours: 72}, 0, "the authoritative has denied 60,000 requests"},
+		{"a score", gate.Config{Soak: time.Hour}, evidence{hours: 26}, 0, "the score of newly_denied is 20"},
+		{"the simple rule", gate.Config{Rule: gate.Simple}, evidence{hours: 20}, 0, "48 h were seen"},
+	}
+
+	for _, tt := range tests {
+		e := tt.e.build()
+		e.Step.Percent = tt.percent
+		g := gate.Assess(tt.cfg.WithDefaults(), e)
+		if g.WouldPassAt == nil || g.WouldPassWhen != tt.want || !strings.Contains(g.Reason, "at the earliest, when "+tt.want+", if traffic") {
+			t.Errorf("%s: %v when %q, want %q in %q", tt.name, g.WouldPassAt, g.WouldPassWhen, tt.want, g.Reason)
+		}
+		if g.NotBefore != nil || g.NotBeforeFor != "" {
+			t.Errorf("%s: not before %v because of %q beside a forecast", tt.name, g.NotBefore, g.NotBeforeFor)
+		}
+	}
+}
+
+// Where something must be done first, there is still an instant before which nothing passes.
+func TestNotBefore(t *testing.T) {
+	soaked := monday.Add(48 * time.Hour)
+	tests := []struct {
+		name string
+		cfg  gate.Config
+		e    evidence
+		want time.Time // zero for none
+		of   string
+	}{
+		{"no instance", gate.Config{}, evidence{hours: 30, noInstance: true}, soaked, "the clean time"},
+		{"a ratio", gate.Config{}, evidence{hours: 20, minute: twoInAHundred}, soaked.Add(2 * time.Hour), "the score of extra_load"},
+		{"nothing compared", gate.Config{}, evidence{hours: 20, noTraffic: true}, soaked, "the clean time"},
+		{"no rate", gate.Config{}, evidence{hours: 20, minute: neverDenied}, soaked, "the clean time"},
+		{"never", gate.Config{MinDeniedKeys: 1000}, evidence{hours: 30}, soaked, "the clean time"},
+		{"all else is there", gate.Config{}, evidence{hours: 72, silent: "web-8"}, time.Time{}, ""},
+		{"the score of the ratio itself is not waited for", gate.Config{Divergence: 0.03, NewlyDenied: 0.001}, evidence{
+			hours: 72, minute: oneLately,
+		}, time.Time{}, ""},
+	}
+
+	for _, tt := range tests {
+		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
+		if g.WouldPassAt != nil || (g.NotBefore == nil) != tt.want.IsZero() || g.NotBefore != nil && !g.NotBefore.Equal(tt.want) ||
+			g.NotBeforeFor != tt.of {
+			t.Errorf("%s: not before %v because of %q, want %s and %q (%s)", tt.name, g.NotBefore, g.NotBeforeFor, tt.want, tt.of, g.Reason)
+		}
+	}
+}
+
+// oneLately newly denies 3 % in the last three hours.
+func oneLately(m *divergence.Minute) {
+	if m.Unix >= mondayMinute+69*hour {
+		m.Tally[divergence.AgreeAllow] -= 3
+		harm(m, divergence.NewlyDenied, 3, 1, rand.New(rand.NewPCG(1, 1)))
+	}
+}
+
+// A date that moves away as time goes on is worse than none. Where what was counted no longer comes, there is no date a day later.
+func TestForecastsOfWhatHasEndedAreWithdrawn(t *testing.T) {
+	early := func(n int64) func(*divergence.Minute) {
+		return func(m *divergence.Minute) {
+			if neverDenied(m); m.Unix < mondayMinute+n {
+				m.Tally[divergence.AgreeDeny] = 1
+			}
+		}
+	}
+	tests := []struct {
+		name string
+		cfg  gate.Config
+		e    evidence
+		want string // in NoForecast, a day later
+	}{
+		{"keys", gate.Config{}, evidence{deniedKeys: 5}, "no new denied key has come for "},
+		{"denials", gate.Config{MinDenials: 100, NewlyAllowed: 0.9}, evidence{minute: early(60)}, "the authoritative has denied nothing for "},
+		{"a block that is not full", gate.Config{MinDenials: 50, NewlyAllowed: 0.01}, evidence{minute: early(60)},
+			"the authoritative has denied nothing for "},
+	}
+
+	for _, tt := range tests {
+		for hours := 2; hours <= 12*24; hours += 5 {
+			tt.e.hours = hours
+			g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
+			if hours > 26 && (g.WouldPassAt != nil || g.Never || !strings.HasPrefix(g.NoForecast, tt.want)) {
+				t.Fatalf("%s: after %d h %v, never %t, %q", tt.name, hours, g.WouldPassAt, g.Never, g.NoForecast)
+			}
+			if hours == 2 && tt.name != "keys" && g.WouldPassAt == nil {
+				t.Errorf("%s: after %d h no date, so that nothing is withdrawn: %q", tt.name, hours, g.NoForecast)
+			}
+		}
+	}
+}
+
+// What comes steadily has the date at which it suffices. Keys that came all at once before are not extrapolated.
+func TestForecastsOfWhatComesSteadilyComeTrue(t *testing.T) {
+	every := func(minutes int64, least, n int) (denied []int64) {
+		denied = slices.Repeat([]int64{mondayMinute}, least)
+		for i := range int64(n - least) {
+			denied = append(denied, mondayMinute+(i+1)*minutes-1)
+		}
+		return denied
+	}
+	hourly := func(m *divergence.Minute) {
+		if neverDenied(m); (m.Unix-mondayMinute)%60 == 59 {
+			m.Tally[divergence.AgreeDeny] = 3
+		}
+	}
+	tests := []struct {
+		name   string
+		cfg    gate.Config
+		minute func(*divergence.Minute)
+		denied []int64
+		from   int // the hour from which on the date is right
+		want   int // the hour of the pass
+	}{
+		{"a key every 3 hours", gate.Config{}, nil, every(180, 0, 40), 24, 60},
+		{"5 at once, and one every 3 hours", gate.Config{MinDeniedKeys: 25}, nil, every(180, 5, 40), 27, 60},
+		{"denials", gate.Config{MinDenials: 201}, hourly, deniedOnMonday, 24, 67},
+	}
+
+	for _, tt := range tests {
+		at := func(hours int) gate.Result {
+			e := cut(evidence{hours: tt.want + 1, minute: tt.minute}.build(), tt.denied, at(hours))
+			return gate.Assess(tt.cfg.WithDefaults(), e)
+		}
+		for hours := tt.from; hours < tt.want; hours += 3 {
+			if g := at(hours); g.WouldPassAt == nil || !g.WouldPassAt.Equal(monday.Add(time.Duration(tt.want)*time.Hour)) {
+				t.Errorf("%s: at hour %d %v, want hour %d (%s)", tt.name, hours, g.WouldPassAt, tt.want, g.Reason)
+			}
+		}
+		if at(tt.want-1).Verdict == pass || at(tt.want).Verdict != pass {
+			t.Errorf("%s: %s an hour before, and %s", tt.name, at(tt.want-1).Reason, at(tt.want).Reason)
+		}
+	}
+}
+
+// The ledger has the clients of the last hours only, and of many clients a sample. The forecast says how far it knows.
+func TestForecastOfKeysFromTheHours(t *testing.T) {
+	always := clientsFrom(7, 5, divergence.ClientCount{Requests: 9, Allowed: 4}, none)
+	another := clientsFrom(900, 1, divergence.ClientCount{Requests: 9, Allowed: 4}, none)
+	tests := []struct {
+		name    string
+		hours   int
+		dropped int // hours from the beginning without clients
+		edit    func(hours []divergence.Hour)
+		want    string
+	}{
+		{"all hours", 30, 0, func([]divergence.Hour) {}, "no new denied key has come for 29 h, and waiting alone will hardly bring the others: " +
+			"set min_denied_keys to at most 5, or promote by force"},
+		{"the first hours dropped", 40, 14, func([]divergence.Hour) {}, "no new denied key has come for at least 25 h, and waiting"},
+		{"the first hours dropped, and one that may be new", 40, 14, func(hours []divergence.Hour) { hours[36].Clients = another },
+			"which of the denied keys are new is known of the last 26 h only"},
+		{"a sample", 30, 0, func(hours []divergence.Hour) { hours[3].Clients.Below = 1 << 40 },
+			"the evidence does not show when keys were first denied"},
+		{"an earlier release", 30, 30, func([]divergence.Hour) {}, "the evidence does not show when keys were first denied"},
+	}
+	for _, tt := range tests {
+		e := evidence{hours: tt.hours, deniedKeys: 5}.build()
+		e.Denied = nil
+		for hour := range int64(tt.hours) {
+			h := divergence.Hour{Unix: mondayMinute/60 + hour}
+			if hour >= int64(tt.dropped) {
+				h.Clients = always
+			}
+			e.History.Hours = append(e.History.Hours, h)
+		}
+		tt.edit(e.History.Hours)
+
+		if g := gate.Assess(gate.Config{}.WithDefaults(), e); !strings.HasPrefix(g.NoForecast, tt.want) {
+			t.Errorf("%s: %v, %q, want %q", tt.name, g.WouldPassAt, g.NoForecast, tt.want)
 		}
 	}
 }

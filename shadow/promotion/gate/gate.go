@@ -41,6 +41,8 @@ type Evidence struct {
 	Step Step
 	// Lately are the protected keys of the last minutes, where the judge has looked before.
 	Lately divergence.Clients `json:"-"`
+	// Denied are the minutes in which keys were first denied, in order, where all of them are known: in a replay and a plan. nil elsewhere.
+	Denied []int64 `json:"-"`
 	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
 	Exposure Exposure
 }
@@ -87,18 +89,6 @@ type ClientResults struct {
 	Reactions *ReactionsResult `json:"reactions,omitempty"`
 	// Harm is the alarm of protected keys and of harmed clients, where the candidate is enforced.
 	Harm Alarm `json:"-"`
-}
-
-// Forecast says what a gate that does not pass waits for, and when it could pass. In JSON its instant is a field of
-// the Result.
-type Forecast struct {
-	// Obstacles are all that keeps the verdict from pass; nil after a pass or a fail.
-	Obstacles []Obstacle `json:"-"`
-	// WouldPassAt is when the gate could pass if traffic and ratios stay as they were on average; nil if that
-	// cannot be said, for the reason NoForecast. Never says that waiting does not help.
-	WouldPassAt *time.Time `json:"would_pass_at"`
-	NoForecast  string     `json:"-"`
-	Never       bool       `json:"-"`
 }
 
 // Quality says how far the last day's evaluations can be relied on. In JSON its shares are
@@ -207,8 +197,9 @@ func Assess(cfg Config, e Evidence) Result {
 		now := e.Now.UTC()
 		g.WouldPassAt = &now
 	case Wait, Insufficient:
-		g.Forecast = j.forecast()
-		g.Obstacles = j.obstacles()
+		list := j.obstacles()
+		j.explain(list)
+		g.Forecast = j.forecast(list)
 	}
 	return g
 }

@@ -1,37 +1,93 @@
 package gate
 
-// kindNames are the kinds of obstacles in JSON.
-var kindNames = [...]string{
-	Sampled:         "sampled",
-	NothingCompared: "nothing_compared",
-	FewDenials:      "few_denials",
-	FewDeniedKeys:   "few_denied_keys",
-	DeniesNothing:   "denies_nothing",
-	AllowsNothing:   "allows_nothing",
-	LowCoverage:     "low_coverage",
-	MostlyBlind:     "mostly_blind",
-	NoiseFloor:      "noise_floor",
-	HoursUnseen:     "hours_unseen",
-	WeekdaysUnseen:  "weekdays_unseen",
-	NoInstance:      "no_instance",
-	NotWriting:      "silent_instances",
-	OtherEpochs:     "other_epochs",
-	NoDenominator:   "no_denominator",
-	ProtectedLost:   "protected_lost",
-	AboveThreshold:  "above_threshold",
-	AboveLately:     "above_lately",
-	ClientsHarmed:   "clients_harmed",
-	Suspect:         "suspect",
-	LowScore:        "low_score",
-	CleanTime:       "clean_time",
-	Unreadable:      "unreadable",
-	AboveInSoak:     "above_in_soak",
+// ObstacleKind is the subject of an obstacle. Its zero value is Sampled.
+type ObstacleKind int
+
+// The kinds of obstacles, in the order in which a verdict names them: those without which
+// nothing can be concluded come first. Judges publish the numbers, so they do not change: a kind
+// of another package goes to the end.
+const (
+	Sampled         ObstacleKind = iota // the candidate is judged for a share of the keys
+	NothingCompared                     // no request has been counted at all
+	FewDenials                          // the authoritative has denied too few requests
+	FewDeniedKeys                       // the authoritative has denied too few keys
+	DeniesNothing                       // the candidate agreed in no denial
+	AllowsNothing                       // the candidate agreed in nothing allowed
+	LowCoverage                         // too little of the last day was compared
+	MostlyBlind                         // too much of the last day was blind
+	NoiseFloor                          // the candidate's own divergence cannot be measured
+	HoursUnseen                         // not every hour of the day was seen
+	WeekdaysUnseen                      // not every weekday was seen, before a step to most keys
+	NoInstance                          // no instance is live
+	NotWriting                          // live instances have not written what they saw
+	OtherEpochs                         // live instances compare another epoch
+	NoDenominator                       // a ratio has no value; only by the simple rule
+	ProtectedLost                       // a protected key lost too much
+	AboveThreshold                      // a raw ratio is at or above its threshold
+	AboveLately                         // a raw ratio of the last day is
+	ClientsHarmed                       // too many clients lost too much in the last day
+	Suspect                             // a mirror suspects that a ratio is above its threshold
+	LowScore                            // a score does not suffice
+	CleanTime                           // the clean time does not suffice
+	Unreadable                          // the evidence cannot be read; only by package promotion
+	AboveInSoak                         // a raw ratio of the last soak is at or above its threshold; only by the simple rule
+	RedButton                           // the red button of a live instance is pressed; only by package promotion
+	Thresholds                          // no instance has announced the thresholds; only by package promotion
+	NotJudged                           // no instance has judged the current comparison yet; only by package shadow
+	ObstacleKinds   = iota              // how many kinds there are
+)
+
+// subject is all that is to say about a kind of obstacle.
+type subject struct {
+	name    string // in JSON
+	verdict string // of a candidate whose first obstacle is of this kind
+	// unforeseeable says why waiting does not end it, so that there is no forecast; "" if it ends by time and traffic as they were.
+	unforeseeable string
+	never         bool // no evidence ends it
 }
 
-// String returns the name of the kind. A judge of a later release may publish kinds that have no name here: they are "unknown".
-func (k ObstacleKind) String() string {
-	if k < 0 || int(k) >= len(kindNames) {
-		return "unknown"
-	}
-	return kindNames[k]
+// subjects are those of all kinds.
+var subjects = [ObstacleKinds]subject{
+	Sampled:         {"sampled", Insufficient, "a sampled policy stays in shadow", true},
+	NothingCompared: {"nothing_compared", Insufficient, "nothing has been compared yet", false},
+	FewDenials:      {"few_denials", Insufficient, "", false},
+	FewDeniedKeys:   {"few_denied_keys", Insufficient, "", false},
+	DeniesNothing:   {"denies_nothing", Insufficient, "the candidate denies nothing that the authoritative denies", false},
+	AllowsNothing:   {"allows_nothing", Insufficient, "no request is allowed by both sides", false},
+	LowCoverage:     {"low_coverage", Insufficient, "too few of the last day's requests were compared", false},
+	MostlyBlind:     {"mostly_blind", Insufficient, "too many of the last day's requests were blind", false},
+	NoiseFloor:      {"noise_floor", Insufficient, "the noise floor is too high", false},
+	HoursUnseen:     {"hours_unseen", Insufficient, "", false},
+	WeekdaysUnseen:  {"weekdays_unseen", Insufficient, "", false},
+	NoInstance:      {"no_instance", Insufficient, "no instance is live", false},
+	NotWriting:      {"silent_instances", Insufficient, "an instance has written no evidence for a minute", false},
+	OtherEpochs:     {"other_epochs", Insufficient, "an instance compares another epoch", false},
+	NoDenominator:   {"no_denominator", Insufficient, "", false},
+	ProtectedLost:   {"protected_lost", Wait, "waiting alone does not keep a protected key from losing requests again", false},
+	AboveThreshold:  {"above_threshold", Wait, "waiting alone does not lower a ratio that is at or above its threshold", false},
+	AboveLately:     {"above_lately", Wait, "the last day was at or above a threshold", false},
+	ClientsHarmed:   {"clients_harmed", Wait, "waiting alone does not make clients lose less", false},
+	Suspect:         {"suspect", Wait, "a ratio may be above its threshold", false},
+	LowScore:        {"low_score", Wait, "", false},
+	CleanTime:       {"clean_time", Wait, "", false},
+	Unreadable:      {"unreadable", Insufficient, "the evidence cannot be read", false},
+	RedButton:       {"red_button", Insufficient, "the red button is pressed", false},
+	Thresholds:      {"thresholds_unknown", Insufficient, "no instance has announced the thresholds", false},
+	NotJudged:       {"not_judged", Insufficient, "", false},
+	AboveInSoak:     {"above_in_soak", Wait, "a ratio of the last soak is at or above its threshold: " + advice, false},
 }
+
+// subject returns that of the kind. A judge of a later release may publish kinds that are not known here: such a one ends by time
+// and traffic, as far as anything here can say.
+func (k ObstacleKind) subject() subject {
+	if k < 0 || k >= ObstacleKinds {
+		return subject{name: "unknown", verdict: Insufficient}
+	}
+	return subjects[k]
+}
+
+// String returns the name of the kind, "unknown" for one of a later release.
+func (k ObstacleKind) String() string { return k.subject().name }
+
+// Waits reports whether obstacles of the kind end by themselves if time and traffic go on as they were.
+func (k ObstacleKind) Waits() bool { return k.subject().unforeseeable == "" }

@@ -36,6 +36,21 @@ func deniedEarly(m *divergence.Minute) {
 	}
 }
 
+// deniedAtNoon is traffic whose denials come within an hour of the day: 58 of them.
+func deniedAtNoon(m *divergence.Minute) {
+	neverDenied(m)
+	if at := (m.Unix - mondayMinute) % day; at/hour == 12 && at%60 < 58 {
+		m.Tally[divergence.AgreeDeny] = 10
+	}
+}
+
+// allowedAsDeclared has 50 denials in one minute, all of them newly allowed as declared.
+func allowedAsDeclared(m *divergence.Minute) {
+	if neverDenied(m); m.Unix == mondayMinute+7 {
+		m.Tally[divergence.ExpectedAllowed] = 50
+	}
+}
+
 // A reason that ends by waiting has a date, or says why there is none.
 func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 	manyDenials, simple := gate.Config{MinDenials: 10_000_000}, gate.Config{Rule: gate.Simple}
@@ -47,28 +62,45 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		want    string // at the end of the reason
 	}{
 		{"clean time", gate.Config{}, evidence{hours: 47}, wait,
-			"47 h of 48 h clean; could pass Wed 2026-03-04 00:00 UTC if traffic and ratios stay as they were"},
-		{"no rate in days", gate.Config{}, evidence{hours: 72, minute: neverDenied}, insufficient,
-			"cannot pass: 0 of the 200 requests that the authoritative denies were seen in 3 days: " +
-				"replay a log with lower limits on both sides, lower the needed number, or promote by force"},
+			"47 h of 48 h clean; could pass Wed 2026-03-04 00:00 UTC at the earliest, when 48 h are clean, if traffic and ratios stay as they were"},
+		{"no rate in days", gate.Config{}, evidence{hours: 60, minute: neverDenied}, insufficient,
+			"cannot pass: the authoritative has denied nothing in 2.5 days, so on this traffic nothing shows how the candidate denies: " +
+				"check that the limit is the intended one, wait for a peak, replay a log of a peak, or with lower limits on both sides, " +
+				"or promote by force"},
 		{"no rate yet", gate.Config{}, evidence{hours: 20, minute: neverDenied}, insufficient,
 			"; no forecast: there are no requests that the authoritative denies yet, so their rate is unknown"},
+		{"no denials any more", gate.Config{MinDenials: 1500}, evidence{hours: 72, minute: deniedEarly}, insufficient,
+			"; no forecast: the authoritative has denied nothing for 70 h, so the rate of its denials is unknown: " +
+				"check that the limit is the intended one, wait for a peak, replay a log of a peak, or with lower limits on both sides, " +
+				"or promote by force"},
 		{"more days than are kept", manyDenials, evidence{hours: 72}, insufficient,
-			"cannot pass: enough requests that the authoritative denies would take 695 days at the rate so far, and evidence is kept " +
-				"for 32: raise the threshold, lower the needed numbers, or send more traffic"},
+			"cannot pass: enough requests that the authoritative denies would take 695 days at the rate of the last 24 h, and evidence is " +
+				"kept for 32: lower min_denials, send more traffic, or promote by force"},
 		{"too few keys in all", gate.Config{MinDeniedKeys: 1000}, evidence{hours: 72}, insufficient,
 			"cannot pass: the policy has only 500 keys, and 1000 denied ones are needed: set min_denied_keys to what such a policy can show"},
+		{"denials that are all allowed as declared", gate.Config{MinDenials: 60}, evidence{hours: 20, minute: allowedAsDeclared}, insufficient,
+			"; no forecast: there are no requests that both sides deny yet, so their rate is unknown"},
+		{"denials that are all allowed as declared, for a day", gate.Config{MinDenials: 60}, evidence{hours: 24, minute: allowedAsDeclared},
+			insufficient, "cannot pass: the candidate has denied none of the 50 requests that the authoritative denied in 1 days: " +
+				"check that it limits at all; besides, 24 h of 48 h clean"},
 		{"an instance is silent, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, silent: "web-8"}, insufficient,
-			"; no forecast: an instance has written no evidence for a minute"},
+			"web-8; read their logs; besides, the authoritative has denied 1 of the 20 keys needed (min_denied_keys): too few clients to judge by"},
+		{"no instance is live, and a ratio is too early to tell", gate.Config{}, evidence{hours: 72, minute: rareAndHigh, deniedKeys: 1,
+			noInstance: true}, insufficient, "no instance is live: start the service; besides, newly_denied is 2.04 % of what the authoritative " +
+			"allows, its threshold 2 %: too early to tell, from 147 of the 500 needed"},
 		{"noise, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, noise: differing(10, 1000)}, insufficient,
-			"; no forecast: the noise floor is too high"},
+			"check its store's latency and errors; besides, the authoritative has denied 1 of the 20 keys needed (min_denied_keys): " +
+				"too few clients to judge by"},
 		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
 			"web-8; read their logs"},
+		{"sampled", gate.Config{Sample: 0.1}, evidence{hours: 20}, insufficient,
+			"cannot pass: the candidate is judged for 10 % of the keys only, and a sampled policy stays in shadow: remove \"sample\" to judge " +
+				"all keys; besides, 20 of 24 hours of the day seen, not yet 20 21 22 23 (UTC); the last is due Mon 2026-03-02 23:30 UTC"},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
-			"from 147 so far: too early to tell; no forecast: " +
+			": too early to tell, from 147 of the 500 needed; no forecast: " +
 				"too few requests were compared to say whether a ratio stays at or above its threshold"},
 		{"a raw ratio behind another obstacle", gate.Config{}, evidence{hours: 72, minute: rareAndHigh, deniedKeys: 1}, insufficient,
-			"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %, from 147 so far: too early to tell; " +
+			"newly_denied is 2.04 % of what the authoritative allows, its threshold 2 %: too early to tell, from 147 of the 500 needed; " +
 				"besides, the authoritative has denied 1 of the 20 keys needed (min_denied_keys): too few clients to judge by"},
 		{"near the threshold for long", gate.Config{}, evidence{hours: 72, minute: justBelow}, wait,
 			"divergence is 1.99 % of all comparisons, its threshold 2 %, and it may have risen above that: its mirror is 66.96, " +
@@ -76,12 +108,19 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"near the threshold", gate.Config{}, evidence{hours: 20, minute: justBelow}, insufficient,
 			"cannot pass: divergence is 1.99 % of all comparisons, so close to its threshold of 2 % that its score does not reach 20: " +
 				"change the candidate or raise the threshold; besides, 20 h of 48 h clean"},
-		{"traffic has become rarer", gate.Config{}, evidence{hours: 72, minute: deniedEarly}, wait,
-			"; no forecast: the current block of newly_allowed should have closed already: its traffic has become rarer"},
+		{"traffic has ended", gate.Config{}, evidence{hours: 72, minute: deniedEarly}, wait,
+			"; no forecast: the authoritative has denied nothing for 70 h, so the pace of the score of newly_allowed is unknown: send more traffic"},
+		{"traffic in bursts", gate.Config{NewlyAllowed: 0.02}, evidence{hours: 65, minute: deniedAtNoon}, wait,
+			"; no forecast: what the authoritative denies comes in bursts, so the pace of the score of newly_allowed is unknown: " +
+				"wait for the next burst, or send more traffic"},
 		{"the simple rule", simple, evidence{hours: 40}, wait,
-			"40 h of 48 h seen, so at least 8 h are left; no forecast: the simple rule has no scores to extrapolate"},
+			"40 h of 48 h seen; could pass Wed 2026-03-04 00:00 UTC at the earliest, when 48 h were seen, if traffic and ratios stay as they were"},
 		{"a raw ratio by the simple rule", simple, evidence{hours: 72, minute: twoInAHundred}, wait,
-			"; no forecast: a ratio of the last soak is at or above its threshold"},
+			"; no forecast: a ratio of the last soak is at or above its threshold: " +
+				"change the candidate, or raise the threshold if the difference is wanted"},
+		{"several raw ratios by the simple rule, of a log that is shorter than a soak", simple, evidence{hours: 30, minute: aFifthDenied}, wait,
+			"newly_denied is 20 % of what the authoritative allows over the last 30 h, its threshold 2 %; no forecast: " +
+				"a ratio of the last soak is at or above its threshold: change the candidate, or raise the threshold if the difference is wanted"},
 	}
 
 	for _, tt := range tests {
@@ -89,7 +128,7 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		if g.Verdict != tt.verdict || !isSentence(g.Reason) || !strings.HasSuffix(g.Reason, tt.want) {
 			t.Errorf("%s: %s, %q, want %s and at the end %q", tt.name, g.Verdict, g.Reason, tt.verdict, tt.want)
 		}
-		if g.Never != strings.HasPrefix(g.Reason, "cannot pass: ") {
+		if g.Never != strings.HasPrefix(g.Reason, "cannot pass") {
 			t.Errorf("%s: never passes: %t, %q", tt.name, g.Never, g.Reason)
 		}
 		if (g.WouldPassAt == nil) != (g.NoForecast != "") {
@@ -182,7 +221,10 @@ func TestEveryKindOfObstacleHasAName(t *testing.T) {
 	for kind := range gate.ObstacleKind(gate.ObstacleKinds) {
 		name := kind.String()
 		if other, taken := kinds[name]; taken || name == "" || name == "unknown" {
-			t.Errorf("kind %d is called %q, as %d: name it in kindNames", kind, name, other)
+			t.Errorf("kind %d is called %q, as %d: add it to subjects", kind, name, other)
+		}
+		if verdict := gate.VerdictOf(kind); verdict != wait && verdict != insufficient {
+			t.Errorf("kind %d has the verdict %q: add it to subjects", kind, verdict)
 		}
 		kinds[name] = kind
 	}
@@ -201,6 +243,100 @@ func TestEveryKindOfObstacleHasAName(t *testing.T) {
 	for _, kind := range []gate.ObstacleKind{-1, gate.ObstacleKinds} {
 		if name := kind.String(); name != "unknown" {
 			t.Errorf("kind %d is called %q", kind, name)
+		}
+	}
+}
+
+// The side that allows nothing is named, and no other.
+func TestWhoAllowsNothing(t *testing.T) {
+	for want, minute := range map[string]func(*divergence.Minute){
+		"the authoritative has allowed no request": func(m *divergence.Minute) {
+			m.Tally = divergence.Tally{divergence.AgreeDeny: 10}
+		},
+		"the candidate has allowed none of the 5,400 requests that the authoritative allowed": func(m *divergence.Minute) {
+			m.Tally = divergence.Tally{divergence.AgreeDeny: 10, divergence.ExpectedDenied: 90}
+		},
+		"no request was allowed by both sides: the candidate has failed to answer 600 requests": func(m *divergence.Minute) {
+			m.Tally = divergence.Tally{divergence.AgreeDeny: 90, divergence.CandidateError: 10}
+		},
+	} {
+		g := gate.Assess(gate.Config{}.WithDefaults(), evidence{hours: 1, minute: minute}.build())
+		if text := obstacleOf(g, gate.AllowsNothing); !strings.HasPrefix(text, want) {
+			t.Errorf("%q (%s), want %q", text, g.Reason, want)
+		}
+	}
+}
+
+// Programs read the numbers of an obstacle, and whether it can be forecast.
+func TestObstaclesHaveNumbers(t *testing.T) {
+	g := gate.Assess(gate.Config{MinDenials: 2000, Sample: 0.1}.WithDefaults(), evidence{
+		hours: 2, deniedKeys: 5, minute: fiveInAHundred, noInstance: true,
+	}.build())
+	type numbers struct {
+		kind       gate.ObstacleKind
+		have, need float64
+		ratio      string
+		never      bool
+	}
+	var got []numbers
+	for _, o := range g.Obstacles {
+		got = append(got, numbers{o.Kind, o.Have, o.Need, o.Ratio, o.Never})
+	}
+
+	want := []numbers{
+		{gate.Sampled, 0.1, 1, "", true},
+		{gate.FewDenials, 1200, 2000, "", false},
+		{gate.FewDeniedKeys, 5, 20, "", false},
+		{gate.HoursUnseen, 2, 24, "", false},
+		{gate.NoInstance, 0, 0, "", false},
+		{gate.AboveThreshold, 5.0 / 90, 0.02, "newly_denied", false},
+		{gate.AboveThreshold, 0.05, 0.02, "divergence", false},
+		{gate.LowScore, g.NewlyDenied.Score, 20, "newly_denied", true},
+		{gate.CleanTime, 2, 48, "", false},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+	if early := g.Obstacles[5].Early; early {
+		t.Error("10,800 requests are too few to tell")
+	}
+}
+
+// Before a block tells the ratios apart, the one with the latest forecast is named, and of equal ones the worse harm.
+func TestEqualScoresNameTheFarthest(t *testing.T) {
+	for want, minute := range map[string]func(*divergence.Minute){"newly_denied": nil, "newly_allowed": neverDenied} {
+		g := gate.Assess(gate.Config{}.WithDefaults(), evidence{minutes: 59, minute: minute}.build())
+		if text := obstacleOf(g, gate.LowScore); !strings.HasPrefix(text, want) {
+			t.Errorf("%q, want %s", text, want)
+		}
+	}
+}
+
+// The rule named simple names the worse harm first, and its verdict stays that of the first ratio of the documentation.
+func TestSimpleNamesTheHarm(t *testing.T) {
+	simple := gate.Config{Rule: gate.Simple}.WithDefaults()
+	failing := func(m *divergence.Minute) {
+		m.Tally = divergence.Tally{divergence.AgreeDeny: 50, divergence.CandidateError: 50}
+	}
+	tests := []struct {
+		minute        func(*divergence.Minute)
+		verdict, want string
+	}{
+		{aFifthDenied, insufficient, "newly_denied divergence"},
+		{failing, insufficient, "divergence newly_denied extra_load"},
+		{neverDenied, insufficient, "newly_allowed"},
+	}
+
+	for _, tt := range tests {
+		g := gate.Assess(simple, evidence{hours: 20, minute: tt.minute}.build())
+		var ratios []string
+		for _, o := range g.Obstacles {
+			if o.Ratio != "" {
+				ratios = append(ratios, o.Ratio)
+			}
+		}
+		if got := strings.Join(ratios, " "); got != tt.want || g.Verdict != tt.verdict {
+			t.Errorf("%s, %q, want %s and %q (%s)", g.Verdict, got, tt.verdict, tt.want, g.Reason)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (p *Proposal) Bound(r divergence.Ratio, ratio float64, share string) {
 		return
 	}
 	p.missing[r] = fmt.Sprintf("%s would let a candidate with %s of its limit pass, which has %s %s",
-		humanize.Percent(**into), share, humanize.Percent(ratio), of[r])
+		humanize.Percent(**into), share, humanize.Percent(ratio), denominatorWords[r])
 	*into = nil
 }
 
@@ -108,7 +108,7 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 	}
 
 	why := fmt.Sprintf("%s %s: twice that is above %s, a threshold by which another limit than today's would pass",
-		humanize.Percent(*ratio), of[r], humanize.Percent(mostProposed[r]))
+		humanize.Percent(*ratio), denominatorWords[r], humanize.Percent(mostProposed[r]))
 
 	// Twice the ratio leaves room for days that are worse than those of the log.
 	for _, p0 := range roundThresholds {

@@ -95,7 +95,7 @@ func TestProposedThresholdsPass(t *testing.T) {
 			}
 		}
 
-		g, c := gate.Assess(cfg, e), gate.Follow(cfg, e, nil)
+		g, c := gate.Assess(cfg, e), gate.Follow(cfg, e)
 		for _, r := range divergence.AllRatios {
 			v := p.Threshold(r)
 			if v == nil {

@@ -111,7 +111,7 @@ func (j *judgement) protectedLost() (list []Obstacle) {
 		return nil
 	}
 	text := fmt.Sprintf("%s; at most %s may be lost, so the hour is a strike", b.lossText(), humanize.Percent(b.cap))
-	return []Obstacle{{ProtectedLost, text + j.madeGood(&b)}}
+	return []Obstacle{{Kind: ProtectedLost, Have: b.ratio, Need: b.cap, Text: text + j.madeGood(&b)}}
 }
 
 // madeGood says when clean time has made the loss of a protected key good, if no hour is bad meanwhile.
@@ -119,7 +119,7 @@ func (j *judgement) madeGood(b *badBlock) string {
 	if j.terse {
 		return ""
 	}
-	at := j.now + int64(j.untilClean()/time.Minute)
+	at := j.now + int64(j.untilClean().minutes)
 	if j.cfg.Rule == Simple {
 		at = b.To + int64(j.soak()/time.Minute)
 	}

@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -15,28 +17,57 @@ const simpleWarning = "rule: simple gives no guarantee: it promoted 100 % of sim
 	"whose divergence was exactly at the threshold, where rule: evidence promoted 0 % of those with " +
 	"independent divergences and at most 10.5 % of those with rare long bursts (docs/statistics.md)"
 
+// inSoak returns the tally of the last soak.
+func (j *judgement) inSoak() divergence.Tally {
+	return recent(j.evidence.History.Minutes, j.now-int64(j.soak()/time.Minute))
+}
+
 // simplyPending says what the rule of that name waits for: ratios of the last soak that are
 // not below their thresholds, and the soak itself.
-func (j *judgement) simplyPending() (list []Obstacle) {
-	soak := j.soak()
-	trailing := recent(j.evidence.History.Minutes, j.now-int64(soak/time.Minute))
-	for _, r := range divergence.AllRatios {
-		p0 := j.cfg.Threshold(r)
-		numerator, denominator := r.Of(trailing)
-		switch {
-		case denominator == 0:
-			list = append(list, Obstacle{NoDenominator, fmt.Sprintf(
-				"%s cannot be measured: its denominator is 0 over the last %s", r, hours(soak))})
-		case float64(numerator) >= p0*float64(denominator):
-			list = append(list, Obstacle{AboveInSoak, fmt.Sprintf("%s is %s %s over the last %s, its threshold %s",
-				r, humanize.Percent(float64(numerator)/float64(denominator)), of[r], hours(soak), humanize.Percent(p0))})
+func (j *judgement) simplyPending() []Obstacle {
+	list := j.notBelowInSoak()
+
+	// The verdict is by the kind of the ratio that the documentation has first. Among those of a kind harm decides.
+	if len(list) > 0 {
+		kind := list[0].Kind
+		place := func(o Obstacle) int {
+			if o.Kind == kind {
+				return placeByHarm(o.Ratio) - len(byHarm)
+			}
+			return placeByHarm(o.Ratio)
 		}
+		slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(place(a), place(b)) })
 	}
 
 	// Hours without an instance or with too little to compare are not seen.
-	if j.covered < soak {
-		list = append(list, Obstacle{CleanTime, fmt.Sprintf("%s of %s seen, so at least %s are left",
-			hours(j.covered), hours(soak), hours(soak-j.covered))})
+	if soak := j.soak(); j.covered < soak {
+		list = append(list, Obstacle{Kind: CleanTime, Have: j.covered.Hours(), Need: soak.Hours(), Text: fmt.Sprintf(
+			"%s of %s seen", hours(j.covered), hours(soak))})
 	}
 	return list
+}
+
+// notBelowInSoak returns the obstacles of the ratios of the last soak.
+func (j *judgement) notBelowInSoak() (list []Obstacle) {
+	trailing := j.inSoak()
+	over := hours(min(j.soak(), time.Duration(j.age())*time.Minute))
+	for _, r := range divergence.AllRatios {
+		p0 := j.cfg.Threshold(r)
+		numerator, denominator := r.Of(trailing)
+		ratio := float64(numerator) / float64(max(1, denominator))
+		switch {
+		case denominator == 0:
+			list = append(list, Obstacle{Kind: NoDenominator, Ratio: r.String(), Text: fmt.Sprintf(
+				"%s cannot be measured: %s over the last %s", r, subjectsOfRatios[r].missing, over)})
+		case float64(numerator) >= p0*float64(denominator):
+			list = append(list, Obstacle{Kind: AboveInSoak, Ratio: r.String(), Have: ratio, Need: p0, Text: fmt.Sprintf(
+				"%s is %s %s over the last %s, its threshold %s", r, humanize.Percent(ratio), denominatorWords[r], over, humanize.Percent(p0))})
+		}
+	}
+	return list
+}
+
+// placeByHarm returns the place of a ratio in byHarm.
+func placeByHarm(ratio string) int {
+	return slices.IndexFunc(byHarm[:], func(r divergence.Ratio) bool { return r.String() == ratio })
 }

@@ -28,9 +28,11 @@ func TestSoakIsGraded(t *testing.T) {
 		{"to half", 0, 50, evidence{hours: 72}, pass, ""},
 		{"to all", 0, 100, evidence{hours: 167}, wait, "167 h of 168 h clean"},
 		{"to all, after a week", 0, 100, evidence{hours: 168}, pass, ""},
-		{"to all, early in the week", 0, 100, evidence{hours: 60}, insufficient, "(UTC): Sunday Thursday Friday Saturday; could pass"},
+		{"to all, early in the week", 0, 100, evidence{hours: 60}, insufficient,
+			"not yet Sunday Thursday Friday Saturday (UTC); the last is due Sun 2026-03-08 12:00 UTC; could pass"},
 		{"half a weekday missing", 0, 100, evidence{hours: 192, away: noSunday}, insufficient,
-			"(UTC): Sunday; could pass Sun 2026-03-15 12:00 UTC"},
+			"not yet Sunday (UTC); the last is due Sun 2026-03-15 12:00 UTC; " +
+				"could pass Sun 2026-03-15 12:00 UTC at the earliest, when every weekday was seen"},
 		{"to all, after a strike", 0, 100, evidence{hours: 217, badHours: []int64{49}}, wait,
 			"167 h of 336 h clean after 1 strike, which counts until Wed 2026-03-11 02:00 UTC; could pass Wed 2026-03-11 02:00 UTC"},
 		{"declared", 48 * time.Hour, 100, evidence{hours: 48}, pass, ""},

@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -35,7 +37,7 @@ func (s *stream) take(blocks []block) {
 		s.openFrom = b.To
 
 		b.weight = s.weights.next(b.denominator)
-		b.bad = b.strikes(s.threshold, float64(s.busy)/float64(s.minutes)*minutesADay)
+		b.bad = b.isBad(s.threshold, float64(s.busy)/float64(s.minutes)*minutesADay)
 		s.score.add(b.taken, s.threshold, b.weight)
 		s.mirror.add(b.ratio, s.threshold, b.weight)
 		s.blocks = append(s.blocks, b)
@@ -65,15 +67,18 @@ func (s *stream) taken() float64 {
 // atOrAbove reports whether the raw ratio is at its threshold or above.
 func (s *stream) atOrAbove() bool { return s.denominator > 0 && s.raw() >= s.threshold }
 
-// TooEarly ends the sentence of a raw ratio above its threshold that may be chance.
-const TooEarly = "too early to tell"
+// tooEarly reports whether a raw ratio above its threshold may be chance: it needs a denominator of enoughToTell.
+func (s *stream) tooEarly() bool { return s.denominator < s.enoughToTell() }
 
-// early says so where it may be.
-func (s *stream) early() string {
-	if s.denominator < 2*leastDenominator(s.threshold) {
-		return ": " + TooEarly
+func (s *stream) enoughToTell() int64 { return 2 * leastDenominator(s.threshold) }
+
+// from words the requests that the shown ratio is of, or why they are too few to tell.
+func (s *stream) from(requests int64) string {
+	if s.tooEarly() {
+		return fmt.Sprintf(": too early to tell, from %s of the %s needed",
+			humanize.Grouped(s.denominator), humanize.Grouped(s.enoughToTell()))
 	}
-	return ""
+	return fmt.Sprintf(", from %s so far", humanize.Grouped(requests))
 }
 
 // certain is the evidence against a mean at which a bound leaves it out: 1/40 for each of the

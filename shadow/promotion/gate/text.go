@@ -19,7 +19,7 @@ func (g *Result) WriteText(w io.Writer) error {
 	if g.Warning != "" {
 		fmt.Fprintf(w, "  WARNING: %s\n", humanize.Visible(g.Warning))
 	}
-	fmt.Fprintf(w, "  %s, %s within 7 days\n", g.cleanText(), humanize.Counted(int64(g.Strikes), "strike"))
+	fmt.Fprintf(w, "  %s\n", g.soakText())
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "  \tratio\t95 % range\tthreshold\tscore\tmirror\t")
@@ -52,7 +52,16 @@ func (g *Result) stepText() string {
 	return " for " + humanize.Visible(g.Step)
 }
 
-// cleanText writes the clean time beside the one that the step needs, where that is known.
+// soakText writes the clean time beside the one that the step needs, where that is known, and the strikes. With three strikes no clean
+// time suffices, and hours would look like a way out.
+func (g *Result) soakText() string {
+	strikes := humanize.Counted(int64(g.Strikes), "strike") + " within 7 days"
+	if g.Rule != Simple && g.Strikes >= mostStrikes {
+		return fmt.Sprintf("%s, and %d fail", strikes, mostStrikes)
+	}
+	return g.cleanText() + ", " + strikes
+}
+
 func (g *Result) cleanText() string {
 	if g.CleanHoursNeeded == 0 {
 		return hoursText(g.CleanHours) + " clean"

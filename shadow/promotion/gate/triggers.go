@@ -145,7 +145,7 @@ func (w *window) harmed() string {
 
 	return fmt.Sprintf("harmed clients: %s within ten minutes; newly denied may be at most %s %s",
 		humanize.Counted(int64(w.harmedKeys()), "newly denied key"),
-		humanize.Percent(w.cfg.NewlyDenied), of[divergence.OfAllows])
+		humanize.Percent(w.cfg.NewlyDenied), denominatorWords[divergence.OfAllows])
 }
 
 // sudden sees what the score of harmed clients does not where few clients make many
@@ -168,10 +168,10 @@ func (w *window) sudden() string {
 
 		// A minute's burst may fall into a third of it.
 		if w.unusual(sum, newlyDenied, usualMargin*float64(aMinute)/float64(ticks)) {
-			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, threshold %s; "+
-				"the %d most affected clients are left out",
-				humanize.Percent(float64(numerator)/float64(denominator)), of[divergence.OfAllows],
-				ticks*divergence.TickSeconds, humanize.Percent(p0), fewClients)
+			return fmt.Sprintf("a sudden rise: newly denied is %s %s over %d s, "+
+				"even without the %d most affected clients; threshold %s",
+				humanize.Percent(float64(numerator)/float64(denominator)), denominatorWords[divergence.OfAllows],
+				ticks*divergence.TickSeconds, fewClients, humanize.Percent(p0))
 		}
 	}
 	return ""
@@ -192,7 +192,7 @@ func (w *window) overload() string {
 	}
 
 	return fmt.Sprintf("overload: within a minute the candidate allowed %s "+
-		"where the authoritative would have allowed %s; the %d clients that gain most are left out",
+		"where the authoritative would have allowed %s, even without the %d clients that gain most",
 		humanize.Counted(allowed+excess, "request"), humanize.Grouped(allowed), fewClients)
 }
 

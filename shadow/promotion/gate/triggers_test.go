@@ -104,7 +104,8 @@ func TestTriggers(t *testing.T) {
 		},
 		{
 			"more than one client with many requests",
-			wide, byOne(hurt(quiet(1000), 2, 400, 12, false), 2, 180, 0), "newly denied is 26.8 %",
+			wide, byOne(hurt(quiet(1000), 2, 400, 12, false), 2, 180, 0), "newly denied is 26.8 % of what the authoritative allows " +
+				"over 20 s, even without the 3 most affected clients; threshold 2 %",
 		},
 		{"fewer clients with many requests", wide, hurt(quiet(1000), 2, 400, 9, false), ""},
 		{"nine times the threshold", wide, hurt(quiet(1000), 6, 180, 12, false), ""},

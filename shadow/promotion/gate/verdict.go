@@ -6,15 +6,14 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// of words a ratio's denominator.
-var of = [...]string{
+// denominatorWords name the denominators of ratios.
+var denominatorWords = [...]string{
 	divergence.OfComparisons: "of all comparisons",
 	divergence.OfAllows:      "of what the authoritative allows",
 	divergence.OfDenials:     "of what the authoritative denies",
@@ -29,7 +28,7 @@ func (j *judgement) verdict() (string, string) {
 		return Fail, reason
 	}
 	if list := j.obstacles(); len(list) > 0 {
-		return list[0].verdict(), j.sentence(list)
+		return list[0].Kind.subject().verdict, j.sentence(list)
 	}
 
 	if j.cfg.Rule == Simple {
@@ -40,27 +39,32 @@ func (j *judgement) verdict() (string, string) {
 		hours(j.clean), humanize.Counted(j.total.Comparisons(), "request"), enough)
 }
 
-// sentence words the first obstacle, and the forecast where a reader may hope for one.
+// sentence words the obstacle that comes first, and the forecast where a reader may hope for one.
 func (j *judgement) sentence(list []Obstacle) string {
+	// A fault must be mended whatever else is missing, and none of the evidence behind it mends it.
+	if fault := slices.IndexFunc(list, Obstacle.fault); fault >= 0 {
+		return j.withFault(list, fault)
+	}
 	first, text := list[0], list[0].Text
 
 	// A score and the clean time grow side by side: either may be the last to suffice.
 	if first.Kind == LowScore && len(list) > 1 {
 		text += "; " + list[1].Text
 	}
-	if j.terse || !first.Waits() && first.verdict() != Wait {
+	if j.terse {
 		return text
 	}
 
-	// A ratio above its threshold matters more than denials that are still few, though it proves nothing yet.
-	if above := slices.IndexFunc(list, func(o Obstacle) bool { return o.Kind == AboveThreshold }); above > 0 && first.Waits() {
-		// Where it is too early to tell, more traffic may lower it: the sentence must not say both.
-		if tooEarly := strings.HasSuffix(list[above].Text, TooEarly); tooEarly {
-			return list[above].Text + "; besides, " + text
+	// A ratio above its threshold matters more than denials that are still few, though it proves nothing yet. Where it is
+	// too early to tell, more traffic may lower it: the sentence must not say both.
+	if above := slices.IndexFunc(list, Obstacle.isAbove); above > 0 && first.Waits() {
+		lead := list[above].Text
+		if !list[above].Early {
+			lead += ", and waiting alone does not lower it"
 		}
-		return list[above].Text + ", and waiting alone does not lower it; besides, " + text
+		return lead + "; besides, " + text
 	}
-	switch f := j.forecast(); {
+	switch f := j.forecast(list); {
 	case f.Never:
 		if last := list[len(list)-1]; last.Kind == CleanTime {
 			return "cannot pass: " + f.NoForecast + "; besides, " + last.Text
@@ -69,36 +73,68 @@ func (j *judgement) sentence(list []Obstacle) string {
 	case f.WouldPassAt == nil:
 		return text + "; no forecast: " + f.NoForecast
 	default:
-		return text + "; could pass " + dated(*f.WouldPassAt) + " if traffic and ratios stay as they were"
+		return text + "; could pass " + f.earliest() + ", if traffic and ratios stay as they were"
 	}
+}
+
+// fault reports whether nothing can be concluded before the cause of the obstacle ends, which waiting does not bring about.
+func (o Obstacle) fault() bool { return !o.Waits() && o.Kind.subject().verdict == Insufficient }
+
+func (o Obstacle) isAbove() bool { return o.Kind == AboveThreshold }
+
+// withFault words a fault, and the one of the other obstacles that matters most.
+func (j *judgement) withFault(list []Obstacle, fault int) string {
+	text := list[fault].Text
+	if list[fault].Kind.subject().never {
+		text = "cannot pass: " + text
+	}
+
+	others := slices.Delete(slices.Clone(list), fault, fault+1)
+	if j.terse || len(others) == 0 {
+		return text
+	}
+	other := max(0, slices.IndexFunc(others, Obstacle.isAbove))
+	if again := slices.IndexFunc(others, Obstacle.fault); again >= 0 {
+		other = again
+	}
+	return text + "; besides, " + others[other].Text
 }
 
 // failure says why it is sound to call the candidate bad; "" if it is not. Each way has an
 // error bound: a raw ratio alone would call every candidate bad whose first night is.
 func (j *judgement) failure() string {
 	if j.strikes >= mostStrikes {
-		return fmt.Sprintf("%s: %d strikes within 7 days; change the candidate, which starts a new epoch, or promote by force",
-			j.worst(), j.strikes)
+		return fmt.Sprintf("%s: %d strikes within 7 days; change the candidate, which starts a new epoch", j.worst(), j.strikes)
 	}
 
+	proved := j.gravest(func(s *stream) bool {
+		return s.mirror.alarm() >= alarmAt(j.cfg.Block) || s.mirror.evidence() >= enough && j.allHoursSeen()
+	})
+	switch {
+	case proved == nil:
+		return ""
+	case proved.mirror.alarm() >= alarmAt(j.cfg.Block):
+		return j.excess(proved) + ", and that is proved: " + advice
+	}
+	return j.excess(proved) + ", which is no chance: " + advice
+}
+
+// gravest returns the ratio that is highest in relation to its cap, of those that are meant; nil if none is. Extra load is of the
+// same requests as newly allowed, and a candidate that limits nothing must not look like one that lets a little more through.
+func (j *judgement) gravest(meant func(*stream) bool) (gravest *stream) {
+	height := func(s *stream) float64 { return j.higher(s).value() / capOf(s.threshold) }
 	for _, r := range byHarm {
-		s := &j.streams[r]
-		switch {
-		case s.mirror.alarm() >= alarmAt(j.cfg.Block):
-			return j.excess(s) + ", and it has risen: " + advice
-		case s.mirror.evidence() >= enough && j.unseen() == "":
-			return j.excess(s) + ", which is no chance: " + advice
+		if s := &j.streams[r]; meant(s) && (gravest == nil || height(s) > height(gravest)) {
+			gravest = s
 		}
 	}
-	return ""
+	return gravest
 }
 
 // worst words the ratio that is above its threshold, or else the worst of the bad blocks that are strikes.
 func (j *judgement) worst() string {
-	for _, r := range byHarm {
-		if s := &j.streams[r]; s.atOrAbove() {
-			return j.excess(s)
-		}
+	if s := j.gravest((*stream).atOrAbove); s != nil {
+		return j.excess(s)
 	}
 
 	if list := j.protectedLost(); len(list) > 0 {
@@ -108,24 +144,44 @@ func (j *judgement) worst() string {
 		return cmp.Compare(a.ratio/a.cap, b.ratio/b.cap)
 	})
 	return fmt.Sprintf("%s was %s %s from %s to %s UTC, and %s makes an hour bad", b.of,
-		humanize.Percent(b.ratio), of[b.of], stamp(atMinute(b.From)), atMinute(b.To).Format("15:04"), humanize.Percent(b.cap))
+		humanize.Percent(b.ratio), denominatorWords[b.of], stamp(atMinute(b.From)), atMinute(b.To).Format("15:04"), humanize.Percent(b.cap))
 }
 
 const advice = "change the candidate, or raise the threshold if the difference is wanted"
 
-// excess words a ratio that is above its threshold: over the last day where that is worse.
-func (j *judgement) excess(s *stream) string {
-	numerator, denominator, since := s.numerator, s.denominator, ""
-	if n, d, from := j.lately(s); float64(n)*float64(denominator) > float64(numerator)*float64(d) {
-		numerator, denominator, since = n, d, " over the last 24 h"
+// rawRatio is a raw ratio over some time. Over says which, "" for all the evidence.
+type rawRatio struct {
+	numerator, denominator int64
+	over                   string
+}
 
-		// A quiet policy needs longer for one difference to be allowed at all.
-		if from < j.now-minutesADay {
-			since = " since " + dated(atMinute(from))
-		}
+func (r rawRatio) value() float64 { return float64(r.numerator) / float64(max(1, r.denominator)) }
+
+// higher returns the raw ratio over all the evidence, or over the last day where that is worse.
+func (j *judgement) higher(s *stream) rawRatio {
+	all := rawRatio{s.numerator, s.denominator, ""}
+	n, d, from := j.lately(s)
+	switch {
+	case float64(n)*float64(all.denominator) <= float64(all.numerator)*float64(d):
+		return all
+
+	// Evidence that is no older than a day is the same in both, but for the minutes at its ends, which are not whole. Two
+	// ratios of the same requests would only be a riddle.
+	case s.atOrAbove() && j.since >= j.now-minutesADay:
+		return all
+
+	// A quiet policy needs longer for one difference to be allowed at all.
+	case from < j.now-minutesADay:
+		return rawRatio{n, d, " since " + dated(atMinute(from))}
 	}
+	return rawRatio{n, d, " over the last 24 h"}
+}
+
+// excess words a ratio that is above its threshold.
+func (j *judgement) excess(s *stream) string {
+	r := j.higher(s)
 	return fmt.Sprintf("%s is %s %s%s, its threshold %s", s.ratio,
-		humanize.Percent(float64(numerator)/float64(denominator)), of[s.ratio], since, humanize.Percent(s.threshold))
+		humanize.Percent(r.value()), denominatorWords[s.ratio], r.over, humanize.Percent(s.threshold))
 }
 
 // lately returns the raw ratio of the last 24 hours, or of as long as the denominator allows one
@@ -169,15 +225,15 @@ func (j *judgement) belowAgain(s *stream) string {
 	return ""
 }
 
-// noisy reports whether the way of comparing makes a third of the differences that the
-// threshold allows.
+// noisy reports whether the way of comparing makes too many differences.
 func (j *judgement) noisy() bool {
-	most := j.cfg.Divergence / 3
-
 	// With a smaller denominator than a block by that share the noise may be chance.
 	numerator, denominator := divergence.OfComparisons.Of(j.evidence.Noise)
-	return denominator >= leastDenominator(most) && float64(numerator) >= most*float64(denominator)
+	return denominator >= leastDenominator(j.mostNoise()) && float64(numerator) >= j.mostNoise()*float64(denominator)
 }
+
+// mostNoise is a third of the differences that the threshold allows.
+func (j *judgement) mostNoise() float64 { return j.cfg.Divergence / 3 }
 
 // lastDay returns the tally of the last 24 hours.
 func (j *judgement) lastDay() divergence.Tally {
@@ -186,38 +242,6 @@ func (j *judgement) lastDay() divergence.Tally {
 
 // soak is the clean time that the step needs, without strikes.
 func (j *judgement) soak() time.Duration { return j.cfg.SoakFor(j.evidence.Step.Percent) }
-
-// unseen lists the hours of the day in which no instance was live, or their number where
-// they are many.
-func (j *judgement) unseen() string {
-	var list []string
-	for hour, seen := range j.seen {
-		if !seen {
-			list = append(list, fmt.Sprintf("%02d", hour))
-		}
-	}
-
-	// The number says more than a list of most hours.
-	if len(list) > 12 {
-		return fmt.Sprintf("%d of 24", len(list))
-	}
-	return strings.Join(list, " ")
-}
-
-// unseenWeekdays lists the weekdays in which no instance was live for half of the day, if the
-// step needs them.
-func (j *judgement) unseenWeekdays() string {
-	if !j.cfg.asksForWeekdays(j.evidence.Step.Percent) {
-		return ""
-	}
-	var list []string
-	for day, seen := range j.weekdays {
-		if !seen {
-			list = append(list, time.Weekday(day).String())
-		}
-	}
-	return strings.Join(list, " ")
-}
 
 // afterStrikes names the strikes that make the clean time longer, and when that ends.
 func (j *judgement) afterStrikes() string {

@@ -31,7 +31,7 @@ func TestVerdicts(t *testing.T) {
 		{"little noise", evidence{hours: 72, noise: differing(1, 1000)}, pass, 0, "clean"},
 		{"too little to tell noise", evidence{hours: 72, noise: differing(10, 100)}, pass, 0, "clean"},
 
-		{"no denials", evidence{hours: 72, minute: neverDenied}, insufficient, 0, "0 of the 200 requests that the authoritative denies"},
+		{"no denials", evidence{hours: 72, minute: neverDenied}, insufficient, 0, "the authoritative has denied nothing in 3 days"},
 		{
 			"too few denials", evidence{hours: 72, minute: deniedInOneMinute(199)},
 			insufficient, 0, "denied 199 of the 200 requests",
@@ -49,10 +49,11 @@ func TestVerdicts(t *testing.T) {
 		{"a tenth of the evaluations blind", evidence{hours: 48, minute: blinded(100)}, pass, 0, "48 h clean"},
 		{"all evaluations blind", evidence{hours: 72, minute: allBlind}, insufficient, 0, "100 % of the last day's evaluations were blind"},
 		{"over a tenth of the evaluations blind", evidence{hours: 72, minute: blinded(101)}, insufficient, 0, "10.1 %"},
-		{"an hour of the day never seen", evidence{hours: 24, away: hoursFrom(5, 6)}, insufficient, 0, "(UTC): 05"},
+		{"an hour of the day never seen", evidence{hours: 24, away: hoursFrom(5, 6)}, insufficient, 0,
+			"23 of 24 hours of the day seen, not yet 05 (UTC)"},
 		{
 			"29 minutes of an hour seen", evidence{hours: 24, away: divergence.Span{From: 5*hour + 29, To: 6 * hour}},
-			insufficient, 0, "(UTC): 05",
+			insufficient, 0, "23 of 24 hours of the day seen, not yet 05 (UTC)",
 		},
 		{
 			"30 minutes of an hour seen", evidence{hours: 24, away: divergence.Span{From: 5*hour + 30, To: 6 * hour}},
@@ -62,7 +63,7 @@ func TestVerdicts(t *testing.T) {
 		{"too little of the second day left", evidence{hours: 48, away: hoursFrom(29, 30)}, wait, 0, "47 h of 48 h"},
 		{
 			"an hour of the day too little compared", evidence{hours: 24, uncompared: []uncompared{{2, hoursFrom(5, 6)}}},
-			insufficient, 0, "(UTC): 05",
+			insufficient, 0, "23 of 24 hours of the day seen, not yet 05 (UTC)",
 		},
 		{
 			"too little compared within a day",
@@ -102,10 +103,11 @@ func TestVerdicts(t *testing.T) {
 
 		{"raw ratio above its threshold", evidence{hours: 4, badHours: []int64{1}, badKeys: 2}, insufficient, 0, "newly_denied is 12.5 %"},
 		{"above its threshold for a day", evidence{hours: 24, minute: fiveInAHundred}, fail, 0, "newly_denied is 5.56 %"},
-		{"above its threshold for less than a day", evidence{hours: 10, minute: fiveInAHundred}, insufficient, 0, "(UTC): 14 of 24"},
+		{"above its threshold for less than a day", evidence{hours: 10, minute: fiveInAHundred}, insufficient, 0,
+			"10 of 24 hours of the day seen; the last is due Mon 2026-03-02 23:30 UTC"},
 		{"raw ratio at its threshold", evidence{hours: 72, minute: twoInAHundred}, wait, 0, "divergence is 2 %"},
 		{"the candidate fails", evidence{hours: 72, minute: candidateFails}, fail, 0, "divergence is 10 %"},
-		{"always allow", evidence{hours: 240, minute: alwaysAllow}, fail, 0, "extra_load is 11.1 %"},
+		{"always allow", evidence{hours: 240, minute: alwaysAllow}, fail, 0, "newly_allowed is 100 %"},
 		{"always deny", evidence{hours: 240, minute: alwaysDeny}, fail, 3, ""},
 		{"always allow, as declared", evidence{hours: 240, minute: alwaysAllowDeclared}, insufficient, 0, ""},
 		{"always deny, as declared", evidence{hours: 240, minute: alwaysDenyDeclared}, insufficient, 0, ""},
