@@ -2,6 +2,7 @@ package alerts_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,6 +23,11 @@ const rulesFile = "shadowlimit.rules.yaml"
 type rule struct {
 	Record, Alert, Expr string
 	Labels, Annotations map[string]string
+}
+
+// id tells the rules of one name apart, for messages and for cases: they differ in their severity or in their summary.
+func (r rule) id() string {
+	return fmt.Sprintf("%s, %s, %q", r.Alert, r.Labels["severity"], r.Annotations["summary"])
 }
 
 func readRules(t *testing.T) (list []rule) {
@@ -93,6 +99,12 @@ func TestRulesAreExported(t *testing.T) {
 	if err != nil || !slices.Equal(files, []string{rulesFile}) {
 		t.Fatalf("exports %q, %v, want %q", files, err, rulesFile)
 	}
+
+	onDisk, err := filepath.Glob("*.rules.yaml")
+	if err != nil || !slices.Equal(onDisk, files) {
+		t.Errorf("the folder has the rule files %q, %v, and exports %q: move the rules of the others into %s, or embed them in alerts.go and "+
+			"read them in this file's readRules", onDisk, err, files, rulesFile)
+	}
 	embedded, _ := fs.ReadFile(alerts.Rules, rulesFile)
 	if onDisk, err := os.ReadFile(rulesFile); err != nil || !bytes.Equal(embedded, onDisk) {
 		t.Errorf("%s differs from the exported file: %v", rulesFile, err)
@@ -101,7 +113,7 @@ func TestRulesAreExported(t *testing.T) {
 
 // A recording rule is named level:metric:operations.
 var recorded = regexp.MustCompile(
-	`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|min|rate(5m|15m)|increase15m|ratio_rate(5m|15m)|p99_rate15m)$`,
+	`^policy(_[a-z]+)*:shadowlimit_[a-z0-9_]+:(max|min|rate(2m|5m|15m)|increase15m|ratio_rate(2m|5m|15m)|p99_rate15m)$`,
 )
 
 func TestRecordingRuleNames(t *testing.T) {
@@ -145,7 +157,7 @@ const runbooks = "../docs/runbooks/"
 func TestAlertsSayWhatToDo(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range readAlerts(t) {
-		id := a.Alert + " " + a.Labels["severity"]
+		id := a.id()
 		if seen[id] {
 			t.Errorf("%s exists twice", id)
 		}
@@ -162,13 +174,41 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		if s := a.Annotations["summary"]; !regexp.MustCompile(`^[A-Z][^{}]*\.$`).MatchString(s) {
 			t.Errorf("%s: summary %q: want a capital letter at its beginning, a full stop at its end, and no braces", id, s)
 		}
-		if d := a.Annotations["description"]; !strings.Contains(d, "{{ $labels.name }}") {
-			t.Errorf("%s: description %q does not name the service", id, d)
-		}
+		requireDescription(t, a)
 
 		want := "https://github.com/shadowlimit/shadowlimit/blob/main/docs/runbooks/" + a.Alert + ".md"
 		if got := a.Annotations["runbook_url"]; got != want {
 			t.Errorf("%s: runbook_url %q, want %q", id, got, want)
+		}
+	}
+}
+
+// ofServices finds the metrics that have no label policy.
+var ofServices = regexp.MustCompile(`shadowlimit_(breaker_open|store_errors|synchroniz\w+|red_button_pressed|config_\w+|build_info)`)
+
+// commands are the texts in backquotes that are typed into a shell.
+var commands = regexp.MustCompile("`((?:shadowlimit|curl) [^`]*)`")
+
+// requireDescription reports what a description lacks: the service, the policy, and a command that finds the service.
+func requireDescription(t *testing.T, a rule) {
+	t.Helper()
+	d := a.Annotations["description"]
+	if !strings.Contains(d, "{{ $labels.name }}") {
+		t.Errorf("%s: description %q does not name the service: write {{ $labels.name }}", a.id(), d)
+	}
+	if !ofServices.MatchString(a.Expr) && !strings.Contains(d, "{{ $labels.policy }}") {
+		t.Errorf("%s: description %q does not name the policy: write {{ $labels.policy }}, or add its metric to ofServices", a.id(), d)
+	}
+
+	found := commands.FindAllStringSubmatch(d, -1)
+	if len(found) == 0 && !strings.Contains(d, "`shadowlimit_") {
+		t.Errorf("%s: description %q has no command in backquotes, and no query", a.id(), d)
+	}
+	for _, command := range found {
+		// validate and explain read a file, and curl a status page: none asks Redis.
+		asksRedis := !regexp.MustCompile(`^(curl|shadowlimit (validate|explain)) `).MatchString(command[1])
+		if asksRedis && !strings.Contains(command[1], "--name {{ $labels.name }}") {
+			t.Errorf("%s: the command `%s` has no --name {{ $labels.name }}", a.id(), command[1])
 		}
 	}
 }
@@ -198,6 +238,13 @@ const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_
 	"\nNAME is the label `name` of the alert. HOST is the service's own Redis, from its [on-call card](README.md#the-on-call-card). " +
 	"No card:\n`Addrs` in its `shadow.Config`, or its environment. No Redis to reach: the status page of an instance.\n"
 
+// The first word of a cell answers: a reader at three in the morning stops there. A page of two severities answers for each.
+var answers = map[string]*regexp.Regexp{
+	"Are clients harmed?": regexp.MustCompile(`^(` + "`\\w+`" + `: )?(\*\*)?(Yes|No|yes|no)\b`),
+	"One command":         regexp.MustCompile("^(`|None)"),
+	"Until morning":       regexp.MustCompile(`^(` + "`\\w+`" + `: )?(\*\*)?(Yes|No|yes|no)\b`),
+}
+
 // requireAtNight reports what a page's section "At night" lacks. The commands of a page need both variables, and a stranger
 // does not know that.
 func requireAtNight(t *testing.T, name, body string) {
@@ -210,7 +257,11 @@ func requireAtNight(t *testing.T, name, body string) {
 	var rows []string
 	for line := range strings.Lines(body) {
 		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) == 4 && strings.TrimSpace(cells[1]) != "" && cells[1] != "---" {
-			rows = append(rows, strings.TrimSpace(cells[1]))
+			row, cell := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
+			rows = append(rows, row)
+			if first := answers[row]; first != nil && !first.MatchString(cell) {
+				t.Errorf("%s.md: section \"At night\": the cell of %q does not begin with its answer, %s: %s", name, row, first, cell)
+			}
 		}
 	}
 	if !slices.Equal(rows, atNight) {
@@ -227,7 +278,7 @@ func TestRunbooks(t *testing.T) {
 	for name := range names {
 		text, err := os.ReadFile(runbooks + name + ".md")
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%v: write docs/runbooks/%s.md with the sections %q; copy the page of a neighbour", err, name, sections)
 			continue
 		}
 
@@ -270,7 +321,10 @@ func TestRunbooks(t *testing.T) {
 func TestRunbookIndexIsComplete(t *testing.T) {
 	severities := map[string][]string{}
 	for _, a := range readAlerts(t) {
-		severities[a.Alert] = append(severities[a.Alert], a.Labels["severity"])
+		// Rules of one severity that differ in their stage are one row.
+		if list := severities[a.Alert]; !slices.Contains(list, a.Labels["severity"]) {
+			severities[a.Alert] = append(list, a.Labels["severity"])
+		}
 	}
 
 	text, err := os.ReadFile(runbooks + "README.md")
@@ -278,6 +332,12 @@ func TestRunbookIndexIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile(`(?m)^\| \[(Shadowlimit\w+)\]\((\w+)\.md\) \| ([a-z, ]+) \| [^|]+\. \|`)
+
+	for _, named := range regexp.MustCompile(`\bShadowlimit\w+`).FindAllString(string(text), -1) {
+		if severities[named] == nil {
+			t.Errorf("README.md of the runbooks names %s, which is no alert", named)
+		}
+	}
 
 	listed := map[string]bool{}
 	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
@@ -318,7 +378,8 @@ func TestEveryAlertIsTested(t *testing.T) {
 				Cases []struct {
 					Alert string `yaml:"alertname"`
 					Fires []struct {
-						Labels map[string]string `yaml:"exp_labels"`
+						Labels      map[string]string `yaml:"exp_labels"`
+						Annotations map[string]string `yaml:"exp_annotations"`
 					} `yaml:"exp_alerts"`
 				} `yaml:"alert_rule_test"`
 			}
@@ -332,18 +393,18 @@ func TestEveryAlertIsTested(t *testing.T) {
 			for _, c := range test.Cases {
 				rests[c.Alert] = rests[c.Alert] || len(c.Fires) == 0
 				for _, alert := range c.Fires {
-					fires[c.Alert+" "+alert.Labels["severity"]] = true
+					fires[rule{Alert: c.Alert, Labels: alert.Labels, Annotations: alert.Annotations}.id()] = true
 				}
 			}
 		}
 	}
 
 	for _, a := range readAlerts(t) {
-		if id := a.Alert + " " + a.Labels["severity"]; !fires[id] {
-			t.Errorf("no test sees %s fire", id)
+		if id := a.id(); !fires[id] {
+			t.Errorf("no case of %s sees this alert fire, with this severity and summary: %s", strings.Join(testFiles(t), " or "), id)
 		}
 		if !rests[a.Alert] {
-			t.Errorf("no test sees %s rest", a.Alert)
+			t.Errorf("no case of %s sees %s rest", strings.Join(testFiles(t), " or "), a.Alert)
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package dashboards_test
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,28 +68,68 @@ func TestTargetsHaveTheirOwnIDs(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasAPanel holds that a panel shows what each alert is about, and leads to its page.
+// TestEveryAlertHasAPanel holds that a panel leads to the page of each alert, and shows a metric of its expression.
 func TestEveryAlertHasAPanel(t *testing.T) {
-	led := map[string]bool{}
+	shown := map[string]string{} // by page: the queries of the panels that lead to it
 	for _, b := range boards(t) {
 		b.eachPanel(func(p panel) {
 			for _, l := range p.Links {
-				led[path.Base(l.URL)] = true
+				for _, q := range p.Targets {
+					shown[path.Base(l.URL)] += q.Expr + "\n"
+				}
 			}
 		})
 	}
 
-	// TestRunbooks holds that each alert has a page.
-	pages, err := filepath.Glob("../docs/runbooks/Shadowlimit*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatal(err, "no runbook is there")
+	rules := readRules(t)
+	exprs := map[string]string{}
+	for _, r := range rules {
+		exprs[r.Record] += r.Expr + "\n"
 	}
-	for _, page := range pages {
-		if name := filepath.Base(page); !led[name] {
-			t.Errorf("no panel leads to %s: add .pages(%q) to the panel that shows its condition, in dashboards/generate, "+
-				"and run go generate ./dashboards", name, name)
+
+	for _, r := range rules {
+		page := r.Alert + ".md"
+		if r.Alert == "" {
+			continue
+		}
+		if shown[page] == "" {
+			t.Errorf("no panel leads to %s: %s", page, howToLink(t, page))
+			continue
+		}
+
+		metrics := metricsOf(r.Expr, exprs)
+		if !slices.ContainsFunc(metrics, func(m string) bool { return strings.Contains(shown[page], m) }) {
+			t.Errorf("the panels that lead to %s show none of the metrics of the alert, %q: move .pages to one that does, or add a query",
+				page, metrics)
 		}
 	}
+}
+
+// howToLink says what was forgotten: the link, or only to write the boards.
+func howToLink(t *testing.T, page string) string {
+	t.Helper()
+	files, err := filepath.Glob("generate/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), `"`+page+`"`) {
+			return file + " has the link: run go generate ./dashboards"
+		}
+	}
+	return fmt.Sprintf("add .pages(%q) to the panel that shows its condition, in dashboards/generate, and run go generate ./dashboards", page)
+}
+
+// metricsOf returns the exported metrics of an expression, also by the recording rules that it uses.
+func metricsOf(expr string, recorded map[string]string) (list []string) {
+	for _, name := range regexp.MustCompile(`(?:[a-z_]+:)?\bshadowlimit_\w+(?::\w+)?`).FindAllString(expr, -1) {
+		if r := recorded[name]; r != "" {
+			list = append(list, metricsOf(r, recorded)...)
+		} else {
+			list = append(list, strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_bucket"))
+		}
+	}
+	return list
 }
 
 // TestLinksLead holds that links lead to boards and pages that exist.

@@ -118,8 +118,19 @@ func (j joins) ofJoin(where string, e *parser.BinaryExpr) labelSet {
 		j.t.Errorf("%s: %s joins series with the labels %v and %v, so it pairs none of them: write ignoring (...) in\n%s", where, e.Op,
 			slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b)), e)
 	}
-	if e.Op.IsSetOperator() {
+
+	// The sides of an "or" are not paired, but what they return goes on as one: a label that one side has more is in some
+	// alerts and not in others, and a later join loses them.
+	if e.Op == parser.LOR && !maps.Equal(left, right) {
+		j.t.Errorf("%s: the sides of or have the labels %v and %v: drop those that one side has more, by sum without (...), in\n%s", where,
+			slices.Sorted(maps.Keys(left)), slices.Sorted(maps.Keys(right)), e)
+	}
+
+	switch {
+	case e.Op.IsSetOperator(), m.Card == parser.CardManyToOne:
 		return left
+	case m.Card == parser.CardOneToMany:
+		return right
 	}
 	return a
 }

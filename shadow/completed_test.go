@@ -119,7 +119,7 @@ func TestCompletedMigrationsCountWhatABreakerSkips(t *testing.T) {
 		for range 40 {
 			p.Allow(t.Context(), "k", 1)
 		}
-		fallbacks := metricOf(t, p, "shadowlimit_fallback_decisions_total", "allow")
+		fallbacks := metricOf(t, p, fallbacksTotal, "none") // sides without a limit have no local limiter
 		failed := metricOf(t, p, "shadowlimit_decisions_total", "error")
 		if fallbacks != 40 || failed != 40 {
 			t.Errorf("%v fallbacks that allow and %v failed decisions, want 40 and 40", fallbacks, failed)

@@ -18,6 +18,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
+const fallbacksTotal = "shadowlimit_fallback_decisions_total"
+
 func TestDeadRedisIsAnsweredByTheRule(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -26,13 +28,21 @@ func TestDeadRedisIsAnsweredByTheRule(t *testing.T) {
 
 	addr := l.Addr().String()
 	l.Close() // the address refuses connections now
-	for rule, want := range map[string]int{"allow": 10, "deny": 0, "local": 2} {
+	for rule, want := range map[string]struct {
+		allowed, asked int // until the first denial, and once more
+		limiter        string
+	}{"allow": {10, 11, "none"}, "deny": {0, 2, "none"}, "local": {2, 4, "local"}} {
 		h := open(t, file+"    on_store_failure: "+rule+"\n", shadow.Config{Redis: redisAt(t, addr)})
-		if n := allowed(t, h, "alice"); n != want {
-			t.Errorf("%s: %d allowed, want %d", rule, n, want)
+		if n := allowed(t, h, "alice"); n != want.allowed {
+			t.Errorf("%s: %d allowed, want %d", rule, n, want.allowed)
 		}
 		if d := ask(t, h, "alice"); !d.Fallback {
 			t.Errorf("%s: the decision %+v does not say that it is a fallback", rule, d)
+		}
+
+		all, named := metric(t, h, fallbacksTotal), metricOf(t, h, fallbacksTotal, want.limiter)
+		if all != float64(want.asked) || named != all {
+			t.Errorf("%s: %g fallbacks, %g of them by limiter %q; want %d", rule, all, named, want.limiter, want.asked)
 		}
 	}
 }
@@ -74,6 +84,9 @@ policies:
 		syncNow(t, h)
 		if n := two("bob"); n != 2 {
 			t.Errorf("limit %q, promoted: %d of 5 allowed, want the authoritative's 2", limit, n)
+		}
+		if all, stoodIn := metric(t, h, fallbacksTotal), metricOf(t, h, fallbacksTotal, "authoritative"); all != 5 || stoodIn != 5 {
+			t.Errorf("limit %q, promoted: %g fallbacks, %g by the authoritative; want 5 and 5", limit, all, stoodIn)
 		}
 
 		syncNow(t, h)

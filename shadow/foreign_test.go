@@ -168,7 +168,7 @@ func TestClientThatLeavesIsNoErrorOfTheCandidate(t *testing.T) {
 		h.Decide(c, &policies.Request{User: "alice"})
 	}
 
-	errors, fallbacks := comparisons(t, h, "candidate_error"), metric(t, h, "shadowlimit_fallback_decisions_total")
+	errors, fallbacks := comparisons(t, h, "candidate_error"), metric(t, h, fallbacksTotal)
 	if errors != 0 || fallbacks != 0 {
 		t.Errorf("%g candidate errors and %g fallbacks because clients left", errors, fallbacks)
 	}
@@ -196,7 +196,7 @@ func TestClientThatLeavesIsNoFallback(t *testing.T) {
 
 	ask(t, h, "alice")
 
-	fallbacks, failed := metric(t, h, "shadowlimit_fallback_decisions_total"), metricOf(t, h, "shadowlimit_decisions_total", "error")
+	fallbacks, failed := metric(t, h, fallbacksTotal), metricOf(t, h, "shadowlimit_decisions_total", "error")
 	if fallbacks != 0 || failed != 0 {
 		t.Errorf("%g fallbacks and %g errors because clients left", fallbacks, failed)
 	}

@@ -99,7 +99,7 @@ func TestMetricsDocument(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table of %s is not what the code says; run: go test ./shadow -run MetricsDocument -update", metricsFile)
+		t.Fatalf("the table of %s is not what the code says; run: go test ./shadow -run 'MetricsDocument$' -update", metricsFile)
 	}
 	if err := os.WriteFile(metricsFile, []byte(prose+metricsTable()), 0o644); err != nil {
 		t.Fatal(err)
@@ -148,8 +148,16 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 	prose, _ := metricsText(t)
 	_, sentence, _ := strings.Cut(prose, "The gauges ")
 	fleet, rest, _ := strings.Cut(sentence, " describe the whole fleet")
-	_, exception, _ := strings.Cut(rest, "never left out: `")
-	exception, _, _ = strings.Cut(exception, "`")
+	_, exceptions, _ := strings.Cut(rest, "never left out: ")
+	exceptions, _, _ = strings.Cut(exceptions, ".")
+
+	runbooks, err := os.ReadFile("../docs/runbooks/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, order, _ := strings.Cut(string(runbooks), "These metrics need Redis")
+	order, _, _ = strings.Cut(order, "All others do not")
+	order = strings.ReplaceAll(order, "`shadowlimit_gate_threshold`", "") // named as the exception
 
 	known := *noAssessment
 	one := 1.0
@@ -163,7 +171,14 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 			return n
 		}
 
-		named := f.name != exception && (strings.HasPrefix(f.name, "gate_") || strings.Contains(fleet, "`"+f.name+"`"))
+		excepted := strings.Contains(exceptions, "`"+f.name+"`")
+		named := !excepted && (strings.HasPrefix(f.name, "gate_") || strings.Contains(fleet, "`"+f.name+"`"))
+		// votes and older_generation are left out without a recent count, which this harness never had.
+		needs := sent(nil) == 0 && (sent(&known) > 0 || f.name == "votes" || f.name == "older_generation")
+		inOrder := strings.Contains(order, "`shadowlimit_"+f.name+"`") || strings.HasPrefix(f.name, "gate_") && !excepted
+		if needs != inOrder {
+			t.Errorf("%s: needs Redis: %t; \"These metrics need Redis\" in docs/runbooks/README.md says %t", f.name, needs, inOrder)
+		}
 		if left := sent(&known) > 0 && sent(nil) == 0; left != named {
 			t.Errorf("%s: left out without the store: %t; the text above the table of %s says %t", f.name, left, metricsFile, named)
 		}

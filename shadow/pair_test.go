@@ -124,7 +124,7 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		const asked = 3000 // one worker's queue has 1024 places
+		const asked = 3000 // one worker's queue has 256 places: followQueue
 		for range asked {
 			pair.Allow(context.Background(), "k", 1)
 		}
@@ -135,7 +135,7 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 		}
 
 		var sum float64
-		for outcome, least := range map[string]float64{"inconclusive": asked - 1024 - 1, "blind": 1} {
+		for outcome, least := range map[string]float64{"inconclusive": asked - 256 - 1, "blind": 1} {
 			n := counter(t, pair, `outcome="`+outcome+`"`)
 			if sum += n; n < least {
 				t.Errorf("%s: %g, want at least %g", outcome, n, least)

@@ -51,10 +51,12 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"fallback_decisions_total",
-		"Charges whose enforced side did not answer, so that the authoritative or on_store_failure decided: allow or deny.",
-		counter, []string{"decision"}, func(r reading, send sender) {
-			for n, decision := range []string{"deny", "allow"} {
-				send(float64(r.counts.fallbacks[n].Load()), decision)
+		"Charges whose enforced side did not answer, by the limiter that decided: the authoritative in place of a candidate, the local " +
+			"one, or none where on_store_failure allows or denies every request; and by the decision, allow or deny.",
+		counter, []string{"limiter", "decision"}, func(r reading, send sender) {
+			for n, limiter := range fallbackLimiters {
+				send(float64(r.counts.fallbacks[n].denied.Load()), limiter, "deny")
+				send(float64(r.counts.fallbacks[n].allowed.Load()), limiter, "allow")
 			}
 		},
 	},

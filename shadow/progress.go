@@ -56,8 +56,8 @@ type epochNews struct {
 // requests of a policy share these words. A number that every request may raise belongs
 // into divergence.Totals, which the recorder keeps in stripes.
 type counters struct {
-	errors    atomic.Int64                   // requests whose expressions failed
-	fallbacks [2]atomic.Int64                // decisions that the enforced side did not make: denied, allowed
+	errors    atomic.Int64 // requests whose expressions failed
+	fallbacks [len(fallbackLimiters)]fallbacks
 	lapses    [2]atomic.Pointer[sideFailure] // by role: the last failure to answer a request
 	warned    warnings
 }
@@ -76,17 +76,36 @@ func (c *counters) noteLapse(role algorithms.Role, err error) {
 	}
 }
 
+// fallbacks are the decisions of one fallback.
+type fallbacks struct{ denied, allowed atomic.Int64 }
+
+// What decided where the enforced side did not answer: an index of fallbackLimiters.
+const (
+	byAuthoritative = iota // it stood in for a candidate
+	byLocal
+	byNone // on_store_failure allows or denies, and so does local for a foreign limiter without a limit
+)
+
+// fallbackLimiters are the values of the label limiter. An alert must tell an outage from a local limiter that denies much.
+var fallbackLimiters = [...]string{byAuthoritative: "authoritative", byLocal: "local", byNone: "none"}
+
 // countFallback counts a decision that the enforced side did not make.
-func (c *counters) countFallback(allowed bool) {
+func (c *counters) countFallback(limiter int, allowed bool) {
 	if allowed {
-		c.fallbacks[1].Add(1)
+		c.fallbacks[limiter].allowed.Add(1)
 	} else {
-		c.fallbacks[0].Add(1)
+		c.fallbacks[limiter].denied.Add(1)
 	}
 }
 
 // fellBack reports whether the enforced side has left any decision to a fallback.
-func (c *counters) fellBack() bool { return c.fallbacks[0].Load()+c.fallbacks[1].Load() > 0 }
+func (c *counters) fellBack() bool {
+	var sum int64
+	for i := range c.fallbacks {
+		sum += c.fallbacks[i].denied.Load() + c.fallbacks[i].allowed.Load()
+	}
+	return sum > 0
+}
 
 // warnings are when each of them was last logged.
 type warnings struct {

@@ -43,7 +43,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 		ev.classifyFailures(o, left)
 	}
 	if d.Fallback && !left {
-		ev.counts.countFallback(d.Allowed)
+		ev.counts.countFallback(fallbackOf(o[d.Enforced].Status, &local), d.Allowed)
 	}
 
 	if !ev.deferOther(c, at, o) {
@@ -155,6 +155,17 @@ func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *local
 	if failed {
 		d.Decision = ev.fallback(limit, local)
 	}
+}
+
+// fallbackOf returns what made a fallback's decision, from the status of the side that is said to have decided.
+func fallbackOf(decided algorithms.Status, local *localAnswer) int {
+	switch {
+	case decided == algorithms.Judged:
+		return byAuthoritative
+	case local.ok:
+		return byLocal
+	}
+	return byNone
 }
 
 // lockedOutFor is the RetryAfter of a denial because something failed.

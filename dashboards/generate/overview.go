@@ -71,7 +71,8 @@ func canaryNow() panel {
 	return stat(3, "Keys on the candidate", "percentunit",
 		"Share of the keys for which the candidate is enforced. "+
 			"shadowlimit promote and rollback change it, and in automatic mode the controller does.",
-		query{"{{policy}}", greatest("policy", series("canary_ratio")), ""}).colours(levels("blue"))
+		query{"{{policy}}", greatest("policy", series("canary_ratio")), ""}).colours(levels("blue")).
+		pages("ShadowlimitStageStuck.md")
 }
 
 func cleanTime() panel {
@@ -87,7 +88,8 @@ func strikes() panel {
 		"Bad blocks of evidence that do not overlap. Each one lengthens the clean time that the gate wants; "+
 			"three within 7 days make the verdict fail. The drill-down shows when and why.",
 		query{"{{policy}}", greatest("policy", series("gate_strikes")), ""}).
-		colours(levels("green", at(1, "orange"), at(3, "red")))
+		colours(levels("green", at(1, "orange"), at(3, "red"))).
+		pages("ShadowlimitStrike.md")
 }
 
 func clients() panel {
@@ -112,7 +114,8 @@ func coverage() panel {
 		"Share of the evaluations of the last 24 hours that were comparisons. The gate wants 99 %, "+
 			"and an hour below that is no evidence. The drill-down shows the reasons of skipped comparisons.",
 		query{"{{policy}}", greatest("policy", series("gate_coverage_ratio")), ""}).
-		colours(levels("red", at(0.99, "orange"), at(0.999, "green"))).otherwise("no traffic")
+		colours(levels("red", at(0.99, "orange"), at(0.999, "green"))).otherwise("no traffic").
+		pages("ShadowlimitCoverageLow.md")
 }
 
 func onHold() panel {

@@ -53,11 +53,11 @@ func adaptiveLevels() panel {
 
 func fallbacks() panel {
 	return lines(6, "Fallback decisions", "ops",
-		"Decisions for which the enforced side did not answer. The authoritative stands in for a candidate; "+
-			"otherwise the policy's on_store_failure decides: each instance applies its share of the limit, or the limit does not hold. "+
-			"Check the stores below.",
-		query{"{{policy}} {{decision}}", perSecond("policy, decision", series("fallback_decisions_total")), ""}).
-		from(0).pages("ShadowlimitFallbackDecisions.md")
+		"Decisions for which the enforced side did not answer, by the limiter that decided: authoritative in place of a candidate, "+
+			"local by each instance's share of the limit, none by on_store_failure. none deny: an outage, clients are denied. "+
+			"none allow: no limit holds. Check the stores below.",
+		query{"{{policy}} {{limiter}} {{decision}}", perSecond("policy, limiter, decision", series("fallback_decisions_total")), ""}).
+		from(0).pages("ShadowlimitFallbackDenies.md", "ShadowlimitFallbackDecisions.md")
 }
 
 func latencyMap(side string) panel {
@@ -128,7 +128,8 @@ func synchronizedKeys() panel {
 func queue() panel {
 	return lines(8, "Queue of followers", "none",
 		"Charges that wait for the side which is judged behind the request, by instance. "+
-			"A queue near 1,024 is full, and charges that find no place are not compared.",
+			"A policy has four queues of 256 places. A key has its place in one of them, so above 256 a key may find none, and its "+
+			"charges are not compared.",
 		query{"{{instance}} {{policy}}", greatest("instance, policy", series("follower_queue_length")), ""}).
 		from(0).pages("ShadowlimitFollowerQueueFilling.md")
 }
