@@ -21,7 +21,7 @@ func (f *fleet) round(ctx context.Context) error {
 	var full, fast []string
 	for _, m := range turns {
 		// A bit less than the whole time, which is a multiple of that between two rounds.
-		if m.judged.within(assessEvery - flushEvery/2) {
+		if m.progress.judging.judged.within(assessEvery - flushEvery/2) {
 			fast = append(fast, m.spec.Policy)
 		} else {
 			full = append(full, m.spec.Policy)
@@ -57,7 +57,7 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 		}
 
 		if i >= 0 {
-			m.judged.note()
+			m.progress.judging.judged.note()
 			f.keep(m, &assessment{&list[i], time.Now()})
 			publish = append(publish, f.published(ctx, m, &list[i]))
 		}
@@ -83,7 +83,7 @@ const detailsEvery = time.Minute
 // published is what the others learn of an assessment.
 func (f *fleet) published(ctx context.Context, m *migration, a *promotion.Assessment) promotion.Published {
 	p := a.Publish(f.id)
-	if !m.detailed.renew(detailsEvery) {
+	if !m.progress.judging.detailed.renew(detailsEvery) {
 		return p
 	}
 	if d, err := status.DetailsOf(ctx, f.ledger, a); err == nil {
@@ -116,7 +116,7 @@ func (f *fleet) readPublished(ctx context.Context, turns []*migration) error {
 	}
 
 	for n, m := range others {
-		state := *m.stage.state.Load()
+		state := *m.progress.stage.state.Load()
 		if p := &list[n]; p.Format != 0 && p.Of(&state) {
 			a := p.Assessment(m.spec, state)
 			age := f.view.now().Sub(a.Evidence.Now).Abs() // either clock may have stepped
@@ -166,7 +166,7 @@ func (f *fleet) logMoves(moves []promotion.Move) {
 func (f *fleet) holdOverloaded(ctx context.Context) {
 	now := f.view.now()
 	for _, m := range f.migrations() {
-		s, store := m.stage.state.Load(), m.sides[algorithms.Candidate].store
+		s, store := m.progress.stage.state.Load(), m.sides[algorithms.Candidate].store
 		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloadLasts() {
 			continue
 		}
@@ -187,7 +187,7 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 // An alarm that goes on is logged once. In automatic mode the controller acts on it, and
 // the move is logged instead.
 func (f *fleet) keep(m *migration, a *assessment) {
-	before := m.assessment.Swap(a)
+	before := m.progress.judging.assessment.Swap(a)
 	known := before != nil && before.Alarm.Reason != ""
 	if a.Alarm.Reason == "" || known || a.Spec.Config.Automatic {
 		return

@@ -51,9 +51,9 @@ func (ev *evaluation) updateBlind(c *algorithms.Charge, at time.Time, o *observa
 
 	// A foreign limiter may have begun with this process, and the other side's records
 	// before it.
-	if ev.joined.Load() {
-		if joined := ev.forgotten(ev.started.UnixMicro()); at.UnixMicro() < joined {
-			ev.missed.note(ev.hash, joined)
+	if ev.progress.joined.Load() {
+		if joined := ev.forgotten(ev.progress.started.UnixMicro()); at.UnixMicro() < joined {
+			ev.progress.missed.note(ev.hash, joined)
 			return true
 		}
 	}
@@ -62,7 +62,7 @@ func (ev *evaluation) updateBlind(c *algorithms.Charge, at time.Time, o *observa
 
 // beginning reports whether a side was judged before all is forgotten that was counted without this process.
 func (ev *evaluation) beginning(o *observations) bool {
-	until := ev.forgotten(ev.started.UnixMicro())
+	until := ev.forgotten(ev.progress.started.UnixMicro())
 	for role := range o {
 		if !o[role].At.IsZero() && o[role].At.UnixMicro() < until {
 			return true
@@ -82,8 +82,8 @@ func (ev *evaluation) warming() bool {
 	if ev.numbered() {
 		return false
 	}
-	started := ev.started.UnixMicro()
-	return time.Since(ev.started) < min(time.Duration(ev.forgotten(started)-started)*time.Microsecond, longestWarming)
+	started := ev.progress.started.UnixMicro()
+	return time.Since(ev.progress.started) < min(time.Duration(ev.forgotten(started)-started)*time.Microsecond, longestWarming)
 }
 
 // forgotten returns the instant from which neither side's state depends on a charge that was
@@ -118,7 +118,7 @@ func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observat
 	}
 
 	// A calm request takes no lock: no charge of it is late, and none is pending.
-	m := &ev.missed
+	m := &ev.progress.missed
 	switch late := ev.sides[c.Enforced].foreign != nil && o[c.Enforced].Took > mostLate; {
 	case uncertain(&o[0]) || uncertain(&o[1]):
 		m.notePending(ev.hash, ev.forgotten(at.UnixMicro()))
@@ -132,13 +132,13 @@ func (ev *evaluation) noteMissed(c *algorithms.Charge, at time.Time, o *observat
 // noteStandIn remembers a key of which the authoritative is about to be charged alone.
 func (ev *evaluation) noteStandIn(c *algorithms.Charge, at time.Time) {
 	if !ev.numbered() && c.Cost > 0 {
-		ev.missed.note(ev.hash, ev.forgotten(at.UnixMicro()))
+		ev.progress.missed.note(ev.hash, ev.forgotten(at.UnixMicro()))
 	}
 }
 
 // noteLate remembers a key of which a foreign limiter was asked long after the other side.
 func (ev *evaluation) noteLate(at time.Time, late time.Duration) {
 	if late > mostLate {
-		ev.missed.note(ev.hash, ev.forgotten(at.Add(late).UnixMicro()))
+		ev.progress.missed.note(ev.hash, ev.forgotten(at.Add(late).UnixMicro()))
 	}
 }

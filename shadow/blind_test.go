@@ -48,7 +48,7 @@ func TestEchoesOfAForeignLimiterAreWithinOneCapacity(t *testing.T) {
 				foreignSide(AllowFunc(func(string) bool { return true })),
 				algorithmSide(algorithms.Side{Algorithm: algorithms.GCRA{}}, newMemoryStore()),
 			}, options{log: slog.New(slog.DiscardHandler)})
-			defer m.followers.close(t.Context())
+			defer m.progress.followers.close(t.Context())
 
 			// Nothing depends on the missed charge any more when the next one is made.
 			ev := evaluation{migration: m, hash: 7, limits: [2]algorithms.Limit{tt.foreign, limit}}
@@ -62,8 +62,8 @@ func TestEchoesOfAForeignLimiterAreWithinOneCapacity(t *testing.T) {
 				case '.':
 					at = at.Add(2 * time.Minute)
 				case '!':
-					m.missed.note(ev.hash, at.UnixMicro())
-					raise(&m.missed.slot(ev.hash).idle, ev.forgotten(at.UnixMicro()))
+					m.progress.missed.note(ev.hash, at.UnixMicro())
+					raise(&m.progress.missed.slot(ev.hash).idle, ev.forgotten(at.UnixMicro()))
 				default:
 					o := observations{{At: at}, {At: at}}
 					o[0].Decision.Allowed, o[1].Decision.Allowed = answer != 'A', answer != 'D'

@@ -251,7 +251,7 @@ func TestBreakerIsNotHeldWhileItsMoveIsLogged(t *testing.T) {
 	sides[algorithms.Candidate] = foreignSide(mine)
 	m := newMigration(promotion.Spec{Policy: "p"}, sides, options{log: slog.New(stuckLog{slog.DiscardHandler, in, out})})
 	candidate := &m.sides[algorithms.Candidate]
-	defer m.followers.close(t.Context())
+	defer m.progress.followers.close(t.Context())
 	defer close(out)
 	go func() {
 		for range breakAfter {

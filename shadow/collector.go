@@ -97,7 +97,7 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 }
 
 func (c *collector) collectPolicy(m *migration, out chan<- prometheus.Metric) {
-	r := reading{migration: m, totals: m.recorder.Totals(), applied: *m.stage.state.Load(), assessment: m.latest()}
+	r := reading{migration: m, totals: m.progress.recorder.Totals(), applied: *m.progress.stage.state.Load(), assessment: m.progress.latest()}
 	policy := m.spec.Policy
 	for _, f := range c.policies {
 		f.values(r, func(v float64, labels ...string) {

@@ -43,7 +43,7 @@ func sameLimit(a, b *algorithms.Limit) bool {
 // outOfStep reports whether two answers may differ because of a charge that one side has missed,
 // where one side is a foreign limiter.
 func (ev *evaluation) outOfStep(c *algorithms.Charge, at int64, o *observations) bool {
-	s := ev.missed.slot(ev.hash)
+	s := ev.progress.missed.slot(ev.hash)
 	if s == nil {
 		return false
 	}

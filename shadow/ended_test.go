@@ -57,7 +57,7 @@ func TestStoredOrderSurvivesAFailover(t *testing.T) {
 		_, err := promotion.Advance(t.Context(), primary, "p", promotion.Step{Stage: promotion.Promoted}, promotion.Order{})
 		must(t, err)
 		must(t, f.poll(t.Context()))
-		must(t, replica.Put(t.Context(), "p", *m.stage.state.Load(), promotion.Condition{}))
+		must(t, replica.Put(t.Context(), "p", *m.progress.stage.state.Load(), promotion.Condition{}))
 
 		f.button.press(true)
 		must(t, f.poll(t.Context()))

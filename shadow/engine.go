@@ -186,7 +186,7 @@ func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 	}
 
 	// The charge may lose a side by assign, and the noise floor needs both. It adds a charge of its own.
-	if m.noise == nil {
+	if m.progress.noise == nil {
 		ev.assign(c)
 		return
 	}

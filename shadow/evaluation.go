@@ -52,7 +52,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	other := c.Enforced.Other()
 	othersStore := ev.sides[other].store
 	ev.primaryStore = ev.sides[c.Enforced].store
-	ev.completed = c.Enforced == algorithms.Candidate && ev.stage.completed.Load()
+	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.completed.Load()
 
 	switch {
 	case ev.completed || !ev.hasCandidate() || !ev.samples(ev.hash):
@@ -70,7 +70,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	// One store has both sides, and suffers from judging them at once. The other side follows
 	// then, and goes on to follow until the queue is empty: judged together with the enforced
 	// one, it would be ahead of the charges in the queue.
-	case othersStore.remote() && (othersStore.overloaded() || ev.followers.busy()):
+	case othersStore.remote() && (othersStore.overloaded() || ev.progress.followers.busy()):
 		ev.other = otherBehind
 	}
 
@@ -167,7 +167,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	if ev.grouped() {
 		setting.CompareMembers(ev.groups, o)
 	}
-	outcome := ev.recorder.Observe(c.Key, ev.hash, at, o, &setting)
+	outcome := ev.progress.recorder.Observe(c.Key, ev.hash, at, o, &setting)
 
 	if ev.observer != nil {
 		ev.notify(c, at, o, outcome)

@@ -65,8 +65,8 @@ func bothIn(st *store) [2]side {
 // completed candidate of another epoch.
 func TestMissingCandidateIsNotEnforced(t *testing.T) {
 	_, m := idleOn(promotion.NewMemoryStore(), "a")
-	m.stage.completed.Store(true)
-	m.stage.state.Store(&promotion.State{Stage: promotion.Completed, Epoch: "another"})
+	m.progress.stage.completed.Store(true)
+	m.progress.stage.state.Store(&promotion.State{Stage: promotion.Completed, Epoch: "another"})
 	if got := m.enforced(at(0)); got != algorithms.Candidate {
 		t.Fatalf("with a candidate: %s is enforced, want the completed candidate", got)
 	}
@@ -85,11 +85,11 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 				for _, completed := range []bool{false, true} {
 					_, m := idleOn(promotion.NewMemoryStore(), "a")
 					s := promotion.State{Stage: stage, Percent: 100, Epoch: epoch}
-					m.stage.state.Store(&s)
+					m.progress.stage.state.Store(&s)
 					if heard {
-						m.stage.heard.note()
+						m.progress.stage.heard.note()
 					}
-					m.stage.completed.Store(completed && epoch != "")
+					m.progress.stage.completed.Store(completed && epoch != "")
 
 					e := m.enforcement(s, circumstances{})
 					side, _, _ := strings.Cut(e.Enforced, " ")
@@ -187,7 +187,7 @@ func TestInstancesStartWithoutTheirStore(t *testing.T) {
 
 		store.cut.Store(false)
 		time.Sleep(3 * time.Second)
-		if s := m.stage.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
+		if s := m.progress.stage.state.Load(); s.Epoch != "e" || s.Stage != promotion.Shadow {
 			t.Errorf("once the store answers the state is %+v", s)
 		}
 	})

@@ -40,9 +40,9 @@ func past(d time.Duration, since, now time.Time) bool {
 
 // due reports whether to write in this round. Requires writing.
 func (m *migration) due(round int) bool {
-	since := round - m.written.round
-	return m.written.round == 0 || since >= idleRounds || m.stage.state.Load().Exposed() || m.written.exposed ||
-		since >= changedRounds && m.recorder.Changed()
+	since := round - m.progress.written.round
+	return m.progress.written.round == 0 || since >= idleRounds || m.progress.stage.state.Load().Exposed() || m.progress.written.exposed ||
+		since >= changedRounds && m.progress.recorder.Changed()
 }
 
 // flush writes the records of the policies of which something is due. It begins with another policy each time: if
@@ -55,8 +55,8 @@ func (f *fleet) flush(ctx context.Context) error {
 		if m.due(f.rounds) {
 			return f.flushOne(ctx, m, now)
 		}
-		if !m.recorder.Changed() {
-			m.flushed.Store(now.UnixMicro()) // nothing waits
+		if !m.progress.recorder.Changed() {
+			m.progress.written.flushed.Store(now.UnixMicro()) // nothing waits
 		}
 		return nil
 	})
@@ -93,7 +93,7 @@ func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migr
 
 		// Without the store's time there is nothing to write by, but the recorder
 		// notes that the instance was there.
-		m.recorder.Present(now)
+		m.progress.recorder.Present(now)
 	}
 	return errors.Join(failed...)
 }
@@ -101,12 +101,12 @@ func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migr
 // flushRest writes everything of one policy: counts of the time in which an earlier write failed come after that one. Requires
 // f.writing.
 func (f *fleet) flushRest(ctx context.Context, m *migration, now time.Time) error {
-	for ; m != nil; m = m.noise {
-		m.written.asked, m.written.keys = time.Time{}, time.Time{}
+	for ; m != nil; m = m.progress.noise {
+		m.progress.written.asked, m.progress.written.keys = time.Time{}, time.Time{}
 		if err := f.flushRecord(ctx, m, now); err != nil {
 			return err
 		}
-		if !m.recorder.Changed() {
+		if !m.progress.recorder.Changed() {
 			continue
 		}
 		if err := f.flushRecord(ctx, m, now); err != nil {
@@ -119,7 +119,7 @@ func (f *fleet) flushRest(ctx context.Context, m *migration, now time.Time) erro
 // flushOne writes the records of one policy and of its noise floor. The noise floor comes second: the policy's evidence is the
 // one that decides. Requires f.writing.
 func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
-	for ; m != nil; m = m.noise {
+	for ; m != nil; m = m.progress.noise {
 		if err := f.flushRecord(ctx, m, now); err != nil {
 			return err
 		}
@@ -132,21 +132,21 @@ func (f *fleet) flushRecord(ctx context.Context, m *migration, now time.Time) er
 	id := m.id()
 	snapshot, err := f.snapshot(ctx, m, id, now)
 	if err != nil {
-		m.recorder.Present(now)
+		m.progress.recorder.Present(now)
 		return err
 	}
 	if err := f.ledger.Write(ctx, id, f.id, snapshot); err != nil {
-		m.recorder.Abandon(now)
-		m.written.asked, m.written.keys = time.Time{}, time.Time{}
+		m.progress.recorder.Abandon(now)
+		m.progress.written.asked, m.progress.written.keys = time.Time{}, time.Time{}
 		return err
 	}
 
-	m.recorder.Commit(snapshot, now)
+	m.progress.recorder.Commit(snapshot, now)
 
 	// A record that was repeated leaves out the counts since then, which are due in the next round.
 	if !snapshot.Repeated {
-		m.written.round = f.rounds
-		m.flushed.Store(now.UnixMicro())
+		m.progress.written.round = f.rounds
+		m.progress.written.flushed.Store(now.UnixMicro())
 	}
 	return nil
 }
@@ -154,32 +154,32 @@ func (f *fleet) flushRecord(ctx context.Context, m *migration, now time.Time) er
 // snapshot returns what to write of one policy. It asks first for the fold, once a minute and after each failure: an
 // instance that was taken for gone must know that before it takes new counts from the requests. Requires f.writing.
 func (f *fleet) snapshot(ctx context.Context, m *migration, id divergence.ID, now time.Time) (*divergence.Snapshot, error) {
-	if past(askFoldedEvery, m.written.asked, now) {
-		incarnation := m.recorder.Incarnation()
+	if past(askFoldedEvery, m.progress.written.asked, now) {
+		incarnation := m.progress.recorder.Incarnation()
 		ack, err := f.ledger.Acked(ctx, id, divergence.Writer{Instance: f.id, Incarnation: incarnation})
 		if err != nil {
 			return nil, err
 		}
-		m.recorder.Acknowledge(incarnation, ack)
-		m.written.asked = now
+		m.progress.recorder.Acknowledge(incarnation, ack)
+		m.progress.written.asked = now
 	}
 
-	exposed := m.stage.state.Load().Exposed()
+	exposed := m.progress.stage.state.Load().Exposed()
 	due := m.keysDue(exposed, now)
-	m.written.exposed = exposed
+	m.progress.written.exposed = exposed
 	if !due {
-		return m.recorder.Brief(now), nil
+		return m.progress.recorder.Brief(now), nil
 	}
-	m.written.keys = now
-	return m.recorder.Snapshot(now), nil
+	m.progress.written.keys = now
+	return m.progress.recorder.Snapshot(now), nil
 }
 
 // keysDue reports whether to write the keys of a policy. An operator looks for the first ones that differ, for all of them while the
 // candidate is enforced, and after a rollback for the clients that it has harmed: that write is at once. Requires f.writing.
 func (m *migration) keysDue(exposed bool, now time.Time) bool {
-	left := m.written.exposed && !exposed
-	soon := exposed || m.recorder.KeysWait()
-	return left || past(keysEvery, m.written.keys, now) || soon && past(askFoldedEvery, m.written.keys, now)
+	left := m.progress.written.exposed && !exposed
+	soon := exposed || m.progress.recorder.KeysWait()
+	return left || past(keysEvery, m.progress.written.keys, now) || soon && past(askFoldedEvery, m.progress.written.keys, now)
 }
 
 // replan replaces the plan in use, and writes the last records of the dropped migrations.
@@ -230,7 +230,7 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 func (p *plan) noteReplacedEpochs(before *plan) {
 	for _, m := range p.migrations {
 		if old := before.named(m.spec.Policy); old != nil && old.progress != m.progress {
-			m.news.replaces = cmp.Or(old.news.replaces, old.spec.Epoch)
+			m.progress.news.replaces = cmp.Or(old.progress.news.replaces, old.spec.Epoch)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(promotion.NewMemoryStore(), "a")
-			m.stage.state.Store(&promotion.State{Stage: tt.stage, Epoch: m.spec.Epoch})
+			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Epoch: m.spec.Epoch})
 			var written []int
 			for round := 1; round <= 13; round++ {
 				time.Sleep(flushEvery)
@@ -36,7 +36,7 @@ func TestHowOftenEvidenceIsWritten(t *testing.T) {
 					asked(m)
 				}
 				must(t, f.flush(t.Context()))
-				if m.written.round == round {
+				if m.progress.written.round == round {
 					written = append(written, round)
 				}
 			}
@@ -83,12 +83,12 @@ func TestHowOftenKeysAreWritten(t *testing.T) {
 		{"the candidate is enforced", promotion.Promoted, 0, nil, []int{1, 12, 23, 34, 45, 56}},
 		{"a rollback", promotion.Promoted, 20, func(m *migration) {
 			newlyDenied(m, 1)
-			m.stage.state.Store(&promotion.State{Stage: promotion.RolledBack, Epoch: m.spec.Epoch})
+			m.progress.stage.state.Store(&promotion.State{Stage: promotion.RolledBack, Epoch: m.spec.Epoch})
 		}, []int{1, 12, 20}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, m := idleOn(promotion.NewMemoryStore(), "a")
-			m.stage.state.Store(&promotion.State{Stage: tt.stage, Epoch: m.spec.Epoch})
+			m.progress.stage.state.Store(&promotion.State{Stage: tt.stage, Epoch: m.spec.Epoch})
 			ledger := &keysWritten{Ledger: f.ledger, f: f}
 			f.ledger = ledger
 			for round := 1; round <= 61; round++ {

@@ -192,8 +192,8 @@ func eachFollowers(migrations []*migration, do func(*followers) error) []error {
 	failed := make([]error, len(migrations))
 	var done sync.WaitGroup
 	for i, m := range migrations {
-		if m.followers != nil {
-			done.Go(func() { failed[i] = do(m.followers) })
+		if m.progress.followers != nil {
+			done.Go(func() { failed[i] = do(m.progress.followers) })
 		}
 	}
 	done.Wait()

@@ -379,8 +379,8 @@ func (h *Harness) charge(ctx context.Context, s *scratch, now *plan, r *policies
 
 // onError returns the decision of a policy whose expressions have failed.
 func (m *migration) onError(p *policies.Policy, err error) Decision {
-	m.counts.errors.Add(1)
-	m.warnLimited(&m.counts.warned.expressionFailed,
+	m.progress.counts.errors.Add(1)
+	m.progress.warnLimited(&m.progress.counts.warned.expressionFailed,
 		"shadowlimit: an expression fails; on_error decides, and explain shows why",
 		"policy", p.Name, "on_error", p.OnError, "error", err)
 

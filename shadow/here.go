@@ -21,7 +21,7 @@ func (f *fleet) here(name string) status.Here {
 
 	// Plain limiters fall back, too, and no report of the fleet has them.
 	for _, m := range f.plan.Load().migrations {
-		state := *m.stage.state.Load()
+		state := *m.progress.stage.state.Load()
 		h.Policies = append(h.Policies, m.enforcement(state, now))
 		last := m.lastJudged(&state)
 		if !m.hasCandidate() || last == nil {
@@ -77,7 +77,7 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 		e.Why = "the red button of this instance is pressed"
 	case s.Epoch == "":
 		e.Why = "no state of the policy has reached this instance"
-	case s.Epoch != m.spec.Epoch && m.stage.completed.Load():
+	case s.Epoch != m.spec.Epoch && m.progress.stage.completed.Load():
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
 	case s.Epoch != m.spec.Epoch:
 		e.Why = "the fleet compares another epoch"
@@ -101,7 +101,7 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 // the policy is completed.
 func (m *migration) decides(e *status.Enforcement) [2]bool {
 	candidate := e.Enforced != algorithms.Authoritative.String()
-	completed := candidate && (e.Stage == promotion.Completed || m.stage.completed.Load())
+	completed := candidate && (e.Stage == promotion.Completed || m.progress.stage.completed.Load())
 	return [2]bool{!completed, candidate}
 }
 
@@ -120,7 +120,7 @@ func (m *migration) outlook(decides [2]bool, now circumstances) status.Outlook {
 // answering says how a side answers this instance, and why it does not. An open breaker alone would not do: a store that
 // refuses the writes of some records goes on answering for others, and opens none.
 func (m *migration) answering(role algorithms.Role, trouble error) (status.Answering, string) {
-	s, last := &m.sides[role], m.counts.lapses[role].Load()
+	s, last := &m.sides[role], m.progress.counts.lapses[role].Load()
 	refused := s.inOwnRedis() && status.RefusesWrites(trouble)
 	switch {
 	case refused:

@@ -58,7 +58,7 @@ func (f *fleet) obeyDisk(ctx context.Context) {
 	for _, m := range f.migrations() {
 		if s := states[m.spec.Policy]; m.obeys(s) {
 			m.apply(s)
-			m.stage.fromDisk = true
+			m.progress.stage.fromDisk = true
 			f.log.Warn("shadowlimit: Redis does not answer; the stage of the last run holds until it does",
 				"policy", m.spec.Policy, "stage", s.Describe(), "version", s.Version.String())
 		}
@@ -69,7 +69,7 @@ func (f *fleet) obeyDisk(ctx context.Context) {
 // is left where no rollback can reach it. A state of another epoch is about other sides, unless
 // it remembers that this epoch was completed.
 func (m *migration) obeys(s promotion.State) bool {
-	unknown := m.stage.state.Load().Version == promotion.Version{}
+	unknown := m.progress.stage.state.Load().Version == promotion.Version{}
 	holds := s.Stage == promotion.Promoted || s.Stage == promotion.Completed || s.Stage == promotion.RolledBack
 	return unknown && (holds && s.Epoch == m.spec.Epoch || s.Epoch != m.spec.Epoch && s.EndedAs(m.spec.Epoch) == promotion.Completed)
 }
@@ -79,11 +79,11 @@ func (m *migration) obeys(s promotion.State) bool {
 // again. Two states stay, and are written again: a rollback, which a failover may have
 // lost, and the state of a policy that the store has lost altogether.
 func (m *migration) leaveDisk(stored promotion.State) {
-	if !m.stage.fromDisk {
+	if !m.progress.stage.fromDisk {
 		return
 	}
-	m.stage.fromDisk = false
-	if stored.Stage != "" && m.stage.state.Load().Stage != promotion.RolledBack {
+	m.progress.stage.fromDisk = false
+	if stored.Stage != "" && m.progress.stage.state.Load().Stage != promotion.RolledBack {
 		m.replace(stored)
 	}
 }
@@ -137,7 +137,7 @@ func (f *fleet) keepStages(k *keeper) error {
 func (f *fleet) stagesText(before map[string]promotion.State) []byte {
 	states := map[string]promotion.State{}
 	for _, m := range f.migrations() {
-		s := *m.stage.state.Load()
+		s := *m.progress.stage.state.Load()
 		if s.Epoch == "" {
 			s = before[m.spec.Policy]
 		}

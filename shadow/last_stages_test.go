@@ -56,7 +56,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				store.cut.Store(true)
 				f, m := run()
 				defer f.close(ctx)
-				if got := *m.stage.state.Load(); got.String() != tt.disk.String() {
+				if got := *m.progress.stage.state.Load(); got.String() != tt.disk.String() {
 					t.Fatalf("without the store: %s, want %s", got, tt.disk)
 				}
 
@@ -66,7 +66,7 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				store.cut.Store(false)
 				time.Sleep(3 * time.Second)
 				states, err := store.States(ctx, []string{"p"})
-				if got := *m.stage.state.Load(); err != nil || got.String() != tt.want.String() || states[0].String() != tt.want.String() {
+				if got := *m.progress.stage.state.Load(); err != nil || got.String() != tt.want.String() || states[0].String() != tt.want.String() {
 					t.Errorf("with the store: %s, stored %s, %v, want %s", got, states[0], err, tt.want)
 				}
 			})
@@ -123,14 +123,14 @@ func TestStoreTakesTheDisksPlaceOnce(t *testing.T) {
 	}
 	_, m := idleOn(promotion.NewMemoryStore(), "a")
 	m.apply(state(3))
-	m.stage.fromDisk = true
+	m.progress.stage.fromDisk = true
 
 	m.leaveDisk(state(2))
-	if got := m.stage.state.Load().Seq; got != 2 {
+	if got := m.progress.stage.state.Load().Seq; got != 2 {
 		t.Errorf("with the store's first answer: sequence %d, want the store's 2", got)
 	}
 	m.leaveDisk(state(1))
-	if got := m.stage.state.Load().Seq; got != 2 {
+	if got := m.progress.stage.state.Load().Seq; got != 2 {
 		t.Errorf("after a failover: sequence %d, want 2", got)
 	}
 }

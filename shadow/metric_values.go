@@ -60,7 +60,7 @@ func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 // voted leaves out votes that are old.
 func voted(values func(*promotion.Votes, sender)) func(reading, sender) {
 	return compared(func(r reading, send sender) {
-		if v := r.recentVotes(); v != nil {
+		if v := r.progress.recentVotes(); v != nil {
 			values(&v.Votes, send)
 		}
 	})
@@ -83,7 +83,7 @@ const oldAfter = time.Minute
 // latest returns the last assessment, nil if it is old. An instance that has just started shows none of its own, and no alarm. One
 // that has started without Redis must not show for long that there is no alarm.
 func (p *progress) latest() *promotion.Assessment {
-	switch a := p.assessment.Load(); {
+	switch a := p.judging.assessment.Load(); {
 	case a == nil && time.Since(p.started) < oldAfter:
 		return noAssessment
 	case a == nil:

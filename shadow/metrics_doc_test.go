@@ -167,7 +167,7 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
 	for _, f := range policyMetrics {
 		sent := func(a *promotion.Assessment) (n int) {
-			f.values(reading{migration: m, applied: *m.stage.state.Load(), assessment: a}, func(float64, ...string) { n++ })
+			f.values(reading{migration: m, applied: *m.progress.stage.state.Load(), assessment: a}, func(float64, ...string) { n++ })
 			return n
 		}
 
@@ -242,7 +242,7 @@ func TestMetricsOfPlainPoliciesCount(t *testing.T) {
 func checkTotalsAreShown(t *testing.T, h *Harness) {
 	t.Helper()
 	m := h.engine.plan.Load().migrations[0]
-	raised := m.recorder.Totals()
+	raised := m.progress.recorder.Totals()
 	for field := range reflect.TypeFor[divergence.Totals]().Fields() {
 		var totals divergence.Totals
 		without := exportedOf(h.collector, m, totals)
@@ -281,7 +281,7 @@ func TestEveryTotalIsExported(t *testing.T) {
 // exportedOf is everything that a scrape shows of a policy with these totals.
 func exportedOf(c *collector, m *migration, totals divergence.Totals) string {
 	var b strings.Builder
-	r := reading{migration: m, totals: totals, applied: *m.stage.state.Load(), assessment: noAssessment}
+	r := reading{migration: m, totals: totals, applied: *m.progress.stage.state.Load(), assessment: noAssessment}
 	for _, f := range policyMetrics {
 		f.values(r, func(v float64, labels ...string) { fmt.Fprintln(&b, f.name, labels, v) })
 	}

@@ -33,7 +33,7 @@ type migration struct {
 	shares         *groupShares            // nil unless the sides are groups, or one is beside a foreign limiter
 	kept           atomic.Pointer[keeping] // nil before the first request of two stores
 	answers        *answers                // nil where no key is protected
-	*progress
+	progress       *progress
 }
 
 // options are what a migration needs besides its sides.
@@ -104,27 +104,27 @@ func (m *migration) resume(before *migration) {
 func (m *migration) begin(o *options) {
 	m.progress = newProgress(o.secret, o.log)
 	if o.before != nil {
-		m.stage.state.Store(o.before.stage.state.Load())
-		m.stage.heard.at.Store(o.before.stage.heard.at.Load())
-		m.noteCompletion(*m.stage.state.Load())
+		m.progress.stage.state.Store(o.before.progress.stage.state.Load())
+		m.progress.stage.heard.at.Store(o.before.progress.stage.heard.at.Load())
+		m.noteCompletion(*m.progress.stage.state.Load())
 	}
 
 	for role := range m.sides {
 		m.sides[role].guardForeign(m.spec.Policy, algorithms.Role(role), o.log)
 	}
 	if m.hasCandidate() && m.mayFollow() {
-		m.followers = newFollowers()
+		m.progress.followers = newFollowers()
 	}
 	if m.noiseMeasurable() {
-		m.noise = newNoise(m, o)
+		m.progress.noise = newNoise(m, o)
 	}
 }
 
 // startIncarnation numbers the recorders of a new progress: the policy's and its noise floor's.
 func (m *migration) startIncarnation(n int64) {
-	m.recorder.StartIncarnation(n)
-	if m.noise != nil {
-		m.noise.recorder.StartIncarnation(n)
+	m.progress.recorder.StartIncarnation(n)
+	if m.progress.noise != nil {
+		m.progress.noise.progress.recorder.StartIncarnation(n)
 	}
 }
 
@@ -156,7 +156,7 @@ func (m *migration) id() divergence.ID {
 		return promotion.NoiseID(m.measures.id())
 	}
 
-	s := *m.stage.state.Load()
+	s := *m.progress.stage.state.Load()
 	s.Epoch = m.spec.Epoch
 	return s.LedgerID(m.spec.Policy)
 }
@@ -169,11 +169,11 @@ func (m *migration) enforced(at divergence.Position) algorithms.Role {
 	}
 
 	// Loaded once: the stage, the percentage and the epoch must be of one state.
-	s := m.stage.state.Load()
+	s := m.progress.stage.state.Load()
 
 	// A newer file is at work elsewhere, whose authoritative is the completed candidate
 	// of this one. This file's authoritative has not been judged since.
-	if s.Epoch != m.spec.Epoch && m.stage.completed.Load() {
+	if s.Epoch != m.spec.Epoch && m.progress.stage.completed.Load() {
 		return algorithms.Candidate
 	}
 
@@ -194,12 +194,12 @@ func (m *migration) samples(hash uint64) bool {
 // long, because a short silence must not move keys from one side to the other and back.
 const cutOffAfter = 15 * time.Second
 
-func (m *migration) cutOff() bool { return !m.stage.heard.within(cutOffAfter) }
+func (m *migration) cutOff() bool { return !m.progress.stage.heard.within(cutOffAfter) }
 
 // apply takes a state that supersedes the applied one. It loads, compares and stores,
 // which is not atomic, and so requires fleet.polling. Requests may read meanwhile.
 func (m *migration) apply(s promotion.State) {
-	if s.Supersedes(*m.stage.state.Load()) {
+	if s.Supersedes(*m.progress.stage.state.Load()) {
 		m.replace(s)
 	}
 }
@@ -209,29 +209,29 @@ func (m *migration) apply(s promotion.State) {
 func (m *migration) noteCompletion(s promotion.State) {
 	switch ended := s.EndedAs(m.spec.Epoch); {
 	case s.Epoch == m.spec.Epoch:
-		m.stage.completed.Store(s.Stage == promotion.Completed)
+		m.progress.stage.completed.Store(s.Stage == promotion.Completed)
 	case ended != "":
-		m.stage.completed.Store(ended == promotion.Completed)
+		m.progress.stage.completed.Store(ended == promotion.Completed)
 	}
 }
 
 // replace takes a state in the place of the applied one. Requires fleet.polling.
 func (m *migration) replace(s promotion.State) {
-	before := m.stage.state.Load()
+	before := m.progress.stage.state.Load()
 
 	// Requests keep the pointer, so a stored state is replaced and never changed.
-	m.stage.state.Store(&s)
-	m.joined.Store(s.Since.Before(m.started) && m.foreignBesideRedis())
+	m.progress.stage.state.Store(&s)
+	m.progress.joined.Store(s.Since.Before(m.progress.started) && m.foreignBesideRedis())
 	m.noteCompletion(s)
 	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
-		m.stage.applied[i].Add(1)
+		m.progress.stage.applied[i].Add(1)
 	}
 
 	// The evidence of another beginning has another name in the ledger.
 	if !s.Since.Equal(before.Since) {
-		m.recorder.Restart()
-		if m.noise != nil {
-			m.noise.recorder.Restart()
+		m.progress.recorder.Restart()
+		if m.progress.noise != nil {
+			m.progress.noise.progress.recorder.Restart()
 		}
 	}
 }

@@ -67,8 +67,8 @@ func TestForeignSideBesideRedisJoinsBlind(t *testing.T) {
 
 		outcome := func(since time.Duration) (seen []divergence.Outcome) {
 			m := newMigration(promotion.Spec{Policy: "p", Epoch: "e"}, sides, options{log: discard})
-			defer m.followers.close(context.Background())
-			m.apply(promotion.State{Version: promotion.Version{Term: 1}, Stage: promotion.Shadow, Epoch: "e", Since: m.started.Add(since)})
+			defer m.progress.followers.close(context.Background())
+			m.apply(promotion.State{Version: promotion.Version{Term: 1}, Stage: promotion.Shadow, Epoch: "e", Since: m.progress.started.Add(since)})
 
 			ev := evaluation{migration: m, limits: [2]algorithms.Limit{limit, limit}}
 			for range 2 {

@@ -357,7 +357,7 @@ func rank(s promotion.State) [3]float64 {
 // look checks every instance.
 func (m *fleetModel) look() {
 	for _, n := range m.nodes {
-		now := *n.stage.state.Load()
+		now := *n.progress.stage.state.Load()
 		if before, after := rank(n.applied), rank(now); slices.Compare(after[:], before[:]) < 0 {
 			m.t.Errorf("I1: %s went from %s to %s", n.fleet.id, n.applied, now)
 		}
@@ -377,7 +377,7 @@ var hashes = []uint64{0, 99, 100, 2500, 4999, 5000, 9999}
 func (m *fleetModel) mustEnforce(n *node, when string) {
 	for _, hash := range hashes {
 		if n.enforced(at(hash)) != algorithms.Authoritative {
-			m.t.Errorf("%s: %s enforces the candidate at %s", when, n.fleet.id, n.stage.state.Load())
+			m.t.Errorf("%s: %s enforces the candidate at %s", when, n.fleet.id, n.progress.stage.state.Load())
 			return
 		}
 	}

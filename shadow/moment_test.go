@@ -78,7 +78,7 @@ func TestCanaryIsCutOffAfterItsSpan(t *testing.T) {
 		if !m.cutOff() {
 			t.Error("never heard")
 		}
-		m.stage.heard.note()
+		m.progress.stage.heard.note()
 		time.Sleep(cutOffAfter)
 		if m.cutOff() {
 			t.Error("after 15 s")

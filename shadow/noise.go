@@ -43,7 +43,7 @@ func newNoise(m *migration, o *options) *migration {
 	n.spec.Config.Sample = 0 // a reload may end the sample, and keeps this migration
 
 	// The same queue and workers, because the wait in them is part of the noise.
-	n.followers = m.followers
+	n.progress.followers = m.progress.followers
 	return n
 }
 
@@ -57,16 +57,16 @@ func (e *engine) addNoise(s *scratch, m *migration, charged *algorithms.Charge, 
 
 	// The canary takes the hash modulo 10,000, so the digits above are independent of it. A
 	// store that suffers from judging both sides must not be given more to do.
-	if hash/10_000%100 >= noiseShare || m.noise.sides[algorithms.Authoritative].store.overloaded() {
+	if hash/10_000%100 >= noiseShare || m.progress.noise.sides[algorithms.Authoritative].store.overloaded() {
 		return
 	}
 
 	c := s.next()
 	*c = *charged
-	c.Policy = m.noise.spec.Policy
+	c.Policy = m.progress.noise.spec.Policy
 	for role := range c.Sides {
-		c.Sides[role] = m.noise.sides[role].algorithm
+		c.Sides[role] = m.progress.noise.sides[role].algorithm
 		c.Sides[role].Limit = charged.Sides[algorithms.Authoritative].Limit
 	}
-	e.add(s, m.noise, e.hashOf(c), declaration{})
+	e.add(s, m.progress.noise, e.hashOf(c), declaration{})
 }

@@ -37,7 +37,8 @@ func (c *Comparison) Differs() bool {
 func (ev *evaluation) notify(c *algorithms.Charge, at time.Time, o *observations, outcome divergence.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			ev.warnLimited(&ev.counts.warned.observerFailed, "shadowlimit: the observer panics; comparisons are counted all the same",
+			ev.progress.warnLimited(&ev.progress.counts.warned.observerFailed,
+				"shadowlimit: the observer panics; comparisons are counted all the same",
 				"policy", c.Policy, "panic", fmt.Sprint(p))
 		}
 	}()

@@ -34,8 +34,8 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 
 	place, err := p.Place(ctx, r)
 	if err != nil {
-		m.counts.errors.Add(1)
-		m.warnLimited(&m.counts.warned.placeFailed, "shadowlimit: first or last fails; the hash places the key",
+		m.progress.counts.errors.Add(1)
+		m.progress.warnLimited(&m.progress.counts.warned.placeFailed, "shadowlimit: first or last fails; the hash places the key",
 			"policy", p.Name, "error", err)
 	}
 	d.place = place
@@ -50,7 +50,7 @@ func (m *migration) placesMatter() bool {
 		return false
 	}
 
-	switch m.stage.state.Load().Stage {
+	switch m.progress.stage.state.Load().Stage {
 	case promotion.Promoted:
 		return m.spec.Config.Holdback > 0
 	case promotion.Completed, promotion.RolledBack:
@@ -72,7 +72,7 @@ func (ev *evaluation) cell() int {
 // instance whose button is pressed keeps its clients in their cohorts.
 func (ev *evaluation) cohort() divergence.Cohort {
 	holdback := ev.spec.Config.Holdback
-	if holdback == 0 || ev.place != algorithms.ByHash || ev.stage.state.Load().Stage != promotion.Promoted {
+	if holdback == 0 || ev.place != algorithms.ByHash || ev.progress.stage.state.Load().Stage != promotion.Promoted {
 		return divergence.NoCohort
 	}
 	if ev.unplaced {

@@ -36,7 +36,7 @@ var policyMetrics = []family[reading]{
 		"policy_errors_total",
 		"Requests for which an expression failed: they are not charged, or, where first or last failed, the hash placed their key.",
 		counter, nil, func(r reading, send sender) {
-			send(float64(r.counts.errors.Load()))
+			send(float64(r.progress.counts.errors.Load()))
 		},
 	},
 	{
@@ -55,15 +55,15 @@ var policyMetrics = []family[reading]{
 			"one, or none where on_store_failure allows or denies every request; and by the decision, allow or deny.",
 		counter, []string{"limiter", "decision"}, func(r reading, send sender) {
 			for n, limiter := range fallbackLimiters {
-				send(float64(r.counts.fallbacks[n].denied.Load()), limiter, "deny")
-				send(float64(r.counts.fallbacks[n].allowed.Load()), limiter, "allow")
+				send(float64(r.progress.counts.fallbacks[n].denied.Load()), limiter, "deny")
+				send(float64(r.progress.counts.fallbacks[n].allowed.Load()), limiter, "allow")
 			}
 		},
 	},
 	{
 		"follower_queue_length", "Charges that wait for the side that is judged after the answer to the request.",
 		gauge, nil, compared(func(r reading, send sender) {
-			send(float64(r.followers.waiting()))
+			send(float64(r.progress.followers.waiting()))
 		}),
 	},
 	{
@@ -97,7 +97,7 @@ var policyMetrics = []family[reading]{
 		"transitions_total", "How often this instance has begun to apply a stage.",
 		counter, []string{"stage"}, compared(func(r reading, send sender) {
 			for i, stage := range promotion.Stages {
-				send(float64(r.stage.applied[i].Load()), string(stage))
+				send(float64(r.progress.stage.applied[i].Load()), string(stage))
 			}
 		}),
 	},
@@ -244,11 +244,11 @@ var policyMetrics = []family[reading]{
 	{
 		"assessment_age_seconds", "Time since the last judgement that this instance has heard of, its own or another's; before the first one, " +
 			"since its start. It grows where the store cannot be reached.",
-		gauge, nil, compared(func(r reading, send sender) { send(r.assessmentAge().Seconds()) }),
+		gauge, nil, compared(func(r reading, send sender) { send(r.progress.assessmentAge().Seconds()) }),
 	},
 	{
 		"judge", "1 while this instance judges the policy; the others show what it publishes.",
-		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.isJudge())) }),
+		gauge, nil, compared(func(r reading, send sender) { send(boolean(r.progress.isJudge())) }),
 	},
 	{
 		"keys", "Distinct keys since the evidence began: seen, denied by the authoritative, newly denied, newly allowed.",

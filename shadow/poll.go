@@ -85,7 +85,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 	}
 	f.heard.note()
 	for _, m := range migrations {
-		m.stage.heard.note()
+		m.progress.stage.heard.note()
 	}
 
 	// The beat goes on where nothing can be written: the fleet must not lose sight of an
@@ -100,7 +100,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 // appliedOf returns the states that migrations have applied, each by its place in memory.
 func appliedOf(migrations []*migration) (list []*promotion.State) {
 	for _, m := range migrations {
-		list = append(list, m.stage.state.Load())
+		list = append(list, m.progress.stage.state.Load())
 	}
 	return list
 }
@@ -148,13 +148,13 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 // reassert writes what the store has forgotten, as it may after a failover, and reports whether it had.
 func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []promotion.State) (forgotten bool, err error) {
 	for i, m := range migrations {
-		applied := *m.stage.state.Load()
+		applied := *m.progress.stage.state.Load()
 		if applied.Epoch == "" || !applied.Supersedes(states[i]) {
 			continue
 		}
 		forgotten = true
 		if states[i].Stage == "" { // the policy itself
-			m.news.announced = false
+			m.progress.news.announced = false
 		}
 
 		f.log.Warn("shadowlimit: the store had an older state than this instance; the newer one was written again",
@@ -173,7 +173,7 @@ func (f *fleet) reassert(ctx context.Context, migrations []*migration, states []
 // knows any. It reports whether there was one.
 func (f *fleet) begin(ctx context.Context, migrations []*migration) (begun bool, err error) {
 	for _, m := range migrations {
-		if applied := m.stage.state.Load(); applied.Epoch != "" || applied.Version != (promotion.Version{}) {
+		if applied := m.progress.stage.state.Load(); applied.Epoch != "" || applied.Version != (promotion.Version{}) {
 			continue
 		}
 		begun = true
@@ -192,8 +192,8 @@ func (f *fleet) announceOwn(ctx context.Context, migrations []*migration) error 
 	for _, m := range migrations {
 		switch {
 		case m.differs():
-			m.news.announced = false
-		case !m.news.announced || m.revised.Load():
+			m.progress.news.announced = false
+		case !m.progress.news.announced || m.revised.Load():
 			news = append(news, m)
 		}
 	}
@@ -205,7 +205,7 @@ func (f *fleet) announceOwn(ctx context.Context, migrations []*migration) error 
 		return err
 	}
 	for _, m := range news {
-		m.news.announced = true
+		m.progress.news.announced = true
 		m.revised.Store(false)
 	}
 	return nil
@@ -243,7 +243,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 	i.Service = f.service.report(f.plan.Load(), f.signal)
 	for _, m := range migrations {
 		applied := i.Policies[m.spec.Policy]
-		applied.Flushed = time.UnixMicro(m.flushed.Load()).UTC()
+		applied.Flushed = time.UnixMicro(m.progress.written.flushed.Load()).UTC()
 		i.Policies[m.spec.Policy] = applied
 	}
 	if err := f.store.Beat(ctx, i); err != nil {
@@ -264,7 +264,7 @@ func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	generation := f.plan.Load().generation()
 	for _, m := range migrations {
 		i.Policies[m.spec.Policy] = promotion.Applied{
-			Version: m.stage.state.Load().Version, Epoch: m.spec.Epoch, Generation: generation,
+			Version: m.progress.stage.state.Load().Version, Epoch: m.spec.Epoch, Generation: generation,
 		}
 	}
 	return i

@@ -104,7 +104,7 @@ func TestStateThatIsNewerThanItsNumberIsNotLost(t *testing.T) {
 		polls(1)
 		must(t, f.tell(t.Context()))
 		polls(2)
-		must(t, replica.Put(t.Context(), "p", *m.stage.state.Load(), promotion.Condition{}))
+		must(t, replica.Put(t.Context(), "p", *m.progress.stage.state.Load(), promotion.Condition{}))
 		must(t, replica.NoteChange(t.Context()))
 		number, _ := primary.Changes(t.Context())
 		if n, _ := replica.Changes(t.Context()); n != number {
@@ -121,7 +121,7 @@ func TestStateThatIsNewerThanItsNumberIsNotLost(t *testing.T) {
 		polls(2)
 		states, err := replica.States(t.Context(), []string{"p"})
 		if err != nil || states[0].Stage != promotion.RolledBack {
-			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.stage.state.Load())
+			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 		polls(1)
 		must(t, f.tell(t.Context()))
 		polls(2)
-		before, number := *m.stage.state.Load(), f.knows.changes
+		before, number := *m.progress.stage.state.Load(), f.knows.changes
 		_, err := promotion.Rollback(t.Context(), store, "p", promotion.Order{})
 		must(t, err)
 		polls(2)
@@ -151,7 +151,7 @@ func TestStateThatIsLostTwiceIsWrittenTwice(t *testing.T) {
 		polls(1)
 		states, err := store.States(t.Context(), []string{"p"})
 		if err != nil || states[0].Stage != promotion.RolledBack {
-			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.stage.state.Load())
+			t.Errorf("the replica has %s, %v, and the instance has applied %s", states[0], err, m.progress.stage.state.Load())
 		}
 	})
 }

@@ -117,7 +117,7 @@ func (f *fleet) ordered(pressed bool) {
 	pending := map[string]order{}
 	if pressed {
 		for _, m := range f.migrations() {
-			pending[m.spec.Policy] = order{Epoch: m.spec.Epoch, Term: m.stage.state.Load().Term}
+			pending[m.spec.Policy] = order{Epoch: m.spec.Epoch, Term: m.progress.stage.state.Load().Term}
 		}
 	}
 	f.orders.set(pending)

@@ -22,9 +22,9 @@ type progress struct {
 	noise     *migration  // measures the noise floor where spec.Noise; nil if it cannot be measured
 	news      epochNews   // guarded by fleet.polling
 	started   time.Time
-	judging
-	written
-	log *slog.Logger
+	judging   judging
+	written   written
+	log       *slog.Logger
 }
 
 // appliedStage is the stage that this instance has applied. The fleet writes it, and
@@ -137,14 +137,14 @@ func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation)
 	if o.Status != algorithms.Failed {
 		return
 	}
-	m.counts.noteLapse(role, o.Err)
+	m.progress.counts.noteLapse(role, o.Err)
 
 	// An engineer on call looks at the store first, or at the limiter.
 	failed := "its limiter failed"
 	if failedByStore(o) {
 		failed = "its store failed"
 	}
-	m.warnLimited(&m.counts.warned.sideFailed[role],
+	m.progress.warnLimited(&m.progress.counts.warned.sideFailed[role],
 		"shadowlimit: a side has no answer: "+failed+"; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
 		"policy", m.spec.Policy, "side", role.String(), "error", o.Err)
 }

@@ -40,8 +40,9 @@ func (m *migration) protects(ctx context.Context, p *policies.Policy, r *policie
 	// An expression that fails protects nothing, and is tried again: another policy file mends it.
 	answer, err := p.Protected(ctx, r)
 	if err != nil {
-		m.counts.errors.Add(1)
-		m.warnLimited(&m.counts.warned.placeFailed, "shadowlimit: protect fails; the key is not protected", "policy", p.Name, "error", err)
+		m.progress.counts.errors.Add(1)
+		m.progress.warnLimited(&m.progress.counts.warned.placeFailed,
+			"shadowlimit: protect fails; the key is not protected", "policy", p.Name, "error", err)
 		return false
 	}
 	m.answers.keep(hash, answer)

@@ -43,7 +43,7 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 		ev.classifyFailures(o, left)
 	}
 	if d.Fallback && !left {
-		ev.counts.countFallback(fallbackOf(o[d.Enforced].Status, &local), d.Allowed)
+		ev.progress.counts.countFallback(fallbackOf(o[d.Enforced].Status, &local), d.Allowed)
 	}
 
 	if !ev.deferOther(c, at, o) {
@@ -261,7 +261,7 @@ func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observat
 	}
 	job := followed{charge: *c, evaluation: *ev, at: at, answered: time.Now(), into: *o}
 	job.charge.Lead = leadOf(c, &o[c.Enforced])
-	if !ev.followers.follow(&job) {
+	if !ev.progress.followers.follow(&job) {
 		o[other] = algorithms.Skip(algorithms.QueueFull)
 		return false
 	}

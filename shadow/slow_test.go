@@ -55,7 +55,7 @@ func TestSlowAlgorithmOfTheUsers(t *testing.T) {
 		if err := p.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		total := p.migration.recorder.Totals().Outcomes
+		total := p.migration.progress.recorder.Totals().Outcomes
 		if total.Comparisons() != 5 || total[divergence.AgreeAllow] != 3 || total[divergence.AgreeDeny] != 2 {
 			t.Errorf("%+v: want 3 requests that both sides allow and 2 that both deny", total)
 		}

@@ -96,7 +96,7 @@ func (f *fleet) fleetSpecs(ctx context.Context, migrations []*migration) (map[st
 
 // lastAssessment returns the last assessment in the applied state.
 func (m *migration) lastAssessment(now time.Time) (promotion.Assessment, error) {
-	state := *m.stage.state.Load()
+	state := *m.progress.stage.state.Load()
 	last := m.lastJudged(&state)
 	if last == nil {
 		return m.unjudged(state, now), nil
@@ -111,7 +111,7 @@ func (m *migration) lastAssessment(now time.Time) (promotion.Assessment, error) 
 // lastJudged returns the last assessment of the evidence that a state has, nil if there is
 // none. Another beginning is other evidence, even of the same epoch.
 func (m *migration) lastJudged(state *promotion.State) *assessment {
-	if last := m.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
+	if last := m.progress.judging.assessment.Load(); last != nil && last.State.Since.Equal(state.Since) {
 		return last
 	}
 	return nil

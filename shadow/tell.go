@@ -51,7 +51,7 @@ func (f *fleet) tell(ctx context.Context) error {
 	// The count has the policies of all instances; this one follows its own.
 	for _, m := range f.migrations() {
 		if v, counted := count.Policies[m.spec.Policy]; counted && age < oldAfter {
-			m.stage.votes.Store(&votes{v, time.Now()})
+			m.progress.stage.votes.Store(&votes{v, time.Now()})
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (f *fleet) hasDecided() bool {
 		if f.decided {
 			return true
 		}
-		f.decided = m.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.counts.fellBack()
+		f.decided = m.progress.recorder.Totals().Decisions != [2]divergence.Decisions{} || m.progress.counts.fellBack()
 	}
 	return f.decided
 }
@@ -89,7 +89,7 @@ func (f *fleet) hasDecided() bool {
 func (f *fleet) handOver(ctx context.Context, migrations []*migration) error {
 	var left []string
 	for _, m := range migrations {
-		if m.news.replaces != "" && m.stage.state.Load().Epoch == m.news.replaces {
+		if m.progress.news.replaces != "" && m.progress.stage.state.Load().Epoch == m.progress.news.replaces {
 			left = append(left, m.spec.Policy)
 		}
 	}
@@ -100,7 +100,7 @@ func (f *fleet) handOver(ctx context.Context, migrations []*migration) error {
 		return err
 	}
 	for _, m := range migrations {
-		m.news.replaces = ""
+		m.progress.news.replaces = ""
 	}
 	if len(moves) > 0 {
 		_, err = f.applyStates(ctx, migrations)
@@ -118,7 +118,7 @@ func (f *fleet) leave(ctx context.Context) error {
 	// Only a policy whose stored epoch is this instance's own can be without an instance now.
 	var left []string
 	for _, m := range f.migrations() {
-		if m.stage.state.Load().Epoch == m.spec.Epoch {
+		if m.progress.stage.state.Load().Epoch == m.spec.Epoch {
 			left = append(left, m.spec.Policy)
 		}
 	}
@@ -132,7 +132,7 @@ func (f *fleet) leave(ctx context.Context) error {
 
 // differs reports whether the fleet compares another epoch than this instance.
 func (m *migration) differs() bool {
-	stored := m.stage.state.Load().Epoch
+	stored := m.progress.stage.state.Load().Epoch
 	return stored != "" && stored != m.spec.Epoch
 }
 
@@ -140,14 +140,14 @@ func (m *migration) differs() bool {
 // that: a line for each change, with the policy file of this instance if it has one. Requires polling.
 func (m *migration) noteEpoch(file string) {
 	// "" stands for no difference, so that its end is a change as well.
-	stored := m.stage.state.Load().Epoch
+	stored := m.progress.stage.state.Load().Epoch
 	if !m.differs() {
 		stored = ""
 	}
-	if stored == m.news.other {
+	if stored == m.progress.news.other {
 		return
 	}
-	m.news.other = stored
+	m.progress.news.other = stored
 
 	// Of several files on one machine an operator looks for the one that was not deployed.
 	attrs := []any{"policy", m.spec.Policy, "epoch", m.spec.Epoch}
@@ -156,12 +156,12 @@ func (m *migration) noteEpoch(file string) {
 	}
 	switch {
 	case stored == "":
-		m.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)
-	case m.stage.completed.Load():
-		m.log.Warn("shadowlimit: the fleet has another policy file than this instance, which goes on enforcing "+
+		m.progress.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)
+	case m.progress.stage.completed.Load():
+		m.progress.log.Warn("shadowlimit: the fleet has another policy file than this instance, which goes on enforcing "+
 			"the candidate that it has completed", append(attrs, "fleet_epoch", stored)...)
 	default:
-		m.log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
+		m.progress.log.Warn("shadowlimit: the fleet has another policy file than this instance, which enforces the authoritative; "+
 			"an epoch takes over when most instances that decide requests have had it for half a minute",
 			append(attrs, "fleet_epoch", stored)...)
 	}

@@ -18,14 +18,14 @@ import (
 // asked lets a migration's recorder count a request, as a decided one does.
 func asked(m *migration) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	m.recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cost: 1})
+	m.progress.recorder.Observe("k", 1, time.Now(), &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cost: 1})
 }
 
 // newlyDenied lets a recorder count a request that the enforced candidate denies, and the authoritative allows.
 func newlyDenied(m *migration, hash uint64) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	setting := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
-	m.recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
+	m.progress.recorder.Observe(fmt.Sprint(hash), hash<<32, time.Now(), &[2]algorithms.Observation{allow, {}}, setting)
 }
 
 // running starts an instance of an epoch, with a log.
@@ -33,7 +33,7 @@ func running(store promotion.Store, id, epoch string) (*fleet, *migration, *byte
 	f, m := idleOn(store, id)
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
-	m.log = f.log
+	m.progress.log = f.log
 	m.spec.Epoch = epoch
 	f.start()
 	return f, m, &log
@@ -89,7 +89,7 @@ func TestFleetFollowsTheInstancesThatDecide(t *testing.T) {
 		}
 		time.Sleep(45 * time.Second)
 		expect("two of three", "shadow", "f")
-		if v := m.recentVotes(); v == nil || v.Epochs["f"].Votes != 2 || v.Epochs["e"].Votes != 1 {
+		if v := m.progress.recentVotes(); v == nil || v.Epochs["f"].Votes != 2 || v.Epochs["e"].Votes != 1 {
 			t.Errorf("the votes are %+v", v)
 		}
 
@@ -115,12 +115,12 @@ func TestReloadOfASingleInstanceHandsOver(t *testing.T) {
 
 		n.use("f", 3)
 		synctest.Wait()
-		if s := n.stage.state.Load(); s.Epoch != "f" {
+		if s := n.progress.stage.state.Load(); s.Epoch != "f" {
 			t.Errorf("after the reload: %s of %s", s, s.Epoch)
 		}
 		asked(n.migration)
 		time.Sleep(10 * time.Second)
-		if s := n.stage.state.Load(); s.Generation != 3 {
+		if s := n.progress.stage.state.Load(); s.Generation != 3 {
 			t.Errorf("generation %d, want 3", s.Generation)
 		}
 

@@ -32,7 +32,7 @@ func (f *fleet) turns(ctx context.Context) ([]*migration, error) {
 	for n, m := range migrations {
 		silent := now.Sub(judged[n].At).Abs() // a clock may have stepped back
 		if judged[n].At.IsZero() {
-			silent = time.Since(m.started)
+			silent = time.Since(m.progress.started)
 		}
 		if silent >= f.patience(m, judged[n].By) {
 			mine = append(mine, m)
@@ -45,7 +45,7 @@ func (f *fleet) turns(ctx context.Context) ([]*migration, error) {
 // by an instance. The one that has stepped in goes on until the judge is back.
 func (f *fleet) patience(m *migration, last string) time.Duration {
 	var judge, standBy string
-	if v := m.recentVotes(); v != nil {
+	if v := m.progress.recentVotes(); v != nil {
 		judge, standBy = v.Judge, v.StandBy
 	}
 	switch f.id {
@@ -60,11 +60,11 @@ func (f *fleet) patience(m *migration, last string) time.Duration {
 }
 
 // isJudge reports whether this instance has judged the policy itself lately.
-func (p *progress) isJudge() bool { return p.judged.within(2 * assessEvery) }
+func (p *progress) isJudge() bool { return p.judging.judged.within(2 * assessEvery) }
 
 // assessmentAge returns how long ago the last assessment was made.
 func (p *progress) assessmentAge() time.Duration {
-	if a := p.assessment.Load(); a != nil {
+	if a := p.judging.assessment.Load(); a != nil {
 		return time.Since(a.at)
 	}
 	return time.Since(p.started)

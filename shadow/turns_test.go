@@ -49,7 +49,7 @@ func TestJudgeIsReplaced(t *testing.T) {
 			t.Fatalf("%v judge one policy", judges)
 		}
 		for _, f := range list {
-			a := f.migrations()[0].assessment.Load()
+			a := f.migrations()[0].progress.judging.assessment.Load()
 			if a == nil || time.Since(a.at) > 2*assessEvery || a.Judge != "" == (f.id == judges[0]) {
 				t.Errorf("%s has the assessment %+v", f.id, a)
 			}

@@ -33,7 +33,7 @@ func newApart(t *testing.T) *apart {
 	a.migration = newMigration(promotion.Spec{Policy: "p", Epoch: "e"},
 		[2]side{algorithmSide(twin, stores[0]), algorithmSide(twin, stores[1])},
 		options{log: discard, observer: func(c Comparison) { a.outcomes = append(a.outcomes, c.Outcome) }})
-	t.Cleanup(func() { a.followers.close(context.Background()) })
+	t.Cleanup(func() { a.progress.followers.close(context.Background()) })
 	return a
 }
 
@@ -60,22 +60,22 @@ func (a *apart) lead() *followed {
 func TestFollowerWaitsForItsPredecessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
-		a.followers.follow(a.lead()) // the key is known to both sides
+		a.progress.followers.follow(a.lead()) // the key is known to both sides
 		synctest.Wait()
 
 		first, second := a.lead(), a.lead()
-		a.followers.follow(second)
+		a.progress.followers.follow(second)
 		time.Sleep(patience / 2)
-		if len(a.outcomes) != 1 || !a.followers.busy() {
+		if len(a.outcomes) != 1 || !a.progress.followers.busy() {
 			t.Fatalf("judged ahead of its predecessor: %v", a.outcomes)
 		}
 
-		a.followers.follow(first)
+		a.progress.followers.follow(first)
 		synctest.Wait()
 		time.Sleep(earlyPause)
 		synctest.Wait()
 		agree := divergence.AgreeAllow
-		if !slices.Equal(a.outcomes, []divergence.Outcome{agree, agree, agree}) || a.followers.busy() {
+		if !slices.Equal(a.outcomes, []divergence.Outcome{agree, agree, agree}) || a.progress.followers.busy() {
 			t.Errorf("outcomes %v, want three that agree", a.outcomes)
 		}
 	})
@@ -86,11 +86,11 @@ func TestFollowerWaitsForItsPredecessor(t *testing.T) {
 func TestPredecessorThatNeverComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
-		a.followers.follow(a.lead())
+		a.progress.followers.follow(a.lead())
 		a.lead() // dropped
 		began := time.Now()
-		a.followers.follow(a.lead())
-		for a.followers.busy() {
+		a.progress.followers.follow(a.lead())
+		for a.progress.followers.busy() {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 		}
@@ -98,7 +98,7 @@ func TestPredecessorThatNeverComes(t *testing.T) {
 			t.Errorf("judged after %s", waited)
 		}
 
-		a.followers.follow(a.lead())
+		a.progress.followers.follow(a.lead())
 		synctest.Wait()
 		blind := divergence.Blind
 		if !slices.Equal(a.outcomes, []divergence.Outcome{divergence.AgreeAllow, blind, blind}) {
@@ -106,7 +106,7 @@ func TestPredecessorThatNeverComes(t *testing.T) {
 		}
 
 		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
-		a.followers.follow(a.lead())
+		a.progress.followers.follow(a.lead())
 		synctest.Wait()
 		if last := a.outcomes[len(a.outcomes)-1]; last != divergence.AgreeAllow {
 			t.Errorf("in the next window: %s", last)
@@ -119,12 +119,12 @@ func TestPredecessorThatNeverComes(t *testing.T) {
 func TestWorkerLearnsThatWaitingIsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
-		a.followers.follow(a.lead())
+		a.progress.followers.follow(a.lead())
 		for n := range mostVain + 1 {
 			a.lead() // dropped
 			began := time.Now()
-			a.followers.follow(a.lead())
-			for a.followers.busy() {
+			a.progress.followers.follow(a.lead())
+			for a.progress.followers.busy() {
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
 			}
@@ -139,11 +139,11 @@ func TestWorkerLearnsThatWaitingIsInVain(t *testing.T) {
 func TestCloseDoesNotWaitForPredecessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
-		a.followers.follow(a.lead())
+		a.progress.followers.follow(a.lead())
 		a.lead() // dropped
-		a.followers.follow(a.lead())
+		a.progress.followers.follow(a.lead())
 		synctest.Wait()
-		if err := a.followers.close(t.Context()); err != nil || len(a.outcomes) != 2 {
+		if err := a.progress.followers.close(t.Context()); err != nil || len(a.outcomes) != 2 {
 			t.Errorf("%v, outcomes %v, want both charges judged", err, a.outcomes)
 		}
 	})
@@ -154,7 +154,7 @@ func TestEarlyChargesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApart(t)
 		a.lead() // dropped
-		w, most := worker{followers: a.followers}, 0
+		w, most := worker{followers: a.progress.followers}, 0
 		for range 2 * mostEarly / followBatch {
 			batch := w.takeEarly(nil)
 			for range followBatch {
@@ -185,9 +185,9 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 		a.sides[algorithms.Candidate] = foreignSide(hangs)
 		a.sides[algorithms.Candidate].guardForeign("p", algorithms.Candidate, slog.New(slog.DiscardHandler))
 		for range charges {
-			a.followers.follow(a.lead())
+			a.progress.followers.follow(a.lead())
 		}
-		if err := a.followers.close(t.Context()); err == nil || len(a.outcomes) != charges-1 {
+		if err := a.progress.followers.close(t.Context()); err == nil || len(a.outcomes) != charges-1 {
 			t.Errorf("%v, %d outcomes, want %d of charges that were not judged", err, len(a.outcomes), charges-1)
 		}
 
@@ -198,7 +198,8 @@ func TestCloseCountsWhatIsBehindACallThatHangs(t *testing.T) {
 		for _, o := range a.outcomes {
 			counted[o]++
 		}
-		if len(a.outcomes) != charges || counted[divergence.Inconclusive] != charges-1 || counted[divergence.Blind] != 1 || a.followers.busy() {
+		wrong := counted[divergence.Inconclusive] != charges-1 || counted[divergence.Blind] != 1
+		if len(a.outcomes) != charges || wrong || a.progress.followers.busy() {
 			t.Errorf("counted %v, want %d inconclusive and a blind one", counted, charges-1)
 		}
 	})
