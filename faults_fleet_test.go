@@ -207,7 +207,8 @@ var faultsOfInstances = []fault{
 	{
 		name:    "Instances start while Redis is away",
 		clients: "The rule decides, by a local limiter that has seen nothing yet.", evidence: notCompared,
-		operators: breakerShown, lasts: untilTried, bound: "n capacities for n instances, because none knows of the others.",
-		tests: []string{"TestInstancesStartWithoutTheirStore", "TestStartsWithoutRedisAllowALimitEach"},
+		operators: "`breaker_open`, `fallback_decisions_total`, and the status page: the instance applies the whole limit.", lasts: untilTried,
+		bound: "n capacities for n instances, because none knows of the others.",
+		tests: []string{"TestInstancesStartWithoutTheirStore", "TestStartsWithoutRedisAllowALimitEach", "TestPageOfAStartWithoutRedis"},
 	},
 }

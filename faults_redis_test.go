@@ -78,8 +78,9 @@ var faultsOfTheNetwork = []fault{
 	{
 		number: 30, name: "A Redis comes back to many instances at once",
 		clients: "The store decides again, instance by instance.", evidence: notCompared,
-		operators: "A log line and `breaker_open` of each instance.", lasts: "The pause.", bound: theShares,
-		tests: []string{"TestRecoveryOfAFleetIsSpread"},
+		operators: "A log line and `breaker_open` of each instance; STORE AWAY in `status` until the last breaker has closed.",
+		lasts:     "The pause.", bound: theShares,
+		tests: []string{"TestRecoveryOfAFleetIsSpread", "TestBeatSaysThatTheOwnStoreIsAway"},
 	},
 }
 
@@ -92,9 +93,9 @@ var faultsOfAnswers = []fault{
 	{
 		number: 10, name: "Redis is a replica now (READONLY)",
 		clients:  "The rule decides, and the connection is closed, so that the next one may find the master.",
-		evidence: notCompared, operators: "The same as for a dead Redis; `shadowlimit doctor` names the replica.",
-		lasts: untilTried, bound: theShares,
-		tests: []string{"TestFaults", "TestDoctorOnABadRedis"},
+		evidence: notCompared, lasts: untilTried, bound: theShares,
+		operators: "The same as for a dead Redis; the status page says STORE AWAY, and `shadowlimit doctor` names the replica.",
+		tests:     []string{"TestFaults", "TestDoctorOnABadRedis", "TestRefusedWritesAreOnThePage"},
 	},
 	{
 		number: 14, name: "Redis runs the script of another client (BUSY)", twins: []string{"busy"},
@@ -105,8 +106,9 @@ var faultsOfAnswers = []fault{
 	{
 		number: 15, name: "Redis is out of memory (noeviction)", twins: []string{"out of memory"},
 		clients: "The rule decides, and nothing is half written.", evidence: notAnswered,
-		operators: "`fallback_decisions_total`, and a log line once a minute.", lasts: "The fault.", bound: theShares,
-		tests: []string{"TestFaults", "TestRedisOutOfMemory", "TestFullRedisStillDenies"},
+		operators: "`fallback_decisions_total`, a log line once a minute, and STORE AWAY in `status` and on the page of each instance.",
+		lasts:     "The fault.", bound: theShares,
+		tests: []string{"TestFaults", "TestRedisOutOfMemory", "TestFullRedisStillDenies", "TestRefusedWritesAreSaid"},
 	},
 	{
 		name:      "The logs of a candidate fill Redis (noeviction)",

@@ -83,7 +83,7 @@ func TestRestartInAnOutageSplitsNoFleet(t *testing.T) {
 	for i := range f.fleet {
 		await(t, "the page says that the store is silent", func() bool {
 			_, text := f.fleet[i].get(t, "/status?format=json", "")
-			return strings.Contains(text, `"here"`)
+			return strings.Contains(text, `"error"`)
 		})
 		if e := f.here(t, i); e.Enforced != "candidate" || e.Version != "1.2" {
 			t.Errorf("instance %d: %+v", i, e)
@@ -135,7 +135,7 @@ func TestPressesOfAFleetInAnOutage(t *testing.T) {
 	for i, want := range []string{"authoritative", "authoritative", "candidate"} {
 		await(t, "the page says that the store is silent", func() bool {
 			_, text := f.fleet[i].get(t, "/status?format=json", "")
-			return strings.Contains(text, `"here"`)
+			return strings.Contains(text, `"error"`)
 		})
 		if e := f.here(t, i); e.Enforced != want {
 			t.Errorf("instance %d in the outage: %+v", i, e)

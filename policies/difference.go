@@ -14,7 +14,7 @@ type Change struct {
 	// Before and After are the field's text, "" in the file that does not have it.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// NewEpoch reports that the change starts evidence over. If Path is a policy's name,
+	// NewEpoch reports that the evidence so far is of something else. If Path is a policy's name,
 	// the policy compares something else now, and Before and After are its epochs. If
 	// Path is the file's name, all policies start over.
 	NewEpoch bool `json:"new_epoch"`
@@ -29,7 +29,9 @@ func (c Change) String() string {
 	case c.NewEpoch && c.Path == "name":
 		return "! " + change + ": another namespace: all counts, stages and evidence start over"
 	case c.NewEpoch:
-		return "! " + c.Path + ": epoch " + c.Before + " -> " + c.After + ": the evidence starts over"
+		return "! " + c.Path + ": epoch " + c.Before + " -> " + c.After +
+			": if " + c.After + " gets the majority of the instances, its evidence starts in shadow; if the fleet compares " + c.After +
+			" already, this instance rejoins it"
 	case c.Before == "":
 		return "+ " + c.Path + ": " + c.After
 	case c.After == "":
@@ -57,6 +59,61 @@ func Difference(before, after *Set) []Change {
 		}
 	}
 	return list
+}
+
+// Likeness says which parts of a policy that two sets have are the same, however their text is written. An instance whose
+// epoch is not the fleet's enforces its own authoritative: with another key or another authoritative its clients get another limit.
+type Likeness struct {
+	Policy        string `json:"policy"`
+	Key           string `json:"key"` // Same or Differs, as all below
+	Authoritative string `json:"authoritative"`
+	Candidate     string `json:"candidate"`
+}
+
+// The values of a Likeness.
+const (
+	Same    = "same"
+	Differs = "differs"
+)
+
+// String writes the likeness as a line.
+func (l Likeness) String() string {
+	return l.Policy + ": key " + l.Key + ", authoritative " + l.Authoritative + ", candidate " + l.Candidate
+}
+
+// Likenesses compares the policies that both sets have, in the order of the second.
+func Likenesses(before, after *Set) (list []Likeness) {
+	for _, p := range after.Policies {
+		i := slices.IndexFunc(before.Policies, func(q *Policy) bool { return q.Name == p.Name })
+		if i < 0 {
+			continue
+		}
+
+		word := map[bool]string{true: Same, false: Differs}
+		old, now := before.Policies[i].compared(), p.compared()
+		list = append(list, Likeness{p.Name, word[old[0] == now[0]], word[old[1] == now[1]], word[old[2] == now[2]]})
+	}
+	return list
+}
+
+// compared returns what a policy's epoch is made of: the key, the authoritative and the candidate, each with the file's variables
+// if it names any.
+func (p *Policy) compared() [3]string {
+	parts := [3]string{p.key.text()}
+	for role, side := range p.Sides {
+		if side != nil {
+			parts[role+1] = side.identity()
+		}
+	}
+
+	for i := range parts {
+		if strings.Contains(parts[i], "variables.") {
+			for _, v := range p.scope.variables {
+				parts[i] += "\x00" + v.name + "\x00" + v.source
+			}
+		}
+	}
+	return parts
 }
 
 // changedFields returns the differences of two lists in the order of their paths.

@@ -25,6 +25,9 @@ func specOf(p *policies.Policy) promotion.Spec {
 
 		AuthoritativeRule: ruleKeyOf(p.Sides[algorithms.Authoritative]),
 	}
+	for role, s := range p.Sides {
+		spec.AsksStore[role] = s != nil && !s.Foreign() && s.Sync == 0
+	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		spec.Candidate = c.String()
 		spec.CandidateStore = c.Store

@@ -110,7 +110,7 @@ func (e *engine) syncClocks(ctx context.Context) error {
 		first, known := e.stores[0].ahead()
 		if off := ahead - first; known && off.Abs() > tolerated && !s.skewed.Swap(true) {
 			s.log.Warn("shadowlimit: the clocks of two stores differ; each side is judged by its own store's clock",
-				"store", s.name, "ahead_by", off.String())
+				"store", loggedStore(s.name), "ahead_by", off.String())
 		}
 	}
 	return nil

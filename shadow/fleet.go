@@ -41,10 +41,12 @@ type fleet struct {
 	teller     *promotion.Teller
 	started    time.Time
 
-	orders  orders  // of the red button
-	service service // what this instance serves
-	read    moment  // when published assessments were
-	told    moment  // when a teller counted that looks after the number of changes
+	orders  orders                // of the red button
+	service service               // what this instance serves
+	read    moment                // when published assessments were
+	told    moment                // when a teller counted that looks after the number of changes
+	heard   moment                // when the store last answered a poll
+	trouble atomic.Pointer[error] // of the last poll; nil after one that was done
 
 	// polling is held by one poll at a time, and by any other change of an applied stage.
 	// writing is held by one flush at a time. A goroutine that needs both takes polling
@@ -72,6 +74,7 @@ type fleet struct {
 type fleetConfig struct {
 	id     string
 	name   string // of the service
+	file   string // the policy file, "" without one
 	disk   *disk  // for the last stages; nil: they are not kept
 	log    *slog.Logger
 	store  promotion.Store
@@ -79,6 +82,8 @@ type fleetConfig struct {
 	client []string // see promotion.Instance
 	// failing returns the names of the stores that do not answer; see promotion.Instance.
 	failing func() []string
+	// ownAway reports whether the breaker of the service's own store is open.
+	ownAway func() bool
 
 	plan       *atomic.Pointer[plan] // in use; replan replaces it
 	view       *fleetView            // what requests see of the fleet
@@ -91,8 +96,9 @@ type fleetConfig struct {
 // fleetView is what requests need to know of the fleet. The fleet writes it, and requests
 // read it without waiting. While the store is silent, the last values stand.
 type fleetView struct {
-	offset atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
-	live   atomic.Int64 // instances when last asked, at least 1
+	offset  atomic.Int64 // the store's clock minus this process's, ns; 0 before the first poll
+	live    atomic.Int64 // instances when last asked, at least 1
+	counted atomic.Bool  // live was asked since the start
 }
 
 func newFleetView() *fleetView {
@@ -110,10 +116,12 @@ func (v *fleetView) now() time.Time { return time.Now().Add(time.Duration(v.offs
 // task is repeated work with the store. Its failure is logged once, until it works again.
 // It belongs to one loop, which alone reads and writes failing.
 type task struct {
-	what    string
+	what    string // as it reads after "cannot"
 	do      func(context.Context) error
 	failing bool
 }
+
+const readClocks = "read the clocks of the stores"
 
 func newFleet(cfg fleetConfig) *fleet {
 	f := &fleet{
@@ -167,7 +175,8 @@ func (f *fleet) migrations() (list []*migration) {
 
 // pollLoop polls until ctx is over. It closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
-	poll, clocks := task{what: "stages", do: f.poll}, task{what: "clocks", do: f.syncClocks}
+	poll := task{what: "read stages and say that this instance is live", do: f.poll}
+	clocks := task{what: readClocks, do: f.syncClocks}
 	for ctx.Err() == nil {
 		// Followers need the clocks from the first request on. Later writeLoop asks for
 		// them, because a poll must not wait for every store.
@@ -213,8 +222,9 @@ func (f *fleet) warnOfStart() {
 // writeLoop flushes until ctx is over, and judges after each flush. The order matters: this
 // instance's latest evidence is part of what it judges.
 func (f *fleet) writeLoop(ctx context.Context) {
-	flush, clocks := task{what: "evidence", do: f.flush}, task{what: "clocks", do: f.syncClocks}
-	round := task{what: "verdicts", do: f.round}
+	flush := task{what: "write evidence", do: f.flush}
+	clocks := task{what: readClocks, do: f.syncClocks}
+	round := task{what: "judge", do: f.round}
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -246,10 +256,10 @@ func (f *fleet) run(ctx context.Context, t *task) {
 	case ctx.Err() != nil: // closing is no failure
 	case err != nil && !t.failing:
 		t.failing = true
-		f.log.Warn("shadowlimit: the store of "+t.what+" fails; the applied stages hold", "error", err)
+		f.log.Warn("shadowlimit: cannot "+t.what+"; the applied stages hold", "error", err)
 	case err == nil && t.failing:
 		t.failing = false
-		f.log.Info("shadowlimit: the store of " + t.what + " answers again")
+		f.log.Info("shadowlimit: can " + t.what + " again")
 	}
 }
 

@@ -46,8 +46,8 @@ func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	var inUse atomic.Pointer[plan]
 	inUse.Store(&plan{migrations: []*migration{m}})
 	return newFleet(fleetConfig{
-		failing: func() []string { return nil },
-		id:      id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
+		failing: func() []string { return nil }, ownAway: func() bool { return false },
+		id: id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
 		button:     newButton(RedButton{}, log),
 		syncClocks: func(context.Context) error { return nil },
 	}), m
@@ -91,7 +91,7 @@ func TestEnforcementIsWhatIsEnforced(t *testing.T) {
 					}
 					m.stage.completed.Store(completed && epoch != "")
 
-					e := m.enforcement(s, false)
+					e := m.enforcement(s, circumstances{})
 					side, _, _ := strings.Cut(e.Enforced, " ")
 					if got := m.enforced(at(0)).String(); got != side {
 						t.Errorf("%s of epoch %q, completed %t: enforces the %s and says %+v", stage, epoch, completed, got, e)

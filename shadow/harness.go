@@ -106,7 +106,8 @@ func newHarness(cfg Config) (*Harness, error) {
 
 	h := &Harness{cfg: cfg}
 	h.instance, err = newInstance(instanceConfig{
-		name: set.Name, files: set.Name, stateDir: cfg.StateDir, id: cfg.Instance, redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
+		name: set.Name, file: cfg.File, files: set.Name, stateDir: cfg.StateDir, id: cfg.Instance,
+		redis: cfg.Redis, stores: cfg.Stores, secret: cfg.Secret,
 		button: cfg.RedButton, clock: cfg.Clock, observer: cfg.Observer, log: cfg.Logger, signal: cfg.Signal,
 	})
 	if err != nil {

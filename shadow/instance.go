@@ -33,6 +33,7 @@ type instance struct {
 // instanceConfig is what an instance needs of its owner.
 type instanceConfig struct {
 	name     string
+	file     string                           // the policy file, "" without one
 	files    string                           // name of the files on disk
 	stateDir string                           // "": in the user's cache
 	id       string                           // "": host and process id; a random number is added to both
@@ -59,8 +60,9 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
-		plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
-		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, alone: cfg.redis == nil,
+		ownAway: stores[0].nodes.open,
+		plan:    &e.plan, view: view, button: button, syncClocks: e.syncClocks,
+		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
 		signal: cfg.signal,
 	}
 	if cfg.redis != nil {
@@ -135,8 +137,8 @@ func clientWarnings(stores []*store) (list []string) {
 	return list
 }
 
-// failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name: while it does
-// not answer, no instance can say so there.
+// failingOf returns the names of the stores whose breakers are open, sorted. The service's own has no name; see
+// promotion.Instance.OwnStoreAway.
 func failingOf(stores []*store) (list []string) {
 	for _, s := range stores {
 		if s.name != "" && s.nodes.open() {

@@ -153,6 +153,7 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 	}
 	for role, s := range sides {
 		err = errors.Join(err, s.check(algorithms.Role(role), cfg.Redis != nil))
+		spec.AsksStore[role] = s.Algorithm != nil
 		charge.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
 	}
 	return spec, charge, errors.Join(err, charge.CheckSides())

@@ -35,10 +35,21 @@ func (f *fleet) poll(ctx context.Context) error {
 	// both: it is read once more, and written again if it is gone. The same holds for restored states.
 	before := appliedOf(f.migrations())
 	err := f.pollLocked(ctx)
+	f.noteTrouble(ctx, err)
 	if !slices.Equal(before, appliedOf(f.migrations())) {
 		f.knows = knowledge{}
 	}
 	return err
+}
+
+// noteTrouble keeps the error of a poll for the status page. A poll that was cut short says nothing of the store.
+func (f *fleet) noteTrouble(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		f.trouble.Store(nil)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		f.trouble.Store(&err)
+	}
 }
 
 // readAgain lets the next poll read all states, and beat.
@@ -72,6 +83,7 @@ func (f *fleet) pollLocked(ctx context.Context) error {
 		}
 		failed = append(failed, err)
 	}
+	f.heard.note()
 	for _, m := range migrations {
 		m.stage.heard.note()
 	}
@@ -128,7 +140,7 @@ func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]pro
 	for i, m := range migrations {
 		m.leaveDisk(states[i])
 		m.apply(states[i])
-		m.noteEpoch()
+		m.noteEpoch(f.file)
 	}
 	return states, nil
 }
@@ -245,7 +257,7 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 // describe returns what a beat says besides times. Requires polling.
 func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
-		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), Client: f.client,
+		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), OwnStoreAway: f.ownAway(), Client: f.client,
 		Format: promotion.Format, Revision: gate.Revision,
 		Policies: map[string]promotion.Applied{},
 	}

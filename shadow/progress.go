@@ -58,6 +58,7 @@ type epochNews struct {
 type counters struct {
 	errors    atomic.Int64 // requests whose expressions failed
 	fallbacks [len(fallbackLimiters)]fallbacks
+	lapses    [2]atomic.Pointer[sideFailure] // by role: the last failure to answer a request
 	warned    warnings
 }
 
@@ -73,6 +74,20 @@ const (
 
 // fallbackLimiters are the values of the label limiter. An alert must tell an outage from a local limiter that denies much.
 var fallbackLimiters = [...]string{byAuthoritative: "authoritative", byLocal: "local", byNone: "none"}
+
+// sideFailure is a failure of a side to answer a request.
+type sideFailure struct {
+	at  time.Time
+	err error
+}
+
+// noteLapse notes that a side has failed a request. In an outage every request does, so one a second is kept.
+func (c *counters) noteLapse(role algorithms.Role, err error) {
+	last := &c.lapses[role]
+	if before := last.Load(); before == nil || time.Since(before.at) >= time.Second {
+		last.Store(&sideFailure{time.Now(), err})
+	}
+}
 
 // countFallback counts a decision that the enforced side did not make.
 func (c *counters) countFallback(limiter int, allowed bool) {
@@ -117,13 +132,20 @@ func newProgress(secret []byte, log *slog.Logger) *progress {
 // may fail, and the metrics have the numbers.
 const warnEvery = time.Minute
 
-// warnFailure logs that a side fails.
+// warnFailure logs that a side fails, and notes it for the status page.
 func (m *migration) warnFailure(role algorithms.Role, o *algorithms.Observation) {
 	if o.Status != algorithms.Failed {
 		return
 	}
+	m.counts.noteLapse(role, o.Err)
+
+	// An engineer on call looks at the store first, or at the limiter.
+	failed := "its limiter failed"
+	if failedByStore(o) {
+		failed = "its store failed"
+	}
 	m.warnLimited(&m.counts.warned.sideFailed[role],
-		"shadowlimit: a limiter fails; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
+		"shadowlimit: a side has no answer: "+failed+"; see shadowlimit_decisions_total and shadowlimit_fallback_decisions_total",
 		"policy", m.spec.Policy, "side", role.String(), "error", o.Err)
 }
 

@@ -54,6 +54,9 @@ func (s *side) away() bool {
 	return s.breaker.open()
 }
 
+// inOwnRedis reports whether the service's own Redis decides the side.
+func (s *side) inOwnRedis() bool { return s.store != nil && s.store.name == "" && s.store.remote() }
+
 // guardForeign gives a foreign side what bounds its calls.
 func (s *side) guardForeign(policy string, role algorithms.Role, log *slog.Logger) {
 	if s.foreign == nil {

@@ -3,9 +3,9 @@ package shadow
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -43,12 +43,23 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 		return nil, err
 	}
 
+	fleets, err := f.fleetSpecs(ctx, migrations)
+	if err != nil {
+		return nil, err
+	}
+
 	// Levels are shown, and may be missing.
 	head, headErr := f.store.Head(ctx)
 	for n, m := range migrations {
 		a, err := m.lastAssessment(now)
 		if err != nil {
 			return nil, err
+		}
+
+		// The report is the fleet's. This instance's own sides and limits beside the fleet's stage and evidence would be
+		// of no instance at all.
+		if spec, announced := fleets[m.spec.Policy]; announced {
+			a.Spec = spec
 		}
 
 		// Details are the judge's: without one they would be of an earlier verdict.
@@ -63,6 +74,24 @@ func (f *fleet) judged(ctx context.Context) ([]promotion.Assessment, error) {
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// fleetSpecs returns what the fleet compares of the policies of which this instance compares something else.
+func (f *fleet) fleetSpecs(ctx context.Context, migrations []*migration) (map[string]promotion.Spec, error) {
+	list := map[string]promotion.Spec{}
+	if !slices.ContainsFunc(migrations, (*migration).differs) {
+		return list, nil
+	}
+
+	all, err := f.store.Specs(ctx)
+	for _, m := range migrations {
+		for _, spec := range all {
+			if m.differs() && spec.Policy == m.spec.Policy {
+				list[spec.Policy] = spec
+			}
+		}
+	}
+	return list, err
 }
 
 // lastAssessment returns the last assessment in the applied state.
@@ -110,69 +139,4 @@ func (m *migration) unjudged(state promotion.State, now time.Time) promotion.Ass
 	a.Gate.Reason = "no instance has judged the current comparison yet: its judge does so every " + assessEvery.String()
 	a.Gate.Forecast = gate.Forecast{Obstacles: []gate.Obstacle{gate.Outside(gate.NotJudged, a.Gate.Reason)}}
 	return a
-}
-
-// here returns what this instance knows without its store: what it enforces, and the
-// assessments of its last round, which are as old as the oldest of them.
-func (f *fleet) here(name string) status.Here {
-	h := status.Here{Instance: f.id, Started: f.started, Policies: []status.Enforcement{}}
-	var list []promotion.Assessment
-
-	for _, m := range f.migrations() {
-		state := *m.stage.state.Load()
-		h.Policies = append(h.Policies, m.enforcement(state, f.button.pressed()))
-		if heard := m.stage.heard.at.Load(); heard != nil {
-			h.Heard = heard
-		}
-
-		last := m.lastJudged(&state)
-		if last == nil {
-			continue
-		}
-		list = append(list, last.in(state))
-		if h.At.IsZero() || last.at.Before(h.At) {
-			h.At = last.at
-		}
-	}
-
-	h.Report = status.WithoutKeys(name, list)
-	return h
-}
-
-// enforcement says which side this instance enforces. Its cases are those of
-// migration.enforced, and the red button before them.
-func (m *migration) enforcement(s promotion.State, pressed bool) status.Enforcement {
-	e := status.Enforcement{
-		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
-		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
-		Enforced: algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
-		Levels: m.levelsHere(),
-	}
-
-	switch {
-	case pressed:
-		e.Why = "the red button of this instance is pressed"
-	case s.Epoch == "":
-		e.Why = "no state of the policy has reached this instance"
-	case s.Epoch != m.spec.Epoch && m.stage.completed.Load():
-		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
-	case s.Epoch != m.spec.Epoch:
-		e.Why = "the fleet compares another epoch"
-	case m.spec.Config.Sampled():
-		e.Why = "the policy is sampled"
-	case s.Stage == promotion.Canary && m.cutOff():
-		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
-	default:
-		e.Enforced = s.Name(m.spec.Config.Holdback)
-	}
-	e.StoreAway = status.StoreAwayHere(m.decides(&e), [2]bool{m.sides[0].away(), m.sides[1].away()}, m.spec.OnStoreFailure)
-	return e
-}
-
-// decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
-// the policy is completed.
-func (m *migration) decides(e *status.Enforcement) [2]bool {
-	candidate := e.Enforced != algorithms.Authoritative.String()
-	completed := candidate && (e.Stage == promotion.Completed || m.stage.completed.Load())
-	return [2]bool{!completed, candidate}
 }

@@ -179,8 +179,8 @@ func TestOutagePageSaysWhatDecides(t *testing.T) {
 		}
 	}
 
-	const want = "the authoritative does not answer this instance, and on_store_failure is deny: every request there is denied now; " +
-		"repair that store"
+	const want = "the authoritative does not answer this instance (connection refused), and on_store_failure is deny: " +
+		"every request is denied now; repair that store; next: shadowlimit doctor"
 	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; e.StoreAway != want {
 		t.Errorf("%+v", e)
 	}
@@ -194,6 +194,30 @@ func TestStatusPageOfADeadRedis(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
 	checkOutagePage(t, h, addr, "There is no report yet", "has not answered this instance since its start",
 		"enforces the <strong>authoritative</strong>, because no state of the policy has reached this instance")
+}
+
+// An instance that started without Redis has counted no other: it does not apply a share of the limit, and must not say so.
+func TestPageOfAStartWithoutRedis(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redisAt(t, server.Addr())
+	server.Close()
+	h := open(t, file, shadow.Config{Redis: client})
+	ask(t, h, "acme")
+
+	const want = "; this instance started without Redis and applies the whole limit: n such instances allow n times the limit"
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, want) {
+		t.Errorf("%+v", e)
+	}
+
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	syncNow(t, h) // it counts the fleet
+	server.Close()
+	ask(t, h, "acme")
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, "; this instance applies its share of the limit;") {
+		t.Errorf("after the count: %+v", e)
+	}
 }
 
 // checkOutagePage holds what the page says of an outage, and that it does not name the

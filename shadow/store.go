@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	s := newRemoteStore(name, pair, log)
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		s.nodes.cluster = newClusterNodes(cluster, pair, func(address string) *breaker {
-			return newStoreBreaker(log.With("store", name, "node", address))
+			return newStoreBreaker(log.With("store", loggedStore(name), "node", address))
 		})
 	}
 	s.fullTime = fullTimeOf(client)
@@ -54,7 +55,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	s.clock = &clock{ask: func(ctx context.Context) (time.Time, error) { return client.Time(ctx).Result() }}
 	s.warnings = lua.Warnings(client)
 	for _, w := range s.warnings {
-		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", name, "option", w)
+		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", loggedStore(name), "option", w)
 	}
 	return s, nil
 }
@@ -63,9 +64,12 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store {
 	return &store{
 		name: name, pair: pair, log: log, fullTime: lua.DefaultBudget, strain: newStrain(),
-		nodes: &nodes{whole: newStoreBreaker(log.With("store", name))},
+		nodes: &nodes{whole: newStoreBreaker(log.With("store", loggedStore(name)))},
 	}
 }
+
+// loggedStore names a store in a log: store="" reads like a name that was lost.
+func loggedStore(name string) string { return cmp.Or(name, "(own)") }
 
 // newStoreBreaker returns the breaker of a store, or of one node of it, that the logger names.
 func newStoreBreaker(log *slog.Logger) *breaker {
@@ -245,7 +249,7 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 	}
 	s.nodes.look()
 	if bothAsked {
-		s.strain.note(s.log.With("store", s.name), failed)
+		s.strain.note(s.log.With("store", loggedStore(s.name)), failed)
 	}
 }
 

@@ -49,8 +49,8 @@ func (s *strain) note(log *slog.Logger, because error) {
 
 	// The lock is free: no other request may wait for a log that hangs.
 	if begins {
-		log.Warn("shadowlimit: judging both sides in one request may be too much for the store; "+
-			"the side that is not enforced follows behind the request for 30 s", "error", because)
+		log.Warn("shadowlimit: Redis timed out, or was busy, three times within 10 s; judging both sides in one request may be too much "+
+			"for it: the side that is not enforced follows behind the request for 30 s", "error", because)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // tellLoop counts votes until ctx is over; see promotion.Teller. It is a loop of its own,
 // because a store that is slow with the evidence must not make gaps between the counts.
 func (f *fleet) tellLoop(ctx context.Context) {
-	tell := task{what: "votes", do: f.tell}
+	tell := task{what: "count votes", do: f.tell}
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,6 +45,7 @@ func (f *fleet) tell(ctx context.Context) error {
 	// stands: a smaller one would let every instance allow more.
 	if age < promotion.LiveFor {
 		f.view.live.Store(int64(max(1, count.Live)))
+		f.view.counted.Store(true)
 	}
 
 	// The count has the policies of all instances; this one follows its own.
@@ -136,8 +137,8 @@ func (m *migration) differs() bool {
 }
 
 // noteEpoch logs that the fleet compares another epoch than this instance, and the end of
-// that: a line for each change. Requires polling.
-func (m *migration) noteEpoch() {
+// that: a line for each change, with the policy file of this instance if it has one. Requires polling.
+func (m *migration) noteEpoch(file string) {
 	// "" stands for no difference, so that its end is a change as well.
 	stored := m.stage.state.Load().Epoch
 	if !m.differs() {
@@ -148,7 +149,11 @@ func (m *migration) noteEpoch() {
 	}
 	m.news.other = stored
 
+	// Of several files on one machine an operator looks for the one that was not deployed.
 	attrs := []any{"policy", m.spec.Policy, "epoch", m.spec.Epoch}
+	if file != "" {
+		attrs = append(attrs, "file", file)
+	}
 	switch {
 	case stored == "":
 		m.log.Info("shadowlimit: the fleet compares what this instance compares; it follows the stage again", attrs...)

@@ -144,8 +144,8 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	e := newEngine("twins", stores, button, view, nil)
 	i := &instance{engine: e, cfg: instanceConfig{observer: in.observe, log: log}}
 	i.fleet = newFleet(fleetConfig{
-		failing: func() []string { return nil },
-		id:      in.name, log: log, plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
+		failing: func() []string { return nil }, ownAway: func() bool { return false },
+		id: in.name, log: log, plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
 		store: w.states, ledger: w.ledger,
 	})
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -125,6 +126,43 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		if asked := strings.Contains(talk.String(), "Type the policy's name"); status != tt.status || !told || asked != tt.asks {
 			t.Errorf("%s %s: status %d, asked %t\n%s%s", tt.rule, tt.flags, status, asked, out.String(), talk.String())
 		}
+	}
+}
+
+// A script cannot be asked. Without --force it makes no outage of a rollback that its own output warns of, and a harmless
+// rollback needs no flag.
+func TestRollbackOfAScriptMakesNoOutage(t *testing.T) {
+	_, h := service(t)
+	promoteAll(t, h)
+	store := h.Stages()
+	specs, err := store.Specs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs[0].Store, specs[0].OnStoreFailure = "east", promotion.FailDeny
+	beat := promotion.Instance{ID: "b", At: now, Failing: []string{"east"}, Policies: map[string]promotion.Applied{"writes": {}}}
+	if err := errors.Join(store.Announce(t.Context(), specs), store.Beat(t.Context(), beat)); err != nil {
+		t.Fatal(err)
+	}
+
+	order := strings.Fields("rollback writes --reason x --timeout 1ms") // instance b applies nothing
+	for _, flags := range [][]string{nil, {"--yes"}} {
+		status, _, talk := shell(t, "", append(order, flags...)...)
+		states, err := store.States(t.Context(), []string{"writes"})
+		told := strings.Contains(talk, "to roll back all the same: --force")
+		if status != exitNotMet || !told || err != nil || states[0].Stage != promotion.Promoted {
+			t.Errorf("%v: status %d, %v, %v: %s", flags, status, states, err, talk)
+		}
+	}
+
+	status, _, talk := shell(t, "", append(order, "--force")...)
+	states, err := store.States(t.Context(), []string{"writes"})
+	if status != exitTimeout || strings.Contains(talk, "Type") || err != nil || states[0].Stage != promotion.RolledBack {
+		t.Errorf("--force: status %d, %v, %v: %s", status, states, err, talk)
 	}
 }
 

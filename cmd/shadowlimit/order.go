@@ -166,17 +166,12 @@ func (m move) carryOut(t *task, std streams) error {
 		return showPlan(t, next, std.out)
 	}
 
-	// A forced move has overruled the gate, so a typing error must not be enough for it. A rollback asks only where it
-	// could make an outage.
-	harmful := m.dangerous || m.ignoresEvidence && t.assessment.RollbackMayDeny()
-	if (t.order.Force || harmful) && !t.cli.Bool("yes") {
-		moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
-		if effect != "" {
-			moves += ": " + effect
-		}
-		if err := confirm(t.cli.Context, t.policy(), moves, std); err != nil {
-			return err
-		}
+	moves := fmt.Sprintf("moves %s from %s to %s", t.policy(), next.From, next.Describe())
+	if effect != "" {
+		moves += ": " + effect
+	}
+	if err := m.confirmed(t, moves, std); err != nil {
+		return err
 	}
 
 	state, err := m.do(t.cli.Context, t)
@@ -190,6 +185,24 @@ func (m move) carryOut(t *task, std streams) error {
 	order := t.order
 	order.Expect = nil
 	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: t.start, wasAway: t.wasAway}, std)
+}
+
+// confirmed asks for what an order needs besides its flags. A rollback needs nothing, unless it could deny every request.
+func (m move) confirmed(t *task, moves string, std streams) error {
+	mayDeny := m.ignoresEvidence && t.assessment.RollbackMayDeny()
+
+	// A script cannot be asked. A rollback from one would make the outage that its own output warns of.
+	if _, person := keyboard(std); mayDeny && !person && !t.order.Force {
+		return statusf(exitNotMet, "%s is not rolled back, because every request could be denied: see above. There is no terminal to ask at; "+
+			"to roll back all the same: --force", humanize.Printable(t.policy()))
+	}
+
+	// A forced move has overruled the gate, so a typing error must not be enough for it.
+	overruled := t.order.Force && !m.ignoresEvidence
+	if !mayDeny && !overruled && !m.dangerous || t.cli.Bool("yes") {
+		return nil
+	}
+	return confirm(t.cli.Context, t.policy(), moves, std)
 }
 
 // plan returns the state that a task would lead to, unless something forbids it. A dry run comes
@@ -246,8 +259,8 @@ func showPlan(t *task, next promotion.State, out io.Writer) error {
 // confirm asks a person at a terminal to type the policy's name. A script is not asked: it has
 // named the policy, and cannot answer. does is what the command does, after "This".
 func confirm(ctx context.Context, policy, does string, std streams) error {
-	in, ok := std.in.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	in, person := keyboard(std)
+	if !person {
 		return nil
 	}
 
@@ -260,4 +273,10 @@ func confirm(ctx context.Context, policy, does string, std streams) error {
 		return err
 	}
 	return statusError{exitNotMet, errors.New("not confirmed: nothing was done")}
+}
+
+// keyboard returns the terminal at which a person may type; false where there is none.
+func keyboard(std streams) (*os.File, bool) {
+	in, ok := std.in.(*os.File)
+	return in, ok && term.IsTerminal(int(in.Fd()))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,8 +73,8 @@ func reach(ctx context.Context, client redis.UniversalClient) error {
 
 	err := client.Ping(ctx).Err()
 	if problem, fix := doctor.Diagnose(err); problem != "" {
-		if unanswered(err) {
-			fix += "; while Redis is away, the status page of an instance shows the stages"
+		if errors.As(err, new(redis.Error)) && unanswered(err) {
+			fix += "; meanwhile the status page of an instance shows the stages"
 		}
 		return unreachableError{fmt.Errorf("%s: %w: %s", problem, err, fix)}
 	}

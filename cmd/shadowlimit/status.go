@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 const statusDescription = `Shows for each policy, or for one, its stage, how the candidate differs, the gate's
@@ -43,5 +44,22 @@ func (f *fleet) report(ctx context.Context, policy string) (status.Report, error
 	if err != nil {
 		return status.Report{}, err
 	}
+	f.tryWrite(ctx, list)
 	return status.Of(ctx, f.name, f.ledger, list)
+}
+
+// tryWrite notes in assessments that the service's Redis refuses writes. It answers every question of this command then, while
+// no limit works and no instance can say so.
+func (f *fleet) tryWrite(ctx context.Context, list []promotion.Assessment) {
+	err := f.store.TryWrite(ctx)
+	if !status.RefusesWrites(err) {
+		return
+	}
+
+	// Beside live instances this may be the user of the command, or a replica that it was pointed at.
+	for i := range list {
+		if status.RefusesAll(err) || len(list[i].Live) == 0 && status.IsReplica(err) {
+			list[i].Refused = err
+		}
+	}
 }

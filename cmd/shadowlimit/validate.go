@@ -18,7 +18,9 @@ const validateDescription = `Reads a policy file as a service would, and shows e
 status 0 if a service would start with it, else 1. What the service's program has to give
 it, such as a limiter of its own or another Redis, is listed: the file cannot say whether
 the program does. With --against it shows what a service that runs the other file would
-change, and which policies begin new evidence.
+change, which policies begin new evidence, and at the end of each policy whether key,
+authoritative and candidate are the same: of an instance with another file, that says
+whether its clients get another limit.
 
 Examples, from the folder of the repository:
   shadowlimit validate examples/policies/per-plan-tiers.yaml
@@ -46,6 +48,8 @@ type validateReport struct {
 	Valid    bool               `json:"valid"`
 	Problems []policies.Problem `json:"problems"`
 	Changes  []policies.Change  `json:"changes,omitempty"` // with --against
+	// Compared says of each policy that both files have which parts are the same.
+	Compared []policies.Likeness `json:"compared,omitempty"`
 
 	deployed string        // the file of --against, "" without
 	set      *policies.Set // nil if the file is not valid
@@ -78,7 +82,7 @@ func validateAction(c *cli.Context, out io.Writer) error {
 		File: file, Valid: true, Problems: append([]policies.Problem{}, set.Warnings...),
 		deployed: c.String("against"), set: set,
 	}
-	if r.Changes, err = changesFrom(r.deployed, set); err != nil {
+	if err := r.compare(); err != nil {
 		return err
 	}
 	return format.print(out, r, r.writeText)
@@ -97,16 +101,17 @@ func invalidFile(out io.Writer, format format, file string, problems *policies.P
 	return fmt.Errorf("%s: %s", file, humanize.Counted(int64(len(problems.List)), "problem"))
 }
 
-// changesFrom returns the changes from a deployed file; none if deployed is "".
-func changesFrom(deployed string, set *policies.Set) ([]policies.Change, error) {
-	if deployed == "" {
-		return nil, nil
+// compare adds what differs from the deployed file; nothing without one.
+func (r *validateReport) compare() error {
+	if r.deployed == "" {
+		return nil
 	}
-	before, err := policies.LoadFile(deployed, shadow.CheckPromotion)
+	before, err := policies.LoadFile(r.deployed, shadow.CheckPromotion)
 	if err != nil {
-		return nil, placed(deployed, err)
+		return placed(r.deployed, err)
 	}
-	return policies.Difference(before, set), nil
+	r.Changes, r.Compared = policies.Difference(before, r.set), policies.Likenesses(before, r.set)
+	return nil
 }
 
 // writeText describes a valid file: its warnings, its policies, and the changes.
@@ -145,6 +150,9 @@ func (r *validateReport) writeText(out io.Writer) error {
 	}
 	for _, c := range r.Changes {
 		fmt.Fprintf(out, "  %s\n", humanize.Visible(c.String()))
+	}
+	for _, l := range r.Compared {
+		fmt.Fprintf(out, "  %s\n", humanize.Visible(l.String()))
 	}
 	return nil
 }

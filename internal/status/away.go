@@ -27,7 +27,7 @@ func StoreFailure(rule string) string {
 // decides and that of the authoritative answer, as far as the live instances say. It needs no evidence.
 func StoreAway(a *promotion.Assessment) string {
 	rule := a.Spec.OnStoreFailure
-	away, candidateAway := a.Away(), a.AwayFrom(a.Spec.CandidateStore)
+	away, candidateAway := a.Away(), a.CandidateAway()
 
 	stage := a.State.Stage
 	switch {
@@ -44,37 +44,70 @@ func StoreAway(a *promotion.Assessment) string {
 	return awayFrom(a, algorithms.Authoritative, away) + awayNow(rule)
 }
 
+// StandsIn says that the authoritative decides in the place of an enforced candidate whose store does not answer; "" if it
+// answers, or neither side does.
+func StandsIn(a *promotion.Assessment) string {
+	away := a.CandidateAway()
+	if len(away) == 0 || len(a.Away()) > 0 || a.State.Stage != promotion.Canary && a.State.Stage != promotion.Promoted {
+		return ""
+	}
+	return awayFrom(a, algorithms.Candidate, away) + "; the authoritative decides there in its place"
+}
+
+// NotHeard says that no instance has beaten recently, although their Redis answers; "" if one has, or none is known. That
+// Redis may refuse their writes: then every limit fails, and nothing else in a report shows it.
+func NotHeard(a *promotion.Assessment) string {
+	if len(a.Live) > 0 || len(a.Silent) == 0 {
+		return ""
+	}
+	last := a.Silent[0].At
+	for _, i := range a.Silent {
+		if i.At.After(last) {
+			last = i.At
+		}
+	}
+
+	text := fmt.Sprintf("0 of %d live: no instance has written to the service's Redis for %s, although it answers this report",
+		len(a.Silent), age(a.Looked().Sub(last)))
+	const next = "; next: shadowlimit doctor; and open the status page of an instance"
+	if a.Refused != nil {
+		return text + ": it refuses writes (" + Reason(a.Refused) + ")" + next
+	}
+	return text + ". They have stopped, or cannot reach it, or it refuses their writes (OOM, READONLY, rights): then " +
+		meanwhile(a.Spec.OnStoreFailure) + next
+}
+
+// meanwhile says what clients get from instances that can write nothing.
+func meanwhile(rule string) string {
+	switch rule {
+	case promotion.FailDeny:
+		return "on_store_failure: deny denies every request now"
+	case promotion.FailAllow:
+		return "on_store_failure: allow limits no request now"
+	}
+	return "each instance applies its share of the limit now"
+}
+
+// storeOf names the store of a side.
+func storeOf(a *promotion.Assessment, role algorithms.Role) string {
+	if store := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role]; store != "" {
+		return "the store " + store + " of the " + role.String()
+	}
+	return "the service's own Redis, the store of the " + role.String() + ","
+}
+
 // awayFrom says on how many instances a side's store does not answer.
 func awayFrom(a *promotion.Assessment, role algorithms.Role, away []string) string {
-	store := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role]
-	return fmt.Sprintf("the store %s of the %s does not answer on %d of %d live instances", store, role, len(away), len(a.Live))
-}
-
-// StoreAwayHere says which of the sides that decide on an instance does not answer it, and what decides meanwhile; "" if all
-// of them answer. A policy is decided by the authoritative, by an enforced candidate with the authoritative to stand in for
-// it, or in completed by the candidate alone.
-func StoreAwayHere(decides, away [2]bool, rule string) string {
-	silent := [2]bool{decides[0] && away[0], decides[1] && away[1]}
-	switch {
-	case silent == [2]bool{}:
-		return ""
-	case silent == decides && silent[0] && silent[1]:
-		return "neither side answers this instance" + awayNow(rule)
-	case silent == decides:
-		return sideAway(silent) + awayNow(rule)
-	case silent[algorithms.Candidate]:
-		return sideAway(silent) + ": the authoritative decides in its place"
+	own := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role] == ""
+	if own && a.Refused != nil {
+		return storeOf(a, role) + " refuses writes (" + Reason(a.Refused) + ")"
 	}
-	return sideAway(silent) + awayAfterRollback(rule)
-}
 
-// sideAway names the one side that is silent.
-func sideAway(silent [2]bool) string {
-	role := algorithms.Authoritative
-	if silent[algorithms.Candidate] {
-		role = algorithms.Candidate
+	text := fmt.Sprintf("%s does not answer on %d of %d live instances", storeOf(a, role), len(away), len(a.Live))
+	if own {
+		text += " (it takes their beats; each asks it again within 36 s)"
 	}
-	return "the " + role.String() + " does not answer this instance"
+	return text
 }
 
 // ColdRollback says what a rollback of a completed policy would do.

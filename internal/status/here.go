@@ -2,8 +2,13 @@ package status
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
@@ -11,18 +16,25 @@ import (
 type Source struct {
 	// Report makes a report of now. It may ask stores, and fail.
 	Report func(context.Context) (Report, error)
-	// Here is what the serving instance knows by itself, for the time in which Report fails. It asks no store and does
-	// not wait. nil means that the page knows nothing without its stores.
+	// Here is what the serving instance knows by itself. The page always shows it: in an outage in which reports go on,
+	// only the instance knows that its requests fall back. It asks no store and does not wait. nil means that the page
+	// belongs to no instance.
 	Here func() Here
 }
 
-// Here is what an instance knows without a store.
+// Here is what an instance knows without a store, at the instant of asking.
 type Here struct {
 	Instance string `json:"instance"`
 	// Heard is when the store last answered this instance, nil if it has not since the start of the instance, at Started.
 	Heard    *time.Time    `json:"heard"`
 	Started  time.Time     `json:"started"`
 	Policies []Enforcement `json:"policies"`
+	// File is the policy file that the instance reads, "" without one.
+	File string `json:"file,omitempty"`
+	// Trouble says in plain words why the instance could not do its last work with the service's own Redis, "" if it could.
+	// WritesRefused is set where that Redis answers and refuses writes.
+	Trouble       string `json:"trouble,omitempty"`
+	WritesRefused bool   `json:"writes_refused,omitempty"`
 
 	// Report is of the last round in which the instance judged the fleet, at an instant of its own clock. The instant is
 	// zero if there was no such round.
@@ -46,25 +58,37 @@ type Enforcement struct {
 	StoreAway string `json:"store_away,omitempty"`
 	// Levels say how much of the limits of adaptive sides holds on this instance; "" without one.
 	Levels string `json:"levels,omitempty"`
+	// Epoch is what the instance compares, and FleetEpoch what the fleet does, where that is another; else both are "".
+	Epoch      string `json:"epoch,omitempty"`
+	FleetEpoch string `json:"fleet_epoch,omitempty"`
+}
+
+// current is the JSON form of an answer of now. What the instance knows comes first: the report has a thousand lines.
+type current struct {
+	Here *Here `json:"here,omitempty"`
+	Report
 }
 
 // stale is the JSON form of an answer that is not of now.
 type stale struct {
-	Report
 	Error      string   `json:"error"`
 	AgeSeconds *float64 `json:"age_seconds"` // of the report, nil if there is none
 	Here       *Here    `json:"here,omitempty"`
+	Report
 }
 
-// fallBack completes an answer that the source could not renew by what the instance knows. The page may not have been
-// open before the outage: then the report of the instance's last round is newer than the page's.
-func (a *answer) fallBack(source Source) {
-	if a.err == nil || source.Here == nil {
+// addHere completes an answer by what the instance knows. Where the source could not renew the report, the page may not
+// have been open before the outage: then the report of the instance's last round is newer than the page's.
+func (a *answer) addHere(source Source) {
+	if source.Here == nil {
 		return
 	}
 
 	here := source.Here()
 	a.here = &here
+	if a.err == nil {
+		return
+	}
 	if here.At.After(a.at) {
 		a.report, a.at = here.Report, here.At
 	}
@@ -90,6 +114,96 @@ func (h *Here) Silence() string {
 		return "The store has not answered this instance since its start at " + second(h.Started)
 	}
 	return "The store last answered this instance at " + second(*h.Heard)
+}
+
+// Redis says how the service's own Redis serves this instance.
+func (h *Here) Redis() string {
+	switch {
+	case h.WritesRefused:
+		return "The service's own Redis answers and REFUSES WRITES: " + h.Trouble +
+			". No request is admitted there, and no evidence, no move and no sign of life of this instance is stored" +
+			"; next: shadowlimit doctor"
+	case h.Trouble != "":
+		return "The service's own Redis does not serve this instance: " + h.Trouble + "; next: shadowlimit doctor"
+	}
+	return ""
+}
+
+// Text says in one line a policy what the instance does now, at an instant of its clock.
+func (h *Here) Text(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "instance %s at %s\n", humanize.Printable(h.Instance), second(now))
+	if redis := h.Redis(); redis != "" {
+		fmt.Fprintf(&b, "STORE AWAY: %s\n", humanize.Visible(redis))
+	}
+	if h.Heard == nil || now.Sub(*h.Heard) > heardLately {
+		fmt.Fprintf(&b, "%s.\n", h.Silence())
+	}
+	if h.File != "" {
+		fmt.Fprintf(&b, "policy file %s\n", humanize.Printable(h.File))
+	}
+
+	for _, text := range h.OtherFile() {
+		fmt.Fprintf(&b, "%s %s\n", anotherFile, humanize.Visible(text))
+	}
+	for i := range h.Policies {
+		b.WriteString(h.Policies[i].text())
+	}
+	if len(h.Policies) == 0 {
+		b.WriteString("no policies\n")
+	}
+	return b.String()
+}
+
+// heardLately is how long ago a store may have answered that is not worth a line: a poll is due every second.
+const heardLately = 5 * time.Second
+
+// text is one line.
+func (e *Enforcement) text() string {
+	visible := humanize.Visible
+	line := visible(e.Policy) + ": " + visible(e.Describe)
+	if e.Version != "" {
+		line += ", version " + visible(e.Version)
+	}
+	line += "; enforces the " + visible(e.Enforced)
+	if e.Why != "" {
+		line += ", because " + visible(e.Why)
+	}
+
+	if e.StoreAway == "" {
+		return line + "; stores ok, clients get its decisions\n"
+	}
+	return line + "; STORE AWAY: " + visible(e.StoreAway) + "\n"
+}
+
+// Urgent reports whether the instance knows of something that the fleet's report may not show.
+func (h *Here) Urgent() bool {
+	return h.Trouble != "" || slices.ContainsFunc(h.Policies, func(e Enforcement) bool { return e.StoreAway != "" || e.FleetEpoch != "" })
+}
+
+// anotherFile begins the sentences about an instance of another epoch.
+const anotherFile = "THIS INSTANCE HAS ANOTHER POLICY FILE"
+
+// OtherFile says of each policy whose fleet compares something else what the instance enforces, and that the fleet's report is
+// not about it. Each text stands behind anotherFile.
+func (h *Here) OtherFile() (list []string) {
+	file := ""
+	if h.File != "" {
+		file = h.File + ", "
+	}
+	for i := range h.Policies {
+		e := &h.Policies[i]
+		if e.FleetEpoch == "" {
+			continue
+		}
+		side := "authoritative " + e.Authoritative
+		if e.Enforced != algorithms.Authoritative.String() {
+			side = "candidate " + e.Candidate + ", which it has completed,"
+		}
+		list = append(list, fmt.Sprintf("(%spolicy %s: epoch %s; the fleet compares %s). It enforces the %s for every key. "+
+			"The fleet's stage, evidence and next step are not about this instance.", file, e.Policy, e.Epoch, e.FleetEpoch, side))
+	}
+	return list
 }
 
 func second(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }

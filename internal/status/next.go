@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -45,10 +46,10 @@ func rollbackOf(a *promotion.Assessment, flags string) string {
 	switch {
 	// A rollback would turn the harm of some clients into an outage of all.
 	case a.RollbackDenies():
-		return "repair the store " + a.Spec.Store + " of the authoritative: before that, a rollback would deny every request; then: " + rollback
+		return "repair " + storeOf(a, algorithms.Authoritative) + ": before that, a rollback would deny every request; then: " + rollback
 
 	case a.RollbackLimitsNothing():
-		return "repair the store " + a.Spec.Store + " of the authoritative: before that, a rollback would limit no request; then, " +
+		return "repair " + storeOf(a, algorithms.Authoritative) + ": before that, a rollback would limit no request; then, " +
 			"or at once if no limit is better than the candidate: " + rollback
 	}
 	return rollback

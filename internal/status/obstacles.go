@@ -175,9 +175,16 @@ func otherEpochs(a *promotion.Assessment) string {
 	switch {
 	case v.Ahead == "":
 		return "finish the deployment or undo it: " + runs
+
+	// The count of the votes may be a few seconds older than the state.
+	case v.Ahead == a.State.Epoch:
+		return "finish the deployment: epoch " + v.Ahead + ", which most instances compare, has taken over; " + runs
 	case v.Older:
 		return "if the deployment was undone: " + command(a, "adopt", withReason) + "; if not, deploy the file of generation " +
 			strconv.FormatInt(a.State.Generation, 10) + " again: " + runs + ", of a smaller one, and most instances have it"
+	}
+	if at := v.TakesOverAt(); a.Looked().After(at) {
+		return "look again in 15 s: most instances compare epoch " + v.Ahead + ", which was to take over at " + instant(at)
 	}
 	return "wait until " + instant(v.TakesOverAt()) + ": most instances compare epoch " + v.Ahead + ", which takes over then"
 }

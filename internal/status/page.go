@@ -24,12 +24,13 @@ var pagePolicy = FilePolicy + "; frame-ancestors 'none'"
 
 // Page returns a page of a source's report: the content of the command line's status, and charts of ratios and scores.
 // The page runs no script, loads nothing from another server, and refreshes itself every 15 s. With ?format=json, or
-// for a client that accepts JSON and not HTML, it answers as status -o json does. It is read-only: GET and HEAD.
+// for a client that accepts JSON and not HTML, it answers as status -o json does. With ?format=text it answers at once, in
+// one line a policy, what the instance knows by itself. It is read-only: GET and HEAD.
 //
-// The source is asked at most once in 5 s, for at most 2 s, one call at a time. While it fails the page shows the last
-// report with its age, and what the instance knows by itself; JSON has both in the fields age_seconds and here, beside
-// an error. Only a page that knows nothing at all has the status 503. The text of a source's error is not shown, because
-// it may name servers; its kind is.
+// The page always has what the instance knows by itself; in JSON that is the field here. The source is asked at most once
+// in 5 s, for at most 2 s, one call at a time. While it fails the page shows the last report with its age; JSON has the age
+// in the field age_seconds, beside an error. Only a page that knows nothing at all has the status 503. The text of an error
+// is not shown, because it may name servers; its kind is.
 //
 // The page lists clients' keys, as HMACs where a secret is set, and shows how the service is protected: expose it to
 // operators only.
@@ -44,8 +45,14 @@ func Page(source Source) http.Handler {
 			return
 		}
 
+		// The text is for an outage, in which the report may take its whole time to fail.
+		if r.URL.Query().Get("format") == "text" {
+			answerText(w, r, source)
+			return
+		}
+
 		now := c.look(r.Context())
-		now.fallBack(source)
+		now.addHere(source)
 		if wantsJSON(r) {
 			answerJSON(w, r, now)
 		} else {
@@ -79,7 +86,7 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	encoder.SetIndent("", "  ")
 
 	// A program must not take an old report for a new one: an answer that is not of now has an error and an age.
-	var content any = now.report
+	var content any = current{Here: now.here, Report: now.report}
 	if now.err != nil {
 		content = now.stale(time.Now())
 	}
@@ -89,6 +96,16 @@ func answerJSON(w http.ResponseWriter, r *http.Request, now answer) {
 	}
 
 	send(w, r, now.status(), "application/json", body.Bytes())
+}
+
+// answerText answers with what the instance knows by itself: one screen for the shell of an engineer on call.
+func answerText(w http.ResponseWriter, r *http.Request, source Source) {
+	if source.Here == nil {
+		http.Error(w, "this page belongs to no instance: leave ?format=text out", http.StatusNotFound)
+		return
+	}
+	here := source.Here()
+	send(w, r, http.StatusOK, "text/plain; charset=utf-8", []byte(here.Text(time.Now())))
 }
 
 func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {

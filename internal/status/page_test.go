@@ -183,6 +183,9 @@ func goldenPolicy(t *testing.T) status.Policy {
 	p := reportOf(t, goldenAssessment())
 	p.TopNewlyDenied = []divergence.KeyCount{{Key: "acme", Count: 617}}
 	p.TopNewlyAllowed = []divergence.KeyCount{{Key: "globex", Count: 216}}
+
+	// No fleet has these beside STORE AWAY.
+	p.StandsIn, p.NotHeard = "the store west of the candidate", "0 of 3 live"
 	return p
 }
 
@@ -196,6 +199,47 @@ func TestPageIsTheGoldenPage(t *testing.T) {
 		}
 		checkGolden(t, got.Body.String())
 	})
+}
+
+// The text form asks no store: in an outage the report may take two seconds to fail.
+func TestTextIsOfTheInstanceAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := time.Now()
+		here := status.Here{
+			Instance: "web-1", Heard: &heard, Started: heard, File: "/etc/policies.yaml",
+			Policies: []status.Enforcement{
+				{Policy: "writes", Describe: "promoted", Version: "1.2", Enforced: "candidate", StoreAway: "neither side answers"},
+				{Policy: "reads", Describe: "no candidate", Enforced: "authoritative"},
+			},
+		}
+		source := status.Source{Here: func() status.Here { return here }, Report: func(context.Context) (status.Report, error) {
+			t.Error("the report was asked for")
+			return status.Report{}, nil
+		}}
+		check := func(want string) {
+			t.Helper()
+			got := get(status.Page(source), "/status?format=text", "")
+			if got.Code != http.StatusOK || got.Body.String() != want || got.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+				t.Errorf("%d %v\n%s, want\n%s", got.Code, got.Header(), got.Body, want)
+			}
+		}
+
+		const policies = "policy file /etc/policies.yaml\n" +
+			"writes: promoted, version 1.2; enforces the candidate; STORE AWAY: neither side answers\n" +
+			"reads: no candidate; enforces the authoritative; stores ok, clients get its decisions\n"
+		check("instance web-1 at 2000-01-01 00:00:00 UTC\n" + policies)
+
+		here.Trouble, here.WritesRefused = "OOM: no memory", true
+		time.Sleep(time.Minute)
+		check("instance web-1 at 2000-01-01 00:01:00 UTC\n" +
+			"STORE AWAY: The service's own Redis answers and REFUSES WRITES: OOM: no memory. No request is admitted there, and no " +
+			"evidence, no move and no sign of life of this instance is stored; next: shadowlimit doctor\n" +
+			"The store last answered this instance at 2000-01-01 00:00:00 UTC.\n" + policies)
+	})
+
+	if got := get(status.Page(always()), "/status?format=text", ""); got.Code != http.StatusNotFound {
+		t.Errorf("the page of no instance: %d %s", got.Code, got.Body)
+	}
 }
 
 // A link to a word that the glossary does not have would lead to the top of a long document.

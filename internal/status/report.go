@@ -34,6 +34,10 @@ type Policy struct {
 	StoreFailure string `json:"store_failure,omitempty"`
 	// StoreAway says that the authoritative's store does not answer, and what that means for a rollback.
 	StoreAway string `json:"store_away,omitempty"`
+	// StandsIn says that the authoritative decides for an enforced candidate whose store does not answer.
+	StandsIn string `json:"stands_in,omitempty"`
+	// NotHeard says that no instance has written to the service's Redis recently, although it answers.
+	NotHeard string `json:"not_heard,omitempty"`
 	// Levels are how much of the limits of adaptive sides holds; empty without one.
 	Levels []SideLevel `json:"levels"`
 	// HoldbackPercent of the keys stay with the authoritative until completed. First and Last say that the policy
@@ -117,8 +121,9 @@ type Instance struct {
 	Live       bool    `json:"live"`
 	Idle       bool    `json:"idle"`       // it has decided no request, and has no vote
 	RedButton  bool    `json:"red_button"` // it enforces the authoritative in every stage
-	// Failing are the stores that do not answer it, besides the service's own.
-	Failing []string `json:"failing,omitempty"`
+	// Failing are the stores that do not answer it, besides the service's own. OwnStoreAway says that of the service's own.
+	Failing      []string `json:"failing,omitempty"`
+	OwnStoreAway bool     `json:"own_store_away,omitempty"`
 }
 
 // Of makes a report of assessments. It reads the most frequent keys from the ledger.
@@ -200,6 +205,8 @@ func policyOf(a *promotion.Assessment) Policy {
 		Mode:          "manual",
 		StoreFailure:  StoreFailure(a.Spec.OnStoreFailure),
 		StoreAway:     StoreAway(a),
+		StandsIn:      StandsIn(a),
+		NotHeard:      NotHeard(a),
 
 		HoldbackPercent: a.Spec.Config.Holdback,
 		First:           a.Spec.First,
@@ -269,6 +276,8 @@ func (p *Policy) addInstances(a *promotion.Assessment) {
 			Idle:       i.Idle,
 			RedButton:  i.RedButton,
 			Failing:    i.Failing,
+
+			OwnStoreAway: i.OwnStoreAway,
 		})
 	}
 }

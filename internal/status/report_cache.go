@@ -31,7 +31,7 @@ type reportCache struct {
 }
 
 // answer is the last report, the instant at which it was read, and why there is no newer one. At is zero if there was
-// none. Here is set where there is no newer one, and the instance knows more than that.
+// none. Here is what the instance knows by itself, nil if the page belongs to none.
 type answer struct {
 	report Report
 	at     time.Time

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -46,8 +47,12 @@ func (p *Policy) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  ALARM: %s\n", visible(p.Alarm))
 	}
 
-	if p.StoreAway != "" {
-		fmt.Fprintf(b, "  STORE AWAY: %s\n", visible(p.StoreAway))
+	for _, line := range []struct{ name, text string }{
+		{"STORE AWAY", p.StoreAway}, {"STANDS IN", p.StandsIn}, {"NOT HEARD", p.NotHeard},
+	} {
+		if line.text != "" {
+			fmt.Fprintf(b, "  %s: %s\n", line.name, visible(line.text))
+		}
 	}
 
 	p.writeFacts(b)
@@ -83,7 +88,7 @@ func (p *Policy) write(b *strings.Builder) {
 // writeFacts writes a policy's setting, and its last move: each has a line of its own.
 func (p *Policy) writeFacts(b *strings.Builder) {
 	visible := humanize.Visible
-	fmt.Fprintf(b, "  enforced       %s\n", visible(p.Enforced))
+	fmt.Fprintf(b, "  enforced       %s\n", visible(p.EnforcedText()))
 	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
 	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
 
@@ -198,6 +203,22 @@ func (i *Instance) AppliedText(p *Policy) string {
 	return i.Applied
 }
 
+// EnforcedText says which side is enforced, and on how many instances that is not so because they compare another epoch.
+func (p *Policy) EnforcedText() string {
+	other := 0
+	for i := range p.Instances {
+		in := &p.Instances[i]
+		if in.Live && in.Epoch != "" && in.Epoch != p.Epoch {
+			other++
+		}
+	}
+	authoritative := algorithms.Authoritative.String()
+	if other == 0 || p.Enforced == authoritative {
+		return p.Enforced
+	}
+	return fmt.Sprintf("%s (%s on %s of another epoch)", p.Enforced, authoritative, humanize.Counted(int64(other), "instance"))
+}
+
 // InstancesText counts the instances that have applied the stage, of those that have to. An instance with its red button pressed, or
 // of another epoch, follows no stage, so that to wait for it would be in vain.
 func (p *Policy) InstancesText() string {
@@ -233,7 +254,7 @@ func (p *Policy) InstancesText() string {
 func (i *Instance) Note(p *Policy) string {
 	switch {
 	case !i.Live:
-		return "silent: it has stopped, or the store cannot be reached from there"
+		return "silent: it has stopped, or cannot write to the service's Redis"
 	case i.RedButton:
 		return "red button pressed: enforces the authoritative"
 	case i.Epoch != p.Epoch && i.Idle:

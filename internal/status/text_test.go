@@ -172,33 +172,48 @@ func TestStoreAwayIsShown(t *testing.T) {
 
 // What an instance says in an outage holds for the side that decides there, and for the side that stands in for it.
 func TestStoreAwayHere(t *testing.T) {
-	type sides = [2]bool // authoritative, candidate
-	shadow, exposed, completed := sides{true, false}, sides{true, true}, sides{false, true}
+	type sides = [2]status.Answering // authoritative, candidate
+	const ok, silent, refusing, lapsing = status.Answers, status.Silent, status.Refusing, status.Lapsing
+	shadow, exposed, completed := [2]bool{true, false}, [2]bool{true, true}, [2]bool{false, true}
+	const repair = "; repair that store; next: shadowlimit doctor"
 
 	tests := []struct {
-		decides, away sides
-		rule, want    string
+		decides     [2]bool
+		sides       sides
+		rule, alone string
+		want        string
 	}{
-		{shadow, sides{}, promotion.FailDeny, ""},
-		{shadow, sides{false, true}, promotion.FailDeny, ""},
-		{shadow, sides{true, false}, promotion.FailDeny, "the authoritative does not answer this instance, and on_store_failure is " +
-			"deny: every request there is denied now; repair that store"},
-		{shadow, sides{true, true}, promotion.FailLocal, "the authoritative does not answer this instance; each instance there " +
-			"applies its share of the limit now"},
-		{exposed, sides{}, promotion.FailDeny, ""},
-		{exposed, sides{true, true}, promotion.FailDeny, "neither side answers this instance, and on_store_failure is deny: every " +
-			"request there is denied now; repair that store"},
-		{exposed, sides{false, true}, promotion.FailDeny, "the candidate does not answer this instance: the authoritative decides " +
+		{shadow, sides{}, promotion.FailDeny, "", ""},
+		{shadow, sides{ok, silent}, promotion.FailDeny, "", ""},
+		{shadow, sides{silent, ok}, promotion.FailDeny, "", "the authoritative does not answer this instance (A), and on_store_failure " +
+			"is deny: every request is denied now" + repair},
+		{shadow, sides{refusing, refusing}, promotion.FailDeny, "", "the store of the authoritative refuses the writes of this instance (A), " +
+			"and on_store_failure is deny: every request is denied now" + repair},
+		{shadow, sides{lapsing, lapsing}, promotion.FailDeny, "", "the authoritative has not answered some requests of this instance within " +
+			"the last 15s (A), and on_store_failure is deny: each of them was denied" + repair},
+		{shadow, sides{silent, silent}, promotion.FailLocal, "", "the authoritative does not answer this instance (A); this instance " +
+			"applies its share of the limit" + repair},
+		{shadow, sides{silent, silent}, promotion.FailLocal, "started without Redis", "the authoritative does not answer this instance " +
+			"(A); this instance started without Redis and applies the whole limit: n such instances allow n times the limit" + repair},
+		{exposed, sides{}, promotion.FailDeny, "", ""},
+		{exposed, sides{silent, silent}, promotion.FailDeny, "", "neither side answers this instance (A), and on_store_failure is deny: " +
+			"every request is denied now" + repair},
+		{exposed, sides{lapsing, lapsing}, promotion.FailAllow, "", "neither side has answered some requests of this instance within the " +
+			"last 15s (A), and on_store_failure is allow: each of them was allowed" + repair},
+		{exposed, sides{ok, silent}, promotion.FailDeny, "", "the candidate does not answer this instance (B): the authoritative decides " +
 			"in its place"},
-		{exposed, sides{true, false}, promotion.FailAllow, "the authoritative does not answer this instance, and on_store_failure " +
+		{exposed, sides{silent, ok}, promotion.FailAllow, "", "the authoritative does not answer this instance (A), and on_store_failure " +
 			"is allow: after a rollback no request there is limited; repair that store first, unless no limit is better than the candidate"},
-		{completed, sides{true, false}, promotion.FailDeny, ""},
-		{completed, sides{true, true}, promotion.FailAllow, "the candidate does not answer this instance, and on_store_failure is " +
-			"allow: no request there is limited now; repair that store"},
+		{completed, sides{silent, ok}, promotion.FailDeny, "", ""},
+		{completed, sides{silent, silent}, promotion.FailAllow, "", "the candidate does not answer this instance (B), and " +
+			"on_store_failure is allow: no request is limited now" + repair},
 	}
 	for _, tt := range tests {
-		if got := status.StoreAwayHere(tt.decides, tt.away, tt.rule); got != tt.want {
-			t.Errorf("%v decide, %v away, %s:\n%s, want\n%s", tt.decides, tt.away, tt.rule, got, tt.want)
+		o := status.Outlook{
+			Decides: tt.decides, Sides: tt.sides, Reasons: [2]string{"A", "B"}, OnStoreFailure: tt.rule, Alone: tt.alone,
+		}
+		if got := o.StoreAway(); got != tt.want {
+			t.Errorf("%v decide, %v answer, %s:\n%s, want\n%s", tt.decides, tt.sides, tt.rule, got, tt.want)
 		}
 	}
 }
@@ -410,6 +425,14 @@ func TestNextStep(t *testing.T) {
 			a.Evidence.OtherEpoch = []string{"j"}
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-10 * time.Second)}
 		}, "wait until Tue 2026-03-10 12:00 UTC: most instances compare epoch e2, which takes over then"},
+		{"a deployment that has just taken over", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch, a.State.Epoch, a.Spec.Epoch = []string{"j"}, "e2", "e2"
+			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
+		}, "finish the deployment: epoch e2, which most instances compare, has taken over; another epoch runs on j"},
+		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch = []string{"j"}
+			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
+		}, "look again in 15 s: most instances compare epoch e2, which was to take over at Tue 2026-03-10 11:59 UTC"},
 		{"a deployment of a smaller generation", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch, a.State.Generation = []string{"j"}, 7
 			a.Votes = promotion.Votes{Ahead: "e2", Older: true}

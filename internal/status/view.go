@@ -22,9 +22,11 @@ type view struct {
 	Age      string // of the report
 	Failure  string // why there is no newer report; "" if there is one
 	Known    bool   // there is a report
-	Here     *Here  // what the instance knows by itself, where there is no newer report
+	Here     *Here  // what the instance knows by itself; nil if the page belongs to none
 	Style    template.CSS
 	Policies []policyView
+	// HereFirst has what the instance knows stand above the fleet's report, which may look healthy in an outage.
+	HereFirst bool
 }
 
 // policyView is one policy on the page.
@@ -83,6 +85,7 @@ func viewOf(now answer, at time.Time) view {
 	if now.err != nil {
 		v.Failure = why(now.err)
 	}
+	v.HereFirst = now.err != nil || now.here != nil && now.here.Urgent()
 
 	for i := range now.report.Policies {
 		v.Policies = append(v.Policies, policyViewOf(&now.report.Policies[i]))

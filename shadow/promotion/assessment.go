@@ -43,6 +43,9 @@ type Origin struct {
 	Details    *Details
 	SilentThen int
 	LookedAt   time.Time
+	// Refused is what the service's own Redis has answered to a write that changes nothing, where instances get the same
+	// answer; nil if it took that, or was not tried.
+	Refused error
 	// Levels are those of adaptive limits, by the key of their rule; nil if none were published recently.
 	Levels map[string]adaptive.State
 }
@@ -113,13 +116,26 @@ func (a *Assessment) Pressed() []string {
 	return idsOf(a.Live, func(i Instance) bool { return i.RedButton })
 }
 
-// Away returns the ids of the live instances that the authoritative's store does not answer; see AwayFrom.
-func (a *Assessment) Away() []string { return a.AwayFrom(a.Spec.Store) }
+// Away returns the ids of the instances that the authoritative's store does not answer: the live ones that say so or, where
+// the service's own Redis refuses writes, all.
+func (a *Assessment) Away() []string { return a.awayFrom(0) }
 
-// AwayFrom returns the ids of the live instances that a store does not answer. There are none for the service's own Redis,
-// which has no name: without it no instance is live.
-func (a *Assessment) AwayFrom(store string) []string {
-	return idsOf(a.Live, func(i Instance) bool { return slices.Contains(i.Failing, store) })
+// CandidateAway returns the same of the candidate's store.
+func (a *Assessment) CandidateAway() []string { return a.awayFrom(1) }
+
+func (a *Assessment) awayFrom(role int) []string {
+	if store := [2]string{a.Spec.Store, a.Spec.CandidateStore}[role]; store != "" {
+		return idsOf(a.Live, func(i Instance) bool { return slices.Contains(i.Failing, store) })
+	}
+
+	// A side without a named store may be in none, and then no store's silence harms it.
+	switch {
+	case !a.Spec.AsksStore[role]:
+		return nil
+	case a.Refused != nil:
+		return idsOf(append(slices.Clone(a.Live), a.Silent...), func(Instance) bool { return true })
+	}
+	return idsOf(a.Live, func(i Instance) bool { return i.OwnStoreAway })
 }
 
 // RollbackDenies reports whether a rollback would deny every request on some instance: the authoritative's store does not

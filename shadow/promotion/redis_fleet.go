@@ -32,6 +32,16 @@ func (s *RedisStore) Beat(ctx context.Context, i Instance) error {
 	return nil
 }
 
+// TryWrite asks for a write that changes nothing, and returns what Redis answers to it: nil if it takes writes.
+func (s *RedisStore) TryWrite(ctx context.Context) error {
+	// The key is never there, so XX stores nothing. Redis looks at its memory, its role and the user's rights before that.
+	err := s.rdb.SetArgs(ctx, s.key("writable"), "", redis.SetArgs{Mode: "XX", TTL: time.Second}).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return fmt.Errorf("promotion: try a write: %w", humanize.Discreet(err))
+	}
+	return nil
+}
+
 // Leave implements Store.
 func (s *RedisStore) Leave(ctx context.Context, id string) error {
 	if err := s.rdb.HDel(ctx, s.key("instances"), id).Err(); err != nil {

@@ -45,6 +45,9 @@ type Spec struct {
 	Store string `json:"store,omitempty"`
 	// CandidateStore is where the candidate is, likewise; "" from an earlier release, too.
 	CandidateStore string `json:"candidate_store,omitempty"`
+	// AsksStore says by role that a store decides the side at each request: the service's own Redis where the store has no
+	// name. It is false for a foreign limiter, for a side that is decided in the process, and from an earlier release.
+	AsksStore [2]bool `json:"asks_store,omitzero"`
 	// AuthoritativeRule and CandidateRule are the keys of the levels of adaptive sides; "" for a side whose limit is always
 	// the whole.
 	AuthoritativeRule string `json:"authoritative_rule,omitempty"`
@@ -64,6 +67,9 @@ type Instance struct {
 	// Failing are the stores of Config.Stores that do not answer it, by name: their breakers are open. An instance of an
 	// earlier release says nothing.
 	Failing []string `json:"failing,omitempty"`
+	// OwnStoreAway says the same of the service's own Redis, which may take beats again before a breaker has closed: requests
+	// fall back until then. Earlier releases do not read it. In Failing they would take "" for the store of every side without one.
+	OwnStoreAway bool `json:"own_store_away,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
 	// Format is the newest format of beats that it can write; 0 in an earlier release.

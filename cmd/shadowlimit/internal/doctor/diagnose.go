@@ -26,8 +26,11 @@ func Diagnose(err error) (problem, fix string) {
 		return "Redis answers, but only with an error", cmp.Or(Remedy(err), "look into the log of that server")
 	}
 
+	// An engineer on call copies the address from a runbook: in an outage it is right, and checking it costs minutes.
 	return "no answer from Redis",
-		"check that --redis, or SHADOWLIMIT_REDIS, is its address, and says rediss only where the server speaks TLS"
+		"if it answered before, this is the outage and not your address: see the status page of an instance, as by " +
+			"curl -s 'http://INSTANCE/status?format=text' (README, the status page); " +
+			"if it never did, check that --redis, or SHADOWLIMIT_REDIS, is its address, and says rediss only where the server speaks TLS"
 }
 
 // remedies say what to do about an error that a server answers with.

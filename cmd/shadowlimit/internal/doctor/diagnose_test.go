@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -27,5 +28,14 @@ func TestDiagnoseNamesAWrongAddress(t *testing.T) {
 		if _, fix := Diagnose(reply(text)); !strings.Contains(fix, want) {
 			t.Errorf("%s: %q, want %q", text, fix, want)
 		}
+	}
+}
+
+// Of a server that is silent the outage comes first, and the address after it.
+func TestDiagnoseOfSilenceNamesTheOutageFirst(t *testing.T) {
+	_, fix := Diagnose(errors.New("dial tcp: connection refused"))
+	outage, address := strings.Index(fix, "this is the outage and not your address"), strings.Index(fix, "check that --redis")
+	if outage < 0 || address < outage || !strings.Contains(fix, "/status?format=text") {
+		t.Error(fix)
 	}
 }

@@ -1,0 +1,136 @@
+package shadow
+
+import (
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/status"
+	"github.com/shadowlimit/shadowlimit/policies"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+)
+
+// here returns what this instance knows without its store: what it enforces, which sides answer it, and the
+// assessments of its last round, which are as old as the oldest of them.
+func (f *fleet) here(name string) status.Here {
+	h := status.Here{
+		Instance: f.id, Started: f.started, Heard: f.heard.at.Load(), File: f.file, Policies: []status.Enforcement{},
+	}
+	now := f.circumstances()
+	h.Trouble, h.WritesRefused = status.Reason(now.trouble), status.RefusesWrites(now.trouble)
+	var list []promotion.Assessment
+
+	// Plain limiters fall back, too, and no report of the fleet has them.
+	for _, m := range f.plan.Load().migrations {
+		state := *m.stage.state.Load()
+		h.Policies = append(h.Policies, m.enforcement(state, now))
+		last := m.lastJudged(&state)
+		if !m.hasCandidate() || last == nil {
+			continue
+		}
+		list = append(list, last.in(state))
+		if h.At.IsZero() || last.at.Before(h.At) {
+			h.At = last.at
+		}
+	}
+
+	h.Report = status.WithoutKeys(name, list)
+	return h
+}
+
+// circumstances are what decides on an instance besides the states of its policies.
+type circumstances struct {
+	pressed bool   // the red button
+	trouble error  // of the last poll with the service's own Redis; nil if it was done
+	alone   string // why limits are not divided by the number of instances; "" if they are
+}
+
+func (f *fleet) circumstances() circumstances {
+	c := circumstances{pressed: f.button.pressed()}
+	if err := f.trouble.Load(); err != nil {
+		c.trouble = *err
+	}
+
+	switch {
+	case f.alone || f.view.counted.Load():
+	case f.heard.at.Load() == nil:
+		c.alone = "started without Redis"
+	default:
+		c.alone = "has not yet counted the others"
+	}
+	return c
+}
+
+// enforcement says which side this instance enforces. Its cases are those of
+// migration.enforced, and the red button before them.
+func (m *migration) enforcement(s promotion.State, now circumstances) status.Enforcement {
+	e := status.Enforcement{
+		Policy: m.spec.Policy, Stage: s.Stage, Describe: s.Describe(), Version: s.Version.String(),
+		Authoritative: m.spec.Authoritative, Candidate: m.spec.Candidate,
+		Enforced: algorithms.Authoritative.String(), StoreFailure: status.StoreFailure(m.spec.OnStoreFailure),
+		Levels: m.levelsHere(),
+	}
+
+	switch {
+	case !m.hasCandidate():
+		e.Stage, e.Describe, e.Version = "", "no candidate", ""
+	case now.pressed:
+		e.Why = "the red button of this instance is pressed"
+	case s.Epoch == "":
+		e.Why = "no state of the policy has reached this instance"
+	case s.Epoch != m.spec.Epoch && m.stage.completed.Load():
+		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
+	case s.Epoch != m.spec.Epoch:
+		e.Why = "the fleet compares another epoch"
+	case m.spec.Config.Sampled():
+		e.Why = "the policy is sampled"
+	case s.Stage == promotion.Canary && m.cutOff():
+		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
+	default:
+		e.Enforced = s.Name(m.spec.Config.Holdback)
+	}
+
+	if m.hasCandidate() && s.Epoch != "" && s.Epoch != m.spec.Epoch {
+		e.Epoch, e.FleetEpoch = m.spec.Epoch, s.Epoch
+	}
+	look := m.outlook(m.decides(&e), now)
+	e.StoreAway = look.StoreAway()
+	return e
+}
+
+// decides says which sides decide requests, by role: an enforced candidate has the authoritative to stand in for it, unless
+// the policy is completed.
+func (m *migration) decides(e *status.Enforcement) [2]bool {
+	candidate := e.Enforced != algorithms.Authoritative.String()
+	completed := candidate && (e.Stage == promotion.Completed || m.stage.completed.Load())
+	return [2]bool{!completed, candidate}
+}
+
+// outlook says how the sides answer this instance.
+func (m *migration) outlook(decides [2]bool, now circumstances) status.Outlook {
+	o := status.Outlook{Decides: decides, OnStoreFailure: m.spec.OnStoreFailure}
+	if m.onFailure == policies.FailLocal {
+		o.Alone = now.alone
+	}
+	for role := range o.Sides {
+		o.Sides[role], o.Reasons[role] = m.answering(algorithms.Role(role), now.trouble)
+	}
+	return o
+}
+
+// answering says how a side answers this instance, and why it does not. An open breaker alone would not do: a store that
+// refuses the writes of some records goes on answering for others, and opens none.
+func (m *migration) answering(role algorithms.Role, trouble error) (status.Answering, string) {
+	s, last := &m.sides[role], m.counts.lapses[role].Load()
+	refused := s.inOwnRedis() && status.RefusesWrites(trouble)
+	switch {
+	case refused:
+		return status.Refusing, status.Reason(trouble)
+	case s.away() && last != nil:
+		return status.Silent, status.Reason(last.err)
+	case s.away():
+		return status.Silent, ""
+	case last != nil && time.Since(last.at) <= status.LatelyFailed:
+		return status.Lapsing, status.Reason(last.err)
+	}
+	return status.Answers, ""
+}
