@@ -149,7 +149,8 @@ func (s *ruleSuite) needs(of string, found map[string]bool) {
 
 	for _, r := range s.rules() {
 		if name(r) == of {
-			for _, used := range recordedName.FindAllString(r["expr"].(string), -1) {
+			// A description may query a recording rule.
+			for _, used := range recordedName.FindAllString(fmt.Sprint(r["expr"], r["annotations"]), -1) {
 				s.needs(used, found)
 			}
 		}
