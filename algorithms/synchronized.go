@@ -104,7 +104,7 @@ func (t *tab) spend(side *Side, ready *prepared, after *State, cost int64) {
 	t.spent.add(t.shape, &side.Limit, &b, after, cost)
 }
 
-// settled takes an entry off those that have changed. Requires mu.
+// settled takes an entry off the list of changed ones. Requires mu.
 func (s *shard) settled(e *entry) {
 	if e.account == nil || e.account.index < 0 {
 		return

@@ -62,7 +62,7 @@ func fractionOf(text string) string {
 		}
 	}
 
-	// A zero unit at the end says nothing. What is no whole number of the smallest unit has no other form.
+	// A zero unit at the end says nothing. A duration that is no whole number of the smallest unit has no other form.
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
 		return ""

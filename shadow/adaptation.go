@@ -22,7 +22,7 @@ type adaptation struct {
 
 // heldLevel is a level that holds.
 type heldLevel struct {
-	less  atomic.Int32               // what is missing to the whole limit, in 64ths
+	less  atomic.Int32               // the part of the whole limit that is missing, in 64ths
 	heard atomic.Pointer[heardLevel] // nil before the first
 }
 

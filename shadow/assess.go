@@ -175,7 +175,7 @@ func (f *fleet) holdOverloaded(ctx context.Context) {
 		// and the next round looks at the new one.
 		order := promotion.Order{
 			Actor: "instance " + f.id, Expect: &s.Version, AsOf: now,
-			Reason: "scripts time out, or the store is busy or out of memory, for over 30 s: judging both sides may be too much for it",
+			Reason: "scripts time out, or the store is busy, for over 30 s: judging both sides may be too much for it",
 		}
 		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
 			f.log.Warn("shadowlimit: on hold", "policy", m.spec.Policy, "stage", held.Describe(), "reason", held.Reason)

@@ -32,8 +32,8 @@ func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
 }
 
 // updateBlind reports whether the sides may answer differently because they have had different
-// charges, and not because they are different limiters. It also updates what is remembered of the
-// key's missed charges, so it is called once for each comparison.
+// charges, and not because they are different limiters. It also updates the memory of the key's
+// missed charges, so it is called once for each comparison.
 func (ev *evaluation) updateBlind(c *algorithms.Charge, at time.Time, o *observations) bool {
 	for role := range o {
 		if apart := o[role].Apart; apart != 0 && o[role].At.UnixMicro() < ev.forgotten(apart) {
@@ -96,6 +96,7 @@ func (ev *evaluation) forgotten(at int64) int64 {
 	return last
 }
 
+// forgottenBy is forgotten for one side.
 func (ev *evaluation) forgottenBy(role algorithms.Role, at int64) int64 {
 	if ev.groups[role] != nil {
 		asked := ev.asked(role)

@@ -204,4 +204,5 @@ func (s *streak) add(now time.Duration) (span time.Duration) {
 // forever is longer than any span.
 const forever = time.Duration(1<<63 - 1)
 
+// clear forgets the times. The next failure is the first of a row again.
 func (s *streak) clear() { s.times = s.times[:0] }

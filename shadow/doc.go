@@ -19,7 +19,7 @@
 // policies are joined into one.
 //
 // Beside the requests the fleet's goroutines apply stages every second, write evidence every
-// 5 to 15 s, and judge their own policies every 15 s. No request waits for them.
+// 5 to 60 s, and judge their own policies every 15 s. No request waits for them.
 //
 // Both limiters keep counting in every stage but the last, so promotion and rollback only
 // change which side is enforced.

@@ -12,9 +12,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// engine judges charges: every request passes through it. The fleet writes three things that it reads: the plan, the
-// view (the store's clock, the live instances), and the applied stage of each migration (progress.stage). It has no goroutine
-// and no lock of its own.
+// engine judges charges: every request passes through it. It reads what the fleet writes: the plan, the view (the store's
+// clock, the live instances), the applied stage of each migration (progress.stage), and the levels of adaptive limits. It has
+// no goroutine and no lock of its own.
 type engine struct {
 	name   string   // of the service; part of each key's hash
 	stores []*store // the service's own first
@@ -119,6 +119,7 @@ func (e *engine) addStoreFor(role algorithms.Role, a algorithms.Algorithm) *stor
 	return own
 }
 
+// take returns memory for one decision. give must follow.
 func (e *engine) take() *scratch { return e.scratch.Get().(*scratch) }
 
 // give returns the memory. It keeps no key of a request alive. The rest is overwritten: to clear all of it takes as long as
@@ -243,11 +244,11 @@ func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *D
 
 // evaluate has every store judge its charges. A side that no store judges is absent.
 func (e *engine) evaluate(ctx context.Context, s *scratch) {
-	// Memory gives its context to no limiter. Stores go on without the client, so where no deadline is set, the background
-	// context is as good. Memory writes every field of both observations, so nothing of an earlier request is left.
+	// Memory needs no context: it does not wait. It writes every field of both observations, so nothing of an earlier request
+	// is left.
 	one := s.onlyStore()
-	if _, ends := ctx.Deadline(); !ends && one != nil && !one.remote() {
-		one.evaluate(context.Background(), s.charges, s.observed)
+	if one != nil && !one.remote() {
+		one.evaluate(ctx, s.charges, s.observed)
 		return
 	}
 

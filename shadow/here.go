@@ -44,6 +44,7 @@ type circumstances struct {
 	alone   string // why limits are not divided by the number of instances; "" if they are
 }
 
+// circumstances returns what changes the sides that this instance enforces, read once for all policies.
 func (f *fleet) circumstances() circumstances {
 	c := circumstances{pressed: f.button.pressed()}
 	if err := f.trouble.Load(); err != nil {

@@ -82,6 +82,7 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	return m
 }
 
+// sameEpoch reports whether a reload leaves alone what is compared, so that evidence and stage go on.
 func (m *migration) sameEpoch(before *migration) bool {
 	return before != nil && before.spec.Epoch == m.spec.Epoch
 }
@@ -194,6 +195,7 @@ func (m *migration) samples(hash uint64) bool {
 // long, because a short silence must not move keys from one side to the other and back.
 const cutOffAfter = 15 * time.Second
 
+// cutOff reports whether a rollback may not reach this instance, so that it must leave a canary by itself.
 func (m *migration) cutOff() bool { return !m.progress.stage.heard.within(cutOffAfter) }
 
 // apply takes a state that supersedes the applied one. It loads, compares and stores,

@@ -182,6 +182,7 @@ func (ev *evaluation) fallback(limit *algorithms.Limit, local *localAnswer) algo
 	return algorithms.Decision{Allowed: true, Limit: limit.Capacity(), Remaining: -1}
 }
 
+// lockedOut is the denial by a rule for failures: it says when to come back, and knows nothing of the key.
 func lockedOut(limit *algorithms.Limit) algorithms.Decision {
 	return algorithms.Decision{Limit: limit.Capacity(), RetryAfter: lockedOutFor, ResetAfter: lockedOutFor}
 }

@@ -101,8 +101,10 @@ func (s *store) remote() bool { return s.nodes != nil }
 
 // evaluate judges the charges. Every failure is in an observation.
 func (s *store) evaluate(ctx context.Context, charges []algorithms.Charge, into []observations) {
+	// Memory does not wait, so a deadline ends nothing. A request whose time is over is charged all the same: its handler may
+	// still run, and a client could set deadlines that no limit holds.
 	if !s.remote() {
-		if err := s.pair.Evaluate(ctx, charges, into); err != nil {
+		if err := s.pair.Evaluate(context.Background(), charges, into); err != nil {
 			answerAll(algorithms.Failure(err), charges, into)
 		}
 		return
@@ -316,7 +318,7 @@ func failsBothSides(o *algorithms.Observation) bool {
 
 // failure returns the store's own error, if any, and whether it failed an enforced side for
 // which judging the other side, too, may have been too much.
-func (s *store) failure(charges []algorithms.Charge, into []observations) (worst *lua.StoreError, fused bool) {
+func (s *store) failure(charges []algorithms.Charge, into []observations) (worst *lua.StoreError, bothAsked bool) {
 	for i := range charges {
 		var failed *lua.StoreError
 		c := &charges[i]
@@ -324,10 +326,10 @@ func (s *store) failure(charges []algorithms.Charge, into []observations) (worst
 			continue
 		}
 
-		fused = fused || failed.Overloaded() && c.Sides[c.Enforced.Other()].Present()
+		bothAsked = bothAsked || failed.Overloaded() && c.Sides[c.Enforced.Other()].Present()
 		if worst == nil || worst.NodeIsWell() {
 			worst = failed
 		}
 	}
-	return worst, fused
+	return worst, bothAsked
 }

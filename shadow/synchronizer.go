@@ -100,7 +100,7 @@ func (y *synchronizer) run(ctx context.Context) {
 
 		select {
 		case <-ctx.Done():
-		case <-y.changed: // what was admitted so far is told, also where nothing comes any more
+		case <-y.changed: // the admitted charges are told, also where no request comes any more
 		case <-tick:
 		}
 		if timer != nil {
@@ -114,7 +114,7 @@ func (y *synchronizer) run(ctx context.Context) {
 	}
 }
 
-// close ends the goroutine, and exchanges what is left: what it does not tell within ctx, the fleet never learns.
+// close ends the goroutine, and exchanges the remaining changes: the fleet never learns of changes that are not told within ctx.
 func (y *synchronizer) close(ctx context.Context) error {
 	y.life.Lock()
 	stop := y.stop
@@ -168,7 +168,7 @@ func (y *synchronizer) exchange(ctx context.Context) error {
 	return nil
 }
 
-// send sends what is in flight, and takes over the answer. Requires mu.
+// send sends the changes in flight, and takes over the answer. Requires mu.
 func (y *synchronizer) send(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()

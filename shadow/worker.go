@@ -106,6 +106,7 @@ func (w *worker) take(batch []followed, open bool) ([]followed, bool) {
 	return batch, open
 }
 
+// endsInMark reports whether the last entry of a batch is a mark, which no charge may overtake.
 func endsInMark(batch []followed) bool {
 	return len(batch) > 0 && batch[len(batch)-1].done != nil
 }

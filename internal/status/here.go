@@ -196,6 +196,8 @@ func (h *Here) OtherFile() (list []string) {
 		if e.FleetEpoch == "" {
 			continue
 		}
+
+		// An instance that has completed its own epoch goes on with that candidate.
 		side := "authoritative " + e.Authoritative
 		if e.Enforced != algorithms.Authoritative.String() {
 			side = "candidate " + e.Candidate + ", which it has completed,"

@@ -121,7 +121,7 @@ type Instance struct {
 	Live       bool    `json:"live"`
 	Idle       bool    `json:"idle"`       // it has decided no request, and has no vote
 	RedButton  bool    `json:"red_button"` // it enforces the authoritative in every stage
-	// Failing are the stores that do not answer it, besides the service's own. OwnStoreAway says that of the service's own.
+	// Failing are the stores that do not answer it, besides the service's own. OwnStoreAway says that the own one does not.
 	Failing      []string `json:"failing,omitempty"`
 	OwnStoreAway bool     `json:"own_store_away,omitempty"`
 }

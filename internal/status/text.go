@@ -92,7 +92,7 @@ func (p *Policy) writeFacts(b *strings.Builder) {
 	fmt.Fprintf(b, "  authoritative  %s\n", visible(p.Authoritative))
 	fmt.Fprintf(b, "  candidate      %s\n", visible(p.Candidate))
 
-	// What is left out has no line. Parts of one value stand below each other.
+	// A value that is left out has no line. Parts of one value stand below each other.
 	if levels := visible(p.LevelText()); levels != "" {
 		fmt.Fprintf(b, "  adaptive       %s\n", strings.ReplaceAll(levels, "; ", "\n                 "))
 		if p.givesWay() {
@@ -219,7 +219,7 @@ func (p *Policy) EnforcedText() string {
 	return fmt.Sprintf("%s (%s on %s of another epoch)", p.Enforced, authoritative, humanize.Counted(int64(other), "instance"))
 }
 
-// InstancesText counts the instances that have applied the stage, of those that have to. An instance with its red button pressed, or
+// InstancesText counts the instances that have applied the stage, among the ones that have to. An instance with its red button pressed, or
 // of another epoch, follows no stage, so that to wait for it would be in vain.
 func (p *Policy) InstancesText() string {
 	var fine, pressed, other int
@@ -235,7 +235,7 @@ func (p *Policy) InstancesText() string {
 		}
 	}
 
-	// Where all of them are pressed, a count of those that follow the stage would be 0 of 0, which reads as an outage.
+	// Where all of them are pressed, no instance follows the stage, and 0 of 0 would read as an outage.
 	following := len(p.Instances) - pressed - other
 	text := fmt.Sprintf("%d of %d live and at %s", fine, following, p.Version())
 	switch {

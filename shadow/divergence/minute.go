@@ -68,7 +68,7 @@ func (m *Minute) Join(other *Minute) {
 	}
 }
 
-// Hour is what was seen in one hour: by a stripe, in a batch of an instance, or by the fleet. Hours are joined, so each count may be in
+// Hour is the counts of one hour: by a stripe, in a batch of an instance, or by the fleet. Hours are joined, so each count may be in
 // one of them only: see batches and Reader.Fold.
 type Hour struct {
 	// Unix is the hour, counted from the Unix epoch.

@@ -106,7 +106,7 @@ func (l *FieldList) add(name *policies.HeaderName, value string) {
 	l.count++
 }
 
-// addNumber appends the value of a field to those that were written before.
+// addNumber appends the value of a field to the values that were written before.
 func (l *FieldList) addNumber(b []byte, name *policies.HeaderName, value int64) []byte {
 	return l.addWritten(strconv.AppendInt(b, value, 10), name)
 }

@@ -113,7 +113,7 @@ func (c *Controller) ForgetExcept(policies []string) {
 	c.forgetExcept(policies)
 }
 
-// forgetExcept is Keep. Requires c.mu.
+// forgetExcept is ForgetExcept. Requires c.mu.
 func (c *Controller) forgetExcept(policies []string) {
 	maps.DeleteFunc(c.readers, func(policy string, _ *reader) bool { return !slices.Contains(policies, policy) })
 }

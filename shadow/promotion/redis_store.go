@@ -89,7 +89,7 @@ func (s *RedisStore) States(ctx context.Context, policies []string) ([]State, er
 
 var errNoReply = errors.New("no reply")
 
-// unreadableReason is that of a state that stands for one that cannot be read.
+// unreadableReason is the reason of the state that stands for an unreadable one.
 const unreadableReason = "the stored state cannot be read"
 
 // Unreadable reports whether the state stands for one that Redis has, and which no release can read.

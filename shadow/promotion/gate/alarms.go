@@ -62,7 +62,7 @@ func Alarms(cfg Config, r Recent) Alarm {
 	return a.Or(w.triggers())
 }
 
-// Triggers judges the last ticks only, for the time between two assessments.
+// Triggers judges the last ticks, beside the minutes of the last assessment, for the time between two assessments.
 func Triggers(cfg Config, r Recent) Alarm { return windowOf(cfg, r).triggers() }
 
 // rawMinutes is how far back the alarm on raw ratios looks.

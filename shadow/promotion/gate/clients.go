@@ -61,6 +61,7 @@ type harmed struct {
 	below           uint64 // the bound of the sample; 0 if all clients are in it
 }
 
+// share returns the harmed clients as a share of the active ones, 0 to 1.
 func (h harmed) share() float64 { return float64(h.clients) / float64(max(1, h.active)) }
 
 // margin is how far the share of all clients may lie from the sample's, with 95 %
@@ -145,6 +146,7 @@ func (j *judgement) longer(from, to int64) func(*divergence.Client) divergence.C
 	}
 }
 
+// loses reports whether a client has lost so much of its own requests that the rule counts it.
 func (h ClientHarm) loses(n divergence.ClientCount) bool { return n.Misses(h.Losing) }
 
 // hour is the hour of the clock that is judged.

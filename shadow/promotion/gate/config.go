@@ -48,6 +48,7 @@ type Harms struct {
 	Protect float64 `json:"protect,omitempty"`
 }
 
+// or returns these thresholds, with the other ones in the place of those that are 0.
 func (h Harms) or(other Harms) Harms {
 	return Harms{
 		OnRegression: cmp.Or(h.OnRegression, other.OnRegression),

@@ -29,20 +29,20 @@ type delay struct {
 	block  time.Duration
 }
 
-// isUnknown makes the delay that of a condition whose time cannot be said yet.
+// isUnknown returns the delay of a condition whose time cannot be said yet.
 func (d delay) isUnknown(format string, args ...any) delay {
 	d.minutes, d.unknown = math.Inf(1), fmt.Sprintf(format, args...)
 	return d
 }
 
-// isNever makes the delay that of a condition that is not met by waiting.
+// isNever returns the delay of a condition that is not met by waiting.
 func (d delay) isNever(format string, args ...any) delay {
 	d = d.isUnknown(format, args...)
 	d.never = true
 	return d
 }
 
-// unforeseeable says why there is no date, "" if there is one, and whether waiting never helps. Age is that of the evidence in minutes:
+// unforeseeable says why there is no date, "" if there is one, and whether waiting never helps. Age is the evidence's, in minutes:
 // evidence that is forgotten before there is enough of it never suffices.
 func (d delay) unforeseeable(age float64) (why string, never bool) {
 	if d.unknown != "" {
@@ -121,6 +121,7 @@ func (j *judgement) untilDenials() delay {
 		return d
 	}
 
+	// A day without a denial shows that this traffic does not reach the limit. Before that, a peak may still come.
 	p := j.paceOf(divergence.Tally.AuthoritativeDenies)
 	switch {
 	case have == 0 && p.idle >= minutesADay:
@@ -193,6 +194,7 @@ func (j *judgement) untilEnough(s *stream) delay {
 	}
 	length := math.Max(j.cfg.Block.Minutes(), float64(blockDenominator(s.threshold))/p.perMinute)
 
+	// A mean so close to the threshold proves nothing within any time that the ledger keeps.
 	n := s.blocksUntilEnough()
 	if n > mostBlocks {
 		return d.isNever("%s is %s %s, so close to its threshold of %s that its score does not reach %d: "+

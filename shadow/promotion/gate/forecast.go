@@ -121,6 +121,7 @@ func (j *judgement) age() float64 {
 	return math.Min(float64(j.now-j.evidence.Since.Unix()/60), keptFor.Minutes())
 }
 
+// latest returns the delay that ends last.
 func latest(all []delay) delay {
 	return slices.MaxFunc(all, func(a, b delay) int { return cmp.Compare(a.minutes, b.minutes) })
 }

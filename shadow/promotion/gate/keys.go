@@ -13,7 +13,7 @@ import (
 type firsts struct {
 	minutes []int64 // in order
 	from    int64   // no earlier minute is known
-	// all says that every denied key is among them. If not, a key may have been denied before what is known, too.
+	// all says that every denied key is among them. If not, a key may also have been denied before from.
 	all bool
 }
 
@@ -42,9 +42,11 @@ func (j *judgement) firstDenials() (f firsts, known bool) {
 		}
 
 		switch {
-		// Of a sample it is not known which keys are not in it.
+		// A sample does not show when a key outside of it was first denied.
 		case h.Clients.Below != 0:
 			return f, false
+
+		// The clients of this hour were dropped, so every key of later hours may have been denied in it.
 		case !found:
 			clear(first)
 			f.from, f.all = (h.Unix+1)*minutesAnHour, false
@@ -68,6 +70,8 @@ func (j *judgement) hoursWithDenials() (list []divergence.Hour) {
 			continue
 		}
 		last = hour
+
+		// The ledger keeps minutes for longer than the clients of an hour.
 		one := divergence.Hour{Unix: hour}
 		if i := slices.IndexFunc(all, func(h divergence.Hour) bool { return h.Unix == hour }); i >= 0 {
 			one = all[i]
@@ -90,7 +94,7 @@ func (j *judgement) untilKeys() delay {
 		return d
 	}
 
-	// The number of denied keys cannot grow beyond that of all keys, of which a day shows most.
+	// Denied keys cannot be more than all keys, and a day shows most of those.
 	seen := j.evidence.History.Distinct[divergence.KeysSeen]
 	if 0 < seen && seen < need && j.age() >= minutesADay {
 		return d.isNever("the policy has only %s, and %d denied ones are needed: set min_denied_keys to what such a policy can show",
@@ -113,13 +117,14 @@ func (j *judgement) atPaceOf(f firsts, d delay, missing int64) delay {
 		last = f.minutes[n-1] + 1
 	}
 
-	// A key that was denied before what is known is not new, so the last new one may be older than this says.
+	// A key whose earlier denials are not known looks new, so the last new key may be older than since says.
 	since, atLeast := j.now-last, ""
 	if !f.all {
 		atLeast = "at least "
 	}
 	over := j.paceOver()
 	switch {
+	// Distinct keys saturate: a date would move away for as long as no new key comes.
 	case since >= minutesADay:
 		return d.isUnknown("no new denied key has come for %s%s, and waiting alone will hardly bring the others: %s",
 			atLeast, hoursOfMinutes(since), d.instead)

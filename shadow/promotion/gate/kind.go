@@ -77,8 +77,8 @@ var subjects = [ObstacleKinds]subject{
 	AboveInSoak:     {"above_in_soak", Wait, "a ratio of the last soak is at or above its threshold: " + advice, false},
 }
 
-// subject returns that of the kind. A judge of a later release may publish kinds that are not known here: such a one ends by time
-// and traffic, as far as anything here can say.
+// subject returns the row of a kind. A judge of a later release may publish kinds that this release does not know: they end by time
+// and traffic, as far as this release can say.
 func (k ObstacleKind) subject() subject {
 	if k < 0 || k >= ObstacleKinds {
 		return subject{name: "unknown", verdict: Insufficient}

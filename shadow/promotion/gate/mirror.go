@@ -31,6 +31,7 @@ type mirror struct {
 	excess [len(mirrorBets)]float64
 }
 
+// unmirrored returns the mirror before the first block: no evidence in either direction.
 func unmirrored() mirror { return mirror{excess: [len(mirrorBets)]float64{1, 1, 1}} }
 
 // most keeps sums and products finite: JSON knows no infinity.

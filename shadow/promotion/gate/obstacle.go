@@ -70,6 +70,7 @@ func (j *judgement) missing() []Obstacle {
 	return slices.Concat(j.sampled(), j.unexercised(), j.unmeasured(), j.unready(j.evidence.NotWriting))
 }
 
+// sampled returns the obstacle of a sample, which says too little for any step.
 func (j *judgement) sampled() (list []Obstacle) {
 	if j.cfg.Sampled() {
 		list = append(list, Obstacle{Kind: Sampled, Have: j.cfg.Sample, Need: 1, Text: fmt.Sprintf(

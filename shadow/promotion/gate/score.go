@@ -44,6 +44,7 @@ type score struct {
 	blocks int
 }
 
+// unscored returns the score before the first block. Each bet begins with one coin, so the score is 1.
 func unscored() score { return score{halves: [2]wealth{{1, 1, 1}, {1, 1, 1}}} }
 
 // add bets on the next block.
@@ -52,4 +53,5 @@ func (s *score) add(x, p0, weight float64) {
 	s.blocks++
 }
 
+// value returns the mean of both halves: the blocks of odd and of even number bet apart.
 func (s *score) value() float64 { return (s.halves[0].mean() + s.halves[1].mean()) / 2 }

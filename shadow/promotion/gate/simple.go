@@ -51,6 +51,8 @@ func (j *judgement) simplyPending() []Obstacle {
 func (j *judgement) notBelowInSoak() (list []Obstacle) {
 	trailing := j.inSoak()
 	over := hours(min(j.soak(), time.Duration(j.age())*time.Minute))
+
+	// A ratio without a denominator is not below its threshold: it is not known.
 	for _, r := range divergence.AllRatios {
 		p0 := j.cfg.Threshold(r)
 		numerator, denominator := r.Of(trailing)

@@ -70,6 +70,7 @@ func (s *stream) atOrAbove() bool { return s.denominator > 0 && s.raw() >= s.thr
 // tooEarly reports whether a raw ratio above its threshold may be chance: it needs a denominator of enoughToTell.
 func (s *stream) tooEarly() bool { return s.denominator < s.enoughToTell() }
 
+// enoughToTell is the denominator at which a ratio above its threshold is no accident of a few requests.
 func (s *stream) enoughToTell() int64 { return 2 * leastDenominator(s.threshold) }
 
 // from words the requests that the shown ratio is of, or why they are too few to tell.

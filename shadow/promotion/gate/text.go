@@ -62,6 +62,7 @@ func (g *Result) soakText() string {
 	return g.cleanText() + ", " + strikes
 }
 
+// cleanText writes the clean time and the strikes.
 func (g *Result) cleanText() string {
 	if g.CleanHoursNeeded == 0 {
 		return hoursText(g.CleanHours) + " clean"

@@ -177,6 +177,7 @@ func (w *window) sudden() string {
 	return ""
 }
 
+// overload returns why the service gets too much load, "" if it does not.
 func (w *window) overload() string {
 	all := w.sum(aMinute)
 	t := without(all.Allowed, divergence.NewlyAllowed, all.Tally)

@@ -116,11 +116,11 @@ func (j *judgement) failure() string {
 	case proved.mirror.alarm() >= alarmAt(j.cfg.Block):
 		return j.excess(proved) + ", and that is proved: " + advice
 	}
-	return j.excess(proved) + ", which is no chance: " + advice
+	return j.excess(proved) + ", which is not chance: " + advice
 }
 
-// gravest returns the ratio that is highest in relation to its cap, of those that are meant; nil if none is. Extra load is of the
-// same requests as newly allowed, and a candidate that limits nothing must not look like one that lets a little more through.
+// gravest returns the meant ratio that is highest in relation to its cap; nil if none is meant. Extra load counts the same requests
+// as newly allowed, and a candidate that limits nothing must not look like one that lets a little more through.
 func (j *judgement) gravest(meant func(*stream) bool) (gravest *stream) {
 	height := func(s *stream) float64 { return j.higher(s).value() / capOf(s.threshold) }
 	for _, r := range byHarm {
@@ -155,6 +155,7 @@ type rawRatio struct {
 	over                   string
 }
 
+// value returns the ratio, 0 to 1; 0 without a denominator.
 func (r rawRatio) value() float64 { return float64(r.numerator) / float64(max(1, r.denominator)) }
 
 // higher returns the raw ratio over all the evidence, or over the last day where that is worse.
