@@ -78,7 +78,7 @@ func (p *PolicyReport) writeObstacles(b *strings.Builder) {
 	if len(p.Obstacles) > 1 {
 		b.WriteString("  all that keeps it from a pass\n")
 		for i := range p.Obstacles {
-			fmt.Fprintf(b, "    %s\n", humanize.Visible(p.Obstacles[i].Text))
+			fmt.Fprintf(b, "    %s\n", humanize.Visible(p.Obstacles[i].Words))
 		}
 	}
 	if text := p.Gate.NotBeforeText(); text != "" {

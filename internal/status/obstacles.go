@@ -117,7 +117,9 @@ func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
 		}
 		switch {
 		case !first:
-			parts = append(parts, "and: "+o.Text)
+			parts = append(parts, "and: "+o.Words())
+		case acts && o.Never:
+			parts = append(parts, o.Words())
 		case acts:
 			parts = append(parts, "then wait: "+o.Text)
 		default:
@@ -223,7 +225,11 @@ func differs(_ *promotion.Assessment, ratios []gate.Obstacle) string {
 	if first.Early {
 		return "send more traffic, or wait until more requests were compared: " + text
 	}
-	return "find out why the limiters differ" + byItself[first.Kind] + ": " + text +
+	alone := byItself[first.Kind]
+	if first.Falls {
+		alone = ", unless it was one incident"
+	}
+	return "find out why the limiters differ" + alone + ": " + text +
 		"; if the difference is wanted, declare it as expected in the policy file or raise the threshold" +
 		"; if not, change the candidate"
 }

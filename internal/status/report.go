@@ -90,6 +90,8 @@ type Obstacle struct {
 	// NoForecast says why it cannot be said when it ends, "" if it can. Never says that waiting does not end it.
 	NoForecast string `json:"no_forecast,omitempty"`
 	Never      bool   `json:"never"`
+	// Words are those for people; see gate.Obstacle.Words.
+	Words string `json:"-"`
 }
 
 // ObstaclesOf returns the obstacles of a verdict for a report: not nil, so an empty list is [] in JSON.
@@ -97,7 +99,8 @@ func ObstaclesOf(list []gate.Obstacle) []Obstacle {
 	reported := make([]Obstacle, len(list))
 	for i, o := range list {
 		reported[i] = Obstacle{
-			Kind: o.Kind.String(), Text: o.Text, Waits: o.Waits(), Ratio: o.Ratio, NoForecast: o.NoForecast, Never: o.Never,
+			Kind: o.Kind.String(), Text: o.Text, Waits: o.Waits() && !o.Never, Ratio: o.Ratio, NoForecast: o.NoForecast, Never: o.Never,
+			Words: o.Words(),
 		}
 		if o.Need != 0 {
 			reported[i].Have, reported[i].Need = &o.Have, &o.Need

@@ -491,8 +491,9 @@ func TestObstaclesAreNamed(t *testing.T) {
 	}))
 	have, need := 2.0, 200.0
 	want := []status.Obstacle{
-		{Kind: "few_denials", Text: "2 of 200", Waits: true, Have: &have, Need: &need, NoForecast: "no rate", Never: true},
-		{Kind: "noise_floor", Text: "noise"},
+		{Kind: "few_denials", Text: "2 of 200", Have: &have, Need: &need, NoForecast: "no rate", Never: true,
+			Words: "2 of 200, and waiting alone does not end that: no rate"},
+		{Kind: "noise_floor", Text: "noise", Words: "noise"},
 	}
 	if !reflect.DeepEqual(p.Obstacles, want) {
 		t.Errorf("%+v, want %+v", p.Obstacles, want)

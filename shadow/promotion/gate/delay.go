@@ -196,6 +196,9 @@ func (j *judgement) untilEnough(s *stream) delay {
 
 	// A mean so close to the threshold proves nothing within any time that the ledger keeps.
 	n := s.blocksUntilEnough()
+	if n > mostBlocks && s.atOrAbove() {
+		return d.isUnknown("%s is not below its threshold, so its score does not grow yet", s.ratio)
+	}
 	if n > mostBlocks {
 		return d.isNever("%s is %s %s, so close to its threshold of %s that its score does not reach %d: "+
 			"change the candidate or raise the threshold",

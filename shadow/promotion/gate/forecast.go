@@ -19,8 +19,8 @@ type Forecast struct {
 	Never       bool       `json:"-"`
 	// WouldPassWhen is the condition that is met last, at that instant: 48 h are clean; "" without one.
 	WouldPassWhen string `json:"would_pass_when"`
-	// NotBefore is, without WouldPassAt, the latest of the instants that can be estimated, and NotBeforeFor what decides it, such as the
-	// clean time: the gate does not pass before. nil if there is none in the future.
+	// NotBefore is, without WouldPassAt, the latest of the instants that time alone decides, and NotBeforeFor the deciding one, such as
+	// the clean time: the gate does not pass before. nil if there is none in the future.
 	NotBefore    *time.Time `json:"not_before"`
 	NotBeforeFor string     `json:"not_before_because"`
 }
@@ -35,7 +35,11 @@ func (f *Forecast) NotBeforeText() string {
 	if f.NotBefore == nil {
 		return ""
 	}
-	return "not before " + dated(f.NotBefore.UTC()) + ", because of " + f.NotBeforeFor
+	text := "not before " + dated(f.NotBefore.UTC()) + ", because of " + f.NotBeforeFor
+	if f.Never {
+		return "once that is mended, " + text
+	}
+	return text
 }
 
 // forecast returns the forecast of a judgement that has obstacles, which are the list.
@@ -49,15 +53,13 @@ func (j *judgement) forecast(list []Obstacle) Forecast {
 		return f
 	}
 
-	// A ratio that must fall first has no score to wait for: its date would be of a candidate that does not exist.
-	known := slices.DeleteFunc(conditions, func(d delay) bool {
+	// Only time is a bound. Denials, keys and scores may come faster than they did so far.
+	bounds := slices.DeleteFunc(conditions, func(d delay) bool {
 		why, _ := d.unforeseeable(j.age())
-		return why != "" || slices.ContainsFunc(list, func(o Obstacle) bool {
-			return d.kind == LowScore && !o.Waits() && o.Ratio == d.ratio
-		})
+		return why != "" || d.kind != CleanTime && d.kind != HoursUnseen && d.kind != WeekdaysUnseen
 	})
-	if len(known) > 0 && latest(known).minutes > 0 {
-		last := latest(known)
+	if len(bounds) > 0 && latest(bounds).minutes > 0 {
+		last := latest(bounds)
 		f.NotBefore, f.NotBeforeFor = j.in(last.minutes), last.of
 	}
 	return f
@@ -73,6 +75,8 @@ func (j *judgement) unforeseeable(list []Obstacle, conditions []delay) (why stri
 		// The reason names the first obstacle only. A ratio behind it is named here.
 		case o.Early:
 			return "too few requests were compared to say whether a ratio stays at or above its threshold", false
+		case o.Falls:
+			return fallsFirst, false
 		case o.Kind == AboveThreshold && i > 0:
 			return kind.unforeseeable + ": " + o.Text, false
 		default:
@@ -94,6 +98,9 @@ func (j *judgement) unforeseeable(list []Obstacle, conditions []delay) (why stri
 	return "", false
 }
 
+// fallsFirst is why there is no forecast while a ratio falls by itself: its score begins to grow only then.
+const fallsFirst = "a ratio has to fall below its threshold first, and its score to grow then"
+
 // explain adds to each obstacle why it has no forecast.
 func (j *judgement) explain(list []Obstacle) {
 	conditions := j.conditions()
@@ -101,6 +108,9 @@ func (j *judgement) explain(list []Obstacle) {
 		o := &list[i]
 		kind := o.Kind.subject()
 		o.NoForecast, o.Never = kind.unforeseeable, kind.never
+		if o.Falls {
+			o.NoForecast = fallsFirst
+		}
 		for _, d := range conditions {
 			if o.Waits() && d.kind == o.Kind && d.ratio == o.Ratio {
 				o.NoForecast, o.Never = d.unforeseeable(j.age())

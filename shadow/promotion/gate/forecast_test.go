@@ -101,12 +101,12 @@ func TestNotBefore(t *testing.T) {
 		of   string
 	}{
 		{"no instance", gate.Config{}, evidence{hours: 30, noInstance: true}, soaked, "the clean time"},
-		{"a ratio", gate.Config{}, evidence{hours: 20, minute: twoInAHundred}, soaked.Add(2 * time.Hour), "the score of extra_load"},
+		{"a ratio", gate.Config{}, evidence{hours: 20, minute: twoInAHundred}, soaked, "the clean time"},
 		{"nothing compared", gate.Config{}, evidence{hours: 20, noTraffic: true}, soaked, "the clean time"},
 		{"no rate", gate.Config{}, evidence{hours: 20, minute: neverDenied}, soaked, "the clean time"},
 		{"never", gate.Config{MinDeniedKeys: 1000}, evidence{hours: 30}, soaked, "the clean time"},
 		{"all else is there", gate.Config{}, evidence{hours: 72, silent: "web-8"}, time.Time{}, ""},
-		{"the score of the ratio itself is not waited for", gate.Config{Divergence: 0.03, NewlyDenied: 0.001}, evidence{
+		{"a score is no bound", gate.Config{Divergence: 0.03, NewlyDenied: 0.001}, evidence{
 			hours: 72, minute: oneLately,
 		}, time.Time{}, ""},
 	}

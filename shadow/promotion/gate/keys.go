@@ -97,8 +97,8 @@ func (j *judgement) untilKeys() delay {
 	// Denied keys cannot be more than all keys, and a day shows most of those.
 	seen := j.evidence.History.Distinct[divergence.KeysSeen]
 	if 0 < seen && seen < need && j.age() >= minutesADay {
-		return d.isNever("the policy has only %s, and %d denied ones are needed: set min_denied_keys to what such a policy can show",
-			humanize.Counted(seen, "key"), need)
+		return d.isNever("the policy has only %s, and %d denied ones are needed: set min_denied_keys to at most %d in the policy file",
+			humanize.Counted(seen, "key"), need, max(1, have))
 	}
 	if have == 0 {
 		return d.isUnknown("there are no keys that the authoritative denies yet, so their rate is unknown")

@@ -22,6 +22,8 @@ type Obstacle struct {
 	// whether the ratio is above its threshold.
 	Ratio string `json:",omitempty"`
 	Early bool   `json:",omitempty"`
+	// Falls says that the ratio is above its threshold over all the evidence, and falls below it by itself if the last 24 h go on.
+	Falls bool `json:",omitempty"`
 	// NoForecast says why it cannot be said when the obstacle ends, "" if it can. Never says that waiting does not end it.
 	NoForecast string `json:",omitempty"`
 	Never      bool   `json:",omitempty"`
@@ -30,6 +32,14 @@ type Obstacle struct {
 // Outside returns an obstacle that other packages find, which judge no evidence.
 func Outside(kind ObstacleKind, text string) Obstacle {
 	return Obstacle{Kind: kind, Text: text, NoForecast: kind.subject().unforeseeable}
+}
+
+// Words are the text and, where waiting never ends the obstacle, the reason. A gap alone would read as a matter of time.
+func (o Obstacle) Words() string {
+	if o.Never && o.Waits() {
+		return o.Text + ", and waiting alone does not end that: " + o.NoForecast
+	}
+	return o.Text
 }
 
 // Waits reports whether the obstacle ends by itself if time and traffic go on as they were.
@@ -182,7 +192,9 @@ func (j *judgement) pending() (list []Obstacle) {
 		o := Obstacle{Ratio: r.String(), Have: j.higher(s).value(), Need: s.threshold}
 		switch {
 		case s.atOrAbove():
-			o.Kind, o.Early, o.Text = AboveThreshold, s.tooEarly(), j.excess(s)+s.from(j.higher(s).denominator)
+			falling := j.falling(s)
+			o.Kind, o.Early, o.Falls = AboveThreshold, s.tooEarly(), falling != ""
+			o.Text = j.excess(s) + s.from(j.higher(s).denominator) + falling
 		case denominator > 0 && float64(numerator) >= s.threshold*float64(denominator):
 			o.Kind, o.Text = AboveLately, j.excess(s)+j.belowAgain(s)
 		case s.mirror.alarm() >= suspect:

@@ -77,7 +77,7 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 			"cannot pass: enough requests that the authoritative denies would take 695 days at the rate of the last 24 h, and evidence is " +
 				"kept for 32: lower min_denials, send more traffic, or promote by force"},
 		{"too few keys in all", gate.Config{MinDeniedKeys: 1000}, evidence{hours: 72}, insufficient,
-			"cannot pass: the policy has only 500 keys, and 1000 denied ones are needed: set min_denied_keys to what such a policy can show"},
+			"cannot pass: the policy has only 500 keys, and 1000 denied ones are needed: set min_denied_keys to at most 50 in the policy file"},
 		{"denials that are all allowed as declared", gate.Config{MinDenials: 60}, evidence{hours: 20, minute: allowedAsDeclared}, insufficient,
 			"; no forecast: there are no requests that both sides deny yet, so their rate is unknown"},
 		{"denials that are all allowed as declared, for a day", gate.Config{MinDenials: 60}, evidence{hours: 24, minute: allowedAsDeclared},
@@ -291,7 +291,7 @@ func TestObstaclesHaveNumbers(t *testing.T) {
 		{gate.NoInstance, 0, 0, "", false},
 		{gate.AboveThreshold, 5.0 / 90, 0.02, "newly_denied", false},
 		{gate.AboveThreshold, 0.05, 0.02, "divergence", false},
-		{gate.LowScore, g.NewlyDenied.Score, 20, "newly_denied", true},
+		{gate.LowScore, g.NewlyDenied.Score, 20, "newly_denied", false},
 		{gate.CleanTime, 2, 48, "", false},
 	}
 	if !slices.Equal(got, want) {

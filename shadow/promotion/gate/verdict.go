@@ -59,7 +59,7 @@ func (j *judgement) sentence(list []Obstacle) string {
 	// too early to tell, more traffic may lower it: the sentence must not say both.
 	if above := slices.IndexFunc(list, Obstacle.isAbove); above > 0 && first.Waits() {
 		lead := list[above].Text
-		if !list[above].Early {
+		if !list[above].Early && !list[above].Falls {
 			lead += ", and waiting alone does not lower it"
 		}
 		return lead + "; besides, " + text
@@ -176,6 +176,24 @@ func (j *judgement) higher(s *stream) rawRatio {
 		return rawRatio{n, d, " since " + dated(atMinute(from))}
 	}
 	return rawRatio{n, d, " over the last 24 h"}
+}
+
+// falling says when a ratio over all the evidence falls below its threshold if the last 24 h go on; "" if it does not. One
+// incident of long ago leaves a ratio so: all requests since then dilute it.
+func (j *judgement) falling(s *stream) string {
+	n, d, from := j.lately(s)
+	surplus := float64(s.numerator) - s.threshold*float64(s.denominator)
+	perSpan := s.threshold*float64(d) - float64(n)
+	if s.tooEarly() || j.since >= j.now-minutesADay || perSpan <= 0 {
+		return ""
+	}
+
+	ahead := math.Floor(surplus/perSpan*float64(j.now-from)) + 1
+	if ahead > keptFor.Minutes() {
+		return ""
+	}
+	return fmt.Sprintf("; it was %s over the last 24 h, and falls below the threshold about %s if that goes on",
+		humanize.Percent(float64(n)/float64(d)), dated(*j.in(ahead)))
 }
 
 // excess words a ratio that is above its threshold.
