@@ -235,8 +235,9 @@ var atNight = []string{"Are clients harmed?", "One command", "What it does", "It
 // variables tells the commands of a runbook which service they are about, and where its Redis is found. No comment stands
 // behind the export: zsh would take it for arguments.
 const variables = "\n    export SHADOWLIMIT_REDIS=redis://HOST:6379 SHADOWLIMIT_NAME=NAME\n" +
-	"\nNAME is the label `name` of the alert. HOST is the service's own Redis, from its [on-call card](README.md#the-on-call-card). " +
-	"No card:\n`Addrs` in its `shadow.Config`, or its environment. No Redis to reach: the status page of an instance.\n"
+	"\nNAME is the label `name` of the alert, POLICY the label `policy`. HOST is the service's own Redis, from its " +
+	"[on-call card](README.md#the-on-call-card).\nNo card: `Addrs` in its `shadow.Config`, or its environment. No Redis to reach: " +
+	"the [status page](README.md#the-status-page-of-an-instance) of an instance.\n"
 
 // The first word of a cell answers: a reader at three in the morning stops there. A page of two severities answers for each.
 var answers = map[string]*regexp.Regexp{
