@@ -165,8 +165,10 @@ var usesOf = map[string]string{
 	"ipGroup": ": write ipGroup(request.ip), or with the bits of both families ipGroup(request.ip, 24, 56)",
 }
 
-// remedyOfTypes says how values of two types become comparable.
+// remedyOfTypes says how values of two types become comparable. Both is the list of the operands' types in CEL's message, such
+// as (int, string); "" is returned for types whose remedy the message itself shows.
 func remedyOfTypes(both string) string {
+	// Numbers and texts are mixed most often, so their remedy comes first.
 	switch {
 	case mixedTypes.MatchString(both):
 		return ": both must be of one type, which string(...), int(...) and double(...) make"
