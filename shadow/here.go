@@ -127,11 +127,11 @@ func (m *migration) answering(role algorithms.Role, trouble error) (status.Answe
 	case refused:
 		return status.Refusing, status.Reason(trouble)
 	case s.away() && last != nil:
-		return status.Silent, status.Reason(last.err)
+		return status.Silent, last.reason
 	case s.away():
 		return status.Silent, ""
 	case last != nil && time.Since(last.at) <= status.LatelyFailed:
-		return status.Lapsing, status.Reason(last.err)
+		return status.Lapsing, last.reason
 	}
 	return status.Answers, ""
 }

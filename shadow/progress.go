@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -62,17 +63,17 @@ type counters struct {
 	warned    warnings
 }
 
-// sideFailure is a failure of a side to answer a request.
+// sideFailure is a failure of a side to answer a request. It keeps no error, which may name the key.
 type sideFailure struct {
-	at  time.Time
-	err error
+	at     time.Time
+	reason string
 }
 
 // noteLapse notes that a side has failed a request. In an outage every request does, so one a second is kept.
 func (c *counters) noteLapse(role algorithms.Role, err error) {
 	last := &c.lapses[role]
 	if before := last.Load(); before == nil || time.Since(before.at) >= time.Second {
-		last.Store(&sideFailure{time.Now(), err})
+		last.Store(&sideFailure{time.Now(), status.Reason(err)})
 	}
 }
 

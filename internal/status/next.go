@@ -117,8 +117,8 @@ func answerHold(a *promotion.Assessment, goBack string) string {
 	pause := command(a, "pause", reasonOf(a))
 	rollback := "to end the harm now: " + rollbackOf(a, reasonOf(a))
 
-	// The authoritative stands in for a candidate that fails or is slow, so there a hold suffices. For any other reason the
-	// rollback comes first: with a hold the candidate still decides.
+	// The authoritative stands in for a candidate that fails. The clients of a slow one wait for it, at most for the time of its
+	// client or limiter. There a hold may do; for any other reason the rollback comes first: a held candidate still decides.
 	switch {
 	case a.Alarm.Health && a.State.Hold:
 		return strings.TrimPrefix(onHold(a), "; ") + goBack

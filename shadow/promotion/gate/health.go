@@ -7,8 +7,9 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// The health of a candidate hurts no client: the authoritative stands in for it. So one slow
-// moment of a store is no reason to roll back, and a hold can wait for it to end.
+// A candidate that fails hurts no client: the authoritative stands in for it. A slow one delays its clients, at most for the
+// time that its client or limiter is given. So one slow moment of a store is no reason to roll back, and a hold can wait for
+// it to end.
 const (
 	// unwellShare is the fraction of requests that may fail or be slow, leastFailed and
 	// leastSlow the number that must do so.
