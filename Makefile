@@ -35,8 +35,12 @@ servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetc
 search: ## look for a step on which a server differs from the oracle, in STEPS (1000000) steps from SEED (1) on
 	SEARCH_STEPS="$(or $(STEPS),1000000)" SEED="$(or $(SEED),1)" GO="$(GO)" integration/servers.sh
 
+.PHONY: mutants
+mutants: components ## delete each condition of each alert, or of ALERT, and require that a case of promtool fails
+	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run 'EveryConditionOfARule/$(ALERT)' -count=1 -timeout 20m
+
 .PHONY: long
-long: components servers ## search for programs in which twins, models or ledgers fail: thousands, others each time
+long: components servers mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run JudgesThatStop -count=1

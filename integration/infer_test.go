@@ -1,14 +1,16 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 )
 
-// mustInfer asks which limiter explains the decisions on each path. What is found is wrong in 1 % of them at most, or no more often
-// than the peer's model is without being told: a request at the edge of a tick may shift all that follow it.
-func mustInfer(t *testing.T, decisions []peerDecision, model string, paths []string) {
+// notInferred asks which limiter explains the decisions on each path, and says where none does. The one that is found is wrong in 1 %
+// of them at most, or no more often than the peer's model is without being told: a request at the edge of a tick may shift all that
+// follow it.
+func notInferred(t *testing.T, decisions []peerDecision, model string, paths []string) string {
 	t.Helper()
 	missed := newPeerModel(t, model).missed(t, decisions)
 	for _, path := range paths {
@@ -19,12 +21,12 @@ func mustInfer(t *testing.T, decisions []peerDecision, model string, paths []str
 
 		best, most := report.Best, max(report.Requests/100, missed[path])
 		if best == nil || best.Wrong > most {
-			t.Errorf("%s: %+v of %d requests, %d denied: want %d wrong at most", path, best, report.Requests, report.Denied, most)
-			continue
+			return fmt.Sprintf("%s: %+v of %d requests, %d denied: want %d wrong at most", path, best, report.Requests, report.Denied, most)
 		}
 		t.Logf("%s is inferred as %s, %d of %d decisions are another (its model: %d), %d others do as well",
 			path, best, best.Wrong, report.Requests, missed[path], len(report.Others))
 	}
+	return ""
 }
 
 // missed counts by path the decisions of a peer that its model makes otherwise when it runs beside it.

@@ -65,10 +65,12 @@ func haproxyRules(even bool) map[string]peerRule {
 // A real HAProxy under load decides as its model does.
 func TestModelOfHAProxy(t *testing.T) {
 	t.Parallel()
-	ask := func() []peerDecision { return untilStalled(askHAProxy(t)) }
-	rules := func() map[string]peerRule { return haproxyRules(true) }
-	decisions := mustFollow(t, ask, "haproxy", rules, haproxyPaths)
-	mustInfer(t, decisions, "haproxy", haproxyPaths)
+	peer := peerTest{
+		model: "haproxy", paths: haproxyPaths, inferred: haproxyPaths,
+		ask:   func() []peerDecision { return untilStalled(askHAProxy(t)) },
+		rules: func() map[string]peerRule { return haproxyRules(true) },
+	}
+	peer.run(t)
 }
 
 // untilStalled returns the decisions before HAProxy had no processor for so long that it may distrust its clock, which it does

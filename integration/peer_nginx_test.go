@@ -60,9 +60,8 @@ func TestModelOfNginx(t *testing.T) {
 		crowd(t, startNginx(t, dir), peerLoad{paths: nginxPaths, users: even, perSecond: 528, seconds: 5})
 		return nginxDecisions(t, filepath.Join(dir, "access.log"))
 	}
-	rules := func() map[string]peerRule { return nil } // the model rounds as nginx does
-	decisions := mustFollow(t, ask, "nginx", rules, nginxPaths)
-	mustInfer(t, decisions, "nginx", []string{"/nodelay", "/shaped", "/minutes"})
+	peer := peerTest{model: "nginx", ask: ask, paths: nginxPaths, inferred: []string{"/nodelay", "/shaped", "/minutes"}}
+	peer.run(t)
 }
 
 // startNginx starts one process that has all limits.

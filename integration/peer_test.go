@@ -158,15 +158,23 @@ func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bo
 	return m.judge(t, c).Remaining >= cost
 }
 
-// mustFollow asks a peer up to three times until its decisions are those of its model, and returns them. A busy machine may stop a
-// peer between its clock and its decision; a model that is wrong is wrong each time.
-func mustFollow(t *testing.T, ask func() []peerDecision, model string, rules func() map[string]peerRule, paths []string) []peerDecision {
+// peerTest is a peer that must decide as its model does.
+type peerTest struct {
+	model    string
+	ask      func() []peerDecision
+	rules    func() map[string]peerRule // nil where the model rounds as the peer does
+	paths    []string
+	inferred []string // the paths whose limiter must be found from their decisions
+}
+
+// run asks the peer up to three times until nothing is wrong. A busy machine may stop a peer between its clock and its decision; a
+// model or an inference that is wrong is wrong each time.
+func (p *peerTest) run(t *testing.T) {
 	t.Helper()
 	for tries := 1; ; tries++ {
-		decisions := ask()
-		problem := disagreement(t, newPeerModel(t, model).follow(t, decisions, rules()), paths)
+		problem := p.problem(t)
 		if problem == "" {
-			return decisions
+			return
 		}
 
 		if tries == 3 {
@@ -174,6 +182,20 @@ func mustFollow(t *testing.T, ask func() []peerDecision, model string, rules fun
 		}
 		t.Log(problem)
 	}
+}
+
+// problem asks the peer once, and says what is wrong with its decisions.
+func (p *peerTest) problem(t *testing.T) string {
+	t.Helper()
+	decisions := p.ask()
+	var rules map[string]peerRule
+	if p.rules != nil {
+		rules = p.rules()
+	}
+	if problem := disagreement(t, newPeerModel(t, p.model).follow(t, decisions, rules), p.paths); problem != "" {
+		return problem
+	}
+	return notInferred(t, decisions, p.model, p.inferred)
 }
 
 // disagreement says what is wrong where there are not enough decisions of both kinds on every path, or where not nearly every

@@ -245,7 +245,13 @@ func (s *stream) usualWeight() float64 {
 	return sum / float64(len(s.blocks)-1)
 }
 
-// hoursOfMinutes and daysText write minutes as hours, and as days.
+// hoursOfMinutes writes minutes as hours.
 func hoursOfMinutes(minutes int64) string { return hours(time.Duration(minutes) * time.Minute) }
 
-func daysText(minutes int64) string { return fmt.Sprintf("%.3g days", float64(minutes)/minutesADay) }
+// daysText writes minutes as whole days, and less than two days in hours. It rounds down.
+func daysText(minutes int64) string {
+	if minutes < 2*minutesADay {
+		return hoursOfMinutes(minutes)
+	}
+	return fmt.Sprintf("%d days", minutes/minutesADay)
+}

@@ -64,7 +64,7 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"clean time", gate.Config{}, evidence{hours: 47}, wait,
 			"47 h of 48 h clean; could pass Wed 2026-03-04 00:00 UTC at the earliest, when 48 h are clean, if traffic and ratios stay as they were"},
 		{"no rate in days", gate.Config{}, evidence{hours: 60, minute: neverDenied}, insufficient,
-			"cannot pass: the authoritative has denied nothing in 2.5 days, so on this traffic nothing shows how the candidate denies: " +
+			"cannot pass: the authoritative has denied nothing in 2 days, so on this traffic nothing shows how the candidate denies: " +
 				"check that the limit is the intended one, wait for a peak, replay a log of a peak, or with lower limits on both sides, " +
 				"or promote by force"},
 		{"no rate yet", gate.Config{}, evidence{hours: 20, minute: neverDenied}, insufficient,
@@ -81,7 +81,7 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"denials that are all allowed as declared", gate.Config{MinDenials: 60}, evidence{hours: 20, minute: allowedAsDeclared}, insufficient,
 			"; no forecast: there are no requests that both sides deny yet, so their rate is unknown"},
 		{"denials that are all allowed as declared, for a day", gate.Config{MinDenials: 60}, evidence{hours: 24, minute: allowedAsDeclared},
-			insufficient, "cannot pass: the candidate has denied none of the 50 requests that the authoritative denied in 1 days: " +
+			insufficient, "cannot pass: the candidate has denied none of the 50 requests that the authoritative denied in 24 h: " +
 				"check that it limits at all; besides, 24 h of 48 h clean"},
 		{"an instance is silent, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, silent: "web-8"}, insufficient,
 			"web-8; read their logs; besides, the authoritative has denied 1 of the 20 keys needed (min_denied_keys): too few clients to judge by"},

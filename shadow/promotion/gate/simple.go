@@ -19,8 +19,10 @@ const simpleWarning = "rule: simple gives no guarantee: it promoted 100 % of sim
 
 // inSoak returns the tally of the last soak.
 func (j *judgement) inSoak() divergence.Tally {
-	return recent(j.evidence.History.Minutes, j.now-int64(j.soak()/time.Minute))
+	return recent(j.evidence.History.Minutes, j.now-j.soakMinutes())
 }
+
+func (j *judgement) soakMinutes() int64 { return int64(j.soak() / time.Minute) }
 
 // simplyPending says what the rule of that name waits for: ratios of the last soak that are
 // not below their thresholds, and the soak itself.
@@ -63,10 +65,20 @@ func (j *judgement) notBelowInSoak() (list []Obstacle) {
 				"%s cannot be measured: %s over the last %s", r, subjectsOfRatios[r].missing, over)})
 		case float64(numerator) >= p0*float64(denominator):
 			list = append(list, Obstacle{Kind: AboveInSoak, Ratio: r.String(), Have: ratio, Need: p0, Text: fmt.Sprintf(
-				"%s is %s %s over the last %s, its threshold %s", r, humanize.Percent(ratio), denominatorWords[r], over, humanize.Percent(p0))})
+				"%s is %s %s over the last %s, its threshold %s%s", r, humanize.Percent(ratio), denominatorWords[r], over, humanize.Percent(p0),
+				j.belowInSoak(r))})
 		}
 	}
 	return list
+}
+
+// belowInSoak says when the ratio of the last soak falls below its threshold if no more requests differ; "" if the evidence does not tell.
+func (j *judgement) belowInSoak(r divergence.Ratio) string {
+	if j.terse {
+		return ""
+	}
+	minutes := between(j.evidence.History.Minutes, j.now-j.soakMinutes(), j.now)
+	return belowBy(r, minutes, j.cfg.Threshold(r), 1, j.soakMinutes())
 }
 
 // placeByHarm returns the place of a ratio in byHarm.

@@ -218,27 +218,37 @@ func (j *judgement) lately(s *stream) (numerator, denominator, from int64) {
 }
 
 // belowAgain says when the ratio of the last 24 hours falls below its threshold if it stays below that from now on; "" if the
-// evidence does not tell. More traffic can only make it earlier, so the evidence so far is a bound.
+// evidence does not tell.
 func (j *judgement) belowAgain(s *stream) string {
-	numerator, denominator, from := j.lately(s)
+	_, _, from := j.lately(s)
 	if j.terse || from < j.now-minutesADay {
 		return ""
 	}
+	valid := slices.DeleteFunc(slices.Clone(between(j.evidence.History.Minutes, from, j.now)), func(m divergence.Minute) bool {
+		return j.invalid[m.Unix/minutesAnHour]
+	})
+	// With less than this, the ratio would reach further back than a day.
+	return belowBy(s.ratio, valid, s.threshold, blockDenominator(s.threshold), minutesADay)
+}
 
-	least := blockDenominator(s.threshold)
-	for _, m := range between(j.evidence.History.Minutes, from, j.now) {
-		if j.invalid[m.Unix/minutesAnHour] {
-			continue
-		}
-		n, d := s.ratio.Of(m.Tally)
+// belowBy says when a ratio of the last minutes, as many as the span, falls below its threshold if no more requests differ: the
+// minutes leave the span one by one. It is "" if a denominator below the least is left then. More traffic can only make it earlier, so
+// the evidence so far is a bound.
+func belowBy(r divergence.Ratio, minutes []divergence.Minute, threshold float64, least, span int64) string {
+	var numerator, denominator int64
+	for _, m := range minutes {
+		n, d := r.Of(m.Tally)
+		numerator, denominator = numerator+n, denominator+d
+	}
+
+	for _, m := range minutes {
+		n, d := r.Of(m.Tally)
 		numerator, denominator = numerator-n, denominator-d
-
-		// With less left, the ratio would reach further back than a day.
 		switch {
 		case denominator < least:
 			return ""
-		case float64(numerator) < s.threshold*float64(denominator):
-			return ", and falls below that by " + dated(atMinute(m.Unix+1+minutesADay)) + " if no more requests differ"
+		case float64(numerator) < threshold*float64(denominator):
+			return ", and falls below that by " + dated(atMinute(m.Unix+1+span)) + " if no more requests differ"
 		}
 	}
 	return ""
