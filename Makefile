@@ -1,6 +1,8 @@
 GO          ?= go
+# `make test` is short for newcomers: fewer programs of property tests, no deployments of two releases. CI and `make long` run all.
+SHORT        ?= $(if $(CI),,-short)
 # Steps of the differential test, in `make test` and in `make oracle`.
-STEPS        ?= 200000
+STEPS        ?= $(if $(SHORT),50000,200000)
 ORACLE_STEPS ?= 10000000
 # Tests of processes that run at once: they wait for most of their time.
 WAITING      ?= 8
@@ -20,12 +22,12 @@ build: ## build ./shadowlimit
 	$(GO) build -o shadowlimit ./cmd/shadowlimit
 
 .PHONY: test
-test: components ## run all tests, also on a real Redis; installs missing components and names them
-	$(GO) test ./...
+test: components ## run the tests, also on a real Redis, in 8 minutes; installs missing components and names them
+	$(GO) test $(SHORT) ./...
 	cd examples && $(GO) test ./...
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test ./...); done
 	. ./$(COMPONENTS) && cd bench && $(GO) test -count=1 ./... # reads README.md and docs, which the cache of tests does not know
-	. ./$(COMPONENTS) && cd integration && $(GO) test -timeout 20m -parallel $(WAITING) -steps $(STEPS)
+	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -timeout 20m -parallel $(WAITING) -steps $(STEPS)
 
 .PHONY: servers
 servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
@@ -41,6 +43,7 @@ mutants: components ## delete each condition of each alert, or of ALERT, and req
 
 .PHONY: long
 long: components servers mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
+	$(MAKE) test SHORT=
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run JudgesThatStop -count=1

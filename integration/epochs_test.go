@@ -111,6 +111,7 @@ func (r *rollout) isNext(t *testing.T) bool {
 // Processes with an old file beside a promoted fleet: laptops without traffic, an instance
 // of an old image with traffic, and a pod that crashes again and again under one name.
 func TestOldFilesTakeNothing(t *testing.T) {
+	long(t)
 	r, fleet := promotedFleet(t, 4)
 	for range 5 {
 		startServiceIn(t, t.TempDir(), r.addr, r.name, withNextFile+nextFile)
@@ -147,6 +148,7 @@ func TestOldFilesTakeNothing(t *testing.T) {
 // A rolling deployment takes over once it has had the majority for half a minute. Undone, the
 // epoch before is where it was, with its evidence.
 func TestRollingDeploymentAndItsUndo(t *testing.T) {
+	long(t)
 	r, before := promotedFleet(t, 2)
 	next := r.start(t, 3, withNextFile+nextFile)
 	before[1].stop(t)
@@ -162,6 +164,7 @@ func TestRollingDeploymentAndItsUndo(t *testing.T) {
 // Green beside blue changes nothing at a tie. The last blue instance hands over when it ends.
 // Two services with one name are the same tie.
 func TestBlueAndGreen(t *testing.T) {
+	long(t)
 	r, blue := promotedFleet(t, 2)
 	r.start(t, 2, withNextFile+nextFile)
 	r.staysFirst(t, 40*time.Second, nil)

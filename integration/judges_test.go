@@ -18,6 +18,14 @@ import (
 // longVariable asks for what takes too long for an ordinary run.
 const longVariable = "SHADOWLIMIT_LONG"
 
+// long skips a test of deployments or of judges that stop, which takes half a minute and more, where make test is short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() && os.Getenv("CI") != "true" {
+		t.Skip("takes long: CI runs it, and make long")
+	}
+}
+
 // automaticFile lets controllers roll back.
 const automaticFile = serviceFile + "promotion: { mode: automatic }\n"
 
@@ -118,6 +126,7 @@ func (b *bench) harm(t *testing.T, without string) {
 // promotes it again: the judge that goes on moves nothing on what it knew, and takes no judgement back. Then it is killed,
 // and replaced, too.
 func TestJudgesThatStopAndDie(t *testing.T) {
+	long(t)
 	stopped := 32 * time.Second // evidence is too old for a move after 30 s
 	if os.Getenv(longVariable) != "" {
 		stopped = time.Minute

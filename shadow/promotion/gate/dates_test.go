@@ -44,7 +44,8 @@ func TestDatesOfObstaclesComeTrue(t *testing.T) {
 		want               string
 	}{
 		{"a ratio of the last day", gate.AboveLately, gate.Config{}, badUntil(72), divergence.Clients{}, divergence.Clients{}, ""},
-		{"a ratio of the last soak", gate.AboveInSoak, gate.Config{Rule: gate.Simple, Divergence: 0.0005}, badUntil(72), divergence.Clients{}, divergence.Clients{}, ""},
+		{"a ratio of the last soak", gate.AboveInSoak, gate.Config{Rule: gate.Simple, Divergence: 0.0005},
+			badUntil(72), divergence.Clients{}, divergence.Clients{}, ""},
 		{"a ratio that old incidents have raised", gate.AboveThreshold, gate.Config{Divergence: 0.005, NewlyDenied: 0.5},
 			evidence{badHours: []int64{1}}, divergence.Clients{}, divergence.Clients{}, ""},
 		{"harmed clients", gate.ClientsHarmed, gate.Config{Harms: gate.Harms{ClientHarm: harmRule}}, evidence{},
