@@ -149,9 +149,9 @@ func TestEveryAlgorithmHasTheCapacityOfItsLimit(t *testing.T) {
 			cost := limit.Capacity() + int64(i%2)
 			_, d, err := a.Step(algorithms.State{}, &limit, cost, at)
 			if want := cost <= limit.Capacity(); err != nil || d.Allowed != want || d.Limit != limit.Capacity() {
-				t.Errorf("%s with %s: cost %d on an unused key: allowed %t, limit %d, error %v; "+
+				t.Errorf("%s with %s: cost %d on an unused key, %d us after the epoch: allowed %t, limit %d, error %v; "+
 					"an unused key must admit Limit.Capacity(), which is %d, and no more",
-					a.Name(), limit, cost, d.Allowed, d.Limit, err, limit.Capacity())
+					a.Name(), limit, cost, at, d.Allowed, d.Limit, err, limit.Capacity())
 			}
 		}
 	}

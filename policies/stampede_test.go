@@ -47,12 +47,24 @@ func TestCandidatesThatRefillAllKeysAtOnceAreWarnedOf(t *testing.T) {
 	}
 }
 
-// refillsAllAtOnce fills keys at several instants of a window, and reports whether all are unused again from one instant on, and
-// have little of their capacity right before it.
+// refillsAllAtOnce reports whether keys that are filled within a quarter of a window are unused again from one instant on, and have
+// little of their capacity right before it. It tries all quarters, because a window may begin within one of them.
 func refillsAllAtOnce(t *testing.T, a algorithms.Algorithm, limit algorithms.Limit) bool {
 	t.Helper()
+	for quarter := range 4 {
+		if refillsAtOnce(t, a, limit, limit.Window/4*time.Duration(quarter)) {
+			return true
+		}
+	}
+	return false
+}
+
+// refillsAtOnce is the same for the keys that are filled within the quarter of a window that begins at an instant.
+func refillsAtOnce(t *testing.T, a algorithms.Algorithm, limit algorithms.Limit, from time.Duration) bool {
+	t.Helper()
 	unused := map[int64]bool{}
-	for i, at := range []time.Duration{9 * time.Minute, 30 * time.Minute, 43 * time.Minute} {
+	for i, part := range []time.Duration{60, 9, 5} {
+		at := from + limit.Window/part
 		l := limit.For(fmt.Sprint("key ", i))
 		s, d, err := a.Step(algorithms.State{}, &l, l.Capacity(), at.Microseconds())
 		if err != nil || !d.Allowed {

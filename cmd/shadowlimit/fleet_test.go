@@ -217,6 +217,7 @@ func TestWholeWayByHand(t *testing.T) {
 		},
 		{"rollback writes --reason enough\x1b[2J", 0, "completed -> rolled_back (hold), version 2.1\n2/2 applied"},
 		{"rollback writes --reason again", 0, "was rolled_back (hold) already"},
+		{"rollback writes --reason again", 0, "writes: still rolled_back (hold), version 2.1\n"},
 		{"rollback writes --reason again", 0, `: "enough\x1b[2J"`},
 		{"resume writes", 3, "if the candidate was not at fault: shadowlimit resume writes --force --reason WHY\n"},
 		{"resume writes --dry-run", 3, "--force"},

@@ -178,13 +178,13 @@ func (m move) carryOut(t *task, std streams) error {
 	if err != nil {
 		return refusedMove(t.policy(), err)
 	}
-	noteEarlierMove(t, state, std)
+	o := outcome{Policy: t.policy(), state: state, earlier: noteEarlierMove(t, state, std), start: t.start, wasAway: t.wasAway}
 
 	// The expected state has been replaced. A rollback that is stored again after a failover must
 	// not wait for it to come back.
-	order := t.order
-	order.Expect = nil
-	return t.fleet.awaitFleet(t.cli, &outcome{Policy: t.policy(), state: state, order: order, start: t.start, wasAway: t.wasAway}, std)
+	o.order = t.order
+	o.order.Expect = nil
+	return t.fleet.awaitFleet(t.cli, &o, std)
 }
 
 // confirmed asks for what an order needs besides its flags. A rollback needs nothing, unless it could deny every request.

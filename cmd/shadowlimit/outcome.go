@@ -28,6 +28,7 @@ type outcome struct {
 	Seconds float64  `json:"seconds"`
 
 	state   promotion.State
+	earlier bool // another order has led to the state, and this one has moved nothing
 	order   promotion.Order
 	start   time.Time
 	wasAway bool      // Redis has not answered for some time since the order was given
@@ -188,7 +189,11 @@ func (o *outcome) write(out io.Writer, format format) error {
 }
 
 func (o *outcome) writeText(out io.Writer) error {
-	fmt.Fprintf(out, "%s: %s -> %s, version %s\n", o.Policy, o.state.From, o.state.Describe(), o.state.Version)
+	moved := o.state.From + " ->"
+	if o.earlier {
+		moved = "still"
+	}
+	fmt.Fprintf(out, "%s: %s %s, version %s\n", o.Policy, moved, o.state.Describe(), o.state.Version)
 	live, lost := len(o.Applied)+len(o.Missing), o.lost()
 	switch {
 	case o.ordered.IsZero(): // no poll has succeeded

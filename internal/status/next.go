@@ -66,7 +66,7 @@ func stepOf(a *promotion.Assessment) string {
 		return rollbackOf(a, forAlarm)
 
 	case a.Alarm.Level == gate.Hold && !a.State.Hold:
-		return answerHold(a, goBack)
+		return answerHold(a)
 
 	case len(a.Evidence.OtherEpoch) > 0:
 		return otherEpochs(a) + onHold(a) + besides(a)
@@ -80,7 +80,7 @@ func stepOf(a *promotion.Assessment) string {
 			"; and then: " + command(a, "promote", " --force"+withReason) + "; if they do not: " + rollback
 
 	case a.State.Hold && a.Alarm.Level == gate.Hold:
-		return answerHold(a, goBack) + besides(a)
+		return answerHold(a) + besides(a)
 
 	case a.State.Hold:
 		return strings.TrimPrefix(onHold(a), "; ") + besides(a)
@@ -113,21 +113,14 @@ func stepOf(a *promotion.Assessment) string {
 }
 
 // answerHold returns the step for an alarm that asks for a hold, with one and without.
-func answerHold(a *promotion.Assessment, goBack string) string {
-	pause := command(a, "pause", reasonOf(a))
-	rollback := "to end the harm now: " + rollbackOf(a, reasonOf(a))
+func answerHold(a *promotion.Assessment) string {
+	end := "to end the harm now: " + rollbackOf(a, reasonOf(a))
 
-	// The authoritative stands in for a candidate that fails. The clients of a slow one wait for it, at most for the time of its
-	// client or limiter. There a hold may do; for any other reason the rollback comes first: a held candidate still decides.
-	switch {
-	case a.Alarm.Health && a.State.Hold:
-		return strings.TrimPrefix(onHold(a), "; ") + goBack
-	case a.Alarm.Health:
-		return pause + goBack
-	case a.State.Hold:
-		return "the hold does not stop the candidate: " + keysOf(a) + " still have it; " + rollback + onHold(a)
+	// A held candidate still decides, and the clients of a slow one still wait for it. So the rollback comes first.
+	if a.State.Hold {
+		return "the hold does not stop the candidate: " + keysOf(a) + " still have it; " + end + onHold(a)
 	}
-	return rollback + "; to keep it enforced and only stop further steps: " + pause
+	return end + "; to keep it enforced and only stop further steps: " + command(a, "pause", reasonOf(a))
 }
 
 // reasonOf returns the flag that gives an alarm as the reason of a move.

@@ -175,6 +175,9 @@ func otherEpochs(a *promotion.Assessment) string {
 	v := &a.Votes
 	runs := "another epoch runs on " + firstOf(a.Evidence.OtherEpoch)
 	switch {
+	// The new file's epoch would begin in shadow, and clients would get another limiter than now.
+	case v.Ahead == "" && a.State.Exposed():
+		return "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow): " + runs
 	case v.Ahead == "":
 		return "finish the deployment or undo it: " + runs
 

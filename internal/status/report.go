@@ -205,7 +205,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Enforced:      s.Name(a.Spec.Config.Holdback),
 		Authoritative: a.Spec.Authoritative,
 		Candidate:     a.Spec.Candidate,
-		Mode:          "manual",
+		Mode:          modeOf(a),
 		StoreFailure:  StoreFailure(a.Spec.OnStoreFailure),
 		StoreAway:     StoreAway(a),
 		StandsIn:      StandsIn(a),
@@ -231,25 +231,35 @@ func policyOf(a *promotion.Assessment) Policy {
 		Judge:      a.Judge,
 		Canary:     a.Spec.Config.Canary,
 	}
-	if a.Spec.Config.Automatic {
-		p.Mode = "automatic"
-	}
-	switch {
-	case a.Judge == "":
-		p.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
-	case a.Details != nil:
-		p.Series = a.Details.Series
-	}
 
 	distinct := history.Distinct
 	p.Keys = distinct[divergence.KeysSeen]
 	p.KeysNewlyDenied = distinct[divergence.KeysNewlyDenied]
 	p.KeysNewlyAllowed = distinct[divergence.KeysNewlyAllowed]
 
+	p.addSeries(a)
 	p.addLevels(a)
 	p.addCauses(history)
 	p.addInstances(a)
 	return p
+}
+
+// modeOf returns the mode of a policy's promotion, as policy files have it.
+func modeOf(a *promotion.Assessment) string {
+	if a.Spec.Config.Automatic {
+		return "automatic"
+	}
+	return "manual"
+}
+
+// addSeries adds the ratios over time. A judge has published them.
+func (p *Policy) addSeries(a *promotion.Assessment) {
+	switch {
+	case a.Judge == "":
+		p.Series = gate.Series(a.Spec.Config.Config, a.Evidence)
+	case a.Details != nil:
+		p.Series = a.Details.Series
+	}
 }
 
 // addCauses adds why the sides differ: causes, and the members of a group that deny.

@@ -412,13 +412,19 @@ func TestNextStep(t *testing.T) {
 		}, "the hold does not stop the candidate: all keys still have it; to end the harm now: shadowlimit rollback writes"},
 		{"an alarm of the candidate's health", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
-		}, "shadowlimit pause writes --reason 'the candidate fails'; to go back: shadowlimit rollback writes --reason WHY"},
+		}, "to end the harm now: shadowlimit rollback writes --reason 'the candidate fails'; " +
+			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'the candidate fails'"},
 		{"an alarm of the candidate's health, on hold for that", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
-			a.State.Hold, a.State.HeldForHealth = true, true
-		}, "the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes; " +
-			"to go back: shadowlimit rollback writes --reason WHY"},
+			a.State.Hold, a.State.HeldForHealth, a.State.Percent = true, true, 50
+		}, "the hold does not stop the candidate: 50 % of the keys still have it; " +
+			"to end the harm now: shadowlimit rollback writes --reason 'the candidate fails'; " +
+			"the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
+			a.Evidence.OtherEpoch = []string{"j"}
+		}, "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow): " +
+			"another epoch runs on j"},
+		{"a deployment in shadow", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 		}, "finish the deployment or undo it: another epoch runs on j"},
 		{"a deployment that is ahead", promotion.Promoted, func(a *promotion.Assessment) {
@@ -448,7 +454,8 @@ func TestNextStep(t *testing.T) {
 		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"j"}
 			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
-		}, "finish the deployment or undo it: another epoch runs on j; when the reason for the hold is resolved: " +
+		}, "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow): " +
+			"another epoch runs on j; when the reason for the hold is resolved: " +
 			"shadowlimit resume writes; besides: check that the candidate limits at all"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
 			a.State.Hold, a.State.FailedEpoch = true, "e"

@@ -178,7 +178,7 @@ func (j *judgement) unready(notWriting []string) (list []Obstacle) {
 	}
 	if len(e.OtherEpoch) > 0 {
 		list = append(list, Obstacle{Kind: OtherEpochs, Text: "instances compare another epoch: " + strings.Join(e.OtherEpoch, ", ") +
-			"; finish the deployment"})
+			"; finish or undo the deployment"})
 	}
 	return list
 }
