@@ -165,3 +165,26 @@ func TestLinksLead(t *testing.T) {
 		}
 	}
 }
+
+// A line of a row is full, but for the last one of the row: a panel that does not fit begins the next line, and leaves a gap.
+func TestLinesOfARowAreFull(t *testing.T) {
+	const full = 24
+	for _, b := range boards(t) {
+		width, y := full, 0
+		for _, p := range b.Panels {
+			// The title of a row ends the line before it.
+			if p.Type == "row" {
+				width, y = full, p.GridPos.Y
+				continue
+			}
+
+			if p.GridPos.Y != y {
+				if width < full {
+					t.Errorf("%s: the line above %q is %d wide, want %d: change the widths in dashboards/generate", b.file, p.Title, width, full)
+				}
+				width, y = 0, p.GridPos.Y
+			}
+			width += p.GridPos.W
+		}
+	}
+}

@@ -139,7 +139,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"shadowlimit replay --html=LIC", "LICENSE"},
 		{"shadowlimit top --output ", "csv json text"},
 		{"shadowlimit replay --format c", "combined common csv"},
-		{"shadowlimit import n", "nginx"},
+		{"shadowlimit import ng", "nginx"},
 		{"shadowlimit import nginx LIC", "LICENSE"},
 		{"shadowlimit alerts export --", "--force --help"},
 		{"shadowlimit completion b", "bash"},

@@ -170,6 +170,9 @@ func (e *Enforcement) text() string {
 		line += ", because " + visible(e.Why)
 	}
 
+	if e.StoreFailure != "" {
+		line += "; store failure " + visible(e.StoreFailure)
+	}
 	if e.StoreAway == "" {
 		return line + "; stores ok, clients get its decisions\n"
 	}

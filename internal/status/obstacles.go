@@ -183,7 +183,8 @@ func otherEpochs(a *promotion.Assessment) string {
 
 	// The count of the votes may be a few seconds older than the state.
 	case v.Ahead == a.State.Epoch:
-		return "finish the deployment: epoch " + v.Ahead + ", which most instances compare, has taken over; " + runs
+		return "epoch " + v.Ahead + ", which most instances compare, has taken over: finish the deployment, or, to get the former stage back, " +
+			"deploy the former file again within an hour; " + runs
 	case v.Older:
 		return "if the deployment was undone: " + command(a, "adopt", withReason) + "; if not, deploy the file of generation " +
 			strconv.FormatInt(a.State.Generation, 10) + " again: " + runs + ", of a smaller one, and most instances have it"

@@ -434,7 +434,8 @@ func TestNextStep(t *testing.T) {
 		{"a deployment that has just taken over", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch, a.State.Epoch, a.Spec.Epoch = []string{"j"}, "e2", "e2"
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
-		}, "finish the deployment: epoch e2, which most instances compare, has taken over; another epoch runs on j"},
+		}, "epoch e2, which most instances compare, has taken over: finish the deployment, or, to get the former stage back, " +
+			"deploy the former file again within an hour; another epoch runs on j"},
 		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
