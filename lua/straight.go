@@ -61,8 +61,10 @@ type straightSide struct {
 	Counts, Delays bool
 }
 
-// Two reports whether there are two sides. CountsFirst reports whether denied costs of the leading one count.
-func (s straightScript) Two() bool         { return len(s.Sides) == 2 }
+// Two reports whether there are two sides.
+func (s straightScript) Two() bool { return len(s.Sides) == 2 }
+
+// CountsFirst reports whether denied costs of the leading side count.
 func (s straightScript) CountsFirst() bool { return s.Sides[0].Counts }
 
 // straightText returns straight.lua for the steps, which the functions of a library judge.

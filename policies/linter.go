@@ -180,6 +180,8 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 		return false
 	}
 
+	// Each side of p must be looser than the same side of q: any stage may enforce either. A policy without a candidate compares the
+	// authoritative alone.
 	for role, side := range p.Sides {
 		if side != nil && (q.Sides[role] == nil || !side.looserThan(q.Sides[role])) {
 			return false

@@ -40,6 +40,7 @@ func (c *compiler) data(n *yaml.Node) {
 	if n == nil {
 		return
 	}
+	// A mapping has a name and a value for each table.
 	if len(n.Content)/2 > maxVariables {
 		c.fail(n, "data: %d tables: at most %d", len(n.Content)/2, maxVariables)
 		return

@@ -86,6 +86,7 @@ func syntaxOf(message string) string {
 			continue
 		}
 
+		// The text that CEL has quoted goes into the words, and decides whether there is something to write instead.
 		words, quoted := known.words, strings.TrimSpace(m[1])
 		if strings.Contains(words, "%s") {
 			words = fmt.Sprintf(words, quoted)

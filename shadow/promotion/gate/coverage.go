@@ -25,6 +25,7 @@ func coverageOf(t divergence.Tally) *float64 {
 // blindOf returns the share of evaluations that were blind, nil without any.
 func blindOf(t divergence.Tally) *float64 { return fraction(t[divergence.Blind], t.Evaluations()) }
 
+// fraction returns a share from 0 to 1, nil of nothing: 0 would look like the worst coverage.
 func fraction(part, whole int64) *float64 {
 	if whole == 0 {
 		return nil

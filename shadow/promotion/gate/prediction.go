@@ -113,6 +113,7 @@ func Predict(hours []divergence.Hour, percent float64, since int64) *Prediction 
 	return p
 }
 
+// rate returns the share of the decisions that are denials, 0 to 1; the caller has made sure that there are decisions.
 func rate(s *sums) float64 {
 	decided, denied := s.total()
 	return denied / decided

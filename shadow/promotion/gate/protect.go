@@ -37,6 +37,7 @@ func protectedOf(cfg Config, hours []divergence.Hour, now int64) (bad []badBlock
 	return bad
 }
 
+// share returns how much of what the authoritative allowed a client is missing, 0 to 1; 0 for a client that was allowed nothing.
 func share(n divergence.ClientCount) float64 {
 	return float64(n.Missing()) / float64(max(1, n.Allowed))
 }
