@@ -16,8 +16,8 @@ func addressOf(text string) (netip.Addr, bool) {
 		return a.Addr().Unmap(), true
 	}
 
-	inner, bracketed := strings.CutPrefix(text, "[")
-	if inner, bracketed = strings.CutSuffix(inner, "]"); !bracketed {
+	inner, bracketed := strings.CutSuffix(strings.TrimPrefix(text, "["), "]")
+	if !bracketed {
 		return netip.Addr{}, false
 	}
 	a, err := netip.ParseAddr(inner)

@@ -333,3 +333,30 @@ func TestGoldenPolicyHasEveryField(t *testing.T) {
 		}
 	})
 }
+
+// notInLine are the fields of an Enforcement that the one line of ?format=text leaves out, with the reason.
+var notInLine = map[string]string{
+	"Stage":         "Describe has it in words",
+	"Authoritative": "a policy has one line: the page has room for the sides",
+	"Candidate":     "a policy has one line: the page has room for the sides",
+	"Levels":        "a policy has one line: the page has room for them",
+	"Epoch":         "OtherFile says it in a sentence above the lines",
+	"FleetEpoch":    "OtherFile says it in a sentence above the lines",
+}
+
+// A field that is added for an outage is in the line of ?format=text, too, or a row says why not.
+func TestLineOfAnInstanceShowsEveryField(t *testing.T) {
+	var e status.Enforcement
+	values := map[string]string{}
+	fillPolicy(t, reflect.ValueOf(&e).Elem(), values)
+
+	text := get(status.Page(silent(status.Here{Policies: []status.Enforcement{e}})), "/status?format=text", "").Body.String()
+	_, line, _ := strings.Cut(text, "\n"+e.Policy+": ")
+	line, _, _ = strings.Cut(e.Policy+": "+line, "\n")
+	for name, value := range values {
+		if _, excepted := notInLine[name]; strings.Contains(line, value) == excepted {
+			t.Errorf("status.Enforcement.%s in the line of ?format=text: %t: show it in Enforcement.text (here.go), "+
+				"or write the reason into notInLine", name, !excepted)
+		}
+	}
+}
