@@ -28,6 +28,7 @@ policies:
 // One sick instance of twenty has the slowest 5 % of the fleet's requests, so every process applies the least level: each one alone
 // would go by what it has seen. Together they admit the quarter, and not a request more.
 func TestTwentyProcessesGiveWayTogether(t *testing.T) {
+	long(t)
 	const processes = 20
 	addr, name := privateServer(t), namespace()
 	fleet := make([]*service, processes)

@@ -18,7 +18,8 @@ import (
 // longVariable asks for what takes too long for an ordinary run.
 const longVariable = "SHADOWLIMIT_LONG"
 
-// long skips a test of deployments or of judges that stop, which takes half a minute and more, where make test is short.
+// long skips a test that takes a quarter of a minute and more where make test is short: it waits for deployments, outages and
+// judges, or asks other limiters for thousands of decisions.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() && os.Getenv("CI") != "true" {

@@ -115,6 +115,7 @@ func TestRestartInAnOutageSplitsNoFleet(t *testing.T) {
 // killed and starts again. When Redis is back the fleet is rolled back, once. It cannot be
 // resumed before both are released.
 func TestPressesOfAFleetInAnOutage(t *testing.T) {
+	long(t)
 	built(t)
 	f := startPromoted(t, 3)
 	f.proxy.set(refuse)

@@ -64,6 +64,7 @@ func haproxyRules(even bool) map[string]peerRule {
 
 // A real HAProxy under load decides as its model does.
 func TestModelOfHAProxy(t *testing.T) {
+	long(t)
 	t.Parallel()
 	peer := peerTest{
 		model: "haproxy", paths: haproxyPaths, inferred: haproxyPaths,

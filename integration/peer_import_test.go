@@ -117,6 +117,7 @@ backend long
 
 // A log of HAProxy, replayed with the policies that its own configuration becomes, has the decisions of these policies.
 func TestImportedHAProxyDecidesAsItsLog(t *testing.T) {
+	long(t)
 	t.Parallel()
 	mustAgree(t, askImportedHAProxy, "haproxy", "ten-one-short-long", "passed")
 }

@@ -54,6 +54,7 @@ var nginxPaths = []string{"/nodelay", "/shaped", "/partly", "/observed", "/minut
 
 // A real nginx under load decides as its model does.
 func TestModelOfNginx(t *testing.T) {
+	long(t)
 	t.Parallel()
 	ask := func() []peerDecision {
 		dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 // client that never pauses add up. A decision that differs lies within 20 microseconds of the edge. The library asks a server
 // whose clock can be set, and which computes in the same doubles as Redis.
 func TestModelOfRedisRate(t *testing.T) {
+	long(t)
 	t.Parallel()
 	peer := peerWithRule{gap: 6 * time.Millisecond, paths: []string{"/"}}
 	rule, library := redisRateRule(10, 20), redisRateLibrary(t, redis_rate.Limit{Rate: 10, Burst: 20, Period: time.Second})

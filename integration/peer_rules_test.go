@@ -57,6 +57,7 @@ const requestsOfARule = 100_000
 
 // The rules of peers and their models decide 100,000 random requests of five users alike.
 func TestModelsOfRules(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for n := range peerRules {
 		peer := &peerRules[n]

@@ -8,6 +8,7 @@ import (
 // A Redis without memory answers every reader, and denies every request where on_store_failure is deny. The instances and the
 // command say so, first while instances still count as live, then when none does; and when the memory is back, no longer.
 func TestRefusedWritesAreSaid(t *testing.T) {
+	long(t)
 	built(t)
 	name, addr := namespace(), privateServer(t)
 	denies := strings.Replace(serviceFile, "    key:", "    on_store_failure: deny\n    key:", 1)

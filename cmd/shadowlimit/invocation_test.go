@@ -144,3 +144,11 @@ func decoded(t *testing.T, text string, into any) {
 func fieldsOf(object map[string]any) string {
 	return strings.Join(slices.Sorted(maps.Keys(object)), " ")
 }
+
+// long skips a test of many replays where make test is short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() && os.Getenv("CI") != "true" {
+		t.Skip("takes long: CI runs it, and make long")
+	}
+}

@@ -36,6 +36,7 @@ promotion:
 
 // A policy of the user's goes all the way on the user's log.
 func TestRehearsal(t *testing.T) {
+	long(t)
 	file := write(t, "policies.yaml", []byte(rehearsed))
 	status, out, talk := shell(t, "", "demo", "--config", file, "--policy", "clients", "--soak", "30h", "--divergence", "5%", bundledLog)
 	if status != exitOK {

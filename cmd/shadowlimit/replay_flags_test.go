@@ -149,6 +149,7 @@ func TestEveryFlagHasAnEffect(t *testing.T) {
 
 // A flag that is added works for --from and --to as well as for --config, or is refused.
 func TestReplayFlagsWorkForBothForms(t *testing.T) {
+	long(t)
 	log := write(t, "log.csv", effectLog())
 	for form, args := range effectForms(t) {
 		for kind, unchanged := range map[string][]string{
@@ -180,6 +181,7 @@ var (
 
 // A flag that is added changes what --sweep and --infer print, or is refused beside them.
 func TestReplayFlagsWorkForEveryResult(t *testing.T) {
+	long(t)
 	sweep := []string{
 		write(t, "log.csv", effectLog()), "--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m", "--sweep", "limit=8,9",
 	}
