@@ -1,6 +1,6 @@
 GO          ?= go
-# `make test` is short for newcomers: fewer programs of property tests, no deployments of two releases. CI and `make long` run all.
-SHORT        ?= $(if $(CI),,-short)
+# `make test` is short for newcomers: fewer programs of property tests, no tests that wait long, no vet. CI and `make long` run all.
+SHORT        ?= $(if $(CI),,-short -vet=off)
 # Steps of the differential test, in `make test` and in `make oracle`.
 STEPS        ?= $(if $(SHORT),50000,200000)
 ORACLE_STEPS ?= 10000000
