@@ -184,7 +184,7 @@ func (p *peerTest) run(t *testing.T) {
 	}
 }
 
-// problem asks the peer once, and says what is wrong with its decisions.
+// problem asks the peer once, and names the first difference from its model, or the path without an inferred limiter; "" for none.
 func (p *peerTest) problem(t *testing.T) string {
 	t.Helper()
 	decisions := p.ask()

@@ -173,19 +173,26 @@ func remedyOfTypes(both string) string {
 	switch {
 	case mixedTypes.MatchString(both):
 		return ": both must be of one type, which string(...), int(...) and double(...) make"
+
 	case strings.Contains(both, "optional_type"):
 		return `: give what [?...] asks for a default, by .orValue("")`
+
 	case strings.Contains(both, "timestamp"):
 		return `: an instant is timestamp("2026-01-01T00:00:00Z"), and a time of day request.time.getHours()`
+
 	case both == "(duration, string)" || both == "(string, duration)":
 		return `: write the duration as duration("1h")`
+
 	case both == "(list(string), string)" || both == "(string, list(string))":
 		return `: write key[0] for a part of the key, and "a" in LIST for a list`
+
 	case both == "(string)":
 		return `: compare it, such as request.user == ""`
+
 	case strings.Contains(both, "null"):
 		return `: no value is null; a text that is absent is ""`
 	}
+
 	return ""
 }
 
