@@ -22,7 +22,7 @@ build: ## build ./shadowlimit
 	$(GO) build -o shadowlimit ./cmd/shadowlimit
 
 .PHONY: test
-test: components ## run the tests, also on a real Redis, in 8 minutes; installs missing components and names them
+test: components ## run the tests, also on a real Redis, but for those that take long; installs missing components and names them
 	$(GO) test $(SHORT) ./...
 	cd examples && $(GO) test ./...
 	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test ./...); done
