@@ -2,12 +2,7 @@ package algorithms_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,59 +13,7 @@ import (
 	_ "github.com/shadowlimit/shadowlimit/internal/testseed"
 )
 
-// The tests of this file fail for an algorithm of All that was forgotten somewhere;
-// each message names the missing piece. Other packages hold their own tables likewise:
-// docs/new-algorithm.md has the list.
-
-// All other tests of this file ask the members of All, so a type that is not in it would pass them all.
-func TestEveryAlgorithmIsInAll(t *testing.T) {
-	known := map[string]bool{"Group": true} // is made of the members of All
-	for _, a := range algorithms.All {
-		known[strings.TrimPrefix(fmt.Sprintf("%T", a), "algorithms.")] = true
-	}
-
-	steps := stepsOfFiles(t)
-	for name := range steps {
-		if !known[name] {
-			t.Errorf("%s has a method Step and is not in algorithms.All: add it at the place that it will have in the documents", name)
-		}
-	}
-	if len(steps) < len(known) {
-		t.Errorf("%d types with a method Step found, but All has %d: this test does not see all", len(steps), len(known))
-	}
-}
-
-// stepsOfFiles returns the exported types of the package that have a method Step.
-func stepsOfFiles(t *testing.T) map[string]bool {
-	t.Helper()
-	paths, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	types := map[string]bool{}
-	for _, path := range paths {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		for _, declaration := range file.Decls {
-			method, ok := declaration.(*ast.FuncDecl)
-			if !ok || method.Recv == nil || method.Name.Name != "Step" || strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			receiver := method.Recv.List[0].Type
-			if pointer, ok := receiver.(*ast.StarExpr); ok {
-				receiver = pointer.X
-			}
-			if name, ok := receiver.(*ast.Ident); ok && name.IsExported() {
-				types[name.Name] = true
-			}
-		}
-	}
-	return types
-}
+// The tests of this file fail for an algorithm of All that was forgotten somewhere; each message names the missing piece.
 
 func TestEveryAlgorithmTellsItsTraits(t *testing.T) {
 	names := map[string]bool{}
