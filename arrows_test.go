@@ -53,9 +53,8 @@ var arrows = map[string][]string{
 	"internal/status": {
 		"algorithms", "internal/adaptive", "internal/humanize", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
-	"dashboards":          {},
-	"dashboards/generate": {},
-	"alerts":              {},
+	"dashboards": {},
+	"alerts":     {},
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
@@ -95,7 +94,7 @@ var others = map[string][]string{
 
 // standardOnly are the packages that import nothing but the standard library and
 // packages of this module.
-var standardOnly = []string{"algorithms", "dashboards", "dashboards/generate"}
+var standardOnly = []string{"algorithms", "dashboards"}
 
 // The house has the plan of docs/architecture.md: no package knows more than its arrows
 // say.

@@ -3,13 +3,10 @@
 // clients are harmed, and why?) and "Runtime and Redis" (does it run well?).
 //
 // They are classic JSON for provisioning: fixed uids, no ids, no inputs. The data
-// source, jobs, instances, the service and its policies are variables. Package
-// generate writes them: change them there, then run go generate.
+// source, jobs, instances, the service and its policies are variables.
 package dashboards
 
 import "embed"
-
-//go:generate go run ./generate .
 
 // Files holds the dashboards, one JSON file each.
 //

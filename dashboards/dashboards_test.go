@@ -2,6 +2,9 @@ package dashboards_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,10 +19,107 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/dashboards"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
+
+// board has the fields of a dashboard that the tests read.
+type board struct {
+	file        string
+	ID          *int
+	UID, Title  string
+	Inputs      any `json:"__inputs"`
+	Templating  struct{ List []variable }
+	Annotations struct {
+		List []struct {
+			Name   string
+			Target target
+		}
+	}
+	Links  []link
+	Panels []panel
+}
+
+type variable struct {
+	Name, Type string
+	Query      any
+}
+
+type link struct{ Title, URL string }
+
+type panel struct {
+	ID          int
+	Type, Title string
+	Links       []link
+	Targets     []target
+}
+
+type target struct{ RefID, Expr, LegendFormat string }
+
+func boards(t *testing.T) []board {
+	t.Helper()
+
+	names, err := fs.Glob(dashboards.Files, "*.json")
+	if err != nil || len(names) != 3 {
+		t.Fatal(names, err)
+	}
+
+	list := make([]board, len(names))
+	for i, name := range names {
+		text, err := dashboards.Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &list[i]); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		list[i].file = name
+	}
+
+	return list
+}
+
+// TestBoardsCanBeProvisioned holds what Grafana asks of the files, and that their links lead to boards and pages that exist.
+func TestBoardsCanBeProvisioned(t *testing.T) {
+	const docs = "https://github.com/shadowlimit/shadowlimit/blob/main/"
+
+	list := boards(t)
+	seen := map[string]bool{}
+	once := func(thing string) {
+		if seen[thing] {
+			t.Errorf("%s is there twice", thing)
+		}
+		seen[thing] = true
+	}
+
+	for _, b := range list {
+		if b.ID != nil || b.Inputs != nil || b.UID == "" || b.Title == "" {
+			t.Errorf("%s: id %v, inputs %v, uid %q, title %q", b.file, b.ID, b.Inputs, b.UID, b.Title)
+		}
+		once("/d/" + b.UID)
+		once("title " + b.Title)
+	}
+
+	for _, b := range list {
+		links := b.Links
+		for _, p := range b.Panels {
+			once(fmt.Sprintf("%s: panel %d", b.file, p.ID))
+			for _, q := range p.Targets {
+				once(fmt.Sprintf("%s: panel %d: query %s", b.file, p.ID, q.RefID))
+			}
+			links = append(links, p.Links...)
+		}
+
+		for _, l := range links {
+			page, ours := strings.CutPrefix(l.URL, docs)
+			if _, err := os.Stat(filepath.Join("..", page)); ours && err != nil || !ours && !seen[l.URL] {
+				t.Errorf("%s: %s leads nowhere: %s", b.file, l.Title, l.URL)
+			}
+		}
+	}
+}
 
 const file = `
 version: 1
@@ -137,43 +237,58 @@ var (
 )
 
 // TestQueriesAskForWhatIsExported holds that a service exports every metric, label
-// and label value that a board names, and that a board shows every metric.
+// and label value that a board names.
 func TestQueriesAskForWhatIsExported(t *testing.T) {
 	all := exported(t)
 
-	asked := map[string]bool{}
 	for _, b := range boards(t) {
-		b.eachQuery(func(where string, q target) {
-			where = b.file + ": " + where
-			all.check(t, asked, where, q.Expr)
-			checkLegend(t, where, q)
-		})
-
-		for _, v := range b.Templating.List {
-			query := strings.Replace(labelValues(v), "build_info,", "build_info{},", 1)
-			all.check(t, asked, b.file+": variable "+v.Name, query)
-			if v.Type == "query" && !selector.MatchString(query) {
-				t.Errorf("%s: variable %s has an unknown form: %s", b.file, v.Name, query)
+		for _, p := range b.Panels {
+			if p.Type != "row" && len(p.Targets) == 0 {
+				t.Errorf("%s: %s asks nothing", b.file, p.Title)
+			}
+			for _, q := range p.Targets {
+				all.check(t, b.file+": "+p.Title+" "+q.RefID, q)
 			}
 		}
-	}
 
-	for metric := range all {
-		base := strings.TrimSuffix(strings.TrimSuffix(metric, "_count"), "_sum")
-		if !asked[metric] && !asked[base+"_bucket"] {
-			t.Errorf("no board shows %s; add a panel in dashboards/generate, then run go generate ./dashboards", metric)
+		for _, a := range b.Annotations.List {
+			all.check(t, b.file+": annotation "+a.Name, a.Target)
+		}
+
+		for _, v := range b.Templating.List {
+			if v.Type != "query" {
+				continue
+			}
+			fields, _ := v.Query.(map[string]any)
+			text, _ := fields["query"].(string)
+			text = strings.Replace(text, "build_info,", "build_info{},", 1)
+			all.check(t, b.file+": variable "+v.Name, target{Expr: text})
+			if !selector.MatchString(text) {
+				t.Errorf("%s: variable %s has an unknown form: %s", b.file, v.Name, text)
+			}
 		}
 	}
 }
 
-// check compares the selectors and groupings of a query with the exported metrics, and
-// notes the metrics that it asks for.
-func (k known) check(t *testing.T, asked map[string]bool, where, text string) {
+// check compares the selectors, the groupings and the legend of a query with the
+// exported metrics.
+func (k known) check(t *testing.T, where string, q target) {
 	t.Helper()
 
-	for _, s := range selector.FindAllStringSubmatch(text, -1) {
+	metrics, selectors := strings.Count(q.Expr, "shadowlimit_"), selector.FindAllStringSubmatch(q.Expr, -1)
+	if metrics != len(selectors) && !strings.HasPrefix(q.Expr, "ALERTS") {
+		t.Errorf("%s: a metric without matchers in %s", where, q.Expr)
+	}
+
+	groups := strings.Join(grouping.FindAllString(q.Expr, -1), " ")
+	for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
+		if !strings.Contains(groups, l[1]) {
+			t.Errorf("%s: the legend's %s is not in the answer of %s", where, l[1], q.Expr)
+		}
+	}
+
+	for _, s := range selectors {
 		metric := s[1]
-		asked[metric] = true
 		if metric == "ALERTS" { // exported by Prometheus, not by the service
 			continue
 		}
@@ -185,7 +300,7 @@ func (k known) check(t *testing.T, asked map[string]bool, where, text string) {
 		}
 		checkMatchers(t, where+": "+metric, s[2], labels)
 
-		for _, by := range grouping.FindAllStringSubmatch(text, -1) {
+		for _, by := range grouping.FindAllStringSubmatch(q.Expr, -1) {
 			for _, label := range strings.Split(by[1], ", ") {
 				if _, found := labels[label]; !found && label != "instance" {
 					t.Errorf("%s: %s is grouped by %s, a label that it does not have", where, metric, label)
@@ -216,24 +331,6 @@ func checkMatchers(t *testing.T, where, matchers string, labels map[string][]str
 			if values != nil && !strings.Contains(v, "$") && !slices.Contains(values, v) {
 				t.Errorf("%s never has %s=%q, only %q", where, name, v, values)
 			}
-		}
-	}
-}
-
-// checkLegend holds that every metric of a query has matchers, and that the answer has
-// the labels of the legend.
-func checkLegend(t *testing.T, where string, q target) {
-	t.Helper()
-
-	metrics, selectors := strings.Count(q.Expr, "shadowlimit_"), len(selector.FindAllString(q.Expr, -1))
-	if metrics != selectors && !strings.HasPrefix(q.Expr, "ALERTS") {
-		t.Errorf("%s: a metric without matchers in %s", where, q.Expr)
-	}
-
-	groups := strings.Join(grouping.FindAllString(q.Expr, -1), " ")
-	for _, l := range legend.FindAllStringSubmatch(q.LegendFormat, -1) {
-		if !strings.Contains(groups, l[1]) {
-			t.Errorf("%s: the legend's %s is not in the answer of %s", where, l[1], q.Expr)
 		}
 	}
 }
