@@ -96,21 +96,13 @@ func (a *agreement) add(more agreement) {
 const clockError = 2 * time.Millisecond
 
 // follow compares each decision of a peer with the model's after the same history. The file must have one policy a path.
-// Rules are those of the peer by path, where it rounds in a way that the model does not: a difference that the rule
-// has, too, is one of the clock's ticks.
-func (m *peerModel) follow(t *testing.T, decisions []peerDecision, rules map[string]peerRule) map[string]agreement {
+func (m *peerModel) follow(t *testing.T, decisions []peerDecision) map[string]agreement {
 	t.Helper()
 	found := map[string]agreement{}
 	for i := range decisions {
 		d := &decisions[i]
-		one := m.compare(t, d, clockError)
-		rule := rules[d.request.Path]
-		if rule != nil && rule(&d.request, d.at) == d.allowed && one.equal == 0 {
-			one.edge = 1
-		}
-
 		a := found[d.request.Path]
-		a.add(one)
+		a.add(m.compare(t, d, clockError))
 		found[d.request.Path] = a
 	}
 	return found
@@ -125,7 +117,6 @@ func (m *peerModel) compare(t *testing.T, d *peerDecision, edge time.Duration) (
 		one.denied = 1
 	}
 
-	// Denied charges are made, too: the model may count them as the peer does.
 	if m.would(t, d, 0) == d.allowed {
 		m.allows(t, &d.request, d.at)
 		one.equal = 1
@@ -135,18 +126,10 @@ func (m *peerModel) compare(t *testing.T, d *peerDecision, edge time.Duration) (
 	if d.allowed && m.would(t, d, edge) || !d.allowed && !m.would(t, d, -edge) {
 		one.edge = 1
 	}
-	switch {
-	case m.countsDenied(t, &d.request):
-		m.allows(t, &d.request, d.at)
-	case d.allowed:
+	if d.allowed {
 		m.allows(t, &d.request, d.at.Add(edge))
 	}
 	return one
-}
-
-// countsDenied reports whether the model of a request counts what it denies.
-func (m *peerModel) countsDenied(t *testing.T, r *policies.Request) bool {
-	return m.charges(t, r)[0].Sides[algorithms.Authoritative].Limit.CountDenied
 }
 
 // would reports whether the first policy that matches a request would allow it. It is charged nothing.
@@ -162,7 +145,6 @@ func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bo
 type peerTest struct {
 	model    string
 	ask      func() []peerDecision
-	rules    func() map[string]peerRule // nil where the model rounds as the peer does
 	paths    []string
 	inferred []string // the paths whose limiter must be found from their decisions
 }
@@ -188,11 +170,7 @@ func (p *peerTest) run(t *testing.T) {
 func (p *peerTest) problem(t *testing.T) string {
 	t.Helper()
 	decisions := p.ask()
-	var rules map[string]peerRule
-	if p.rules != nil {
-		rules = p.rules()
-	}
-	if problem := disagreement(t, newPeerModel(t, p.model).follow(t, decisions, rules), p.paths); problem != "" {
+	if problem := disagreement(t, newPeerModel(t, p.model).follow(t, decisions), p.paths); problem != "" {
 		return problem
 	}
 	return notInferred(t, decisions, p.model, p.inferred)
