@@ -41,9 +41,8 @@ var arrows = map[string][]string{
 	"internal/flaghelp":         {"internal/humanize"},
 	"internal/humanize":         {},
 	"internal/importer":         {"algorithms", "internal/humanize", "policies"},
-	"internal/plan":             {"internal/humanize", "shadow/divergence", "shadow/promotion/gate"},
 	"internal/replay": {
-		"algorithms", "internal/adaptive", "internal/humanize", "internal/plan", "internal/status", "shadow/divergence", "shadow/promotion/gate",
+		"algorithms", "internal/adaptive", "internal/humanize", "internal/status", "shadow/divergence", "shadow/promotion/gate",
 	},
 	"internal/redisurl": {},
 	"internal/sample":   {},
@@ -58,7 +57,7 @@ var arrows = map[string][]string{
 	"cmd/shadowlimit": {
 		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
-		"internal/plan", "internal/redisurl", "internal/replay",
+		"internal/redisurl", "internal/replay",
 		"internal/serve", "internal/status", "lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
 	"cmd/shadowlimit/internal/completion": {},

@@ -30,8 +30,6 @@ func under(heading string, flags ...cli.Flag) []cli.Flag {
 			f.Category = heading
 		case *cli.DurationFlag:
 			f.Category = heading
-		case *cli.Int64Flag:
-			f.Category = heading
 		default:
 			// Without a heading, the help would list the flag above all of them.
 			panic(fmt.Sprintf("a flag of type %T: set its heading here", flag))

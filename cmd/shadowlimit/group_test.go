@@ -43,13 +43,12 @@ func TestCommandsOfAGroup(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"key api ann --config " + file:        "0 of 3 left by hour, as if unused in ",
-		"key api bob --config " + file:        "0 of 1 left by writes, as if unused in ",
-		"key api ann":                         "in 24 h 4 requests compared, 3 allowed by the authoritative, of which the candidate denied 1",
-		"top api":                             "1 key newly denied since the evidence began",
-		"top api --denied":                    "1 key denied by the authoritative since the evidence began",
-		"plan --rate 600/1m --config " + file: "policy api",
-		"history api":                         "new -> shadow",
+		"key api ann --config " + file: "0 of 3 left by hour, as if unused in ",
+		"key api bob --config " + file: "0 of 1 left by writes, as if unused in ",
+		"key api ann":                  "in 24 h 4 requests compared, 3 allowed by the authoritative, of which the candidate denied 1",
+		"top api":                      "1 key newly denied since the evidence began",
+		"top api --denied":             "1 key denied by the authoritative since the evidence began",
+		"history api":                  "new -> shadow",
 	} {
 		status, out, talk := shell(t, "", strings.Fields(args)...)
 		if status != exitOK || !strings.Contains(out, want) {

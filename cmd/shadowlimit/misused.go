@@ -47,10 +47,6 @@ func valueOf(flag cli.Flag) string {
 	switch flag.(type) {
 	case *cli.DurationFlag:
 		return "a time such as 30s or 1h"
-	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
-		return "a whole number"
-	case *cli.Float64Flag:
-		return "a number"
 	case *cli.BoolFlag:
 		return "no value, or true or false behind ="
 	}

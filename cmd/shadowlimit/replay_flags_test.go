@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/shadowlimit/shadowlimit/internal/replay"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -269,33 +267,6 @@ func (r *replayResult) run(t *testing.T, more ...string) (exit int, result, talk
 		result = r.shown(t, result)
 	}
 	return exit, result, talk
-}
-
-// No number of a flag is below 1: a bound of -1 would end in a panic, and 0 is that of a flag that is left out.
-func TestNumbersOfFlagsAreAtLeastOne(t *testing.T) {
-	log := write(t, "log.csv", effectLog())
-	for _, one := range []struct {
-		command *cli.Command
-		args    []string
-	}{
-		{replayCommand(streams{}), []string{"replay", "--from", "fixed_window:10/1m", "--to", "gcra:10/1m", log}},
-		{planCommand(streams{}), []string{"plan", "--rate", "6/1m"}},
-	} {
-		for _, flag := range one.command.Flags {
-			switch flag.(type) {
-			case *cli.Int64Flag, *cli.IntFlag, *cli.UintFlag, *cli.Uint64Flag:
-			default:
-				continue
-			}
-
-			for _, value := range []string{"0", "-1"} {
-				args := slices.Concat(one.args[:1], []string{"--" + flag.Names()[0] + "=" + value}, one.args[1:])
-				if exit, _, talk := shell(t, "", args...); exit != exitUsage {
-					t.Errorf("%q: status %d, want %d: refuse numbers below 1 (usagef)\n%s", args, exit, exitUsage, talk)
-				}
-			}
-		}
-	}
 }
 
 // A flag that is added to replay is in its document, too.

@@ -80,6 +80,8 @@ func refuse(c *cli.Context, list []conflict) error {
 	return nil
 }
 
+func anySet(c *cli.Context, flags ...string) bool { return slices.ContainsFunc(flags, c.IsSet) }
+
 // Conflicts of the flags that name limiters and keys.
 var (
 	conflictOfPolicy = conflict{

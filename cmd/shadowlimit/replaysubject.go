@@ -52,6 +52,21 @@ type comparison struct {
 	adaptive  [2]*adaptive.Rule // by which the sides' limits give way while the service suffers; nil: never
 }
 
+// named returns the comparisons that --policy asks for: one, or all.
+func named(list []comparison, policy string) ([]comparison, error) {
+	if policy == "" {
+		return list, nil
+	}
+	var names []string
+	for i := range list {
+		if list[i].name == policy {
+			return list[i : i+1], nil
+		}
+		names = append(names, list[i].name)
+	}
+	return nil, usagef("its policies with a candidate: "+strings.Join(names, ", "), "--policy %s: no such policy", policy)
+}
+
 // levelWarnings say which sides are judged by their whole limit, because a log does not say how the service did.
 func levelWarnings(list []comparison) (warnings []string) {
 	for _, c := range list {

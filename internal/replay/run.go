@@ -10,7 +10,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/adaptive"
-	"github.com/shadowlimit/shadowlimit/internal/plan"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -85,8 +84,7 @@ type run struct {
 	total     divergence.Tally
 	model     *model // compares the authoritative with the log; nil if the log does not say what the limiter did
 	keys      []keyTally
-	denied    []int64       // for each key that the authoritative denied, the minute of its first denial
-	denials   []plan.Denial // of every minute and key, for a plan; nil if they are not asked for
+	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
 	minutes   []divergence.Minute
 	timeline  timeline
 	hours     clientHours
@@ -103,7 +101,6 @@ type keyTally struct {
 	denied, newlyDenied, newlyAllowed int64
 	allowed                           int64 // by the authoritative
 	deniedAfter                       int64 // by the candidate
-	deniedAt                          int64 // the minute of the last denial in the denials of a run
 }
 
 func newRun(events *Events, cfg Config) *run {
@@ -206,13 +203,8 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	}
 
 	k := &r.keys[e.key]
-	before := k.denied
 	if k.count(outcome) {
 		r.denied = append(r.denied, m.Unix)
-	}
-	if r.denials != nil && k.denied > before && k.deniedAt != m.Unix {
-		k.deniedAt = m.Unix
-		r.denials = append(r.denials, plan.Denial{Minute: m.Unix, Key: e.key})
 	}
 }
 
@@ -274,6 +266,18 @@ func (r *run) evidence() gate.Evidence {
 	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
 	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))
 	return e
+}
+
+// live returns when the log has lines. Where it is not given, the events are all of its lines.
+func (r *run) live() []divergence.Span {
+	if r.cfg.Live != nil {
+		return r.cfg.Live
+	}
+	var p Presence
+	for e := range r.events.list.all() {
+		p.Add(e.at)
+	}
+	return p.Stretches().Live
 }
 
 // verdict is the gate's at the end of the log.

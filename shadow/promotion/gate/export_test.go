@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -119,12 +120,21 @@ func (j *judgement) mark(steps []Step) (m Mark) {
 	}
 
 	for _, step := range steps {
-		if verdict, _ := j.tersely().verdictFor(step); verdict != Pass {
+		if verdict := j.tersely().verdictFor(step); verdict != Pass {
 			break
 		}
 		m.Passes++
 	}
 	return m
+}
+
+// verdictFor returns the verdict for another step. The judgement stays as it is, because others go on with it.
+func (j *judgement) verdictFor(step Step) string {
+	other, e := *j, *j.evidence
+	e.Step, other.evidence = step, &e
+	other.needed = other.soak() * time.Duration(other.strikes+1)
+	verdict, _ := other.verdict()
+	return verdict
 }
 
 // ClientHarmOf asks the rule of clients alone: whether it is an obstacle, and its alarm.

@@ -41,7 +41,7 @@ type Evidence struct {
 	Step Step
 	// Lately are the protected keys of the last minutes, where the judge has looked before.
 	Lately divergence.Clients `json:"-"`
-	// Denied are the minutes in which keys were first denied, in order, where all of them are known: in a replay and a plan. nil elsewhere.
+	// Denied are the minutes in which keys were first denied, in order, where all of them are known: in a replay. nil elsewhere.
 	Denied []int64 `json:"-"`
 	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
 	Exposure Exposure

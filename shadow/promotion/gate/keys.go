@@ -17,7 +17,7 @@ type firsts struct {
 	all bool
 }
 
-// firstDenials returns when keys were first denied, and whether anything of that is known. A replay and a plan know the minutes. The
+// firstDenials returns when keys were first denied, and whether anything of that is known. A replay knows the minutes. The
 // ledger has the clients of the last 26 hours, by hours.
 func (j *judgement) firstDenials() (f firsts, known bool) {
 	if denied := j.evidence.Denied; denied != nil {

@@ -40,14 +40,3 @@ func TestWaitNamesTheWorst(t *testing.T) {
 		t.Errorf("%q, want %q at the end", got, want)
 	}
 }
-
-// A plan asks for the verdicts of other steps of one judgement, which must not change with them.
-func TestVerdictForAnotherStepChangesNothing(t *testing.T) {
-	e := Evidence{Since: time.Unix(0, 0), Now: time.Unix(3600, 0), Step: Step{Name: "canary 1 %", Percent: 1}}
-	j := judge(Config{}.WithDefaults(), &e)
-	j.verdictFor(Step{Name: "promoted", Percent: 100})
-	j.tersely().verdictFor(Step{Name: "promoted", Percent: 100})
-	if e.Step.Percent != 1 || j.evidence.Step.Percent != 1 || j.needed != 48*time.Hour || j.terse {
-		t.Errorf("step %v, %s needed, terse %t", j.evidence.Step, j.needed, j.terse)
-	}
-}
