@@ -6,7 +6,7 @@ type Place uint8
 
 // The places. A key for which nothing is declared has the zero value.
 const (
-	ByHash Place = iota // the hash decides, and whether the key is held back
+	ByHash Place = iota // the hash decides
 	First               // from the first step of a canary on
 	Last                // not before the promotion
 )

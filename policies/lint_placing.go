@@ -39,7 +39,7 @@ func (l *linter) placing(p Promotion, at places) {
 // for all policies, with and without a candidate. at are the places
 // of its own section.
 func (l *linter) places(p *Policy, at places) {
-	for _, field := range []string{"first", "last", "holdback"} {
+	for _, field := range []string{"first", "last"} {
 		switch {
 		case at[field] == nil:
 		case p.Sides[algorithms.Candidate] == nil:

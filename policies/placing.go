@@ -195,25 +195,3 @@ func (p *Promotion) placeOf(parts []string) (algorithms.Place, error) {
 	}
 	return algorithms.ByHash, nil
 }
-
-// holdback returns a reader of the share of the keys that stay with the authoritative. Most of
-// the keys must move, or a promotion is none; and keys are divided into hundredths of a percent.
-func (r *reader) holdback(into *float64) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		v, ok := percentage(n)
-		if n.Kind == yaml.ScalarNode && (n.Value == "0%" || n.Value == "0.0%") {
-			v, ok = 0, true
-		}
-		if !ok || v > mostHeldBack || v > 0 && v < leastHeldBack {
-			r.fail(n, "holdback: want 0%%, or a percentage from 0.01%% to 50%%, such as 1%%")
-			return
-		}
-		*into = v
-	}
-}
-
-// Percentages of keys that may be held back.
-const (
-	leastHeldBack = 0.01
-	mostHeldBack  = 50
-)

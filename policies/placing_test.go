@@ -123,7 +123,7 @@ func TestKeysOfOtherPoliciesHaveNoPlace(t *testing.T) {
 // A policy's expression replaces the file's, and each policy has its own key.
 func TestPlacesOfTheFileAreInherited(t *testing.T) {
 	set := load(t, onePolicy("key: request.user\n    promotion: {first: 'key[0] == \"b\"'}")+
-		"promotion: {first: 'key[0] == \"a\"', last: 'key[0] == \"z\"', holdback: 1.5%}\n")
+		"promotion: {first: 'key[0] == \"a\"', last: 'key[0] == \"z\"'}\n")
 	p := set.Policies[0]
 
 	for key, want := range map[string]algorithms.Place{
@@ -133,14 +133,11 @@ func TestPlacesOfTheFileAreInherited(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", key, got, err, want)
 		}
 	}
-	if p.Promotion.Holdback != 1.5 {
-		t.Errorf("holdback %g", p.Promotion.Holdback)
-	}
 }
 
 // A place is no part of the epoch: the evidence goes on when it changes.
 func TestPlacesAreNoPartOfTheEpoch(t *testing.T) {
-	if a, b := loadPolicy(t, placing(bothPlaces)).Epoch(), loadPolicy(t, placing("holdback: 1%")).Epoch(); a != b {
+	if a, b := loadPolicy(t, placing(bothPlaces)).Epoch(), loadPolicy(t, placing("first: 'key[0] == \"a\"'")).Epoch(); a != b {
 		t.Errorf("epochs %s and %s", a, b)
 	}
 }
@@ -171,11 +168,6 @@ var badPlaces = []badFile{
 	{"a typing error of key", promotion("first: 'keys[0] == \"a\"'"), 6, 25, "did you mean key?"},
 	{"a number as a key's part", promotion("first: 'key[0] == 7'"), 6, 32, "== does not take string and int"},
 	{"no expression", promotion("last: [a]"), 6, 23, "last: want a CEL expression"},
-	{"a holdback of most keys", promotion("holdback: 51%"), 6, 27, "from 0.01% to 50%"},
-	{"a holdback without a sign", promotion("holdback: 0"), 6, 27, "from 0.01% to 50%"},
-	{"a holdback below the finest share", promotion("holdback: 0.001%"), 6, 27, "from 0.01% to 50%"},
-	{"a negative holdback", promotion("holdback: -1%"), 6, 27, "from 0.01% to 50%"},
-	{"a list of holdbacks", promotion("holdback: [1%]"), 6, 27, "from 0.01% to 50%"},
 }
 
 // noCandidate is a file whose one policy is a plain limiter with these fields of a promotion.
@@ -184,8 +176,7 @@ func noCandidate(fields string) string {
 }
 
 var placeWarnings = []warningTest{
-	{"places", placing(bothPlaces + ", holdback: 1%"), 0, ""},
-	{"no holdback", placing("holdback: 0%"), 0, ""},
+	{"places", placing(bothPlaces + ""), 0, ""},
 	{"first of none", placing("first: 'false'"), 7, "first: no key can match"},
 	{"first of an empty table", placing("first: 'key[0] in data.empty'"), 7, "first: no key can match"},
 	{"first of an empty table and more", placing("first: 'key[0] in data.empty && key[1] == key[0]'"), 7, "first: no key can match"},
@@ -196,7 +187,6 @@ var placeWarnings = []warningTest{
 	{"first of the last", placing("first: 'key[0] in data.ours', last: 'key[0] in data.ours'"), 7, "leave one of them out"},
 	{"a part that no key has", placing("last: 'key[2] == key[0]'"), 7, "key[2] fails for every key of p, whose keys have 2 of these parts"},
 	{"a part that is asked for", placing("last: 'size(key) > 2 && key[2] == key[0]'"), 0, ""},
-	{"a holdback without a candidate", noCandidate("holdback: 1%"), 7, "holdback: the policy has no candidate"},
 	{"first without a candidate", noCandidate("first: 'key[0] == key[1]'"), 7, "first: the policy has no candidate"},
 	{"last of a sample", placing("last: 'key[0] == key[1]', sample: 50%"), 7, "last: a sampled policy does not leave shadow"},
 	{"last of a file", onePolicy("key: request.user") + "promotion: {last: 'key[1] == key[0]'}\n", 8, "key[1] fails for every key of p"},

@@ -32,10 +32,6 @@ type Promotion struct {
 	// ChangeZone is nil for UTC.
 	ChangeZone *time.Location
 
-	// Holdback is the percentage of the keys that stay with the authoritative until the
-	// migration is completed, from 0 to 50.
-	Holdback float64
-
 	// ClientHarm and ProtectLosing are what clients may lose. ProtectLosing is the share of its own requests
 	// that no protected key may lose, a fraction.
 	ClientHarm    ClientHarm
@@ -74,7 +70,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"change_window": {read: c.changeWindow(into)},
 			"first":         {read: c.placing("first", &into.first)},
 			"last":          {read: c.placing("last", &into.last)},
-			"holdback":      {read: c.holdback(&into.Holdback)},
 			"on_regression": {read: c.choice("on_regression", &into.OnRegression, "rollback", "hold")},
 		})
 	}

@@ -137,7 +137,7 @@ var homes = []struct {
 	{"store", "it is a field of a side's store: store: { sync: 100ms }", []string{"sync"}},
 	{
 		"promotion", "it is a field of a promotion: write it into promotion, of the file or of a policy",
-		[]string{"canary", "client_harm", "dwell", "expected", "holdback", "mode", "protect", "soak"},
+		[]string{"canary", "client_harm", "dwell", "expected", "mode", "protect", "soak"},
 	},
 }
 

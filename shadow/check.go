@@ -57,7 +57,6 @@ func declared(p policies.Promotion) promotion.Config {
 		Automatic: p.Mode == "automatic",
 		Dwell:     p.Dwell,
 		Canary:    p.Canary,
-		Holdback:  p.Holdback,
 		Change:    promotion.ChangeWindow{Days: p.ChangeDays, From: p.ChangeFrom, To: p.ChangeTo},
 	}
 

@@ -161,8 +161,8 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
-		Protected: ev.protected, Cohort: ev.cohort(),
-		Blind: blind, Warming: c.Enforced == algorithms.Candidate && ev.warming(),
+		Protected: ev.protected,
+		Blind:     blind, Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	}
 	if ev.grouped() {
 		setting.CompareMembers(ev.groups, o)

@@ -87,7 +87,7 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 	case s.Stage == promotion.Canary && m.cutOff():
 		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
 	default:
-		e.Enforced = s.Name(m.spec.Config.Holdback)
+		e.Enforced = s.Name()
 	}
 
 	if m.hasCandidate() && s.Epoch != "" && s.Epoch != m.spec.Epoch {

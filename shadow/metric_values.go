@@ -27,27 +27,6 @@ func assessed(values func(*promotion.Assessment, sender)) func(reading, sender) 
 	})
 }
 
-// sendReactions sends the shares of each group of a holdback.
-func sendReactions(r *gate.ReactionsResult, send sender) {
-	if r == nil {
-		return
-	}
-
-	for cohort, g := range map[divergence.Cohort]*gate.GroupReactions{
-		divergence.CohortHeldBack: &r.HeldBack, divergence.CohortOthers: &r.Others,
-	} {
-		if share := g.DeniedShare(); share != nil {
-			send(share.Value, cohort.String(), "denied")
-		}
-		if share := g.GaveUpShare(); share != nil {
-			send(share.Value, cohort.String(), "gave_up")
-		}
-		if share := g.RetriesShare(); share != nil {
-			send(*share, cohort.String(), "retries")
-		}
-	}
-}
-
 // byRatio sends a number of each ratio.
 func byRatio(value func(*gate.RatioResult) float64) func(reading, sender) {
 	return assessed(func(a *promotion.Assessment, send sender) {

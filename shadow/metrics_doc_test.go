@@ -163,7 +163,6 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 	one := 1.0
 	known.Gate.Coverage, known.Gate.Blind, known.Gate.Noise, known.Gate.Divergence.Ratio = &one, &one, &one, &one
 	known.Gate.Clients = &gate.ClientsResult{Losing: []gate.ClientsLosing{{AtLeast: 0.1}}}
-	known.Gate.Reactions = &gate.ReactionsResult{Others: gate.GroupReactions{Clients: 1}}
 	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
 	for _, f := range policyMetrics {
 		sent := func(a *promotion.Assessment) (n int) {

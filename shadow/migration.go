@@ -183,7 +183,7 @@ func (m *migration) enforced(at divergence.Position) algorithms.Role {
 	if m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
-	return s.Enforced(m.spec.Epoch, at, m.spec.Config.Holdback)
+	return s.Enforced(m.spec.Epoch, at)
 }
 
 // samples reports whether the candidate is judged for a key with this hash: for every key unless the policy is sampled.

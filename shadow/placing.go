@@ -43,17 +43,14 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 }
 
 // placesMatter reports whether the places of keys decide anything in the stage. Before and in a
-// canary the prediction leaves out keys that the hash does not place, and after it a key that is
-// declared is never held back.
+// canary the prediction leaves out keys that the hash does not place.
 func (m *migration) placesMatter() bool {
 	if m.spec.Config.Sampled() {
 		return false
 	}
 
 	switch m.progress.stage.state.Load().Stage {
-	case promotion.Promoted:
-		return m.spec.Config.Holdback > 0
-	case promotion.Completed, promotion.RolledBack:
+	case promotion.Promoted, promotion.Completed, promotion.RolledBack:
 		return false
 	}
 	return true
@@ -66,22 +63,6 @@ func (ev *evaluation) cell() int {
 		return divergence.NoCell
 	}
 	return divergence.CellOf(ev.hash)
-}
-
-// cohort returns the cohort in which a holdback compares the key. The hash alone decides, and not the side that is enforced: an
-// instance whose button is pressed keeps its clients in their cohorts.
-func (ev *evaluation) cohort() divergence.Cohort {
-	holdback := ev.spec.Config.Holdback
-	if holdback == 0 || ev.place != algorithms.ByHash || ev.progress.stage.state.Load().Stage != promotion.Promoted {
-		return divergence.NoCohort
-	}
-	if ev.unplaced {
-		return divergence.NoCohort // the promotion came after the key was asked for its place
-	}
-	if divergence.HeldBack(ev.hash, holdback) {
-		return divergence.CohortHeldBack
-	}
-	return divergence.CohortOthers
 }
 
 // position returns where the key stands.

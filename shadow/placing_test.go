@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -28,7 +27,7 @@ func placing(fields string) string {
 		"promotion: {" + fields + "}\n"
 }
 
-const allPlaces = `first: 'key[0].startsWith("ours")', last: 'key[0].endsWith("big")', holdback: 10%`
+const allPlaces = `first: 'key[0].startsWith("ours")', last: 'key[0].endsWith("big")'`
 
 // someKeys have all places: each with keys all over the hash.
 func someKeys() (keys []string) {
@@ -43,13 +42,11 @@ func wantEnforced(s promotion.Step, key string) algorithms.Role {
 	rank := divergence.Hash(name, policy, key) % 10_000
 	candidate := false
 	switch {
-	case s.Stage == promotion.Completed:
+	case s.Stage == promotion.Promoted || s.Stage == promotion.Completed:
 		candidate = true
-	case s.Stage == promotion.Promoted:
-		candidate = strings.HasSuffix(key, "big") || strings.HasPrefix(key, "ours") || rank < 9000
 	case s.Stage == promotion.Canary && strings.HasSuffix(key, "big"):
 	case s.Stage == promotion.Canary:
-		candidate = strings.HasPrefix(key, "ours") || float64(rank) < 100*s.Percent && rank < 9000
+		candidate = strings.HasPrefix(key, "ours") || float64(rank) < 100*s.Percent
 	}
 
 	if candidate {
@@ -152,12 +149,11 @@ func TestPredictionLeavesOutPlacedKeys(t *testing.T) {
 		t.Errorf("canary: %d in cells, want %d; %d compared; %d in ticks, want %d", cells, byHash, compared, ticked, enforced)
 	}
 
-	// The ticks leave out keys that are held back.
 	promoted := promotion.Step{Stage: promotion.Promoted}
 	advance(t, h.Stages(), policy, promoted)
 	syncNow(t, h)
 	use(promoted)
-	if _, _, ticked := counted(t, h, client); ticked != enforced || enforced%int64(len(someKeys())) == 0 {
+	if _, _, ticked := counted(t, h, client); ticked != enforced {
 		t.Errorf("promoted: %d in ticks, want %d", ticked, enforced)
 	}
 }
@@ -174,7 +170,7 @@ func wantErrors(t *testing.T, h *shadow.Harness, want int) {
 	}
 }
 
-// After a promotion without a holdback no place decides anything: the key is not asked, and is in no cell.
+// After a promotion no place decides anything: the key is not asked, and is in no cell.
 func TestPlacesAreAskedWhereTheyDecide(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, placing(`last: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
@@ -220,32 +216,6 @@ func TestAPlaceThatFailsIsCounted(t *testing.T) {
 	h.Close(ctx(t))
 	if n := strings.Count(log.String(), "first or last fails; the hash places the key"); n != 1 {
 		t.Errorf("%d lines of it in the log:\n%s", n, log.String())
-	}
-}
-
-// A Pair has a holdback, and no expressions.
-func TestAPairHoldsBack(t *testing.T) {
-	p, err := shadow.NewPair(shadow.PairConfig{
-		Name: name, Policy: policy, StateDir: t.TempDir(), Promotion: promotion.Config{Holdback: 50},
-		Authoritative: shadow.Side{Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}},
-		Candidate:     shadow.Side{Algorithm: algorithms.FixedWindow{}, Limit: algorithms.Limit{Requests: 1, Window: time.Hour}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close(ctx(t))
-
-	advance(t, p.Stages(), policy, promotion.Step{Stage: promotion.Promoted})
-	syncNow(t, p)
-
-	for _, key := range someKeys() {
-		want := algorithms.Candidate
-		if divergence.Hash(name, policy, key)%10_000 >= 5000 {
-			want = algorithms.Authoritative
-		}
-		if got := p.Allow(ctx(t), key, 1).Enforced; got != want {
-			t.Errorf("%s has the %s, want the %s", key, got, want)
-		}
 	}
 }
 

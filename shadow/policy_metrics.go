@@ -111,7 +111,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first and last.",
-		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Share(r.spec.Config.Holdback) / 100) }),
+		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Share() / 100) }),
 	},
 	{
 		"hold", "1 while automation is stopped for the policy.",
@@ -152,11 +152,6 @@ var policyMetrics = []family[reading]{
 				}
 			}
 		}),
-	},
-	{
-		"gate_reactions_ratio", "What clients do under each side of a holdback, held_back or others: denied, of its clients; gave_up, of the " +
-			"denied ones; retries, of the denials. Absent without a holdback, and without the denominator.",
-		gauge, []string{"group", "reaction"}, assessed(func(a *promotion.Assessment, send sender) { sendReactions(a.Gate.Reactions, send) }),
 	},
 	{
 		"gate_verdict", "1 for the gate's verdict, 0 for the others.",

@@ -40,7 +40,6 @@ policies:
       protect: { keys: 'key[0] == "c"', losing: 5% }
       first: key[0] == "a"
       last: key[0] == "b"
-      holdback: 2%
       change_window: { days: [tue], from: "10:00", to: "11:00", zone: Europe/Berlin }
       expected: [{ when: 'request.user == "x"', direction: newly_denied, until: 2999-01-01, owner: team }]
 `
@@ -170,7 +169,6 @@ var specChanges = map[string]specChange{
 	"Promotion.ChangeFrom":    {`from: "10:00"`, `from: "09:00"`, newSpec, ""},
 	"Promotion.ChangeTo":      {`to: "11:00"`, `to: "12:00"`, newSpec, ""},
 	"Promotion.ChangeZone":    {"zone: Europe/Berlin", "zone: Africa/Lagos", newSpec, ""},
-	"Promotion.Holdback":      {"holdback: 2%", "holdback: 3%", newSpec, ""},
 	"Promotion.first":         {"      first: key[0] == \"a\"\n", "", newSpec, ""},
 	"Promotion.last":          {"      last: key[0] == \"b\"\n", "", newSpec, ""},
 	"Promotion.ClientHarm":    {"clients: 1%", "clients: 2%", newSpec, ""},

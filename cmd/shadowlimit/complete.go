@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
@@ -17,8 +16,7 @@ import (
 const completeDescription = `Ends a migration: the candidate stays enforced and no instance judges the
 authoritative any more. A rollback remains possible, but finds the authoritative
 cold: every client starts with a fresh budget. It is refused, with exit status 3,
-unless the policy has been promoted for 7 days and nothing is wrong with it. Keys that
-a holdback has left with the authoritative move to the candidate.
+unless the policy has been promoted for 7 days and nothing is wrong with it.
 
 Afterwards make the candidate the authoritative in the policy file; it keeps its
 counts. Deploy that file everywhere before a side changes or the next candidate comes.
@@ -31,7 +29,7 @@ Examples, with the variables that "shadowlimit demo --serve" prints, after a pro
   shadowlimit complete per-client --force --reason "drill in staging"`
 
 func completeCommand(std streams) *cli.Command {
-	m := move{needsReason: true, dangerous: true, check: completeCheck, do: completeDo, effect: completeEffect}
+	m := move{needsReason: true, dangerous: true, check: completeCheck, do: completeDo}
 	return &cli.Command{
 		Name:        "complete",
 		Usage:       "end a migration: the authoritative is not judged any more",
@@ -42,15 +40,6 @@ func completeCommand(std streams) *cli.Command {
 		}),
 		Action: m.action(std),
 	}
-}
-
-// completeEffect says which keys have waited for the completion.
-func completeEffect(a *promotion.Assessment) string {
-	holdback := a.Spec.Config.Holdback
-	if holdback == 0 {
-		return ""
-	}
-	return status.HeldBack(holdback) + " were held back, and move from the authoritative to the candidate now"
 }
 
 func completeCheck(a *promotion.Assessment) error {

@@ -41,38 +41,8 @@ func typed(t *testing.T, line string) *os.File {
 	return screen
 }
 
-// The completion of a policy with a holdback says which keys move. Its operator types the policy's name.
-// With --yes nothing is asked.
-func TestCompleteAsksAboutKeysHeldBack(t *testing.T) {
-	heldBack(t)
-	if status, _, talk := shell(t, "", strings.Fields("promote writes --full --force --reason x")...); status != exitOK {
-		t.Fatal(talk)
-	}
-
-	for _, tt := range []struct {
-		answer, flags string
-		status        int
-		asks          bool
-	}{
-		{"no", "", exitNotMet, true},
-		{"no question", "--dry-run", exitOK, false},
-		{"writes", "", exitOK, true},
-	} {
-		var out, talk bytes.Buffer
-		args := strings.Fields("complete writes --force --reason x " + tt.flags)
-		status := run(t.Context(), args, streams{typed(t, tt.answer), &out, &talk})
-
-		const moves = "10 % of the keys were held back, and move from the authoritative to the candidate now"
-		question := "This moves writes from promoted to completed: " + moves + ". Type the policy's name, writes, to go on: "
-		told, asked := strings.Contains(talk.String(), "writes: "+moves+"\n"), strings.Contains(talk.String(), question)
-		if status != tt.status || !told || asked != tt.asks {
-			t.Errorf("answer %q %s: status %d\n%s%s", tt.answer, tt.flags, status, out.String(), talk.String())
-		}
-	}
-}
-
 func TestYesAsksNothing(t *testing.T) {
-	heldBack(t)
+	placedKeys(t)
 	var out, talk bytes.Buffer
 	std := streams{typed(t, "no"), &out, &talk}
 

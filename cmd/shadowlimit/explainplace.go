@@ -29,8 +29,7 @@ type explainedCharge struct {
 type explainedPlace struct {
 	Place       string  `json:"place"`
 	HashPercent float64 `json:"hash_percent"`
-	HeldBack    bool    `json:"held_back"`
-	// Enters is the first step in which the key has the candidate: a canary such as "canary 10 %", promoted or completed; ""
+	// Enters is the first step in which the key has the candidate: a canary such as "canary 10 %", or promoted; ""
 	// where a sampled policy stays in shadow.
 	Enters string `json:"enters"`
 	// Error says why an expression did not place the key; "" if none failed.
@@ -65,7 +64,6 @@ func placeOf(service string, p *policies.Policy, r *policies.Request, key string
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 
-	e.HeldBack = place == algorithms.ByHash && divergence.HeldBack(hash, p.Promotion.Holdback)
 	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, p.Promotion, divergence.Position{Hash: hash, Place: place})
 	return e
 }
@@ -76,14 +74,11 @@ func entersIn(canary []float64, p policies.Promotion, key divergence.Position) s
 		return ""
 	}
 	for _, percent := range canary {
-		if key.InCanary(percent, p.Holdback) {
+		if key.InCanary(percent) {
 			return fmt.Sprintf("canary %g %%", percent)
 		}
 	}
-	if key.Promoted(p.Holdback) {
-		return string(promotion.Promoted)
-	}
-	return string(promotion.Completed)
+	return string(promotion.Promoted)
 }
 
 // String says it in one line, the step at its end.
@@ -91,9 +86,6 @@ func (e *explainedPlace) String() string {
 	text := e.Place
 	if e.Place == algorithms.ByHash.String() {
 		text += fmt.Sprintf(", at %g %%", e.HashPercent)
-	}
-	if e.HeldBack {
-		text += ", held back"
 	}
 	if e.Error != "" {
 		text += ", because this fails: " + humanize.Visible(e.Error)
@@ -104,8 +96,6 @@ func (e *explainedPlace) String() string {
 		return text + "; a sampled policy stays in shadow"
 	case string(promotion.Promoted):
 		return text + "; has the candidate from the promotion on"
-	case string(promotion.Completed):
-		return text + "; has the candidate from the completion on"
 	}
 	return text + "; has the candidate from " + e.Enters + " on"
 }

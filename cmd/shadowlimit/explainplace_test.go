@@ -19,9 +19,9 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 	}
 	steps := []promotion.State{
 		{Stage: promotion.Canary, Percent: 1}, {Stage: promotion.Canary, Percent: 10}, {Stage: promotion.Canary, Percent: 50},
-		{Stage: promotion.Promoted, Percent: 100}, {Stage: promotion.Completed, Percent: 100},
+		{Stage: promotion.Promoted, Percent: 100},
 	}
-	names := []string{"canary 1 %", "canary 10 %", "canary 50 %", "promoted", "completed"}
+	names := []string{"canary 1 %", "canary 10 %", "canary 50 %", "promoted"}
 
 	found := map[string]int{}
 	for i := range 500 {
@@ -39,13 +39,13 @@ func TestExplainNamesTheFirstStep(t *testing.T) {
 		for k, state := range steps {
 			entered = entered || p.Enters == names[k]
 			key := divergence.Position{Hash: divergence.Hash("checkout", "writes", user), Place: placeNamed(t, p.Place)}
-			if got := state.Enforced("", key, 10) == algorithms.Candidate; got != entered {
+			if got := state.Enforced("", key) == algorithms.Candidate; got != entered {
 				t.Errorf("%s: %+v, but in %s the candidate is enforced: %t", user, p, names[k], got)
 			}
 		}
 	}
 	for _, want := range []string{
-		"first canary 1 %", "last promoted", "hash canary 1 %", "hash canary 10 %", "hash canary 50 %", "hash promoted", "hash completed",
+		"first canary 1 %", "last promoted", "hash canary 1 %", "hash canary 10 %", "hash canary 50 %", "hash promoted",
 	} {
 		if found[want] == 0 {
 			t.Errorf("no key is %s: %v", want, found)
@@ -64,12 +64,10 @@ func placeNamed(t *testing.T, name string) algorithms.Place {
 }
 
 func TestExplainedPlaces(t *testing.T) {
-	sampled := strings.Replace(placingFile, "holdback: 10%", "sample: 5%", 1)
-	top := keyBetween(90, 100)
+	sampled := placingFile + "      sample: 5%\n"
 	for _, test := range []struct{ file, user, want string }{
 		{placingFile, "acme", "place          first; has the candidate from canary 1 % on\n"},
 		{placingFile, "huge", "place          last; has the candidate from the promotion on\n"},
-		{placingFile, top, " %, held back; has the candidate from the completion on\n"},
 		{placingFile, "7up", `, because this fails: last key[0] == "huge"`},
 		{sampled, "acme", "place          first; a sampled policy stays in shadow\n"},
 	} {

@@ -108,7 +108,7 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 // announced reports whether a policy is the announced one as far as placing its keys goes. The
 // expressions are not announced, so these may differ all the same.
 func announced(p *policies.Policy, spec *promotion.Spec) bool {
-	return p.Epoch() == spec.Epoch && p.Promotion.Holdback == spec.Config.Holdback &&
+	return p.Epoch() == spec.Epoch &&
 		p.Promotion.Declares(algorithms.First) == spec.First && p.Promotion.Declares(algorithms.Last) == spec.Last
 }
 
@@ -120,7 +120,6 @@ type keyReport struct {
 	Place string `json:"place"`
 	// HashPercent says where the key's hash lies, from 0 to 99.99: it is in a canary of a larger percentage.
 	HashPercent float64 `json:"hash_percent"`
-	HeldBack    bool    `json:"held_back"`
 	Stage       string  `json:"stage"`
 	// Enforced is authoritative or candidate; "" if it is not known without the policy file.
 	Enforced string `json:"enforced"`
@@ -165,10 +164,8 @@ func (r *keyReport) enforce(service string, a *promotion.Assessment) {
 	r.HashPercent = divergence.HashPercent(hash)
 	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
 
-	holdback := a.Spec.Config.Holdback
-	r.HeldBack = r.Place == algorithms.ByHash.String() && divergence.HeldBack(hash, holdback)
 	for i, place := range r.places {
-		enforced := a.State.Enforced(a.State.Epoch, divergence.Position{Hash: hash, Place: place}, holdback).String()
+		enforced := a.State.Enforced(a.State.Epoch, divergence.Position{Hash: hash, Place: place}).String()
 		if i > 0 && enforced != r.Enforced {
 			r.Enforced, r.Why = "", "the policy file declares places of keys: give it, --config FILE"
 			return
@@ -212,11 +209,9 @@ func (r *keyReport) reason(a *promotion.Assessment) string {
 
 	// A declared place goes before the hash, which the cases below name.
 	case r.Place == algorithms.First.String():
-		return "first: the key is in the canary from its first step, and is not held back"
+		return "first: the key is in the canary from its first step"
 	case r.Place == algorithms.Last.String():
 		return "last: the key is in no canary, and has the candidate once it is promoted"
-	case r.HeldBack:
-		return fmt.Sprintf("holdback: the top %g %% of the hash stay with the authoritative until completed", a.Spec.Config.Holdback)
 	case a.State.Stage == promotion.Promoted:
 		return "the candidate is promoted"
 	}

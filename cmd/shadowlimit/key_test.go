@@ -16,11 +16,10 @@ import (
 const placingFile = fleetFile + `    promotion:
       first: 'key[0] in ["acme"]'
       last: 'key[0] == "huge" || key[0].startsWith("7") && int(key[0]) > 0'
-      holdback: 10%
 `
 
-// heldBack is a service whose policy file places keys.
-func heldBack(t *testing.T) *shadow.Harness {
+// placedKeys is a service whose policy file places keys.
+func placedKeys(t *testing.T) *shadow.Harness {
 	t.Helper()
 	server := miniredis.RunT(t)
 	t.Setenv("SHADOWLIMIT_REDIS", "redis://"+server.Addr())
@@ -39,7 +38,7 @@ func keyBetween(lower, upper float64) string {
 
 // The command says of a key what a request of it finds, in each stage.
 func TestKeySaysWhatIsEnforced(t *testing.T) {
-	h := heldBack(t)
+	h := placedKeys(t)
 	file := write(t, "checkout.yaml", []byte(placingFile))
 	low, middle, top := keyBetween(0, 10), keyBetween(10, 90), keyBetween(90, 100)
 
@@ -80,10 +79,9 @@ func TestKeySaysWhatIsEnforced(t *testing.T) {
 }
 
 func TestKeySaysWhy(t *testing.T) {
-	heldBack(t)
+	placedKeys(t)
 	file := write(t, "checkout.yaml", []byte(placingFile))
-	other := write(t, "other.yaml", []byte(strings.Replace(placingFile, "holdback: 10%", "holdback: 20%", 1)))
-	top := keyBetween(90, 100)
+	other := write(t, "other.yaml", []byte(strings.Replace(placingFile, "      first: 'key[0] in [\"acme\"]'\n", "", 1)))
 
 	for _, step := range []struct {
 		args       string
@@ -108,14 +106,9 @@ func TestKeySaysWhy(t *testing.T) {
 		},
 		{"key writes huge --config " + file, 0, "place     last\n  enforced  authoritative\n  why       last: the key is in no canary"},
 		{"key writes " + keyBetween(0, 10) + " --config " + file, 0, "why       the canary has the keys whose hash is below 10 %"},
-		{
-			"key writes " + top + " --config " + file, 0,
-			"why       holdback: the top 10 % of the hash stay with the authoritative until completed",
-		},
 		{"promote writes --full --force --reason x", 0, ""},
 		{"key writes " + keyBetween(0, 90), 0, "why       first and last, which the policy file declares, do not matter to this key now"},
-		{"key writes " + top + " --config " + file, 0, "place     hash\n  enforced  authoritative\n  why       holdback"},
-		{"status writes", 0, "10 % of the keys stay with the authoritative until completed"},
+		{"key writes " + keyBetween(0, 90) + " --config " + file, 0, "place     hash\n  enforced  candidate\n  why       the candidate is promoted"},
 	} {
 		status, out, talk := shell(t, "", strings.Fields(step.args)...)
 		if status != step.wantStatus || !strings.Contains(out+talk, step.want) {

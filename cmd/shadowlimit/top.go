@@ -121,7 +121,7 @@ func (f *fleet) top(c *cli.Context, a *promotion.Assessment, since func(now time
 	// The total is about all evidence, so it is no denominator for a part of it.
 	report := &topReport{
 		Policy: a.Spec.Policy, Keys: keys, Distinct: a.Evidence.History.Distinct[kind],
-		harm: harm, side: side.String(), enforced: a.State.Share(a.Spec.Config.Holdback),
+		harm: harm, side: side.String(), enforced: a.State.Share(),
 	}
 	if len(keys) > 0 && since == nil && all > 0 {
 		share := float64(keys[0].Count) / float64(all)

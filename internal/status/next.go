@@ -130,7 +130,7 @@ func reasonOf(a *promotion.Assessment) string {
 
 // keysOf says for which keys the candidate is enforced.
 func keysOf(a *promotion.Assessment) string {
-	if share := a.State.Share(a.Spec.Config.Holdback); share < 100 {
+	if share := a.State.Share(); share < 100 {
 		return fmt.Sprintf("%g %% of the keys", share)
 	}
 	return "all keys"

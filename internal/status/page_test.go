@@ -107,7 +107,7 @@ func goldenAssessment() promotion.Assessment {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
 		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
-		a.Spec.Config.Holdback, a.Spec.First, a.Spec.Last = 1.5, true, true
+		a.Spec.First, a.Spec.Last = true, true
 		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = promotion.FailDeny, "second", []string{"second"}
 		a.Spec.AuthoritativeRule, a.Spec.CandidateRule = "slow", "full"
 		a.Levels = map[string]adaptive.State{
@@ -146,11 +146,6 @@ func goldenAssessment() promotion.Assessment {
 				{AtLeast: 0.2, Clients: 3, Share: 0.0022, Error: 0.0025}, {AtLeast: 0.5, Error: 0.0022},
 			},
 			Worst: []gate.ClientLosing{{Key: "initech", Allowed: 200, Lost: 66, Share: 0.33, Cause: "burst_shape", CauseShare: 0.9}},
-		}
-		a.Gate.Reactions = &gate.ReactionsResult{
-			Hours:    7,
-			HeldBack: gate.GroupReactions{Clients: 411, Denied: 29, GaveUp: 4, Denials: 88, Retries: 41},
-			Others:   gate.GroupReactions{Clients: 2047, Sampled: true, Denied: 333, GaveUp: 55, Denials: 902, Retries: 501},
 		}
 
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}

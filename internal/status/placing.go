@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -15,9 +14,6 @@ func (p *Policy) Placing() string {
 	}
 
 	var list []string
-	if p.HoldbackPercent > 0 {
-		list = append(list, HeldBack(p.HoldbackPercent)+" stay with the authoritative until completed")
-	}
 	if p.First {
 		list = append(list, "keys of first are in the canary from its first step")
 	}
@@ -26,6 +22,3 @@ func (p *Policy) Placing() string {
 	}
 	return strings.Join(list, "; ")
 }
-
-// HeldBack names the share of the keys that a holdback is.
-func HeldBack(percent float64) string { return fmt.Sprintf("%g %% of the keys", percent) }

@@ -40,11 +40,10 @@ type Policy struct {
 	NotHeard string `json:"not_heard,omitempty"`
 	// Levels are how much of the limits of adaptive sides holds; empty without one.
 	Levels []SideLevel `json:"levels"`
-	// HoldbackPercent of the keys stay with the authoritative until completed. First and Last say that the policy
-	// file places keys by expressions, which no instance announces: they may name clients.
-	HoldbackPercent float64 `json:"holdback_percent"`
-	First           bool    `json:"first"`
-	Last            bool    `json:"last"`
+	// First and Last say that the policy file places keys by expressions, which no instance announces: they may name
+	// clients.
+	First bool `json:"first"`
+	Last  bool `json:"last"`
 	// Actor made the last move of the policy, at At, for Reason.
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
@@ -202,7 +201,7 @@ func policyOf(a *promotion.Assessment) Policy {
 		Term:          s.Term,
 		Seq:           s.Seq,
 		Epoch:         s.Epoch,
-		Enforced:      s.Name(a.Spec.Config.Holdback),
+		Enforced:      s.Name(),
 		Authoritative: a.Spec.Authoritative,
 		Candidate:     a.Spec.Candidate,
 		Mode:          modeOf(a),
@@ -211,9 +210,8 @@ func policyOf(a *promotion.Assessment) Policy {
 		StandsIn:      StandsIn(a),
 		NotHeard:      NotHeard(a),
 
-		HoldbackPercent: a.Spec.Config.Holdback,
-		First:           a.Spec.First,
-		Last:            a.Spec.Last,
+		First: a.Spec.First,
+		Last:  a.Spec.Last,
 
 		Actor:  s.Actor,
 		Reason: s.Reason,

@@ -627,12 +627,10 @@ func TestCharts(t *testing.T) {
 func TestPlacedKeysAreShown(t *testing.T) {
 	edit := func(a *promotion.Assessment) {
 		a.State.Percent = 100
-		a.Spec.First, a.Spec.Last, a.Spec.Config.Holdback = true, true, 1
+		a.Spec.First, a.Spec.Last = true, true
 	}
 	lines := []string{
-		"\n  enforced       candidate for 99 % of the keys\n",
-		"\n  placed         1 % of the keys stay with the authoritative until completed\n" +
-			"                 keys of first are in the canary from its first step\n" +
+		"\n  placed         keys of first are in the canary from its first step\n" +
 			"                 keys of last have the candidate only once promoted\n",
 	}
 

@@ -57,8 +57,6 @@ type Setting struct {
 	Warming bool
 	// Protected reports that the key is declared as protected.
 	Protected bool
-	// Cohort is the key's, where keys are held back from a promoted candidate.
-	Cohort Cohort
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
 	Blind bool
 }

@@ -184,10 +184,7 @@ func (h *Hour) thin() (thinned bool) {
 	n := len(h.Protected.List)
 	h.Protected.List = slices.DeleteFunc(slices.Clone(h.Protected.List), func(c Client) bool { return c.Total().Lost < LeastLost })
 	thinned = h.Clients.Below != 0 || len(h.Clients.List) > 0 || len(h.Protected.List) < n
-	for g := range h.Reactions {
-		thinned = thinned || len(h.Reactions[g].List) > 0
-	}
-	h.Clients, h.Reactions = Clients{}, [cohorts]Reactions{}
+	h.Clients = Clients{}
 	return thinned
 }
 

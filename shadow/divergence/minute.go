@@ -90,8 +90,6 @@ type Hour struct {
 	Clients Clients
 	// Protected are the protected keys, at most ProtectedClients. For them a declared difference is a loss, too.
 	Protected Clients
-	// Reactions are what clients do under a holdback, by Cohort; see Of.
-	Reactions [cohorts]Reactions
 }
 
 // at returns the minute, which it inserts if it is new. It searches from the end: requests are nearly always of the
@@ -125,9 +123,6 @@ func (h *Hour) join(other *Hour) {
 	h.Members.Add(other.Members)
 	h.Clients.Join(&other.Clients, SampledClients)
 	h.Protected.Join(&other.Protected, ProtectedClients)
-	for g := range h.Reactions {
-		h.Reactions[g].Join(&other.Reactions[g])
-	}
 
 	for i := range other.Cells {
 		h.cell(i).add(&other.Cells[i])

@@ -21,9 +21,6 @@ type packedHour struct {
 	ClientCauses []packedCauses `json:"client_causes,omitempty"`
 
 	Members Members `json:"members,omitempty"`
-
-	HeldBack packedReactions `json:"held_back,omitempty"`
-	Others   packedReactions `json:"others,omitempty"`
 }
 
 // packedCell is a cell's number, then Decided and Denied with the authoritative enforced, then with the candidate.
@@ -53,7 +50,6 @@ func packed(h *Hour) packedHour {
 
 	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
 	p.ClientCauses = packCauses(&h.Clients)
-	p.HeldBack, p.Others = packReactions(h.Of(CohortHeldBack)), packReactions(h.Of(CohortOthers))
 	p.Members = h.Members
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
@@ -128,13 +124,7 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	if err := unpackCauses(p.ClientCauses, &h.Clients); err != nil {
 		return h, err
 	}
-	if h.Protected, err = p.Protected.unpack(); err != nil {
-		return h, err
-	}
-	if *h.Of(CohortHeldBack), err = p.HeldBack.unpack(); err != nil {
-		return h, err
-	}
-	*h.Of(CohortOthers), err = p.Others.unpack()
+	h.Protected, err = p.Protected.unpack()
 	return h, err
 }
 

@@ -31,12 +31,6 @@ func InCanary(hash uint64, percent float64) bool {
 	return float64(hash%keyShares) < percent*(keyShares/100)
 }
 
-// HeldBack reports whether a key with this hash is among the percent of the keys that a promotion leaves with the
-// authoritative: the top of the hash, which a canary reaches last.
-func HeldBack(hash uint64, percent float64) bool {
-	return float64(hash%keyShares) >= keyShares-percent*(keyShares/100)
-}
-
 // Position is where a key stands in the order in which keys come to the candidate. It is the same on every instance
 // with the same policy file.
 type Position struct {
@@ -44,22 +38,15 @@ type Position struct {
 	Place algorithms.Place
 }
 
-// InCanary reports whether the key belongs to a canary of percent of the keys, where holdback percent are held back. A
-// key that is held back is in no canary either: otherwise the promotion would take it from the candidate.
-func (p Position) InCanary(percent, holdback float64) bool {
+// InCanary reports whether the key belongs to a canary of percent of the keys.
+func (p Position) InCanary(percent float64) bool {
 	switch p.Place {
 	case algorithms.First:
 		return percent > 0
 	case algorithms.Last:
 		return false
 	}
-	return InCanary(p.Hash, percent) && !HeldBack(p.Hash, holdback)
-}
-
-// Promoted reports whether the key belongs to the candidate once it is promoted. A key with a place of its own is
-// never held back: a declared place goes before the hash.
-func (p Position) Promoted(holdback float64) bool {
-	return p.Place != algorithms.ByHash || !HeldBack(p.Hash, holdback)
+	return InCanary(p.Hash, percent)
 }
 
 // slots divide the keys by the smallest canary that includes them: each is the percentage at which a slot ends. They

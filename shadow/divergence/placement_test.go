@@ -61,59 +61,27 @@ func TestInCanary(t *testing.T) {
 	}
 }
 
-// Golden vectors: another boundary would move keys to the other side.
-func TestHeldBack(t *testing.T) {
-	tests := []struct {
-		share   uint64 // hash mod 10000
-		percent float64
-		want    bool
-	}{
-		{9999, 0, false},
-		{9999, 0.01, true},
-		{9998, 0.01, false},
-		{9900, 1, true},
-		{9899, 1, false},
-		{9971, 0.29, true},
-		{9970, 0.29, false},
-		{5000, 50, true},
-		{4999, 50, false},
-		{0, 50, false},
-	}
-
-	for _, tt := range tests {
-		for _, multiple := range []uint64{0, 1, 1_844_674_407_370_954} {
-			if got := divergence.HeldBack(multiple*10_000+tt.share, tt.percent); got != tt.want {
-				t.Errorf("HeldBack(%d * 10000 + %d, %g) = %t, want %t", multiple, tt.share, tt.percent, got, tt.want)
-			}
-		}
-	}
-}
-
 // What is declared goes before the hash.
 func TestPositions(t *testing.T) {
 	tests := []struct {
-		share             uint64
-		place             algorithms.Place
-		percent, holdback float64
-		canary, promoted  bool
+		share   uint64
+		place   algorithms.Place
+		percent float64
+		canary  bool
 	}{
-		{50, algorithms.ByHash, 1, 1, true, true},
-		{100, algorithms.ByHash, 1, 1, false, true},
-		{9899, algorithms.ByHash, 100, 1, true, true},
-		{9900, algorithms.ByHash, 100, 1, false, false},
-		{9999, algorithms.First, 0.01, 50, true, true},
-		{9999, algorithms.First, 0, 50, false, true},
-		{0, algorithms.Last, 100, 50, false, true},
-		{9999, algorithms.Last, 100, 50, false, true},
+		{50, algorithms.ByHash, 1, true},
+		{100, algorithms.ByHash, 1, false},
+		{9999, algorithms.ByHash, 100, true},
+		{9999, algorithms.First, 0.01, true},
+		{9999, algorithms.First, 0, false},
+		{0, algorithms.Last, 100, false},
+		{9999, algorithms.Last, 100, false},
 	}
 
 	for _, tt := range tests {
 		p := divergence.Position{Hash: tt.share, Place: tt.place}
-		if got := p.InCanary(tt.percent, tt.holdback); got != tt.canary {
+		if got := p.InCanary(tt.percent); got != tt.canary {
 			t.Errorf("%d, %s: in a canary of %g %%: %t", tt.share, tt.place, tt.percent, got)
-		}
-		if got := p.Promoted(tt.holdback); got != tt.promoted {
-			t.Errorf("%d, %s: promoted with %g %% held back: %t", tt.share, tt.place, tt.holdback, got)
 		}
 	}
 }

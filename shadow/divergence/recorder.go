@@ -51,7 +51,7 @@ const (
 type Recorder struct {
 	stripes []stripe
 	secret  []byte
-	sample  struct{ clients, protected, reacting sampling }
+	sample  struct{ clients, protected sampling }
 
 	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
@@ -89,7 +89,6 @@ func NewRecorder(secret []byte) *Recorder {
 	order := r.newOrdering()
 	r.sample.clients = sampling{order, keptOf(SampledClients, len(r.stripes))}
 	r.sample.protected = sampling{order, keptOf(ProtectedClients, len(r.stripes))}
-	r.sample.reacting = sampling{order, keptOf(ReactingClients, len(r.stripes))}
 	return r
 }
 
@@ -97,7 +96,6 @@ func NewRecorder(secret []byte) *Recorder {
 type openHour struct {
 	Hour
 	clients, protected clientTable
-	reactions          [cohorts]reactionTable
 }
 
 // sampling is which clients a recorder counts each for itself: their order, and how many a stripe keeps of an hour.
@@ -157,7 +155,6 @@ func (r *Recorder) Observe(
 	}
 	hour.countCell(setting.Cell, setting.Enforced, outcome)
 	r.countClient(hour, key, hash, outcome, cause, setting)
-	r.watch(hour, hash, at, o, setting)
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
 	// or harmless by chance.

@@ -252,9 +252,6 @@ func (s *stripe) collectHours(hours map[int64]*Hour) {
 			hours[h.Unix] = &Hour{Unix: h.Unix}
 		}
 		h.Clients, h.Protected = h.clients.take(), h.protected.take()
-		for g := range h.reactions {
-			h.Reactions[g] = h.reactions[g].take()
-		}
 		hours[h.Unix].join(&h.Hour)
 	}
 

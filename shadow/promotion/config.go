@@ -19,9 +19,6 @@ type Config struct {
 	Dwell time.Duration `json:"dwell_ns"`
 	// Canary are the rising percentages of keys before promotion (1, 10, 50).
 	Canary []float64 `json:"canary"`
-	// Holdback is the percentage of the keys, from 0 to 50, that stay with the authoritative
-	// until the migration is completed.
-	Holdback float64 `json:"holdback_percent,omitempty"`
 	// Change is when stages may be moved forward automatically.
 	Change ChangeWindow `json:"change_window"`
 }
@@ -36,9 +33,6 @@ func (c Config) WithDefaults() Config {
 	c.Change = c.Change.withDefaults()
 	return c
 }
-
-// mostHeldBack is a bound because a promotion moves most of the keys, or is none.
-const mostHeldBack = 50
 
 // Warnings returns the warnings about a configuration as it was declared, with its zero
 // fields still zero: the warnings of the gate, and one about moves.
@@ -69,9 +63,6 @@ func (c Config) Validate() error {
 		if c.Canary[i] <= c.Canary[i-1] {
 			return fmt.Errorf("promotion: canary steps %v: want them to rise", c.Canary)
 		}
-	}
-	if !(c.Holdback >= 0 && c.Holdback <= mostHeldBack) {
-		return fmt.Errorf("promotion: holdback %g: want 0 to %d percent", c.Holdback, mostHeldBack)
 	}
 	if c.Dwell <= 0 {
 		return fmt.Errorf("promotion: dwell %s: want above 0", c.Dwell)

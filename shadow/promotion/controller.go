@@ -234,7 +234,7 @@ func (c *Controller) reader(policy string, s State) *reader {
 func (c *Controller) alarm(ctx context.Context, a *Assessment, r *reader) {
 	if a.State.Stage == Canary {
 		since := a.State.StageAt.Unix() / divergence.SecondsPerHour
-		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Share(a.Spec.Config.Holdback), since)
+		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Share(), since)
 	}
 
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is

@@ -127,50 +127,41 @@ func (s State) Describe() string {
 // String writes the version and the stage.
 func (s State) String() string { return s.Version.String() + " " + s.Describe() }
 
-// Enforced returns the side whose decision is returned for a key, with holdback percent of the
-// keys held back. Instances that compare another epoch than the state's enforce the
-// authoritative.
-func (s *State) Enforced(epoch string, key divergence.Position, holdback float64) algorithms.Role {
+// Enforced returns the side whose decision is returned for a key. Instances that compare another
+// epoch than the state's enforce the authoritative.
+func (s *State) Enforced(epoch string, key divergence.Position) algorithms.Role {
 	if s.Epoch != epoch {
 		return algorithms.Authoritative
 	}
 
 	switch {
-	case s.Stage == Completed,
-		s.Stage == Promoted && key.Promoted(holdback),
-		s.Stage == Canary && key.InCanary(s.Percent, holdback):
+	case s.Stage == Completed, s.Stage == Promoted, s.Stage == Canary && key.InCanary(s.Percent):
 		return algorithms.Candidate
 	}
 	return algorithms.Authoritative
 }
 
-// Share returns the percentage of the keys for which the candidate is enforced, with holdback
-// percent held back. Keys that the policy file places first or last are not in it.
-func (s *State) Share(holdback float64) float64 {
-	if s.Stage == Completed {
+// Share returns the percentage of the keys for which the candidate is enforced. Keys that the policy file places first or
+// last are not in it.
+func (s *State) Share() float64 {
+	if s.Stage == Promoted || s.Stage == Completed {
 		return 100
 	}
-
-	// An earlier release may have stored another percentage with this stage.
-	percent := s.Percent
-	if s.Stage == Promoted {
-		percent = 100
-	}
-	return min(percent, 100-holdback)
+	return s.Percent
 }
 
 // Exposed reports whether the candidate is enforced for some keys while the authoritative
 // is still judged beside it.
 func (s *State) Exposed() bool { return s.Stage.Exposed() }
 
-// Name returns the enforced side for keys in general, with holdback percent held back:
-// "authoritative", "candidate" or, where keys have different sides, "candidate for 10 % of the keys".
-func (s *State) Name(holdback float64) string {
-	switch share := s.Share(holdback); {
-	case !s.Exposed() && s.Stage != Completed:
-		return algorithms.Authoritative.String()
-	case share < 100 || s.Stage == Canary:
-		return fmt.Sprintf("candidate for %g %% of the keys", share)
+// Name returns the enforced side for keys in general: "authoritative", "candidate" or, in a canary, "candidate for 10 % of
+// the keys".
+func (s *State) Name() string {
+	switch s.Stage {
+	case Canary:
+		return fmt.Sprintf("candidate for %g %% of the keys", s.Share())
+	case Promoted, Completed:
+		return algorithms.Candidate.String()
 	}
-	return algorithms.Candidate.String()
+	return algorithms.Authoritative.String()
 }

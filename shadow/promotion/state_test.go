@@ -18,7 +18,6 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 			Hash:  rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(4_990, 9_999)).Draw(t, "hash"),
 			Place: rapid.SampledFrom([]algorithms.Place{algorithms.ByHash, algorithms.First, algorithms.Last}).Draw(t, "place"),
 		}
-		holdback := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 50)).Draw(t, "holdback")
 		percent := rapid.Float64Range(0.01, 100)
 		small, large := percent.Draw(t, "a"), percent.Draw(t, "b")
 		if small > large {
@@ -35,18 +34,14 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 		var roles []algorithms.Role
 		for i := range steps {
 			steps[i].Epoch = "e"
-			roles = append(roles, steps[i].Enforced("e", key, holdback))
+			roles = append(roles, steps[i].Enforced("e", key))
 			if i > 0 && roles[i] < roles[i-1] {
 				t.Fatalf("%+v leaves the candidate from %s to %s", key, steps[i-1], steps[i])
 			}
 		}
 
-		if roles[0] != algorithms.Authoritative || roles[4] != algorithms.Candidate {
-			t.Fatalf("%+v: in shadow %s, completed %s", key, roles[0], roles[4])
-		}
-		heldBack := key.Place == algorithms.ByHash && divergence.HeldBack(key.Hash, holdback)
-		if held := roles[3] == algorithms.Authoritative; held != heldBack {
-			t.Fatalf("%+v with %g %% held back: promoted %s", key, holdback, roles[3])
+		if roles[0] != algorithms.Authoritative || roles[3] != algorithms.Candidate || roles[4] != algorithms.Candidate {
+			t.Fatalf("%+v: in shadow %s, promoted %s, completed %s", key, roles[0], roles[3], roles[4])
 		}
 		switch {
 		case key.Place == algorithms.First && roles[1] != algorithms.Candidate:
@@ -57,7 +52,7 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 
 		// Before and beside the migration no place exposes a key.
 		for _, s := range []promotion.State{{Stage: promotion.RolledBack, Epoch: "e"}, {Stage: promotion.Promoted, Epoch: "other"}} {
-			if s.Enforced("e", key, holdback) != algorithms.Authoritative {
+			if s.Enforced("e", key) != algorithms.Authoritative {
 				t.Fatalf("%+v: the candidate is enforced at %s of epoch %s", key, s, s.Epoch)
 			}
 		}
@@ -70,16 +65,14 @@ func TestShareIsWhatIsEnforced(t *testing.T) {
 		{Stage: promotion.Shadow}, {Stage: promotion.Canary, Percent: 10}, {Stage: promotion.Canary, Percent: 100},
 		{Stage: promotion.Promoted, Percent: 100}, {Stage: promotion.Completed, Percent: 100}, {Stage: promotion.RolledBack},
 	} {
-		for _, holdback := range []float64{0, 1, 50} {
-			n := 0
-			for hash := range uint64(10_000) {
-				if s.Enforced("", divergence.Position{Hash: hash}, holdback) == algorithms.Candidate {
-					n++
-				}
+		n := 0
+		for hash := range uint64(10_000) {
+			if s.Enforced("", divergence.Position{Hash: hash}) == algorithms.Candidate {
+				n++
 			}
-			if got := s.Share(holdback); got != float64(n)/100 {
-				t.Errorf("%s with %g %% held back: share %g %%, and %g %% of the keys have the candidate", s, holdback, got, float64(n)/100)
-			}
+		}
+		if got := s.Share(); got != float64(n)/100 {
+			t.Errorf("%s: share %g %%, and %g %% of the keys have the candidate", s, got, float64(n)/100)
 		}
 	}
 }

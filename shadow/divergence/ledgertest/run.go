@@ -23,7 +23,6 @@ func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("a reader continues where it was", func(t *testing.T) { continues(t, open(t)) })
 	t.Run("each comparison counts once", func(t *testing.T) { countsOnce(t, open(t)) })
 	t.Run("clients of instances add up, for a day", func(t *testing.T) { clients(t, open(t)) })
-	t.Run("what clients do adds up, for a day", func(t *testing.T) { reactions(t, open(t)) })
 	t.Run("lists of a day become one", func(t *testing.T) { joinsLists(t, open(t)) })
 }
 

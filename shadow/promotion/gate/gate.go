@@ -85,8 +85,6 @@ type Result struct {
 type ClientResults struct {
 	// Clients says how many clients lose how much; nil without any.
 	Clients *ClientsResult `json:"clients,omitempty"`
-	// Reactions are what clients do under each side of a holdback; nil without one.
-	Reactions *ReactionsResult `json:"reactions,omitempty"`
 	// Harm is the alarm of protected keys and of harmed clients, where the candidate is enforced.
 	Harm Alarm `json:"-"`
 }
@@ -188,7 +186,6 @@ func Assess(cfg Config, e Evidence) Result {
 	g.Regression = j.regression()
 	g.Harm = j.protectedAlarm().Or(j.clientAlarm())
 	g.Clients = j.clientsResult()
-	g.Reactions = j.reactions()
 
 	// No forecast after a fail: only a new epoch or an operator ends that.
 	g.Verdict, g.Reason = j.verdict()
