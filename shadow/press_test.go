@@ -50,6 +50,8 @@ func (o *outage) end() []promotion.State {
 	if err := o.server.Restart(); err != nil {
 		o.t.Fatal(err)
 	}
+	// After as many failures as its pool is large, go-redis answers with the last one until a probe of its own, once a second, succeeds.
+	eventually(o.t, "the client dials again", func() bool { return o.cfg.Redis.Ping(o.t.Context()).Err() == nil })
 	syncNow(o.t, o.h)
 	syncNow(o.t, o.h)
 	history, err := o.h.Stages().History(o.t.Context(), policy)
