@@ -14,35 +14,32 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-const importDescription = `Reads the configuration of another rate limiter and writes a policy file whose
-authoritative sides decide as that configuration does. Beside each policy stands the
-file and the line that it comes from. What cannot be carried over is named with its
-place and the reason, on the standard error and at the top of the file: read it before
-you trust a comparison. Exit status 1 if a file cannot be read, or if no limit can be
-carried over.
+const importDescription = `Reads the configuration of another rate limiter and writes a draft of a policy file: a
+policy for each limit, with its algorithm, numbers and key, and the file and the line
+that it comes from. Each policy is switched off by "when: false", and the condition of
+the configuration stands beside it: write its when. For envoy, whose descriptors are
+data, the conditions are written. A limit with a key that is not plain is left out and
+named, on the standard error and at the top of the file. Exit status 1 if a file cannot
+be read, or if no limit becomes a policy.
 
 PEER is one of: %s.
-Several files of one peer are read as one configuration. docs/import.md lists the parts
-that are carried over for each peer.
-
-Some peers are sent what they limit by, and their files do not say how that is made.
-Such a value is a variable of the policy file, and --map gives its expression.
+Several files of one peer are read as one configuration. docs/import.md says what is
+read of each peer.
 
 Examples, from the folder of the repository:
-  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf
-  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf \
+  shadowlimit import nginx internal/importer/testdata/nginx/limit_req.conf
+  shadowlimit import nginx internal/importer/testdata/nginx/limit_req.conf \
       --name shop > /tmp/shop.yaml
-  shadowlimit import nginx internal/importer/testdata/nginx/shop.conf -o json`
+  shadowlimit import nginx internal/importer/testdata/nginx/limit_req.conf -o json`
 
 func importCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "import",
-		Usage:       "make a policy file of another limiter's configuration",
+		Usage:       "draft a policy file of another limiter's configuration",
 		ArgsUsage:   strings.Join(importer.Peers(), "|") + " FILE...",
 		Description: fmt.Sprintf(importDescription, strings.Join(importer.Peers(), ", ")),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the policy file, its namespace in Redis (default: the peer's)"},
-			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME; repeatable"},
 			outputFlag(),
 		},
 		Action: func(c *cli.Context) error { return importAction(c, std) },
@@ -58,12 +55,15 @@ func importAction(c *cli.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	o, err := importOptions(c, c.Args().First())
-	if err != nil {
-		return err
+	peer, name := c.Args().First(), c.String("name")
+	switch {
+	case !slices.Contains(importer.Peers(), peer):
+		return usagef(seeHelp(c), "no importer for %q: %s", peer, humanize.Remedy(peer, importer.Peers()))
+	case name != "" && !policies.ValidName(name):
+		return usagef("such as --name shop", "--name %s: want 1 to 100 letters, digits, '.', '_' or '-'", name)
 	}
 
-	in, err := readImport(c.Args().First(), c.Args().Tail(), o)
+	in, err := importer.Read(peer, c.Args().Tail(), name)
 	if err != nil && !errors.Is(err, importer.ErrNothing) {
 		return err
 	}
@@ -73,62 +73,23 @@ func importAction(c *cli.Context, std streams) error {
 	return err
 }
 
-// readImport reads a configuration. A flag that it has no use for is a wrong invocation.
-func readImport(peer string, files []string, o importer.Options) (*importer.Import, error) {
-	in, err := importer.Read(peer, files, o)
-	var unused *importer.UnusedError
-	if errors.As(err, &unused) {
-		return nil, usagef("leave it out, or look for the name in the configuration", "--map %s has no effect: %s", unused.Name, unused)
-	}
-	return in, err
-}
-
 // writeImport writes the policy file to the output, and what it lacks beside it.
 func writeImport(out, talk io.Writer, in *importer.Import) error {
 	_, err := io.WriteString(out, in.File)
-	return errors.Join(err, writeLeftOut(talk, in))
-}
-
-// writeLeftOut writes what cannot be carried over.
-func writeLeftOut(talk io.Writer, in *importer.Import) (err error) {
 	for _, l := range in.LeftOut {
 		fmt.Fprintln(talk, l)
 	}
+	if in.File == "" {
+		return err
+	}
+
+	off := ""
+	if in.Peer != "envoy" {
+		off = ", switched off until you write when"
+	}
 	if n := int64(len(in.LeftOut)); n > 0 {
-		_, err = fmt.Fprintf(talk, "%s imported, and %s not carried over: docs/import.md says more\n",
-			countedPolicies(importedPolicies(in)), humanize.Counted(n, "part"))
+		off += "; left out, or to be known: " + humanize.Counted(n, "part")
 	}
+	fmt.Fprintf(talk, "%s imported%s: docs/import.md says more\n", countedPolicies(len(in.Policies)), off)
 	return err
-}
-
-// importedPolicies counts the policies as validate does: a group is one.
-func importedPolicies(in *importer.Import) (n int) {
-	groups := map[*importer.Group]bool{}
-	for _, p := range in.Policies {
-		if p.Group == nil || !groups[p.Group] {
-			n++
-		}
-		groups[p.Group] = true
-	}
-	return n
-}
-
-// importOptions reads the flags that say what a configuration does not.
-func importOptions(c *cli.Context, peer string) (importer.Options, error) {
-	o := importer.Options{Name: c.String("name"), Map: map[string]string{}}
-	switch {
-	case !slices.Contains(importer.Peers(), peer):
-		return o, usagef(seeHelp(c), "no importer for %q: %s", peer, humanize.Remedy(peer, importer.Peers()))
-	case o.Name != "" && !policies.ValidName(o.Name):
-		return o, usagef("such as --name shop", "--name %s: want 1 to 100 letters, digits, '.', '_' or '-'", o.Name)
-	}
-
-	for _, text := range c.StringSlice("map") {
-		name, expression, found := strings.Cut(text, "=")
-		if !found || name == "" || expression == "" {
-			return o, usagef(`such as --map 'user_id=request.headers[?"x-user"].orValue("")'`, "--map %s: want NAME=EXPRESSION", text)
-		}
-		o.Map[name] = expression
-	}
-	return o, nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/importer"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 )
@@ -23,33 +22,23 @@ they are. A file that exists is never overwritten: exit status 3.
 
 Limiters are written as name:REQUESTS/WINDOW[:burst=N][:OPTION...], as for replay.
 
-With --import PEER the file is made of another limiter's configuration, which is named
-behind FILE: what shadowlimit import finds, and tests with requests that the policies
-match. --to then gives the policy named by --policy a candidate.
-
 Examples, from the folder of the repository:
   shadowlimit init "$(mktemp -d)/policies.yaml" --from fixed_window:100/1m \
       --to token_bucket:100/1m:burst=20
   shadowlimit init "$(mktemp -d)/orders.yaml" --method POST --route '/orders/{id}' \
-      --from fixed_window:100/1m
-  shadowlimit init "$(mktemp -d)/shop.yaml" \
-      --import nginx internal/importer/testdata/nginx/shop.conf`
+      --from fixed_window:100/1m`
 
 func initCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "init",
 		Usage:       "write a first policy file with its tests",
-		ArgsUsage:   "FILE [CONFIGURATION...]",
+		ArgsUsage:   "FILE",
 		Description: initDescription,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "from", Usage: "today's `LIMITER`, such as fixed_window:100/1m (required without --import)"},
+			&cli.StringFlag{Name: "from", Usage: "today's `LIMITER`, such as fixed_window:100/1m (required)"},
 			&cli.StringFlag{Name: "to", Usage: "tomorrow's `LIMITER`, such as token_bucket:100/1m:burst=20"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the file, its namespace in Redis (default: from FILE)"},
 			&cli.StringFlag{Name: "policy", Value: "per-client", Usage: "`NAME` of the policy"},
-
-			// Another limiter's configuration.
-			&cli.StringFlag{Name: "import", Usage: "make the file of the configuration of `PEER`: " + alternatives(importer.Peers())},
-			&cli.StringSliceFlag{Name: "map", Usage: "`NAME=EXPRESSION`: the CEL expression of what the peer is sent as NAME; repeatable"},
 
 			// The requests that the policy is for.
 			&cli.StringFlag{Name: "route", Usage: "only requests of this `ROUTE`, a template such as /orders/{id}"},
@@ -60,18 +49,12 @@ func initCommand(std streams) *cli.Command {
 	}
 }
 
-// draft is a policy file to be written, with its tests.
-type draft interface {
-	policyText() string
-	testsText(*policies.Set) (string, error)
-}
-
 func initAction(c *cli.Context, std streams) error {
 	file := c.Args().First()
-	if file == "" || c.NArg() > 1 && !c.IsSet("import") {
+	if c.NArg() != 1 || file == "" {
 		return usagef(seeHelp(c), "init needs one file, got %d", c.NArg())
 	}
-	d, err := draftOf(c, std)
+	s, err := starterOf(c)
 	if err != nil {
 		return err
 	}
@@ -86,7 +69,7 @@ func initAction(c *cli.Context, std streams) error {
 			return statusf(exitNotMet, "not written: %s exists: name another file, or remove it", name)
 		}
 	}
-	if err := writeDraft(file, d); err != nil {
+	if err := writeStarter(file, s); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(std.out, "%s\n%s\n", file, testsFile(file))
@@ -111,17 +94,6 @@ func testsFile(file string) string {
 func nameOf(file string) string {
 	base := filepath.Base(file)
 	return strings.TrimSuffix(base, filepath.Ext(base))
-}
-
-// draftOf reads the flags.
-func draftOf(c *cli.Context, std streams) (draft, error) {
-	if c.IsSet("import") {
-		return importedDraft(c, std)
-	}
-	if c.IsSet("map") {
-		return nil, usagef("it names what a peer of --import is sent", "--map has no effect without --import")
-	}
-	return starterOf(c)
 }
 
 // starterOf reads the flags.
@@ -156,20 +128,20 @@ func starterOf(c *cli.Context) (*starter, error) {
 	return s, nil
 }
 
-// writeDraft checks both texts in a folder of their own, and then writes them where they belong.
-func writeDraft(file string, d draft) error {
+// writeStarter checks both texts in a folder of their own, and then writes them where they belong.
+func writeStarter(file string, s *starter) error {
 	trial, err := os.MkdirTemp("", "shadowlimit-init-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(trial)
 
-	text := d.policyText()
+	text := s.policyText()
 	set, err := policies.Load(filepath.Base(file), []byte(text), shadow.CheckPromotion)
 	if err != nil {
 		return usagef("correct the flag that this text comes from", "the flags make no policy file: %v", err)
 	}
-	tests, err := d.testsText(set)
+	tests, err := s.testsText(set)
 	if err != nil {
 		return err
 	}

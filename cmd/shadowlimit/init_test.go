@@ -37,71 +37,10 @@ func TestInitWritesAPair(t *testing.T) {
 	}
 }
 
-// What init makes of a configuration is valid, and passes its tests, which have requests for nearly all policies.
-func TestInitOfImports(t *testing.T) {
-	for _, tt := range []struct {
-		peer, file string
-		unmatched  string // policies for which init finds no request
-		flags      []string
-		wanted     string // in the policy file
-	}{
-		{peer: "nginx", file: "limit_req.conf"},
-		{peer: "nginx", file: "shop.conf"}, // a request must match a regular expression
-		{peer: "kong", file: "shop.yaml"},
-		{peer: "haproxy", file: "edge.cfg"},
-		{peer: "envoy", file: "example.yaml"},
-		{peer: "limitador", file: "api.yaml"},
-		{peer: "traefik", file: "shop.yaml", unmatched: "slow-slowly"}, // no request does
-		{
-			peer: "nginx", file: "limit_req.conf", flags: []string{"--to", "gcra:2/1s:burst=2", "--policy", "one", "--name", "edge"},
-			wanted: "burst: 2 }\n    candidate: { algorithm: gcra, limit: 2, window: 1s, burst: 2 }\n",
-		},
-		{
-			peer: "nginx", file: "limit_req.conf", flags: []string{"--to", "token_bucket:2/1s:burst=2", "--policy", "one"},
-			wanted: "    candidate: { id: next, algorithm: token_bucket, limit: 2, window: 1s, burst: 2 }\n",
-		},
-		{
-			peer: "limitador", file: "api.yaml", flags: []string{"--map", "auth.identity.userid=request.user", "--name", "edge"},
-			wanted: "\nname: edge\n",
-		},
-	} {
-		file := filepath.Join(t.TempDir(), "orders.yaml")
-		tests := strings.TrimSuffix(file, ".yaml") + ".tests.yaml"
-		configuration := filepath.Join("../../internal/importer/testdata", tt.peer, tt.file)
-		args := append([]string{"init", file, "--import", tt.peer, configuration}, tt.flags...)
-		if status, out, talk := shell(t, "", args...); status != exitOK || out != file+"\n"+tests+"\n" {
-			t.Errorf("%q: status %d\n%s%s", args, status, out, talk)
-			continue
-		}
-
-		if status, out, talk := shell(t, "", "validate", file); status != exitOK {
-			t.Errorf("%q: validate ends with %d\n%s%s", args, status, out, talk)
-		}
-		if status, out, talk := shell(t, "", "test", tests); status != exitOK {
-			t.Errorf("%q: test ends with %d\n%s%s", args, status, out, talk)
-		}
-
-		var unmatched []string
-		text := contents(t, tests)
-		for line := range strings.Lines(text) {
-			if name, found := strings.CutPrefix(line, "# No request was found that policy "); found {
-				unmatched = append(unmatched, strings.Fields(name)[0])
-			}
-		}
-		if got := strings.Join(unmatched, " "); got != tt.unmatched {
-			t.Errorf("%q: no request for %q, want %q:\n%s", args, got, tt.unmatched, text)
-		}
-		if policies := contents(t, file); !strings.Contains(policies, tt.wanted) {
-			t.Errorf("%q: the file lacks %q:\n%s", args, tt.wanted, policies)
-		}
-	}
-}
-
 func TestInitRefuses(t *testing.T) {
 	file := write(t, "policies.yaml", []byte("mine"))
 	other := filepath.Join(t.TempDir(), "p.yaml")
 	beside := write(t, "q.tests.yaml", []byte("mine"))
-	conf := "../../internal/importer/testdata/nginx/limit_req.conf"
 	for _, i := range []invocation{
 		{
 			name: "a file that exists", args: []string{"init", file, "--from", "fixed_window:1/1m"}, status: exitNotMet,
@@ -124,34 +63,6 @@ func TestInitRefuses(t *testing.T) {
 		{
 			name: "a wrong name", args: []string{"init", other, "--from", "fixed_window:1/1m", "--policy", "a b"}, status: exitUsage,
 			talk: []string{`--policy "a b" is no name`},
-		},
-		{
-			name: "a peer without its files", args: []string{"init", other, "--import", "nginx"}, status: exitUsage,
-			talk: []string{"--import nginx needs the files of the configuration"},
-		},
-		{
-			name: "a limiter beside a configuration", args: []string{"init", other, "--import", "nginx", conf, "--from", "gcra:1/1m"},
-			status: exitUsage, talk: []string{"--from has no effect with --import"},
-		},
-		{
-			name: "a candidate of many policies", args: []string{"init", other, "--import", "nginx", conf, "--to", "gcra:1/1m"},
-			status: exitUsage, talk: []string{"makes no policy per-client", "by --policy: one, long, fast, minutes"},
-		},
-		{
-			name: "a policy without a candidate", args: []string{"init", other, "--import", "nginx", conf, "--policy", "one"},
-			status: exitUsage, talk: []string{"--policy has no effect"},
-		},
-		{
-			name: "a map without a peer", args: []string{"init", other, "--from", "gcra:1/1m", "--map", "a=b"},
-			status: exitUsage, talk: []string{"--map has no effect without --import"},
-		},
-		{
-			name: "a configuration that is absent", args: []string{"init", other, "--import", "nginx", other + ".conf"},
-			status: exitFailure, talk: []string{"no such file"},
-		},
-		{
-			name: "an unknown peer", args: []string{"init", other, "--import", "squid", conf},
-			status: exitUsage, talk: []string{`no importer for "squid"`},
 		},
 		{
 			name: "one limiter twice", args: []string{"init", other, "--from", "gcra:1/1m", "--to", "gcra:1/1mm"}, status: exitUsage,

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -21,12 +20,6 @@ const (
 
 func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: string(formatText), Usage: "`FORM` of the output: text or json"}
-}
-
-// alternatives writes a list of words as a sentence has it.
-func alternatives(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // checkPlace says before long work that a file has no place; "" is none.

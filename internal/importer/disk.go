@@ -8,20 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
-// disk reads the files of one import. Its budget is for all of them.
+// disk reads the files of one import.
 type disk struct {
 	open  func(name string) (io.ReadCloser, error)
 	glob  func(pattern string) ([]string, error)
-	bytes int64 // that may still be read
-	files int
+	files int // that may still be read
 }
 
-func newDisk() *disk {
-	return &disk{open: openRegular, glob: filepath.Glob, bytes: mostBytes, files: mostFiles}
-}
+func newDisk() *disk { return &disk{open: openRegular, glob: filepath.Glob, files: mostFiles} }
 
 // openRegular opens a file that ends. A configuration may name a device or a pipe.
 func openRegular(name string) (io.ReadCloser, error) {
@@ -53,37 +51,20 @@ func (d *disk) read(name string) (string, error) {
 	}
 	defer f.Close()
 
-	text, err := io.ReadAll(io.LimitReader(f, d.bytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
 	if err != nil {
 		return "", err
 	}
-	if d.bytes -= int64(len(text)); d.bytes < 0 {
-		return "", &Error{Place{name, 1}, fmt.Sprintf("the files have more than %d bytes", mostBytes)}
+	if len(text) > mostBytes {
+		return "", &Error{Place{name, 1}, fmt.Sprintf("the file has more than %d bytes", mostBytes)}
 	}
 
 	// Texts of the configuration become texts of expressions, which are UTF-8.
 	if !utf8.Valid(text) {
-		return "", &Error{Place{name, lineOfInvalid(text)}, "not UTF-8"}
+		valid := strings.ToValidUTF8(string(text), "\x00")
+		return "", &Error{Place{name, 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n")}, "not UTF-8"}
 	}
 	return string(text), nil
-}
-
-// lineOfInvalid returns the line of the first byte that is not UTF-8.
-func lineOfInvalid(text []byte) int {
-	line := 1
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		if r == utf8.RuneError && size == 1 {
-			break
-		}
-
-		if r == '\n' {
-			line++
-		}
-		text = text[size:]
-	}
-
-	return line
 }
 
 // matching returns the files that a pattern names, sorted as nginx reads them.

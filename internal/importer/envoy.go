@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,142 +17,191 @@ var envoyUnits = map[string]time.Duration{
 	"week": 7 * 24 * time.Hour, "month": 30 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
 }
 
-// envoyDescriptor is a descriptor with those around it.
-type envoyDescriptor struct {
-	when  expr   // that a request has the entries so far, and no entry of a more specific sibling
-	key   []expr // their values
-	names []string
+// envoy reads descriptors of envoyproxy/ratelimit.
+type envoy struct {
+	in   *Import
+	left int               // descriptors that may still be read
+	sent map[string]string // the names of variables by what they are sent as
 }
 
-// readEnvoy imports the descriptors of envoyproxy/ratelimit. The values of entries come from the actions of Envoy's routes, which
-// these files do not have.
+// envoyPlace is a descriptor with those around it.
+type envoyPlace struct {
+	domain  string
+	entries []string // the keys, as shadowlimit-envoy names them
+	key     []string // the variables of their values
+	terms   []string // of the condition that a request has these values, and none of a more specific sibling
+	names   []string
+}
+
+// readEnvoy imports the descriptors of envoyproxy/ratelimit for shadowlimit-envoy.
 func readEnvoy(in *Import, d *disk) error {
-	domains := map[string]bool{}
+	e := &envoy{in: in, left: mostItems, sent: map[string]string{}}
 	for _, file := range in.Files {
 		documents, err := d.documents(file)
 		if err != nil {
 			return err
 		}
-
-		// Several files of one domain are one configuration, as envoyproxy/ratelimit reads them.
 		for _, v := range documents {
 			if err := envoyOther(v); err != nil {
 				return err
 			}
 			in.unknown(v, "the field", "domain", "descriptors")
-			if domains[v.str("domain")] = true; len(domains) == 2 {
-				in.leave(v.Place, "domain "+v.str("domain"), "a policy file has one: put each domain into a file of its own")
+			if err := e.level(v.get("descriptors"), envoyPlace{domain: v.str("domain")}); err != nil {
+				return err
 			}
-			envoyLevel(in, v.get("descriptors"), envoyDescriptor{when: yes})
 		}
 	}
 	return nil
 }
 
-// envoyOther refuses what Envoy limits by itself: a bucket in each process that a timer fills, which no limiter here is.
+// envoyOther refuses what are no descriptors.
 func envoyOther(v *value) error {
-	if k := v.get("kind"); k != nil && v.get("apiVersion") != nil {
-		return &Error{k.Place, "kind " + shown(k.text) + " is no configuration of envoyproxy/ratelimit: Envoy's local limits are buckets of " +
-			"each process, which a timer fills, so no policy decides alike; the nearest is token_bucket with limit tokens_per_fill, " +
-			"window fill_interval and burst max_tokens"}
-	}
-	if v.get("descriptors") == nil {
+	kind := v.get("kind")
+	switch {
+	case kind != nil && kind.text == "ConfigMap":
+		return &Error{kind.Place, "a ConfigMap of Kubernetes: give the text inside of it as a file of its own, " +
+			"as by kubectl get configmap NAME -o jsonpath='{.data.config\\.yaml}'"}
+	case kind != nil && v.get("apiVersion") != nil:
+		return &Error{kind.Place, "kind " + shown(kind.text) + " is no configuration of envoyproxy/ratelimit, which has domain and descriptors"}
+	case v.get("descriptors") == nil:
 		return &Error{v.Place, "no configuration of envoyproxy/ratelimit: it has no domain and descriptors"}
 	}
 	return nil
 }
 
-// envoyLevel makes policies of the descriptors of one level. A request descends to the entry with its value, else to a wildcard, else
+// level makes policies of the descriptors of one level. A request descends to the entry with its value, else to a wildcard, else
 // to the entry without a value (GetLimit in src/config/config_impl.go), and its last entry has the limit.
-func envoyLevel(in *Import, list *value, around envoyDescriptor) {
+func (e *envoy) level(list *value, around envoyPlace) error {
+	var entries []envoyEntry
 	for _, v := range list.items() {
-		in.unknown(v, "the field", "key", "value", "rate_limit", "descriptors", "shadow_mode", "detailed_metric", "metadata", "quota_mode",
+		entries = append(entries, envoyEntry{v.str("key"), v.str("value")})
+	}
+	for i, v := range list.items() {
+		if e.left--; e.left < 0 {
+			return &Error{v.Place, fmt.Sprintf("more than %d descriptors", mostItems)}
+		}
+		e.in.unknown(v, "the field", "key", "value", "rate_limit", "descriptors", "shadow_mode", "detailed_metric", "metadata", "quota_mode",
 			"share_threshold", "value_to_metric")
-		name := v.str("key")
-		if name == "" {
-			in.leave(v.Place, "a descriptor", "it has no key")
+		if star := strings.IndexByte(entries[i].value, '*'); star >= 0 && star < len(entries[i].value)-1 {
+			return &Error{v.get("value").Place, "the value " + shown(entries[i].value) + ": a * that is not at the end has no condition here"}
+		}
+		if entries[i].key == "" {
+			e.in.leave(v.Place, "a descriptor", "it has no key")
 			continue
 		}
 
-		sent := in.sent(v.Place, "ratelimit", name)
-		d := envoyDescriptor{
-			when:  and(around.when, envoyMatches(list, v, sent)),
-			key:   append(slices.Clone(around.key), sent),
-			names: append(slices.Clone(around.names), name),
+		place := e.inside(around, entries, i)
+		if length := len(strings.Join(place.terms, "")); length > mostCondition {
+			e.in.leave(v.Place, strings.Join(place.names, "/"), "its condition is too long")
+			continue
 		}
-		if text := v.str("value"); text != "" {
-			d.names = append(d.names, strings.TrimSuffix(text, "*"))
+		e.limit(v, place)
+		if err := e.level(v.get("descriptors"), place); err != nil {
+			return err
 		}
-		envoyLimit(in, v, d)
-		envoyLevel(in, v.get("descriptors"), d)
 	}
+	return nil
 }
 
-// envoyMatches returns the condition that a descriptor is the one of its level that a value leads to.
-func envoyMatches(list, v *value, sent expr) expr {
-	when := envoyValue(v, sent)
+// mostCondition bounds a condition while it is put together. Policies take 4,096 bytes; a longer one is refused there.
+const mostCondition = 8 << 10
+
+// inside returns the place of one of the descriptors of a level.
+func (e *envoy) inside(around envoyPlace, level []envoyEntry, i int) envoyPlace {
+	own := level[i]
+	name := own.key
+	for n := 2; slices.Contains(around.entries, name); n++ {
+		name = fmt.Sprintf("%s#%d", own.key, n) // as shadowlimit-envoy numbers a key that a descriptor repeats
+	}
+	sent := e.variable(name)
+	p := envoyPlace{
+		domain:  around.domain,
+		entries: append(slices.Clone(around.entries), name),
+		key:     append(slices.Clone(around.key), sent),
+		terms:   slices.Clone(around.terms),
+		names:   append(slices.Clone(around.names), own.key),
+	}
+	if own.value != "" {
+		p.names = append(p.names, strings.TrimSuffix(own.value, "*"))
+		p.terms = append(p.terms, own.matches(sent))
+	}
 
 	// Siblings of the same key that are looked at before this one take their values away.
-	var exact []string
-	for _, other := range list.items() {
-		if other == v || other.str("key") != v.str("key") || !envoyBefore(list, other, v) {
-			continue
-		}
-		if text := other.str("value"); !strings.HasSuffix(text, "*") {
-			exact = append(exact, text)
-		} else {
-			when = and(when, not(envoyValue(other, sent)))
+	length := 0
+	for k, other := range level {
+		before := other.rank() < own.rank() || other.rank() == 1 && own.rank() == 1 && k < i
+		if other.key == own.key && before && length <= mostCondition {
+			p.terms = append(p.terms, "!("+other.matches(sent)+")")
+			length += len(p.terms[len(p.terms)-1])
 		}
 	}
-
-	if len(exact) > 0 {
-		when = and(when, not(oneOf(sent, exact)))
-	}
-	return when
+	return p
 }
 
-// envoyValue returns the condition of one descriptor.
-func envoyValue(v *value, sent expr) expr {
-	text := v.str("value")
+// envoyEntry is what a request must have for a descriptor.
+type envoyEntry struct{ key, value string }
+
+// matches returns the condition of an entry with a value.
+func (e envoyEntry) matches(sent string) string {
+	if prefix, isPrefix := strings.CutSuffix(e.value, "*"); isPrefix {
+		return sent + ".startsWith(" + strconv.Quote(prefix) + ")"
+	}
+	return sent + " == " + strconv.Quote(e.value)
+}
+
+// rank orders the entries of a key: a request takes a value before a wildcard before none, and of two wildcards the first of the file.
+func (e envoyEntry) rank() int {
 	switch {
-	case text == "":
-		return composed(relation, sent.text, ` != ""`)
-	case strings.HasSuffix(text, "*"):
-		return hasPrefix(sent, strings.TrimSuffix(text, "*"))
+	case e.value == "":
+		return 2
+	case strings.HasSuffix(e.value, "*"):
+		return 1
 	}
-	return equals(sent, literal(text))
+	return 0
 }
 
-// envoyBefore reports whether a request that fits two descriptors takes the first one: a value before a wildcard before none, and
-// of two wildcards the first of the file.
-func envoyBefore(list, a, b *value) bool {
-	rank := func(v *value) int {
-		text := v.str("value")
-		switch {
-		case text == "":
-			return 2
-		case strings.HasSuffix(text, "*"):
-			return 1
+// variable returns the variable of an entry of the descriptors that shadowlimit-envoy is sent.
+func (e *envoy) variable(entry string) string {
+	if name, known := e.sent[entry]; known {
+		return name
+	}
+	name := "sent_" + strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return r
 		}
-		return 0
-	}
+		return '_'
+	}, entry[:min(len(entry), 60)])
 
-	if rank(a) != rank(b) {
-		return rank(a) < rank(b) && !(rank(b) == 0)
+	// Two keys may have one name as variables: user-id and user_id.
+	for slices.ContainsFunc(e.in.variables, func(v variable) bool { return v.name == name }) {
+		name += "_"
 	}
-	return rank(a) == 1 && slices.Index(list.list, a) < slices.Index(list.list, b)
+	e.in.variables = append(e.in.variables, variable{name, entryOf("request.descriptors", entry)})
+	e.sent[entry] = "variables." + name
+	return e.sent[entry]
 }
 
-// envoyLimit makes a policy of a descriptor's limit.
-func envoyLimit(in *Import, v *value, d envoyDescriptor) {
+// when returns the condition that a descriptor has these keys in this order and no others, as ratelimit knows a limit for nothing
+// else, and these values.
+func (p *envoyPlace) when() string {
+	var keys []string
+	for _, name := range p.entries {
+		keys = append(keys, strings.NewReplacer("%", "%25", "/", "%2F").Replace(name))
+	}
+	terms := []string{"request.domain == " + strconv.Quote(p.domain), "request.route == " + strconv.Quote(strings.Join(keys, "/"))}
+	return strings.Join(append(terms, p.terms...), " && ")
+}
+
+// limit makes a policy of a descriptor's limit.
+func (e *envoy) limit(v *value, p envoyPlace) {
 	limit := v.get("rate_limit")
-	if limit == nil || limit.on("unlimited") {
+	if limit == nil || limit.kind == none || limit.on("unlimited") {
 		return // the conditions of its siblings leave its value out
 	}
-	in.unknown(limit, "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces", "unit_multiplier")
+	e.in.unknown(limit, "rate_limit", "unit", "requests_per_unit", "unlimited", "name", "replaces", "unit_multiplier")
 
 	text := limit.str("requests_per_unit")
-	origin := fmt.Sprintf("%s: %s per %s", strings.Join(d.names, "/"), cmp.Or(text, "0"), limit.str("unit"))
+	origin := fmt.Sprintf("%s: %s per %s", strings.Join(p.names, "/"), cmp.Or(text, "0"), limit.str("unit"))
 	window := envoyUnits[strings.ToLower(limit.str("unit"))]
 	n, ok := limit.get("requests_per_unit").whole()
 	if text == "" {
@@ -163,35 +213,29 @@ func envoyLimit(in *Import, v *value, d envoyDescriptor) {
 		multiplier, fine = m.whole()
 		ok = ok && fine && multiplier > 0 && multiplier < 1_000_000
 	}
-	if !ok || window == 0 {
-		in.leave(limit.Place, origin, "no number of requests, or no unit")
-		return
-	}
-
 	switch {
+	case !ok || window == 0:
+		e.in.leave(limit.Place, origin, "no number of requests, or no unit")
+		return
 	case v.on("shadow_mode"):
-		in.leave(limit.Place, origin, "shadow_mode: ratelimit counts and denies nothing, and a policy would deny: try it as a candidate, "+
+		e.in.leave(limit.Place, origin, "shadow_mode: ratelimit counts and denies nothing, and a policy would deny: try it as a candidate, "+
 			"fixed_window:%d/%s", n, algorithms.FormatWindow(window))
 		return
 	case v.on("quota_mode"):
-		in.leave(limit.Place, origin, "quota_mode: ratelimit tells Envoy that a quota is used up, and denies nothing by itself")
+		e.in.leave(limit.Place, origin, "quota_mode: ratelimit tells Envoy that a quota is used up, and denies nothing by itself")
 		return
 	}
-	in.add(Policy{
-		Name: strings.Join(d.names, "-"), Place: limit.Place, Origin: origin, Differs: envoyDiffers(in, v, limit, d),
-		when: d.when, key: d.key,
-		side: side{algorithm: "fixed_window", limit: n, window: window * time.Duration(multiplier), countDenied: true},
-	})
-}
 
-// envoyDiffers names what a limit says beyond its numbers.
-func envoyDiffers(in *Import, v, limit *value, d envoyDescriptor) (differs []string) {
 	if replaces := limit.get("replaces"); len(replaces.items()) > 0 {
-		in.leave(replaces.Place, strings.Join(d.names, "/")+" replaces",
+		e.in.leave(replaces.Place, strings.Join(p.names, "/")+" replaces",
 			"a request that has both descriptors is charged by the replaced limit, too")
 	}
+	var differs []string
 	if v.on("share_threshold") {
 		differs = append(differs, "share_threshold: all values of the wildcard share one count there, and have one each here")
 	}
-	return differs
+	e.in.add(Policy{
+		Name: strings.Join(p.names, "-"), Place: limit.Place, Origin: origin, Differs: differs, when: p.when(), key: p.key,
+		side: side{algorithm: "fixed_window", limit: n, window: window * time.Duration(multiplier)},
+	})
 }

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,7 +9,70 @@ import (
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 )
+
+// finish writes the policy file and reads it again as a service would. A policy that package policies refuses, because its numbers
+// or its condition are too large, is left out with that reason: each round leaves out at least one.
+func (in *Import) finish() error {
+	for len(in.Policies) > 0 {
+		text, lines := in.write()
+		_, err := policies.Load("the imported file", []byte(text))
+		if err == nil {
+			in.File = text
+			return nil
+		}
+
+		var problems *policies.Problems
+		if !errors.As(err, &problems) {
+			return err
+		}
+		if err := in.withdraw(problems, lines); err != nil {
+			return err
+		}
+	}
+
+	// Where parts are left out, the list of them says why.
+	if len(in.LeftOut) == 0 {
+		return fmt.Errorf("the configuration has none that is known: %w", ErrNothing)
+	}
+	return ErrNothing
+}
+
+// withdraw takes the policies with problems back.
+func (in *Import) withdraw(problems *policies.Problems, lines []int) error {
+	refused := map[int]bool{}
+	for _, problem := range problems.List {
+		if problem.Severity != policies.SeverityError {
+			continue
+		}
+
+		// A problem belongs to the last policy that begins before it; one before all policies is in what they share.
+		i, exact := slices.BinarySearch(lines, problem.Line)
+		if !exact {
+			i--
+		}
+		if i < 0 {
+			return &Error{Place{in.Files[0], 1}, "the policy file would be refused: " + shown(problem.Message)}
+		}
+		if p := in.Policies[i]; !refused[i] {
+			in.leave(p.Place, p.Origin, "no policy can have it: %s", shown(problem.Message))
+		}
+		refused[i] = true
+	}
+
+	if len(refused) == 0 {
+		return &Error{Place{in.Files[0], 1}, "the policy file would be refused: " + problems.Error()}
+	}
+	var kept []Policy
+	for i, p := range in.Policies {
+		if !refused[i] {
+			kept = append(kept, p)
+		}
+	}
+	in.Policies = kept
+	return nil
+}
 
 // plain are the texts that YAML reads as they are, also inside brackets. Any other text is quoted.
 var plain = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_./-]*$`)
@@ -31,118 +95,108 @@ func scalar(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// write returns the policy file. line says of each policy on which line it begins.
+// write returns the policy file. lines says of each policy on which line it begins.
 func (in *Import) write() (text string, lines []int) {
 	var b strings.Builder
 	in.writeHead(&b)
 	fmt.Fprintf(&b, "version: 1\nname: %s\n", scalar(validName(in.name)))
-	in.writeNamed(&b)
+	if len(in.variables) > 0 {
+		b.WriteString("variables:\n")
+	}
+	for _, v := range in.variables {
+		fmt.Fprintf(&b, "  %s: %s\n", v.name, scalar(v.value))
+	}
 
 	b.WriteString("policies:\n")
-	begun := map[*Group]bool{nil: false}
 	for i := range in.Policies {
-		p := &in.Policies[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
 		lines = append(lines, strings.Count(b.String(), "\n")+1)
-		p.write(&b, begun[p.Group])
-		begun[p.Group] = p.Group != nil
+		in.Policies[i].write(&b)
 	}
 	return b.String(), lines
 }
 
+// switchedOff says why a policy matches nothing, and what to do about it.
+const switchedOff = `#
+# Every policy is SWITCHED OFF by "when: false" until you write its when. Which requests a limit is
+# for is said in %[1]s's own language, which is not translated: it stands beside each policy as
+# "where". What %[1]s really does is in its access log. With a candidate in the policy,
+#   shadowlimit replay --config FILE --observed 'response.status == 429' ACCESS_LOG
+# says how often the policy and the log decide alike.
+`
+
+// notes are what is true of all limits of a peer.
+var notes = map[string]string{
+	"envoy": `# For shadowlimit-envoy, which is sent the descriptors that a condition names. One of several hits
+# that is denied is counted by ratelimit, and not here.
+`,
+	"haproxy": `# HAProxy denies with status 403 unless a rule says otherwise. Rules before a limit (allow, deny,
+# return) keep requests from it. Its windows begin with a client's first request and its rates are
+# rounded down; here windows begin at multiples of their length, and parts of requests count.
+`,
+	"kong": `# Kong runs no plugin where no route matches, and of several plugins of one name only the most
+# specific one. It charges none of the limits of one plugin when one of them refuses; policies are
+# charged each by itself.
+`,
+	"limitador": `# Keys are entries of a descriptor, as shadowlimit-envoy is sent it. Limitador charges none of the
+# limits of a request when one of them refuses; policies are charged each by itself.
+`,
+	"nginx": `# nginx refuses with status 503 unless limit_req_status says otherwise. Locations also get what
+# try_files, index, rewrite and error_page send there.
+`,
+	"traefik": `# Traefik also admits a request that would have to wait for at most half of the time of one
+# (and at most 0.5 s).
+`,
+}
+
 // writeHead says where the file comes from, and what it lacks.
 func (in *Import) writeHead(b *strings.Builder) {
-	fmt.Fprintf(b, "# From %s, by shadowlimit import %s. Each authoritative side decides as the line above it does. A policy\n",
-		shown(strings.Join(in.Files, ", ")), in.Peer)
-	b.WriteString("# without a candidate is a plain limiter: add one to compare it with.\n")
+	fmt.Fprintf(b, "# Limits of %s, by shadowlimit import %s.\n", shown(strings.Join(in.Files, ", ")), in.Peer)
+	if in.Peer != "envoy" {
+		fmt.Fprintf(b, switchedOff, in.Peer)
+	}
+	b.WriteString("#\n" + notes[in.Peer])
 
 	if len(in.LeftOut) > 0 {
-		b.WriteString("#\n# Not carried over:\n")
+		b.WriteString("#\n# Left out, or to be known:\n")
 	}
 	for _, l := range in.LeftOut {
 		fmt.Fprintf(b, "#   %s\n", l)
 	}
 }
 
-// writeNamed writes the tables and the variables that expressions name.
-func (in *Import) writeNamed(b *strings.Builder) {
-	if len(in.tables) > 0 {
-		b.WriteString("data:\n")
-	}
-	for _, t := range in.tables {
-		fmt.Fprintf(b, "  %s:\n", scalar(t.name))
-		for _, e := range t.entries {
-			fmt.Fprintf(b, "    %s: %s\n", strconv.QuoteToASCII(e[0]), strconv.QuoteToASCII(e[1]))
-		}
-	}
-
-	if len(in.variables) > 0 {
-		b.WriteString("variables:\n")
-	}
-	for _, v := range in.variables {
-		if v.comment != "" {
-			fmt.Fprintf(b, "  # %s\n", shown(v.comment))
-		}
-		fmt.Fprintf(b, "  %s: %s\n", v.name, scalar(v.value.text))
-	}
-}
-
-// write writes a policy. A member of a group that an earlier one has begun has its key and its cost.
-func (p *Policy) write(b *strings.Builder, begun bool) {
+func (p *Policy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "  # %s: %s\n", p.Place, p.Origin)
 	for _, d := range p.Differs {
 		fmt.Fprintf(b, "  # differs: %s\n", shown(d))
 	}
 
 	fmt.Fprintf(b, "  - name: %s\n", scalar(p.Name))
-	switch {
-	case p.Group != nil && begun:
-		fmt.Fprintf(b, "    group: { name: %s }\n", scalar(p.Group.Name))
-	case p.Group != nil:
-		fmt.Fprintf(b, "    group: { name: %s, charge: %s }\n", scalar(p.Group.Name), p.Group.Charge)
+	for _, where := range p.Where {
+		fmt.Fprintf(b, "    # where: %s\n", where)
 	}
-	if p.when != yes {
-		fmt.Fprintf(b, "    when: %s\n", scalar(p.when.text))
-	}
-	if !begun {
-		p.writeKey(b)
-	}
-	fmt.Fprintf(b, "    authoritative: %s\n", p.side.yaml())
-}
-
-// writeKey writes what the members of a group have once.
-func (p *Policy) writeKey(b *strings.Builder) {
-	if len(p.key) == 1 {
-		fmt.Fprintf(b, "    key: %s\n", scalar(p.key[0].text))
+	if p.when == "" {
+		b.WriteString("    when: false\n")
 	} else {
-		var list []string
-		for _, e := range p.key {
-			list = append(list, scalar(e.text))
-		}
-		fmt.Fprintf(b, "    key: [%s]\n", strings.Join(list, ", "))
+		fmt.Fprintf(b, "    when: %s\n", scalar(p.when))
 	}
 
-	if p.cost > 1 {
-		fmt.Fprintf(b, "    cost: %d\n", p.cost)
+	var key []string
+	for _, part := range p.key {
+		key = append(key, scalar(part))
 	}
-}
-
-func (s side) yaml() string {
-	window := algorithms.Limit{Window: s.window, Options: algorithms.Options{Calendar: s.calendar}}.Period()
-	text := fmt.Sprintf("{ algorithm: %s, limit: %d, window: %s", s.algorithm, s.limit, window)
-
-	// Only those options are written that the origin has: the file is read by people.
-	if s.burst > 0 {
-		text += fmt.Sprintf(", burst: %d", s.burst)
-	}
-	if s.forget > 0 {
-		text += ", forget: " + algorithms.FormatWindow(s.forget)
-	}
-	if s.countDenied {
-		text += ", count_denied: true"
-	}
-	if s.phase != "" {
-		text += ", phase: " + s.phase
+	if len(key) == 1 {
+		fmt.Fprintf(b, "    key: %s\n", key[0])
+	} else {
+		fmt.Fprintf(b, "    key: [%s]\n", strings.Join(key, ", "))
 	}
 
-	return text + " }"
+	fmt.Fprintf(b, "    authoritative: { algorithm: %s, limit: %d, window: %s", p.side.algorithm, p.side.limit,
+		algorithms.FormatWindow(p.side.window))
+	if p.side.burst > 0 {
+		fmt.Fprintf(b, ", burst: %d", p.side.burst)
+	}
+	b.WriteString(" }\n")
 }

@@ -26,10 +26,13 @@ func oneFile(name, text string) *disk {
 // holdsUp imports any text: it ends, and what comes of it is a file that a service takes, with a place for each part.
 func holdsUp(t *testing.T, peer, name, text string) {
 	t.Helper()
-	in, err := readFrom(oneFile(name, text), peer, []string{name}, Options{})
+	in, err := readFrom(oneFile(name, text), peer, []string{name}, "")
 	if err == nil {
 		if _, err := policies.Load(name, []byte(in.File)); err != nil {
 			t.Errorf("%q becomes a file that is not valid: %v\n%s", text, err, in.File)
+		}
+		if peer != "envoy" {
+			mustBeOff(t, in)
 		}
 	}
 

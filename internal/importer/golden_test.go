@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// Each configuration of testdata/PEER has beside it the policy file that comes of it, or the refusal. The files with a licence of
-// their own are listed in testdata/SOURCES.md.
+// Each configuration of testdata/PEER, and testdata/field/PEER-NAME, has beside it the policy file that comes of it, or the refusal.
+// The files with a licence of their own are listed in testdata/SOURCES.md.
 func TestGolden(t *testing.T) {
 	names, err := filepath.Glob("testdata/*/*")
 	if err != nil || len(names) < 2 {
@@ -23,7 +23,8 @@ func TestGolden(t *testing.T) {
 	}
 
 	for _, name := range names {
-		if info, err := os.Stat(name); err != nil || info.IsDir() || strings.HasSuffix(name, ".golden") {
+		info, err := os.Stat(name)
+		if err != nil || info.IsDir() || strings.HasSuffix(name, ".golden") || strings.HasSuffix(name, ".md") {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { compareGolden(t, name) })
@@ -31,7 +32,11 @@ func TestGolden(t *testing.T) {
 }
 
 func compareGolden(t *testing.T, name string) {
-	in, err := Read(filepath.Base(filepath.Dir(name)), []string{name}, Options{})
+	peer := filepath.Base(filepath.Dir(name))
+	if peer == "field" {
+		peer, _, _ = strings.Cut(filepath.Base(name), "-")
+	}
+	in, err := Read(peer, []string{name}, "")
 
 	// What is refused says where, and what is imported is a file that a service takes.
 	got := ""
@@ -50,6 +55,9 @@ func compareGolden(t *testing.T, name string) {
 		got = in.File
 		if _, err := policies.Load(name, []byte(in.File)); err != nil {
 			t.Errorf("the imported file is not valid: %v", err)
+		}
+		if peer != "envoy" {
+			mustBeOff(t, in)
 		}
 	}
 

@@ -1,3 +1,12 @@
+// Package importer reads the configuration of another rate limiter and writes a draft of a policy file: its limits, each with its
+// place. Read is its only entrance; each peer has a file of its own.
+//
+// Which requests a limit is for is said in the peer's own language, and no part of it is translated: such a policy has
+// "when: false", and the peer's words beside it. Only the descriptors of envoyproxy/ratelimit are data, and become conditions.
+//
+// A limit whose numbers or key are not plain is left out, with its place and the reason, in LeftOut. A configuration is input of
+// unknown origin: size, depth and number of everything in it are bounded, and each file that comes out of Read is one that package
+// policies accepts.
 package importer
 
 import (
@@ -6,6 +15,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +31,7 @@ type Place struct {
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// LeftOut is a part of a configuration that the policies do not have.
+// LeftOut is a limit that no policy has, or a part of a configuration that changes what limits do.
 type LeftOut struct {
 	Place
 	What string `json:"what"` // as the configuration has it
@@ -35,26 +45,31 @@ type Policy struct {
 	Name string `json:"name"`
 	Place
 	Origin        string   `json:"origin"`            // the text at Place
+	Where         []string `json:"where,omitempty"`   // which requests the peer limits, in its own words
 	Authoritative string   `json:"authoritative"`     // in the short form
-	Group         *Group   `json:"group,omitempty"`   // nil: the policy is charged by itself
-	Differs       []string `json:"differs,omitempty"` // in which the policy decides or acts otherwise
+	Differs       []string `json:"differs,omitempty"` // in which the policy decides otherwise
 
-	when expr
-	key  []expr
-	cost int64 // 0: one
+	when string // CEL; "": false
+	key  []string
+	bad  string // why it has no plain key; "": it has one
 	side side
 }
 
 // side is a limiter in the words of a policy file.
 type side struct {
-	algorithm   string
-	limit       int64
-	window      time.Duration
-	calendar    algorithms.Calendar // in the place of the window
-	burst       int64               // of buckets
-	forget      time.Duration       // of buckets
-	countDenied bool
-	phase       string // of windows; "": the epoch
+	algorithm string
+	limit     int64
+	window    time.Duration
+	burst     int64 // of buckets
+}
+
+// String returns the limiter in the short form of replay.
+func (s side) String() string {
+	text := fmt.Sprintf("%s:%d/%s", s.algorithm, s.limit, algorithms.FormatWindow(s.window))
+	if s.burst > 0 {
+		text += fmt.Sprintf(":burst=%d", s.burst)
+	}
+	return text
 }
 
 // Import is what came of a configuration.
@@ -67,28 +82,10 @@ type Import struct {
 
 	name      string // of the policy file
 	variables []variable
-	tables    []table
-	mapped    map[string]string // the expressions of Options.Map
 }
 
 // variable is a named expression of the policy file.
-type variable struct {
-	name    string
-	value   expr
-	comment string
-}
-
-// table is a constant table of the policy file.
-type table struct {
-	name    string
-	entries [][2]string
-}
-
-// Options say what a configuration does not.
-type Options struct {
-	Name string            // of the policy file; "": the peer's
-	Map  map[string]string // expressions for what the peer is sent, by the peer's name of it
-}
+type variable struct{ name, value string }
 
 // Error is a configuration that is refused as a whole.
 type Error struct {
@@ -100,18 +97,22 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Place, e.Why) }
 
 // Bounds of reading. The largest real configurations have some hundred kilobytes and some hundred limits.
 const (
-	mostBytes    = 16 << 20 // of all files
+	mostBytes    = 1 << 20 // of a file
 	mostFiles    = 256
 	mostIncludes = 16 // one inside the other
 	mostDepth    = 64 // of blocks and values
+	mostItems    = 5000
 	mostPolicies = 500
 	mostLeftOut  = 2000
+	mostWhere    = 20  // texts beside one policy
 	mostText     = 300 // characters of a configuration in a message
+	mostRate     = 1_000_000_000
+	mostSeconds  = 100 * 366 * 24 * 3600 // of a window
 )
 
 // readers are the peers, by their names on the command line.
 var readers = map[string]func(*Import, *disk) error{
-	"envoy":     readDescriptors,
+	"envoy":     readEnvoy,
 	"haproxy":   readHAProxy,
 	"kong":      readKong,
 	"limitador": readLimitador,
@@ -122,32 +123,24 @@ var readers = map[string]func(*Import, *disk) error{
 // Peers returns the names of the peers, sorted.
 func Peers() []string { return slices.Sorted(maps.Keys(readers)) }
 
-// ErrNothing is the error of a configuration without a limit that can be carried over. The Import beside it says why.
-var ErrNothing = errors.New("no limit can be carried over")
+// ErrNothing is the error of a configuration without a limit that becomes a policy. The Import beside it says why.
+var ErrNothing = errors.New("no limit becomes a policy")
 
-// Read imports files of a peer, which belong together. The error is an *Error where a file is refused with its place; without any
-// policy it is ErrNothing, and the Import names all that is left out.
-func Read(peer string, files []string, o Options) (*Import, error) {
-	return readFrom(newDisk(), peer, files, o)
+// Read imports files of a peer, which belong together. name is that of the policy file; "" is the peer's. The error is an *Error where
+// a file is refused with its place; without any policy it is ErrNothing, and the Import names all that is left out.
+func Read(peer string, files []string, name string) (*Import, error) {
+	return readFrom(newDisk(), peer, files, name)
 }
 
-func readFrom(d *disk, peer string, files []string, o Options) (*Import, error) {
+func readFrom(d *disk, peer string, files []string, name string) (*Import, error) {
 	read := readers[peer]
 	if read == nil {
 		return nil, fmt.Errorf("no importer for %q: %s", peer, humanize.Remedy(peer, Peers()))
 	}
 
-	in := &Import{Peer: peer, Files: files, Policies: []Policy{}, LeftOut: []LeftOut{}, name: o.Name, mapped: o.Map}
-	if in.name == "" {
-		in.name = peer
-	}
+	in := &Import{Peer: peer, Files: files, Policies: []Policy{}, LeftOut: []LeftOut{}, name: cmp.Or(name, peer)}
 	if err := read(in, d); err != nil {
 		return nil, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(in.mapped)) {
-		if !in.isSent(name) {
-			return nil, &UnusedError{name}
-		}
 	}
 	return in, in.finish()
 }
@@ -167,19 +160,39 @@ func (in *Import) leave(at Place, what, why string, args ...any) {
 	}
 }
 
-// add notes a policy under a name of its own, and returns its place in the list; -1 for one that is left out.
-func (in *Import) add(p Policy) (at int) {
-	if len(in.Policies) >= mostPolicies {
+// add notes a policy under a name of its own, or leaves it out.
+func (in *Import) add(p Policy) {
+	switch {
+	case p.bad != "":
+		in.leave(p.Place, p.Origin, "%s: write this policy by hand, with %s", p.bad, p.side)
+		return
+	case len(in.Policies) >= mostPolicies:
 		in.leave(p.Place, p.Origin, "more than %d limits: import a smaller configuration", mostPolicies)
-		return -1
+		return
 	}
 
-	p.Origin, p.Name = shown(p.Origin), in.unused(p.Name)
+	base := validName(p.Name)
+	p.Name = base
+	taken := func(other Policy) bool { return other.Name == p.Name }
+	for n := 2; slices.ContainsFunc(in.Policies, taken); n++ {
+		p.Name = fmt.Sprintf("%s-%d", base, n)
+	}
+
+	where := p.Where
+	p.Origin, p.Where, p.Authoritative = shown(p.Origin), nil, p.side.String()
+	for i, text := range where {
+		if i == mostWhere {
+			p.Where = append(p.Where, "and more: see the configuration")
+			break
+		}
+		if text = shown(text); !slices.Contains(p.Where, text) {
+			p.Where = append(p.Where, text)
+		}
+	}
 	in.Policies = append(in.Policies, p)
-	return len(in.Policies) - 1
 }
 
-// validName makes a name of a policy, or of a table, from a text of a configuration.
+// validName makes a name of a policy from a text of a configuration.
 func validName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.') {
@@ -192,10 +205,7 @@ func validName(text string) string {
 	if len(name) > 48 {
 		name = name[:48]
 	}
-	if name == "" {
-		return "limit"
-	}
-	return name
+	return cmp.Or(name, "limit")
 }
 
 // shown returns a text of a configuration as one short line: it stands in comments of a file, whose structure it must not change.
@@ -206,3 +216,15 @@ func shown(text string) string {
 	}
 	return text
 }
+
+// The plain keys.
+const (
+	requestIP   = "request.ip"
+	requestHost = "request.host"
+	requestUser = "request.user"
+)
+
+func headerKey(name string) string { return entryOf("request.headers", strings.ToLower(name)) }
+
+// entryOf is the expression of an entry of a map, "" where it is absent. The escapes of Go are a part of CEL's.
+func entryOf(of, name string) string { return of + "[?" + strconv.Quote(name) + `].orValue("")` }

@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // kong collects the routes and the plugins of declarative configurations.
 type kong struct {
 	in      *Import
-	routes  []*kongRoute
-	plugins []*kongPlugin
+	routes  []kongRoute
+	shared  map[string]*value // _plugin_configs, by name
+	plugins []kongPlugin
 }
 
 // kongRoute is a route with the name of its service.
@@ -26,13 +26,13 @@ type kongRoute struct {
 // kongPlugin is a plugin with what it is configured for, "" for all.
 type kongPlugin struct {
 	*value
-	name                     string
-	service, route, consumer string
+	name                            string
+	service, route, consumer, group string
 }
 
 // readKong imports the plugins rate-limiting and rate-limiting-advanced.
 func readKong(in *Import, d *disk) error {
-	k := &kong{in: in}
+	k := &kong{in: in, shared: map[string]*value{}}
 	for _, file := range in.Files {
 		documents, err := d.documents(file)
 		if err != nil {
@@ -42,68 +42,66 @@ func readKong(in *Import, d *disk) error {
 			if kind := v.get("kind"); kind != nil && v.get("apiVersion") != nil {
 				return &Error{kind.Place, "kind " + shown(kind.text) + " is of Kubernetes: give Kong's declarative configuration (deck gateway dump)"}
 			}
-			if v.get("services") == nil && v.get("routes") == nil && v.get("plugins") == nil && v.get("consumers") == nil {
+			if v.get("services") == nil && v.get("routes") == nil && v.get("plugins") == nil && v.get("consumers") == nil &&
+				v.get("consumer_groups") == nil {
 				return &Error{v.Place, "no declarative configuration of Kong: it has no services, routes, plugins or consumers"}
 			}
-			k.document(v)
+			if err := k.document(v); err != nil {
+				return err
+			}
 		}
 	}
 
-	for _, p := range k.plugins {
-		k.policiesOf(p)
+	for i := range k.plugins {
+		k.policiesOf(&k.plugins[i])
 	}
 	return nil
 }
 
 // document collects what one file has.
-func (k *kong) document(v *value) {
-	k.in.unknown(v, "the field", "_format_version", "_transform", "_info", "_comment", "_workspace", "_konnect", "_plugin_configs",
-		"services", "routes", "plugins", "consumers", "consumer_groups", "upstreams", "certificates", "ca_certificates", "vaults", "snis",
-		"targets", "keys", "key_sets", "licenses", "rbac_roles", "tags", "_ignore")
+func (k *kong) document(v *value) error {
+	for _, f := range v.get("_plugin_configs").entries() {
+		if k.shared[f.key] != nil {
+			return &Error{f.at, "_plugin_configs " + shown(f.key) + " is there already, at " + k.shared[f.key].Place.String()}
+		}
+		k.shared[f.key] = f.value
+	}
 
+	k.collect(v, kongPlugin{})
 	for _, s := range v.get("services").items() {
-		k.collect(s, kongPlugin{service: s.str("name")})
+		k.collect(s, kongPlugin{service: named(s)})
 		for _, r := range s.get("routes").items() {
-			k.route(r, s.str("name"))
+			k.route(r, named(s))
 		}
 	}
 	for _, r := range v.get("routes").items() {
 		k.route(r, named(r.get("service")))
 	}
-
 	for _, c := range v.get("consumers").items() {
-		k.collect(c, kongPlugin{consumer: cmp.Or(c.str("username"), c.str("custom_id"))})
+		k.collect(c, kongPlugin{consumer: cmp.Or(named(c), c.str("custom_id"))})
 	}
 	for _, g := range v.get("consumer_groups").items() {
-		for _, p := range g.get("plugins").items() {
-			k.in.leave(p.Place, "plugin "+p.str("name")+" of a consumer group", "a policy sees no groups: write its condition by hand")
-		}
+		k.collect(g, kongPlugin{group: named(g)})
 	}
-	k.collect(v, kongPlugin{})
+	return nil
 }
 
 func (k *kong) route(r *value, service string) {
-	if len(k.routes) >= mostLocations {
-		k.in.leave(r.Place, "route "+r.str("name"), "more than %d routes: import a smaller configuration", mostLocations)
+	if len(k.routes) >= mostItems {
+		k.in.leave(r.Place, "route "+named(r), "more than %d routes: import a smaller configuration", mostItems)
 		return
 	}
-	k.routes = append(k.routes, &kongRoute{r, r.str("name"), service})
-	k.collect(r, kongPlugin{route: r.str("name"), service: service})
+	k.routes = append(k.routes, kongRoute{r, named(r), service})
+	k.collect(r, kongPlugin{route: named(r), service: service})
 }
 
-// named returns the name in a reference: {name: NAME}, {username: NAME}, or the name itself.
+// named returns the name of an object, or of one that is referred to: {name: NAME}, {username: NAME}, or the name itself.
 func named(v *value) string {
 	if v == nil {
 		return ""
 	}
 	return cmp.Or(v.str("name"), v.str("username"), v.str("id"), v.text)
 }
-
-// kongHarmless are plugins that do not limit requests.
-var kongHarmless = setOf(`acl acme aws-lambda azure-functions basic-auth bot-detection correlation-id cors datadog file-log grpc-gateway
-	grpc-web hmac-auth http-log ip-restriction jwt key-auth key-auth-enc ldap-auth loggly mtls-auth oauth2 openid-connect opentelemetry
-	prometheus proxy-cache proxy-cache-advanced request-size-limiting request-transformer request-transformer-advanced
-	response-transformer response-transformer-advanced session statsd syslog tcp-log udp-log zipkin`)
 
 // collect notes the plugins of an object.
 func (k *kong) collect(v *value, owner kongPlugin) {
@@ -113,108 +111,122 @@ func (k *kong) collect(v *value, owner kongPlugin) {
 		one.service = cmp.Or(named(p.get("service")), one.service)
 		one.route = cmp.Or(named(p.get("route")), one.route)
 		one.consumer = cmp.Or(named(p.get("consumer")), one.consumer)
+		one.group = cmp.Or(named(p.get("consumer_group")), one.group)
 
 		switch {
 		case one.name != "rate-limiting" && one.name != "rate-limiting-advanced":
-			if !kongHarmless[one.name] {
-				k.in.leave(p.Place, "plugin "+one.name, "unknown to the importer: if it limits requests, no policy has that")
+			if strings.Contains(one.name, "limit") && one.name != "request-size-limiting" {
+				k.in.leave(p.Place, "plugin "+one.name, "limits something else than requests, or is unknown")
 			}
 		case strings.EqualFold(p.str("enabled"), "false"):
 			k.in.leave(p.Place, "plugin "+one.name, "enabled: false: Kong does not run it")
 		case len(k.plugins) >= mostPolicies:
 			k.in.leave(p.Place, "plugin "+one.name, "more than %d plugins: import a smaller configuration", mostPolicies)
 		default:
-			k.plugins = append(k.plugins, &one)
+			k.plugins = append(k.plugins, one)
 		}
 	}
 }
 
-// rank orders plugins of one name as Kong does, which runs only the most specific one for a request.
-func (p *kongPlugin) rank() int {
-	has := func(name string, weight int) int {
-		if name == "" {
-			return 0
-		}
-		return weight
+// config returns the configuration of a plugin, with what it shares with others: deck fills in what the plugin does not say.
+func (k *kong) config(p *kongPlugin) (config *value, bad string) {
+	own, name := p.get("config"), p.str("_config")
+	if name == "" {
+		return own, ""
 	}
-
-	// The service of a route is a part of the route, so it does not make a plugin more specific.
-	service := has(p.service, 1)
-	if p.route != "" {
-		service = 0
+	shared := k.shared[name]
+	if shared == nil {
+		return nil, "no _plugin_configs " + name + " in these files: name the file that has it, too"
 	}
-	return has(p.consumer, 4) + has(p.route, 2) + service
+	return &value{Place: own.place(shared.Place), kind: mappingKind, fields: slices.Concat(own.entries(), shared.fields)}, ""
 }
 
 // policiesOf makes policies of a plugin.
 func (k *kong) policiesOf(p *kongPlugin) {
-	when := k.condition(p)
-	for _, other := range k.plugins {
-		if other.name == p.name && other.rank() > p.rank() {
-			when = and(when, not(k.condition(other)))
-		}
-	}
-	if when == no {
-		k.in.leave(p.Place, "plugin "+p.name, "no route in these files leads to it: name the file with the routes, too")
-		return
-	}
-
-	config := p.get("config")
-	key, bad := k.key(p, config)
+	config, bad := k.config(p)
 	if bad != "" {
-		k.in.leave(config.place(p.Place), "plugin "+p.name, "%s", bad)
+		k.in.leave(p.Place, "plugin "+p.name, "%s", bad)
 		return
 	}
 
-	var names []string
-	var places []int
+	key, bad := k.key(p, config)
+	where := k.where(p)
 	for _, l := range k.limits(p, config) {
-		names = append(names, l.Name)
-		l.Name = p.called(l.Name)
-		l.when, l.key = when, []expr{key}
-		if strings.Contains(key.text, "request.user") || p.consumer != "" {
+		parts := []string{p.consumer, p.group, cmp.Or(p.route, p.service), l.Name}
+		l.Name = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "-")
+		l.Where, l.key, l.bad = where, []string{key}, bad
+		if strings.Contains(key, requestUser) {
 			l.Differs = append(l.Differs, "request.user stands for the consumer: set it by httplimit.Config.Identify")
 		}
-		places = append(places, k.in.add(l))
-	}
-	if len(places) > 1 {
-		k.several(p, config, p.called(strings.Join(names, "-")), places)
-	}
-}
-
-// called returns a name with what the plugin is for.
-func (p *kongPlugin) called(name string) string {
-	parts := []string{p.consumer, cmp.Or(p.route, p.service), name}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "-")
-}
-
-// several makes a group of the limits of one plugin, of which Kong charges none when one refuses. rate-limiting-advanced is not
-// published, and its documentation says that only of disable_penalty.
-func (k *kong) several(p *kongPlugin, config *value, name string, places []int) {
-	why := "Kong's documentation does not say whether the others count a request that one refuses: as policies, each is charged by itself"
-	if p.name == "rate-limiting" || config.str("window_type") != "fixed" && config.on("disable_penalty") {
-		why = k.in.together(name, algorithms.AllOrNothing, places)
-	}
-	if why != "" {
-		k.in.leave(config.Place, fmt.Sprintf("%d limits in one plugin", len(places)), "%s", why)
+		if by := cmp.Or(config.str("policy"), config.str("strategy"), "local"); by == "local" {
+			l.Differs = append(l.Differs, "each node of Kong counts by itself (local)")
+		}
+		k.in.add(l)
 	}
 }
 
-// place returns the place of a value, or another one if it is not there.
-func (v *value) place(otherwise Place) Place {
-	if v == nil {
-		return otherwise
+// where says what a plugin is configured for.
+func (k *kong) where(p *kongPlugin) (list []string) {
+	for what, name := range map[string]string{"consumer": p.consumer, "consumer group": p.group} {
+		if name != "" {
+			list = append(list, what+" "+name)
+		}
 	}
-	return v.Place
+	switch {
+	case p.route == "" && p.service != "":
+		list = append(list, "service "+p.service)
+	case p.route == "":
+		list = append(list, "each request that some route takes")
+	}
+	if protocols := p.described("protocols"); protocols != "" {
+		list = append(list, "of the plugin"+strings.TrimPrefix(protocols, ","))
+	}
+
+	known := false
+	for _, r := range k.routes {
+		ofRoute := p.route != "" && r.name == p.route
+		ofService := p.route == "" && p.service != "" && r.service == p.service
+		if (ofRoute || ofService) && len(list) <= mostWhere {
+			known = true
+			list = append(list, fmt.Sprintf("route %s%s (%s)", r.name, r.described("protocols", "hosts", "methods", "paths", "headers", "snis",
+				"sources", "destinations", "expression", "regex_priority", "priority"), r.Place))
+		}
+	}
+	if p.route != "" && !known {
+		list = append(list, "route "+p.route+", which is not in these files")
+	}
+	return list
 }
 
-// kongPeriods are the windows of rate-limiting. Months and years are those of the calendar, in UTC.
+// key returns the key of a plugin: what it limits by, and the address where the request has none of it, as Kong does.
+func (k *kong) key(p *kongPlugin, config *value) (key, bad string) {
+	orAddress := func(value string) string { return fmt.Sprintf(`%s == "" ? %s : %[1]s`, value, requestIP) }
+	by := cmp.Or(config.str("limit_by"), config.str("identifier"), "consumer")
+	switch header := config.str("header_name"); {
+	case by == "consumer":
+		return orAddress(requestUser), ""
+	case by == "ip":
+		return requestIP, ""
+	case by == "header" && header != "":
+		return orAddress(headerKey(header)), ""
+	case by == "service" && p.service != "":
+		return strconv.Quote(p.service), ""
+	}
+	return "", "limit_by " + by + " is no plain field of a request"
+}
+
+// kongPeriods are the windows of rate-limiting.
 var kongPeriods = []struct {
-	name string
-	side side
+	name    string
+	window  time.Duration
+	differs string
 }{
-	{"second", side{window: time.Second}}, {"minute", side{window: time.Minute}}, {"hour", side{window: time.Hour}},
-	{"day", side{window: 24 * time.Hour}}, {"month", side{calendar: algorithms.Month}}, {"year", side{calendar: algorithms.Year}},
+	{name: "second", window: time.Second},
+	{name: "minute", window: time.Minute},
+	{name: "hour", window: time.Hour},
+	{name: "day", window: 24 * time.Hour},
+	{"month", 30 * 24 * time.Hour, "Kong counts by months of the calendar, in UTC"},
+	{"year", 365 * 24 * time.Hour, "Kong counts by years of the calendar, in UTC"},
 }
 
 // limits reads the limits of a plugin.
@@ -238,9 +250,11 @@ func (k *kong) limits(p *kongPlugin, config *value) (list []Policy) {
 			continue
 		}
 
-		s := period.side
-		s.algorithm, s.limit = "fixed_window", n
-		list = append(list, Policy{Name: period.name, Place: v.Place, Origin: origin, side: s})
+		l := Policy{Name: period.name, Place: v.Place, Origin: origin, side: side{algorithm: "fixed_window", limit: n, window: period.window}}
+		if period.differs != "" {
+			l.Differs = []string{period.differs}
+		}
+		list = append(list, l)
 	}
 	return list
 }
@@ -258,7 +272,10 @@ func (k *kong) advanced(p *kongPlugin, config *value) (list []Policy) {
 
 	algorithm, differs := "fixed_window", []string(nil)
 	if config.str("window_type") != "fixed" {
-		algorithm, differs = "sliding_window_counter", []string{"Kong's clock has whole seconds, and the model's windows slide all the time"}
+		algorithm, differs = "sliding_window_counter", []string{"Kong's clock has whole seconds, and these windows slide all the time"}
+		if !config.on("disable_penalty") {
+			differs = append(differs, "Kong counts a request that it denies, too")
+		}
 	}
 	for i := range limits {
 		origin := fmt.Sprintf("%s limit: %s, window_size: %s", p.name, limits[i], windows[i])
@@ -270,14 +287,8 @@ func (k *kong) advanced(p *kongPlugin, config *value) (list []Policy) {
 		}
 		list = append(list, Policy{
 			Name: "per-" + windows[i] + "s", Place: config.get("limit").Place, Origin: origin, Differs: slices.Clone(differs),
-			side: side{
-				algorithm: algorithm, limit: n, window: time.Duration(seconds) * time.Second,
-				countDenied: algorithm != "fixed_window" && !config.on("disable_penalty"),
-			},
+			side: side{algorithm: algorithm, limit: n, window: time.Duration(seconds) * time.Second},
 		})
 	}
 	return list
 }
-
-// mostSeconds bounds windows: a hundred years.
-const mostSeconds = 100 * 366 * 24 * 3600

@@ -3,39 +3,39 @@ package importer
 import (
 	"errors"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlReader makes a tree of the expressions of a TOML file.
+// tomlReader makes a tree of the expressions of a TOML file: only this parser of go-toml says where each of them stands.
 type tomlReader struct {
-	file   string
-	text   string
-	lines  []int // where each line begins
-	parser unstable.Parser
-	values int
+	file, text string
+	parser     unstable.Parser
+	at         uint32 // of the last place
+	line       int    // there, from 1
+	left       int    // values that may still be made
 }
 
 // tomlValue reads a TOML file.
 func tomlValue(name, text string) (*value, error) {
-	r := &tomlReader{file: name, text: text, lines: []int{0}}
-	for i := range len(text) {
-		if text[i] == '\n' {
-			r.lines = append(r.lines, i+1)
-		}
-	}
-
+	r := &tomlReader{file: name, text: text, line: 1, left: mostValues}
 	root := &value{Place: Place{name, 1}, kind: mappingKind}
 	table := root
 	r.parser.Reset([]byte(text))
 	for r.parser.NextExpression() {
 		e := r.parser.Expression()
+		keys, at := r.keys(e)
 		var err error
 		switch e.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			table, err = r.open(root, e)
+		case unstable.Table:
+			table, err = r.child(root, keys, at, mappingKind)
+		case unstable.ArrayTable:
+			var list *value
+			if list, err = r.child(root, keys, at, listKind); err == nil {
+				table = &value{Place: at, kind: mappingKind}
+				list.list = append(list.list, table)
+			}
 		case unstable.KeyValue:
 			err = r.set(table, e, 0)
 		}
@@ -43,24 +43,27 @@ func tomlValue(name, text string) (*value, error) {
 			return nil, err
 		}
 	}
-	if err := r.parser.Error(); err != nil {
-		return nil, r.refused(err)
-	}
-	return root, nil
-}
 
-// refused returns the parser's error with its line.
-func (r *tomlReader) refused(err error) error {
-	line := 1
+	err := r.parser.Error()
+	if err == nil {
+		return root, nil
+	}
+	at := Place{name, 1}
 	var p *unstable.ParserError
 	if errors.As(err, &p) && len(p.Highlight) > 0 {
-		line = r.line(r.parser.Range(p.Highlight).Offset)
+		at = r.place(r.parser.Range(p.Highlight).Offset)
 	}
-	return &Error{Place{r.file, line}, "not TOML: " + shown(err.Error())}
+	return nil, &Error{at, "not TOML: " + shown(err.Error())}
 }
 
-func (r *tomlReader) line(offset uint32) int {
-	return sort.SearchInts(r.lines, int(offset)+1)
+// place returns the place of an offset. Most are asked for in their order.
+func (r *tomlReader) place(offset uint32) Place {
+	if offset < r.at {
+		r.at, r.line = 0, 1
+	}
+	r.line += strings.Count(r.text[r.at:offset], "\n")
+	r.at = offset
+	return Place{r.file, r.line}
 }
 
 // keys returns the parts of a dotted key, and its place.
@@ -68,86 +71,70 @@ func (r *tomlReader) keys(n *unstable.Node) (keys []string, at Place) {
 	at = Place{r.file, 1}
 	for it := n.Key(); it.Next(); {
 		if len(keys) == 0 {
-			at.Line = r.line(it.Node().Raw.Offset)
+			at = r.place(it.Node().Raw.Offset)
 		}
 		keys = append(keys, string(it.Node().Data))
 	}
 	return keys, at
 }
 
-// open returns the table that a head names. The tables on the way are made, and of an array of tables the last one counts.
-func (r *tomlReader) open(root *value, head *unstable.Node) (*value, error) {
-	keys, at := r.keys(head)
-	v := root
+// child returns what a dotted key names inside a table. The tables on the way are made, and of an array of tables the last one counts.
+func (r *tomlReader) child(v *value, keys []string, at Place, last kind) (*value, error) {
 	for i, key := range keys {
-		if i == len(keys)-1 && head.Kind == unstable.ArrayTable {
-			list, err := r.child(v, key, at, listKind)
-			if err != nil {
+		want := mappingKind
+		if i == len(keys)-1 {
+			want = last
+		}
+		found := slices.IndexFunc(v.fields, func(f field) bool { return f.key == key })
+		if found < 0 {
+			next := &value{Place: at, kind: want}
+			if err := r.add(v, key, next); err != nil {
 				return nil, err
 			}
-			v = &value{Place: at, kind: mappingKind}
-			list.list = append(list.list, v)
-			return v, nil
+			v = next
+			continue
 		}
 
-		next, err := r.child(v, key, at, mappingKind)
-		if err != nil {
-			return nil, err
-		}
-		if v = next; next.kind == listKind && len(next.list) > 0 {
-			v = next.list[len(next.list)-1]
+		switch v = v.fields[found].value; {
+		case v.kind == want:
+		case v.kind == listKind && len(v.list) > 0:
+			v = v.list[len(v.list)-1]
+		default:
+			return nil, &Error{at, "the key " + shown(key) + " stands here twice"}
 		}
 	}
 	return v, nil
 }
 
-// child returns a field of a table, which it makes if there is none.
-func (r *tomlReader) child(v *value, key string, at Place, want kind) (*value, error) {
-	if r.values++; r.values > mostValues || len(v.fields) > mostFields {
-		return nil, &Error{at, "too many values"}
+// add adds a field to a table.
+func (r *tomlReader) add(v *value, key string, one *value) error {
+	if r.left--; r.left < 0 || len(v.fields) >= mostItems {
+		return &Error{one.Place, "too many values"}
 	}
-
-	i := slices.IndexFunc(v.fields, func(f field) bool { return f.key == key })
-	if i < 0 {
-		made := &value{Place: at, kind: want}
-		v.fields = append(v.fields, field{key, at, made})
-		return made, nil
+	if slices.ContainsFunc(v.fields, func(f field) bool { return f.key == key }) {
+		return &Error{one.Place, "the key " + shown(key) + " stands here twice"}
 	}
-	if found := v.fields[i].value; found.kind == want || found.kind == listKind && len(found.list) > 0 {
-		return found, nil
-	}
-	return nil, &Error{at, "the key " + shown(key) + " is a value and a table"}
+	v.fields = append(v.fields, field{key, one.Place, one})
+	return nil
 }
 
 // set reads a key with its value into a table.
 func (r *tomlReader) set(v *value, n *unstable.Node, depth int) error {
 	keys, at := r.keys(n)
-	if depth > mostDepth || len(keys) > mostDepth {
-		return &Error{at, "too many values one inside the other"}
-	}
-	for _, key := range keys[:max(0, len(keys)-1)] {
-		next, err := r.child(v, key, at, mappingKind)
-		if err != nil {
-			return err
-		}
-		v = next
-	}
-
 	one, err := r.value(n.Value(), at, depth)
 	if err != nil {
 		return err
 	}
-	if r.values++; r.values > mostValues || len(v.fields) > mostFields {
-		return &Error{at, "too many values"}
+	if v, err = r.child(v, keys[:len(keys)-1], at, mappingKind); err != nil {
+		return err
 	}
-	v.fields = append(v.fields, field{keys[len(keys)-1], at, one})
-	return nil
+	return r.add(v, keys[len(keys)-1], one)
 }
 
 // value reads a value. Those inside an array stand at the line of its key.
 func (r *tomlReader) value(n *unstable.Node, at Place, depth int) (*value, error) {
-	if depth > mostDepth {
-		return nil, &Error{at, "too many values one inside the other"}
+	if r.left--; r.left < 0 || depth > mostDepth {
+		return nil, &Error{at, "too many values"}
 	}
 
 	v := &value{Place: at, kind: scalarKind, text: string(n.Data)}

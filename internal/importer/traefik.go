@@ -3,13 +3,9 @@ package importer
 import (
 	"cmp"
 	"fmt"
-	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // traefik collects the middlewares and the routers of dynamic configurations.
@@ -20,15 +16,13 @@ type traefik struct {
 	routers     []traefikRouter
 }
 
-// traefikRouter is a router with the condition of its rule.
+// traefikRouter is a router, or what applies middlewares to all routers of an entry point.
 type traefikRouter struct {
-	*value
-	name     string
-	rule     expr
-	priority int64
+	name, where string
+	middlewares []string
 }
 
-// readTraefik imports the middleware rateLimit, which each router has for itself.
+// readTraefik imports the middleware rateLimit.
 func readTraefik(in *Import, d *disk) error {
 	t := &traefik{in: in, middlewares: map[string]*value{}}
 	for _, file := range in.Files {
@@ -42,141 +36,111 @@ func readTraefik(in *Import, d *disk) error {
 			}
 		}
 	}
-
-	slices.SortStableFunc(t.routers, func(a, b traefikRouter) int { return cmp.Compare(b.priority, a.priority) })
 	t.policies()
 	return nil
-}
-
-// traefikStatic are fields of the static configuration that limit nothing.
-var traefikStatic = []string{
-	"global", "serversTransport", "tcpServersTransport", "entryPoints", "providers", "api", "metrics", "ping", "log", "accessLog", "tracing",
-	"hostResolver", "certificatesResolvers", "experimental", "core", "spiffe", "ocsp", "tls", "http", "tcp", "udp",
 }
 
 func (t *traefik) document(v *value) error {
 	kind := v.get("kind")
 	switch {
 	case kind != nil && v.get("apiVersion") != nil && kind.text == "Middleware":
-		t.middleware(v.get("metadata").str("name"), v.get("spec"))
-		return nil
+		name := v.get("metadata").str("name")
+		if namespace := v.get("metadata").str("namespace"); namespace != "" {
+			name = namespace + "/" + name
+		}
+		return t.middleware(name, v.get("spec"))
 	case kind != nil && v.get("apiVersion") != nil:
-		t.in.leave(kind.Place, "kind "+kind.text, "of Kubernetes only Middlewares are read: the policies hold for all requests")
+		t.in.leave(kind.Place, "kind "+kind.text, "of Kubernetes only Middlewares are read")
 		return nil
-	case v.get("http") == nil:
+	case v.get("http") == nil && v.get("entryPoints") == nil:
 		return &Error{v.place(Place{t.in.Files[0], 1}), "no dynamic configuration of Traefik: it has no http"}
 	}
 
-	t.in.unknown(v, "the field", traefikStatic...)
-	for _, e := range v.get("entryPoints").entries() {
-		if m := e.get("http", "middlewares"); m != nil {
-			t.in.leave(m.Place, "the middlewares of the entry point "+e.key, "write their condition by hand: a policy sees no entry points")
+	for _, m := range v.get("http", "middlewares").entries() {
+		if err := t.middleware(m.key, m.value); err != nil {
+			return err
 		}
 	}
-	t.in.unknown(v.get("http"), "http", "routers", "middlewares", "services", "serversTransports", "models")
-	for _, m := range v.get("http", "middlewares").entries() {
-		t.middleware(m.key, m.value)
+	for _, e := range v.get("entryPoints").entries() {
+		if m := e.get("http", "middlewares"); m != nil {
+			t.router(traefikRouter{e.key, fmt.Sprintf("entry point %s: each router of it has a budget (%s)", e.key, m.Place), m.texts()}, e.at)
+		}
 	}
 	for _, r := range v.get("http", "routers").entries() {
-		t.router(r)
+		where := fmt.Sprintf("router %s%s (%s)", r.key, r.described("rule", "entryPoints", "priority", "tls"), r.at)
+		t.router(traefikRouter{r.key, where, r.get("middlewares").texts()}, r.at)
 	}
 	return nil
 }
 
-// traefikHarmless are middlewares that do not limit requests.
-var traefikHarmless = []string{
-	"addPrefix", "basicAuth", "buffering", "circuitBreaker", "compress", "contentType", "digestAuth", "errors", "forwardAuth", "grpcWeb",
-	"headers", "ipAllowList", "ipWhiteList", "passTLSClientCert", "plugin", "redirectRegex", "redirectScheme", "replacePath",
-	"replacePathRegex", "retry", "stripPrefix", "stripPrefixRegex", "rateLimit", "chain",
-}
-
-func (t *traefik) middleware(name string, v *value) {
-	t.in.unknown(v, "middleware "+name, traefikHarmless...)
-	if t.middlewares[name] == nil {
-		t.order = append(t.order, name)
-	}
-	t.middlewares[name] = v
-}
-
-// router reads a router. Without a priority the longest rule goes first.
-func (t *traefik) router(r field) {
-	if len(t.routers) >= mostLocations {
-		t.in.leave(r.at, "router "+r.key, "more than %d routers: import a smaller configuration", mostLocations)
+func (t *traefik) router(r traefikRouter, at Place) {
+	if len(t.routers) >= mostItems {
+		t.in.leave(at, "router "+r.name, "more than %d routers: import a smaller configuration", mostItems)
 		return
 	}
-
-	rule, err := parseRule(r.str("rule"))
-	if err != nil {
-		t.in.leave(r.at, "router "+r.key, "its rule %s: %v", r.str("rule"), err)
-		return
-	}
-	priority, _ := r.get("priority").whole()
-	if priority == 0 {
-		priority = int64(len(r.str("rule")))
-	}
-	t.routers = append(t.routers, traefikRouter{r.value, r.key, rule, priority})
+	t.routers = append(t.routers, r)
 }
 
-// policies makes a policy for each router with a rateLimit, and one for a rateLimit that no router here has.
+func (t *traefik) middleware(name string, v *value) error {
+	if other := t.middlewares[name]; other != nil {
+		return &Error{v.place(other.Place), "middleware " + shown(name) + " is there already, at " + other.Place.String()}
+	}
+	if v == nil {
+		return nil
+	}
+	if f := v.get("inFlightReq"); f != nil {
+		t.in.leave(f.Place, "middleware "+name, "inFlightReq limits requests at one time, not their rate")
+	}
+	t.middlewares[name], t.order = v, append(t.order, name)
+	return nil
+}
+
+// policies makes the policies: a rateLimit has a budget in each router that has it, and with redis one for all of them.
 func (t *traefik) policies() {
-	used := map[string]bool{}
-	for i, r := range t.routers {
-		var branches []branch
-		for k, other := range t.routers {
-			then := no
-			if k == i {
-				then = yes
-			}
-			branches = append(branches, branch{other.rule, then})
+	of := map[string][]traefikRouter{}
+	for _, r := range t.routers {
+		for _, name := range t.chained(r.middlewares, 0) {
+			of[name] = append(of[name], r)
 		}
-
-		var places []int
-		for _, name := range t.chained(r.get("middlewares").texts(), used, 0) {
-			if at := t.policy(r.name+"-"+name, choose(branches, no), t.middlewares[name].get("rateLimit")); at >= 0 {
-				places = append(places, at)
-			}
-		}
-		t.several(r, places)
 	}
 
 	for _, name := range t.order {
-		if v := t.middlewares[name].get("rateLimit"); v != nil && !used[name] {
-			t.in.leave(v.Place, "middleware "+name, "no router in these files has it, so the policy holds for all requests: write its when")
-			t.policy(name, yes, v)
+		limit, routers := t.middlewares[name].get("rateLimit"), of[name]
+		switch {
+		case limit == nil:
+		case len(routers) == 0:
+			t.policy(name, limit, "no router in these files has middleware "+name)
+		case limit.get("redis") != nil:
+			where := []string{"redis: one budget for all routers with middleware " + name}
+			for _, r := range routers {
+				where = append(where, r.where)
+			}
+			t.policy(name, limit, where...)
+		default:
+			for _, r := range routers {
+				t.policy(r.name+"-"+name, limit, r.where)
+			}
 		}
-	}
-}
-
-// several makes groups of the limits of one router: Traefik asks them in order, and does not ask those behind one that refuses.
-func (t *traefik) several(r traefikRouter, places []int) {
-	bad := t.in.byKey(r.name+"-limits", algorithms.UntilDenied, places)
-	if bad != "" {
-		t.in.leave(t.in.Policies[places[1]].Place, "the limits of router "+r.name,
-			"Traefik does not ask the limits behind one that refuses: %s, so as policies each is charged", bad)
 	}
 }
 
 // chained returns the names of the rateLimits among some middlewares, also those of chains.
-func (t *traefik) chained(names []string, used map[string]bool, depth int) (list []string) {
+func (t *traefik) chained(names []string, depth int) (list []string) {
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, "@")
 		v := t.middlewares[name]
-
 		if v.get("rateLimit") != nil {
-			used[name] = true
 			list = append(list, name)
 		}
-
 		if chain := v.get("chain"); chain != nil && depth < 4 && len(list) < mostPolicies {
-			list = append(list, t.chained(chain.get("middlewares").texts(), used, depth+1)...)
+			list = append(list, t.chained(chain.get("middlewares").texts(), depth+1)...)
 		}
 	}
-
 	return list
 }
 
-// policy makes a policy of a rateLimit in a router, and returns its place, -1 if it is left out.
-func (t *traefik) policy(name string, when expr, v *value) (at int) {
+// policy makes a policy of a rateLimit.
+func (t *traefik) policy(name string, v *value, where ...string) {
 	t.in.unknown(v, "rateLimit", "average", "period", "burst", "sourceCriterion", "redis")
 	average, fine := int64(0), true
 	if a := v.get("average"); a != nil {
@@ -192,31 +156,23 @@ func (t *traefik) policy(name string, when expr, v *value) (at int) {
 	switch {
 	case !fine || !ok || !valid || average > mostRate || burst > mostRate:
 		t.in.leave(v.Place, origin, "no number of requests, or no period")
-		return -1
+		return
 	case average == 0:
 		t.in.leave(v.Place, origin, "average: 0 is no limit")
-		return -1
-	case when == no:
-		t.in.leave(v.Place, origin, "no request reaches it: the rules of other routers come first")
-		return -1
+		return
 	}
-
-	key, differs := t.key(v.get("sourceCriterion"))
-	p := Policy{Name: name, Place: v.Place, Origin: origin, Differs: differs, when: when, key: []expr{key}}
-	if !p.bucket(average, period, burst) {
-		t.in.leave(v.Place, origin, "its numbers are too large to be whole ones")
-		return -1
+	key, bad := t.key(v.get("sourceCriterion"))
+	p := Policy{
+		Name: name, Place: v.Place, Origin: origin, Where: where, key: []string{key}, bad: bad,
+		side: side{algorithm: "token_bucket", limit: average, window: period, burst: burst},
 	}
-	// A bucket that is full by then needs no gift.
-	seconds := time.Duration(forgets(average, period)) * time.Second
-	full := float64(p.side.burst) / float64(p.side.limit) * float64(period)
-	if full > float64(seconds) {
-		p.side.forget = seconds
+	if v.get("sourceCriterion", "ipStrategy", "depth") != nil || v.get("sourceCriterion", "ipStrategy", "excludedIPs") != nil {
+		p.Differs = append(p.Differs, "request.ip is the connection's address: give httplimit.Config.ClientIP the proxies of ipStrategy")
 	}
-	if full > float64(seconds-time.Second) {
-		p.Differs = append(p.Differs, "Traefik forgets a client by whole seconds of its clock, up to a second sooner than the policy")
+	if seconds := forgets(average, period); float64(burst)/float64(average)*period.Seconds() > float64(seconds-1) {
+		p.Differs = append(p.Differs, fmt.Sprintf("Traefik forgets a client without requests after %d s, and it then has its whole burst again", seconds))
 	}
-	return t.in.add(p)
+	t.in.add(p)
 }
 
 // traefikPeriod reads a period: a Go duration, or whole seconds.
@@ -239,46 +195,18 @@ func forgets(average int64, period time.Duration) int64 {
 	return 1 + int64(period)/(average*int64(time.Second))
 }
 
-// bucket makes the bucket of a rateLimit. It admits a request that would wait for at most the time of half a request, by the rate
-// rounded down, and for at most half a second. So the bucket has that debt more than the burst, in units in which both are whole.
-func (p *Policy) bucket(average int64, period time.Duration, burst int64) bool {
-	rate := new(big.Rat).SetFrac(big.NewInt(average), big.NewInt(int64(period)))
-	rate.Mul(rate, new(big.Rat).SetInt64(int64(time.Second)))
-	longest := big.NewRat(1, 2)
-	if whole := new(big.Int).Quo(rate.Num(), rate.Denom()); whole.Sign() > 0 {
-		longest.SetFrac(big.NewInt(1), whole.Lsh(whole, 1))
-	}
-
-	debt := rate.Mul(rate, longest)
-	units, more := debt.Denom(), debt.Num()
-	limit := new(big.Int).Mul(units, big.NewInt(average))
-	capacity := new(big.Int).Add(new(big.Int).Mul(units, big.NewInt(burst)), more)
-	if !limit.IsInt64() || !capacity.IsInt64() || !units.IsInt64() {
-		return false
-	}
-	p.cost = units.Int64()
-	p.side = side{algorithm: "token_bucket", limit: limit.Int64(), window: period, burst: capacity.Int64()}
-	p.Differs = append(p.Differs, "Traefik holds a request back for up to half of the time of one, and the policy does not")
-	return true
-}
-
 // key returns the key of a source criterion; by default it is the address.
-func (t *traefik) key(v *value) (key expr, differs []string) {
+func (t *traefik) key(v *value) (key, bad string) {
 	t.in.unknown(v, "sourceCriterion", "ipStrategy", "requestHeaderName", "requestHost")
-	if name := v.str("requestHeaderName"); name != "" {
-		return headerValue(name), nil
+	t.in.unknown(v.get("ipStrategy"), "ipStrategy", "depth", "excludedIPs", "ipv6Subnet")
+	bits := v.get("ipStrategy").str("ipv6Subnet")
+	switch name := v.str("requestHeaderName"); {
+	case name != "":
+		return headerKey(name), ""
+	case v.on("requestHost"):
+		return requestHost, ""
+	case bits != "":
+		return "", "its key is a network, as in ipGroup(request.ip, 32, " + bits + ")"
 	}
-	if v.on("requestHost") {
-		return requestHost, nil
-	}
-
-	strategy := v.get("ipStrategy")
-	t.in.unknown(strategy, "ipStrategy", "depth", "excludedIPs", "ipv6Subnet")
-	if strategy.get("depth") != nil || strategy.get("excludedIPs") != nil {
-		differs = append(differs, "request.ip is the connection's address: give httplimit.Config.ClientIP the proxies of ipStrategy")
-	}
-	if bits, ok := strategy.get("ipv6Subnet").whole(); ok && bits > 0 && bits < 128 {
-		return groupOf(requestIP, 32, int(bits)), differs
-	}
-	return requestIP, differs
+	return requestIP, ""
 }

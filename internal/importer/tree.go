@@ -20,7 +20,6 @@ type value struct {
 	list   []*value
 	fields []field
 	kind   kind
-	size   int // of it and all inside, an alias counted as what it names
 }
 
 // field is an entry of a mapping.
@@ -42,15 +41,10 @@ const (
 // get returns the value of a field, nil if there is none. Peers compare names of fields exactly or without case: no file has both.
 func (v *value) get(names ...string) *value {
 	for _, name := range names {
-		if v == nil {
-			return nil
-		}
-
-		i := slices.IndexFunc(v.fields, func(f field) bool { return strings.EqualFold(f.key, name) })
+		i := slices.IndexFunc(v.entries(), func(f field) bool { return strings.EqualFold(f.key, name) })
 		if i < 0 {
 			return nil
 		}
-
 		v = v.fields[i].value
 	}
 	return v
@@ -104,18 +98,57 @@ func (v *value) whole() (n int64, ok bool) {
 // on reports whether a field is true.
 func (v *value) on(name string) bool { return strings.EqualFold(v.str(name), "true") }
 
-// unknown names the fields of a mapping that an importer does not know.
+// place returns the place of a value, or another one if it is not there.
+func (v *value) place(otherwise Place) Place {
+	if v == nil {
+		return otherwise
+	}
+	return v.Place
+}
+
+// described lists some fields of a value with what they say.
+func (v *value) described(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		if f := v.get(name); f != nil && f.kind != none {
+			b.WriteString(", " + name + " ")
+			f.brief(&b)
+		}
+	}
+	return b.String()
+}
+
+// brief writes a value as one line of YAML, or the beginning of it.
+func (v *value) brief(b *strings.Builder) {
+	switch v.kind {
+	case listKind:
+		b.WriteByte('[')
+		for i, item := range v.list[:min(len(v.list), mostWhere)] {
+			b.WriteString(strings.Repeat(", ", min(i, 1)))
+			item.brief(b)
+		}
+		b.WriteByte(']')
+	case mappingKind:
+		b.WriteByte('{')
+		for i, f := range v.fields[:min(len(v.fields), mostWhere)] {
+			b.WriteString(strings.Repeat(", ", min(i, 1)) + f.key + ": ")
+			f.brief(b)
+		}
+		b.WriteByte('}')
+	default:
+		b.WriteString(v.text)
+	}
+}
+
+// unknown names the fields of a limit that an importer does not know.
 func (in *Import) unknown(v *value, what string, known ...string) {
 	for _, f := range v.entries() {
 		same := func(name string) bool { return strings.EqualFold(name, f.key) }
 		if !slices.ContainsFunc(known, same) {
-			in.leave(f.at, what+" "+f.key, "unknown to the importer: if it limits requests, or decides which are limited, no policy has that")
+			in.leave(f.at, what+" "+f.key, "unknown to the importer: no policy has what it does")
 		}
 	}
 }
-
-// mostDocuments bounds the documents of a file.
-const mostDocuments = 1000
 
 // documents reads a file of YAML, of JSON, which is YAML, or of TOML.
 func (d *disk) documents(name string) ([]*value, error) {
@@ -136,8 +169,8 @@ func (d *disk) documents(name string) ([]*value, error) {
 }
 
 func yamlValues(name, text string) (list []*value, err error) {
-	decoder := yaml.NewDecoder(strings.NewReader(text))
-	for len(list) < mostDocuments {
+	decoder, c := yaml.NewDecoder(strings.NewReader(text)), conversion{name, mostValues}
+	for {
 		var root yaml.Node
 		err := decoder.Decode(&root)
 		if errors.Is(err, io.EOF) {
@@ -147,14 +180,12 @@ func yamlValues(name, text string) (list []*value, err error) {
 			return nil, yamlError(name, err)
 		}
 
-		c := conversion{file: name, made: map[*yaml.Node]*value{}}
 		v, err := c.value(root.Content[0], 0)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	return nil, &Error{Place{name, 1}, fmt.Sprintf("more than %d documents", mostDocuments)}
 }
 
 // yamlError finds the line in an error of package yaml.
@@ -170,30 +201,28 @@ func yamlError(name string, err error) error {
 	return &Error{Place{name, line}, "not YAML: " + shown(message)}
 }
 
-// mostValues bounds the values of a document as an importer meets them: a few aliases of aliases stand for millions.
+// mostValues bounds the values of a file, where an alias is as many as what it names: a few aliases of aliases stand for millions.
 const mostValues = 200_000
 
-// conversion makes values of YAML's nodes. An alias is the value that it names, and no copy of it.
+// conversion makes values of YAML's nodes.
 type conversion struct {
 	file string
-	made map[*yaml.Node]*value
+	left int // values that may still be made
 }
 
 func (c *conversion) value(n *yaml.Node, depth int) (*value, error) {
 	at := Place{c.file, max(1, n.Line)}
+	if c.left--; c.left < 0 {
+		return nil, &Error{at, fmt.Sprintf("more than %d values", mostValues)}
+	}
 	if depth > mostDepth {
 		return nil, &Error{at, fmt.Sprintf("more than %d values one inside the other", mostDepth)}
 	}
-	if n.Kind == yaml.AliasNode {
-		v := c.made[n.Alias]
-		if v == nil {
-			return nil, &Error{at, "an alias of a value that it is inside of"}
-		}
-		return v, nil
-	}
 
-	v := &value{Place: at, text: n.Value}
+	v := &value{Place: at, text: n.Value, kind: scalarKind}
 	switch n.Kind {
+	case yaml.AliasNode:
+		return c.value(n.Alias, depth+1)
 	case yaml.SequenceNode:
 		v.kind = listKind
 		for _, item := range n.Content {
@@ -205,45 +234,19 @@ func (c *conversion) value(n *yaml.Node, depth int) (*value, error) {
 		}
 	case yaml.MappingNode:
 		v.kind = mappingKind
-		if err := c.fields(v, n, depth); err != nil {
-			return nil, err
-		}
+		return v, c.fields(v, n, depth)
 	case yaml.ScalarNode:
-		v.kind = scalarKind
 		if n.Tag == "!!null" {
 			v.kind, v.text = none, ""
 		}
 	}
-
-	if err := v.measure(); err != nil {
-		return nil, err
-	}
-	c.made[n] = v
 	return v, nil
 }
-
-// measure notes the size of a value of which the parts have theirs.
-func (v *value) measure() error {
-	v.size = 1
-	for _, item := range v.list {
-		v.size += item.size
-	}
-	for _, f := range v.fields {
-		v.size += f.value.size
-	}
-
-	if v.size > mostValues {
-		return &Error{v.Place, fmt.Sprintf("more than %d values", mostValues)}
-	}
-	return nil
-}
-
-// mostFields bounds the fields that merges bring into a mapping: a file of a few kilobytes can merge millions.
-const mostFields = 10_000
 
 // fields converts a mapping. Fields that << merges come behind its own, which get finds first.
 func (c *conversion) fields(v *value, n *yaml.Node, depth int) error {
 	var merged []field
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		one, err := c.value(n.Content[i+1], depth+1)
@@ -255,13 +258,15 @@ func (c *conversion) fields(v *value, n *yaml.Node, depth int) error {
 			for _, item := range one.list {
 				merged = append(merged, item.fields...)
 			}
-			if len(merged) > mostFields {
-				return &Error{v.Place, fmt.Sprintf("more than %d fields are merged", mostFields)}
-			}
 			continue
 		}
 
-		v.fields = append(v.fields, field{key.Value, Place{c.file, max(1, key.Line)}, one})
+		at := Place{c.file, max(1, key.Line)}
+		if seen[key.Value] {
+			return &Error{at, "the field " + shown(key.Value) + " stands here twice"}
+		}
+		seen[key.Value] = true
+		v.fields = append(v.fields, field{key.Value, at, one})
 	}
 	v.fields = append(v.fields, merged...)
 	return nil
