@@ -2,8 +2,9 @@
 # Makes a real Redis available to the integration tests and reports which one: Docker if
 # a daemon answers, else a redis-server on PATH, else Debian's package if this user may
 # install it. Further components are promtool (Debian's package prometheus) for the
-# alerts, chromium for the status page, zsh and fish for completion, nginx and haproxy for
-# their models, and nginx and caddy for the decision server. Tests whose component is missing are skipped.
+# alerts, chromium for the status page, zsh and fish for completion, nginx for its
+# model, and nginx and caddy for the decision server. Tests whose component is missing are
+# skipped.
 #
 # With CI=true every component is required, and a Docker daemon is started if none
 # answers. Its process id is written to the file SHADOWLIMIT_DOCKERD_PID.
@@ -94,7 +95,6 @@ if [ "${CI:-}" = true ]; then
   have zsh || missing+=(zsh)
   have fish || missing+=(fish)
   have nginx || missing+=(nginx-light)
-  have haproxy || missing+=(haproxy)
   have caddy || missing+=(caddy)
   if [ ${#missing[@]} -gt 0 ]; then
     may_install || { say "CI needs ${missing[*]}, and only root may install them, with apt-get"; exit 1; }
@@ -130,5 +130,4 @@ component() { # PROGRAM PACKAGE WHAT-IT-IS-FOR
 component promtool prometheus "tests of the alerts"
 component chromium chromium "tests of the status page"
 component nginx nginx-light "the model of nginx"
-component haproxy haproxy "the model of HAProxy"
 component caddy caddy "the decision server behind Caddy"
