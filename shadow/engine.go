@@ -185,19 +185,7 @@ func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 	if e.clock != nil {
 		c.At = e.clock()
 	}
-
-	// The charge may lose a side by assign, and the noise floor needs both. It adds a charge of its own.
-	if m.progress.noise == nil {
-		ev.assign(c)
-		return
-	}
-	whole := *c
 	ev.assign(c)
-
-	// After completion the authoritative is not judged any more, and neither is its copy.
-	if !ev.completed {
-		e.addNoise(s, m, &whole, hash)
-	}
 }
 
 // detached keeps a decision going when the client leaves. Otherwise clients that leave
@@ -234,11 +222,7 @@ func (e *engine) settleAll(ctx context.Context, s *scratch, of span, decision *D
 	for i := first + 1; i < of.to; i++ {
 		var d Decision
 		e.settle(ctx, &s.charges[i], &s.evaluations[i], &s.observed[i], &d)
-
-		// The noise floor is measured beside the policy, and limits no client.
-		if s.evaluations[i].measures == nil {
-			decision.join(&d)
-		}
+		decision.join(&d)
 	}
 }
 

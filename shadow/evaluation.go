@@ -64,7 +64,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 		ev.other = otherBeside
 
 	// A request must not wait for a store or a limiter that its answer does not need.
-	case ev.primaryStore == nil, othersStore != ev.primaryStore, ev.alwaysDeferred:
+	case ev.primaryStore == nil, othersStore != ev.primaryStore:
 		ev.other = otherBehind
 
 	// One store has both sides, and suffers from judging them at once. The other side follows

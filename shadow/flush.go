@@ -101,34 +101,15 @@ func (f *fleet) flushEach(ctx context.Context, flush func(context.Context, *migr
 // flushRest writes everything of one policy: counts of the time in which an earlier write failed come after that one. Requires
 // f.writing.
 func (f *fleet) flushRest(ctx context.Context, m *migration, now time.Time) error {
-	for ; m != nil; m = m.progress.noise {
-		m.progress.written.asked, m.progress.written.keys = time.Time{}, time.Time{}
-		if err := f.flushRecord(ctx, m, now); err != nil {
-			return err
-		}
-		if !m.progress.recorder.Changed() {
-			continue
-		}
-		if err := f.flushRecord(ctx, m, now); err != nil {
-			return err
-		}
+	m.progress.written.asked, m.progress.written.keys = time.Time{}, time.Time{}
+	if err := f.flushOne(ctx, m, now); err != nil || !m.progress.recorder.Changed() {
+		return err
 	}
-	return nil
+	return f.flushOne(ctx, m, now)
 }
 
-// flushOne writes the records of one policy and of its noise floor. The noise floor comes second: the policy's evidence is the
-// one that decides. Requires f.writing.
+// flushOne writes the record of one policy. One that was not written is repeated by the next call. Requires f.writing.
 func (f *fleet) flushOne(ctx context.Context, m *migration, now time.Time) error {
-	for ; m != nil; m = m.progress.noise {
-		if err := f.flushRecord(ctx, m, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flushRecord writes one record. One that was not written is repeated by the next call. Requires f.writing.
-func (f *fleet) flushRecord(ctx context.Context, m *migration, now time.Time) error {
 	id := m.id()
 	snapshot, err := f.snapshot(ctx, m, id, now)
 	if err != nil {

@@ -161,7 +161,7 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 
 	known := *noAssessment
 	one := 1.0
-	known.Gate.Coverage, known.Gate.Blind, known.Gate.Noise, known.Gate.Divergence.Ratio = &one, &one, &one, &one
+	known.Gate.Coverage, known.Gate.Blind, known.Gate.Divergence.Ratio = &one, &one, &one
 	known.Gate.Clients = &gate.ClientsResult{Losing: []gate.ClientsLosing{{AtLeast: 0.1}}}
 	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
 	for _, f := range policyMetrics {

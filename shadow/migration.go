@@ -24,16 +24,12 @@ type migration struct {
 	sides     [2]side // by role
 	onFailure string
 	observer  func(Comparison)
-	revised   atomic.Bool // the epoch is announced, but not with this spec
-	measures  *migration  // the policy whose noise floor this migration measures, nil if none
-	epochBits uint16      // of the numbers of both parts; 0 where a side holds none
-	// alwaysDeferred makes the side that is not enforced follow behind the request,
-	// wherever it is.
-	alwaysDeferred bool
-	shares         *groupShares            // nil unless the sides are groups, or one is beside a foreign limiter
-	kept           atomic.Pointer[keeping] // nil before the first request of two stores
-	answers        *answers                // nil where no key is protected
-	progress       *progress
+	revised   atomic.Bool             // the epoch is announced, but not with this spec
+	epochBits uint16                  // of the numbers of both parts; 0 where a side holds none
+	shares    *groupShares            // nil unless the sides are groups, or one is beside a foreign limiter
+	kept      atomic.Pointer[keeping] // nil before the first request of two stores
+	answers   *answers                // nil where no key is protected
+	progress  *progress
 }
 
 // options are what a migration needs besides its sides.
@@ -63,7 +59,6 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	if spec.Config.Protect > 0 {
 		m.answers = new(answers)
 	}
-	m.spec.Noise = m.noiseMeasurable() && !spec.Config.Sampled()
 	m.shareLevel()
 	for role := range m.sides {
 		if o.before != nil {
@@ -116,17 +111,6 @@ func (m *migration) begin(o *options) {
 	if m.hasCandidate() && m.mayFollow() {
 		m.progress.followers = newFollowers()
 	}
-	if m.noiseMeasurable() {
-		m.progress.noise = newNoise(m, o)
-	}
-}
-
-// startIncarnation numbers the recorders of a new progress: the policy's and its noise floor's.
-func (m *migration) startIncarnation(n int64) {
-	m.progress.recorder.StartIncarnation(n)
-	if m.progress.noise != nil {
-		m.progress.noise.progress.recorder.StartIncarnation(n)
-	}
 }
 
 // hasCandidate reports whether there is something to compare. A policy without a
@@ -153,10 +137,6 @@ func (m *migration) judgedTogether() bool {
 // id names the migration's evidence in the ledger. Evidence of an instance with another
 // epoch has a name of its own, and belongs to no stage.
 func (m *migration) id() divergence.ID {
-	if m.measures != nil {
-		return promotion.NoiseID(m.measures.id())
-	}
-
 	s := *m.progress.stage.state.Load()
 	s.Epoch = m.spec.Epoch
 	return s.LedgerID(m.spec.Policy)
@@ -232,8 +212,5 @@ func (m *migration) replace(s promotion.State) {
 	// The evidence of another beginning has another name in the ledger.
 	if !s.Since.Equal(before.Since) {
 		m.progress.recorder.Restart()
-		if m.progress.noise != nil {
-			m.progress.noise.progress.recorder.Restart()
-		}
 	}
 }

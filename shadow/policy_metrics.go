@@ -214,14 +214,6 @@ var policyMetrics = []family[reading]{
 		gauge, nil, voted(func(v *promotion.Votes, send sender) { send(boolean(v.Older)) }),
 	},
 	{
-		"noise_ratio", "How often the authoritative differs from a copy of itself, on a sample of keys; absent where that is not measured.",
-		gauge, nil, assessed(func(a *promotion.Assessment, send sender) {
-			if a.Gate.Noise != nil {
-				send(*a.Gate.Noise)
-			}
-		}),
-	},
-	{
 		"harm_score", "Score of clients that an enforced candidate newly denies; an automatic policy is rolled back at 12.",
 		gauge, nil, assessed(func(a *promotion.Assessment, send sender) { send(a.Alarm.Harm) }),
 	},

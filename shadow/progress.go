@@ -20,7 +20,6 @@ type progress struct {
 	followers *followers  // nil if both sides are always judged together
 	missed    missed      // keys of which only one side had a charge; unused where parts hold numbers
 	joined    atomic.Bool // a foreign side began with this process, in an epoch that is older
-	noise     *migration  // measures the noise floor where spec.Noise; nil if it cannot be measured
 	news      epochNews   // guarded by fleet.polling
 	started   time.Time
 	judging   judging

@@ -68,7 +68,7 @@ func (h *Harness) reload(set *policies.Set) error {
 	for _, m := range next.migrations {
 		if !m.sameEpoch(before.named(m.spec.Policy)) {
 			h.incarnations += incarnationsPerReload
-			m.startIncarnation(h.incarnations)
+			m.progress.recorder.StartIncarnation(h.incarnations)
 		}
 	}
 

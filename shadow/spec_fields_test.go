@@ -47,8 +47,6 @@ policies:
 // measuredLater are the fields of a Spec that no policy file decides, with the reason.
 var measuredLater = map[string]string{
 	"Spec.Config.Config.Graded": "it is true where the file declares no soak, and fullFile declares one",
-
-	"Spec.Noise": "newMigration sets it, for the sides decide whether the noise floor can be measured; a sampled policy has none",
 }
 
 // checkFields reports the fields of a struct that are zero, or as in the one made without a promotion section.
@@ -245,7 +243,6 @@ func TestStoreFailuresHaveTheWordsOfPolicyFiles(t *testing.T) {
 var notInOutage = map[string]string{
 	"Spec.First": "the file places the keys, and the enforced side is named for all of them",
 	"Spec.Last":  "the file places the keys, and the enforced side is named for all of them",
-	"Spec.Noise": "it is evidence, which no judge can read now",
 	"Spec.Store": "the authoritative is described with its store",
 
 	"Spec.CandidateStore": "the candidate is described with its store",
@@ -264,7 +261,6 @@ var notInOutage = map[string]string{
 // A field that is added to what instances announce is on the page of an outage, too, when operators look for it most.
 func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
 	spec := specIn(t, strings.Replace(fullFile, "      sample: 25%\n", "", 1))
-	spec.Noise = true
 	state := promotion.State{Epoch: spec.Epoch, Stage: promotion.Promoted}
 	enforcement := func(s promotion.Spec) status.Enforcement {
 		compared := [2]side{1: foreignSide(AllowFunc(func(string) bool { return true }))}

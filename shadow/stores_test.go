@@ -1,14 +1,18 @@
 package shadow_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
@@ -122,55 +126,6 @@ func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 				t.Errorf("with the first store %s ahead, minute %d after the promotion: %+v under 5 a minute",
 					ahead, minute+1, d)
 			}
-		}
-	}
-}
-
-// Sides in separate stores have the authoritative compared with a copy of itself, on a sample
-// of keys, in records of its own.
-func TestNoiseFloor(t *testing.T) {
-	const authoritative, candidate = "{ algorithm: fixed_window_anchored, limit: 2, window: 1h }", "{ algorithm: gcra, limit: 1, window: 1h }"
-	for name, tt := range map[string]struct {
-		text     string
-		measured bool
-	}{
-		"in one store":            {file, false},
-		"in two stores":           {moving, true},
-		"a foreign candidate":     {strings.Replace(file, candidate, "{ limiter: mine }", 1), true},
-		"a foreign authoritative": {strings.Replace(file, authoritative, "{ limiter: mine }", 1), false},
-	} {
-		first := miniredis.RunT(t)
-		client := redisAt(t, first.Addr())
-		h := open(t, tt.text, shadow.Config{
-			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
-			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
-		})
-
-		sampled := 0
-		for n := range 400 {
-			user := fmt.Sprint("user-", n)
-			if divergence.Hash("test", policy, user)/10_000%100 < 2 {
-				sampled++
-			}
-			for range 3 {
-				ask(t, h, user)
-			}
-		}
-
-		syncNow(t, h)
-		a := assess(t, client)
-		want := int64(0)
-		if tt.measured {
-			want = 3 * int64(sampled)
-		}
-
-		noise, known := a.Evidence.Noise, a.Gate.Noise != nil
-		if noise.Comparisons() != want || known != tt.measured || known && *a.Gate.Noise != 0 {
-			t.Errorf("%s: noise %v of %d keys, gate %v, want %d comparisons without a difference",
-				name, noise, sampled, a.Gate.Noise, want)
-		}
-		if got := a.Evidence.History.Total(); got.Comparisons()+got.Uncompared()+got[divergence.Blind] != 1200 {
-			t.Errorf("%s: the policy itself has %v", name, got)
 		}
 	}
 }
@@ -310,5 +265,66 @@ func TestEvidenceGoesByTheServicesOwnClock(t *testing.T) {
 	a := assess(t, client)
 	if got := a.Evidence.History.Total(); got.Comparisons() != 3 {
 		t.Errorf("evidence %v, want 3 comparisons", got)
+	}
+}
+
+// waits counts the commands that requests wait for: those with a context of theirs.
+type waits struct{ atomic.Int64 }
+
+type ofRequest struct{}
+
+func (w *waits) note(ctx context.Context) {
+	if ctx.Value(ofRequest{}) != nil {
+		w.Add(1)
+	}
+}
+
+// DialHook implements redis.Hook.
+func (w *waits) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (w *waits) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.note(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (w *waits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		w.note(ctx)
+		return next(ctx, cmds)
+	}
+}
+
+// A request waits for the store of the enforced side and for no other store:
+// after a promotion the former store may be slow or gone.
+func TestNoRequestWaitsForTheStoreThatWasLeft(t *testing.T) {
+	for name, text := range map[string]string{
+		"to another store":     moving,
+		"to a foreign limiter": strings.Replace(file, "{ algorithm: gcra, limit: 1, window: 1h }", "{ limiter: mine }", 1),
+	} {
+		client, first := redisAt(t, miniredis.RunT(t).Addr()), new(waits)
+		client.AddHook(first)
+		h := open(t, text, shadow.Config{
+			Redis: client, Stores: elsewhere(redisAt(t, miniredis.RunT(t).Addr())),
+			Limiters: map[string]shadow.Limiter{"mine": shadow.AllowFunc(func(string) bool { return true })},
+		})
+
+		marked := context.WithValue(ctx(t), ofRequest{}, true)
+		for _, promoted := range []bool{false, true} {
+			first.Store(0)
+			for n := range 400 {
+				h.Decide(marked, &policies.Request{User: fmt.Sprint("user-", n)})
+			}
+
+			if got := first.Load(); got == 0 != promoted {
+				t.Errorf("%s, promoted %v: 400 requests waited %d times for the first store", name, promoted, got)
+			}
+			if !promoted {
+				promote(t, h, client)
+			}
+		}
 	}
 }

@@ -32,8 +32,6 @@ var remedies = []remedy{
 	{kinds(gate.LowCoverage), uncovered},
 	{kinds(gate.MostlyBlind), always("find out why the sides have had different charges, or wait one window: " +
 		runbooks + "ShadowlimitMostlyBlind.md")},
-	{kinds(gate.NoiseFloor), always("check the latency and errors of the candidate's store: " +
-		runbooks + "ShadowlimitNoiseFloorHigh.md")},
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
 	{kinds(gate.AllowsNothing), named},
 	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},

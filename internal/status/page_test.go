@@ -120,7 +120,7 @@ func goldenAssessment() promotion.Assessment {
 		ratio := 0.0123
 		a.Gate = gate.Result{
 			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
-			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio, Noise: &ratio},
+			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio},
 			CleanHoursNeeded: 48,
 			Forecast: gate.Forecast{
 				Obstacles:   []gate.Obstacle{{Kind: gate.CleanTime, Text: "31.5 h of 48 h clean"}},

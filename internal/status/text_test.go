@@ -301,12 +301,11 @@ func TestNextStep(t *testing.T) {
 		}, "send more traffic, or wait until more requests were compared: divergence is 3 %: too early to tell; to see"},
 		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Evidence.NotWriting = []string{"j"}
-			hinder(a, gate.FewDenials, "2 of 200", gate.NoiseFloor, "noise", gate.HoursUnseen, "3 hours", gate.NotWriting, "j",
+			hinder(a, gate.FewDenials, "2 of 200", gate.DeniesNothing, "of 1000", gate.HoursUnseen, "3 hours", gate.NotWriting, "j",
 				gate.LowScore, "score", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Insufficient
 		}, "read the log of these instances, which are heard of and write no evidence: j; " +
-			"check the latency and errors of the candidate's store: " +
-			runbooks + "ShadowlimitNoiseFloorHigh.md; then wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean"},
+			"check that the candidate limits at all; then wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
 		}, "no instance is live: start the service or check its Redis; nothing has been compared yet: send traffic"},
@@ -325,10 +324,6 @@ func TestNextStep(t *testing.T) {
 			differing(a)
 			hinder(a, gate.LowCoverage, "90 %")
 		}, "find out why too few requests could be compared: " + runbooks + "ShadowlimitCoverageLow.md"},
-		{"noise", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, gate.NoiseFloor, "3 %")
-		}, "check the latency and errors of the candidate's store"},
 		{"the candidate denies nothing", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.DeniesNothing, "of 1000")
@@ -495,13 +490,13 @@ func TestEveryObstacleHasAWayOut(t *testing.T) {
 func TestObstaclesAreNamed(t *testing.T) {
 	p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
 		hinder(a, gate.Obstacle{Kind: gate.FewDenials, Text: "2 of 200", Have: 2, Need: 200, NoForecast: "no rate", Never: true},
-			gate.NoiseFloor, "noise")
+			gate.DeniesNothing, "none")
 	}))
 	have, need := 2.0, 200.0
 	want := []status.Obstacle{
 		{Kind: "few_denials", Text: "2 of 200", Have: &have, Need: &need, NoForecast: "no rate", Never: true,
 			Words: "2 of 200, and waiting alone does not end that: no rate"},
-		{Kind: "noise_floor", Text: "noise", Words: "noise"},
+		{Kind: "denies_nothing", Text: "none", Words: "none"},
 	}
 	if !reflect.DeepEqual(p.Obstacles, want) {
 		t.Errorf("%+v, want %+v", p.Obstacles, want)

@@ -28,9 +28,9 @@ var announced = []struct {
 			`"extra_load":0.2,"on_regression":"hold",` +
 			`"block_ns":1800000000000,"soak_ns":86400000000000,"dwell_ns":7200000000000,"min_denials":100,` +
 			`"min_denied_keys":10,"canary":[5,25],"sample":0.1,"change_window":` +
-			`{"days":[2,3],"from_ns":28800000000000,"to_ns":43200000000000,"zone":"Europe/Berlin"}},"noise":true}`,
+			`{"days":[2,3],"from_ns":28800000000000,"to_ns":43200000000000,"zone":"Europe/Berlin"}}}`,
 		Spec{
-			Policy: "writes", Epoch: "e1", Authoritative: "fixed_window 10/1m", Candidate: "gcra 10/1m", Noise: true,
+			Policy: "writes", Epoch: "e1", Authoritative: "fixed_window 10/1m", Candidate: "gcra 10/1m",
 			Config: Config{
 				Automatic: true,
 				Config: gate.Config{

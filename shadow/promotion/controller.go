@@ -35,8 +35,7 @@ type reader struct {
 	epoch string
 	since time.Time
 	*divergence.Reader
-	noise *divergence.Reader
-	spec  Spec // of the last assessment
+	spec Spec // of the last assessment
 	// folded is when the evidence was last folded.
 	folded time.Time
 	// minutes are the last that were read, known reports that any were: a history that
@@ -168,12 +167,6 @@ func (c *Controller) assess(
 		a.Evidence.Exposure = gate.Exposure{Since: state.StageAt, AllKeys: state.Stage == Promoted}
 		a.Evidence.Lately = r.looks.lately(&history, now)
 	}
-	if spec.Noise && err == nil {
-		var noise divergence.History
-		noise, err = r.noise.History(ctx, now)
-		a.Evidence.Noise = noise.Total()
-	}
-
 	a.Gate = gate.Assess(spec.Config.Config, a.Evidence)
 	a.qualify(err)
 
@@ -197,11 +190,7 @@ func (r *reader) fold(ctx context.Context, instances []Instance, now time.Time) 
 
 	// An instance that is silent may be cut off and go on.
 	present := idsOf(instances, func(Instance) bool { return true })
-	err := r.Fold(ctx, now, present)
-	if r.spec.Noise && err == nil {
-		err = r.noise.Fold(ctx, now, present)
-	}
-	if err == nil {
+	if err := r.Fold(ctx, now, present); err == nil {
 		r.folded = now
 	}
 }
@@ -219,11 +208,9 @@ func (r *reader) abandoned(a *Assessment, now time.Time) bool {
 func (c *Controller) reader(policy string, s State) *reader {
 	r := c.readers[policy]
 	if r == nil || !s.counts(r.epoch, r.since) {
-		id := s.LedgerID(policy)
 		r = &reader{
 			epoch: s.Epoch, since: s.Since,
-			Reader: divergence.NewReader(c.ledger, id, s.Since),
-			noise:  divergence.NewReader(c.ledger, NoiseID(id), s.Since),
+			Reader: divergence.NewReader(c.ledger, s.LedgerID(policy), s.Since),
 		}
 		c.readers[policy] = r
 	}

@@ -105,12 +105,6 @@ func (s State) counts(epoch string, since time.Time) bool {
 	return s.Epoch == epoch && s.Since.Equal(since)
 }
 
-// NoiseID names the evidence of a policy's noise floor beside its own.
-func NoiseID(id divergence.ID) divergence.ID {
-	id.Policy += "~copy"
-	return id
-}
-
 // Describe writes the stage for operators: canary 10 %, shadow (hold), and new for the
 // zero State.
 func (s State) Describe() string {

@@ -37,8 +37,6 @@ type Spec struct {
 	// stay in the file: they may name clients.
 	First bool `json:"first,omitempty"`
 	Last  bool `json:"last,omitempty"`
-	// Noise says that instances measure the noise floor.
-	Noise bool `json:"noise,omitempty"`
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny; "" from an earlier release.
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.

@@ -37,7 +37,6 @@ type evidence struct {
 	noDeniedKeys bool
 	noTraffic    bool
 
-	noise         divergence.Tally
 	silent, other string // an instance without evidence, one of another epoch
 	noInstance    bool
 }
@@ -54,7 +53,7 @@ func within(s divergence.Span, minute int64) bool { return minute >= s.From && m
 // build returns the evidence as the gate reads it.
 func (e evidence) build() gate.Evidence {
 	now := monday.Add(time.Duration(e.hours)*time.Hour + time.Duration(e.minutes)*time.Minute)
-	built := gate.Evidence{Since: monday, Now: now, Live: 2, Noise: e.noise}
+	built := gate.Evidence{Since: monday, Now: now, Live: 2}
 	if e.noInstance {
 		built.Live = 0
 	}
@@ -117,14 +116,6 @@ func (e evidence) traffic(length int64) (minutes []divergence.Minute) {
 // hoursFrom is a span of hours, counted from Monday's start.
 func hoursFrom(from, to int64) divergence.Span {
 	return divergence.Span{From: from * hour, To: to * hour}
-}
-
-// differing is a noise of differences in comparisons.
-func differing(differences, comparisons int64) divergence.Tally {
-	return divergence.Tally{
-		divergence.AgreeAllow:  comparisons - differences,
-		divergence.NewlyDenied: differences,
-	}
 }
 
 // Candidates, by what they make of a minute.

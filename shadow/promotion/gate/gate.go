@@ -35,8 +35,6 @@ type Evidence struct {
 	Live       int
 	NotWriting []string `json:"Silent"` // the name in Redis
 	OtherEpoch []string
-	// Noise is how the authoritative compares with a copy of itself.
-	Noise divergence.Tally
 	// Step is the step that the verdict is for.
 	Step Step
 	// Lately are the protected keys of the last minutes, where the judge has looked before.
@@ -96,9 +94,6 @@ type Quality struct {
 	// the share that was blind. Each is nil without any.
 	Coverage *float64 `json:"coverage"`
 	Blind    *float64 `json:"blind_share"`
-	// Noise is how often the authoritative differs from a copy of itself; nil where
-	// that is not measured.
-	Noise *float64 `json:"noise"`
 }
 
 // RatioResults are the parts of the ratios. In JSON they are fields of the Result.
@@ -174,7 +169,6 @@ func Assess(cfg Config, e Evidence) Result {
 	g := Result{Step: e.Step.Name, CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
 	last := j.lastDay()
 	g.Coverage, g.Blind = coverageOf(last), blindOf(last)
-	g.Noise = divergence.OfComparisons.Value(e.Noise)
 	for _, s := range j.streams {
 		*g.Ratio(s.ratio) = s.result(j.total)
 	}

@@ -15,7 +15,6 @@ const (
 	AllowsNothing                       // the candidate agreed in nothing allowed
 	LowCoverage                         // too little of the last day was compared
 	MostlyBlind                         // too much of the last day was blind
-	NoiseFloor                          // the candidate's own divergence cannot be measured
 	HoursUnseen                         // not every hour of the day was seen
 	WeekdaysUnseen                      // not every weekday was seen, before a step to most keys
 	NoInstance                          // no instance is live
@@ -56,7 +55,6 @@ var subjects = [ObstacleKinds]subject{
 	AllowsNothing:   {"allows_nothing", Insufficient, "no request is allowed by both sides", false},
 	LowCoverage:     {"low_coverage", Insufficient, "too few of the last day's requests were compared", false},
 	MostlyBlind:     {"mostly_blind", Insufficient, "too many of the last day's requests were blind", false},
-	NoiseFloor:      {"noise_floor", Insufficient, "the noise floor is too high", false},
 	HoursUnseen:     {"hours_unseen", Insufficient, "", false},
 	WeekdaysUnseen:  {"weekdays_unseen", Insufficient, "", false},
 	NoInstance:      {"no_instance", Insufficient, "no instance is live", false},

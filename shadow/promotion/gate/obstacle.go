@@ -157,12 +157,6 @@ func (j *judgement) unmeasured() (list []Obstacle) {
 			humanize.Percent(have), mostBlind)})
 	}
 
-	if j.noisy() {
-		have := *divergence.OfComparisons.Value(j.evidence.Noise)
-		list = append(list, Obstacle{Kind: NoiseFloor, Have: have, Need: j.mostNoise(), Text: fmt.Sprintf(
-			"noise floor too high: two copies of the authoritative disagree in %s of comparisons, "+
-				"so the candidate's own divergence cannot be measured; check its store's latency and errors", humanize.Percent(have))})
-	}
 	return append(list, j.unseen()...)
 }
 

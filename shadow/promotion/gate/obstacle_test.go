@@ -88,9 +88,6 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"no instance is live, and a ratio is too early to tell", gate.Config{}, evidence{hours: 72, minute: rareAndHigh, deniedKeys: 1,
 			noInstance: true}, insufficient, "no instance is live: start the service; besides, newly_denied is 2.04 % of what the authoritative " +
 			"allows, its threshold 2 %: too early to tell, from 147 of the 500 needed"},
-		{"noise, too", gate.Config{}, evidence{hours: 72, deniedKeys: 1, noise: differing(10, 1000)}, insufficient,
-			"check its store's latency and errors; besides, the authoritative has denied 1 of the 20 keys needed (min_denied_keys): " +
-				"too few clients to judge by"},
 		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
 			"web-8; read their logs"},
 		{"sampled", gate.Config{Sample: 0.1}, evidence{hours: 20}, insufficient,
@@ -156,9 +153,9 @@ func TestObstaclesAreAll(t *testing.T) {
 		{"a fail", gate.Config{}, evidence{hours: 72, silent: "a", minute: alwaysDeny}, nil},
 		{"no traffic: silence says nothing", gate.Config{}, evidence{hours: 72, noTraffic: true, silent: "a", other: "b"},
 			[]gate.ObstacleKind{gate.NothingCompared, gate.OtherEpochs}},
-		{"the first hours", gate.Config{}, evidence{hours: 2, deniedKeys: 3, noise: differing(10, 1000), silent: "a"},
+		{"the first hours", gate.Config{}, evidence{hours: 2, deniedKeys: 3, silent: "a"},
 			[]gate.ObstacleKind{
-				gate.FewDeniedKeys, gate.NoiseFloor, gate.HoursUnseen, gate.NotWriting, gate.LowScore, gate.CleanTime,
+				gate.FewDeniedKeys, gate.HoursUnseen, gate.NotWriting, gate.LowScore, gate.CleanTime,
 			}},
 		{"useless, as declared", gate.Config{Sample: 0.1}, evidence{hours: 240, minute: alwaysAllowDeclared, noInstance: true},
 			[]gate.ObstacleKind{gate.Sampled, gate.DeniesNothing, gate.NoInstance}},

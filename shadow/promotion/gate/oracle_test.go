@@ -409,11 +409,6 @@ func (o *oracle) sufficient() bool {
 	}
 
 	_, denials := fraction(2, total)
-	noise, compared := fraction(0, o.e.Noise)
-	if float64(compared) >= 15/o.cfg.Divergence && 3*float64(noise) >= o.cfg.Divergence*float64(compared) {
-		return false
-	}
-
 	return denials >= o.cfg.MinDenials &&
 		o.e.History.Distinct[divergence.KeysDenied] >= o.cfg.MinDeniedKeys &&
 		total[divergence.AgreeAllow] > 0 && total[divergence.AgreeDeny] > 0 &&

@@ -36,12 +36,7 @@ func (g *Result) WriteText(w io.Writer) error {
 	if g.Rule != Simple {
 		fmt.Fprintf(w, "  a pass needs in every row a score of %d or more, and a mirror below %d\n", enough, suspect)
 	}
-	if g.Noise == nil {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "  noise floor: two copies of the authoritative disagree in %s of comparisons\n",
-		humanize.Percent(*g.Noise))
-	return err
+	return nil
 }
 
 // stepText names the step that the verdict is for; "" if no step was asked for.

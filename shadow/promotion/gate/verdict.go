@@ -254,16 +254,6 @@ func belowBy(r divergence.Ratio, minutes []divergence.Minute, threshold float64,
 	return ""
 }
 
-// noisy reports whether the way of comparing makes too many differences.
-func (j *judgement) noisy() bool {
-	// With a smaller denominator than a block by that share the noise may be chance.
-	numerator, denominator := divergence.OfComparisons.Of(j.evidence.Noise)
-	return denominator >= leastDenominator(j.mostNoise()) && float64(numerator) >= j.mostNoise()*float64(denominator)
-}
-
-// mostNoise is a third of the differences that the threshold allows.
-func (j *judgement) mostNoise() float64 { return j.cfg.Divergence / 3 }
-
 // lastDay returns the tally of the last 24 hours.
 func (j *judgement) lastDay() divergence.Tally {
 	return recent(j.evidence.History.Minutes, j.now-minutesADay)
