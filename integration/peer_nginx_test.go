@@ -58,7 +58,7 @@ func TestModelOfNginx(t *testing.T) {
 		crowd(t, startNginx(t, dir), peerLoad{paths: nginxPaths, users: even, perSecond: 440, seconds: 5})
 		return nginxDecisions(t, filepath.Join(dir, "access.log"))
 	}
-	peer := peerTest{model: "nginx", ask: ask, paths: nginxPaths, inferred: []string{"/nodelay", "/shaped", "/minutes"}}
+	peer := peerTest{model: "nginx", ask: ask, paths: nginxPaths}
 	peer.run(t)
 }
 

@@ -143,14 +143,13 @@ func (m *peerModel) would(t *testing.T, d *peerDecision, later time.Duration) bo
 
 // peerTest is a peer that must decide as its model does.
 type peerTest struct {
-	model    string
-	ask      func() []peerDecision
-	paths    []string
-	inferred []string // the paths whose limiter must be found from their decisions
+	model string
+	ask   func() []peerDecision
+	paths []string
 }
 
 // run asks the peer up to three times until nothing is wrong. A busy machine may stop a peer between its clock and its decision; a
-// model or an inference that is wrong is wrong each time.
+// model that is wrong is wrong each time.
 func (p *peerTest) run(t *testing.T) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -166,14 +165,11 @@ func (p *peerTest) run(t *testing.T) {
 	}
 }
 
-// problem asks the peer once, and names the first difference from its model, or the path without an inferred limiter; "" for none.
+// problem asks the peer once, and names the first difference from its model; "" for none.
 func (p *peerTest) problem(t *testing.T) string {
 	t.Helper()
 	decisions := p.ask()
-	if problem := disagreement(t, newPeerModel(t, p.model).follow(t, decisions), p.paths); problem != "" {
-		return problem
-	}
-	return notInferred(t, decisions, p.model, p.inferred)
+	return disagreement(t, newPeerModel(t, p.model).follow(t, decisions), p.paths)
 }
 
 // disagreement says what is wrong where there are not enough decisions of both kinds on every path, or where not nearly every

@@ -203,11 +203,11 @@ func TestHelpOfFlagsTeaches(t *testing.T) {
 // A flag that only the environment gives is not one that the user has given.
 func TestEnvironmentIsNoFlag(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_REDIS", "redis://127.0.0.1:1")
-	log := write(t, "access.log", []byte(deniedLog()))
-	if status, _, talk := shell(t, "", "replay", "--infer", log); status != exitOK {
+	args := []string{"replay", "--from", "gcra:1/1m", "--to", "gcra:2/1m", write(t, "log.csv", []byte("t_s,key\n1700000000,a\n"))}
+	if status, _, talk := shell(t, "", args...); status != exitOK {
 		t.Errorf("status %d: %s", status, talk)
 	}
-	if status, _, talk := shell(t, "", "replay", "--infer", "--redis", "redis://127.0.0.1:2", log); status != exitUsage {
+	if status, _, talk := shell(t, "", append(args, "--redis", "redis://127.0.0.1:2")...); status != exitUsage {
 		t.Errorf("status %d: %s", status, talk)
 	}
 }

@@ -23,14 +23,11 @@ const observedHint = "such as 'response.status == 429', or 'response.limit_req_s
 	"response has the fields of the log by their names"
 
 func (o *replayOptions) parseObserved(c *cli.Context) error {
-	text := c.String("observed")
-	if text == "" && o.inferring {
-		text = deniedByDefault
-	}
-	if text == "" && !c.IsSet("observed") {
+	if !c.IsSet("observed") {
 		return nil
 	}
 
+	text := c.String("observed")
 	denies, err := policies.ParseResponse("--observed", text)
 	if err != nil {
 		return usagef(observedHint, "%v", err)

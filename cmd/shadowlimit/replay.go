@@ -55,10 +55,6 @@ lists the strikes, and proposes thresholds from what the candidate did.
 report then says how often the authoritative (--from) decides the same, and warns if it
 differs too often for the verdict to mean anything.
 
---infer searches that limiter: algorithm, window, limit, burst and options that explain
-the denials of the log best. It says how sure that is. Without --observed a status of 429
-is a denial.
-
 --signal-field names the field by which adaptive limits of the policy file give way.
 
 --sweep tries other numbers of the candidate, all in one reading of the log. It prints
@@ -89,7 +85,6 @@ func replayCommand(std streams) *cli.Command {
 			"the request, such as 'response.status == 429'"},
 		&cli.StringFlag{Name: "signal-field", Usage: "`FIELD` that says how the service did, for adaptive limits of --config: a duration " +
 			"in seconds, or FIELD:ms, a status, or a saturation from 0 to 1 (default: none, and the whole limit holds)"},
-		&cli.BoolFlag{Name: "infer", Usage: "search the limiter that explains the log's denials best, in place of --from and --to"},
 	), logFlags(), under(aboutReport,
 		&cli.StringFlag{Name: "decisions", Usage: "write every decision to `FILE`, one JSON object a line"},
 		&cli.StringFlag{Name: "html", Usage: "also write the report to `FILE`, as one page for a browser"},
@@ -125,14 +120,6 @@ func replayAction(c *cli.Context, std streams) error {
 
 	r := &replayer{replayOptions: options, std: std, bar: newProgress(std.err)}
 	defer r.bar.clear()
-	if r.inferring {
-		report, err := r.infer(c.Context)
-		if err != nil {
-			return err
-		}
-		return r.print(report, report.WriteText)
-	}
-
 	report, err := r.run(c.Context)
 	if err != nil {
 		return err

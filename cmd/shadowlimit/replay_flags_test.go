@@ -31,7 +31,6 @@ var effects = map[string][]string{
 	"sweep":         {"--sweep", "limit=9,10"},
 	"observed":      {"--observed", "response.size == '2'"},
 	"signal-field":  {"--signal-field", "size"}, // the limits are not adaptive, so it is refused
-	"infer":         {"--infer"},                // beside --from and --config it is refused
 	"decisions":     {"--decisions", "FILE"},
 	"html":          {"--html", "FILE"},
 	"require-pass":  {"--require-pass"},
@@ -119,7 +118,7 @@ func replayed(t *testing.T, args ...string) (report replay.Report) {
 // refusedValues are the flags whose value in effects is refused in one of the forms, which is an effect, too.
 var refusedValues = []string{
 	"key", "key-field", "cost-field", "decisions", // --config has keys and costs, and may have several policies
-	"format", "map", "route", "time-zone", "time-format", "policy", "signal-field", "infer", "require-pass", "store", "redis",
+	"format", "map", "route", "time-zone", "time-format", "policy", "signal-field", "require-pass", "store", "redis",
 }
 
 // replayResult is one of the results of a replay that a flag may change: the output in one form, or the part of it that shown returns.
@@ -177,21 +176,18 @@ var (
 	notInListOfSweeps = append([]string{"observed", "time-field"}, gatesOfSweep...)
 )
 
-// A flag that is added changes what --sweep and --infer print, or is refused beside them.
+// A flag that is added changes what --sweep prints, or is refused beside it.
 func TestReplayFlagsWorkForEveryResult(t *testing.T) {
 	long(t)
 	sweep := []string{
 		write(t, "log.csv", effectLog()), "--from", "fixed_window:10/1m", "--to", "sliding_window_counter:10/1m", "--sweep", "limit=8,9",
 	}
-	infer := []string{write(t, "access.log", []byte(deniedLog())), "--infer"}
 	page := "--html=" + filepath.Join(t.TempDir(), "page.html")
 
 	for _, r := range []replayResult{
 		{form: "--sweep in JSON", args: append(sweep, "--output=json"), shown: sweepOf, unchanged: notInListOfSweeps},
 		{form: "--sweep in text", args: append(sweep, "--output=text"), unchanged: notInTextOfSweep},
 		{form: "--sweep on a page", args: append(sweep, page), shown: wholePage(page), unchanged: notOnPageOfSweep},
-		{form: "--infer in JSON", args: append(infer, "--output=json")},
-		{form: "--infer in text", args: append(infer, "--output=text")},
 	} {
 		r.mustChange(t)
 	}
@@ -238,8 +234,8 @@ func (r *replayResult) mustChange(t *testing.T) {
 			continue
 		}
 		effect, known := effects[name]
-		if !known || strings.HasPrefix(r.form, "--infer") && name == "format" {
-			continue // TestEveryFlagHasAnEffect says so, and the log of --infer is a common one
+		if !known {
+			continue // TestEveryFlagHasAnEffect says so
 		}
 
 		file := filepath.Join(t.TempDir(), "file")
@@ -252,7 +248,7 @@ func (r *replayResult) mustChange(t *testing.T) {
 				r.form, more, exit, talk)
 		case exit == exitOK && after == before && missing != nil && !slices.Contains(r.unchanged, name):
 			t.Errorf("%s with %q: changes nothing: it does not reach replay.Config (configOf in replay.go), or the flag is "+
-				"ignored there, and should be refused (notInferred, replayConflicts), or the log has nothing that it could change, "+
+				"ignored there, and should be refused (replayConflicts), or the log has nothing that it could change, "+
 				"or this result leaves it out (notInText and its like)\n%s",
 				r.form, more, talk)
 		}

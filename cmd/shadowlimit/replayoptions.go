@@ -27,7 +27,6 @@ type replayOptions struct {
 	sweep         []axis                  // the numbers of the candidate to try; nil: none
 	observed      *observed               // nil: the log is not asked what its limiter did
 	signal        *serviceSignal          // nil: the log is not asked how the service did
-	inferring     bool                    // the log's limiter is searched, and none is compared
 	key           *policies.KeyExpression // nil: the log's field
 	routes        *routes                 // nil: the log's
 	store, redis  string
@@ -161,13 +160,15 @@ var replayConflicts = []conflict{
 	},
 	{
 		func(c *cli.Context) bool {
-			return given(c, "redis") && c.String("store") == "memory" && !c.Bool("infer")
+			return given(c, "redis") && c.String("store") == "memory"
 		},
 		"--redis has no effect without --store redis", "add --store redis, or leave out --redis: the limiters are in memory then",
 	},
 	{
-		func(c *cli.Context) bool { return lacksLimiters(c) && !c.Bool("infer") },
-		"replay needs both --from and --to, or --config, or --infer, which finds today's limiter in the log", shortFormHint,
+		func(c *cli.Context) bool {
+			return !hasConfig(c) && (c.String("from") == "" || c.String("to") == "")
+		},
+		"replay needs both --from and --to, or --config", shortFormHint,
 	},
 	{
 		func(c *cli.Context) bool { return !c.Args().Present() },
@@ -175,14 +176,10 @@ var replayConflicts = []conflict{
 	},
 }
 
-func lacksLimiters(c *cli.Context) bool {
-	return !hasConfig(c) && (c.String("from") == "" || c.String("to") == "")
-}
-
 func hasConfig(c *cli.Context) bool { return c.String("config") != "" }
 
 func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
-	if err := refuse(c, slices.Concat(inferConflicts(), replayConflicts)); err != nil {
+	if err := refuse(c, replayConflicts); err != nil {
 		return nil, err
 	}
 
@@ -190,7 +187,7 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	o := &replayOptions{
 		logs: c.Args().Slice(), config: c.String("config"), store: c.String("store"), redis: c.String("redis"),
 		decisionsFile: c.String("decisions"), htmlFile: c.String("html"), requirePass: c.Bool("require-pass"),
-		policy: c.String("policy"), inferring: c.Bool("infer"),
+		policy: c.String("policy"),
 	}
 	for _, parse := range []func(*cli.Context) error{
 		o.parseForms, o.parseStore, o.parseGate, o.parseSides, o.parseKey, o.parseSweep, o.parseObserved, o.parseSignal,
@@ -222,9 +219,9 @@ func (o *replayOptions) parseStore(*cli.Context) error {
 	return nil
 }
 
-// parseSides reads the short forms of the limiters. With --config the file has them, and with --infer there are none.
+// parseSides reads the short forms of the limiters. With --config the file has them.
 func (o *replayOptions) parseSides(c *cli.Context) (err error) {
-	if hasConfig(c) || o.inferring {
+	if hasConfig(c) {
 		return nil
 	}
 	for role, flag := range [2]string{algorithms.Authoritative: "from", algorithms.Candidate: "to"} {

@@ -98,7 +98,6 @@ func TestSignalsAreRefused(t *testing.T) {
 		"has no effect: no side is adaptive":               {"--config", none, "--signal-field", "took_ms"},
 		"the adaptive sides have 2":                        {"--config", both, "--signal-field", "took_ms"},
 		"give --config":                                    {"--from", "gcra:6/1m", "--to", "gcra:5/1m", "--signal-field", "took_ms"},
-		"leave out --signal-field":                         {"--infer", "--signal-field", "took_ms"},
 	} {
 		status, _, talk := shell(t, "", append(append([]string{"replay"}, args...), log)...)
 		if status != exitUsage || !strings.Contains(talk, want) {

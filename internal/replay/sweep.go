@@ -3,8 +3,11 @@ package replay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -114,15 +117,31 @@ func (s *sweep) decide(ctx context.Context) ([]bool, error) {
 	return allowed, nil
 }
 
-// judgeAll judges all candidates.
+// judgeAll has each core judge the next of the candidates until none is left, or one fails. It returns that error.
 func (s *sweep) judgeAll(ctx context.Context) error {
-	return onAllCores(ctx, len(s.candidates), func(ctx context.Context, i int) error {
-		err := s.judge(ctx, i)
-		if err == nil {
-			s.note()
-		}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	var next atomic.Int64
+	var cores sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(s.candidates)) {
+		cores.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(s.candidates) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := s.judge(ctx, i); err != nil {
+					cancel(err)
+					return
+				}
+				s.note()
+			}
+		})
+	}
+	cores.Wait()
+
+	// An end that was asked for is told as such, and not as the error of the core that noticed it first.
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
-	})
+	}
+	return ctx.Err()
 }
 
 // note counts a candidate that has been judged.
