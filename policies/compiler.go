@@ -1,7 +1,9 @@
 package policies
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -9,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // compiler reads the parts of a file that have expressions, and makes them programs
@@ -16,11 +20,10 @@ import (
 // are read before the policies.
 type compiler struct {
 	*reader
-	env       *cel.Env
-	scope     *scope
-	constants map[string][]string // the texts of data.NAME
-	elements  map[string]uint64   // how many data.NAME has; of a text, its characters
-	groups    map[string]*group   // those of which a member was read
+	env      *cel.Env
+	scope    *scope
+	elements map[string]uint64 // how many data.NAME has; of a text, its characters
+	groups   map[string]*group // those of which a member was read
 
 	// Expressions that place keys see the data, and no request.
 	tables  []cel.EnvOption // data.NAME
@@ -38,7 +41,7 @@ func newCompiler(r *reader) (*compiler, error) {
 	}
 	return &compiler{
 		reader: r, env: env, scope: &scope{headers: map[string]string{}},
-		constants: map[string][]string{}, elements: map[string]uint64{}, groups: map[string]*group{},
+		elements: map[string]uint64{}, groups: map[string]*group{},
 	}, nil
 }
 
@@ -83,7 +86,6 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 		endless:  len(options) > 0,
 		inputs:   inputsOf(a, c.scope.variables),
 		failures: failuresOf(a, c.scope.variables),
-		lookups:  lookupsOf(a),
 	}
 	for name := range x.inputs.headers() {
 		c.scope.headers[name] = canonicalName(name)
@@ -101,17 +103,13 @@ func (c *compiler) compile(n *yaml.Node, what string, types ...*cel.Type) *expre
 // problems. Header names come last, because they are found in the tree of a correct
 // expression.
 func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast {
-	// Two brackets at the begin are YAML's, which has no expressions.
-	if n.Kind == yaml.SequenceNode {
-		c.fail(n, "%s: want a CEL expression, and this is a list: write it without these brackets, or put all of it in quotes", what)
-		return nil
-	}
-	if n.Kind == yaml.MappingNode {
-		c.fail(n, "%s: want a CEL expression, and YAML takes { for a mapping: leave the braces out, or put all of it in quotes", what)
-		return nil
-	}
 	if n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
 		c.fail(n, "%s: want a CEL expression", what)
+		return nil
+	}
+	// YAML takes a ! in front of a text for a tag, and drops it: the expression would hold for the opposite requests, in silence.
+	if c.tagged(n) {
+		c.fail(n, "%s: YAML drops a ! at the beginning: put the expression in quotes", what)
 		return nil
 	}
 
@@ -123,38 +121,31 @@ func (c *compiler) check(n *yaml.Node, what string, types []*cel.Type) *cel.Ast 
 
 	// A wrong type would otherwise fail in each request, where on_error decides in silence.
 	if !oneOf(a.OutputType(), types) && !c.broken(a) {
-		c.fail(n, "%s: the expression is of type %s: want %s%s", what, a.OutputType(), typeNames(types),
-			remedyOfType(n.Value, a.OutputType(), types))
+		c.fail(n, "%s: the expression is of type %s: want %s", what, a.OutputType(), typeNames(types))
 		return nil
 	}
 
 	if c.refuseUpperCase(n, what, a) || c.refuseZones(n, what, a) {
 		return nil
 	}
-	c.warnOfNever(n, what, a)
 	return a
 }
 
-// numbers are the expressions of which a word alone is meant for a number.
-var numbers = map[string]bool{"limit": true, "burst": true, "cost": true}
-
-// word is one name without a dot.
-var word = regexp.MustCompile(`^[A-Za-z]+$`)
+// tagged reports whether a tag stands in front of a scalar in the file. A node tells every tag but "!".
+func (r *reader) tagged(n *yaml.Node) bool {
+	if n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.Tag, "!!") {
+		return true
+	}
+	if n.Line > len(r.lines) {
+		return false
+	}
+	line := []rune(r.lines[n.Line-1])
+	return n.Style&yaml.TaggedStyle == 0 && n.Column <= len(line) && line[n.Column-1] == '!' && !strings.HasPrefix(n.Value, "!")
+}
 
 // failIssues notes what CEL has found wrong in an expression. All of it, since an author corrects it at once, but for what comes of
 // another mistake.
 func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error) {
-	if at, message := mistakeIn(n.Value); message != "" {
-		line, column := c.place(n, 1, at)
-		c.failAt(line, column, "%s: %s", what, message)
-		return
-	}
-
-	if numbers[what] && word.MatchString(n.Value) {
-		c.fail(n, "%s: %s is no number: want a whole number, or an expression of type int", what, n.Value)
-		return
-	}
-
 	for i, e := range issues {
 		// A value of this type is one of the other mistakes, and each loop too deep is the same one.
 		if i > 0 && (strings.Contains(e.Message, "!error!") || e.Message == issues[0].Message && strings.Contains(e.Message, "nesting limit")) {
@@ -162,17 +153,79 @@ func (c *compiler) failIssues(n *yaml.Node, what string, issues []*common.Error)
 		}
 
 		line, column := c.place(n, e.Location.Line(), e.Location.Column())
-		message := explainIssue(c.env, n.Value, e)
-		if strings.HasPrefix(what, "variables.") && strings.HasPrefix(message, "there is no variables.") {
-			message += "; a variable sees the variables above it alone"
-		}
-		c.failAt(line, column, "%s: %s", what, message)
+		c.failAt(line, column, "%s: %s", what, c.issueText(n.Value, e))
 
 		// Behind what cannot be parsed, all is wrong.
-		if strings.HasPrefix(e.Message, syntaxError) || strings.HasPrefix(e.Message, "reserved identifier") {
+		if strings.HasPrefix(e.Message, "Syntax error: ") || strings.HasPrefix(e.Message, "reserved identifier") {
 			return
 		}
 	}
+}
+
+var (
+	undeclared = regexp.MustCompile(`^undeclared reference to '([^']+)'`)
+	dottedName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*`)
+)
+
+// issueText is the message of CEL, without a container, which files do not have. For a name that is not declared it is the whole
+// name, of which CEL knows the part before the first dot, with the nearest one that is.
+func (c *compiler) issueText(source string, issue *common.Error) string {
+	m := undeclared.FindStringSubmatch(issue.Message)
+	if m == nil {
+		return strings.TrimSuffix(issue.Message, " (in container '')")
+	}
+
+	// A name that is called stands in front of the place, any other begins there.
+	rest := lineFrom(source, issue.Location)
+	if strings.HasPrefix(rest, "(") {
+		var functions []string
+		for name := range c.env.Functions() {
+			if dottedName.FindString(name) == name { // the others are operators
+				functions = append(functions, name)
+			}
+		}
+		if meant := humanize.Nearest(m[1], functions); meant != "" {
+			return fmt.Sprintf("there is no function %s: did you mean %s?", m[1], meant)
+		}
+		return "there is no function " + m[1]
+	}
+	name := m[1]
+	if whole := dottedName.FindString(rest); strings.HasPrefix(whole, name) {
+		name = whole
+	}
+
+	// Names of values have a dot, but for the parts of a key; those without are otherwise CEL's own, of types. What follows such
+	// a name is a field or a function of the value.
+	var names []string
+	for _, v := range c.env.Variables() {
+		if dottedName.MatchString(v.Name()) && (strings.Contains(v.Name(), ".") || v.Name() == keyName) {
+			names = append(names, v.Name())
+		}
+	}
+	slices.Sort(names)
+	if parts := strings.SplitN(name, ".", 3); len(parts) > 2 {
+		name = parts[0] + "." + parts[1]
+	}
+	if slices.Contains(names, name) { // has(request.user), which takes an entry
+		return strings.TrimSuffix(issue.Message, " (in container '')")
+	}
+	for _, known := range names {
+		if strings.HasSuffix(known, "."+name) {
+			return fmt.Sprintf("there is no %s: did you mean %s?", name, known)
+		}
+	}
+	return fmt.Sprintf("there is no %s: %s", name, humanize.Remedy(name, names))
+}
+
+// lineFrom returns the rest of the line at a place of an expression, "" where the expression has no such place. CEL counts lines
+// from 1, and columns from 0 in characters.
+func lineFrom(source string, at common.Location) string {
+	lines := strings.Split(source, "\n")
+	if at.Line() < 1 || at.Line() > len(lines) {
+		return ""
+	}
+	line := []rune(lines[at.Line()-1])
+	return string(line[min(at.Column(), len(line)):])
 }
 
 // broken reports whether an expression has no type because it uses a variable with a problem, which is told already.

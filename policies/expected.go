@@ -3,7 +3,6 @@ package policies
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -114,9 +113,6 @@ func (c *compiler) expectation(n *yaml.Node) *expectation {
 	return x
 }
 
-// calendarDay is a text that looks like a day.
-var calendarDay = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
-
 // until returns a reader of the day, or the instant, at which a declaration ends.
 func (r *reader) until(into *time.Time) func(*yaml.Node) {
 	return func(n *yaml.Node) {
@@ -128,10 +124,6 @@ func (r *reader) until(into *time.Time) func(*yaml.Node) {
 			}
 		}
 
-		if calendarDay.MatchString(n.Value) {
-			r.fail(n, "until: there is no day %s", n.Value)
-			return
-		}
 		r.fail(n, "until: want the first day on which the difference counts again, such as 2027-03-31, "+
 			"or an instant such as 2027-03-31T12:00:00Z")
 	}

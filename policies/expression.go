@@ -17,10 +17,8 @@ type expression struct {
 	plain   *plain // nil where CEL is needed
 	endless bool   // its cost depends on claims, and is bounded at run time
 
-	// The linter asks these of the expression.
 	inputs   inputs
-	failures []string // inputs of a client that make it fail
-	lookups  []lookup // of rows of tables that may be missing
+	failures []failure // for the linter
 
 	// A condition is kept with its environment, so that a tool can ask which part of it is false.
 	checked *cel.Ast

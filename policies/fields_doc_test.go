@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // undocumented fields are known to the reader so that it can refuse them: they have no effect yet.
@@ -149,17 +147,4 @@ func sectionOf(t *testing.T, document, heading string) string {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	return section
-}
-
-// A field of a policy that an author writes into a side is sent home. A name in a side is its id.
-func TestEveryFieldOfAPolicyIsSentHome(t *testing.T) {
-	for _, table := range tablesIn(t, "policy.go") {
-		for _, name := range table.fields {
-			text := strings.Replace(onePolicy("key: request.ip"), "window: 1m", "window: 1m, "+name+": 1", 1)
-			_, err := policies.Load("p.yaml", []byte(text))
-			if name != "name" && (err == nil || !strings.Contains(err.Error(), "it is a field of a policy")) {
-				t.Errorf("%s in a side: %v: add it to the row %q of homes (reader.go)", name, err, "a policy")
-			}
-		}
-	}
 }

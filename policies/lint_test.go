@@ -12,31 +12,6 @@ type warningTest struct {
 	want       string // part of the message; "" if nothing is to be warned of
 }
 
-// pointlessWarnings are policies that limit nothing, or other requests than their authors mean.
-var pointlessWarnings = []warningTest{
-	{"a cost of 0", onePolicy("key: request.user\n    cost: 0"), 6, "every request is a peek"},
-	{"a cost that may be 0", onePolicy("key: request.user\n    cost: 'request.size > 9 ? 1 : 0'"), 0, ""},
-	{"a condition as the key", onePolicy("key: request.user == 'a'"), 5, "all clients share two budgets"},
-	{"a condition beside a key", onePolicy("key: [request.user, request.method == 'GET']"), 0, ""},
-	{"a key twice", onePolicy("key: [request.user, request.user]"), 5, "request.user stands in it twice"},
-	{
-		"a header that may be absent, with on_error: deny",
-		onePolicy("key: request.user\n    when: request.headers['x-a'] == 'b'\n    on_error: deny"), 6, "on_error: deny denies the request",
-	},
-	{
-		"one that is asked for",
-		onePolicy("key: request.user\n    when: \"'x-a' in request.headers && request.headers['x-a'] == 'b'\"\n    on_error: deny"),
-		0, "",
-	},
-	{
-		"one that is negated", onePolicy("key: request.user\n    when: \"request.headers['x-a'] != 'b'\"\n    on_error: deny"), 0, "",
-	},
-	{"steps over a burst", candidate("key: request.user", "algorithm: gcra, refill: 5m, burst: 20, limit: 10"), 7, "a burst of at least 50"},
-	{"steps of a burst", candidate("key: request.user", "algorithm: gcra, refill: 2m, burst: 20, limit: 10"), 0, ""},
-	{"an address in a network", onePolicy("key: request.user\n    when: request.ip == '10.0.0.0/8'"), 6, `cidr("10.0.0.0/8").containsIP`},
-	{"a template as a path", onePolicy("key: request.user\n    when: request.path == '/items/{id}'"), 6, "that of a request is request.route"},
-}
-
 var keyWarnings = []warningTest{
 	{"nothing", onePolicy("key: request.user"), 0, ""},
 	{
@@ -54,7 +29,7 @@ var keyWarnings = []warningTest{
 	},
 	{
 		"a header that may be absent", onePolicy("key: request.headers['x-tenant']"),
-		5, `give it a default, such as request.headers[?"x-tenant"].orValue("none")`,
+		5, `key: it fails for a request with no request.headers["x-tenant"]`,
 	},
 	{
 		"a header that the condition asks for",
@@ -63,25 +38,12 @@ var keyWarnings = []warningTest{
 	},
 	{
 		"a claim by its name that may be absent", onePolicy("key: request.claims.sub"),
-		5, `request.claims[?"sub"].orValue("none")`,
+		5, `no request.claims["sub"]`,
 	},
 	{
 		"a header that may be absent, and denial",
 		onePolicy("key: request.headers['x-tenant']\n    on_error: deny"),
 		0, "",
-	},
-	{
-		"the header that servers remove", onePolicy("key: 'request.headers[?\"host\"].orValue(\"\")'"),
-		4, "use request.host",
-	},
-	{
-		"an address where a user is known",
-		onePolicy("key: request.ip\n    when: request.path != '/' + request.user"),
-		0, "",
-	},
-	{
-		"an address beside claims in a cost", onePolicy("key: request.ip\n    cost: size(request.claims)"),
-		5, "the address alone",
 	},
 	{
 		"a limit that the key does not decide",
@@ -106,7 +68,7 @@ const fromQuery = `'int(request.query[?"n"].orValue("1"))'`
 var errorWarnings = []warningTest{
 	{
 		"a number that a client writes", onePolicy("key: request.user\n    cost: " + fromQuery),
-		6, "a client that sends a text that int rejects makes this fail",
+		6, "cost: it fails for a request with a text that int rejects",
 	},
 	{
 		"the same through a variable",
@@ -125,16 +87,16 @@ var errorWarnings = []warningTest{
 	{
 		"a condition that negates an entry that may be absent",
 		onePolicy("key: request.user\n    when: request.headers['x-plan'] != 'internal'"),
-		6, "for a request without request.headers[\"x-plan\"] the condition fails",
+		6, "when: it fails for a request with no request.headers[\"x-plan\"]",
 	},
 	{
 		"a row that a table may lack", "data: {plans: {a: 3}}\n" + onePolicy("key: request.user\n    cost: data.plans[request.user]"),
-		7, "write data.plans[?request.user].orValue(...), or say what happens then",
+		7, "no row in data.plans",
 	},
 	{
 		"a row of a limit", "data: {plans: {a: 3}}\n" + strings.Replace(onePolicy("key: [request.user, request.host]"),
 			"limit: 10", "limit: 'data.plans[request.user + request.host]'", 1),
-		7, "write data.plans[?...].orValue(...)",
+		7, "no row in data.plans",
 	},
 	{
 		"a row with a default", "data: {plans: {a: 3}}\n" + onePolicy("key: request.user\n    cost: 'data.plans[?request.user].orValue(1)'"),
@@ -157,7 +119,7 @@ var errorWarnings = []warningTest{
 	},
 	{
 		"a size that may be unknown", onePolicy("key: request.user\n    cost: request.size"),
-		6, "use math.greatest(request.size, 1)",
+		6, "unknown size",
 	},
 	{
 		"a size that is at least 1", onePolicy("key: request.user\n    cost: 'math.greatest(request.size, 1)'"),
@@ -166,16 +128,6 @@ var errorWarnings = []warningTest{
 }
 
 var policyWarnings = []warningTest{
-	{
-		"a limiter of the process beside one in Redis, for a day",
-		strings.ReplaceAll(candidate("key: request.user", "limiter: mine, limit: 10"), "1m", "1d"),
-		7, "mine: if this limiter keeps its counts in the process",
-	},
-	{
-		"a limiter of the process beside one in Redis, for an hour",
-		strings.ReplaceAll(candidate("key: request.user", "limiter: mine, limit: 10"), "1m", "1h"),
-		0, "",
-	},
 	{
 		"a limiter without a limit, which local cannot stand in for",
 		"version: 1\nname: a\npolicies:\n  - name: p\n    authoritative: {limiter: mine}\n    key: request.user\n",
@@ -230,8 +182,10 @@ var policyWarnings = []warningTest{
 	},
 	{
 		"a cost that never fits", onePolicy("key: request.user\n    cost: 11"),
-		6, "cost: 11 is more than the authoritative ever allows at once, 10",
+		6, "cost: 11 is more than the authoritative allows at once, 10",
 	},
+	{"a cost of 0", onePolicy("key: request.user\n    cost: 0"), 6, "every request is a peek"},
+	{"a cost that may be 0", onePolicy("key: request.user\n    cost: 'request.size > 9 ? 1 : 0'"), 0, ""},
 	{
 		"a policy in the shadow of another",
 		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n    when: request.method == 'GET'\n" +
@@ -242,24 +196,6 @@ var policyWarnings = []warningTest{
 		"a policy in the shadow of another while the service is well",
 		onePolicy("key: request.user") + "  - name: q\n    key: request.user\n    when: request.method == 'GET'\n" +
 			"    authoritative: {algorithm: fixed_window, limit: 20, window: 1m, adaptive: { signal: latency_p99 }}\n",
-		0, "",
-	},
-	{
-		"a limit that no level lowers", candidate("key: request.user", "algorithm: gcra, limit: 1, adaptive: { signal: latency_p99 }"),
-		7, "no level lowers this limit",
-	},
-	{
-		"a level for an error rate above everything", candidate("key: request.user",
-			"algorithm: gcra, limit: 64, adaptive: { signal: error_rate, levels: [{ above: 1%, limit: 50% }, { above: 100%, limit: 25% }] }"),
-		7, "no error_rate is above 100%",
-	},
-	{
-		"a level for a latency of a second", candidate("key: request.user",
-			"algorithm: gcra, limit: 64, adaptive: { signal: latency_p99, target: 1100ms }"),
-		0, "",
-	},
-	{
-		"a limit of 0 that gives way", candidate("key: request.user", "algorithm: gcra, limit: 0, adaptive: { signal: latency_p99 }"),
 		0, "",
 	},
 	{
@@ -291,8 +227,7 @@ var expectedWarnings = []warningTest{
 
 func TestWarnings(t *testing.T) {
 	for _, table := range [][]warningTest{
-		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, hostWarnings, formWarnings, placeWarnings, clientWarnings,
-		pointlessWarnings,
+		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, placeWarnings,
 	} {
 		for _, tt := range table {
 			tt.check(t)

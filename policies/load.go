@@ -1,8 +1,12 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
@@ -54,14 +58,40 @@ type setText struct {
 func (s *Set) Describe(warning Problem) string { return s.text.problems.Describe(warning) }
 
 // LoadFile reads a policy file. The error is a *Problems if the file could be read, and
-// otherwise wraps the error of os.ReadFile. The set is nil on an error: half of a file is
+// otherwise wraps the one of [ReadFile]. The set is nil on an error: half of a file is
 // never used. Checks are those of Load.
 func LoadFile(name string, checks ...Check) (*Set, error) {
-	text, err := os.ReadFile(name)
+	text, err := ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("policies: load: %w", err)
 	}
 	return Load(name, text, checks...)
+}
+
+// maxFileBytes bounds a policy file, so that the tree of a wrong or hostile file stays
+// small. 1,000 policies of 1 KiB each fit.
+const maxFileBytes = 1 << 20
+
+// ReadFile returns the text of a policy file, or of one of tests. Only a regular file is read, because a device has no end, and a
+// pipe may have no writer. Of a file of more than 1 MiB the text ends one byte behind that, and Load refuses it.
+func ReadFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
+	}
+
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
 // Load reads a policy file's text; name appears in messages. The error is a
@@ -75,8 +105,8 @@ func Load(name string, text []byte, checks ...Check) (*Set, error) {
 	}
 
 	// After an error reading goes on: an author wants all problems of a file at once.
-	l := &loader{compiler: c, linter: newLinter(&r.Problems, text), checks: checks, set: &Set{}}
-	root := r.parse(text, "version, name and policies")
+	l := &loader{compiler: c, linter: &linter{&r.Problems}, checks: checks, set: &Set{}}
+	root := r.parse(text)
 	if root != nil {
 		l.root(root)
 	}
@@ -110,13 +140,6 @@ type loader struct {
 // root reads the file's own fields. What expressions may refer to comes before the
 // policies, wherever it stands in the file.
 func (l *loader) root(n *yaml.Node) {
-	// The two kinds of files are easily mixed up, and a problem for each field would hide that.
-	if fields := placesOf(n); fields["tests"] != nil && fields["version"] == nil {
-		l.fail(n, "this is a file of tests, and no policy file: name the policy file, "+
-			"or run the tests by shadowlimit test")
-		return
-	}
-
 	var version string // needed by the reader of the field alone: there is one version
 	sections := map[string]*yaml.Node{}
 	later := func(name string) field {
@@ -204,11 +227,6 @@ func (l *loader) policy(n *yaml.Node) (*Policy, *group) {
 	if !l.Failed() {
 		l.linter.policy(p, fields)
 	}
-	// A group has one section promotion, so it is looked at once, and not once a member.
-	if !l.Failed() && first {
-		l.linter.places(p, placesOf(fields.orNone("promotion")))
-		l.linter.protects(p, placesOf(fields.orNone("promotion")))
-	}
 	if !first {
 		l.dropRepeated(before)
 	}
@@ -223,9 +241,7 @@ func (l *loader) section(p Promotion, n *yaml.Node) *section {
 	s := newSection(p, n, l.file)
 	l.set.text.sections = append(l.set.text.sections, s)
 
-	l.linter.expectEverything(p, n)
-	l.linter.placing(p, placesOf(n))
-	l.linter.protect(p, placesOf(n))
+	l.linter.promotion(p, n, placesOf(n))
 	for _, check := range l.checks {
 		for _, problem := range s.check(check) {
 			l.addOnce(problem)

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -23,16 +22,8 @@ func (r *reader) identifier(n *yaml.Node, what string) bool {
 	if validIdentifier.MatchString(n.Value) {
 		return true
 	}
-	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'%s", what, n.Value, underscored(n.Value))
+	r.fail(n, "%s: %q is not a name for expressions: want letters, digits and '_'", what, n.Value)
 	return false
-}
-
-// underscored proposes a name with '_' for each dash, "" where that is none either.
-func underscored(name string) string {
-	if other := strings.ReplaceAll(name, "-", "_"); other != name && validIdentifier.MatchString(other) {
-		return ": write " + other
-	}
-	return ""
 }
 
 // data extends the environment by the file's constant tables, data.NAME.
@@ -68,7 +59,6 @@ func (c *compiler) table(name, n *yaml.Node) {
 	if sized, ok := value.(traits.Sizer); ok {
 		c.elements[full] = uint64(sized.Size().(types.Int))
 	}
-	c.constants[full] = textsIn(constant)
 	c.tables = append(c.tables, cel.Constant(full, t, value))
 	c.extend(name, cel.Constant(full, t, value))
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // number is a whole number, written as one or as an expression. A limit or a burst that
@@ -25,12 +23,6 @@ type number struct {
 // wholeNumber is how a file writes one, also one that is too large for YAML's own.
 var wholeNumber = regexp.MustCompile(`^[-+]?[0-9]+$`)
 
-// isPeriod reports whether a text is a window.
-func isPeriod(text string) bool {
-	_, _, err := algorithms.ParsePeriod(text)
-	return err == nil
-}
-
 // number returns a reader of a whole number from least on, or an expression of
 // type int. What an expression yields is checked for each request.
 func (c *compiler) number(what string, into *number, least int64) func(*yaml.Node) {
@@ -40,17 +32,6 @@ func (c *compiler) number(what string, into *number, least int64) func(*yaml.Nod
 			return
 		}
 
-		// The short form of a limit on a command line has its window, too. To CEL it is a division by nothing it knows.
-		if limit, window, found := strings.Cut(n.Value, "/"); found && wholeNumber.MatchString(limit) && isPeriod(window) {
-			c.fail(n, "%s: want a whole number or an expression; the window is a field of its own: %s: %s, window: %s", what, what, limit, window)
-			return
-		}
-
-		// As an expression, 10k would be a mistake of its second character.
-		if meant := numberOf(n.Value); n.Kind == yaml.ScalarNode && meant != "" {
-			c.fail(n, "%s: %s", what, meant)
-			return
-		}
 		if _, err := strconv.ParseFloat(n.Value, 64); err == nil || n.Kind != yaml.ScalarNode || strings.TrimSpace(n.Value) == "" {
 			c.fail(n, "%s: want a whole number, such as 100, or an expression of type int", what)
 			return

@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -70,7 +69,7 @@ func (r *reader) period(what string, into *Side) func(*yaml.Node) {
 		// A unit of the calendar has a longest length, by which the limit's numbers are bounded.
 		window, calendar, err := algorithms.ParsePeriod(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || window <= 0 {
-			r.fail(n, "%s: want %s, or, of a fixed_window, week, month or year%s", what, aDuration, cmp.Or(calendarOf(n.Value), unitOf(n)))
+			r.fail(n, "%s: want %s, or, of a fixed_window, week, month or year", what, aDuration)
 			return
 		}
 		into.window, into.options.Calendar = window, calendar

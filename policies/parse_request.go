@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 	"time"
 
@@ -105,39 +104,18 @@ func (t *requestText) request() *Request {
 	return r
 }
 
-// jsonKinds are the words of a request's author for the types of requestText.
-var jsonKinds = map[reflect.Kind]string{
-	reflect.String: "a text",
-	reflect.Int64:  "a whole number",
-	reflect.Slice:  "a text or a list of texts",
-	reflect.Map:    "an object",
-}
-
-// explainJSON words an error of encoding/json for the author of a request, without
-// the types and the packages of Go.
+// explainJSON is the message of package json, without the types of Go.
 func explainJSON(err error) string {
-	var wrong *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	var instant *time.ParseError
-	name, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
-
-	// The sentence says what to write, because the author of a request has the text before the eyes and not the decoder.
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Sprintf("not JSON at byte %d: %v: write names and texts in double quotes, such as {\"method\": \"GET\"}",
-			syntax.Offset, err)
-	case errors.As(err, &instant):
-		return fmt.Sprintf("time: %s is no instant: want one such as 2026-01-31T12:00:00Z", strings.TrimSpace(instant.Value))
-	case unknown:
+	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
 		return "unknown field " + name + ": " + humanize.Remedy(strings.Trim(name, `"`), requestFields)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "the JSON ends early: want a whole object, such as {\"method\": \"GET\"}"
-	case !errors.As(err, &wrong):
-		return strings.TrimPrefix(err.Error(), "json: ")
-	case wrong.Field == "":
-		return "want an object, such as {\"method\": \"GET\"}, not " + wrong.Value
 	}
-	return fmt.Sprintf("%s: want %s, not %s", wrong.Field, jsonKinds[wrong.Type.Kind()], wrong.Value)
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		if wrong.Field == "" {
+			return "want an object, not " + wrong.Value
+		}
+		return wrong.Field + ": cannot be " + wrong.Value
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // encode writes a query as a URL has it, names in order.

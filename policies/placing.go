@@ -3,11 +3,8 @@ package policies
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
@@ -17,14 +14,7 @@ import (
 
 // placing is an expression that says of keys whether they have a place. It reads nothing but
 // the parts of the key and the file's data, so that two requests of one key have one place.
-type placing struct {
-	*expression
-	at position // in the file
-	// The linter asks these.
-	named       // the keys that it can hold for
-	looks int   // elements of lists that one evaluation may look at
-	parts int64 // how many parts of a key it takes for granted
-}
+type placing struct{ *expression }
 
 // placing returns a reader of an expression that places keys.
 func (c *compiler) placing(what string, into **placing) func(*yaml.Node) {
@@ -43,8 +33,7 @@ func (c *compiler) placing(what string, into **placing) func(*yaml.Node) {
 		if x == nil {
 			return
 		}
-		*into = &placing{expression: x, at: positionOf(n)}
-		c.examine(*into)
+		*into = &placing{x}
 	}
 }
 
@@ -61,40 +50,6 @@ func (c *compiler) placingEnv() (*cel.Env, error) {
 	return env, err
 }
 
-// examine notes what the linter asks of an expression that has compiled.
-func (c *compiler) examine(x *placing) {
-	a, issues := c.keysEnv.Compile(x.source)
-	if issues.Err() != nil {
-		return // it has compiled before
-	}
-	x.named, x.looks = c.namedBy(a.NativeRep().Expr()), c.looksOf(a)
-
-	// An expression that asks for the number of parts allows for shorter keys.
-	visit(a, func(e ast.Expr) {
-		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index && !strings.Contains(x.source, "size(") {
-			x.parts = max(x.parts, indexOfKey(e.AsCall().Args())+1)
-		}
-	})
-}
-
-// indexOfKey returns N of key[N], -1 for another expression.
-func indexOfKey(args []ast.Expr) int64 {
-	if args[0].Kind() != ast.IdentKind || args[0].AsIdent() != keyName || args[1].Kind() != ast.LiteralKind {
-		return -1
-	}
-	n, ok := args[1].AsLiteral().(types.Int)
-	if !ok {
-		return -1
-	}
-	return int64(n)
-}
-
-// isEmpty reports whether the table of that name has no element.
-func (c *compiler) isEmpty(name string) bool {
-	elements, known := c.elements[name]
-	return known && elements == 0
-}
-
 // constant reports whether the expression has one value for all keys, and which. A key that
 // cannot be read is an error to every part that asks for it, and "&&" and "||" ignore
 // an error that does not matter.
@@ -102,10 +57,6 @@ func (x *placing) constant() (value, ok bool) {
 	if x == nil {
 		return false, false
 	}
-	if x.never {
-		return false, true
-	}
-
 	v, _, err := x.program.Eval(&keyOnly{types.NewErr("the key is not known")})
 	return v == types.True, err == nil
 }

@@ -82,10 +82,6 @@ func (r *reader) canary(into *[]float64) func(*yaml.Node) {
 		*into = nil // a policy's steps replace the file's
 		for _, item := range r.items(n, "canary") {
 			v, ok := percentage(item)
-			if !ok && wholeNumber.MatchString(item.Value) {
-				r.fail(item, "canary: %s is no percentage: write %s%%", item.Value, item.Value)
-				return
-			}
 			if !ok || len(*into) > 0 && v <= (*into)[len(*into)-1] {
 				r.fail(item, "canary: want rising percentages, such as [1%%, 10%%, 50%%]")
 				return

@@ -7,9 +7,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
 // ClientHarm is how many clients may lose how much of their own requests. Without Clients
@@ -100,51 +97,3 @@ func (p *Promotion) protects(parts []string) (bool, error) {
 	}
 	return v == types.True, nil
 }
-
-// protect warns of a section that protects every key or none.
-func (l *linter) protect(p Promotion, at places) {
-	if at["protect"] == nil {
-		return
-	}
-	switch always, constant := p.protect.constant(); {
-	case constant && always:
-		l.warn(at["protect"], "protect: every key is protected, and of more than 10,000 only those of least hash are counted: "+
-			"name the keys that have no exception")
-	case constant:
-		l.warn(at["protect"], "protect: no key can match, so none is protected")
-	}
-}
-
-// protects warns of a policy for whose keys the section cannot work. at are the places of its
-// own section.
-func (l *linter) protects(p *Policy, at places) {
-	for _, field := range []string{"protect", "client_harm"} {
-		if at[field] != nil && p.Sides[algorithms.Candidate] == nil {
-			l.warn(at[field], "%s: the policy has no candidate, so no client can lose anything: leave %s out", field, field)
-		}
-	}
-
-	// An expression that fails protects no key, and a failure for each key is a mistake of the file.
-	if x := p.Promotion.protect; x != nil && p.Sides[algorithms.Candidate] != nil && x.parts > int64(len(p.key)) {
-		l.warnAt(x.at.line, x.at.column, "protect: key[%d] fails for every key of %s, whose keys have %d of these parts, from key[0] on: "+
-			"none is protected", x.parts-1, p.Name, len(p.key))
-	}
-
-	// How many keys it names is known only where it compares them with constants or with a table of data.
-	switch n, known := l.namedKeys(p, p.Promotion.protect); {
-	case known && n == 0:
-		l.protectWarning(p, "protect: no key of %s can match, so none is protected", p.Name)
-	case known && n > mostProtected:
-		l.protectWarning(p, "protect: it names %s keys of %s or more, and of more than 10,000 only those of least hash are counted: "+
-			"protect fewer keys", humanize.Grouped(int64(n)), p.Name)
-	}
-}
-
-// protectWarning warns at the condition itself, which may stand in the file's section and apply to several policies.
-func (l *linter) protectWarning(p *Policy, format string, args ...any) {
-	at := p.Promotion.protect.at
-	l.warnAt(at.line, at.column, format, args...)
-}
-
-// mostProtected is how many protected keys the ledger counts in an hour: divergence.ProtectedClients, which this package does not import.
-const mostProtected = 10_000

@@ -53,12 +53,3 @@ var badClients = []badFile{
 	{"client_harm without clients", promotion("client_harm: {losing: 5%}"), 6, 30, "client_harm needs \"clients\""},
 	{"client_harm of no requests", promotion("client_harm: {losing: 5%, clients: 1%, of_at_least: 0}"), 6, 69, "at least 1"},
 }
-
-var clientWarnings = []warningTest{
-	{"protect", placing("protect: {keys: 'key[0] == \"a\"', losing: 5%}"), 0, ""},
-	{"protect of all", placing("protect: {keys: 'true', losing: 5%}"), 7, "protect: every key is protected"},
-	{"protect of none", placing("protect: {keys: 'key[0] in data.empty', losing: 5%}"), 7, "protect: no key can match"},
-	{"protect of a missing part", placing("protect: {keys: 'key[2] == \"a\"', losing: 5%}"), 7, "protect: key[2] fails for every key of"},
-	{"client_harm", placing("client_harm: {losing: 10%, clients: 1%}"), 0, ""},
-	{"client_harm without a candidate", noCandidate("client_harm: {losing: 10%, clients: 1%}"), 7, "client_harm: the policy has no candidate"},
-}

@@ -44,7 +44,7 @@ func TestResponseExpression(t *testing.T) {
 func TestResponseExpressionRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "want a CEL expression",
-		"request.status == 429":    "write response.status",
+		"request.status == 429":    "there are response.status",
 		"response.status":          "want bool",
 		`response.status == "429"`: "--observed:1:17:",
 		`request.path == "/"`:      "request",

@@ -2,8 +2,6 @@ package policies
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -85,7 +83,7 @@ func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, err := algorithms.ParseWindow(n.Value)
 		if n.Kind != yaml.ScalarNode || err != nil || v <= 0 {
-			r.fail(n, "%s: want %s%s", what, aDuration, unitOf(n))
+			r.fail(n, "%s: want %s", what, aDuration)
 			return
 		}
 		*into = v
@@ -94,35 +92,6 @@ func (r *reader) duration(what string, into *time.Duration) func(*yaml.Node) {
 
 // aDuration describes one in a message.
 const aDuration = "a duration above 0 in us, ms, s, m, h or d, such as 1m or 1h30m"
-
-// wordyDuration is a duration as people write it elsewhere: a number, which may be absent, and a word. M is a minute written like
-// a constant; of months there is a unit of the calendar, which has its own word.
-var wordyDuration = regexp.MustCompile(`^([0-9]{0,9}) *(sec|second|min|minute|hour|day|week|w|M)s?$`)
-
-// unitOf says of a bare number what it lacks, and of a duration in words how it is written.
-func unitOf(n *yaml.Node) string {
-	if n.Kind == yaml.ScalarNode && wholeNumber.MatchString(n.Value) && strings.Trim(n.Value, "0") != "" {
-		return fmt.Sprintf("; %s has no unit: such as %ss", n.Value, n.Value)
-	}
-
-	if whole := fractionOf(n.Value); whole != "" {
-		return "; write " + whole
-	}
-	m := wordyDuration.FindStringSubmatch(n.Value)
-	if m == nil {
-		return ""
-	}
-
-	// A word alone is one of it: "minute" is 1m. Durations have no weeks.
-	count, unit := int64(1), strings.ToLower(m[2][:1])
-	if m[1] != "" {
-		count, _ = strconv.ParseInt(m[1], 10, 64) // nine digits
-	}
-	if unit == "w" {
-		count, unit = 7*count, "d"
-	}
-	return fmt.Sprintf("; write %d%s", count, unit)
-}
 
 // minutes returns a reader of a duration of whole minutes, the unit of the ledger.
 func (r *reader) minutes(what string, into *time.Duration) func(*yaml.Node) {
@@ -143,27 +112,11 @@ func (r *reader) fraction(what string, into *float64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, ok := percentage(n)
 		if !ok || v >= 100 {
-			r.fail(n, "%s: want a percentage above 0%% and below 100%%, such as 2%%%s", what, signOf(n))
+			r.fail(n, "%s: want a percentage above 0%% and below 100%%, such as 2%%", what)
 			return
 		}
 		*into = v / 100
 	}
-}
-
-// signOf says of a bare number what it lacks. A 0.02 may be a share of one or a percentage, so both are named.
-func signOf(n *yaml.Node) string {
-	if m := spacedShare.FindStringSubmatch(n.Value); m != nil {
-		return "; write " + m[1] + "%"
-	}
-	v, err := strconv.ParseFloat(n.Value, 64)
-	switch {
-	case err != nil || v <= 0 || v >= 100:
-		return ""
-	case v < 1:
-		return fmt.Sprintf("; %s has no sign: write %s%% if it is a share of one, or %s%% if it is a percentage",
-			n.Value, strconv.FormatFloat(math.Round(v*1e9)/1e7, 'f', -1, 64), n.Value)
-	}
-	return fmt.Sprintf("; %s has no sign: such as %s%%", n.Value, n.Value)
 }
 
 // percentage reads a number above 0 and up to 100. The sign is required: 0.02 could

@@ -36,7 +36,7 @@ func TestCandidatesThatRefillAllKeysAtOnceAreWarnedOf(t *testing.T) {
 			})
 			if want := refillsAllAtOnce(t, a, limit); got != want {
 				t.Errorf("candidate {%s}: all keys get their capacity back at one instant: %t, and validate warns of it: %t: "+
-					"correct aligned in candidate (linter.go)", fields, want, got)
+					"correct aligned in candidate (lint.go)", fields, want, got)
 			} else if want {
 				warned++
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,10 +69,10 @@ type suite struct {
 }
 
 // TestFile runs the tests of a policy file. The error is a *Problems if a file is
-// not as it should be, and wraps the error of os.ReadFile if one cannot be read. Tests that
+// not as it should be, and wraps the one of [ReadFile] if one cannot be read. Tests that
 // fail are in the report. Report and set are nil on an error.
 func TestFile(name string) (*SuiteReport, *Set, error) {
-	text, err := os.ReadFile(name)
+	text, err := ReadFile(name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("policies: test: %w", err)
 	}
@@ -85,7 +84,7 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 		lines:  map[string]int{},
 	}
 	var tests, at *yaml.Node
-	if root := s.parse(text, "policies and tests"); root != nil {
+	if root := s.parse(text); root != nil {
 		s.root(root, &tests, &at)
 	}
 	if s.Failed() {
@@ -109,13 +108,6 @@ func TestFile(name string) (*SuiteReport, *Set, error) {
 
 // root reads the file's own fields, and keeps the nodes of the tests and of the policy file's name.
 func (s *suite) root(n *yaml.Node, tests, policies **yaml.Node) {
-	// The two kinds of files are easily mixed up, and a problem for each field would hide that.
-	if fields := placesOf(n); fields["version"] != nil && fields["tests"] == nil {
-		s.fail(n, "this is a policy file, and no file of tests: name the file that tests it, "+
-			"whose fields are policies, the name of this file, and tests")
-		return
-	}
-
 	s.mapping(n, "the file", map[string]field{
 		"policies": {read: func(n *yaml.Node) {
 			*policies = n

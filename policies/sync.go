@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -33,10 +32,6 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A name alone is a strict side, which every file before had.
 		if n.Kind != yaml.MappingNode {
-			if strings.Contains(n.Value, "://") {
-				r.fail(n, "store: want a name, such as other, and no address: the program gives each name its address (Config.Stores)")
-				return
-			}
 			r.name("store", &side.Store)(n)
 			return
 		}
@@ -44,7 +39,7 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 		before := r.errors()
 		r.mapping(n, "store", map[string]field{
 			"redis": {read: r.name("redis", &side.Store)},
-			"sync":  {read: r.interval(&side.Sync)},
+			"sync":  {read: r.duration("sync", &side.Sync)},
 		})
 		if r.errors() > before {
 			return
@@ -58,18 +53,6 @@ func (r *reader) store(side *Side) func(*yaml.Node) {
 			r.fail(placesOf(n).orNone("sync"), "sync: want a duration from %s to %s",
 				algorithms.FormatWindow(leastSync), algorithms.FormatWindow(mostSync))
 		}
-	}
-}
-
-// interval returns a reader of the time between two exchanges, which people give in milliseconds.
-func (r *reader) interval(into *time.Duration) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		if wholeNumber.MatchString(n.Value) {
-			r.fail(n, "sync: want a duration from %s to %s; %s has no unit: such as 100ms",
-				algorithms.FormatWindow(leastSync), algorithms.FormatWindow(mostSync), n.Value)
-			return
-		}
-		r.duration("sync", into)(n)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -142,7 +141,7 @@ func (c *Config) policies() (*policies.Set, []byte, error) {
 		return c.Policies, nil, nil
 	}
 
-	text, err := os.ReadFile(c.File)
+	text, err := policies.ReadFile(c.File)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -146,7 +145,7 @@ type watched struct {
 
 // look reads the file, and takes it if it has changed.
 func (h *Harness) look(w *watched) {
-	text, err := os.ReadFile(w.file)
+	text, err := policies.ReadFile(w.file)
 
 	// While a file is being written its first half is often valid, with half of the
 	// policies. So a change must stay for a second reading.

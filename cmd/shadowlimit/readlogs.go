@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"syscall"
@@ -152,6 +153,9 @@ func reason(err error) error {
 	}
 	if errors.As(err, &errno) {
 		return errno
+	}
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ func rehearse(c *cli.Context, std streams, cfg demo.Config) error {
 	if err := r.refuseToRehearse(c.Context, kept); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(o.config)
+	text, err := policies.ReadFile(o.config)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.config, reason(err))
 	}

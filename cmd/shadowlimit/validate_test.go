@@ -37,7 +37,7 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 		{doubtfulFile, invocation{"warnings", []string{"validate", "FILE"}, 0, []string{
 			"FILE:5:10: warning: key: request.path has a new value in nearly every request",
 			"\n |     key: request.path\n |          ^\n",
-			"FILE:8:10: warning: key: a request without request.headers[\"x-tenant\"]",
+			"FILE:8:10: warning: key: it fails for a request with no request.headers[\"x-tenant\"]",
 			"\n |     key: request.headers[\"x-tenant\"]\n |          ^\n",
 			"FILE: valid, 2 policies",
 		}, nil}},
@@ -55,6 +55,9 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 		{shopFile, invocation{
 			"no such file, JSON", []string{"validate", "-o", "json", "FILE.not"}, 1, nil,
 			[]string{"FILE.not: no such file or directory\n"},
+		}},
+		{shopFile, invocation{
+			"a device without an end", []string{"validate", "/dev/zero"}, 1, nil, []string{"shadowlimit: /dev/zero: not a regular file\n"},
 		}},
 		{"", invocation{
 			"empty file", []string{"validate", "FILE"}, 1, []string{"FILE:1:1: the file is empty"},
@@ -115,7 +118,7 @@ func TestValidateJSON(t *testing.T) {
 			"doubtful", doubtfulFile, 0,
 			[]string{
 				"warning 5:10 key: request.path has a new value in nearly every request",
-				"warning 8:10 key: a request without",
+				"warning 8:10 key: it fails for a request with no",
 			},
 		},
 	}
