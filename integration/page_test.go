@@ -214,7 +214,6 @@ func threeDays() status.Report {
 		NextStep:          `shadowlimit rollback writes --reason "newly denied: 41 keys"`,
 		Canary:            []float64{1, 10, 50},
 		HarmScore:         13.5,
-		Prediction:        &gate.Prediction{Seen: 0.031, Predicted: 0.012, Margin: 0.0024},
 		CausesNewlyDenied: []status.Cause{{Cause: "burst_shape", Count: 900}, {Cause: "window_boundary", Count: 334}},
 		Instances: []status.Instance{
 			{ID: "web-1-4410", Applied: "1.3", AgeSeconds: 0.4, Epoch: "e", Live: true},

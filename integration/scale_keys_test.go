@@ -195,7 +195,7 @@ func observeHour(r *divergence.Recorder, hour time.Time) {
 		for n := range 24 {
 			key := fmt.Sprint("client-", (m*24+n)%200)
 			hash := divergence.Hash("scale", "p", key)
-			r.Observe(key, hash, at, &kinds[n%len(kinds)], &divergence.Setting{Cost: 1, Cell: divergence.CellOf(hash)})
+			r.Observe(key, hash, at, &kinds[n%len(kinds)], &divergence.Setting{Cost: 1})
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 	setting := divergence.Setting{
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
-		Enforced: c.Enforced, Cell: ev.cell(), Completed: ev.completed,
+		Enforced: c.Enforced, Completed: ev.completed,
 		Protected: ev.protected,
 		Blind:     blind, Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	}

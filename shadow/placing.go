@@ -14,8 +14,6 @@ import (
 type declaration struct {
 	expected algorithms.Expected
 	place    algorithms.Place
-	// unplaced reports that the key was not asked for its place, which decides nothing now.
-	unplaced bool
 	// protected reports that the key has no exception.
 	protected bool
 }
@@ -23,12 +21,9 @@ type declaration struct {
 // declaredOf asks a policy what it declares of a request that it charges under a key of this hash.
 func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request, hash uint64) declaration {
 	d := declaration{expected: p.Expected(ctx, r), protected: m.protects(ctx, p, r, hash)}
-	if !p.Places() {
-		return d
-	}
 
 	// Each of the two expressions costs as much as a condition.
-	if d.unplaced = !m.placesMatter(); d.unplaced {
+	if !p.Places() || !m.placesMatter() {
 		return d
 	}
 
@@ -42,8 +37,8 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 	return d
 }
 
-// placesMatter reports whether the places of keys decide anything in the stage. Before and in a
-// canary the prediction leaves out keys that the hash does not place.
+// placesMatter reports whether the places of keys decide anything in the stage, or soon: before a canary they are
+// asked so that an expression that fails is seen.
 func (m *migration) placesMatter() bool {
 	if m.spec.Config.Sampled() {
 		return false
@@ -54,15 +49,6 @@ func (m *migration) placesMatter() bool {
 		return false
 	}
 	return true
-}
-
-// cell returns the cell in which the prediction counts the key: none for a key that is in the
-// canary, or not in it, for another reason than its hash.
-func (ev *evaluation) cell() int {
-	if ev.unplaced || ev.place != algorithms.ByHash {
-		return divergence.NoCell
-	}
-	return divergence.CellOf(ev.hash)
 }
 
 // position returns where the key stands.

@@ -89,9 +89,8 @@ func TestKeysArePlacedByTheFile(t *testing.T) {
 	}
 }
 
-// counted returns what the cells and the minutes of a harness have counted, and the keys for which
-// the candidate was enforced, by ticks.
-func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (cells [2]int64, compared, ticked int64) {
+// counted returns what the minutes of a harness have counted, and the keys for which the candidate was enforced, by ticks.
+func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (compared, ticked int64) {
 	t.Helper()
 	syncNow(t, h)
 	list, err := h.Assess(ctx(t))
@@ -104,31 +103,20 @@ func counted(t *testing.T, h *shadow.Harness, client *redis.Client) (cells [2]in
 		t.Fatal(err)
 	}
 
-	history := &list[0].Evidence.History
-	for _, hour := range history.Hours {
-		for _, c := range hour.Cells {
-			cells[0] += c.Decided[0]
-			cells[1] += c.Decided[1]
-		}
-	}
 	for _, tick := range ticks {
 		ticked += tick.Tally.Comparisons()
 	}
-	return cells, history.Total().Comparisons(), ticked
+	return list[0].Evidence.History.Total().Comparisons(), ticked
 }
 
-// The prediction counts a key only where the hash decides whether it is in the canary. All other
-// counts have it.
-func TestPredictionLeavesOutPlacedKeys(t *testing.T) {
+// The ticks have the keys for which the candidate is enforced, and all other counts have every key.
+func TestTicksLeaveOutKeysOfTheAuthoritative(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, placing(allPlaces), shadow.Config{Redis: client})
-	var byHash, enforced int64
+	var enforced int64
 	use := func(step promotion.Step) {
 		for _, key := range someKeys() {
 			ask(t, h, key)
-			if placed := strings.HasPrefix(key, "ours") || strings.HasSuffix(key, "big"); !placed {
-				byHash++
-			}
 			if wantEnforced(step, key) == algorithms.Candidate {
 				enforced++
 			}
@@ -136,24 +124,23 @@ func TestPredictionLeavesOutPlacedKeys(t *testing.T) {
 	}
 
 	use(promotion.Step{Stage: promotion.Shadow})
-	if cells, compared, ticked := counted(t, h, client); cells != [2]int64{byHash} || compared != int64(len(someKeys())) || ticked != 0 {
-		t.Errorf("shadow: %d in cells, want %d; %d compared, want %d; %d in ticks", cells, byHash, compared, len(someKeys()), ticked)
+	if compared, ticked := counted(t, h, client); compared != int64(len(someKeys())) || ticked != 0 {
+		t.Errorf("shadow: %d compared, want %d; %d in ticks", compared, len(someKeys()), ticked)
 	}
 
 	half := promotion.Step{Stage: promotion.Canary, Percent: 50}
 	advance(t, h.Stages(), policy, half)
 	syncNow(t, h)
 	use(half)
-	cells, compared, ticked := counted(t, h, client)
-	if cells[0]+cells[1] != byHash || cells[1] == 0 || compared != 2*int64(len(someKeys())) || ticked != enforced {
-		t.Errorf("canary: %d in cells, want %d; %d compared; %d in ticks, want %d", cells, byHash, compared, ticked, enforced)
+	if compared, ticked := counted(t, h, client); compared != 2*int64(len(someKeys())) || ticked != enforced {
+		t.Errorf("canary: %d compared; %d in ticks, want %d", compared, ticked, enforced)
 	}
 
 	promoted := promotion.Step{Stage: promotion.Promoted}
 	advance(t, h.Stages(), policy, promoted)
 	syncNow(t, h)
 	use(promoted)
-	if _, _, ticked := counted(t, h, client); ticked != enforced {
+	if _, ticked := counted(t, h, client); ticked != enforced {
 		t.Errorf("promoted: %d in ticks, want %d", ticked, enforced)
 	}
 }
@@ -170,7 +157,7 @@ func wantErrors(t *testing.T, h *shadow.Harness, want int) {
 	}
 }
 
-// After a promotion no place decides anything: the key is not asked, and is in no cell.
+// After a promotion no place decides anything, and the key is not asked.
 func TestPlacesAreAskedWhereTheyDecide(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, placing(`last: 'int(key[0]) > 0'`), shadow.Config{Redis: client})
@@ -179,8 +166,8 @@ func TestPlacesAreAskedWhereTheyDecide(t *testing.T) {
 
 	ask(t, h, "no number")
 	wantErrors(t, h, 0)
-	if cells, compared, _ := counted(t, h, client); cells != [2]int64{} || compared != 1 {
-		t.Errorf("%d in cells, %d compared", cells, compared)
+	if compared, _ := counted(t, h, client); compared != 1 {
+		t.Errorf("%d compared", compared)
 	}
 }
 

@@ -118,14 +118,14 @@ func (m *migration) lastJudged(state *promotion.State) *assessment {
 }
 
 // in returns the assessment in a state that may be newer. A stage that was left has no
-// alarm and no prediction any more.
+// alarm any more.
 func (last *assessment) in(state promotion.State) promotion.Assessment {
 	a := *last.Assessment
 	if state.Supersedes(a.State) {
 		a.State = state
 	}
 	if !a.State.Exposed() {
-		a.Alarm, a.Prediction = gate.Alarm{}, nil
+		a.Alarm = gate.Alarm{}
 	}
 	return a
 }

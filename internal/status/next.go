@@ -75,10 +75,6 @@ func stepOf(a *promotion.Assessment) string {
 		return "change a side and deploy the change, then: " + command(a, "resume", "") +
 			"; if the candidate was not at fault: " + command(a, "resume", " --force"+withReason)
 
-	case a.State.Hold && a.Prediction.Off():
-		return "check whether clients cope with the candidate's denials; if they do: " + command(a, "resume", "") +
-			"; and then: " + command(a, "promote", " --force"+withReason) + "; if they do not: " + rollback
-
 	case a.State.Hold && a.Alarm.Level == gate.Hold:
 		return answerHold(a) + besides(a)
 
@@ -157,11 +153,6 @@ func afterPass(a *promotion.Assessment) string {
 			dwell += "; after that, " + byController(a, dwelt)
 		}
 		return dwell
-
-	case a.Prediction.Off():
-		return "check why " + a.Prediction.String() +
-			"; if clients cope with the denials: " + command(a, "promote", " --force"+withReason) +
-			"; if they do not: " + rollbackOf(a, withReason)
 
 	case a.Spec.Config.Automatic:
 		return "none: " + byController(a, a.Evidence.Now)

@@ -100,8 +100,8 @@ func difference(want, got []string) string {
 	return b.String()
 }
 
-// goldenAssessment has everything that status says: an alarm, a hold, a gate with all its numbers, a prediction that is
-// off, every outcome, causes, and an instance with a note.
+// goldenAssessment has everything that status says: an alarm, a hold, a gate with all its numbers, every outcome,
+// causes, and an instance with a note.
 func goldenAssessment() promotion.Assessment {
 	return assessed(promotion.Canary, func(a *promotion.Assessment) {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
@@ -113,7 +113,6 @@ func goldenAssessment() promotion.Assessment {
 		a.Levels = map[string]adaptive.State{
 			"slow": {Less: 24, At: now.Add(-time.Hour), Seen: now.Add(-2 * time.Minute)}, "full": {Seen: now},
 		}
-		a.Prediction = &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 		a.Live[0].RedButton = true
 
 		eta := now.Add(12 * time.Hour)

@@ -58,11 +58,10 @@ type Policy struct {
 	Members divergence.Members `json:"members,omitempty"`
 	Gate    gate.Result        `json:"gate"`
 	// HarmScore is the score of harmed clients. At 12 an enforced candidate is rolled back.
-	HarmScore  float64          `json:"harm_score"`
-	Prediction *gate.Prediction `json:"prediction"`
-	Instances  []Instance       `json:"instances"`
-	Alarm      string           `json:"alarm,omitempty"`
-	NextStep   string           `json:"next_step"`
+	HarmScore float64    `json:"harm_score"`
+	Instances []Instance `json:"instances"`
+	Alarm     string     `json:"alarm,omitempty"`
+	NextStep  string     `json:"next_step"`
 	// Obstacles are all that keeps the verdict from pass; empty after a pass or a fail.
 	Obstacles []Obstacle `json:"obstacles"`
 	// JudgedAt is when the evidence was judged, Judge the instance that did so, "" if it was judged for this report.
@@ -217,17 +216,16 @@ func policyOf(a *promotion.Assessment) Policy {
 		Reason: s.Reason,
 		At:     s.At,
 
-		Summary:    Summarize(history.Total()),
-		Gate:       a.Gate,
-		HarmScore:  a.Alarm.Harm,
-		Prediction: a.Prediction,
-		Instances:  []Instance{},
-		Alarm:      a.Alarm.Reason,
-		NextStep:   nextStep(a),
-		Obstacles:  ObstaclesOf(a.Gate.Obstacles),
-		JudgedAt:   a.Evidence.Now,
-		Judge:      a.Judge,
-		Canary:     a.Spec.Config.Canary,
+		Summary:   Summarize(history.Total()),
+		Gate:      a.Gate,
+		HarmScore: a.Alarm.Harm,
+		Instances: []Instance{},
+		Alarm:     a.Alarm.Reason,
+		NextStep:  nextStep(a),
+		Obstacles: ObstaclesOf(a.Gate.Obstacles),
+		JudgedAt:  a.Evidence.Now,
+		Judge:     a.Judge,
+		Canary:    a.Spec.Config.Canary,
 	}
 
 	distinct := history.Distinct

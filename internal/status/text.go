@@ -63,9 +63,6 @@ func (p *Policy) write(b *strings.Builder) {
 	if page := explained[p.Gate.Verdict]; page != "" {
 		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s\n", page)
 	}
-	if p.Prediction != nil {
-		fmt.Fprintf(b, "  prediction: %s\n", p.Prediction)
-	}
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)

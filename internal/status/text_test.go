@@ -219,7 +219,6 @@ func TestStoreAwayHere(t *testing.T) {
 }
 
 func TestNextStep(t *testing.T) {
-	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
 	tests := []struct {
 		name  string
 		stage promotion.Stage
@@ -358,14 +357,6 @@ func TestNextStep(t *testing.T) {
 			a.Spec.Config.Automatic, a.State.StageAt, a.Spec.Config.Dwell = true, now, 4*time.Hour
 		}, "wait until Tue 2026-03-10 16:00 UTC: the canary at 0 % has to dwell until then; after that, " +
 			"a controller takes the next step when the change window opens at Wed 2026-03-11 09:00 UTC"},
-		{"not as predicted", promotion.Canary, func(a *promotion.Assessment) {
-			a.Prediction = off
-		}, "check why the candidate denies 20 % of the canary's requests, where shadow predicted 10 %, plus or minus 2 %; " +
-			"if clients cope with the denials: shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback"},
-		{"not as predicted, and on hold for that", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.Prediction = true, off
-		}, "check whether clients cope with the candidate's denials; if they do: shadowlimit resume writes; and then: " +
-			"shadowlimit promote writes --force --reason WHY; if they do not: shadowlimit rollback writes --reason WHY"},
 		{"an alarm", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
 		}, `shadowlimit rollback writes --reason 'overload'`},

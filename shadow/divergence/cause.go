@@ -49,8 +49,6 @@ type Setting struct {
 	Stores Distance
 	// Enforced is the side whose decision was to be returned.
 	Enforced algorithms.Role
-	// Cell is the CellOf the key's hash, or NoCell.
-	Cell int
 	// Completed reports that the migration is completed: only the candidate is judged, and there is nothing to compare.
 	Completed bool
 	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.

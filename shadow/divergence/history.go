@@ -60,7 +60,7 @@ func Merge(hours []Hour) History {
 	var h History
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
-		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Members: fleet.Members, Cells: fleet.Cells,
+		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Members: fleet.Members,
 			Clients: fleet.Clients, Protected: fleet.Protected})
 
 		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
@@ -109,7 +109,7 @@ func (h *History) append(later History) {
 	h.Live = append(h.Live, later.Live...)
 }
 
-// dropBefore leaves out everything before a minute. An hour that contains the minute stays. Its causes and cells are
+// dropBefore leaves out everything before a minute. An hour that contains the minute stays. Its causes are
 // not known by minutes, so they cannot be divided.
 func (h *History) dropBefore(minute int64) {
 	first := slices.IndexFunc(h.Minutes, func(m Minute) bool { return m.Unix >= minute })

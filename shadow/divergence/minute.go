@@ -84,8 +84,6 @@ type Hour struct {
 	Skipped Skips
 	// Members are those of a group that have denied; nil for a policy that is no group.
 	Members Members
-	// Cells of the keys by CellOf, up to the highest number that has a count. Those beyond its length are empty.
-	Cells []Cell
 	// Clients are those of least hash, at most SampledClients. A declared difference is no loss of theirs.
 	Clients Clients
 	// Protected are the protected keys, at most ProtectedClients. For them a declared difference is a loss, too.
@@ -124,9 +122,6 @@ func (h *Hour) join(other *Hour) {
 	h.Clients.Join(&other.Clients, SampledClients)
 	h.Protected.Join(&other.Protected, ProtectedClients)
 
-	for i := range other.Cells {
-		h.cell(i).add(&other.Cells[i])
-	}
 	for i := range other.Minutes {
 		h.at(other.Minutes[i].Unix).Join(&other.Minutes[i])
 	}

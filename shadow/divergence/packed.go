@@ -13,7 +13,6 @@ type packedHour struct {
 	Minutes []packedMinute `json:"minutes,omitempty"`
 	Causes  *Causes        `json:"causes,omitempty"`
 	Skipped *Skips         `json:"skipped,omitempty"`
-	Cells   []packedCell   `json:"cells,omitempty"`
 
 	Clients   packedClients `json:"clients,omitempty"`
 	Protected packedClients `json:"protected,omitempty"`
@@ -23,9 +22,6 @@ type packedHour struct {
 	Members Members `json:"members,omitempty"`
 }
 
-// packedCell is a cell's number, then Decided and Denied with the authoritative enforced, then with the candidate.
-type packedCell [5]int64
-
 // packedMinute is a Minute as it is stored. Names have one letter, since an entry has up to 60 of them and is written
 // every few seconds.
 type packedMinute struct {
@@ -34,7 +30,7 @@ type packedMinute struct {
 	Keys   *[sampledRatios]KeySample `json:"k,omitempty"`
 }
 
-// packed leaves out empty parts: most minutes have no differences, and most cells no keys.
+// packed leaves out empty parts: most minutes have no differences.
 func packed(h *Hour) packedHour {
 	p := packedHour{Live: h.Live, Minutes: make([]packedMinute, len(h.Minutes))}
 
@@ -56,11 +52,6 @@ func packed(h *Hour) packedHour {
 	}
 	if h.Skipped != (Skips{}) {
 		p.Skipped = &h.Skipped
-	}
-	for i, c := range h.Cells {
-		if c != (Cell{}) {
-			p.Cells = append(p.Cells, packedCell{int64(i), c.Decided[0], c.Denied[0], c.Decided[1], c.Denied[1]})
-		}
 	}
 
 	return p
@@ -107,15 +98,6 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 		}
 	}
 	h.Members.Add(p.Members)
-	for _, c := range p.Cells {
-		if c[0] < 0 || c[0] >= mostCells {
-			return h, fmt.Errorf("cell %d of an hour", c[0])
-		}
-		if !believed(c[1:]...) {
-			return h, fmt.Errorf("counts of %v in a cell", c[1:])
-		}
-		h.cell(int(c[0])).add(&Cell{Decided: [2]int64{c[1], c[3]}, Denied: [2]int64{c[2], c[4]}})
-	}
 
 	var err error
 	if h.Clients, err = p.Clients.unpack(); err != nil {

@@ -1,8 +1,6 @@
 package divergence
 
 import (
-	"math"
-
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -47,48 +45,4 @@ func (p Position) InCanary(percent float64) bool {
 		return false
 	}
 	return InCanary(p.Hash, percent)
-}
-
-// slots divide the keys by the smallest canary that includes them: each is the percentage at which a slot ends. They
-// include the usual steps of a canary, so that a cell lies either inside or outside of it.
-var slots = [...]float64{0.1, 0.5, 1, 2, 5, 10, 20, 25, 50, 75, 100}
-
-// slotEnds are the ranks at which the slots end.
-var slotEnds = func() (ends [len(slots)]int) {
-	for i, percent := range slots {
-		ends[i] = int(math.Ceil(percent * (keyShares / 100)))
-	}
-	return ends
-}()
-
-// cellsPerSlot is how many cells a slot has: how much they differ from each other shows how far clients differ.
-const cellsPerSlot = 8
-
-// NoCell is the cell of a key that the hash does not place: the prediction does not count it.
-const NoCell = -1
-
-// NumCells is the number of cells into which the keys are divided.
-const NumCells = len(slots) * cellsPerSlot
-
-// CellOf returns the cell, less than NumCells, of a key with this hash.
-func CellOf(hash uint64) int {
-	// The last slot ends at 100 %, so every rank is in one. Most keys are in the last ones.
-	rank := int(hash % keyShares)
-	slot := len(slots) - 1
-	for slot > 0 && rank < slotEnds[slot-1] {
-		slot--
-	}
-
-	// The bits above the rank's choose among the cells of a slot, independently of the rank.
-	return slot*cellsPerSlot + int(hash>>40%cellsPerSlot)
-}
-
-// CellRange returns the percentages between which the keys of a cell lie: a canary of upper percent or more includes
-// all of them, and one of lower percent or less includes none.
-func CellRange(cell int) (lower, upper float64) {
-	slot := cell / cellsPerSlot
-	if slot > 0 {
-		lower = slots[slot-1]
-	}
-	return lower, slots[slot]
 }

@@ -1,7 +1,7 @@
 package divergence_test
 
 import (
-	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -86,6 +86,16 @@ func TestPositions(t *testing.T) {
 	}
 }
 
+// Hash is xxHash64 of the three texts with zero bytes between them, however long they are.
+func TestHashOfLongTexts(t *testing.T) {
+	for n := range 600 {
+		key := strings.Repeat("k", n)
+		if got, want := divergence.Hash("name", "policy", key), xxhash.Sum64String("name\x00policy\x00"+key); got != want {
+			t.Fatalf("a key of %d bytes: hash %x, want %x", n, got, want)
+		}
+	}
+}
+
 func TestCanaryOnlyGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.Float64Range(0, 100)
@@ -97,37 +107,4 @@ func TestCanaryOnlyGrows(t *testing.T) {
 			t.Errorf("%d: want it out at 0 %% and in at 100 %%", hash)
 		}
 	})
-}
-
-// A canary that ends with a slot includes whole cells, and exactly the keys for which InCanary holds.
-func TestCellsAgreeWithCanaries(t *testing.T) {
-	var ends []float64
-	for cell := range divergence.NumCells {
-		if lower, upper := divergence.CellRange(cell); len(ends) == 0 || upper != ends[len(ends)-1] {
-			ends = append(ends, upper)
-			if len(ends) > 1 && lower != ends[len(ends)-2] || lower >= upper {
-				t.Errorf("cell %d lies between %g %% and %g %%; all ends are %v", cell, lower, upper, ends)
-			}
-		}
-	}
-
-	rng := rand.New(rand.NewPCG(1, 1))
-	seen := map[int]bool{}
-	for range 200_000 {
-		hash := rng.Uint64()
-		cell := divergence.CellOf(hash)
-		seen[cell] = true
-
-		_, upper := divergence.CellRange(cell)
-		for _, percent := range ends {
-			if inside := upper <= percent; inside != divergence.InCanary(hash, percent) {
-				t.Fatalf("hash %d is in cell %d, which ends at %g %%, and InCanary(%g %%) is %t",
-					hash, cell, upper, percent, !inside)
-			}
-		}
-	}
-
-	if len(seen) != divergence.NumCells {
-		t.Errorf("%d cells have keys, want %d", len(seen), divergence.NumCells)
-	}
 }

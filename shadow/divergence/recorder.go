@@ -153,7 +153,6 @@ func (r *Recorder) Observe(
 	if outcome == Inconclusive {
 		hour.Skipped[reasonOf(o)]++
 	}
-	hour.countCell(setting.Cell, setting.Enforced, outcome)
 	r.countClient(hour, key, hash, outcome, cause, setting)
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful

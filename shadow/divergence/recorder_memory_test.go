@@ -15,7 +15,7 @@ func (r *Recorder) bytes() (n uintptr) {
 		s := &r.stripes[i]
 		n += unsafe.Sizeof(*s)
 		for _, h := range s.hours {
-			n += unsafe.Sizeof(*h) + uintptr(cap(h.Minutes))*unsafe.Sizeof(Minute{}) + uintptr(cap(h.Cells))*unsafe.Sizeof(Cell{})
+			n += unsafe.Sizeof(*h) + uintptr(cap(h.Minutes))*unsafe.Sizeof(Minute{})
 			n += h.clients.bytes() + h.protected.bytes()
 		}
 		for kind := range s.fresh {

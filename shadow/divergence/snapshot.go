@@ -258,7 +258,7 @@ func (s *stripe) collectHours(hours map[int64]*Hour) {
 	if n := len(s.hours); n > 0 {
 		s.hours = slices.Delete(s.hours, 0, n-1)
 		last := s.hours[0]
-		last.Hour = Hour{Unix: last.Unix, Minutes: last.Minutes[:0], Cells: last.Cells[:0]}
+		last.Hour = Hour{Unix: last.Unix, Minutes: last.Minutes[:0]}
 	}
 }
 

@@ -21,9 +21,6 @@ type Assessment struct {
 	Evidence     gate.Evidence
 	Gate         gate.Result
 	Live, Silent []Instance
-	// Prediction compares a canary's denials with the predicted ones; nil if there is too
-	// little to tell.
-	Prediction *gate.Prediction
 	// Votes are those for its epochs; the zero Votes without a recent count.
 	Votes Votes
 	// well says that the health of a candidate that is held for it has been fine for an hour.
@@ -72,9 +69,6 @@ func (a *Assessment) NotYet() string {
 		until := a.Evidence.Now.Add(rest).UTC().Format("Mon 2006-01-02 15:04 MST")
 		return fmt.Sprintf("the canary at %g %% has to dwell for another %s, until %s",
 			a.State.Percent, rest.Round(time.Second), until)
-	}
-	if a.Prediction.Off() {
-		return a.Prediction.String() + ": clients may react to denials in a way that shadow cannot show"
 	}
 	return ""
 }
@@ -168,7 +162,3 @@ func (a *Assessment) dwell() time.Duration {
 	}
 	return max(0, a.Spec.Config.Dwell-a.Evidence.Now.Sub(a.State.StageAt))
 }
-
-// due reports whether the time of a canary's step is over. The prediction is looked at
-// only then: looked at in every round, it would be off by chance some time.
-func (a *Assessment) due() bool { return a.State.Stage == Canary && a.dwell() == 0 }

@@ -219,11 +219,6 @@ func (c *Controller) reader(policy string, s State) *reader {
 
 // alarm looks for harm that an enforced candidate does.
 func (c *Controller) alarm(ctx context.Context, a *Assessment, r *reader) {
-	if a.State.Stage == Canary {
-		since := a.State.StageAt.Unix() / divergence.SecondsPerHour
-		a.Prediction = gate.Predict(a.Evidence.History.Hours, a.State.Share(), since)
-	}
-
 	// Ticks that cannot be read are none: the raw ratios still count, and if the ledger is
 	// away the verdict says so.
 	recent, err := c.recent(ctx, r, a.State, a.Evidence.Now)
@@ -291,14 +286,6 @@ func (c *Controller) act(ctx context.Context, a *Assessment) (State, bool, error
 		return c.respond(ctx, policy, s, a.Alarm, order)
 	case s.recovers(a.well, a.Evidence.Now):
 		state, err := endHold(ctx, c.store, policy, order)
-		return state, err == nil, err
-	}
-
-	// Pause once, when the step's dwell ends. If an operator resumes, do not pause again;
-	// further steps then need --force, because NotYet still names the prediction.
-	if s.At.Equal(s.StageAt) && a.due() && a.Prediction.Off() {
-		order.Reason = a.Prediction.String()
-		state, err := Pause(ctx, c.store, policy, order)
 		return state, err == nil, err
 	}
 

@@ -3,7 +3,6 @@ package promotion
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -63,48 +62,5 @@ func TestTriggersMoveBetweenSteps(t *testing.T) {
 	must(err)
 	if moves := check(); moves != nil {
 		t.Errorf("the harm of before the resumption: %v", moves)
-	}
-}
-
-// A prediction that is off stops an automatic canary once. An operator who resumes it can
-// take the next step, and no controller does.
-func TestPredictionThatIsOffHoldsOnce(t *testing.T) { synctest.Test(t, predictionHoldsOnce) }
-
-func predictionHoldsOnce(t *testing.T) {
-	store, ctx := NewMemoryStore(), t.Context()
-	c := NewController(store, divergence.NewMemoryLedger(), "controller")
-	off := &gate.Prediction{Seen: 0.2, Predicted: 0.1, Margin: 0.02}
-	moved := func(s State, err error) State {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	act := func(s State) (State, bool) {
-		t.Helper()
-		a := Assessment{
-			Spec:  Spec{Policy: "p", Config: Config{Automatic: true}.WithDefaults()},
-			State: s, Prediction: off, Gate: gate.Result{Verdict: gate.Pass},
-		}
-		time.Sleep(2 * time.Hour)
-		a.Evidence.Now = time.Now()
-		next, changed, err := c.act(ctx, &a)
-		return moved(next, err), changed
-	}
-	moved(State{}, Begin(ctx, store, "p", "e", "test"))
-
-	held, changed := act(moved(Advance(ctx, store, "p", Step{Canary, 10}, Order{})))
-	if !changed || !held.Hold || held.Reason != off.String() {
-		t.Fatalf("not held: %+v", held)
-	}
-
-	resumed, err := Resume(ctx, store, "p", Order{Actor: "an operator"})
-	if s, changed := act(moved(resumed, err)); changed {
-		t.Errorf("moved again, to %s, after an operator has resumed it", s)
-	}
-	s, err := Advance(ctx, store, "p", Step{Canary, 50}, Order{Expect: &resumed.Version})
-	if err != nil || s.Percent != 50 {
-		t.Errorf("the next step by force: %s, %v", s, err)
 	}
 }

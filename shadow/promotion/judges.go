@@ -100,14 +100,13 @@ type Published struct {
 	Epoch   string    `json:"epoch"`
 	Since   time.Time `json:"since"`
 	// Evidence has the sums of its history only; Evidence.Now is when it was judged.
-	Evidence   gate.Evidence    `json:"evidence"`
-	Silent     int              `json:"silent,omitempty"` // instances
-	Gate       gate.Result      `json:"gate"`
-	Obstacles  []gate.Obstacle  `json:"obstacles,omitempty"`
-	NoForecast string           `json:"no_forecast,omitempty"`
-	Never      bool             `json:"never,omitempty"` // waiting does not help
-	Prediction *gate.Prediction `json:"prediction,omitempty"`
-	Alarm      gate.Alarm       `json:"alarm"`
+	Evidence   gate.Evidence   `json:"evidence"`
+	Silent     int             `json:"silent,omitempty"` // instances
+	Gate       gate.Result     `json:"gate"`
+	Obstacles  []gate.Obstacle `json:"obstacles,omitempty"`
+	NoForecast string          `json:"no_forecast,omitempty"`
+	Never      bool            `json:"never,omitempty"` // waiting does not help
+	Alarm      gate.Alarm      `json:"alarm"`
 	// Details are stored apart, because they grow with the history. nil leaves those of before.
 	Details *Details `json:"-"`
 }
@@ -126,7 +125,7 @@ func (a *Assessment) Publish(judge string) Published {
 		Version: a.State.Version, Epoch: a.State.Epoch, Since: a.State.Since,
 		Evidence: a.Evidence, Silent: len(a.Silent),
 		Gate: a.Gate, Obstacles: a.Gate.Obstacles, NoForecast: a.Gate.NoForecast, Never: a.Gate.Never,
-		Prediction: a.Prediction, Alarm: a.Alarm,
+		Alarm: a.Alarm,
 	}
 	p.Evidence.History = a.Evidence.History.Sum()
 	return p
@@ -136,15 +135,15 @@ func (a *Assessment) Publish(judge string) Published {
 func (p *Published) Of(s *State) bool { return s.counts(p.Epoch, p.Since) }
 
 // Assessment returns the assessment in a state of the same evidence, which may be a later one: a
-// stage that was left has no alarm and no prediction any more.
+// stage that was left has no alarm any more.
 func (p *Published) Assessment(spec Spec, s State) Assessment {
 	a := Assessment{
-		Spec: spec, State: s, Evidence: p.Evidence, Gate: p.Gate, Prediction: p.Prediction, Alarm: p.Alarm,
+		Spec: spec, State: s, Evidence: p.Evidence, Gate: p.Gate, Alarm: p.Alarm,
 		Origin: Origin{Judge: p.Judge, Details: p.Details, SilentThen: p.Silent},
 	}
 	a.Gate.Obstacles, a.Gate.NoForecast, a.Gate.Never = p.Obstacles, p.NoForecast, p.Never
 	if !s.Exposed() {
-		a.Alarm, a.Prediction = gate.Alarm{}, nil
+		a.Alarm = gate.Alarm{}
 	}
 	return a
 }

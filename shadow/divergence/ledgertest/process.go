@@ -8,10 +8,34 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// process is an instance. Its observations are numbered, and counted in a cell of their own, so that the history says how
+// observable are settings and answers of an evaluation, one for each outcome.
+var observable = func() (list [len(divergence.Tally{})]struct {
+	answers [2]algorithms.Observation
+	setting divergence.Setting
+}) {
+	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
+	deny := algorithms.Observation{}
+	failed := algorithms.Failure(context.DeadlineExceeded)
+	for outcome, answers := range map[divergence.Outcome][2]algorithms.Observation{
+		divergence.AgreeAllow: {allow, allow}, divergence.AgreeDeny: {deny, deny},
+		divergence.NewlyDenied: {allow, deny}, divergence.NewlyAllowed: {deny, allow},
+		divergence.CandidateError: {allow, failed}, divergence.AuthoritativeError: {failed, allow},
+		divergence.Inconclusive:   {allow, algorithms.Skip(algorithms.QueueFull)},
+		divergence.ExpectedDenied: {allow, deny}, divergence.ExpectedAllowed: {deny, allow},
+		divergence.Blind: {allow, allow},
+	} {
+		list[outcome].answers = answers
+		list[outcome].setting = divergence.Setting{Cost: 1, Blind: outcome == divergence.Blind, Expected: algorithms.Expected{
+			NewlyDenied: outcome == divergence.ExpectedDenied, NewlyAllowed: outcome == divergence.ExpectedAllowed,
+		}}
+	}
+	return list
+}()
+
+// process is an instance. Its observations are numbered, and have an outcome of their own, so that the history says how
 // many of them it has.
 type process struct {
-	cell     int
+	outcome  divergence.Outcome
 	name     string
 	recorder *divergence.Recorder
 	observed int64
@@ -25,12 +49,11 @@ type process struct {
 	dropped  []span    // what it has dropped because a judge had taken it for gone
 }
 
-// observe counts one comparison. Both sides allow, because the law is about how often it counts. The multiplier is
-// 2^64 divided by the golden ratio: it spreads hashes evenly, so that all stripes of a recorder have counts to lose.
+// observe counts one evaluation. The multiplier is 2^64 divided by the golden ratio: it spreads hashes evenly, so that
+// all stripes of a recorder have counts to lose.
 func (p *process) observe(at time.Time) {
-	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
-	hash := uint64(p.observed)*0x9e3779b97f4a7c15 + uint64(p.cell)
-	p.recorder.Observe("k", hash, at, &[2]algorithms.Observation{allow, allow}, &divergence.Setting{Cost: 1, Cell: p.cell})
+	hash := uint64(p.observed)*0x9e3779b97f4a7c15 + uint64(p.outcome)
+	p.recorder.Observe("k", hash, at, &observable[p.outcome].answers, &observable[p.outcome].setting)
 	p.observed++
 }
 
@@ -112,12 +135,11 @@ func (p *process) batchOf(s *divergence.Snapshot) batch {
 	return batch{writer: writer.String(), number: s.Record.Batch, sealed: span{first, middle}, open: span{middle, end}}
 }
 
-// count returns how many observations of the process hours have. The zero Setting enforces the authoritative, so they
-// are in the first number of the cell.
+// count returns how many observations of the process hours have.
 func (p *process) count(hours []divergence.Hour) (n int64) {
 	for i := range hours {
-		if len(hours[i].Cells) > p.cell {
-			n += hours[i].Cells[p.cell].Decided[0]
+		for m := range hours[i].Minutes {
+			n += hours[i].Minutes[m].Tally[p.outcome]
 		}
 	}
 	return n

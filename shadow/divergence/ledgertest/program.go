@@ -60,7 +60,7 @@ func newWorld(t *rapid.T, l divergence.Ledger, id divergence.ID) *world {
 func (w *world) begin() {
 	n := len(w.processes)
 	w.processes = append(w.processes, &process{
-		cell: n, name: fmt.Sprint("instance-", n), recorder: divergence.NewRecorder(nil), beats: true, alive: true,
+		outcome: divergence.Outcome(n), name: fmt.Sprint("instance-", n), recorder: divergence.NewRecorder(nil), beats: true, alive: true,
 	})
 }
 
@@ -198,10 +198,10 @@ func (w *world) deliver(t *rapid.T, _ *process) {
 	}
 }
 
-// leave ends a process, without a last write. Another one begins. 20 processes bound a program, and fit into the cells
-// of an hour.
+// leave ends a process, without a last write. Another one begins, as long as there is an
+// outcome that no process has had.
 func (w *world) leave(_ *rapid.T, p *process) {
-	if p.alive && len(w.processes) < 20 {
+	if p.alive && len(w.processes) < len(observable) {
 		p.alive, p.beats = false, false
 		w.begin()
 	}
@@ -248,26 +248,19 @@ func (w *world) read(t *rapid.T, _ *process) {
 
 // compare finds comparisons that the history counts twice, or not although they are in the ledger.
 func (w *world) compare(t *rapid.T, reader string, h *divergence.History) {
-	counts := make([]int64, len(w.processes))
-	for _, hour := range h.Hours {
-		for cell := range hour.Cells {
-			counts[cell] += hour.Cells[cell].Decided[0]
-		}
-	}
-
-	var sum int64
-	for n, p := range w.processes {
-		want := w.ledger.counted(p)
-		if counts[n] != want {
+	total := h.Total()
+	for _, p := range w.processes {
+		if got, want := total[p.outcome], w.ledger.counted(p); got != want {
 			t.Fatalf("%s has %d comparisons of %s, which made %d, want the %d that were written:\n%s",
-				reader, counts[n], p.name, p.observed, want, w.ledger.describe(p))
+				reader, got, p.name, p.observed, want, w.ledger.describe(p))
 		}
-		sum += want
 	}
 
-	// An hour has its minutes and its cells apart. A ledger could keep the one and lose the other.
-	if total := h.Total().Comparisons(); total != sum {
-		t.Fatalf("%s has %d comparisons in its minutes and %d in its cells", reader, total, sum)
+	// An hour has its causes apart from its minutes. A ledger could keep the one and lose the other.
+	causes := h.Causes()
+	if denied, allowed := causes.Denied[divergence.OtherCause], causes.Allowed[divergence.OtherCause]; denied != total[divergence.NewlyDenied] ||
+		allowed != total[divergence.NewlyAllowed] {
+		t.Fatalf("%s has causes of %d newly denied and %d newly allowed, and %v in its minutes", reader, denied, allowed, total)
 	}
 }
 

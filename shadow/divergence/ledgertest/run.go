@@ -19,7 +19,7 @@ var id = divergence.ID{Policy: "tenant-writes", Epoch: "e1"}
 func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("what instances saw adds up, written once or often", func(t *testing.T) { addsUp(t, open(t)) })
 	t.Run("other policies and epochs are kept apart", func(t *testing.T) { apart(t, open(t)) })
-	t.Run("ticks, causes and cells of instances add up", func(t *testing.T) { details(t, open(t)) })
+	t.Run("ticks, causes and reasons of instances add up", func(t *testing.T) { details(t, open(t)) })
 	t.Run("a reader continues where it was", func(t *testing.T) { continues(t, open(t)) })
 	t.Run("each comparison counts once", func(t *testing.T) { countsOnce(t, open(t)) })
 	t.Run("clients of instances add up, for a day", func(t *testing.T) { clients(t, open(t)) })
@@ -183,17 +183,16 @@ func apart(t *testing.T, l divergence.Ledger) {
 	}
 }
 
-// details checks the parts of an entry besides its minutes: ticks, causes and cells. It finds a ledger whose encoding
-// drops one of them, confuses the enforced roles of a cell, or keeps the ticks of one instance only. Triggers roll back
-// by the ticks: one that sees half of the harm stays silent. A canary's denials are predicted from the cells.
+// details checks the parts of an entry besides its minutes: ticks, causes and reasons. It finds a ledger whose encoding
+// drops one of them, or keeps the ticks of one instance only. Triggers roll back by the ticks: one that sees half of the
+// harm stays silent.
 func details(t *testing.T, l divergence.Ledger) {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	deny := algorithms.Observation{}
 	failed := algorithms.Failure(context.DeadlineExceeded)
 
-	// The same cell has keys of both stages: while a canary grows, its keys change the side.
-	canary := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate, Cell: 7}
-	shadow := &divergence.Setting{Cost: 1, Cell: 7}
+	canary := &divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}
+	shadow := &divergence.Setting{Cost: 1}
 	fleet := []*instance{{"a", divergence.NewRecorder(nil)}, {"b", divergence.NewRecorder([]byte("pepper"))}}
 
 	// The second instance has a secret, so it lists the same keys by other hashes. In each minute a key is denied newly,
@@ -224,18 +223,6 @@ func details(t *testing.T, l divergence.Ledger) {
 
 	checkTicks(t, ticks, bucket)
 	h := history(t, l, id, end)
-	var cell divergence.Cell
-
-	// The cell's counts are spread over the hours. A failure of the candidate decides nothing, so it is in no cell.
-	for _, hour := range h.Hours {
-		cell.Decided[0] += hour.Cells[7].Decided[0]
-		cell.Decided[1] += hour.Cells[7].Decided[1]
-		cell.Denied[1] += hour.Cells[7].Denied[1]
-	}
-
-	if want := (divergence.Cell{Decided: [2]int64{150, 150}, Denied: [2]int64{0, 150}}); cell != want {
-		t.Errorf("the cell has %+v, want %+v: 25 minutes, 3 keys, 2 instances", cell, want)
-	}
 	// The setting names no shapes, so the cause of every difference is OtherCause.
 	if causes := h.Causes(); causes.Denied[divergence.OtherCause] != 150 {
 		t.Errorf("causes %+v", causes)

@@ -6,7 +6,7 @@
 //   - [Assess] says whether a candidate may take the next step. It returns a [Result]: a
 //     verdict, one sentence, and the numbers that it rests on.
 //   - [Alarms] and [Triggers] say whether an enforced candidate must be held or rolled
-//     back now. [Predict] compares a canary's denials with the predicted ones.
+//     back now.
 //   - [Follow], [Series] and [Propose] look back over a history: how the verdict went,
 //     what to draw of it, and by which thresholds it would be sound evidence.
 //

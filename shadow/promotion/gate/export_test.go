@@ -45,8 +45,6 @@ func TriggersInWords() []string {
 		fmt.Sprintf("in each of %d minutes", illMinutes),
 		fmt.Sprintf("over %d times the usual (%d s:", usualMargin, aMoment*second),
 		fmt.Sprintf("over %d times, for a minute's burst", usualMargin*aMinute/aMoment),
-		fmt.Sprintf("differ by %g %% of the predicted share", 100*leastMargin),
-		fmt.Sprintf("fewer than %d denials", leastPredicted),
 	}
 }
 
