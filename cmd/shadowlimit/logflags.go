@@ -28,29 +28,6 @@ func logFlags() []cli.Flag {
 	)
 }
 
-// logFlagNames are the flags that say how logs are read.
-var logFlagNames = []string{"format", "time-field", "key-field", "cost-field", "map", "route", "time-zone", "time-format"}
-
-// Conflicts of the flags that say how logs are read.
-var (
-	conflictOfFields = conflict{
-		func(c *cli.Context) bool { return hasConfig(c) && anySet(c, "key-field", "cost-field") },
-		"--config has the keys and the costs: --key-field and --cost-field have no effect",
-		"leave them out; --map fills the fields of the request that the policies read",
-	}
-	conflictOfMap = conflict{
-		func(c *cli.Context) bool {
-			onlyIP := !slices.ContainsFunc(c.StringSlice("map"), func(m string) bool { return !strings.HasPrefix(m, "request.ip=") })
-			return c.IsSet("map") && !hasExpressions(c) && (!onlyIP || c.IsSet("key-field"))
-		},
-		"--map fills the request that expressions read: it has no effect without --config or --key", "",
-	}
-	conflictOfRoutes = conflict{
-		func(c *cli.Context) bool { return c.IsSet("route") && !hasExpressions(c) },
-		"--route names the route that expressions read: it has no effect without --config or --key", "",
-	}
-)
-
 // hasExpressions reports whether expressions read the requests of the log.
 func hasExpressions(c *cli.Context) bool { return hasConfig(c) || c.IsSet("key") }
 

@@ -28,6 +28,7 @@ func TestWrongInvocations(t *testing.T) {
 		"replay --format nginx --from gcra:1/1m --to gcra:2/1m x": `no format "nginx": its usual one is combined`,
 		"validate a.yaml --against=":                              "--against: want a file",
 		"serve --config a.yaml --listen unix:":                    "--listen unix: names no socket",
+		"demo access.log":                                         "demo takes no arguments",
 		"demo --listen nonsense":                                  "--listen nonsense: want HOST:PORT",
 		"replay --from gcra:1/week --to gcra:1/1m x":              "--from gcra:1/week: windows of the calendar",
 	} {

@@ -77,7 +77,11 @@ Examples, from the folder of the repository:
       --to token_bucket:20/1m:burst=10 -`
 
 func replayCommand(std streams) *cli.Command {
-	flags := slices.Concat(subjectFlags(), under(aboutLimiters,
+	flags := slices.Concat(under(aboutLimiters,
+		&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
+		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
+		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
+		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
 		&cli.StringFlag{Name: "policy", Usage: "replay only the policy of this `NAME` of the file"},
 		&cli.StringSliceFlag{Name: "sweep", Usage: "judge many candidates: `NUMBER=VALUES` of limit, burst or window, " +
 			"such as burst=10..100:10 or limit=15,20,25; repeatable, at most 500 in all"},
@@ -90,7 +94,14 @@ func replayCommand(std streams) *cli.Command {
 		&cli.StringFlag{Name: "html", Usage: "also write the report to `FILE`, as one page for a browser"},
 		&cli.BoolFlag{Name: "require-pass", Usage: "exit with status 3 unless the gate's verdict is pass"},
 		outputFlag(),
-	), gateFlags(), under(aboutStores,
+	), under(aboutGate,
+		&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h for the first step)"},
+		&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
+		&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
+		&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
+		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
+		&cli.StringFlag{Name: "extra-load", Usage: "threshold `PERCENT` of newly allowed, of what the authoritative allows (default: 10%)"},
+	), under(aboutStores,
 		&cli.StringFlag{Name: "store", Value: "memory", Usage: "`PLACE` of the limiters' state: memory or redis"},
 		&cli.StringFlag{Name: "redis", EnvVars: []string{"SHADOWLIMIT_REDIS"}, Usage: "with --store redis: `URL` of Redis"},
 	))

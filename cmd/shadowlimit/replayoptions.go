@@ -38,68 +38,14 @@ type replayOptions struct {
 	format        format
 }
 
-// subjectFlags name the limiters to compare, and the keys.
-func subjectFlags() []cli.Flag {
-	return under(aboutLimiters,
-		&cli.StringFlag{Name: "config", Usage: "policy `FILE`, in place of --from and --to"},
-		&cli.StringFlag{Name: "from", Usage: "the authoritative `LIMITER`, today's"},
-		&cli.StringFlag{Name: "to", Usage: "the candidate `LIMITER`, tomorrow's"},
-		&cli.StringFlag{Name: "key", Usage: "the key as a CEL `EXPRESSION` of the request, as in policies"},
-	)
-}
-
-// gateFlags overrule what a policy asks of the evidence.
-func gateFlags() []cli.Flag {
-	return under(aboutGate,
-		&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h for the first step)"},
-		&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
-		&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
-		&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
-		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},
-		&cli.StringFlag{Name: "extra-load", Usage: "threshold `PERCENT` of newly allowed, of what the authoritative allows (default: 10%)"},
-	)
-}
-
 const replayHint = "see: shadowlimit replay --help"
 
-// conflict is a combination of flags and arguments that a command refuses.
+// conflict is a combination of flags and arguments that replay refuses.
 type conflict struct {
 	applies func(*cli.Context) bool
 	message string
 	hint    string // "" is the command's help
 }
-
-// refuse returns the error of the first conflict that applies.
-func refuse(c *cli.Context, list []conflict) error {
-	for _, one := range list {
-		if one.applies(c) {
-			return usageError{one.message, cmp.Or(one.hint, seeHelp(c))}
-		}
-	}
-	return nil
-}
-
-func anySet(c *cli.Context, flags ...string) bool { return slices.ContainsFunc(flags, c.IsSet) }
-
-// Conflicts of the flags that name limiters and keys.
-var (
-	conflictOfPolicy = conflict{
-		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
-		"--policy names a policy of a file: give --config", "",
-	}
-	conflictOfLimiters = conflict{
-		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
-		"--config has the limiters: leave out --from and --to", "",
-	}
-	conflictOfKeys = conflict{
-		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
-		"--config has the keys: leave out --key", "",
-	}
-	conflictOfKeyFields = conflict{
-		func(c *cli.Context) bool { return c.IsSet("key") && c.IsSet("key-field") },
-		"--key and --key-field: want one of them", "",
-	}
-)
 
 // writesItsInput reports whether an output is a log, or the policy file.
 func writesItsInput(c *cli.Context) bool {
@@ -117,9 +63,40 @@ func writesItsInput(c *cli.Context) bool {
 	return false
 }
 
-// replayConflicts are the combinations that replay refuses.
+// replayConflicts are all of them. The first that applies is reported.
 var replayConflicts = []conflict{
-	conflictOfLimiters, conflictOfKeys, conflictOfKeyFields, conflictOfFields, conflictOfMap, conflictOfRoutes, conflictOfPolicy,
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("from") || c.IsSet("to")) },
+		"--config has the limiters: leave out --from and --to", "",
+	},
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && c.IsSet("key") },
+		"--config has the keys: leave out --key", "",
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("key") && c.IsSet("key-field") },
+		"--key and --key-field: want one of them", "",
+	},
+	{
+		func(c *cli.Context) bool { return hasConfig(c) && (c.IsSet("key-field") || c.IsSet("cost-field")) },
+		"--config has the keys and the costs: --key-field and --cost-field have no effect",
+		"leave them out; --map fills the fields of the request that the policies read",
+	},
+	{
+		func(c *cli.Context) bool {
+			onlyIP := !slices.ContainsFunc(c.StringSlice("map"), func(m string) bool { return !strings.HasPrefix(m, "request.ip=") })
+			return c.IsSet("map") && !hasExpressions(c) && (!onlyIP || c.IsSet("key-field"))
+		},
+		"--map fills the request that expressions read: it has no effect without --config or --key", "",
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("route") && !hasExpressions(c) },
+		"--route names the route that expressions read: it has no effect without --config or --key", "",
+	},
+	{
+		func(c *cli.Context) bool { return c.IsSet("policy") && !hasConfig(c) },
+		"--policy names a policy of a file: give --config", "",
+	},
 	{
 		func(c *cli.Context) bool { return c.IsSet("signal-field") && !hasConfig(c) },
 		"--signal-field is for adaptive limits, which a policy file has: give --config", "",
@@ -179,8 +156,10 @@ var replayConflicts = []conflict{
 func hasConfig(c *cli.Context) bool { return c.String("config") != "" }
 
 func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
-	if err := refuse(c, replayConflicts); err != nil {
-		return nil, err
+	for _, one := range replayConflicts {
+		if one.applies(c) {
+			return nil, usageError{one.message, cmp.Or(one.hint, replayHint)}
+		}
 	}
 
 	// Values are read in a fixed order, so that the same command line always gets the same error.

@@ -19,8 +19,6 @@ type policySubject struct {
 	requests *requests
 	observed *observed // nil: not asked
 	in       intake
-	// keep, if set, is told of each charge. It may keep the request.
-	keep func(policy string, request *policies.Request, key string)
 }
 
 func openPolicySubject(file string, from *requests, seen *observed) (*policySubject, error) {
@@ -53,14 +51,10 @@ func openPolicySubject(file string, from *requests, seen *observed) (*policySubj
 }
 
 func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
-	s.addRequest(ctx, e.At, s.requests.of(e), s.observed.of(e))
-}
-
-// addRequest charges a request of an instant in microseconds since the Unix epoch.
-func (s *policySubject) addRequest(ctx context.Context, at int64, request *policies.Request, seen replay.Observed) {
-	s.in.count(at)
+	s.in.count(e.At)
 
 	// A request counts as failed once, however many policies it fails in.
+	request, seen := s.requests.of(e), s.observed.of(e)
 	var failure error
 	for i, p := range s.list {
 		c, matches, err := p.Charge(ctx, request)
@@ -68,11 +62,8 @@ func (s *policySubject) addRequest(ctx context.Context, at int64, request *polic
 			failure = fmt.Errorf("policy %s: %w", p.Name, err)
 		}
 		if matches {
-			s.charge(i, at, c, p.Expected(ctx, request))
+			s.charge(i, e.At, c, p.Expected(ctx, request))
 			s.events[i].Observe(seen)
-			if s.keep != nil {
-				s.keep(p.Name, request, c.Key)
-			}
 		} else if err == nil && s.events[i].Len() == 0 {
 			s.refusals[i].count(ctx, request)
 		}

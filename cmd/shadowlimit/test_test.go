@@ -10,7 +10,7 @@ import (
 
 func TestTestOnExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*/*.tests.yaml")
-	if err != nil || len(files) < 14 {
+	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 

@@ -6,18 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
-	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 //go:embed demo.yaml
 var policyFile []byte
+
+// policy is the only policy of the file.
+const policy = "per-client"
 
 // Budget is how long a request of the demo waits for the user's Redis.
 const Budget = time.Second
@@ -44,71 +45,38 @@ type Config struct {
 	WriteHistory func(io.Writer, []promotion.State) error
 }
 
-// story is what a demo plays: a policy, its traffic, and what goes wrong with it.
-type story struct {
-	set        *policies.Set
-	policy     string // the one that is promoted
-	requests   []*Request
-	broken     http.Header   // of every request, once the candidate goes wrong
-	opening    string        // with the URLs of the service and of Redis
-	regression string        // with the time at which it begins
-	aftermath  time.Duration // after the rollback, until the story ends; 0: with the log
-}
-
-// bundled is the story of the bundled log.
-func bundled() (*story, error) {
-	set, err := policies.Load("demo.yaml", policyFile)
-	if err != nil {
-		return nil, err
-	}
-	requests, err := readTraffic()
-	if err != nil {
-		return nil, err
-	}
-	return &story{
-		set: set, policy: set.Policies[0].Name, requests: requests, broken: http.Header{"X-Plan": {"trial"}},
-		opening: fmt.Sprintf(opening, humanize.Counted(int64(len(requests)), "request")), regression: regression,
-	}, nil
-}
-
 // Run plays the scenario on a Redis of its own.
-func Run(ctx context.Context, cfg Config) error {
-	told, err := bundled()
+func Run(ctx context.Context, cfg Config) (err error) {
+	requests, err := readTraffic()
 	if err != nil {
 		return err
 	}
-	return run(ctx, cfg, told)
-}
 
-// run plays a story on a Redis of its own.
-func run(ctx context.Context, cfg Config, told *story) (err error) {
-	e, err := openEnvironment(told, cfg.Listen)
+	e, err := openEnvironment(requests[0].at, cfg.Listen)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 
-	fmt.Fprintf(cfg.Out, told.opening, e.url, e.redisURL)
+	fmt.Fprintf(cfg.Out, opening, humanize.Counted(int64(len(requests)), "request"), e.url, e.redisURL)
 	s := &scenario{environment: e, out: cfg.Out, writeHistory: cfg.WriteHistory}
-	if err := s.play(ctx); err != nil {
+	if err := s.play(ctx, requests); err != nil {
 		return err
 	}
 
 	if cfg.Ending == Stop {
-		if told.aftermath == 0 {
-			fmt.Fprint(cfg.Out, ending)
-		}
+		fmt.Fprint(cfg.Out, ending)
 		return nil
 	}
-	fmt.Fprintf(cfg.Out, serving, e.redisURL, told.set.Name, told.policy, e.url)
-	return e.serve(ctx)
+	fmt.Fprintf(cfg.Out, serving, e.redisURL, e.url)
+	return e.serve(ctx, requests)
 }
 
 // ServeOn is one instance of the service on a Redis of the user's, until the context is over. It
 // closes the client.
 func ServeOn(ctx context.Context, client redis.UniversalClient, cfg Config) (err error) {
-	told, err := bundled()
-	e := newEnvironment(client, told)
+	e := newEnvironment(client)
+	requests, err := readTraffic()
 	if err == nil {
 		err = e.start(cfg.Listen, "")
 	}
@@ -118,14 +86,14 @@ func ServeOn(ctx context.Context, client redis.UniversalClient, cfg Config) (err
 	defer func() { err = errors.Join(err, e.close()) }()
 
 	fmt.Fprintf(cfg.Out, servingOn, e.url)
-	return e.serve(ctx)
+	return e.serve(ctx, requests)
 }
 
 const opening = `A web site lets each client make 20 requests a minute, counted in fixed windows. It
 wants sliding windows, without hurting a client. %s of real traffic, three and a half days of it:
 
-  server   %%s/  (and /metrics, and /status to look at, while the demo runs)
-  Redis    %%s  (in this process; its clock is wound forward)
+  server   %s/  (and /metrics, and /status to look at, while the demo runs)
+  Redis    %s  (in this process; its clock is wound forward)
 
 Each step needs a score of at least 20 in every ratio (the table shows the least one), and
 48 clean hours, without a strike. The policy file says 48 because the log is short: without
@@ -140,15 +108,15 @@ The same for your own service: see the README. To look around in this one:
 
 const serving = `
 Still serving, now in real time, until interrupted. In another terminal:
-  export SHADOWLIMIT_REDIS=%s SHADOWLIMIT_NAME=%s
+  export SHADOWLIMIT_REDIS=%s SHADOWLIMIT_NAME=demo
   shadowlimit status
-  shadowlimit history %[3]s
-  shadowlimit resume %[3]s --force --reason "the candidate is mended"
-  shadowlimit promote %[3]s --to 10%% --force --reason "a canary by hand"
-  shadowlimit rollback %[3]s --reason "enough"
-  curl %[4]s/metrics
+  shadowlimit history per-client
+  shadowlimit resume per-client --force --reason "the candidate is mended"
+  shadowlimit promote per-client --to 10%% --force --reason "a canary by hand"
+  shadowlimit rollback per-client --reason "enough"
+  curl %s/metrics
 and in a browser:
-  %[4]s/status
+  %[2]s/status
 `
 
 const servingOn = "Serving on %s/ (and /metrics, /status), with traffic, until interrupted. " +

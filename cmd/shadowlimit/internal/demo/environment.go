@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -26,9 +24,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// environment is where a story plays: a Redis, a service on it, and a client of the service.
+// environment is where the demo plays: a Redis, a service on it, and a client of the service.
 type environment struct {
-	*story
 	redis    *miniredis.Miniredis // nil if it is the user's
 	redisURL string
 	client   redis.UniversalClient
@@ -43,14 +40,14 @@ type environment struct {
 	http *http.Client
 }
 
-func newEnvironment(client redis.UniversalClient, told *story) *environment {
-	return &environment{story: told, client: client, http: &http.Client{Timeout: ownBudget}}
+func newEnvironment(client redis.UniversalClient) *environment {
+	return &environment{client: client, http: &http.Client{Timeout: ownBudget}}
 }
 
-// openEnvironment starts a Redis, whose clock stands at the first request, and the service on it.
-func openEnvironment(told *story, listen string) (_ *environment, err error) {
+// openEnvironment starts a Redis, whose clock stands at the start, and the service on it.
+func openEnvironment(start time.Time, listen string) (_ *environment, err error) {
 	server := miniredis.NewMiniRedis()
-	server.SetTime(told.requests[0].Time)
+	server.SetTime(start)
 	server.ClockTTL(true)
 	if err := server.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("start Redis: %w", err)
@@ -62,27 +59,32 @@ func openEnvironment(told *story, listen string) (_ *environment, err error) {
 	}()
 
 	options := lua.Tune(&redis.UniversalOptions{Addrs: []string{server.Addr()}}, ownBudget)
-	e := newEnvironment(redis.NewUniversalClient(options), told)
+	e := newEnvironment(redis.NewUniversalClient(options))
 	e.redis, e.redisURL = server, "redis://"+server.Addr()
 	return e, e.start(listen, "demo")
 }
 
 // start starts an instance of the service.
-func (e *environment) start(listen, instance string) (err error) {
+func (e *environment) start(listen, instance string) error {
+	set, err := policies.Load("demo.yaml", policyFile)
+	if err != nil {
+		return err
+	}
+
 	// The scenario says what happens; the service's own log would interrupt it.
 	// Its Redis ends with the demo, and so does what it keeps on disk.
 	if e.stateDir, err = os.MkdirTemp("", "shadowlimit-demo-*"); err != nil {
 		return err
 	}
 	e.harness, err = shadow.New(shadow.Config{
-		Policies: e.set, Redis: e.client, Instance: instance, StateDir: e.stateDir, Logger: slog.New(slog.DiscardHandler),
+		Policies: set, Redis: e.client, Instance: instance, StateDir: e.stateDir, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
 	}
 
-	e.store = promotion.NewRedisStore(e.client, e.set.Name)
-	e.controller = promotion.NewController(e.store, divergence.NewRedisLedger(e.client, e.set.Name), "demo")
+	e.store = promotion.NewRedisStore(e.client, set.Name)
+	e.controller = promotion.NewController(e.store, divergence.NewRedisLedger(e.client, set.Name), "demo")
 	return e.listen(listen)
 }
 
@@ -115,22 +117,12 @@ func (e *environment) handler() (http.Handler, error) {
 		return nil, err
 	}
 
-	limited := httplimit.New(impatient{e.harness}, httplimit.Config{
-		// The route of a request is the one of the log.
-		Route: func(*http.Request) string { return "" },
-		Identify: func(r *http.Request, p *policies.Request) {
-			number, isBroken := strings.CutSuffix(r.Header.Get(numberHeader), brokenMark)
-			i, err := strconv.Atoi(number)
-			if err != nil || i < 0 || i >= len(e.requests) {
-				return // of a person with a browser
-			}
-			added := http.Header(nil)
-			if isBroken {
-				added = e.broken
-			}
-			identify(p, e.requests[i], added)
-		},
-	})
+	// All clients of the demo are in this process, so a header tells them apart.
+	limited := httplimit.New(e.harness, httplimit.Config{Identify: func(r *http.Request, p *policies.Request) {
+		if client := r.Header.Get("X-Client"); client != "" { // else it is a person with a browser
+			p.IP = client
+		}
+	}})
 
 	site := http.NewServeMux()
 	site.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
@@ -154,28 +146,16 @@ func (e *environment) close() error {
 	return err
 }
 
-// impatient answers at once where a leaky bucket lets a request wait: a wait in real time would stop the clock of all.
-type impatient struct{ *shadow.Harness }
-
-func (i impatient) Decide(ctx context.Context, p *policies.Request) shadow.Decision {
-	d := i.Harness.Decide(ctx, p)
-	d.Delay = 0
-	return d
-}
-
-// A request over the network has the number of the one in the log that it stands for, and behind it the mark of a broken one.
-const (
-	numberHeader = "X-Request"
-	brokenMark   = "!"
-)
-
-// get sends the request of a number and returns its status.
-func (e *environment) get(ctx context.Context, number int, mark string) (int, error) {
+// get sends one request of a client and returns its status.
+func (e *environment) get(ctx context.Context, client, plan string) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/", nil)
 	if err != nil {
 		return 0, err
 	}
-	r.Header.Set(numberHeader, strconv.Itoa(number)+mark)
+	r.Header.Set("X-Client", client)
+	if plan != "" {
+		r.Header.Set("X-Plan", plan)
+	}
 
 	response, err := e.http.Do(r)
 	if err != nil {
@@ -193,7 +173,7 @@ const (
 )
 
 // serve lets the clock run in real time and the log's clients go on, until ctx is over.
-func (e *environment) serve(ctx context.Context) error {
+func (e *environment) serve(ctx context.Context, requests []request) error {
 	began, from := time.Now(), time.Time{}
 	if e.redis != nil {
 		var err error
@@ -218,7 +198,7 @@ func (e *environment) serve(ctx context.Context) error {
 				e.redis.SetTime(from.Add(time.Since(began)))
 			}
 		case <-traffic.C:
-			if _, err := e.get(ctx, i%len(e.requests), ""); err != nil && ctx.Err() == nil {
+			if _, err := e.get(ctx, requests[i%len(requests)].client, ""); err != nil && ctx.Err() == nil {
 				return err
 			}
 			i++

@@ -12,7 +12,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// scenario plays a story in an environment and prints what happens.
+// scenario plays the bundled log in an environment and prints what happens.
 type scenario struct {
 	*environment
 	out          io.Writer
@@ -23,8 +23,7 @@ type scenario struct {
 	nextRow  time.Time
 	version  promotion.Version // of the state that was printed last
 	promoted time.Time         // zero unless the candidate is promoted
-	mark     string            // of the requests, once the candidate goes wrong
-	ends     time.Time         // zero: with the log
+	plan     string            // the requests' x-plan
 	sent     int64
 	denied   int64
 }
@@ -32,24 +31,22 @@ type scenario struct {
 const (
 	syncEvery = 5 * time.Minute
 	rowEvery  = 6 * time.Hour
+	// calm is how long all is well after the promotion.
+	calm = 3 * time.Hour
 )
 
 // play sends every request at its instant. In between the service does its background work.
-func (s *scenario) play(ctx context.Context) error {
-	start := s.requests[0].Time
-	s.now, s.nextSync, s.nextRow = start, start, start
+func (s *scenario) play(ctx context.Context, requests []request) error {
+	s.now, s.nextSync, s.nextRow = requests[0].at, requests[0].at, requests[0].at
 	fmt.Fprintf(s.out, "%-19s  %-14s %9s %7s %13s %14s %12s %12s\n",
 		"time (UTC)", "stage", "requests", "429s", "newly denied", "newly allowed", "least score", "clean hours")
 	s.line()
 
-	for i, r := range s.requests {
-		if err := s.windTo(ctx, r.Time); err != nil {
+	for _, r := range requests {
+		if err := s.windTo(ctx, r.at); err != nil {
 			return err
 		}
-		if !s.ends.IsZero() && s.now.After(s.ends) {
-			return s.epilogue(ctx)
-		}
-		status, err := s.get(ctx, i, s.mark)
+		status, err := s.get(ctx, r.client, s.plan)
 		if err != nil {
 			return err
 		}
@@ -88,7 +85,7 @@ func (s *scenario) sync(ctx context.Context) error {
 	if err := s.harness.Sync(ctx); err != nil {
 		return err
 	}
-	states, err := s.store.States(ctx, []string{s.policy})
+	states, err := s.store.States(ctx, []string{policy})
 	if err != nil {
 		return err
 	}
@@ -123,22 +120,17 @@ func (s *scenario) showMove(ctx context.Context, state promotion.State) error {
 	return err
 }
 
-// injectRegression breaks the candidate some hours after its promotion. In the demo another team's proxy begins to call every
-// client a trial client, and the candidate allows those 2 a minute.
+// injectRegression breaks the candidate some hours after its promotion: another team's proxy
+// begins to call every client a trial client, and the candidate allows those 2 a minute.
 func (s *scenario) injectRegression(state promotion.State) {
 	switch {
 	case state.Stage != promotion.Promoted:
 		s.promoted = time.Time{}
 	case s.promoted.IsZero():
 		s.promoted = s.now
-	case s.mark == "" && s.now.Sub(s.promoted) >= Calm:
-		s.mark = brokenMark
-		fmt.Fprintf(s.out, s.regression, s.now.Format("Mon 15:04"))
-	}
-
-	// All is told when the rollback is, and has lasted for a while.
-	if s.mark != "" && state.Stage == promotion.RolledBack && s.ends.IsZero() && s.aftermath > 0 {
-		s.ends = s.now.Add(s.aftermath)
+	case s.plan == "" && s.now.Sub(s.promoted) >= calm:
+		s.plan = "trial"
+		fmt.Fprintf(s.out, regression, s.now.Format("Mon 15:04"))
 	}
 }
 
@@ -176,29 +168,12 @@ func (s *scenario) epilogue(ctx context.Context) error {
 	}
 	s.line()
 
-	states, err := s.store.History(ctx, s.policy)
+	states, err := s.store.History(ctx, policy)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(s.out, "\naudit trail")
-	if err := s.writeHistory(s.out, states); err != nil {
-		return err
-	}
-	if s.mark == "" {
-		return s.explain(ctx)
-	}
-	return nil
-}
-
-// explain says why the candidate is not promoted yet, or has not gone wrong.
-func (s *scenario) explain(ctx context.Context) error {
-	list, err := s.controller.Assess(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, "\nthe log ends in stage %s; the gate says %s: %s\n",
-		list[0].State.Describe(), list[0].Gate.Verdict, list[0].Gate.Reason)
-	return err
+	return s.writeHistory(s.out, states)
 }
 
 func (s *scenario) line() { fmt.Fprintln(s.out, strings.Repeat("-", 100)) }
