@@ -22,7 +22,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// twinFile has each limiter beside itself: in one store and in two, and as a group. A window of an hour
+// twinFile has each limiter beside itself: in one store and in two. A window of an hour
 // forgets nothing while the test runs.
 const twinFile = `
 version: 1
@@ -36,15 +36,6 @@ policies:
     key: request.user
     authoritative: { id: a, algorithm: gcra, limit: 20, window: 1h }
     candidate: { id: b, algorithm: gcra, limit: 20, window: 1h, store: other }
-  - name: twenty
-    group: { name: group, charge: until_denied }
-    key: request.user
-    authoritative: { id: a, algorithm: gcra, limit: 20, window: 1h }
-    candidate: { id: b, algorithm: gcra, limit: 20, window: 1h }
-  - name: ten
-    group: { name: group, charge: until_denied }
-    authoritative: { id: a, algorithm: fixed_window_anchored, limit: 10, window: 1h }
-    candidate: { id: b, algorithm: fixed_window_anchored, limit: 10, window: 1h }
 `
 
 // twins are a harness on two servers, and what it has compared.

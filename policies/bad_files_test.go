@@ -33,12 +33,6 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// mistypedGroup has a later member of a group whose name is mistyped.
-const mistypedGroup = "version: 1\nname: test\npolicies:\n" +
-	"  - { name: a, group: { name: client, charge: all_or_nothing }, key: request.ip, " +
-	"authoritative: { algorithm: gcra, limit: 1, window: 1m } }\n" +
-	"  - { name: b, group: { name: clients }, authoritative: { algorithm: gcra, limit: 1, window: 1h } }\n"
-
 // One mistake is one problem: what comes of it is not reported, too.
 func TestOneMistakeIsOneProblem(t *testing.T) {
 	good := onePolicy("key: request.ip")
@@ -51,8 +45,6 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 		"a variable":          "variables: {a: request.nope}\n" + onePolicy("key: variables.a"),
 		"a type in an inner":  onePolicy("when: (request.path + 1) == 'a'\n    key: request.ip"),
 		"a quote in a quote":  onePolicy("key: 'request.headers['x']'"),
-		"a group without {}":  strings.Replace(onePolicy("group: client"), "\n    candidate", "\n    # candidate", 1),
-		"a group's name":      mistypedGroup,
 		"two of one id, once": strings.Replace(good, "algorithm: gcra", "algorithm: fixed_window", 1),
 	} {
 

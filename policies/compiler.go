@@ -23,7 +23,6 @@ type compiler struct {
 	env      *cel.Env
 	scope    *scope
 	elements map[string]uint64 // how many data.NAME has; of a text, its characters
-	groups   map[string]*group // those of which a member was read
 
 	// Expressions that place keys see the data, and no request.
 	tables  []cel.EnvOption // data.NAME
@@ -41,7 +40,7 @@ func newCompiler(r *reader) (*compiler, error) {
 	}
 	return &compiler{
 		reader: r, env: env, scope: &scope{headers: map[string]string{}},
-		elements: map[string]uint64{}, groups: map[string]*group{},
+		elements: map[string]uint64{},
 	}, nil
 }
 

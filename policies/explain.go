@@ -3,7 +3,6 @@ package policies
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -53,16 +52,6 @@ type ExplainedSide struct {
 	Sync string `json:"sync,omitempty"`
 	// Error tells why there is no limit for the request; "" if there is one.
 	Error string `json:"error,omitempty"`
-	// Members are the limits of a group's members that match the request, in the order of the file. The group itself has no
-	// limit, its algorithm is "group", and its options say how the members are charged.
-	Members []ExplainedMember `json:"members,omitempty"`
-}
-
-// ExplainedMember is one limit of a group.
-type ExplainedMember struct {
-	// Policy is the member's name in the file.
-	Policy string `json:"policy"`
-	ExplainedSide
 }
 
 // Skipped is a policy that does not charge the request, because its condition is false
@@ -91,10 +80,9 @@ func (s *Set) Explain(r *Request) Explanation {
 			}
 			e.Skipped = append(e.Skipped, Skipped{p.Name, reason})
 		case !matches:
-			e.Skipped = append(e.Skipped, Skipped{p.Name, p.unmatched()})
+			e.Skipped = append(e.Skipped, Skipped{p.Name, "when is false: " + strings.TrimSpace(p.when.source)})
 		default:
 			e.Charges = append(e.Charges, p.explain(&c, r))
-			e.Skipped = append(e.Skipped, p.skippedMembers(r)...)
 		}
 	}
 	return e
@@ -107,38 +95,10 @@ func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 	// A condition that fails protects nothing, as for a request.
 	protected, _ := p.Protected(context.Background(), r)
 	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: protected, OnStoreFailure: p.OnStoreFailure}
-	e.Authoritative = p.Sides[algorithms.Authoritative].explainCharged(&c.Sides[algorithms.Authoritative], w)
+	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
-		side := candidate.explainCharged(&c.Sides[algorithms.Candidate], w)
+		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)
 		e.Candidate = &side
-	}
-	return e
-}
-
-// skippedMembers are the members of a group that do not match a request which the group is charged.
-func (p *Policy) skippedMembers(r *Request) (list []Skipped) {
-	matching, _ := p.matching(r.evaluation(context.Background(), p.scope)) // the charge had no error
-	for i, m := range p.Members {
-		if matching&(1<<i) == 0 {
-			list = append(list, Skipped{m.Name, m.unmatched()})
-		}
-	}
-	return list
-}
-
-// explainCharged describes a charged side, and the members of a group.
-func (s *Side) explainCharged(charged *algorithms.Side, w *evaluation) ExplainedSide {
-	g := charged.Group()
-	if g == nil {
-		return s.explain(charged.Limit, w)
-	}
-
-	// Only the members whose condition holds were charged. Each has the limit that its expressions gave for this request.
-	e := ExplainedSide{Algorithm: g.Name(), Options: g.Charge.String()}
-	for i := range g.Members {
-		m := &g.Members[i]
-		configured := s.members.sides[slices.Index(s.members.names, m.Name)]
-		e.Members = append(e.Members, ExplainedMember{m.Name, configured.explain(m.Limit, w)})
 	}
 	return e
 }

@@ -76,7 +76,6 @@ var (
 		"adaptive":      {"## A side", "`FIELD`", "the text"},
 		"a level":       {"## A side", "`FIELD`", "the text"},
 		"store":         {"## A side", "`store: [{][^`]*FIELD:[^`]*`", "the text"},
-		"a group":       {"## A group", "`FIELD`", "the text"},
 		"promotion":     {"## Promotion", row, "a row of the table"},
 		"change_window": {"## Promotion", "(?m)^\\| `change_window` \\|.*`FIELD`", "the row of change_window"},
 		"client_harm":   {"## Promotion", "`client_harm` declares(?:[^\n]|\n[^\n])*`FIELD`", "the paragraph that begins with client_harm"},

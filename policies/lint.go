@@ -360,7 +360,6 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 func (s *Side) decidesLike(other *Side) bool {
 	a, b := *s, *other
 	a.ID, b.ID = "", ""
-	a.members, b.members = a.members.withoutIDs(), b.members.withoutIDs()
 	return a.identity() == b.identity()
 }
 
@@ -385,10 +384,6 @@ func (p *Policy) shadowedBy(q *Policy) bool {
 // looserThan reports whether two sides differ at most in their limits, and this one
 // has the higher.
 func (s *Side) looserThan(other *Side) bool {
-	// Limits of groups are not compared: a miss is no harm.
-	if s.members != nil || other.members != nil {
-		return false
-	}
 	// While the service suffers, an adaptive limit may be the smaller one.
 	if s.adaptive != nil && (other.adaptive == nil || s.adaptive.rule.Key() != other.adaptive.rule.Key()) {
 		return false

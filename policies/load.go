@@ -181,59 +181,33 @@ func (l *loader) policies(n *yaml.Node) {
 	}
 
 	seen := map[string]int{}
-	claim := func(n *yaml.Node, name string) {
-		if seen[name] > 0 && name != "" {
-			l.fail(n, "two policies are named %q: rename one; the first is in line %d", name, seen[name])
-			return
-		}
-		seen[name] = n.Line
-	}
-
-	// A group is a policy, in the place of its first member.
-	var places []*yaml.Node
-	var groups []*group
 	for _, item := range items {
-		p, g := l.policy(item)
-		claim(item, p.Name)
-		switch {
-		case g == nil:
-			l.set.Policies, places = append(l.set.Policies, p), append(places, item)
-		case g.first == p:
-			claim(g.at, g.policy.Name)
-			l.set.Policies, places = append(l.set.Policies, g.policy), append(places, item)
-			groups = append(groups, g)
+		p := l.policy(item)
+		l.set.Policies = append(l.set.Policies, p)
+		if seen[p.Name] > 0 && p.Name != "" {
+			l.fail(item, "two policies are named %q: rename one; the first is in line %d", p.Name, seen[p.Name])
+			continue
 		}
-	}
-
-	for _, g := range groups {
-		l.finish(g)
+		seen[p.Name] = item.Line
 	}
 	if !l.Failed() {
-		l.linter.set(l.set.Policies, places)
+		l.linter.set(l.set.Policies, items)
 	}
 }
 
-// policy reads a policy and the group that it is a member of, if any, and lets the linter look at it. Warnings about half a
-// file would often be wrong, so the linter is silent once there is an error.
-func (l *loader) policy(n *yaml.Node) (*Policy, *group) {
+// policy reads a policy and lets the linter look at it. Warnings about half a file would often be wrong, so the linter is
+// silent once there is an error.
+func (l *loader) policy(n *yaml.Node) *Policy {
 	p := l.compiler.policy(n, l.base)
-	g := l.join(p, n)
 
-	fields, before := placesOf(n), len(l.List)
-	first := g == nil || g.first == p
-	if g != nil {
-		fields = g.inherited(fields)
-	}
+	fields := placesOf(n)
 	if !l.Failed() {
 		l.linter.policy(p, fields)
 	}
-	if !first {
-		l.dropRepeated(before)
-	}
-	if n := fields["promotion"]; n != nil && first {
+	if n := fields["promotion"]; n != nil {
 		l.section(p.Promotion, n)
 	}
-	return p, g
+	return p
 }
 
 // section keeps a promotion section for later checks, and looks at it now.

@@ -37,15 +37,8 @@ type Policy struct {
 	OnError string
 	// Promotion is the policy's section over the file's.
 	Promotion Promotion
-	// Members are the policies of a group, in the order of the file; nil for a policy that is none. A group has a key, a cost
-	// and a promotion of its own, and its sides are made of those of its members.
-	Members []*Policy
-	// Together says how a group charges its members.
-	Together algorithms.GroupCharge
 
-	membership membership // of a group's member
-
-	when  *expression // nil: always, and for a group: by its members
+	when  *expression // nil: always
 	key   key
 	cost  number
 	scope *scope // of the whole file
@@ -64,7 +57,7 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		// Which requests it is about, and what each of them costs.
 		"name": {read: c.name("name", &p.Name), required: true},
 		"when": {read: func(n *yaml.Node) { p.when = c.compile(n, "when", cel.BoolType) }},
-		"key":  {read: c.key(&p.key), required: !c.later(n)},
+		"key":  {read: c.key(&p.key), required: true},
 		"cost": {read: c.cost(&p.cost)},
 
 		// The two limiters.
@@ -75,13 +68,9 @@ func (c *compiler) policy(n *yaml.Node, promotion Promotion) *Policy {
 		"on_store_failure": {read: c.choice("on_store_failure", &p.OnStoreFailure, FailLocal, FailAllow, FailDeny)},
 		"on_error":         {read: c.choice("on_error", &p.OnError, FailAllow, FailDeny)},
 		"promotion":        {read: c.promotion(&p.Promotion)},
-		"group":            {read: c.membership(&p.membership)},
 	})
 
-	// The state of a group's member goes by the sides of the group.
-	if p.membership.name == "" {
-		c.checkIDs(placesOf(n).orNone("candidate"), p)
-	}
+	c.checkIDs(placesOf(n).orNone("candidate"), p)
 	return p
 }
 
@@ -116,10 +105,6 @@ func (p *Policy) Charge(ctx context.Context, r *Request) (c algorithms.Charge, m
 // ChargeInto is Charge for a charge whose memory is used again. The charge is overwritten if the policy matches, and stays as it
 // was if it does not. On an error its content means nothing.
 func (p *Policy) ChargeInto(ctx context.Context, r *Request, c *algorithms.Charge) (matches bool, err error) {
-	if p.Members != nil {
-		return p.chargeGroup(ctx, r, c)
-	}
-
 	w := r.evaluation(ctx, p.scope)
 	if matches, err = p.matches(w); err != nil || !matches {
 		return false, err
@@ -203,14 +188,11 @@ func (p *Policy) expressions() []*expression {
 	}
 	add(p.cost.expression)
 
-	// A group evaluates what each of its members has for itself; key and cost are the group's.
-	for _, m := range append([]*Policy{p}, p.Members...) {
-		add(m.when)
-		for _, side := range m.Sides {
-			if side != nil {
-				add(side.limit.expression)
-				add(side.burst.expression)
-			}
+	add(p.when)
+	for _, side := range p.Sides {
+		if side != nil {
+			add(side.limit.expression)
+			add(side.burst.expression)
 		}
 	}
 	return list

@@ -28,7 +28,6 @@ type Side struct {
 	limited      bool   // a limit is given
 	window       time.Duration
 	options      algorithms.Options
-	members      *members // of a group's side, which has no limit of its own; else nil
 	adaptive     *adaptation
 }
 
@@ -58,13 +57,10 @@ func (s *Side) Bare() algorithms.Side {
 
 // constant reports whether the side has the same limit for every request.
 func (s *Side) constant() bool {
-	if s.members != nil {
-		return s.members.constant()
-	}
 	return s.limit.expression == nil && s.burst.expression == nil
 }
 
-// Constant returns the side's limit, if it is the same for every request. A group's limits are in its Algorithm.
+// Constant returns the side's limit, if it is the same for every request.
 func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 	if !s.constant() {
 		return algorithms.Limit{}, false
@@ -111,14 +107,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 // LongestDelay returns how long an algorithm that delays holds an admitted charge of cost
 // 1 at most, (burst-1) * window/limit; 0 for others and where expressions decide. The
 // backlog before an admitted charge is at most burst-1, and each unit of it takes window/limit.
-func (s *Side) LongestDelay() (longest time.Duration) {
-	if s.members != nil {
-		for _, member := range s.members.sides {
-			longest = max(longest, member.LongestDelay())
-		}
-		return longest
-	}
-
+func (s *Side) LongestDelay() time.Duration {
 	limit, constant := s.Constant()
 	if !constant {
 		return 0
@@ -145,9 +134,6 @@ func (s *Side) LargestLog() int64 {
 func (s *Side) String() string {
 	if s.Foreign() {
 		return fmt.Sprintf("%s (foreign limiter, revision %q)", s.Limiter, s.Revision)
-	}
-	if s.members != nil {
-		return s.members.String()
 	}
 
 	// The parts have the order of the short form, so that a constant side can be pasted behind --from.
@@ -178,10 +164,6 @@ func (s *Side) period() string {
 // identity is the side's share of the epoch: a change of it makes another side. Each
 // field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
-	if s.members != nil {
-		return s.members.identity()
-	}
-
 	// The names of an algorithm and of a foreign limiter have places of their own, so that neither is taken for the other.
 	name := ""
 	if !s.Foreign() {

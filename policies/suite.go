@@ -28,7 +28,7 @@ type SuiteReport struct {
 	// Failures are in the order of their places in the tests file. A test may have
 	// several.
 	Failures []Problem `json:"failures"`
-	// Coverage by policy; the members of a group stand in its place.
+	// Coverage by policy, in the order of the file.
 	Coverage []Coverage `json:"coverage"`
 
 	problems *Problems // that describe the failures
@@ -49,9 +49,8 @@ func (r *SuiteReport) Error() string { return r.problems.Error() }
 // Uncovered names the policies of which the tests have not seen both ways, as far as
 // there are two. The set must be the one that TestFile returned with the report.
 func (r *SuiteReport) Uncovered(set *Set) (names []string) {
-	policies := set.single()
 	for i, c := range r.Coverage {
-		conditional := policies[i].when != nil
+		conditional := set.Policies[i].when != nil
 		if !c.Matched || conditional && !c.Passed {
 			names = append(names, c.Policy)
 		}
@@ -124,9 +123,8 @@ func keep(into **yaml.Node) func(*yaml.Node) {
 
 // run runs the tests. Its error is one of the tests file itself.
 func (s *suite) run(tests *yaml.Node) (*SuiteReport, *Set, error) {
-	single := s.set.single()
-	s.report.Coverage = make([]Coverage, len(single))
-	for i, p := range single {
+	s.report.Coverage = make([]Coverage, len(s.set.Policies))
+	for i, p := range s.set.Policies {
 		s.report.Coverage[i].Policy = p.Name
 		s.cover[p.Name] = &s.report.Coverage[i]
 	}
@@ -203,43 +201,13 @@ func (s *suite) charges(n *yaml.Node, name string, r *Request) (charges []algori
 		case err != nil:
 			s.fail(n, "%s: policy %s: %s", name, p.Name, strings.TrimPrefix(err.Error(), "policies: "))
 		case matches:
-			s.note(p, r)
+			s.cover[p.Name].Matched = true
 			charges = append(charges, c)
 		default:
-			s.note(p, r)
+			s.cover[p.Name].Passed = true
 		}
 	}
 	return charges
-}
-
-// note notes which policies match a request: a policy, or the members of a group.
-func (s *suite) note(p *Policy, r *Request) {
-	for _, single := range p.single() {
-		matches, err := single.matches(r.evaluation(context.Background(), p.scope))
-		switch {
-		case err != nil: // only where the charge failed, too
-		case matches:
-			s.cover[single.Name].Matched = true
-		default:
-			s.cover[single.Name].Passed = true
-		}
-	}
-}
-
-// single returns the members of a group, and of another policy the policy itself.
-func (p *Policy) single() []*Policy {
-	if p.Members != nil {
-		return p.Members
-	}
-	return []*Policy{p}
-}
-
-// single returns the policies of the file as it has them: the members of groups, and no groups.
-func (s *Set) single() (list []*Policy) {
-	for _, p := range s.Policies {
-		list = append(list, p.single()...)
-	}
-	return list
 }
 
 // checkCharges compares the charges of a request with the wanted ones of a test, in the
@@ -355,9 +323,6 @@ func (s *suite) knowsAll(charges []*yaml.Node) bool {
 func shortForm(s algorithms.Side) string {
 	if !s.Present() {
 		return ""
-	}
-	if g := s.Group(); g != nil {
-		return g.String()
 	}
 	return s.Algorithm.Name() + ":" + s.Limit.String()
 }

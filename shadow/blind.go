@@ -98,11 +98,6 @@ func (ev *evaluation) forgotten(at int64) int64 {
 
 // forgottenBy is forgotten for one side.
 func (ev *evaluation) forgottenBy(role algorithms.Role, at int64) int64 {
-	if ev.groups[role] != nil {
-		asked := ev.asked(role)
-		return asked.Forgotten(at)
-	}
-
 	// A foreign limiter may have no limit beside its name: a minute stands for its window.
 	limit := ev.limits[role]
 	if limit.Window == 0 {

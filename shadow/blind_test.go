@@ -18,29 +18,20 @@ func TestEchoesOfAForeignLimiterAreWithinOneCapacity(t *testing.T) {
 
 	// D is newly denied, A newly allowed, B agreed, ! a charge that one side misses, and . a time in
 	// which the key is idle. A comparison that is blind is written small.
-	group := &algorithms.Group{Members: []algorithms.Member{
-		{Name: "a", Algorithm: algorithms.GCRA{}, Limit: limit}, {Name: "b", Algorithm: algorithms.GCRA{}, Limit: other},
-	}}
-	ofOne := &algorithms.Group{Members: group.Members[:1]}
-
 	tests := map[string]struct {
 		foreign       algorithms.Limit
 		answers, want string
-		group         *algorithms.Group // instead of the limit of ours
 	}{
-		"nothing is missed":      {limit, "DADADA", "DADADA", nil},
-		"one limit":              {limit, "!DADADADADA", "!dadadadada", nil},
-		"another limit":          {limit, "!DDDDDDDD", "!ddddDDDD", nil},
-		"a larger limit":         {limit, "!AAAAAA", "!aaaaAA", nil},
-		"the balance comes back": {limit, "!DDDDDAAA", "!ddddDaaa", nil},
-		"answers that agree":     {limit, "!DBDBDB", "!dBdBdB", nil},
-		"a charge missed again":  {limit, "!DDD!DDDDD", "!ddd!ddddD", nil},
-		"an idle time":           {limit, "!DA.DA", "!da.DA", nil},
-		"the file gives two":     {other, "!DADADA", "!DADADA", nil},
-		"the file gives one":     {algorithms.Limit{}, "!DADADA", "!dadada", nil},
-		"a group, given alone":   {algorithms.Limit{}, "!AAAAAAAA", "!aaaaaaAA", group},
-		"a group of more limits": {limit, "!DADADA", "!DADADA", group},
-		"a group of this limit":  {limit, "!AAAAAA", "!aaaaAA", ofOne},
+		"nothing is missed":      {limit, "DADADA", "DADADA"},
+		"one limit":              {limit, "!DADADADADA", "!dadadadada"},
+		"another limit":          {limit, "!DDDDDDDD", "!ddddDDDD"},
+		"a larger limit":         {limit, "!AAAAAA", "!aaaaAA"},
+		"the balance comes back": {limit, "!DDDDDAAA", "!ddddDaaa"},
+		"answers that agree":     {limit, "!DBDBDB", "!dBdBdB"},
+		"a charge missed again":  {limit, "!DDD!DDDDD", "!ddd!ddddD"},
+		"an idle time":           {limit, "!DA.DA", "!da.DA"},
+		"the file gives two":     {other, "!DADADA", "!DADADA"},
+		"the file gives one":     {algorithms.Limit{}, "!DADADA", "!dadada"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -52,9 +43,6 @@ func TestEchoesOfAForeignLimiterAreWithinOneCapacity(t *testing.T) {
 
 			// Nothing depends on the missed charge any more when the next one is made.
 			ev := evaluation{migration: m, hash: 7, limits: [2]algorithms.Limit{tt.foreign, limit}}
-			if tt.group != nil {
-				ev.limits[1], ev.groups[1] = algorithms.Limit{}, tt.group
-			}
 			at, got := time.Unix(1_700_000_000, 0), ""
 			for _, answer := range tt.answers {
 				at = at.Add(time.Second)

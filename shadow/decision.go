@@ -20,10 +20,6 @@ type Decision struct {
 	// unknown.
 	Quota  int64
 	Window time.Duration
-	// Group is the group that decided, with the members that the request was charged for, and Member the name of the one that
-	// supplies the fields, Quota and Window. nil and "" for a policy that is no group.
-	Group  *algorithms.Group
-	Member string
 	// Enforced is the side that decided. With Fallback it is the side that stood in, or the one whose limit the rule for
 	// store failures went by.
 	Enforced algorithms.Role

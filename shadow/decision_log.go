@@ -81,15 +81,11 @@ func answerAttrs(o *algorithms.Observation) []any {
 	if o.Status != algorithms.Judged {
 		return []any{slog.String("error", o.Err.Error())}
 	}
-	attrs := []any{
+	return []any{
 		slog.Bool("allowed", o.Decision.Allowed),
 		slog.Int64("remaining", o.Decision.Remaining),
 		slog.Duration("retry_after", o.Decision.RetryAfter),
 	}
-	if o.Member != "" {
-		attrs = append(attrs, slog.String("member", o.Member))
-	}
-	return attrs
 }
 
 // ration allows a number of lines a second. It has no lock, because every comparison of

@@ -1,8 +1,6 @@
 package shadow
 
 import (
-	"slices"
-
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -25,10 +23,6 @@ func (ev *evaluation) echoes(o *observations) bool {
 // ours, of one shape, with one limit. An algorithm of the user's may have a shape and decide in
 // another way.
 func (ev *evaluation) sameLimiter() bool {
-	if ev.grouped() {
-		return sameMembers(ev.groups[0], ev.groups[1])
-	}
-
 	one, other := &ev.sides[0], &ev.sides[1]
 	if one.shape != other.shape || !lua.HasScript(one.algorithm.Algorithm) || !lua.HasScript(other.algorithm.Algorithm) {
 		return false
@@ -89,28 +83,12 @@ func (ev *evaluation) echoesForeign(c *algorithms.Charge, s *missedSlot, o *obse
 // commonCapacity returns how much both sides may admit beyond each other, and reports whether the
 // file gives them one limit. A foreign limiter without a limit in the file may have the other's.
 func (ev *evaluation) commonCapacity() (capacity int64, same bool) {
-	a, b := ev.allLimits(algorithms.Authoritative), ev.allLimits(algorithms.Candidate)
-	if a == nil {
+	a, b := &ev.limits[algorithms.Authoritative], &ev.limits[algorithms.Candidate]
+	if a.Window == 0 {
 		a = b
 	}
-	for i := range a {
-		capacity += a[i].Capacity()
+	if b.Window == 0 {
+		b = a
 	}
-	return capacity, a != nil && (b == nil || slices.EqualFunc(a, b, func(l, m algorithms.Limit) bool { return sameLimit(&l, &m) }))
-}
-
-// allLimits returns a side's limit or, of a group, those of its members; nil if the file gives it none.
-func (ev *evaluation) allLimits(role algorithms.Role) []algorithms.Limit {
-	if g := ev.groups[role]; g != nil {
-		limits := make([]algorithms.Limit, len(g.Members))
-		for i := range g.Members {
-			limits[i] = g.Members[i].Limit
-		}
-		return limits
-	}
-
-	if ev.limits[role].Window == 0 {
-		return nil
-	}
-	return ev.limits[role:][:1]
+	return a.Capacity(), a.Window != 0 && sameLimit(a, b)
 }

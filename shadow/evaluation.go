@@ -12,10 +12,9 @@ import (
 // copy, the follower.
 type evaluation struct {
 	*migration
-	hash        uint64               // places the key; see divergence.Hash
-	limits      [2]algorithms.Limit  // by role, as configured, of foreign sides too
-	groups      [2]*algorithms.Group // by role, with the members of this charge; nil for sides that are none
-	declaration                      // judged with the request, which a follower has no more
+	hash        uint64              // places the key; see divergence.Hash
+	limits      [2]algorithms.Limit // by role, as configured, of foreign sides too
+	declaration                     // judged with the request, which a follower has no more
 	// primaryStore judges in the request; nil where only a foreign limiter does.
 	primaryStore *store
 	other        otherSide
@@ -39,9 +38,6 @@ func (ev *evaluation) reset(m *migration, hash uint64, c *algorithms.Charge, d d
 	*ev = evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {
 		ev.limits[role] = c.Sides[role].Limit
-	}
-	if m.grouped() {
-		ev.groups[0], ev.groups[1] = c.Sides[0].Group(), c.Sides[1].Group()
 	}
 }
 
@@ -140,6 +136,13 @@ func (ev *evaluation) only(role algorithms.Role, c *algorithms.Charge) algorithm
 	return alone
 }
 
+// asked returns a side as this charge asks for it, with its limit.
+func (ev *evaluation) asked(role algorithms.Role) algorithms.Side {
+	s := ev.sides[role].algorithm
+	s.Limit = ev.limits[role]
+	return s
+}
+
 // record counts an outcome and notifies the observer. It is called when both sides are settled,
 // in the request or by the follower: once for each charge, and never for one that a foreign
 // authoritative has not answered because the client left.
@@ -163,9 +166,6 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Enforced: c.Enforced, Completed: ev.completed,
 		Protected: ev.protected,
 		Blind:     blind, Warming: c.Enforced == algorithms.Candidate && ev.warming(),
-	}
-	if ev.grouped() {
-		setting.CompareMembers(ev.groups, o)
 	}
 	outcome := ev.progress.recorder.Observe(c.Key, ev.hash, at, o, &setting)
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -183,18 +182,5 @@ func recoverPanics(a algorithms.Algorithm) algorithms.Algorithm {
 	if a == nil || lua.HasScript(a) {
 		return a
 	}
-	if g, ok := a.(*algorithms.Group); ok {
-		return recoverMembers(g)
-	}
 	return &recovering{a, a.Name(), algorithms.TraitsOf(a)}
-}
-
-// recoverMembers wraps the members of a group: the group itself must stay one to the pair.
-func recoverMembers(g *algorithms.Group) *algorithms.Group {
-	wrapped := *g
-	wrapped.Members = slices.Clone(g.Members)
-	for i := range wrapped.Members {
-		wrapped.Members[i].Algorithm = recoverPanics(wrapped.Members[i].Algorithm)
-	}
-	return &wrapped
 }

@@ -32,7 +32,6 @@ const localKeys = 1 << 18
 // where the local limiter was not asked, or has no decision.
 type localAnswer struct {
 	decision algorithms.Decision
-	member   string // see algorithms.Observation
 	role     algorithms.Role
 	ok       bool
 }
@@ -54,11 +53,7 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	asked, tooLarge := false, [2]bool{}
 	for role := range charge.Sides {
 		if standIn, ok := ev.localSide(algorithms.Role(role)); ok {
-			if g := standIn.Group(); g != nil {
-				standIn.Algorithm, tooLarge[role] = ev.shares.of(algorithms.Role(role), g, instances, c.Cost)
-			} else {
-				standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
-			}
+			standIn.Limit, tooLarge[role] = shareOf(standIn.Algorithm, ev.limits[role], instances, c.Cost)
 			charge.Sides[role], asked = standIn, true
 		}
 	}
@@ -80,7 +75,7 @@ func (l *local) feed(c *algorithms.Charge, ev *evaluation, instances int64) loca
 	if o[role].Status != algorithms.Judged {
 		role = algorithms.Authoritative
 	}
-	return localAnswer{o[role].Decision, o[role].Member, role, o[role].Status == algorithms.Judged}
+	return localAnswer{o[role].Decision, role, o[role].Status == algorithms.Judged}
 }
 
 func (l *local) ask(c *algorithms.Charge) observations {
@@ -110,11 +105,7 @@ func (ev *evaluation) localSide(role algorithms.Role) (algorithms.Side, bool) {
 	s, limit := &ev.sides[role], &ev.limits[role]
 	switch {
 	case s.foreign != nil:
-		standIn := algorithms.Side{ID: localForeignIDs[role], Algorithm: algorithms.GCRA{}}
-		if ev.groups[role.Other()] != nil {
-			standIn.Algorithm = groupOfOne(standIn.Algorithm, *limit)
-		}
-		return standIn, limit.Requests > 0 && limit.Window > 0
+		return algorithms.Side{ID: localForeignIDs[role], Algorithm: algorithms.GCRA{}}, limit.Requests > 0 && limit.Window > 0
 	case !s.remote():
 		return algorithms.Side{}, false
 	}

@@ -26,7 +26,6 @@ type migration struct {
 	observer  func(Comparison)
 	revised   atomic.Bool             // the epoch is announced, but not with this spec
 	epochBits uint16                  // of the numbers of both parts; 0 where a side holds none
-	shares    *groupShares            // nil unless the sides are groups, or one is beside a foreign limiter
 	kept      atomic.Pointer[keeping] // nil before the first request of two stores
 	answers   *answers                // nil where no key is protected
 	progress  *progress
@@ -49,9 +48,6 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	m := &migration{
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
-	}
-	if sides[0].algorithm.Group() != nil || sides[1].algorithm.Group() != nil {
-		m.shares = new(groupShares)
 	}
 	if m.numbered() {
 		m.epochBits = epochBits(spec.Epoch)

@@ -162,8 +162,6 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 // check returns why a side cannot be judged, nil if it can.
 func (s *Side) check(role algorithms.Role, inRedis bool) error {
 	switch {
-	case s.group() != nil && s.LimitOf != nil:
-		return fmt.Errorf("the %s: a group has no limit of its own: leave LimitOf out", role)
 	case s.Algorithm != nil && inRedis && !lua.HasScript(s.Algorithm):
 		return fmt.Errorf("the %s: %w", role, errNoScript(s.Algorithm))
 	case (s.Limiter == nil) == (s.Algorithm == nil):
@@ -182,12 +180,6 @@ func errNoScript(a algorithms.Algorithm) error {
 	return fmt.Errorf("%s has no script for Redis: give it as a Limiter", a.Name())
 }
 
-// group returns the side's group, nil if it is none.
-func (s *Side) group() *algorithms.Group {
-	g, _ := s.Algorithm.(*algorithms.Group)
-	return g
-}
-
 // describe puts a side into the words of status.
 func (s *Side) describe() string { return s.text("foreign limiter") }
 
@@ -195,9 +187,6 @@ func (s *Side) describe() string { return s.text("foreign limiter") }
 func (s *Side) text(foreign string) string {
 	if s.Algorithm != nil && s.LimitOf != nil {
 		return fmt.Sprintf("%s:%s, or the key's own limit, revision %q", s.Algorithm.Name(), s.Limit, s.Revision)
-	}
-	if g := s.group(); g != nil {
-		return g.String()
 	}
 	if s.Algorithm != nil {
 		return s.Algorithm.Name() + ":" + s.Limit.String()
@@ -253,9 +242,8 @@ func (p *Pair) Decide(ctx context.Context, r *policies.Request) Decision {
 // refuse returns the denial of a charge that no wait makes possible.
 func (p *Pair) refuse() Decision {
 	limit := p.charge.Sides[algorithms.Authoritative].Limit
-	capacity := p.charge.Sides[algorithms.Authoritative].Capacity()
 	return Decision{
-		Decision: algorithms.Decision{Limit: capacity, RetryAfter: algorithms.Never},
+		Decision: algorithms.Decision{Limit: limit.Capacity(), RetryAfter: algorithms.Never},
 		Policy:   p.charge.Policy, Quota: limit.Requests, Window: limit.Window,
 		Unenforced: algorithms.Unjudged(algorithms.Absent),
 	}

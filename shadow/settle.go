@@ -142,15 +142,14 @@ func (ev *evaluation) decide(c *algorithms.Charge, o *observations, local *local
 	if o[from].Status != algorithms.Judged && o[algorithms.Authoritative].Status == algorithms.Judged {
 		from = algorithms.Authoritative
 	}
-	failed, member := o[from].Status != algorithms.Judged, o[from].Member
+	failed := o[from].Status != algorithms.Judged
 	if failed && local.ok {
-		from, member = local.role, local.member
+		from = local.role
 	}
 
-	limit := ev.limitOf(from, member)
+	limit := &ev.limits[from]
 	d.Decision, d.Unenforced = o[from].Decision, o[from.Other()]
 	d.Policy, d.Quota, d.Window = c.Policy, limit.Requests, limit.Window
-	d.Group, d.Member = ev.groups[from], member
 	d.Enforced, d.Fallback = from, failed || from != c.Enforced
 	if failed {
 		d.Decision = ev.fallback(limit, local)

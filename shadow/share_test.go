@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,40 +214,4 @@ func TestNegativeCostIsDenied(t *testing.T) {
 		}
 		p.Close(context.Background())
 	}
-}
-
-// The share that is kept of a group is the one that would be worked out, whatever the requests before have cost, and as long as
-// the group and the number of instances are the same it is the very same one.
-func TestKeptShareOfAGroupIsItsShare(test *testing.T) {
-	rapid.Check(test, func(t *rapid.T) {
-		draw := func(label string, most int) int64 { return int64(rapid.IntRange(1, most).Draw(t, label)) }
-		groups := make([]*algorithms.Group, 2)
-		for i := range groups {
-			groups[i] = &algorithms.Group{Members: []algorithms.Member{
-				{Name: "bucket", Algorithm: algorithms.TokenBucket{},
-					Limit: algorithms.Limit{Requests: draw("tokens", 9), Window: time.Second, Burst: draw("burst", 9)}},
-				{Name: "window", Algorithm: algorithms.FixedWindow{},
-					Limit: algorithms.Limit{Requests: draw("requests", 9), Window: time.Minute}},
-			}}
-		}
-
-		var shares groupShares
-		for range 10 {
-			whole := rapid.SampledFrom(groups).Draw(t, "group")
-			instances, cost := draw("instances", 4), draw("cost", 12)
-			got, tooLarge := shares.of(algorithms.Candidate, whole, instances, cost)
-
-			want, wantTooLarge := shareOfGroup(whole, instances, cost)
-			if !reflect.DeepEqual(got, want) || tooLarge != wantTooLarge {
-				t.Fatalf("a cost of %d on %d instances: %+v, too large %v; worked out: %+v, %v",
-					cost, instances, got, tooLarge, want, wantTooLarge)
-			}
-
-			// A cost of 1 is within every share.
-			first, _ := shares.of(algorithms.Candidate, whole, instances, 1)
-			if again, _ := shares.of(algorithms.Candidate, whole, instances, 1); again != first {
-				t.Fatal("the share of the request before is worked out again")
-			}
-		}
-	})
 }

@@ -70,7 +70,7 @@ func checkFields(t *testing.T, where string, v, defaults reflect.Value) {
 	}
 }
 
-// adaptiveSides makes both sides of fullFile adaptive, which those of a group cannot be.
+// adaptiveSides makes both sides of fullFile adaptive.
 var adaptiveSides = strings.NewReplacer("store: east }", "store: east, adaptive: { signal: latency_p99 } }",
 	"burst: 2 }", "burst: 2, adaptive: { signal: saturation } }")
 
@@ -104,18 +104,6 @@ type specChange struct {
 	reason   string // for noEffect
 }
 
-// inTwoStores is what memberOf replaces in fullFile: all sides of a group are in one store. These lines of it stay together: a
-// new field of the policy goes below its candidate.
-const inTwoStores = "    key: request.user\n    on_store_failure: allow\n" +
-	"    authoritative: { algorithm: gcra, limit: 2, window: 1h, store: east }\n" +
-	"    candidate: { algorithm: token_bucket, store: west,"
-
-// memberOf makes the policy a member of a group.
-func memberOf(group string) specChange {
-	return specChange{inTwoStores, "    group: " + group + "\n    key: request.user\n" +
-		"    authoritative: { algorithm: gcra, limit: 2, window: 1h }\n    candidate: { algorithm: token_bucket,", newEpoch, ""}
-}
-
 // specChanges has for each field of a policy, of a side and of a promotion a change, and what it does to the Spec.
 var specChanges = map[string]specChange{
 	"Policy.Name":      {"name: full", "name: other", newSpec, ""},
@@ -132,11 +120,6 @@ var specChanges = map[string]specChange{
 	"Policy.OnError": {"key: request.user", "on_error: deny\n    key: request.user", noEffect,
 		"instances decide by it without asking a controller"},
 
-	"Policy.Members":    memberOf("{ name: both, charge: all_or_nothing }"),
-	"Policy.Together":   memberOf("{ name: both, charge: until_denied }"),
-	"Policy.membership": memberOf("{ name: full2, charge: all_or_nothing }"),
-
-	"Side.members":   memberOf("{ name: both, charge: all_or_nothing }"),
 	"Side.ID":        {"gcra, limit", "gcra, id: x, limit", newEpoch, ""},
 	"Side.Residence": {"store: east", "store: { redis: east, sync: 100ms }", newEpoch, ""},
 	"Side.Algorithm": {"gcra, limit", "fixed_window, limit", newEpoch, ""},

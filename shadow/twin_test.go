@@ -213,7 +213,7 @@ func twinText(o observations) (text string) {
 // checkBudgets holds the admitted requests of each key, in each interval, against the limit
 // and what the disturbances around it may add.
 func (w *twinWorld) checkBudgets() {
-	side := algorithms.Side{Algorithm: w.bounding(), Limit: w.limits[0]}
+	side := algorithms.Side{Algorithm: w.algorithm, Limit: w.limits[0]}
 	for key, list := range w.admissions {
 		for i := range list {
 			sum := int64(0)
@@ -231,14 +231,6 @@ func (w *twinWorld) checkBudgets() {
 			}
 		}
 	}
-}
-
-// bounding is the algorithm that bounds what is allowed: of a group the first member's, which has the limit of the setting.
-func (w *twinWorld) bounding() algorithms.Algorithm {
-	if g, ok := w.algorithm.(*algorithms.Group); ok {
-		return g.Members[0].Algorithm
-	}
-	return w.algorithm
 }
 
 // more is what disturbances may add to the limit within an interval.
@@ -267,7 +259,7 @@ func (w *twinWorld) more(from, to time.Time) (sum int64) {
 		if w.places[0] != w.places[1] {
 			more++
 		}
-		return sum + more*limitertest.UpperBound(w.bounding().Name(), w.limits[0], to.Sub(from))
+		return sum + more*limitertest.UpperBound(w.algorithm.Name(), w.limits[0], to.Sub(from))
 	}
 	return sum
 }

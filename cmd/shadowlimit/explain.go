@@ -102,15 +102,6 @@ func protectedText(c *explainedCharge) string {
 }
 
 func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
-	// A group has no limit of its own: its members have, a line each.
-	if len(s.Members) > 0 {
-		fmt.Fprintf(out, "  %s\t%s\t%s\n", role, humanize.Visible(s.Algorithm), humanize.Visible(s.Options))
-		for i := range s.Members {
-			writeSide(out, "  "+humanize.Visible(s.Members[i].Policy), &s.Members[i].ExplainedSide)
-		}
-		return
-	}
-
 	// A foreign limiter decides by numbers that the file does not have.
 	limit := "no limit of its own"
 	if s.Limit > 0 || s.Window != "" {

@@ -157,33 +157,9 @@ func filled(t *testing.T, of any) {
 		case reflect.Bool:
 			f.SetBool(true)
 		case reflect.Pointer, reflect.Struct:
-		case reflect.Slice: // members have lines of their own: TestExplainPrintsMembers
 		default:
 			t.Fatalf("no value for a field of kind %s: add one here", f.Kind())
 		}
-	}
-}
-
-// Each member of a group has a line with its limit, below the line of its side.
-func TestExplainPrintsMembers(t *testing.T) {
-	member := policies.ExplainedMember{
-		Policy: "second\x1b[2J", ExplainedSide: policies.ExplainedSide{Algorithm: "gcra", Limit: 2, Window: "1s"},
-	}
-	charge := policies.ExplainedCharge{
-		Policy: "client", Key: "ann",
-		Authoritative: policies.ExplainedSide{Algorithm: "group", Options: "all_or_nothing", Members: []policies.ExplainedMember{member}},
-	}
-	var text strings.Builder
-	if err := writeExplanation(&text, &explanation{Charges: []explainedCharge{{ExplainedCharge: charge}}}); err != nil {
-		t.Fatal(err)
-	}
-
-	lines := strings.Split(text.String(), "\n")
-	if !strings.Contains(lines[1], "group") || !strings.Contains(lines[1], "all_or_nothing") {
-		t.Errorf("%q: want the group and how it is charged", lines[1])
-	}
-	if !strings.Contains(lines[2], "second") || !strings.Contains(lines[2], "2 per 1s") || strings.Contains(lines[2], "\x1b") {
-		t.Errorf("%q: want the member and its limit", lines[2])
 	}
 }
 

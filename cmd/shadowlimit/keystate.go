@@ -22,8 +22,6 @@ type keySide struct {
 	Remaining    *int64 `json:"remaining"`
 	ResetAfterUS *int64 `json:"reset_after_us"`
 	Unknown      string `json:"unknown,omitempty"`
-	// Member is the policy of a group that leaves the least. The state is its own.
-	Member string `json:"member,omitempty"`
 }
 
 // keyState is what both sides hold. Record reports that Redis has a record of the key: without one both sides are as if unused.
@@ -97,7 +95,6 @@ func (s *keySide) note(o *algorithms.Observation) {
 	}
 
 	d := &o.Decision
-	s.Member = o.Member
 	s.Limit, s.Remaining = &d.Limit, &d.Remaining
 	if d.ResetAfter != algorithms.Never {
 		us := d.ResetAfter.Microseconds()
@@ -111,9 +108,6 @@ func (s *keySide) String() string {
 	}
 
 	left := fmt.Sprintf("%s of %s left", humanize.Grouped(*s.Remaining), humanize.Grouped(*s.Limit))
-	if s.Member != "" {
-		left += " by " + s.Member
-	}
 	switch {
 	case s.ResetAfterUS == nil:
 		return left

@@ -78,7 +78,7 @@ func (s *policySubject) add(ctx context.Context, e accesslog.Event) {
 func (s *policySubject) charge(policy int, at int64, c algorithms.Charge, expected algorithms.Expected) {
 	terms := replay.Terms{Expected: expected}
 	for role, side := range c.Sides {
-		terms.Limits[role], terms.Groups[role] = side.Limit, side.Group()
+		terms.Limits[role] = side.Limit
 	}
 	s.events[policy].AddTerms(at, []byte(c.Key), c.Cost, terms)
 }

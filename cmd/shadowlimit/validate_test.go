@@ -93,7 +93,6 @@ policies:
     authoritative: { limiter: mine, limit: 5, window: 1m }
     candidate: { algorithm: gcra, limit: 100, window: 1m, store: other }
   - name: b
-    group: { name: client, charge: all_or_nothing }
     key: request.ip
     authoritative: { algorithm: gcra, limit: 5, window: 1m, store: other }
   - name: c

@@ -22,12 +22,10 @@ type causeCount struct {
 
 // note counts a difference, newly denied or newly allowed.
 func (cs *causes) note(key uint32, c *algorithms.Charge, o *[2]algorithms.Observation, outcome divergence.Outcome) {
-	setting, groups := divergence.Setting{Cost: c.Cost}, [2]*algorithms.Group{}
+	setting := divergence.Setting{Cost: c.Cost}
 	for role, side := range c.Sides {
 		setting.Limits[role], setting.Shapes[role] = side.Limit, algorithms.TraitsOf(side.Algorithm).Shape
-		groups[role] = side.Group()
 	}
-	setting.CompareMembers(groups, o)
 	cause := setting.Cause(o, outcome)
 
 	counts := &cs.allowed

@@ -11,15 +11,12 @@ type Events struct {
 	terms []Terms
 	known map[Terms]uint32
 	last  uint32 // the terms that came last, as in event; most charges have those of the one before
-	// groups has each distinct group once.
-	groups groups
 }
 
 // Terms are the parts of a charge that a policy's expressions may yield for each
 // request, besides key and cost.
 type Terms struct {
-	Limits   [2]algorithms.Limit  // by role, instead of the limits of the configured sides
-	Groups   [2]*algorithms.Group // by role, instead of the configured groups; nil for sides that are none
+	Limits   [2]algorithms.Limit // by role, instead of the limits of the configured sides
 	Expected algorithms.Expected
 }
 
@@ -74,10 +71,6 @@ func (e *Events) add(at int64, key []byte, cost int64, bounded func(string) stri
 // AddTerms is Add for a charge with its own terms.
 func (e *Events) AddTerms(at int64, key []byte, cost int64, terms Terms) {
 	e.Add(at, key, cost)
-	for role, g := range terms.Groups {
-		terms.Groups[role] = e.groups.one(g)
-	}
-
 	if e.last == 0 || e.terms[e.last-1] != terms {
 		e.last = e.place(terms)
 	}

@@ -51,8 +51,6 @@ type PolicyReport struct {
 	Observed *Agreement `json:"observed,omitempty"`
 	// Sweep compares other candidates, where they are asked for.
 	Sweep *SweepReport `json:"sweep,omitempty"`
-	// Members are those of a group, in the order of the file, with what each has denied.
-	Members divergence.Members `json:"members,omitempty"`
 	// Levels say how the limits of adaptive sides gave way, where the log has their signal.
 	Levels   []LevelCourse `json:"levels,omitempty"`
 	timeline timeline
@@ -143,7 +141,6 @@ func (r *run) report() *Report {
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()
-	p.Members = r.members
 	p.Levels = r.levels()
 
 	report := &Report{Requests: int64(r.events.Len()), Policies: []PolicyReport{p}}

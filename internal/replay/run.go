@@ -93,8 +93,6 @@ type run struct {
 	largest   int64                                   // cost
 	change    func(algorithms.Limit) algorithms.Limit // of the candidate; nil: none
 	decided   []bool                                  // whether the authoritative allows, by the order of events; nil: the pair judges
-	members   divergence.Members                      // of groups, with what they have denied
-	changed   map[*algorithms.Group]*algorithms.Group // candidates by the groups that they are a change of
 }
 
 type keyTally struct {
@@ -110,7 +108,6 @@ func newRun(events *Events, cfg Config) *run {
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
 		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(&events.list),
 		hours: newClientHours(&cfg), causes: &causes{clients: map[uint32]*divergence.ClientCauses{}},
-		changed: map[*algorithms.Group]*algorithms.Group{}, members: divergence.MembersOf(cfg.Sides[algorithms.Authoritative].Group()),
 	}
 
 	// The charges of a batch are used again for the next one; policy and sides stay.
@@ -160,6 +157,33 @@ func (r *run) fill(events []event) []algorithms.Charge {
 	return charges
 }
 
+// ask gives the sides of a charge what its event says of them, and the candidate what the run changes.
+func (r *run) ask(c *algorithms.Charge, e *event) {
+	if e.terms == 0 && r.change == nil {
+		return
+	}
+
+	// All events have terms or none has, so no limit of the batch before stays.
+	sides := r.cfg.Sides
+	if e.terms > 0 {
+		terms := &r.events.terms[e.terms-1]
+		for role := range sides {
+			sides[role].Limit = terms.Limits[role]
+		}
+	}
+
+	if r.change != nil {
+		candidate := &sides[algorithms.Candidate]
+		candidate.Limit = r.change(candidate.Limit)
+	}
+	for role := range sides {
+		r.lower(&sides[role], role, e.at)
+		if c.Sides[role].Present() {
+			c.Sides[role].Limit = sides[role].Limit
+		}
+	}
+}
+
 func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation) error {
 	// A candidate whose expression yields an invalid limit fails for this request only, as
 	// it does in production. Any other error would make the whole report wrong.
@@ -187,7 +211,6 @@ func (r *run) count(e event, c *algorithms.Charge, o *[2]algorithms.Observation)
 func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observation) {
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
-	r.members.Count(o)
 	r.noteNever(e.cost, o)
 	r.timeline.add(e.at, outcome)
 

@@ -53,12 +53,6 @@ type Swept struct {
 // a byte an event for the authoritative's decisions, and on each core about 400 bytes a key and 300 a minute with events. Pair,
 // Decisions and Texts of the configuration are not used; texts describe the candidates. Progress counts candidates.
 func Sweep(ctx context.Context, events *Events, cfg Config, candidates []Numbers, texts []string) (*SweepReport, error) {
-	// One number would be set in the limit of every member.
-	if cfg.Sides[algorithms.Candidate].Group() != nil {
-		return nil, fmt.Errorf("replay: policy %s is a group, whose members have several limits: sweep each of them as a policy of its own",
-			cfg.Policy)
-	}
-
 	s := &sweep{events: events, cfg: cfg, candidates: candidates, texts: texts, list: make([]Swept, len(candidates))}
 	s.cfg.Decisions, s.cfg.Progress = nil, nil
 	s.progress = cfg.Progress

@@ -51,7 +51,6 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.Denied.writeText(b)
 	status.WriteCauses(b, "newly denied", p.CausesNewlyDenied)
 	status.WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
-	status.WriteMembers(b, p.Members)
 	for _, text := range []string{p.NotCompared(), p.BlindText()} {
 		if text != "" {
 			fmt.Fprintf(b, "  %s\n", text)

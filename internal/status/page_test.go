@@ -150,7 +150,6 @@ func goldenAssessment() promotion.Assessment {
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3
 		hour.Causes.Allowed[divergence.WindowBoundary] = 2
-		hour.Members = divergence.Members{{Name: "second", AuthoritativeDenied: 88, CandidateDenied: 93}}
 		hour.Skipped[algorithms.QueueFull] = 14
 		hour.Skipped[algorithms.StoreFailed] = 7
 		a.Evidence.History.Hours = []divergence.Hour{hour}

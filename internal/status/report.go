@@ -53,10 +53,8 @@ type Policy struct {
 	CausesNewlyDenied  []Cause `json:"causes_newly_denied"`
 	CausesNewlyAllowed []Cause `json:"causes_newly_allowed"`
 	// CausesUncompared are why requests could not be compared, the most frequent first.
-	CausesUncompared []Cause `json:"causes_uncompared"`
-	// Members are those of a group that have denied on either side, and how often.
-	Members divergence.Members `json:"members,omitempty"`
-	Gate    gate.Result        `json:"gate"`
+	CausesUncompared []Cause     `json:"causes_uncompared"`
+	Gate             gate.Result `json:"gate"`
 	// HarmScore is the score of harmed clients. At 12 an enforced candidate is rolled back.
 	HarmScore float64    `json:"harm_score"`
 	Instances []Instance `json:"instances"`
@@ -258,13 +256,12 @@ func (p *Policy) addSeries(a *promotion.Assessment) {
 	}
 }
 
-// addCauses adds why the sides differ: causes, and the members of a group that deny.
+// addCauses adds why the sides differ.
 func (p *Policy) addCauses(history *divergence.History) {
 	causes := history.Causes()
 	p.CausesNewlyDenied = CausesOf(causes.Denied[:])
 	p.CausesNewlyAllowed = CausesOf(causes.Allowed[:])
 	p.CausesUncompared = UncomparedCauses(history)
-	p.Members = history.Members()
 }
 
 // addInstances adds the instances as they were last looked at, which may be later than the policy was judged.

@@ -74,7 +74,6 @@ func (p *Policy) write(b *strings.Builder) {
 	writePage(b, p.BlindText(), "ShadowlimitMostlyBlind")
 	WriteCauses(b, "newly denied", p.CausesNewlyDenied)
 	WriteCauses(b, "newly allowed", p.CausesNewlyAllowed)
-	WriteMembers(b, p.Members)
 	writeKeys(b, "newly denied most", p.TopNewlyDenied, p.NewlyDenied)
 	writeKeys(b, "newly allowed most", p.TopNewlyAllowed, p.NewlyAllowed)
 
@@ -127,15 +126,6 @@ func (p *Policy) writeJudge(b *strings.Builder) {
 
 // shownInLine is how many keys and instances fit on a screen.
 const shownInLine = 5
-
-// WriteMembers writes a line for each member of a group that has denied: which limit hurts, on which side.
-func WriteMembers(b *strings.Builder, members divergence.Members) {
-	for i := range members {
-		m := &members[i]
-		fmt.Fprintf(b, "  member %s has denied %s of the authoritative and %s of the candidate\n", humanize.Printable(m.Name),
-			humanize.Grouped(m.AuthoritativeDenied), humanize.Grouped(m.CandidateDenied))
-	}
-}
 
 // WriteCauses writes the probable causes of a harm, with the share of each.
 func WriteCauses(b *strings.Builder, harm string, causes []Cause) {

@@ -82,7 +82,7 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 
 	// Lost state and a lower limit explain a difference between any two shapes, so they come first. Whatever is left of
 	// two windows of different shapes differs at their ends.
-	switch d := s.answerOf(o, allows, denies); {
+	switch d := &o[allows].Decision; {
 	// A synchronized side may have heard of any part of the counts.
 	case s.Stores == Synchronized && s.alike(allows, denies) && s.Limits[denies] == s.Limits[allows]:
 		return SyncLag

@@ -2,7 +2,6 @@ package divergence
 
 import (
 	"slices"
-	"strings"
 )
 
 // Span is a stretch of time in minutes since the Unix epoch. To is not included.
@@ -36,17 +35,6 @@ func (h *History) Skipped() (sum Skips) {
 	return sum
 }
 
-// Members returns what the members of a group have denied.
-func (h *History) Members() (sum Members) {
-	for i := range h.Hours {
-		sum.Add(h.Hours[i].Members)
-	}
-
-	// In one order, whichever of them has denied first.
-	slices.SortFunc(sum, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
-	return sum
-}
-
 // Total returns the tally of the whole history, without the minutes that were dropped because they are too old.
 func (h History) Total() (t Tally) {
 	for i := range h.Minutes {
@@ -60,7 +48,7 @@ func Merge(hours []Hour) History {
 	var h History
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
-		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Members: fleet.Members,
+		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped,
 			Clients: fleet.Clients, Protected: fleet.Protected})
 
 		// Live minutes count without traffic, too: clean time goes on in a quiet hour.

@@ -82,8 +82,6 @@ type Hour struct {
 	Causes Causes
 	// Skipped are the reasons of the hour's inconclusive comparisons.
 	Skipped Skips
-	// Members are those of a group that have denied; nil for a policy that is no group.
-	Members Members
 	// Clients are those of least hash, at most SampledClients. A declared difference is no loss of theirs.
 	Clients Clients
 	// Protected are the protected keys, at most ProtectedClients. For them a declared difference is a loss, too.
@@ -118,7 +116,6 @@ func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
 	h.Causes.add(&other.Causes)
 	h.Skipped.add(&other.Skipped)
-	h.Members.Add(other.Members)
 	h.Clients.Join(&other.Clients, SampledClients)
 	h.Protected.Join(&other.Protected, ProtectedClients)
 

@@ -18,8 +18,6 @@ type packedHour struct {
 	Protected packedClients `json:"protected,omitempty"`
 
 	ClientCauses []packedCauses `json:"client_causes,omitempty"`
-
-	Members Members `json:"members,omitempty"`
 }
 
 // packedMinute is a Minute as it is stored. Names have one letter, since an entry has up to 60 of them and is written
@@ -46,7 +44,6 @@ func packed(h *Hour) packedHour {
 
 	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
 	p.ClientCauses = packCauses(&h.Clients)
-	p.Members = h.Members
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
@@ -92,12 +89,6 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 	if p.Skipped != nil {
 		h.Skipped = *p.Skipped
 	}
-	for _, m := range p.Members {
-		if !believed(m.AuthoritativeDenied, m.CandidateDenied) {
-			return h, fmt.Errorf("denials %v of a member", m)
-		}
-	}
-	h.Members.Add(p.Members)
 
 	var err error
 	if h.Clients, err = p.Clients.unpack(); err != nil {

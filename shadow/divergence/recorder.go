@@ -147,9 +147,6 @@ func (r *Recorder) Observe(
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
 	minute.Count(outcome, hash)
 	hour.Causes.count(outcome, cause)
-	if o[algorithms.Authoritative].Member != "" || o[algorithms.Candidate].Member != "" {
-		hour.Members.Count(o)
-	}
 	if outcome == Inconclusive {
 		hour.Skipped[reasonOf(o)]++
 	}

@@ -8,7 +8,7 @@ func (h *History) Sum() History {
 		s.Minutes = []Minute{{Unix: h.Minutes[n-1].Unix, Tally: h.Total()}}
 	}
 	if n := len(h.Hours); n > 0 {
-		s.Hours = []Hour{{Unix: h.Hours[n-1].Unix, Causes: h.Causes(), Skipped: h.Skipped(), Members: h.Members()}}
+		s.Hours = []Hour{{Unix: h.Hours[n-1].Unix, Causes: h.Causes(), Skipped: h.Skipped()}}
 	}
 	return s
 }

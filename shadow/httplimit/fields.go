@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"cmp"
 	"maps"
 	"net/http"
 	"strconv"
@@ -184,7 +183,7 @@ func (f *fieldWriter) fill(list *FieldList, d *shadow.Decision, b []byte) []byte
 		b = f.drafts08(list, d, b, reset)
 
 	case FieldsDraft06:
-		if text := f.policies(d, false); text != "" {
+		if text := f.policyOf(d, false); text != "" {
 			list.add(rateLimitPolicy, text)
 		}
 		b = list.addNumber(b, rateLimitLimit, max(d.Limit, 0))
@@ -209,10 +208,10 @@ func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, re
 		list.add(rateLimitPolicy, first.text)
 		b = append(b, first.remaining...)
 	} else {
-		if text := f.policies(d, true); text != "" {
+		if text := f.policyOf(d, true); text != "" {
 			list.add(rateLimitPolicy, text)
 		}
-		b = beginRemaining(b, cmp.Or(d.Member, d.Policy))
+		b = beginRemaining(b, d.Policy)
 	}
 
 	b = strconv.AppendInt(b, min(d.Remaining, largestInteger), 10)
@@ -224,39 +223,23 @@ func (f *fieldWriter) drafts08(list *FieldList, d *shadow.Decision, b []byte, re
 
 // isOf reports whether a decision is by the limit of these texts alone.
 func (p *policyText) isOf(d *shadow.Decision) bool {
-	return p.name == d.Policy && p.quota == d.Quota && p.window == d.Window && d.Group == nil && d.Member == ""
+	return p.name == d.Policy && p.quota == d.Quota && p.window == d.Window
 }
 
 // beginRemaining writes RateLimit up to its first number.
 func beginRemaining(b []byte, name string) []byte { return append(appendName(b, name), ";r="...) }
 
-// policies returns the value of RateLimit-Policy, of a group with all members of the charge; "" if no limit has a form.
-func (f *fieldWriter) policies(d *shadow.Decision, named bool) string {
-	if d.Group == nil {
-		return f.policyOf(d.Policy, d.Quota, d.Window, named)
-	}
-
-	// A member whose window has no form is left out, and the others stay.
-	list := make([]string, 0, len(d.Group.Members))
-	for i := range d.Group.Members {
-		m := &d.Group.Members[i]
-		if text := f.policyOf(m.Name, m.Limit.Requests, m.Limit.Window, named); text != "" {
-			list = append(list, text)
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
-// policyOf returns one limit of RateLimit-Policy, which has windows in whole seconds. A shorter one has no true form, and is
-// left out.
-func (f *fieldWriter) policyOf(name string, quota int64, window time.Duration, named bool) string {
-	if window < time.Second || quota <= 0 {
+// policyOf returns the value of RateLimit-Policy, which has windows in whole seconds. A limit of a shorter one has no true form,
+// and is left out: "".
+func (f *fieldWriter) policyOf(d *shadow.Decision, named bool) string {
+	if d.Window < time.Second || d.Quota <= 0 {
 		return ""
 	}
+	name := d.Policy
 	if !named {
 		name = ""
 	}
-	return f.policy(policyField{name, quota, window})
+	return f.policy(policyField{name, d.Quota, d.Window})
 }
 
 // policy returns one limit of RateLimit-Policy: as in the drafts from 08 on if it has a name, else as in the earlier
