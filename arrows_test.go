@@ -55,12 +55,11 @@ var arrows = map[string][]string{
 	"dashboards": {},
 	"alerts":     {},
 	"cmd/shadowlimit": {
-		"alerts", "algorithms", "cmd/shadowlimit/internal/completion", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
+		"alerts", "algorithms", "cmd/shadowlimit/internal/demo", "cmd/shadowlimit/internal/doctor",
 		"dashboards", "internal/accesslog", "internal/adaptive", "internal/flaghelp", "internal/humanize", "internal/importer",
 		"internal/redisurl", "internal/replay",
 		"internal/serve", "internal/status", "lua", "policies", "shadow", "shadow/divergence", "shadow/promotion", "shadow/promotion/gate",
 	},
-	"cmd/shadowlimit/internal/completion": {},
 	"cmd/shadowlimit/internal/demo": {
 		"internal/accesslog", "internal/humanize", "internal/sample", "lua", "policies",
 		"shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion",
@@ -85,7 +84,7 @@ var others = map[string][]string{
 	"github.com/labstack/":          {"adapters/echolimit"},
 	"google.golang.org/grpc":        {"adapters/grpclimit", "envoy"},
 	"github.com/envoyproxy/":        {"envoy"},
-	"github.com/urfave/cli/":        {"cmd/shadowlimit", "cmd/shadowlimit/internal/completion", "internal/flaghelp"},
+	"github.com/urfave/cli/":        {"cmd/shadowlimit", "internal/flaghelp"},
 	"github.com/alicebob/miniredis": {"cmd/shadowlimit/internal/demo"},
 	"github.com/klauspost/":         {"internal/accesslog"},
 	"github.com/pelletier/go-toml/": {"internal/importer"},

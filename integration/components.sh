@@ -2,7 +2,7 @@
 # Makes a real Redis available to the integration tests and reports which one: Docker if
 # a daemon answers, else a redis-server on PATH, else Debian's package if this user may
 # install it. Further components are promtool (Debian's package prometheus) for the
-# alerts, chromium for the status page, zsh and fish for completion, nginx for its
+# alerts, chromium for the status page, nginx for its
 # model, and nginx and caddy for the decision server. Tests whose component is missing are
 # skipped.
 #
@@ -92,8 +92,6 @@ if [ "${CI:-}" = true ]; then
   have dockerd || docker_answers || missing+=(docker.io)
   have promtool || missing+=(prometheus)
   have chromium || missing+=(chromium)
-  have zsh || missing+=(zsh)
-  have fish || missing+=(fish)
   have nginx || missing+=(nginx-light)
   have caddy || missing+=(caddy)
   if [ ${#missing[@]} -gt 0 ]; then

@@ -56,6 +56,12 @@ func run(ctx context.Context, args []string, std streams) int {
 
 // runApp runs an app of the program.
 func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
+	// Behind "--" the library takes its flag for an argument, and would carry the command out.
+	completes := len(args) > 0 && args[len(args)-1] == completionFlag
+	if completes && slices.Contains(args, "--") {
+		return exitOK
+	}
+
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
@@ -63,7 +69,10 @@ func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 		args = []string{"--version"}
 	}
 
-	err := app.RunContext(ctx, append([]string{app.Name}, flagsFirst(app.Commands, args)...))
+	if !completes {
+		args = flagsFirst(app.Commands, args)
+	}
+	err := app.RunContext(ctx, append([]string{app.Name}, args...))
 	if err == nil {
 		return exitOK
 	}
@@ -124,6 +133,7 @@ func newApp(std streams) *cli.App {
 		// A comma may be in a template of a route or in the name of a field.
 		DisableSliceFlagSeparator: true,
 		Suggest:                   true,
+		EnableBashCompletion:      true,
 		ExitErrHandler:            func(*cli.Context, error) {}, // run alone decides the status
 		OnUsageError:              onUsageError,
 		Action: func(c *cli.Context) error {
@@ -180,7 +190,7 @@ func commands(std streams) []*cli.Command {
 		group("4. Move a policy", promoteCommand(std), rollbackCommand(std), pauseCommand(std), resumeCommand(std), completeCommand(std),
 			adoptCommand(std), forgetCommand(std)),
 		group("5. Run and install", serveCommand(std), controllerCommand(std),
-			alertsCommand(std), dashboardsCommand(std), completionCommand(std), policiesCommand(std)),
+			alertsCommand(std), dashboardsCommand(std), completionCommand(std)),
 	)
 }
 
@@ -245,9 +255,7 @@ func seeHelp(c *cli.Context) string { return "see: " + c.Command.HelpName + " --
 func commandNames(commands []*cli.Command) string {
 	var names []string
 	for _, c := range commands {
-		if !c.Hidden {
-			names = append(names, c.Name)
-		}
+		names = append(names, c.Name)
 	}
 	return strings.Join(names, ", ")
 }

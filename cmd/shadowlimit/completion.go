@@ -1,110 +1,79 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/shadowlimit/shadowlimit/cmd/shadowlimit/internal/completion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-const completionDescription = `Prints a script that completes commands, flags and files in a shell. It also completes
-the names of policies, which it asks of the service's Redis, if --redis or
-SHADOWLIMIT_REDIS and the name are known.
+const completionDescription = `Prints a script that completes commands, flags and files in a shell.
 
 Examples:
   shadowlimit completion bash  # ~/.bashrc: source <(shadowlimit completion bash)
   shadowlimit completion zsh   # ~/.zshrc, after compinit: source <(shadowlimit completion zsh)
   shadowlimit completion fish  # config.fish: shadowlimit completion fish | source`
 
+// completionFlag is the library's: as the last word it asks for the words that may come next.
+const completionFlag = "--generate-bash-completion"
+
+// The scripts ask the program itself. The library's own for bash needs a package, and evaluates the line that is being typed.
+const (
+	bashCompletion = `_shadowlimit() {
+  local word=${COMP_WORDS[COMP_CWORD]} typed=("${COMP_WORDS[@]:0:COMP_CWORD}")
+  if [[ $word == -* ]]; then typed+=("$word"); fi
+  COMPREPLY=($(compgen -W "$("${typed[@]}" ` + completionFlag + ` 2>/dev/null)" -- "$word"))
+}
+complete -o bashdefault -o default -F _shadowlimit shadowlimit
+`
+	zshCompletion = `#compdef shadowlimit
+_shadowlimit() {
+  local -a typed=("${words[@]:0:$((CURRENT-1))}") found
+  if [[ ${words[CURRENT]} == -* ]]; then typed+=("${words[CURRENT]}"); fi
+  found=(${(f)"$("${typed[@]}" ` + completionFlag + ` 2>/dev/null)"})
+  if (( ${#found} )); then compadd -a found; else _files; fi
+}
+compdef _shadowlimit shadowlimit
+`
+	powershellCompletion = `Register-ArgumentCompleter -Native -CommandName shadowlimit -ScriptBlock {
+  param($word, $line, $position)
+  $typed = @($line.CommandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
+  & shadowlimit @typed ` + completionFlag + ` | Where-Object { $_ -like "$word*" } | ForEach-Object {
+    [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
+  }
+}
+`
+)
+
 func completionCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name:        "completion",
 		Usage:       "print a script that completes commands in a shell",
-		ArgsUsage:   "bash|zsh|fish",
+		ArgsUsage:   "bash|zsh|fish|powershell",
 		Description: completionDescription,
 		Action: func(c *cli.Context) error {
+			const shells = "bash, zsh, fish or powershell"
 			if c.NArg() != 1 {
-				return usagef("bash, zsh or fish", "completion needs one shell, got %d", c.NArg())
-			}
-			script, ok := completion.Script(c.Args().First(), c.App.Commands)
-			if !ok {
-				return usagef("bash, zsh or fish", "no completion for %q", c.Args().First())
+				return usagef(shells, "completion needs one shell, got %d", c.NArg())
 			}
 
-			_, err := fmt.Fprint(std.out, script)
+			script, err := "", error(nil)
+			switch shell := c.Args().First(); shell {
+			case "bash":
+				script = bashCompletion
+			case "zsh":
+				script = zshCompletion
+			case "fish":
+				script, err = c.App.ToFishCompletion()
+			case "powershell":
+				script = powershellCompletion
+			default:
+				return usagef(shells, "no completion for %q", shell)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(std.out, script)
 			return err
 		},
 	}
-}
-
-// policiesTimeout is how long a key press may wait for Redis.
-const policiesTimeout = 500 * time.Millisecond
-
-// policiesCommand prints the announced policies for a completion. Its argument is the command
-// line so far, for --redis and --name. It is silent on any failure: a message would end up on
-// the command line that is being typed.
-func policiesCommand(std streams) *cli.Command {
-	return &cli.Command{
-		Name:   "__policies",
-		Hidden: true,
-		Flags:  fleetFlags(),
-		Action: func(c *cli.Context) error {
-			typed := strings.Fields(strings.Join(c.Args().Slice(), " "))
-			address := typedFlag(typed, "redis", c.String("redis"))
-			name := typedFlag(typed, "name", c.String("name"))
-			listPolicies(c.Context, address, name, std.out)
-			return nil
-		},
-	}
-}
-
-func listPolicies(ctx context.Context, address, name string, out io.Writer) {
-	if address == "" || name == "" {
-		return
-	}
-	client, err := openRedis(address, commandBudget)
-	if err != nil {
-		return
-	}
-
-	// A dial does not always heed its context, so the wait is bounded here.
-	ctx, cancel := context.WithTimeout(ctx, policiesTimeout)
-	defer cancel()
-	found := make(chan []promotion.Spec, 1)
-	go func() {
-		defer client.Close()
-		specs, _ := promotion.NewRedisStore(client, name).Specs(ctx)
-		found <- specs
-	}()
-
-	select {
-	case specs := <-found:
-		for _, s := range specs {
-			fmt.Fprintln(out, s.Policy)
-		}
-	case <-ctx.Done():
-	}
-}
-
-// typedFlag returns the value that a command line gives a flag, else the known one. The shell has
-// not parsed the line yet, so a value may still have its quotes.
-func typedFlag(typed []string, name, known string) string {
-	for i, text := range typed {
-		flag, value, found := strings.Cut(text, "=")
-		switch {
-		case strings.TrimLeft(flag, "-") != name || flag == name:
-		case found:
-			known = value
-		case i+1 < len(typed):
-			known = typed[i+1]
-		}
-	}
-
-	return strings.Trim(known, `'"`)
 }

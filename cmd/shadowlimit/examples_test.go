@@ -97,10 +97,6 @@ func tryExamples(t *testing.T) {
 	free := strings.NewReplacer("redis://localhost:6379", url, "127.0.0.1:8080", "127.0.0.1:0")
 	pasted := map[string]bool{}
 	for _, l := range leaves(newApp(streams{}).Commands) {
-		if l.command.Hidden {
-			continue
-		}
-
 		examples := examplesOf(l.command)
 		if len(examples) == 0 {
 			t.Errorf("%s has no example", l)
