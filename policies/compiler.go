@@ -2,14 +2,20 @@ package policies
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
@@ -299,4 +305,194 @@ func headerOf(e ast.Expr) ast.Expr {
 		return nil
 	}
 	return name
+}
+
+// Bounds of an expression, so that none can stall the loader or a request. The depth
+// also keeps the parser's recursion from exhausting the stack. Nested loops
+// cost the product of their lengths: three over the headers would take a million steps.
+const (
+	maxExpressionBytes = 4096
+	maxExpressionDepth = 32
+	maxLoopsInLoops    = 1
+)
+
+// requestVariables are the names of a request's fields. Dotted names instead of one
+// map: a misspelled name is found when the file is loaded, not at the first request.
+var requestVariables = []cel.EnvOption{
+	cel.Variable("request.method", cel.StringType),
+	cel.Variable("request.path", cel.StringType),
+	cel.Variable("request.route", cel.StringType),
+	cel.Variable("request.host", cel.StringType),
+	cel.Variable("request.query", cel.MapType(cel.StringType, cel.StringType)),
+	cel.Variable("request.headers", cel.MapType(cel.StringType, cel.StringType)),
+	cel.Variable("request.ip", cel.StringType),
+	cel.Variable("request.user", cel.StringType),
+	cel.Variable("request.claims", cel.MapType(cel.StringType, cel.DynType)),
+	cel.Variable("request.domain", cel.StringType),
+	cel.Variable("request.descriptors", cel.MapType(cel.StringType, cel.StringType)),
+	cel.Variable("request.cost", cel.IntType),
+	cel.Variable("request.size", cel.IntType),
+	cel.Variable("request.time", cel.TimestampType),
+}
+
+// newEnv returns an environment of these names, in which expressions are compiled. The
+// error is a mistake of this package.
+func newEnv(names []cel.EnvOption) (*cel.Env, error) {
+	return cel.NewEnv(append([]cel.EnvOption{
+		// A field of the request may be absent: headers[?"x"].orValue("none").
+		cel.OptionalTypes(),
+
+		ext.Strings(),
+		ext.Math(),
+		ext.Network(),
+		ipGroup,
+
+		cel.ParserExpressionSizeLimit(maxExpressionBytes),
+		cel.ParserRecursionLimit(maxExpressionDepth),
+		// A literal can be checked now: a bad regular expression would otherwise
+		// fail in each request.
+		cel.ASTValidators(
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateRegexLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(),
+			cel.ValidateComprehensionNestingLimit(maxLoopsInLoops+1), // CEL counts the outer one, too
+		),
+	}, names...)...)
+}
+
+// Lengths, in bits, of the prefixes that one client is taken to have: one IPv4
+// address, and of IPv6 a /64, the size of one subnet (RFC 4291, 2.5.1).
+const (
+	clientBits4 = 32
+	clientBits6 = 64
+)
+
+// ipGroup is the function ipGroup(ip) or ipGroup(ip, bits4, bits6): the network of an
+// address that one client has. A client of an IPv6 network can take any address of
+// it, and would have a budget for each. An IPv4 address in an IPv6 one is an IPv4
+// address; a text that is no address stays as it is.
+var ipGroup = cel.Function("ipGroup",
+	cel.Overload("ip_group",
+		[]*cel.Type{cel.StringType}, cel.StringType,
+		cel.UnaryBinding(func(ip ref.Val) ref.Val { return groupOf(ip, clientBits4, clientBits6) }),
+	),
+	cel.Overload("ip_group_bits",
+		[]*cel.Type{cel.StringType, cel.IntType, cel.IntType}, cel.StringType,
+		cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+			return groupOf(args[0], int(args[1].(types.Int)), int(args[2].(types.Int)))
+		}),
+	),
+)
+
+// groupOf returns the network of an address. A text that is no address stands for itself: a key of it must not fail, because a
+// request whose key fails escapes the limit.
+func groupOf(ip ref.Val, bits4, bits6 int) ref.Val {
+	addr, err := netip.ParseAddr(string(ip.(types.String)))
+	if err != nil {
+		return ip
+	}
+
+	// A zone names an interface of this host, and not a client.
+	addr = addr.Unmap().WithZone("")
+	bits := bits6
+	if addr.Is4() {
+		bits = bits4
+	}
+
+	// The lengths may come from the request, so they are checked here.
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return types.NewErr("ipGroup: %d bits of %s", bits, addr)
+	}
+	// Without /32 the key of an IPv4 client is the same as with request.ip.
+	if prefix.IsSingleIP() {
+		return types.String(addr.String())
+	}
+	return types.String(prefix.String())
+}
+
+// zoned are CEL's functions of an instant, which may be given a time zone.
+var zoned = []string{
+	overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDayOfMonth, overloads.TimeGetDate,
+	overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds, overloads.TimeGetMilliseconds,
+}
+
+// offset is a zone that CEL computes: it reads no file for one with a colon.
+var offset = regexp.MustCompile(`^[+-]?[0-9]{2}:[0-9]{2}$`)
+
+// refuseZones fails for a time zone that comes with the request, and for one that does not
+// exist. CEL reads a zone from the file of that name, at every evaluation: a client would
+// choose the files that the service opens. It reports whether there is one.
+func (c *compiler) refuseZones(n *yaml.Node, what string, a *cel.Ast) (found bool) {
+	visit(a, func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !slices.Contains(zoned, e.AsCall().FunctionName()) || len(e.AsCall().Args()) != 1 {
+			return
+		}
+
+		// A zone of a table is not looked up here: it may be the one of no request.
+		call := e.AsCall()
+		zone := call.Args()[0]
+		at := a.NativeRep().SourceInfo().GetStartLocation(zone.ID())
+		line, column := c.place(n, at.Line(), at.Column())
+		if !isConstant(zone) {
+			c.failAt(line, column, "%s: the time zone of %s comes with the request, and a client would choose which file is opened: "+
+				"write the zone as text, such as \"Europe/Berlin\" or \"+01:00\", or take it from a table in data", what, call.FunctionName())
+			found = true
+			return
+		}
+
+		// A typing error would fail each request, and not the file.
+		if isText(zone) && !isZone(literal(zone)) {
+			c.failAt(line, column, "%s: unknown time zone %q: want a name such as \"Europe/Berlin\", or an offset such as \"+01:00\"",
+				what, literal(zone))
+			found = true
+		}
+	})
+	return found
+}
+
+// isZone reports whether CEL will know a zone. Where this machine has no time zones, the file
+// is refused here, and not each request later.
+func isZone(name string) bool {
+	// CEL takes every text with a colon for hours and minutes, and looks for no file.
+	if strings.Contains(name, ":") {
+		return offset.MatchString(name)
+	}
+	_, err := time.LoadLocation(name)
+	return err == nil
+}
+
+// isConstant reports whether every value of an expression stands in the file. The key of a
+// table may come with the request.
+func isConstant(e ast.Expr) bool {
+	// A variable of the file is not followed: a constant of data does the same.
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return true
+	case ast.IdentKind:
+		return strings.HasPrefix(e.AsIdent(), "data.")
+	case ast.SelectKind:
+		return isConstant(e.AsSelect().Operand())
+	case ast.CallKind:
+		return isConstantCall(e.AsCall())
+	}
+	return false
+}
+
+// isConstantCall is isConstant of the calls that choose one of their operands. Every other
+// function may make any text, as + does of two.
+func isConstantCall(call ast.CallExpr) bool {
+	args := call.Args()
+
+	// The condition of a choice, and the key of an entry, may come with the request.
+	switch call.FunctionName() {
+	case operators.Index, operators.OptIndex:
+		return isConstant(args[0])
+	case operators.Conditional:
+		return isConstant(args[1]) && isConstant(args[2])
+	case "orValue":
+		return call.IsMemberFunction() && isConstant(call.Target()) && isConstant(args[0])
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -118,51 +119,29 @@ func (p *Policy) compared() [3]string {
 	return parts
 }
 
-// changedFields returns the differences of two lists in the order of their paths.
-func changedFields(before, after []textField) (list []Change) {
-	for len(before) > 0 || len(after) > 0 {
-		order := compareHeads(before, after)
+// changedFields returns the differences of two files' fields in the order of their paths.
+func changedFields(before, after map[string]string) (list []Change) {
+	paths := maps.Clone(before)
+	maps.Copy(paths, after)
 
-		var c Change
-		if order <= 0 {
-			c.Path, c.Before = before[0].path, before[0].text
-			before = before[1:]
-		}
-		if order >= 0 {
-			c.Path, c.After = after[0].path, after[0].text
-			after = after[1:]
-		}
-
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		old, had := before[path]
+		now, has := after[path]
 		// A field that only one file has is a change, too, if its text is empty.
-		if order != 0 || c.Before != c.After {
-			c.NewEpoch = order == 0 && c.Path == "name"
-			list = append(list, c)
+		if had != has || old != now {
+			list = append(list, Change{Path: path, Before: old, After: now, NewEpoch: had && has && path == "name"})
 		}
 	}
 	return list
 }
 
-// compareHeads compares the paths of two lists' first fields: below 0, only the first list
-// has the next path, and above 0, only the second one. Not both may be empty.
-func compareHeads(a, b []textField) int {
-	switch {
-	case len(b) == 0:
-		return -1
-	case len(a) == 0:
-		return 1
-	}
-	return strings.Compare(a[0].path, b[0].path)
-}
-
-// textField is one field of a file as text.
-type textField struct{ path, text string }
-
-// fieldsOf flattens a file for Difference, in the order of the paths. Policies go
+// fieldsOf flattens a file for Difference: the texts of its fields by their paths. Policies go
 // by name, wherever they stand: moving one is no change.
 //
 // It is for files without errors. These have a bounded depth, so aliases of aliases
 // cannot make the list grow exponentially.
-func fieldsOf(root *yaml.Node) (list []textField) {
+func fieldsOf(root *yaml.Node) map[string]string {
+	fields := map[string]string{}
 	var walk func(path string, n *yaml.Node)
 	walk = func(path string, n *yaml.Node) {
 		n = target(n)
@@ -176,14 +155,13 @@ func fieldsOf(root *yaml.Node) (list []textField) {
 				walk("policies."+nameOf(target(item)), item)
 			}
 		default:
-			list = append(list, textField{path, flow(n)})
+			fields[path] = flow(n)
 		}
 	}
 
 	// A list that grows by one element is one change and not as many as it has elements, so other lists are not walked.
 	walk("", root)
-	slices.SortStableFunc(list, func(a, b textField) int { return strings.Compare(a.path, b.path) })
-	return list
+	return fields
 }
 
 // nameOf returns the name of a policy, "" if it has none.
