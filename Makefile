@@ -6,8 +6,6 @@ STEPS        ?= $(if $(SHORT),50000,200000)
 ORACLE_STEPS ?= 10000000
 # Tests of processes that run at once: they wait for most of their time.
 WAITING      ?= 8
-# How long the soak takes.
-SOAK         ?= 30m
 STATICCHECK  ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 COMPONENTS   := .components.env
 # Modules of adapters: a framework that the library itself does not need.
@@ -48,10 +46,6 @@ long: components servers mutants ## search for programs in which twins, models o
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run JudgesThatStop -count=1
 	. ./$(COMPONENTS) && cd integration && $(GO) test -run RandomDisturbances -disturbances 300 -seed 0 -timeout 60m -v
-
-.PHONY: soak
-soak: components ## run processes of two releases through random disturbances for SOAK (30m); SEED=N repeats them
-	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SOAK=$(SOAK) SHADOWLIMIT_SOAK_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -run '^TestSoak$$'
 
 .PHONY: scale
 scale: components ## measure fleets of 10 to 1,000 instances and write docs/performance.md; PART=fleets, commands, keys or ledger

@@ -7,6 +7,13 @@ import (
 	"strings"
 )
 
+// Format is the format of all that is stored, in Redis and on disks. Raise it when the meaning of something stored
+// changes: what has another number is left alone and not read, so every key then starts with a full budget.
+const Format = "1"
+
+// KeyPrefix begins every key in Redis.
+const KeyPrefix = "shadowlimit" + Format + ":"
+
 // maxKeyBytes is the longest key that is kept as it is.
 const maxKeyBytes = 256
 
@@ -34,7 +41,7 @@ func BoundedKey(key string) string {
 // hex, from which the key cannot be guessed without the secret.
 //
 // A key that was hashed where it entered is hashed once more here, for it begins with
-// '#'. Records of all releases are found by this name, so that must stay.
+// '#'.
 func StoredKey(key string, secret []byte) string {
 	if len(secret) == 0 {
 		return BoundedKey(key)

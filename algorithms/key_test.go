@@ -7,9 +7,8 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// TestKeysKeepTheirNames holds the names under which earlier releases have stored
-// their records: with other names, every client would start with a full budget after
-// an upgrade. Do not change the expected values.
+// TestKeysKeepTheirNames holds the names of stored records: with other names, every
+// client would start with a full budget. Do not change the expected values without Format.
 func TestKeysKeepTheirNames(t *testing.T) {
 	longest, long := strings.Repeat("k", 256), strings.Repeat("k", 257)
 	tests := []struct {

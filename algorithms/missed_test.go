@@ -33,23 +33,23 @@ var missed = map[string]struct {
 	one   bool // in one record; else in two stores
 	steps []step
 }{
-	"nothing follows the request":       {false, []step{{"crash", func(s *stores) { s.ask(1) }}}},
-	"another epoch charges the lead":    {false, []step{{"other epoch", func(s *stores) { s.ask(2) }}}},
-	"an older release charges the lead": {false, []step{{"old", func(s *stores) { s.ask(0) }}}},
-	"the other store is emptied":        {false, []step{{"empty", func(s *stores) { s.restore(0) }}}},
+	"nothing follows the request":     {false, []step{{"crash", func(s *stores) { s.ask(1) }}}},
+	"another epoch charges the lead":  {false, []step{{"other epoch", func(s *stores) { s.ask(2) }}}},
+	"a plain policy charges the lead": {false, []step{{"plain", func(s *stores) { s.ask(0) }}}},
+	"the other store is emptied":      {false, []step{{"empty", func(s *stores) { s.restore(0) }}}},
 	"the other store is put back": {false, []step{
 		{"restore", func(s *stores) { s.restore(s.saved) }},
 		{"save", func(s *stores) { s.saved = len(s.had) }},
 	}},
-	"two requests overtake each other":           {false, []step{{"race", func(s *stores) { s.race(true) }}}},
-	"one that overtakes is not waited for":       {false, []step{{"race", func(s *stores) { s.race(false) }}}},
-	"the limit changes under one id":             {false, []step{{"other limit", func(s *stores) { s.changed() }}}},
-	"in one record: a side is left out":          {true, []step{{"left out", func(s *stores) { s.ask(1) }}}},
-	"in one record: another epoch":               {true, []step{{"other epoch", func(s *stores) { s.ask(2) }}}},
-	"in one record: an older release leaves out": {true, []step{{"old", func(s *stores) { s.ask(0) }}}},
-	"in one record: the limit changes":           {true, []step{{"other limit", func(s *stores) { s.changed() }}}},
-	"in one record: a third side comes":          {true, []step{{"third", func(s *stores) { s.third() }}}},
-	"in one record: a side follows":              {true, []step{{"follows", func(s *stores) { s.inTwo() }}}},
+	"two requests overtake each other":         {false, []step{{"race", func(s *stores) { s.race(true) }}}},
+	"one that overtakes is not waited for":     {false, []step{{"race", func(s *stores) { s.race(false) }}}},
+	"the limit changes under one id":           {false, []step{{"other limit", func(s *stores) { s.changed() }}}},
+	"in one record: a side is left out":        {true, []step{{"left out", func(s *stores) { s.ask(1) }}}},
+	"in one record: another epoch":             {true, []step{{"other epoch", func(s *stores) { s.ask(2) }}}},
+	"in one record: a plain policy leaves out": {true, []step{{"plain", func(s *stores) { s.ask(0) }}}},
+	"in one record: the limit changes":         {true, []step{{"other limit", func(s *stores) { s.changed() }}}},
+	"in one record: a third side comes":        {true, []step{{"third", func(s *stores) { s.third() }}}},
+	"in one record: a side follows":            {true, []step{{"follows", func(s *stores) { s.inTwo() }}}},
 }
 
 // TestNoProgramCountsWhatWasMissed runs every program of requests and ticks with one disturbance, up to 7 operations,

@@ -5,7 +5,7 @@ package algorithms
 // has admitted them. The leading side is the one that is enforced, or that answers first.
 //
 // A comparison counts only if both numbers were equal before it. The zero Number belongs to a part that has none: of a
-// policy without a candidate, or of a record that an older release has written.
+// policy without a candidate.
 type Number int64
 
 // countBits are the bits of the count. With the epoch a number stays below 2^53, where a double of a script is exact.

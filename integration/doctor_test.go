@@ -193,7 +193,7 @@ func TestMinimalRights(t *testing.T) {
 
 	others := [][]any{
 		{"get", "other"}, {"set", "other", "x"},
-		{"hgetall", "shadowlimit:{" + name + "-too}:policies"}, {"get", "shadowlimit:{another:p:k}"},
+		{"hgetall", "shadowlimit1:{" + name + "-too}:policies"}, {"get", "shadowlimit1:{another:p:k}"},
 		{"flushall"}, {"config", "get", "save"}, {"keys", "*"}, {"script", "flush"},
 		{"eval", "return redis.call('GET', KEYS[1])", 1, "other"}, {"eval", "return redis.call('FLUSHALL')", 0},
 	}

@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -173,33 +171,4 @@ func TestBlueAndGreen(t *testing.T) {
 	r.staysFirst(t, 2*time.Second, nil)
 	blue[1].stop(t)
 	r.await(t, 5*time.Second, "handed over", func() bool { return r.isNext(t) })
-}
-
-// An earlier release puts its own epoch when it starts, in a state without the lists of this
-// one. The next count puts the epoch back that most instances compare.
-func TestEarlierReleaseAmongNewOnes(t *testing.T) {
-	r, _ := promotedFleet(t, 2)
-	now, err := r.store.Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	next := map[string]any{
-		"Term": r.first.Term, "Seq": r.first.Seq + 1, "Stage": "shadow", "Percent": 0, "Hold": false, "Epoch": "of-an-earlier-release",
-		"Since": now, "StageAt": now, "At": now, "Actor": "an earlier release", "Reason": "compares epoch", "From": "promoted",
-	}
-	text, err := json.Marshal(next)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := fmt.Sprintf("%d-%d", r.first.Term, r.first.Seq+1)
-	key := "shadowlimit:{" + r.name + ":per-user}:"
-	pipe := r.client.TxPipeline()
-	pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: key + "audit", ID: id, Values: []any{"state", text}})
-	pipe.HSet(t.Context(), key+"state", "term", r.first.Term, "seq", r.first.Seq+1, "safety", "4.000000", "state", text)
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-
-	r.await(t, 20*time.Second, "where it was", func() bool { return r.isFirst(t) })
 }

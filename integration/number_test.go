@@ -14,6 +14,20 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
+// numbered is a charge of a pair.
+func numbered(key string, at int) algorithms.Charge {
+	c := charge(key, at, algorithms.FixedWindow{}, algorithms.GCRA{})
+	c.Epoch = 7
+	return c
+}
+
+// only leaves one side in the charge.
+func only(c algorithms.Charge, r algorithms.Role) algorithms.Charge {
+	c.Sides[r.Other()] = algorithms.Side{}
+	c.Enforced = r
+	return c
+}
+
 // TestLogThatLostEntriesIsApart holds that a log which lacks entries that count is apart from the other side, and that
 // one whose entries have all left its window is not.
 func TestLogThatLostEntriesIsApart(t *testing.T) {

@@ -43,7 +43,7 @@ func startPromoted(t *testing.T, n int) *outageFleet {
 	s := must(t)(promotion.Advance(t.Context(), f.store, "per-user", full, drillOrder))
 	for _, dir := range f.dirs {
 		await(t, "the stage is on disk", func() bool {
-			text, _ := os.ReadFile(filepath.Join(dir, f.name+".stages.json"))
+			text, _ := os.ReadFile(filepath.Join(dir, f.name+".stages1.json"))
 			return strings.Contains(string(text), `"Seq":2`) && strings.Contains(string(text), string(s.Stage))
 		})
 	}

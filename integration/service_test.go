@@ -158,15 +158,9 @@ func startService(t *testing.T, redisAddr, name string) *service {
 func startServiceIn(t *testing.T, stateDir, redisAddr, name string, more ...string) *service {
 	t.Helper()
 	more = append(more, serviceVariable+"="+redisAddr, nameVariable+"="+name, stateVariable+"="+stateDir)
-	return startProcess(t, os.Args[0], more...)
-}
 
-// startProcess starts the service that is in a test binary, with variables of its own.
-func startProcess(t *testing.T, binary string, variables ...string) *service {
-	t.Helper()
-
-	cmd := exec.Command(binary)
-	cmd.Env = append(os.Environ(), variables...)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), more...)
 	cmd.Stderr = os.Stderr
 
 	out, err := cmd.StdoutPipe()

@@ -74,7 +74,7 @@ func TestRefusedMoveKeepsTheState(t *testing.T) {
 		client, name := clientOf(t, s), namespace()
 		store := promotion.NewRedisStore(client, name)
 		for _, what := range []string{"state", "audit"} {
-			if err := client.LPush(t.Context(), "shadowlimit:{"+name+":p}:"+what, "x").Err(); err != nil {
+			if err := client.LPush(t.Context(), "shadowlimit1:{"+name+":p}:"+what, "x").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -101,7 +101,7 @@ func TestAuditTrailIsBounded(t *testing.T) {
 		}
 
 		list, err := store.History(t.Context(), "p")
-		n := client.XLen(t.Context(), "shadowlimit:{"+name+":p}:audit").Val()
+		n := client.XLen(t.Context(), "shadowlimit1:{"+name+":p}:audit").Val()
 		if err != nil || len(list) != 1000 || n > 1100 {
 			t.Errorf("%d entries are kept and %d shown, %v, want at most 1100 and 1000", n, len(list), err)
 		}
@@ -139,7 +139,7 @@ func TestLeaseEnds(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		client, name := clientOf(t, s), namespace()
 		store := promotion.NewRedisStore(client, name)
-		if err := client.LPush(t.Context(), "shadowlimit:{"+name+"}:teller", "x").Err(); err != nil {
+		if err := client.LPush(t.Context(), "shadowlimit1:{"+name+"}:teller", "x").Err(); err != nil {
 			t.Fatal(err)
 		}
 		if held, err := store.Lease(t.Context(), "a", 100*time.Millisecond); err != nil || !held {

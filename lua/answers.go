@@ -81,7 +81,6 @@ func (c *call) answers() (answers, error) {
 
 // read reads a listed reply, and refuses one that is not of the script's length.
 func (c *call) read(reply []any) (all answers, err error) {
-	// A reply of another length is of another release's script, or of no script.
 	last := 1 + c.sideReply()*c.sides
 	want := last
 	if c.numbered() {

@@ -2,7 +2,7 @@
 // that answer the same digit for digit, with both sides of a charge in one record, one
 // script and one round trip.
 //
-// A record is one string at shadowlimit:{name:policy:key}; the sliding window log keeps
+// A record is one string at shadowlimit1:{name:policy:key}; the sliding window log keeps
 // a sorted set beside it, under the same hash tag. Keys over 256 bytes are hashed; with
 // a secret every key is stored as an HMAC (see algorithms.StoredKey). A record expires
 // once it is as if unused.

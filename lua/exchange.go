@@ -99,7 +99,7 @@ func (p *Pair) ExchangeKey(c *algorithms.Change) string {
 
 // NoteKey returns the Redis key that holds the number of a process's last exchange.
 func (p *Pair) NoteKey(process string) string {
-	return "shadowlimit:{" + p.name + "}:exchange:" + process
+	return algorithms.KeyPrefix + "{" + p.name + "}:exchange:" + process
 }
 
 // argument returns what the script is told of one change.

@@ -63,7 +63,7 @@ func TestExchangeWithForeignKeys(t *testing.T) {
 			State: algorithms.State{Last: 1_700_000_000_000_000, Used: 1, Aux: 1}, Spent: algorithms.Spending{Units: 1},
 		})
 	}
-	if _, err := server.Lpush("shadowlimit:{test}:exchange:p", "x"); err != nil {
+	if _, err := server.Lpush("shadowlimit1:{test}:exchange:p", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := server.Lpush(pair.ExchangeKey(&x.Changes[0]), "x"); err != nil {

@@ -11,7 +11,7 @@ import (
 // harm: Redis takes the text between the first { and the first } after it as the hash
 // tag, and that is the same in all keys of one record.
 func (p *Pair) RecordKey(policy, key string) string {
-	return "shadowlimit:{" + p.name + ":" + policy + ":" + algorithms.StoredKey(key, p.secret) + "}"
+	return algorithms.KeyPrefix + "{" + p.name + ":" + policy + ":" + algorithms.StoredKey(key, p.secret) + "}"
 }
 
 // LogKey returns the Redis key of the sorted set that a side of that id, with a sliding
@@ -23,18 +23,13 @@ func (p *Pair) LogKey(policy, key, id string) string {
 // logKey returns the key of a log. It begins with the record's, so that both have one hash tag and one node of a cluster.
 func logKey(record, part string) string { return record + ":log:" + part }
 
-// revision belongs to the name of every part. Raise it when the meaning of a stored state
-// changes: parts that earlier releases have stored are then not found, and every key
-// starts with a full budget.
-const revision = "1"
-
 var partEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // partName returns the 8 characters that name a side's part of the record: a hash of its
-// id, its algorithm and the revision. Scripts find parts by it, so a state of another
-// algorithm or revision is never taken for one of this.
+// id and its algorithm. Scripts find parts by it, so a state of another algorithm is never
+// taken for one of this.
 func partName(id, algorithm string) string {
 	h := fnv.New64a()
-	h.Write([]byte(id + "\x00" + algorithm + "\x00" + revision))
+	h.Write([]byte(id + "\x00" + algorithm))
 	return partEncoding.EncodeToString(h.Sum(nil)[:5])
 }

@@ -14,14 +14,13 @@
 --
 -- The record is a string of parts: a side's name and the four numbers of its
 -- state, in binary where there is struct, which is cheaper than text.
--- A part that cannot be read counts as missing. A numbered pair's record has always two
--- parts, if need be one that is no side's, and a third one of the form of a part with the
--- numbers of both and the instant apart: algorithms/number.go says what they mean.
+-- A part that cannot be read counts as missing. A numbered pair's record has one more part
+-- with the numbers of both and the instant apart: algorithms/number.go says what they mean.
 
 local struct = rawget(_G, 'struct')
 local COUNT = 137438953472 -- 2^37: a number is an epoch above a count of 37 bits
 local HOUR = 3600000   -- the least time to live at an injected instant, in milliseconds
-local NUMBERS, NO_PART = 'NUMBERS0', 'NOPART00' -- no side's: their parts' names are in lower case
+local NUMBERS = 'NUMBERS0' -- no side's: their parts' names are in lower case
 
 -- Adding 0 makes a number of a text in half the time that tonumber takes.
 local at, least_ttl, cost = ARGV[1], ARGV[2] + 0, ARGV[3] + 0
@@ -42,12 +41,8 @@ end
 -- A record in its usual form has the charged sides in their order and no other one, and the numbers if the charge has an
 -- epoch. It takes one unpack and one pack. Any other record is read and written part by part, by functions that are made
 -- only then: Redis makes every function of a script again in each call.
-local form, count = '<c8dddd', 5
-if epoch then
-  form, count = '<c8ddddc8ddddc8dddd', 15
-elseif second then
-  form, count = '<c8ddddc8dddd', 10
-end
+local count = 5 * (#steps + (epoch and 1 or 0))
+local form = count == 15 and '<c8ddddc8ddddc8dddd' or count == 10 and '<c8ddddc8dddd' or '<c8dddd'
 
 -- sound reports whether four fields can be a state. A text may be none of a number: miniredis reads no number of 22 digits.
 local function sound(f, i)
@@ -58,22 +53,23 @@ local function sound(f, i)
 end
 
 -- fields are those of the usual form: fields[5 * i - 4] is side i's name, or false if it has no part, and its state is
--- behind it. number and other_number are the sides', 0 where there is none.
+-- behind it, and then the numbers. number and other_number are the sides', 0 where there is none.
+local numbers_at = 5 * #steps + 1
 local fields, number, other_number, apart = nil, 0, 0, 0
 local third, third_number = nil, 0 -- the part of another side, as it is stored, and its number
 local record = redis.call('GET', KEYS[1])
 
 if record and struct and #record == 8 * count then
   local f = {struct.unpack(form, record)}
-  if f[1] == ARGV[4] and sound(f, 2) and (count == 5 or f[6] == (second or NO_PART) and sound(f, 7))
-    and (not epoch or f[11] == NUMBERS and sound(f, 12)) then
+  if f[1] == ARGV[4] and sound(f, 2) and (not second or f[6] == second and sound(f, 7))
+    and (not epoch or f[numbers_at] == NUMBERS and sound(f, numbers_at + 1)) then
     fields = f
-    if epoch then number, other_number, apart = f[12], f[13], f[14] end
+    if epoch then number, other_number, apart = f[numbers_at + 1], f[numbers_at + 2], f[numbers_at + 3] end
   end
 end
 
 local usual = fields
-fields = fields or {false, 0, 0, 0, 0, not second and NO_PART, 0, 0, 0, 0, NUMBERS, 0, 0, 0, 0}
+fields = fields or second and {false, 0, 0, 0, 0, false, 0, 0, 0, 0, NUMBERS, 0, 0, 0, 0} or {false, 0, 0, 0, 0, NUMBERS, 0, 0, 0, 0}
 if record and not usual then
   local order, numbers = {}, nil
 
@@ -92,7 +88,6 @@ if record and not usual then
 
   local function sort_in(part)
     local name, i = string.sub(part, 1, 8), 3
-    if name == NO_PART then return end
     if name == NUMBERS then
       numbers = part
       return
@@ -271,7 +266,7 @@ while changed do
   if unjudged then ttl = math.max(ttl, redis.call('PTTL', KEYS[1])) end
 
   if struct and (both or fields[1] and not second and not third) then
-    if epoch then fields[12], fields[13], fields[14] = number, other_number, apart end
+    if epoch then fields[numbers_at + 1], fields[numbers_at + 2], fields[numbers_at + 3] = number, other_number, apart end
     record = struct.pack(form, unpack(fields, 1, count))
   else
     local function part_of(name, last, used, aux, seq)
@@ -287,12 +282,8 @@ while changed do
     end
     if not two then two, two_number = third, third_number end
 
-    -- The numbers come third. Every write of a release that does not know them takes them for a third part and drops them.
-    if epoch then
-      record = one .. (two or part_of(NO_PART, 0, 0, 0, 0)) .. part_of(NUMBERS, one_number, two_number, apart, 0)
-    else
-      record = one .. (two or '')
-    end
+    record = one .. (two or '')
+    if epoch then record = record .. part_of(NUMBERS, one_number, two_number, apart, 0) end
   end
   local refused = redis.pcall('SET', KEYS[1], record, 'PX', ttl).err
   if refused and not (give_up and give_up(refused)) then

@@ -268,7 +268,7 @@ func TestLongAndHashLikeKeysStayApart(t *testing.T) {
 		t.Errorf("a key of 257 bytes is stored as %d bytes, want a hash", len(stored))
 	}
 
-	hash := strings.TrimSuffix(strings.TrimPrefix(stored, "shadowlimit:{test:p:"), "}")
+	hash := strings.TrimSuffix(strings.TrimPrefix(stored, "shadowlimit1:{test:p:"), "}")
 	if pair.RecordKey("p", hash) == stored {
 		t.Errorf("the key %q shares the record of the key that it is the hash of", hash)
 	}

@@ -5,8 +5,8 @@
 --
 -- seq counts two for each unit of cost, in 16 digits. So the entries of one instant
 -- stay in order, and between two entries lies half the difference of their seqs: no
--- visit has to read all of them. Entries of an earlier release count one each, whatever
--- they cost. They show as a sum that does not fit, and are then added up.
+-- visit has to read all of them. Where the seqs have begun again the sum does not fit, and
+-- entries are added up.
 
 local BATCH, BATCH_TEXT = 32, '32' -- most entries that one visit reads in a row or removes; a text is cheaper to send
 
@@ -123,11 +123,8 @@ local function member_of(now, seq, cost)
   return string.format('%.0f:%016.0f:%.0f', now, seq, cost)
 end
 
--- drop removes a set in one step, however long it is. A user that got its rights for an
--- earlier release may not UNLINK.
-local function drop(key)
-  if type(redis.pcall('UNLINK', key)) == 'table' then redis.call('DEL', key) end
-end
+-- drop removes a set in one step, however long it is.
+local function drop(key) redis.call('UNLINK', key) end
 
 -- replace puts one entry in the place of all others. ZADD comes first, as in add.
 local function replace(key, now, seq, cost)

@@ -47,12 +47,10 @@ var straightTemplate = template.Must(template.New("straight").Parse(sourceOf("st
 type straightScript struct {
 	Sides    []straightSide
 	Numbered bool
-	Parts    []int  // of the record that are a side's, or in the place of one
 	Size     int    // of the record
 	Form     string // of the record, as struct takes it
 	Zeros    string // a record of nothing but zeros, as Lua writes a text
 	Numbers  string // the name of the part of numbers
-	NoPart   string // the name of part 2, if that is no side's
 }
 
 type straightSide struct {
@@ -77,16 +75,12 @@ func straightText(names []string, numbered bool, functions library) string {
 			panic("lua: " + function + " keeps a fourth number, which straight.lua does not write")
 		}
 		s.Sides = append(s.Sides, straightSide{i + 1, function, this.counts, this.delays})
-		s.Parts = append(s.Parts, i+1)
 	}
 
-	// A numbered record has always two parts, and a third one of the numbers; see pair.lua.
-	parts := len(s.Parts)
-	if numbered && !s.Two() {
-		s.Parts, s.NoPart = []int{1, 2}, nameNumber("NOPART00")
-	}
+	// A numbered record has one more part, of the numbers; see pair.lua.
+	parts := len(s.Sides)
 	if numbered {
-		parts = 3
+		parts++
 	}
 	s.Size, s.Form = 40*parts, "<"+strings.Repeat("ddddd", parts)
 	s.Zeros = strings.Repeat(`\0`, s.Size)

@@ -26,18 +26,18 @@ if struct then
   local record = redis.call('GET', key)
   local usual = not record or #record == {{.Size}}
   if usual then
-    local {{range $i, $n := .Parts}}{{if $i}}, {{end}}part{{.}}, {{template "state" .}}, seq{{.}}{{end}}
+    local {{range $i, $s := .Sides}}{{if $i}}, {{end}}part{{.N}}, {{template "state" .N}}, seq{{.N}}{{end}}
       {{- if .Numbered}}, numbers, number, other_number, apart, rest{{end}} = unpack('{{.Form}}', record or '{{.Zeros}}')
 
     -- Adding 2^52 rounds, and is cheaper than a remainder. A sum bounds its terms, for none is negative.
     if record then
       local ROUND = 4503599627370496
-      usual = {{range .Sides}}part{{.N}} == name{{.N}} and {{end}}{{with .NoPart}}part2 == {{.}} and {{end}}true
-{{- range .Parts}}
-        and last{{.}} + ROUND - ROUND == last{{.}} and used{{.}} + ROUND - ROUND == used{{.}}
-        and aux{{.}} + ROUND - ROUND == aux{{.}} and seq{{.}} == 0
-        and last{{.}} >= 0 and used{{.}} >= 0 and aux{{.}} >= 0
-        and last{{.}} + used{{.}} + aux{{.}} <= MOST
+      usual = {{range .Sides}}part{{.N}} == name{{.N}} and {{end}}true
+{{- range .Sides}}
+        and last{{.N}} + ROUND - ROUND == last{{.N}} and used{{.N}} + ROUND - ROUND == used{{.N}}
+        and aux{{.N}} + ROUND - ROUND == aux{{.N}} and seq{{.N}} == 0
+        and last{{.N}} >= 0 and used{{.N}} >= 0 and aux{{.N}} >= 0
+        and last{{.N}} + used{{.N}} + aux{{.N}} <= MOST
 {{- end}}
 {{- if .Numbered}}
         and numbers == {{.Numbers}} and rest == 0
@@ -110,7 +110,7 @@ if struct then
         if rest > 0 then ttl = ttl + 1 end
         if ttl < least_ttl then ttl = least_ttl end
         local refused = redis.pcall('SET', key, pack('{{.Form}}'
-          {{- range .Sides}}, name{{.N}}, {{template "state" .N}}, 0{{end}}{{with .NoPart}}, {{.}}, {{template "state" 2}}, 0{{end}}
+          {{- range .Sides}}, name{{.N}}, {{template "state" .N}}, 0{{end}}
           {{- if .Numbered}}, {{.Numbers}}, number, {{if .Two}}number{{else}}other_number{{end}}, apart, 0{{end}}), 'PX', ttl).err
         if refused then return {err = string.match(refused, '^%-?([^\r\n]*)')} end
       end

@@ -91,7 +91,7 @@ func (a *adaptation) follow(published map[string]adaptive.State) bool {
 		return false
 	}
 
-	// A rule of another release may fall below the floor of this one.
+	// Redis may hold any level.
 	level := max(adaptive.Held(heard.level, time.Since(heard.at)), a.configured.Adaptive().Least())
 	return a.less.Swap(int32(adaptive.Full-level)) != int32(adaptive.Full-level)
 }

@@ -66,8 +66,7 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 		err = errors.Join(err, f.noteJudged(ctx, publish))
 	}
 
-	// A store that has lost its data does not know the policies any more, and an instance of
-	// an earlier release announces another epoch than the stored one. Where no instance of the
+	// A store that has lost its data does not know the policies any more. Where no instance of the
 	// stored epoch is left, any announcement is better than none: no command would know the policy.
 	// After an error the list may be empty for another reason, and nothing may be concluded from it.
 	if err == nil && len(forgotten) > 0 {
@@ -117,7 +116,7 @@ func (f *fleet) readPublished(ctx context.Context, turns []*migration) error {
 
 	for n, m := range others {
 		state := *m.progress.stage.state.Load()
-		if p := &list[n]; p.Format != 0 && p.Of(&state) {
+		if p := &list[n]; p.Of(&state) {
 			a := p.Assessment(m.spec, state)
 			age := f.view.now().Sub(a.Evidence.Now).Abs() // either clock may have stepped
 			f.keep(m, &assessment{&a, time.Now().Add(-age)})

@@ -27,7 +27,7 @@ func (l *link) NoteJudged(ctx context.Context, j promotion.Judgement, list []pro
 	if err := l.write(func(s promotion.Store) error { return s.NoteJudged(ctx, j, list) }); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(list, func(p promotion.Published) bool { return p.Format != 0 }) {
+	if slices.ContainsFunc(list, func(p promotion.Published) bool { return p.Judge != "" }) {
 		l.checkEvidence("a judge published", j.By)
 	}
 	return l.lost()

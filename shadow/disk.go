@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // mostOnDisk bounds a file that is read: thousands of policies fit.
@@ -42,7 +44,9 @@ func newDisk(dir, name, instance string) (*disk, error) {
 	return &disk{dir: dir, name: name}, nil
 }
 
-func (d *disk) path(kind string) string { return filepath.Join(d.dir, d.name+"."+kind+".json") }
+func (d *disk) path(kind string) string {
+	return filepath.Join(d.dir, d.name+"."+kind+algorithms.Format+".json")
+}
 
 // read reads a file into a value. Without a file it returns false.
 func (d *disk) read(kind string, into any) (bool, error) {

@@ -123,7 +123,7 @@ func TestUntrustedFileIsNotObeyed(t *testing.T) {
 		_, err := promotion.Advance(t.Context(), s, policy, full, promotion.Order{})
 		return err
 	}
-	stages := func(dir string) string { return filepath.Join(dir, name+".stages.json") }
+	stages := func(dir string) string { return filepath.Join(dir, name+".stages1.json") }
 	must := func(errs ...error) {
 		for _, err := range errs {
 			if err != nil {

@@ -134,13 +134,13 @@ func TestGarbageInRedisHurtsOnePolicyAlone(t *testing.T) {
 	h := open(t, two, shadow.Config{Redis: client})
 	ask(t, h, "alice")
 	syncNow(t, h)
-	for _, key := range client.Keys(ctx(t), "shadowlimit:{test:other}:*").Val() {
+	for _, key := range client.Keys(ctx(t), "shadowlimit1:{test:other}:*").Val() {
 		server.Del(key)
 		server.Set(key, "garbage")
 	}
 
-	server.HSet("shadowlimit:{test}:instances", "x", "garbage")
-	server.HSet("shadowlimit:{test}:policies", "y", "garbage")
+	server.HSet("shadowlimit1:{test}:instances", "x", "garbage")
+	server.HSet("shadowlimit1:{test}:policies", "y", "garbage")
 	store := promotion.NewRedisStore(client, name)
 	if _, err := promotion.Rollback(ctx(t), store, policy, promotion.Order{}); err != nil {
 		t.Fatal(err)

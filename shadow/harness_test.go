@@ -165,7 +165,7 @@ func TestStageSaysWhoIsEnforced(t *testing.T) {
 
 	fresh := func() { // new windows for every key
 		t.Helper()
-		keys := client.Keys(ctx(t), "shadowlimit:{test:per-user:*").Val()
+		keys := client.Keys(ctx(t), "shadowlimit1:{test:per-user:*").Val()
 		if err := client.Del(ctx(t), append(keys, "none")...).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -13,15 +13,11 @@ import (
 // instance that starts while Redis is away goes on in the fleet's stage: without the file it
 // would enforce the authoritative beside instances that enforce the candidate.
 type stageFile struct {
-	Format int                        `json:"format"`
 	Name   string                     `json:"name"`
 	States map[string]promotion.State `json:"states"` // by policy, as stored in Redis
 }
 
-const (
-	stagesOnDisk = "stages" // kind of file
-	stageFormat  = 1
-)
+const stagesOnDisk = "stages" // kind of file
 
 // readStages reads the states of the last run by policy. A file that cannot be used is as
 // good as none: the instance then starts with the authoritative.
@@ -35,7 +31,7 @@ func (f *fleet) readStages() map[string]promotion.State {
 		f.log.Warn("shadowlimit: the last stages on disk cannot be used; without Redis this instance enforces the authoritative",
 			"error", err)
 	}
-	if !found || file.Format != stageFormat {
+	if !found {
 		return nil
 	}
 	return file.States
@@ -150,7 +146,7 @@ func (f *fleet) stagesText(before map[string]promotion.State) []byte {
 
 // fileOf is the text of a file.
 func (f *fleet) fileOf(states map[string]promotion.State) []byte {
-	text, _ := json.Marshal(stageFile{Format: stageFormat, Name: f.name, States: states}) // texts and numbers
+	text, _ := json.Marshal(stageFile{Name: f.name, States: states}) // texts and numbers
 	return text
 }
 

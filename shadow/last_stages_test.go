@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,19 +70,6 @@ func TestStageOfTheDiskIsSettled(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Stages on disk are read in the format of this release only.
-func TestStagesOfAnotherFormatAreNotRead(t *testing.T) {
-	f, _ := pressable(promotion.NewMemoryStore(), t.TempDir())
-	for format, want := range map[int]bool{stageFormat: true, stageFormat + 1: false} {
-		text, err := json.Marshal(stageFile{format, "test", map[string]promotion.State{"p": {Stage: promotion.Promoted}}})
-		must(t, err)
-		must(t, f.disk.write(stagesOnDisk, text))
-		if _, read := f.readStages()["p"]; read != want {
-			t.Errorf("format %d is read: %t, want %t", format, read, want)
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // knowledge says which states of the store this instance knows: those from when the number of
@@ -258,7 +257,6 @@ func (f *fleet) beat(ctx context.Context, migrations []*migration) error {
 func (f *fleet) describe(migrations []*migration) promotion.Instance {
 	i := promotion.Instance{
 		ID: f.id, Idle: !f.hasDecided(), RedButton: f.button.pressed(), Failing: f.failing(), OwnStoreAway: f.ownAway(), Client: f.client,
-		Format: promotion.Format, Revision: gate.Revision,
 		Policies: map[string]promotion.Applied{},
 	}
 	generation := f.plan.Load().generation()

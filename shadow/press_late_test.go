@@ -25,7 +25,7 @@ func (slowHandler) Handle(_ context.Context, r slog.Record) error {
 // A read of the last press that comes too late writes nothing that the button reads: the race detector finds it.
 func TestPressThatIsReadTooLateIsDropped(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "x.button.json"), []byte("{no JSON"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "x.button1.json"), []byte("{no JSON"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 

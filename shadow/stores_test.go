@@ -50,7 +50,7 @@ func TestSidesInTwoStores(t *testing.T) {
 	for where, server := range map[string]*miniredis.Miniredis{"first": first, "second": second} {
 		records := 0
 		for _, key := range server.Keys() {
-			if strings.HasPrefix(key, "shadowlimit:{test:per-user:") {
+			if strings.HasPrefix(key, "shadowlimit1:{test:per-user:") {
 				records++
 			}
 		}

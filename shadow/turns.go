@@ -10,8 +10,7 @@ import (
 // judged every flushEvery.
 const (
 	standByAfter = 8 * time.Second
-	// anyAfter is for an instance that is not named, and for a teller of an earlier release, which
-	// names none. A part of it differs between instances, so that one of them begins.
+	// anyAfter is for an instance that is not named. A part of it differs between instances, so that one of them begins.
 	anyAfter  = 30 * time.Second
 	spreadFor = 15 * time.Second
 )

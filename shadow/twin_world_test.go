@@ -125,10 +125,9 @@ func (s *twinSetting) foreign() bool { return s.has(foreignInMemory) || s.has(fo
 
 // twinRelease is what is deployed. The zero value is the twins.
 type twinRelease struct {
-	epoch   string
-	halved  bool // the candidate has half of the limit
-	plain   bool // there is no candidate
-	ancient bool // a release that numbers no parts
+	epoch  string
+	halved bool // the candidate has half of the limit
+	plain  bool // there is no candidate
 }
 
 // launch starts a process.
@@ -231,9 +230,6 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 	o := in.options()
 	o.before = before
 	m := newMigration(spec, sides, o)
-	if r.ancient {
-		m.epochBits = 0
-	}
 	in.Pair.charge = charge
 	return m
 }

@@ -164,7 +164,7 @@ func (w *twins) note(c algorithms.Charge, o [2]algorithms.Observation) {
 // together charges both sides at once and compares them.
 func (w *twins) together(e event, epoch uint16, enforced algorithms.Role) [2]algorithms.Observation {
 	// Only the pair's own epoch is compared. A charge of another epoch, or of none, is what an
-	// instance with another file, or an older release, does to the record.
+	// instance with another file does to the record.
 	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Sides: w.named(), Enforced: enforced, Epoch: epoch}
 	o := w.evaluate(c)
 	if epoch == pairEpoch {

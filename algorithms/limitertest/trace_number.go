@@ -16,7 +16,7 @@ func (t *Trace) pair(k *traceKey, c *algorithms.Charge) {
 	c.Epoch = k.epoch
 
 	switch t.rng.IntN(10) {
-	case 0: // an instance of another epoch, or of an older release
+	case 0: // an instance of another epoch, or of a policy without a candidate
 		c.Epoch = uint16(t.rng.IntN(3))
 	case 1, 2:
 		t.leaveOneOut(c)

@@ -21,7 +21,7 @@ func TestDoctor(t *testing.T) {
 
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	loose := `{"id":"loose","at":"` + now + `","client":["MaxRetries is 3: set -1"],"policies":{"writes":{}}}`
-	server.HSet("shadowlimit:{checkout}:instances", "loose", loose)
+	server.HSet("shadowlimit1:{checkout}:instances", "loose", loose)
 
 	status, out, talk := shell(t, "", "doctor")
 	for _, want := range []string{

@@ -252,7 +252,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 
 	beat := func(id string, age time.Duration, fields string) {
 		at := time.Now().Add(-age).UTC().Format(time.RFC3339Nano)
-		server.HSet("shadowlimit:{checkout}:instances", id, `{"id":"`+id+`","at":"`+at+`",`+fields+`}`)
+		server.HSet("shadowlimit1:{checkout}:instances", id, `{"id":"`+id+`","at":"`+at+`",`+fields+`}`)
 	}
 	beat("stuck", -10*time.Second, `"policies":{"writes":{"version":{"Term":1,"Seq":1}}}`)
 	beat("old", -10*time.Second, `"policies":{"writes":{"epoch":"another","version":{"Term":2,"Seq":1}}}`)
@@ -320,7 +320,7 @@ func TestRollbackIsInsistedOn(t *testing.T) {
 	}
 
 	server.SetError("LOADING Redis is loading the dataset in memory")
-	server.Del("shadowlimit:{checkout:writes}:state")
+	server.Del("shadowlimit1:{checkout:writes}:state")
 	server.SetError("")
 	if !stored() {
 		t.Error("the rollback is not stored again")

@@ -57,7 +57,7 @@ func TestForget(t *testing.T) {
 
 	// An instance that is silent and has not left may come back: it is named.
 	gone := `{"id":"gone","at":"` + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339Nano) + `","policies":{"old":{}}}`
-	server.HSet("shadowlimit:{checkout}:instances", "gone", gone)
+	server.HSet("shadowlimit1:{checkout}:instances", "gone", gone)
 	if err := h.Stages().Announce(t.Context(), []promotion.Spec{{Policy: "old"}}); err != nil {
 		t.Fatal(err)
 	}

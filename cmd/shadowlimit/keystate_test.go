@@ -72,7 +72,7 @@ func TestKeyShowsWhatBothSidesHold(t *testing.T) {
 func records(server *miniredis.Miniredis) string {
 	var b strings.Builder
 	for _, key := range server.Keys() {
-		if !strings.HasPrefix(key, "shadowlimit:{checkout:writes:") && !strings.HasPrefix(key, "shadowlimit:{checkout:logged:") {
+		if !strings.HasPrefix(key, "shadowlimit1:{checkout:writes:") && !strings.HasPrefix(key, "shadowlimit1:{checkout:logged:") {
 			continue
 		}
 		text, err := server.Get(key)

@@ -111,7 +111,7 @@ func TestRollbackToAReplica(t *testing.T) {
 func TestRollbackOfAnUnreadableState(t *testing.T) {
 	server, h := service(t)
 	promoteAll(t, h)
-	server.HSet("shadowlimit:{checkout:writes}:state", "state", "garbage")
+	server.HSet("shadowlimit1:{checkout:writes}:state", "state", "garbage")
 
 	_, _, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--dry-run")
 	const want = "writes: the stored state cannot be read, which every instance takes for rolled_back (hold), and nothing was stored: " +

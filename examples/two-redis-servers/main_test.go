@@ -85,7 +85,7 @@ func TestStageSelectsTheServer(t *testing.T) {
 // records returns the number of clients that have a record in a server.
 func records(server *miniredis.Miniredis) (n int) {
 	for _, key := range server.Keys() {
-		if strings.HasPrefix(key, "shadowlimit:{tickets:"+policy+":192.0.2.") {
+		if strings.HasPrefix(key, "shadowlimit1:{tickets:"+policy+":192.0.2.") {
 			n++
 		}
 	}

@@ -20,7 +20,7 @@ const (
 // SignalNames are the words of a policy file, by signal.
 var SignalNames = []string{LatencyP99: "latency_p99", ErrorRate: "error_rate", Saturation: "saturation"}
 
-// String returns the word of a policy file; "" for a signal of a later release.
+// String returns the word of a policy file; "" for any other number.
 func (s Signal) String() string {
 	if int(s) < len(SignalNames) {
 		return SignalNames[s]

@@ -20,7 +20,7 @@ func StoreFailure(rule string) string {
 	case promotion.FailDeny:
 		return "deny: every request is denied (on_store_failure)"
 	}
-	return rule + " (on_store_failure)" // of a later release
+	return rule + " (on_store_failure)"
 }
 
 // StoreAway says that a store does not answer, and what that means now or after a rollback; "" if the store of the side that

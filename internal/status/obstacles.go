@@ -134,12 +134,8 @@ func overcome(a *promotion.Assessment, obstacles []gate.Obstacle) string {
 // waitFor words a wait for an obstacle that time alone may end, with the forecast in the words of the gate's reason.
 func waitFor(a *promotion.Assessment, obstacle string) string {
 	switch at := a.Gate.WouldPassAt; {
-	case at != nil && a.Gate.WouldPassWhen != "":
-		return "wait (could pass " + instant(*at) + " at the earliest, when " + a.Gate.WouldPassWhen + "): " + obstacle
-
-	// A judge of an earlier release names no condition.
 	case at != nil:
-		return "wait (could pass " + instant(*at) + "): " + obstacle
+		return "wait (could pass " + instant(*at) + " at the earliest, when " + a.Gate.WouldPassWhen + "): " + obstacle
 	case a.Gate.Never:
 		return "cannot pass: " + a.Gate.NoForecast + "; and: " + obstacle
 	case a.Gate.NoForecast != "":

@@ -115,7 +115,7 @@ func TestStoreAwayIsShown(t *testing.T) {
 		promotion.FailAllow: "\n  STORE AWAY: the store east of the authoritative does not answer on 1 of 1 live instances, and " +
 			"on_store_failure is allow: after a rollback no request there is limited",
 		promotion.FailLocal: "each instance there applies its share of the authoritative's limit\n",
-		"":                  "each instance there applies its share of the authoritative's limit\n", // of an earlier release
+		"":                  "each instance there applies its share of the authoritative's limit\n",
 	} {
 		// A stage that could not be read may be one that a rollback would end.
 		unread := assessed("", func(a *promotion.Assessment) { away(a, rule) })
@@ -261,12 +261,6 @@ func TestNextStep(t *testing.T) {
 			hinder(a, gate.FewDenials, "100 of the 200 denials needed", gate.FewDeniedKeys, "5 of the 20 keys needed")
 			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys", true
 		}, "cannot pass: the policy has only 5 keys; and: 100 of the 200 denials needed; and: 5 of the 20 keys needed"},
-		{"waiting, with a forecast", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			at := now.Add(47 * time.Hour)
-			hinder(a, gate.CleanTime, "1 h of 48 h clean")
-			a.Gate.Verdict, a.Gate.WouldPassAt = gate.Wait, &at
-		}, "wait (could pass Thu 2026-03-12 11:00 UTC): 1 h of 48 h clean; to see"},
 		{"waiting, with a forecast and its condition", promotion.Shadow, func(a *promotion.Assessment) {
 			at := now.Add(47 * time.Hour)
 			hinder(a, gate.HoursUnseen, "1 of 24 hours of the day seen", gate.CleanTime, "1 h of 48 h clean")
@@ -445,7 +439,7 @@ func TestNextStep(t *testing.T) {
 			"another epoch runs on j; when the reason for the hold is resolved: " +
 			"shadowlimit resume writes; besides: check that the candidate limits at all"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
-			a.State.Hold, a.State.FailedEpoch = true, "e"
+			a.State.Hold, a.State.Ended = true, []promotion.Ended{{Epoch: "e", As: promotion.RolledBack}}
 		}, "change a side and deploy the change, then: shadowlimit resume writes; " +
 			"if the candidate was not at fault: shadowlimit resume writes --force --reason WHY"},
 		{"promoted", promotion.Promoted, nil,

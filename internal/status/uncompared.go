@@ -39,7 +39,7 @@ func UncomparedCauses(h *divergence.History) []Cause {
 
 // WhyUncompared names the causes with their shares, and what to do about the most frequent one.
 func WhyUncompared(causes []Cause) string {
-	// An earlier release wrote no causes.
+	// A ledger that another program has changed may have none.
 	if len(causes) == 0 {
 		return "a side failed, was skipped or was degraded"
 	}

@@ -59,7 +59,6 @@ func (b *batches) next(now time.Time) Record {
 
 	// The record counts as not written until a Commit says otherwise. After an error the same one has to be written
 	// again.
-	b.record.Format = Format
 	b.record.Seq++
 	b.repeating = true
 	return b.shown()

@@ -59,7 +59,7 @@ type Client struct {
 	Counts [2]ClientCount
 	// Name is the key, masked if there is a secret; "" unless the key is one of the named ones.
 	Name string
-	// Causes of what it lost; nil where it has no Name, or where an earlier release has counted. They may be of a part of the losses:
+	// Causes of what it lost; nil where it has no Name. They may be of a part of the losses:
 	// a list keeps them for the clients that lose most, and another list may have had others. They are never changed.
 	Causes *ClientCauses
 }

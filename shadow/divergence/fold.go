@@ -41,11 +41,6 @@ func (r *Reader) Fold(ctx context.Context, now time.Time, present []string) erro
 		return err
 	}
 
-	// A later release may keep in its entries what this one does not know.
-	if e.Format > Format {
-		return nil
-	}
-
 	f := r.newFolder(&e, now)
 	f.foldRecords(r.judge.departed(&e, now, present))
 	f.forget()
@@ -118,13 +113,11 @@ func (r *Reader) newFolder(e *Evidence, now time.Time) *folder {
 	f := &folder{reader: r, e: e, hour: hour, oldest: r.first(hour), added: map[int64]*Hour{}}
 	f.Expect, f.Mark = e.Fold, e.Mark
 	f.Acks, f.Lists = map[string]Ack{}, map[int64]Lists{}
-	f.RemovedEntries, f.RemovedLists = map[int64][]string{}, map[int64][]string{}
+	f.RemovedLists = map[int64][]string{}
 
 	// By a clock that went back, fewer hours are over. After a loss of data, readers begin again.
-	f.Mark.Format = Format
 	f.Mark.Settled = hour - closedAfter + 1
 	f.late = f.Expect == "" || f.Mark.Settled < e.Settled
-	f.Mark.Closed = min(f.Mark.Closed, f.Mark.Settled)
 	f.Mark.Thin = min(f.Mark.Thin, hour-clientHours)
 	f.Mark.Days = min(f.Mark.Days, f.Mark.Settled/HoursPerDay)
 	return f
@@ -137,8 +130,6 @@ func (f *folder) foldRecords(departed map[string]bool) {
 		switch {
 		case ack.Ended > 0: // a zombie has written it
 			f.Removed = append(f.Removed, name)
-		case record.Format > Format:
-			// A judge of that release folds it. This one would lose all that it does not know.
 		case departed[name]:
 			f.add(record.unfolded(ack))
 			f.Removed = append(f.Removed, name)
@@ -188,24 +179,12 @@ func (f *folder) forget() {
 	}
 }
 
-// foldHours makes the fleet's hours of the ones that are stored and the added ones. It closes some of the hours that are
-// over: what instances of earlier releases wrote of them becomes part of the fleet's.
+// foldHours makes the fleet's hours of the ones that are stored and the added ones.
 func (f *folder) foldHours(ctx context.Context) error {
-	// A fold closes a few hours at most. After days without a judge one script would otherwise have to carry all of
-	// them.
-	from := max(f.Mark.Closed, f.oldest)
-	to := min(from+readHours, f.Mark.Settled)
-	f.Mark.Closed = max(f.Mark.Closed, to)
-
 	// The hours of a fold replace the stored ones, so an hour to which something is added must be read, too.
 	hours := make([]int64, 0, len(f.added))
 	for unix := range f.added {
 		hours = append(hours, unix)
-	}
-	for unix := from; unix < to; unix++ {
-		if f.added[unix] == nil {
-			hours = append(hours, unix)
-		}
 	}
 
 	hours = append(hours, f.thinHours()...)
@@ -222,38 +201,21 @@ func (f *folder) foldHours(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.joinPage(&page, from, to)
+		f.joinPage(&page)
 		hours = hours[n:]
 	}
 
 	return nil
 }
 
-// joinPage adds the entries of a page that become part of the fleet's.
-func (f *folder) joinPage(page *Page, from, to int64) {
-	fleet := map[int64]Hour{}
-	for _, e := range page.Entries {
-		switch {
-		case e.Writer == FleetWriter:
-			fleet[e.Unix] = e.Hour
-		case e.Unix < f.e.Closed: // an earlier release has written a closed hour again
-			f.RemovedEntries[e.Unix] = append(f.RemovedEntries[e.Unix], e.Writer)
-		case e.Unix >= from && e.Unix < to:
-			f.RemovedEntries[e.Unix] = append(f.RemovedEntries[e.Unix], e.Writer)
-			if f.added[e.Unix] == nil {
-				f.added[e.Unix] = &Hour{Unix: e.Unix}
-			}
-			f.added[e.Unix].join(&e.Hour)
+// joinPage joins the fleet's stored hours where they change. Every other hour stands, and is not written again.
+func (f *folder) joinPage(page *Page) {
+	for _, h := range page.Hours {
+		if h.Unix < f.Mark.Thin && f.added[h.Unix] == nil && h.thin() {
+			f.added[h.Unix] = &Hour{Unix: h.Unix}
 		}
-	}
-
-	// The fleet's own entry is joined where the hour changes. Every other hour stands, and is not written again.
-	for unix, h := range fleet {
-		if unix < f.Mark.Thin && f.added[unix] == nil && h.thin() {
-			f.added[unix] = &Hour{Unix: unix}
-		}
-		if f.added[unix] != nil {
-			f.added[unix].join(&h)
+		if f.added[h.Unix] != nil {
+			f.added[h.Unix].join(&h)
 		}
 	}
 }
@@ -339,7 +301,7 @@ func (f *folder) finish() bool {
 	sortHours(f.Hours)
 
 	// A fold makes concurrent reads begin again, so one that changes nothing is not stored.
-	if f.Mark == f.e.Mark && len(f.Hours)+len(f.Lists)+len(f.Acks)+len(f.Forgotten)+len(f.Removed)+len(f.RemovedEntries) == 0 {
+	if f.Mark == f.e.Mark && len(f.Hours)+len(f.Lists)+len(f.Acks)+len(f.Forgotten)+len(f.Removed) == 0 {
 		return false
 	}
 

@@ -25,8 +25,7 @@ type Ledger interface {
 	// Acked returns what folds have counted of a writer.
 	Acked(ctx context.Context, id ID, writer Writer) (Ack, error)
 
-	// Hours returns the folded hours from one to another, and the entries of instances of releases before the first
-	// format wrote of them, in the order of hours.
+	// Hours returns the folded hours from one to another, in order.
 	Hours(ctx context.Context, id ID, from, to int64) (Page, error)
 
 	// Evidence returns Hours and all records as they were at one instant between two folds.
@@ -58,8 +57,7 @@ var ErrFolded = errors.New("divergence: fold: another judge has folded meanwhile
 // that a resumed policy does not find its old counts.
 type ID struct{ Policy, Epoch string }
 
-// FleetWriter is the name under which folded hours and lists stand beside those of instances. Releases before the first
-// format take it for one more instance, and so count what newer ones have written.
+// FleetWriter is the name under which folded hours and lists stand beside the lists of instances.
 const FleetWriter = "~fleet"
 
 // Lists are the most frequent keys by KeyKind.
@@ -79,42 +77,20 @@ func (l *Lists) any() bool {
 type Mark struct {
 	// Fold names the last fold, "" before the first.
 	Fold string `json:"fold"`
-	// Format of the releases that fold.
-	Format int `json:"format"`
 	// Settled: the hours before this one have changed in no fold since Late.
 	Settled int64 `json:"settled"`
 	// Late names the last fold that changed a settled hour, or made fewer hours settled.
 	Late string `json:"late"`
-	// Closed: of the hours before this one FleetWriter's entry alone counts.
-	Closed int64 `json:"closed"`
-	// Thin: the hours before this one have no clients any more. A release that does not know it leaves it out, and the next one
-	// begins again.
+	// Thin: the hours before this one have no clients any more.
 	Thin int64 `json:"thin,omitempty"`
 	// Days: of the days before this one FleetWriter's lists alone count.
 	Days int64 `json:"days"`
 }
 
-// Entry is what one writer has stored of an hour.
-type Entry struct {
-	Writer string
-	Hour
-}
-
-// Page is a range of hours.
+// Page is a range of the fleet's hours.
 type Page struct {
 	Mark
-	Entries []Entry
-}
-
-// hours returns the entries that count. An instance of an earlier release that wakes after days writes its old hours again,
-// which were folded meanwhile.
-func (p *Page) hours() (hours []Hour) {
-	for i := range p.Entries {
-		if e := &p.Entries[i]; e.Unix >= p.Closed || e.Writer == FleetWriter {
-			hours = append(hours, e.Hour)
-		}
-	}
-	return hours
+	Hours []Hour
 }
 
 // Evidence is a range of hours, and all records with their last folded batches, by the names of the writers.
@@ -144,10 +120,9 @@ type Fold struct {
 	// Acks of writers, and the acks that are forgotten.
 	Acks      map[string]Ack
 	Forgotten []string
-	// Removed are records, and entries and lists of instances that are part of the fleet's now.
-	Removed        []string
-	RemovedEntries map[int64][]string
-	RemovedLists   map[int64][]string
+	// Removed are records, and lists of instances that are part of the fleet's now.
+	Removed      []string
+	RemovedLists map[int64][]string
 }
 
 // sortHours sorts hours of several observers. Merge asks for that.

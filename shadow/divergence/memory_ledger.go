@@ -19,11 +19,11 @@ type MemoryLedger struct {
 	entries map[ID]*memoryEntries
 }
 
-// memoryEntries are those of one ID. Hours and lists are by the names of their writers, and nothing in them is changed
-// once it is stored.
+// memoryEntries are those of one ID. Lists are by the names of their writers, and nothing in them or in an hour is
+// changed once it is stored.
 type memoryEntries struct {
 	mark    Mark
-	hours   map[int64]map[string]Hour
+	hours   map[int64]Hour
 	records map[string]Record
 	acks    map[string]Ack
 	lists   map[int64]map[string]Lists // by day
@@ -44,7 +44,7 @@ func (l *MemoryLedger) of(id ID) *memoryEntries {
 	// All maps are made here, so that no method has to look for nil.
 	if e == nil {
 		e = &memoryEntries{
-			hours:   map[int64]map[string]Hour{},
+			hours:   map[int64]Hour{},
 			records: map[string]Record{},
 			acks:    map[string]Ack{},
 			lists:   map[int64]map[string]Lists{},
@@ -97,14 +97,12 @@ func (e *memoryEntries) day(day int64) map[string]Lists {
 	return e.lists[day]
 }
 
-// hour returns the entries of an hour, and forgets old ones when it is new. It keeps a day more than KeptDays, as a
-// RedisLedger does.
-func (e *memoryEntries) hour(hour int64) map[string]Hour {
-	if e.hours[hour] == nil {
-		e.hours[hour] = map[string]Hour{}
-		maps.DeleteFunc(e.hours, func(old int64, _ map[string]Hour) bool { return old < hour-(KeptDays+1)*HoursPerDay })
+// setHour stores an hour, and forgets old ones when it is new. It keeps a day more than KeptDays, as a RedisLedger does.
+func (e *memoryEntries) setHour(h Hour) {
+	if _, known := e.hours[h.Unix]; !known {
+		maps.DeleteFunc(e.hours, func(old int64, _ Hour) bool { return old < h.Unix-(KeptDays+1)*HoursPerDay })
 	}
-	return e.hours[hour]
+	e.hours[h.Unix] = h
 }
 
 // Acked implements Ledger.
@@ -123,14 +121,12 @@ func (l *MemoryLedger) Hours(_ context.Context, id ID, from, to int64) (Page, er
 	return l.of(id).page(from, to), nil
 }
 
-// page returns the entries of some hours, both included, in order: readers rely on it as on the order of Redis.
+// page returns some hours, both included, in order: readers rely on it as on the order of Redis.
 func (e *memoryEntries) page(from, to int64) Page {
 	page := Page{Mark: e.mark}
 	for _, unix := range slices.Sorted(maps.Keys(e.hours)) {
-		for writer, h := range e.hours[unix] {
-			if unix >= from && unix <= to {
-				page.Entries = append(page.Entries, Entry{writer, h})
-			}
+		if unix >= from && unix <= to {
+			page.Hours = append(page.Hours, e.hours[unix])
 		}
 	}
 	return page
@@ -159,7 +155,7 @@ func (l *MemoryLedger) Fold(_ context.Context, id ID, f *Fold) error {
 
 	e.mark = f.Mark
 	for _, h := range f.Hours {
-		e.hour(h.Unix)[FleetWriter] = h
+		e.setHour(h)
 	}
 	for day, lists := range f.Lists {
 		e.day(day)[FleetWriter] = lists
@@ -180,12 +176,7 @@ func (e *memoryEntries) remove(f *Fold) {
 		delete(e.ticks, writer)
 	}
 
-	// Entries of earlier releases, and lists of days that are over, are part of the fleet's now.
-	for hour, writers := range f.RemovedEntries {
-		for _, writer := range writers {
-			delete(e.hours[hour], writer)
-		}
-	}
+	// Lists of days that are over are part of the fleet's now.
 	for day, writers := range f.RemovedLists {
 		for _, writer := range writers {
 			delete(e.lists[day], writer)

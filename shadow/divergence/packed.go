@@ -7,7 +7,7 @@ import (
 )
 
 // packedHour is an Hour as it is stored in JSON, minutes by their number in the hour. The hour itself is in the name of
-// the key. Releases of a rolling deployment read each other's entries, so a field keeps its meaning.
+// the key.
 type packedHour struct {
 	Live    uint64         `json:"live"`
 	Minutes []packedMinute `json:"minutes,omitempty"`

@@ -118,7 +118,7 @@ func (r *Reader) readOpen(ctx context.Context, hour int64) ([]Hour, error) {
 		}
 
 		r.bound = bound
-		open = append(open, e.hours()...)
+		open = append(open, e.Hours...)
 		sortHours(open)
 		return open, nil
 	}
@@ -154,9 +154,7 @@ func (r *Reader) readSettled(ctx context.Context, hour int64) error {
 			return err
 		}
 
-		hours := page.hours()
-		sortHours(hours)
-		r.closed.append(Merge(hours))
+		r.closed.append(Merge(page.Hours))
 		r.closed.thinBefore(hour - clientHours)
 		r.next = to + 1
 	}

@@ -44,7 +44,6 @@ func newSettledReader(t *testing.T) *settledReader {
 
 func (s *settledReader) write(writer string, r divergence.Record) {
 	s.t.Helper()
-	r.Format = divergence.Format
 	if err := s.ledger.Write(context.Background(), ofPolicy, writer, &divergence.Snapshot{Record: r}); err != nil {
 		s.t.Fatal(err)
 	}

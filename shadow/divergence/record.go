@@ -6,14 +6,9 @@ import (
 	"strings"
 )
 
-// Format numbers the way in which this release writes records and folds. A release reads the records of all others, and
-// folds none of a larger number: what a later one counts would be lost in its entries.
-const Format = 1
-
 // Record is what a writer has counted and no judge has folded yet, as far as the writer knows. Each write replaces the one
 // before. A batch does not change once it is sealed, so a record that is written twice, late or never counts nothing twice.
 type Record struct {
-	Format int
 	// Batch is the number of the sealed batch, 0 before the first. Open becomes batch Batch+1.
 	Batch int64
 	// Seq grows with each record of the writer, so that a judge sees that the writer is there.
@@ -94,9 +89,8 @@ func parseWriter(name string) Writer {
 	return Writer{Instance: name}
 }
 
-// packedRecord is a Record as it is stored in JSON, hours by their number. A later release may add fields.
+// packedRecord is a Record as it is stored in JSON, hours by their number.
 type packedRecord struct {
-	Format int                  `json:"format"`
 	Batch  int64                `json:"n"`
 	Seq    int64                `json:"seq"`
 	Sealed map[int64]packedHour `json:"sealed,omitempty"`
@@ -105,7 +99,7 @@ type packedRecord struct {
 
 // packRecord makes the form of a record that is stored.
 func packRecord(r *Record) packedRecord {
-	return packedRecord{r.Format, r.Batch, r.Seq, packHours(r.Sealed), packHours(r.Open)}
+	return packedRecord{r.Batch, r.Seq, packHours(r.Sealed), packHours(r.Open)}
 }
 
 // packHours makes the form of hours that is stored, by their numbers.
@@ -130,7 +124,7 @@ func (p *packedRecord) unpack() (Record, error) {
 	if p.Batch < 0 {
 		return Record{}, fmt.Errorf("batch %d", p.Batch)
 	}
-	return Record{p.Format, p.Batch, p.Seq, sealed, open}, nil
+	return Record{p.Batch, p.Seq, sealed, open}, nil
 }
 
 // unpackHours reads hours that were stored, and puts them in order: a map of JSON has none.

@@ -21,7 +21,7 @@ var (
 // Fields of the hash of acks that are no writer's. No instance has such a name.
 const (
 	foldField = "~fold" // Mark.Fold, which the script compares
-	markField = "~mark" // the whole Mark, in JSON: a later release may add fields
+	markField = "~mark" // the whole Mark, in JSON
 )
 
 // Fold implements Ledger in one script.
@@ -90,12 +90,7 @@ func (l *RedisLedger) remove(s *folding, id ID, f *Fold) {
 		s.set(l.key(id, "open"), writer, "")
 	}
 
-	// Entries of earlier releases, and lists of days that are over, are part of the fleet's now.
-	for hour, writers := range f.RemovedEntries {
-		for _, writer := range writers {
-			s.set(l.hourKey(id, hour), writer, "")
-		}
-	}
+	// Lists of days that are over are part of the fleet's now.
 	for day, writers := range f.RemovedLists {
 		for _, writer := range writers {
 			for kind := range KeyKind(keyKinds) {

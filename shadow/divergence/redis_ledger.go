@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
@@ -16,7 +17,7 @@ import (
 const KeptDays = 32
 
 // RedisLedger is the ledger of a fleet. The keys of a policy share a hash tag and begin with
-// shadowlimit:{name:policy}:ledger:EPOCH. They are
+// {name:policy}:ledger:EPOCH, behind algorithms.KeyPrefix. They are
 //
 //   - :open, a hash of writers to their records,
 //   - :folded, a hash of writers to their last folded batch, and the Mark,
@@ -50,7 +51,7 @@ const (
 // key returns a key of an ID. The braces are a hash tag: all keys of a policy lie in one slot of a cluster, so that one
 // pipeline goes to one server.
 func (l *RedisLedger) key(id ID, what string) string {
-	return "shadowlimit:{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
+	return algorithms.KeyPrefix + "{" + l.name + ":" + id.Policy + "}:ledger:" + id.Epoch + ":" + what
 }
 
 // hourKey names the hash of an hour, by its number since 1970.

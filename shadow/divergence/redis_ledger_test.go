@@ -2,8 +2,6 @@ package divergence_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -17,7 +15,7 @@ import (
 
 var ofPolicy = divergence.ID{Policy: "p", Epoch: "e"}
 
-const keysOfPolicy = "shadowlimit:{test:p}:ledger:e:"
+const keysOfPolicy = "shadowlimit1:{test:p}:ledger:e:"
 
 // between is a hook that sends the commands of a pipeline one by one, does something before each, and counts them.
 type between struct {
@@ -105,79 +103,6 @@ func TestFoldBetweenTheCommandsOfARead(t *testing.T) {
 	}
 }
 
-// asEarlier reads an hour as the release before the first format does: all fields are instances, and add up.
-func asEarlier(t *testing.T, client *redis.Client, hour int64) (sum int64, fields []string) {
-	t.Helper()
-	all, err := client.HGetAll(t.Context(), fmt.Sprint(keysOfPolicy, "hour:", hour)).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	for field, text := range all {
-		var h struct {
-			Minutes []struct {
-				Tally []int64 `json:"t"`
-			} `json:"minutes"`
-		}
-		if err := json.Unmarshal([]byte(text), &h); err != nil {
-			t.Fatal(err)
-		}
-
-		for _, m := range h.Minutes {
-			sum += m.Tally[divergence.AgreeAllow]
-		}
-		fields = append(fields, field)
-	}
-	return sum, fields
-}
-
-// Releases before the first format write their hours beside the fleet's. Both releases count both, and when an hour is closed
-// only the fleet's entry is left of it.
-func TestReleasesShareALedger(t *testing.T) {
-	ledger, hook := hooked(t)
-	judge, r := divergence.NewReader(ledger, ofPolicy, noon), divergence.NewRecorder(nil)
-	hour := noon.Unix() / divergence.SecondsPerHour
-	earlier := func() {
-		entry := `{"live":1,"minutes":[{"m":0,"t":[10,0,0,0,0,0,0,0,0]}],"a_later_field":[1]}`
-		if err := hook.client.HSet(t.Context(), fmt.Sprint(keysOfPolicy, "hour:", hour), "earlier#3", entry).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	earlier()
-	for m := range 3 {
-		now := noon.Add(time.Duration(m) * time.Minute)
-		r.Observe("k", 7, now, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
-		s := r.Snapshot(now)
-		if err := ledger.Write(t.Context(), ofPolicy, "a", s); err != nil {
-			t.Fatal(err)
-		}
-		r.Commit(s, now)
-		foldAndTell(t, ledger, judge, r, ofPolicy, now)
-	}
-
-	want := func(when string, now time.Time, comparisons, asEarlierSeen int64, entries int) {
-		t.Helper()
-		h, err := judge.History(t.Context(), now)
-		if got := h.Total().Comparisons(); err != nil || got != comparisons {
-			t.Errorf("%s: %d comparisons and %v, want %d", when, got, err, comparisons)
-		}
-		if seen, fields := asEarlier(t, hook.client, hour); seen != asEarlierSeen || len(fields) != entries {
-			t.Errorf("%s: an earlier release sees %d in %v, want %d in %d", when, seen, fields, asEarlierSeen, entries)
-		}
-	}
-	want("in the hour", noon.Add(2*time.Minute), 13, 13, 2)
-
-	later := noon.Add(6 * time.Hour)
-	foldAndTell(t, ledger, judge, r, ofPolicy, later)
-	want("the hour is closed", later, 13, 13, 1)
-
-	// An instance of the earlier release was suspended, and writes its old hours again.
-	earlier()
-	judge = divergence.NewReader(ledger, ofPolicy, noon)
-	want("it is written again", later, 13, 23, 2)
-}
-
 // What has not changed is not written, and a key's time to live is set once an hour, also for many writes.
 func TestWritesAreFew(t *testing.T) {
 	ledger, hook := hooked(t)
@@ -206,28 +131,5 @@ func TestWritesAreFew(t *testing.T) {
 		if ttl := hook.client.TTL(t.Context(), key).Val(); ttl <= 0 || strings.Contains(key, "ticks") != (ttl <= 2*time.Hour) {
 			t.Errorf("%s lives for %s", key, ttl)
 		}
-	}
-}
-
-// A judge of an earlier format leaves the folds and records of a later one alone: its entries have no place for all counts.
-func TestLaterFormatsAreNotFolded(t *testing.T) {
-	ledger, hook := hooked(t)
-	r := divergence.NewRecorder(nil)
-	r.Observe("k", 7, noon, observed(divergence.AgreeAllow), &divergence.Setting{Cost: 1})
-	s := r.Snapshot(noon)
-	s.Record.Batch, s.Record.Sealed, s.Record.Open, s.Record.Format = 1, s.Record.Open, nil, divergence.Format+1
-	if err := ledger.Write(t.Context(), ofPolicy, "a", s); err != nil {
-		t.Fatal(err)
-	}
-
-	judge := divergence.NewReader(ledger, ofPolicy, noon)
-	if err := judge.Fold(t.Context(), noon, []string{"a"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, fields := asEarlier(t, hook.client, noon.Unix()/divergence.SecondsPerHour); len(fields) > 0 {
-		t.Errorf("the fleet's hour has %v, want no entry", fields)
-	}
-	if h, err := judge.History(t.Context(), noon); err != nil || h.Total().Comparisons() != 1 {
-		t.Errorf("%d comparisons and %v, want the one that is in the record", h.Total().Comparisons(), err)
 	}
 }

@@ -38,7 +38,6 @@ func (l *RedisLedger) Acked(ctx context.Context, id ID, writer Writer) (Ack, err
 func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) (Page, error) {
 	pipe := l.rdb.Pipeline()
 
-	// The mark is read first: an hour that is closed by it was closed when its entries are read.
 	// HGET would answer a missing field with the error redis.Nil, which Exec would return for the whole pipeline.
 	mark := pipe.HMGet(ctx, l.key(id, "folded"), markField)
 	hours := l.askHours(ctx, pipe, id, from, to)
@@ -54,18 +53,18 @@ func (l *RedisLedger) Hours(ctx context.Context, id ID, from, to int64) (Page, e
 	return page, nil
 }
 
-// askedHours are the entries of hours that a pipeline asks for.
+// askedHours are the hours that a pipeline asks for.
 type askedHours struct {
 	from int64
-	cmds []*redis.MapStringStringCmd
+	cmds []*redis.SliceCmd
 }
 
-// askHours asks for the entries of hours, both included, in one round trip with what the caller asks besides.
+// askHours asks for hours, both included, in one round trip with what the caller asks besides.
 func (l *RedisLedger) askHours(ctx context.Context, pipe redis.Pipeliner, id ID, from, to int64) askedHours {
 	// A caller may ask for all time, and expired hours are not worth a command each.
 	asked := askedHours{from: max(from, to-KeptDays*HoursPerDay)}
 	for hour := asked.from; hour <= to; hour++ {
-		asked.cmds = append(asked.cmds, pipe.HGetAll(ctx, l.hourKey(id, hour)))
+		asked.cmds = append(asked.cmds, pipe.HMGet(ctx, l.hourKey(id, hour), FleetWriter))
 	}
 	return asked
 }
@@ -79,19 +78,22 @@ func (l *RedisLedger) page(id ID, mark string, asked askedHours) (page Page, err
 	}
 
 	for i, cmd := range asked.cmds {
-		hour := asked.from + int64(i)
-		for writer, text := range cmd.Val() {
-			var p packedHour
-			err := json.Unmarshal([]byte(text), &p)
-			if err == nil {
-				var h Hour
-				h, err = p.unpack(hour)
-				page.Entries = append(page.Entries, Entry{writer, h})
-			}
-			if err != nil {
-				return Page{}, fmt.Errorf("%s: %w", l.hourKey(id, hour), err)
-			}
+		text, stored := cmd.Val()[0].(string)
+		if !stored {
+			continue
 		}
+
+		hour := asked.from + int64(i)
+		var p packedHour
+		var h Hour
+		err := json.Unmarshal([]byte(text), &p)
+		if err == nil {
+			h, err = p.unpack(hour)
+		}
+		if err != nil {
+			return Page{}, fmt.Errorf("%s: %w", l.hourKey(id, hour), err)
+		}
+		page.Hours = append(page.Hours, h)
 	}
 
 	return page, nil

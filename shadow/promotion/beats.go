@@ -8,17 +8,11 @@ import (
 	"time"
 )
 
-// Format is the format of the beats that this release writes once no live instance is older: they name a
-// plan, and do not grow with the number of policies.
-const Format = 1
-
 // beats writes and reads the beats of a fleet. What an instance has of each policy is its plan. It
 // changes with a move or a reload only and is the same on most instances, so a beat names it by a
 // digest of its text, and the text lies in :plans.
 type beats struct {
 	mu      sync.Mutex
-	format  int       // of the last count
-	counted time.Time // that count
 	digest  string
 	written time.Time                     // when the plan of this digest was
 	plans   map[string]map[string]Applied // by digest
@@ -37,27 +31,10 @@ const (
 	behindAfter = 2 * LiveFor
 )
 
-// allow notes the format of a count. Before the first count, beats have their old format. A count
-// of this release may still lie there while a teller of an earlier one counts in its own place.
-func (b *beats) allow(h Head) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if older := b.counted.Sub(h.At); older > 0 && older < SilentFor {
-		return
-	}
-	b.format, b.counted = h.Format, h.At
-}
-
-// encode returns the text of a beat, and the plan that it names if there is one.
+// encode returns the text of a beat, and the plan that it names.
 func (b *beats) encode(i Instance) ([]byte, planText, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-
-	// An earlier release cannot read a plan. While one is live its beats and ours have all policies.
-	if min(b.format, i.Format) < Format {
-		text, err := json.Marshal(i)
-		return text, planText{}, err
-	}
 
 	planned, err := i.split()
 	if err != nil {

@@ -30,22 +30,16 @@ func newBeater(t *testing.T) beater {
 // beat beats with some policies at a version, and returns the stored text.
 func (b beater) beat(policies int, seq int64) string {
 	b.Helper()
-	i := promotion.Instance{ID: "a", At: time.Now().Truncate(time.Second), Format: promotion.Format, Policies: map[string]promotion.Applied{}}
+	i := promotion.Instance{ID: "a", At: time.Now().Truncate(time.Second), Policies: map[string]promotion.Applied{}}
 	for n := range policies {
 		i.Policies[fmt.Sprint("policy ", n)] = promotion.Applied{Version: promotion.Version{Term: 1, Seq: seq}, Epoch: "e", Flushed: i.At}
 	}
 	b.must(b.store.Beat(b.Context(), i))
-	return b.server.HGet("shadowlimit:{n}:instances", "a")
-}
-
-func (b beater) count(h promotion.Head) {
-	b.Helper()
-	h.At, h.Teller = time.Now(), "t"
-	b.must(b.store.Publish(b.Context(), promotion.Count{Head: h}))
+	return b.server.HGet("shadowlimit1:{n}:instances", "a")
 }
 
 func (b beater) plans() []string {
-	names, _ := b.server.HKeys("shadowlimit:{n}:plans")
+	names, _ := b.server.HKeys("shadowlimit1:{n}:plans")
 	return names
 }
 
@@ -56,38 +50,12 @@ func (b beater) must(err error) {
 	}
 }
 
-// A beat has its old format until the teller has seen that no older instance is live, and from then
-// on the same length for one policy and for a hundred.
+// A beat has the same length for one policy and for a hundred.
 func TestBeatsDoNotGrowWithPolicies(t *testing.T) {
 	b := newBeater(t)
-	if text := b.beat(100, 1); strings.Count(text, "policy ") != 100 {
-		t.Errorf("before any count: %s", text)
-	}
-	b.count(promotion.Head{Live: 1})
-	if text := b.beat(100, 1); strings.Count(text, "policy ") != 100 || len(b.plans()) > 0 {
-		t.Errorf("with an older instance: %s", text)
-	}
-
-	b.count(promotion.Head{Live: 1, Format: promotion.Format})
 	one, hundred := b.beat(1, 1), b.beat(100, 1)
 	if len(one) != len(hundred) || strings.Contains(one, "policy") {
 		t.Errorf("%d and %d bytes: %s", len(one), len(hundred), hundred)
-	}
-
-	// An older instance starts, and its teller counts in its own format.
-	at := time.Now().Add(time.Second).Format(time.RFC3339Nano)
-	b.must(b.server.Set("shadowlimit:{n}:count", fmt.Sprintf(`{"at":%q,"teller":"old","live":2}`, at)))
-	if _, err := b.store.Head(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := b.store.Count(t.Context()); err != nil || c.Teller != "old" {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	if _, err := b.store.Head(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if text := b.beat(100, 1); strings.Count(text, "policy ") != 100 {
-		t.Errorf("with an older teller: %s", text)
 	}
 }
 
@@ -95,7 +63,6 @@ func TestBeatsDoNotGrowWithPolicies(t *testing.T) {
 // plans that no beat names are removed.
 func TestPlansAreKeptWhileNamed(t *testing.T) {
 	b := newBeater(t)
-	b.count(promotion.Head{Live: 1, Format: promotion.Format})
 	live := func(policy string) int {
 		all, err := b.store.Instances(context.Background())
 		b.must(err)
@@ -117,7 +84,7 @@ func TestPlansAreKeptWhileNamed(t *testing.T) {
 
 	b.server.FlushAll()
 	b.beat(2, 9)
-	b.server.Del("shadowlimit:{n}:plans")
+	b.server.Del("shadowlimit1:{n}:plans")
 	if live("another") != 1 {
 		t.Error("an instance whose plan is lost is not waited for")
 	}

@@ -3,7 +3,6 @@ package promotion
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -49,17 +48,7 @@ func takeOver(ctx context.Context, store Store, policy string, s State, c claim)
 	if err != nil {
 		return s, err
 	}
-	past, err := recall(ctx, store, policy, s, c.epoch, next.At)
-	if err != nil {
-		return s, err
-	}
-
-	// An earlier release that began its own epoch has left the lists out.
-	for _, e := range past.Ended {
-		if next.EndedAs(e.Epoch) == "" {
-			next.end(e.Epoch, e.As)
-		}
-	}
+	past := s.recall(c.epoch, next.At)
 
 	// A state that could not be read may have no term. Terms begin with 1.
 	next.Term = max(1, next.Term)
@@ -91,29 +80,14 @@ func (s *State) place(before, past State) {
 
 // recall returns how far an epoch was before another one took over, if it may return there
 // at an instant: within the hour, and in the same term, because a rollback since then is
-// about the epoch that was there as well. The zero State says that it may not. The audit
-// trail is asked where the state does not say: an earlier release writes no list.
-func recall(ctx context.Context, store Store, policy string, s State, epoch string, now time.Time) (State, error) {
+// about the epoch that was there as well. The zero State says that it may not.
+func (s *State) recall(epoch string, now time.Time) State {
 	for _, d := range s.Displaced {
 		if d.Epoch == epoch {
-			return d.state(s.Term, now), nil
+			return d.state(s.Term, now)
 		}
 	}
-
-	trail, err := store.History(ctx, policy)
-	if err != nil {
-		return State{}, fmt.Errorf("promotion: how far was epoch %s of %s: %w", epoch, policy, err)
-	}
-	i := len(trail) - 1
-	for i >= 0 && trail[i].Epoch != epoch {
-		i--
-	}
-	if i < 0 || i == len(trail)-1 { // the trail does not have the state that displaced it
-		return State{}, nil
-	}
-	past := trail[i].displaced(trail[i+1].At).state(s.Term, now)
-	past.Ended = trail[i].Ended
-	return past, nil
+	return State{}
 }
 
 // state returns the state to which a displaced epoch may return, or the zero State.

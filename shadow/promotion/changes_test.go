@@ -82,7 +82,7 @@ func TestOthersReadTheSmallPartOfACount(t *testing.T) {
 		second := NewTeller(others, "second")
 		beat := func(epoch string) {
 			policies := map[string]Applied{"p": {Epoch: epoch}}
-			if err := store.Beat(ctx, Instance{ID: "a", At: time.Now(), Format: Format, Policies: policies}); err != nil {
+			if err := store.Beat(ctx, Instance{ID: "a", At: time.Now(), Policies: policies}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -133,7 +133,7 @@ func (c *Controller) statesNow(ctx context.Context, policies []string) ([]State,
 func (c *Controller) assess(
 	ctx context.Context, spec Spec, state State, instances []Instance, now time.Time,
 ) Assessment {
-	spec.Config = spec.Config.WithDefaults() // an earlier release knows fewer fields
+	spec.Config = spec.Config.WithDefaults() // Redis may hold any announcement
 	a := Assessment{Spec: spec, State: state}
 	r := c.reader(spec.Policy, state)
 	a.Live, a.Silent = LiveAt(now, spec.Policy, instances)

@@ -33,8 +33,6 @@ type member struct {
 	epoch      string
 	generation int64
 	idle       bool
-	old        bool // of an earlier release
-	begun      bool
 	cut        bool
 	applied    State
 	teller     *Teller
@@ -127,10 +125,6 @@ func (m *member) poll() {
 	if m.cut || m.crew.store.away {
 		return
 	}
-	if m.old && !m.begun {
-		m.crew.must(beginOld(ctx, m.crew.store, m.epoch))
-		m.begun = true
-	}
 	if m.apply(); m.applied.Supersedes(m.crew.state()) && m.applied.Epoch != "" {
 		_ = m.crew.store.Put(ctx, "p", m.applied, Condition{})
 	}
@@ -148,34 +142,6 @@ func (m *member) apply() {
 	}
 }
 
-// beginOld puts what an earlier release puts when its instance starts: its own epoch, at
-// once, in a state that has none of the lists.
-func beginOld(ctx context.Context, store Store, epoch string) error {
-	states, err := store.States(ctx, []string{"p"})
-	if err != nil {
-		return err
-	}
-	s := states[0]
-	if s.Epoch == epoch {
-		return nil
-	}
-
-	next, err := s.next(ctx, store, Order{Actor: "an earlier release"})
-	if err != nil {
-		return err
-	}
-	next.Ended, next.Displaced, next.Generation = nil, nil, 0
-	switch {
-	case epoch == s.FailedEpoch:
-		next.rollBack()
-	case s.Stage != RolledBack:
-		next.Stage, next.Percent, next.StageAt = Shadow, 0, next.At
-	}
-	next.Term = max(1, next.Term)
-	next.Epoch, next.Since = epoch, next.At
-	return store.Put(ctx, "p", next, Condition{Expect: &s})
-}
-
 // leave ends an instance as Close does.
 func (m *member) leave() {
 	ctx := context.Background()
@@ -185,7 +151,7 @@ func (m *member) leave() {
 	}
 	stored := m.crew.state()
 	m.crew.must(m.crew.store.Leave(ctx, m.id))
-	if stored.Epoch == m.epoch && !m.old {
+	if stored.Epoch == m.epoch {
 		_, err := HandOver(ctx, m.crew.store, []string{"p"}, m.id)
 		m.crew.must(err)
 	}
@@ -216,7 +182,7 @@ func (c *crew) pass(seconds int) {
 		for n := range c.list {
 			m := c.list[n]
 			m.poll()
-			if c.seq%5 == 0 && !m.old {
+			if c.seq%5 == 0 {
 				_, _, err := m.teller.Tell(context.Background())
 				if err != nil && !errors.Is(err, errAway) {
 					c.Fatalf("%s tells: %v", m.id, err)

@@ -40,11 +40,6 @@ func (s *State) EndedAs(epoch string) Stage {
 			return e.As
 		}
 	}
-
-	// Earlier releases keep no list.
-	if epoch != "" && epoch == s.FailedEpoch {
-		return RolledBack
-	}
 	return ""
 }
 
@@ -56,27 +51,15 @@ func (s *State) end(epoch string, as Stage) {
 	if epoch == "" { // the state could not be read
 		return
 	}
-
-	// An earlier release has rolled an epoch back, and has only this place for it.
-	if failed := s.FailedEpoch; failed != "" && failed != epoch {
-		s.revive(failed)
-		s.Ended = append(s.Ended, Ended{failed, RolledBack})
-	}
 	s.revive(epoch)
 	s.Ended = append(s.Ended, Ended{epoch, as})
 	s.Ended = s.Ended[max(0, len(s.Ended)-keptEnded):]
-	if as == RolledBack {
-		s.FailedEpoch = epoch
-	}
 }
 
 // revive strikes an epoch out of the list. The list is replaced and never changed: other
 // states share it.
 func (s *State) revive(epoch string) {
 	s.Ended = slices.DeleteFunc(slices.Clone(s.Ended), func(e Ended) bool { return e.Epoch == epoch })
-	if s.FailedEpoch == epoch {
-		s.FailedEpoch = ""
-	}
 }
 
 // displace notes how far an epoch was when this state, which begins another one, was made.

@@ -7,41 +7,31 @@ import (
 	"time"
 )
 
-// An earlier release keeps one epoch that failed, and no list.
-func TestFailedEpochOfAnEarlierReleaseIsRead(t *testing.T) {
-	s := State{FailedEpoch: "A", Ended: []Ended{{"B", Completed}}}
-	for epoch, want := range map[string]Stage{"A": RolledBack, "B": Completed, "C": "", "": ""} {
-		if got := s.EndedAs(epoch); got != want {
-			t.Errorf("%q ended as %q, want %q", epoch, got, want)
-		}
-	}
-}
-
 // A state without any ended epoch says so of every one, also of a state that could not be read.
 func TestNothingEndedAtFirst(t *testing.T) {
 	var s State
 	if got := s.EndedAs(""); got != "" {
 		t.Errorf("no epoch ended as %q", got)
 	}
-	if s.end("", RolledBack); len(s.Ended) != 0 || s.FailedEpoch != "" {
+	if s.end("", RolledBack); len(s.Ended) != 0 {
 		t.Errorf("no epoch is on the list: %+v", s.Ended)
 	}
 }
 
 // The list of ended epochs has each once, with its last end, and the newest ones.
 func TestEndedEpochsAreListedOnce(t *testing.T) {
-	s := State{FailedEpoch: "of an earlier release"}
+	var s State
 	s.end("A", RolledBack)
 	s.end("B", Completed)
 	before := s
 	s.end("A", Completed)
-	for epoch, want := range map[string]Stage{"of an earlier release": RolledBack, "A": Completed, "B": Completed} {
+	for epoch, want := range map[string]Stage{"A": Completed, "B": Completed} {
 		if got := s.EndedAs(epoch); got != want {
 			t.Errorf("%s ended as %q, want %q", epoch, got, want)
 		}
 	}
-	if len(s.Ended) != 3 || s.FailedEpoch != "" {
-		t.Errorf("the list is %+v, and %q failed last", s.Ended, s.FailedEpoch)
+	if len(s.Ended) != 2 {
+		t.Errorf("the list is %+v", s.Ended)
 	}
 	if a, b := before.EndedAs("A"), before.EndedAs("B"); a != RolledBack || b != Completed {
 		t.Errorf("the state before has A as %q and B as %q: the two share a list", a, b)
@@ -53,7 +43,7 @@ func TestEndedEpochsAreListedOnce(t *testing.T) {
 	if len(s.Ended) != keptEnded || s.EndedAs("a") != "" || s.EndedAs("d") != RolledBack {
 		t.Errorf("after more than a list has: %+v", s.Ended)
 	}
-	last := s.FailedEpoch
+	last := s.Ended[keptEnded-1].Epoch
 	if s.revive(last); s.EndedAs(last) != "" {
 		t.Errorf("%s is revived, and ended as %q", last, s.EndedAs(last))
 	}
@@ -109,30 +99,6 @@ func TestDisplacedEpochsOfTheLastHour(t *testing.T) {
 			t.Errorf("held for its health %t: the entry has the hold %t", forHealth, got)
 		}
 	}
-}
-
-// An earlier release that puts its own epoch leaves the list out. The next count has it from the
-// trail.
-func TestEarlierReleaseForgetsNoEndedEpoch(t *testing.T) {
-	withCrew(t, "AA", true, func(t *testing.T, c *crew) {
-		for _, epoch := range []string{"C", "D"} {
-			_, err := EndEpoch(t.Context(), c.store, "p", epoch, Order{Actor: "button"})
-			c.must(err)
-		}
-		c.pass(2)
-
-		old := c.start("B")[0]
-		old.old = true
-		old.poll()
-		c.pass(6)
-		c.expect("the next count", "promoted A")
-		old.crash()
-		for _, epoch := range []string{"C", "D"} {
-			if s := c.state(); s.EndedAs(epoch) != RolledBack {
-				t.Errorf("%s is not ended any more: %v", epoch, s.Ended)
-			}
-		}
-	})
 }
 
 // The generation of an epoch is the least one among its votes: an instance with an older file is

@@ -33,20 +33,17 @@ func (m *epochsModel) votes() map[string]int {
 
 // note keeps what can be asked of the end. Of what the store and the instances that reach it
 // know, one state supersedes the others, and it must be A's stage or remember it. It does not
-// where data is lost while the instances that knew the stage are cut off, or just after an earlier
-// release has put its own epoch: only the trail had the stage before. An earlier release that is
-// about to start goes by the store alone.
+// where data is lost while the instances that knew the stage are cut off.
 func (m *epochsModel) note() {
 	votes := m.votes()
 	last := m.state()
-	starts := slices.ContainsFunc(m.list, func(i *member) bool { return i.old && !i.begun })
 	for _, i := range m.list {
-		if !starts && !i.cut && i.applied.Supersedes(last) {
+		if !i.cut && i.applied.Supersedes(last) {
 			last = i.applied
 		}
 	}
 
-	past, _ := recall(context.Background(), m.store, "p", last, "A", last.At)
+	past := last.recall("A", last.At)
 	knows := past.Stage == Promoted || last.Epoch == "A" && last.Stage == Promoted
 	if votes["A"] <= votes["B"] || votes["A"] <= votes["C"] || !knows {
 		m.lost = true
@@ -67,14 +64,6 @@ func (m *epochsModel) startOne() {
 	}
 	i := m.start(m.someEpoch())[0]
 	i.idle = rapid.IntRange(0, 3).Draw(m.t, "idle at 3") == 3
-	if i.old = rapid.IntRange(0, 3).Draw(m.t, "old at 3") == 3; !i.old {
-		return
-	}
-
-	// When an earlier release starts, it puts its own epoch in shadow, and forgets every epoch
-	// that failed but the last. Nothing can be asked of A then, where that epoch is A.
-	m.lost = m.lost || i.epoch == "A"
-	m.failed = map[string]bool{}
 }
 
 func (m *epochsModel) endOne() {
@@ -89,7 +78,7 @@ func (m *epochsModel) endOne() {
 }
 
 func (m *epochsModel) reloadOne() {
-	if i := m.some(); !i.old && !i.cut && !m.store.away {
+	if i := m.some(); !i.cut && !m.store.away {
 		i.reload(m.someEpoch())
 	}
 }
@@ -148,14 +137,13 @@ func (m *epochsModel) rest() {
 			ahead++
 		}
 	}
-	tells := slices.ContainsFunc(m.list, func(i *member) bool { return !i.old })
-	if tells && votes[s.Epoch] < most && ahead == 1 {
+	if votes[s.Epoch] < most && ahead == 1 {
 		m.Errorf("at rest with %s %s, and the votes are %v", s, s.Epoch, votes)
 	}
 	if m.failed[s.Epoch] && s.Stage != RolledBack && !m.lossy {
 		m.Errorf("%s was rolled back, and is at %s", s.Epoch, s)
 	}
-	if !m.lost && tells && (s.Epoch != "A" || s.Stage != Promoted) {
+	if !m.lost && (s.Epoch != "A" || s.Stage != Promoted) {
 		m.Errorf("A had the majority all along, and the state is %s %s", s, s.Epoch)
 	}
 	for _, i := range m.list {
@@ -166,7 +154,7 @@ func (m *epochsModel) rest() {
 }
 
 // The fleet ends with the epoch that most instances compare, where that epoch was: in spite
-// of lost data, outages, cut-off instances, strays, crashes and earlier releases.
+// of lost data, outages, cut-off instances, strays and crashes.
 func TestEpochsBelongToTheMajority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {

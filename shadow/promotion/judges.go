@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"maps"
 	"slices"
 	"time"
 
@@ -40,13 +39,11 @@ func (v *Votes) nameJudges(policy string, instances []Instance, now time.Time) {
 }
 
 // judgesOf returns the instances that may judge a policy: the voters for its stored epoch, or
-// all that have that epoch, or all that have the policy. Only those of one revision of the gate
-// judge, which is the revision of most of them, of two the older: verdicts must not change from round to round.
-// An earlier release is not named, because it does not listen.
+// all that have that epoch, or all that have the policy.
 func judgesOf(policy, epoch string, instances []Instance, now time.Time) []Instance {
 	has := func(i Instance) bool {
 		_, knows := i.Policies[policy]
-		return i.Revision > 0 && knows
+		return knows
 	}
 	compares := func(i Instance) bool { return has(i) && i.Policies[policy].Epoch == epoch }
 
@@ -57,8 +54,7 @@ func judgesOf(policy, epoch string, instances []Instance, now time.Time) []Insta
 		matching(voters(policy, instances, now), compares), matching(live, compares), matching(live, has),
 	} {
 		if len(list) > 0 {
-			revision := commonRevision(list)
-			return matching(list, func(i Instance) bool { return i.Revision == revision })
+			return list
 		}
 	}
 	return nil
@@ -73,27 +69,9 @@ func matching(list []Instance, match func(Instance) bool) (some []Instance) {
 	return some
 }
 
-// commonRevision returns the revision that most instances have, and of two the older one.
-func commonRevision(list []Instance) (best int) {
-	n := map[int]int{}
-	for _, i := range list {
-		n[i.Revision]++
-	}
-	for _, revision := range slices.Sorted(maps.Keys(n)) {
-		if n[revision] > n[best] {
-			best = revision
-		}
-	}
-	return best
-}
-
-// publishedFormat is the format of the assessments that this release writes and reads.
-const publishedFormat = 1
-
 // Published is an assessment as its judge publishes it for the others: all that metrics and a report
-// need, and nothing that grows with the history.
+// need, and nothing that grows with the history. Without a Judge it says only that the policy was judged.
 type Published struct {
-	Format  int       `json:"format"`
 	Policy  string    `json:"policy"`
 	Judge   string    `json:"judge"`
 	Version Version   `json:"version"`
@@ -121,7 +99,7 @@ type Details struct {
 // Publish returns what a judge publishes of an assessment.
 func (a *Assessment) Publish(judge string) Published {
 	p := Published{
-		Format: publishedFormat, Policy: a.Spec.Policy, Judge: judge,
+		Policy: a.Spec.Policy, Judge: judge,
 		Version: a.State.Version, Epoch: a.State.Epoch, Since: a.State.Since,
 		Evidence: a.Evidence, Silent: len(a.Silent),
 		Gate: a.Gate, Obstacles: a.Gate.Obstacles, NoForecast: a.Gate.NoForecast, Never: a.Gate.Never,
@@ -132,7 +110,7 @@ func (a *Assessment) Publish(judge string) Published {
 }
 
 // Of reports whether this was found of the evidence that a state has.
-func (p *Published) Of(s *State) bool { return s.counts(p.Epoch, p.Since) }
+func (p *Published) Of(s *State) bool { return p.Judge != "" && s.counts(p.Epoch, p.Since) }
 
 // Assessment returns the assessment in a state of the same evidence, which may be a later one: a
 // stage that was left has no alarm any more.

@@ -32,7 +32,7 @@ func (c *Controller) Look(ctx context.Context) ([]Assessment, error) {
 	list := make([]Assessment, len(specs))
 	var missing []string
 	for i, spec := range specs {
-		if p := &published[i]; p.Format != 0 && p.Of(&states[i]) && within(now, p.Evidence.Now, recentFor) {
+		if p := &published[i]; p.Of(&states[i]) && within(now, p.Evidence.Now, recentFor) {
 			list[i] = p.Assessment(spec, states[i])
 		} else {
 			missing = append(missing, spec.Policy)

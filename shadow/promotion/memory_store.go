@@ -225,7 +225,7 @@ func (m *MemoryStore) NoteJudged(_ context.Context, j Judgement, list []Publishe
 		if p.Details != nil {
 			m.details[p.Policy] = p.Details
 		}
-		if p.Details = nil; p.Format != 0 {
+		if p.Details = nil; p.Judge != "" {
 			m.published[p.Policy] = p
 		}
 	}

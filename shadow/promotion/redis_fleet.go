@@ -99,8 +99,7 @@ func (s *RedisStore) Lease(ctx context.Context, holder string, d time.Duration) 
 	return held == 1, nil
 }
 
-// Publish implements Store. A count expires once no instance would believe it. Earlier releases
-// get it in one text while one of them is live.
+// Publish implements Store. A count expires once no instance would believe it.
 func (s *RedisStore) Publish(ctx context.Context, c Count) error {
 	head, err := json.Marshal(c.Head)
 	if err != nil {
@@ -116,13 +115,6 @@ func (s *RedisStore) Publish(ctx context.Context, c Count) error {
 	pipe := s.rdb.Pipeline()
 	pipe.HSet(ctx, s.key("counted"), "head", head, "policies", policies)
 	pipe.Expire(ctx, s.key("counted"), SilentFor)
-	if c.Format == 0 {
-		text, err := json.Marshal(c)
-		if err != nil {
-			return fmt.Errorf("promotion: publish the count: %w", err)
-		}
-		pipe.Set(ctx, s.key("count"), text, SilentFor)
-	}
 	_, err = pipe.Exec(ctx)
 	if redis.HasErrorPrefix(err, "WRONGTYPE") { // garbage took its place: the next count is stored
 		err = s.rdb.Del(ctx, s.key("counted")).Err()
@@ -130,7 +122,6 @@ func (s *RedisStore) Publish(ctx context.Context, c Count) error {
 	if err != nil {
 		return fmt.Errorf("promotion: publish the count: %w", humanize.Discreet(err))
 	}
-	s.beats.allow(c.Head)
 	return nil
 }
 
@@ -143,7 +134,6 @@ func (s *RedisStore) Head(ctx context.Context) (h Head, err error) {
 	if text, there := first(parts).(string); !there || json.Unmarshal([]byte(text), &h) != nil {
 		return Head{}, nil
 	}
-	s.beats.allow(h)
 	return h, nil
 }
 
@@ -159,27 +149,15 @@ func absent(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
-// Count implements Store. The teller may be of an earlier release, so the newer one of two texts is
-// the last count.
-func (s *RedisStore) Count(ctx context.Context) (Count, error) {
-	pipe := s.rdb.Pipeline()
-	parts := pipe.HMGet(ctx, s.key("counted"), "head", "policies")
-	whole := pipe.Get(ctx, s.key("count"))
-	_, refused := pipe.Exec(ctx)
-	for _, err := range []error{parts.Err(), whole.Err(), refused} {
-		if err != nil && !absent(err) {
-			return Count{}, fmt.Errorf("promotion: read the count: %w", humanize.Discreet(err))
-		}
+// Count implements Store.
+func (s *RedisStore) Count(ctx context.Context) (c Count, err error) {
+	parts, err := s.rdb.HMGet(ctx, s.key("counted"), "head", "policies").Result()
+	if err != nil && !absent(err) {
+		return Count{}, fmt.Errorf("promotion: read the count: %w", humanize.Discreet(err))
 	}
-
-	var c, older Count
-	if text, err := whole.Bytes(); err != nil || json.Unmarshal(text, &older) != nil {
-		older = Count{}
+	if !c.read(parts) {
+		return Count{}, nil
 	}
-	if !c.read(parts.Val()) || older.At.After(c.At) {
-		c = older
-	}
-	s.beats.allow(c.Head)
 	return c, nil
 }
 

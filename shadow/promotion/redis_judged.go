@@ -37,10 +37,9 @@ func (s *RedisStore) NoteJudged(ctx context.Context, j Judgement, list []Publish
 	return nil
 }
 
-// texts are the two parts of an assessment, "" for one that is not there. Without a format it says
-// only that the policy was judged.
+// texts are the two parts of an assessment, "" for one that is not there.
 func (p *Published) texts() (small, large string, err error) {
-	if p.Format == 0 {
+	if p.Judge == "" {
 		return "", "", nil
 	}
 	text, err := json.Marshal(p)
@@ -70,7 +69,7 @@ func (s *RedisStore) Assessments(ctx context.Context, policies []string) ([]Publ
 	list := make([]Published, len(policies))
 	for n, text := range texts {
 		var p Published
-		if json.Unmarshal([]byte(text), &p) == nil && p.Format == publishedFormat && p.Policy == policies[n] {
+		if json.Unmarshal([]byte(text), &p) == nil && p.Policy == policies[n] {
 			list[n] = p
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 )
 
@@ -25,10 +26,9 @@ var (
 	leaseText string
 )
 
-// RedisStore is the store of a fleet. shadowlimit:{name:policy}:state is a hash
-// and :audit a stream; shadowlimit:{name}:policies, :instances and :plans are hashes, :changes is a
-// number, :teller the holder of the lease, and :counted a hash of what it has counted. :count is
-// the same in one text, as earlier releases read and write it.
+// RedisStore is the store of a fleet. Behind algorithms.KeyPrefix, {name:policy}:state is a hash
+// and :audit a stream; {name}:policies, :instances and :plans are hashes, :changes is a
+// number, :teller the holder of the lease, and :counted a hash of what it has counted.
 type RedisStore struct {
 	rdb   redis.UniversalClient
 	name  string
@@ -43,10 +43,12 @@ func NewRedisStore(rdb redis.UniversalClient, name string) *RedisStore {
 }
 
 func (s *RedisStore) policyKey(policy, what string) string {
-	return "shadowlimit:{" + s.name + ":" + policy + "}:" + what
+	return algorithms.KeyPrefix + "{" + s.name + ":" + policy + "}:" + what
 }
 
-func (s *RedisStore) key(what string) string { return "shadowlimit:{" + s.name + "}:" + what }
+func (s *RedisStore) key(what string) string {
+	return algorithms.KeyPrefix + "{" + s.name + "}:" + what
+}
 
 func (s *RedisStore) channel() string { return s.key("changed") }
 
@@ -92,7 +94,7 @@ var errNoReply = errors.New("no reply")
 // unreadableReason is the reason of the state that stands for an unreadable one.
 const unreadableReason = "the stored state cannot be read"
 
-// Unreadable reports whether the state stands for one that Redis has, and which no release can read.
+// Unreadable reports whether the state stands for one that Redis has, and which cannot be read.
 func (s State) Unreadable() bool { return s.Reason == unreadableReason && s.At.IsZero() }
 
 // stateOf reads a stored state. A state that cannot be read counts as rolled back, because

@@ -76,8 +76,6 @@ type State struct {
 	Since time.Time
 	// Ended are the epochs that failed or were completed, at most keptEnded, oldest first.
 	Ended []Ended `json:",omitempty"`
-	// FailedEpoch is the epoch that was rolled back last. Earlier releases know no others.
-	FailedEpoch string `json:",omitempty"`
 	// Displaced are the epochs that others took over from, at most keptDisplaced, oldest first.
 	Displaced []Displaced `json:",omitempty"`
 	// Generation came with Epoch, from the policy file. A smaller one does not

@@ -37,14 +37,14 @@ type Spec struct {
 	// stay in the file: they may name clients.
 	First bool `json:"first,omitempty"`
 	Last  bool `json:"last,omitempty"`
-	// OnStoreFailure is FailLocal, FailAllow or FailDeny; "" from an earlier release.
+	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.
 	Store string `json:"store,omitempty"`
-	// CandidateStore is where the candidate is, likewise; "" from an earlier release, too.
+	// CandidateStore is where the candidate is, likewise.
 	CandidateStore string `json:"candidate_store,omitempty"`
 	// AsksStore says by role that a store decides the side at each request: the service's own Redis where the store has no
-	// name. It is false for a foreign limiter, for a side that is decided in the process, and from an earlier release.
+	// name. It is false for a foreign limiter, and for a side that is decided in the process.
 	AsksStore [2]bool `json:"asks_store,omitzero"`
 	// AuthoritativeRule and CandidateRule are the keys of the levels of adaptive sides; "" for a side whose limit is always
 	// the whole.
@@ -57,24 +57,18 @@ type Instance struct {
 	ID string `json:"id"`
 	// At is when it reported that, by the store's clock.
 	At time.Time `json:"at"`
-	// Idle says that it has not decided a request since it started, so it has no vote. An
-	// instance of an earlier release says nothing, and has one.
+	// Idle says that it has not decided a request since it started, so it has no vote.
 	Idle bool `json:"idle,omitempty"`
 	// RedButton says that it enforces the authoritative, whatever the stage.
 	RedButton bool `json:"red_button,omitempty"`
-	// Failing are the stores of Config.Stores that do not answer it, by name: their breakers are open. An instance of an
-	// earlier release says nothing.
+	// Failing are the stores of Config.Stores that do not answer it, by name: their breakers are open.
 	Failing []string `json:"failing,omitempty"`
 	// OwnStoreAway says the same of the service's own Redis, which may take beats again before a breaker has closed: requests
-	// fall back until then. Earlier releases do not read it. In Failing they would take "" for the store of every side without one.
+	// fall back until then.
 	OwnStoreAway bool `json:"own_store_away,omitempty"`
 	// Client are warnings about the options of its Redis clients, a sentence each.
 	Client []string `json:"client,omitempty"`
-	// Format is the newest format of beats that it can write; 0 in an earlier release.
-	Format int `json:"format,omitempty"`
-	// Revision is its gate's; see gate.Revision. It is 0 in an earlier release.
-	Revision int `json:"revision,omitempty"`
-	// Service is nil where no limit is adaptive, and in an earlier release.
+	// Service is nil where no limit is adaptive.
 	Service *Service `json:"service,omitempty"`
 	// Policies by name. They are nil where only their Plan is stored, and cannot be read.
 	Policies map[string]Applied `json:"policies,omitempty"`
@@ -136,8 +130,7 @@ func errStale(policy string, asOf time.Time) error {
 // Store keeps the states of all policies of one name, and the instances. Methods may be
 // called concurrently. Arguments belong to the caller again when a method returns.
 //
-// A store is shared with other releases and other programs, so it may hold entries that
-// this release cannot read. States must report such a state as rolled back. Specs and
+// A store is shared with other programs, so it may hold entries that cannot be read. States must report such a state as rolled back. Specs and
 // Instances leave such entries out, so that one of them does not hide the others. History
 // fails as a whole: an audit trail with gaps must not look complete.
 type Store interface {
@@ -154,8 +147,8 @@ type Store interface {
 	Put(ctx context.Context, policy string, next State, only Condition) error
 	// Changes returns a number that each Put changes after it has stored a state; 0 if there is
 	// none. An instance that knows the number need not read the states again, whatever their
-	// number. Some states are put without it: by an earlier release, or by a process that dies
-	// between the two. NoteChange changes the number for them.
+	// number. A process that dies between the two puts a state without it. NoteChange changes the
+	// number for it.
 	Changes(ctx context.Context) (int64, error)
 	NoteChange(ctx context.Context) error
 	// History returns the audit trail, oldest first.
@@ -178,11 +171,11 @@ type Store interface {
 	// holder has it; one instance at a time has it. A time of 0 gives it back.
 	Lease(ctx context.Context, holder string, d time.Duration) (bool, error)
 	// Publish stores what the teller has counted, Count returns it, and Head its small part: the
-	// zero value if there is none. The Head of an earlier release's count is none.
+	// zero value if there is none.
 	Publish(ctx context.Context, c Count) error
 	Head(ctx context.Context) (Head, error)
 	Count(ctx context.Context) (Count, error)
-	// NoteJudged notes that policies were judged, and keeps the assessments that have a format. A
+	// NoteJudged notes that policies were judged, and keeps the assessments that have a judge. A
 	// later judgement stands. It wraps ErrStale if the instant is too far from the store's clock.
 	NoteJudged(ctx context.Context, j Judgement, list []Published) error
 	// Judged returns the last judgements, Assessments the findings, without Details, which

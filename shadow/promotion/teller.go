@@ -136,11 +136,8 @@ func (t *Teller) count(ctx context.Context) (Count, []Move, error) {
 	failed := []error{err}
 
 	live, _ := LiveAt(f.now, "", f.instances)
-	c := Count{Head{At: f.now, Teller: t.id, Changes: changes, Live: len(live), Format: Format}, map[string]Votes{}}
+	c := Count{Head{At: f.now, Teller: t.id, Changes: changes, Live: len(live)}, map[string]Votes{}}
 	c.Levels = levelsOf(t.last.Levels, live, f.now)
-	for _, i := range live {
-		c.Format = min(c.Format, i.Format)
-	}
 	var moves []Move
 	for i, policy := range f.policies {
 		if f.states[i].Stage == "" { // its instances begin it
@@ -180,8 +177,8 @@ func (t *Teller) follow(ctx context.Context, now time.Time) error {
 }
 
 // noteChanges repairs the number of changes. Instances read no state while it stands still, and it
-// may have: an earlier release does not know it, a process may die after it has put a state, and
-// a failover may take back a state and not the number. Where another state is stored than at
+// may have: a process may die after it has put a state, and a failover may take back a state and
+// not the number. Where another state is stored than at
 // the last count the number changes once more, even if it has changed since: of two states that
 // were put it may have missed one.
 func (t *Teller) noteChanges(ctx context.Context, f *fleet) (int64, error) {
@@ -233,14 +230,9 @@ func (t *Teller) act(ctx context.Context, policy string, v *Votes, f *fleet, s S
 	}
 
 	// An epoch that returns need not wait: the one that displaced it did.
-	if ahead < confirmFor {
-		past, err := State{}, error(nil)
-		if first {
-			past, err = recall(ctx, t.store, policy, s, v.Ahead, f.now)
-		}
-		if err != nil || past.Stage == "" {
-			return s, false, err
-		}
+	returns := first && s.recall(v.Ahead, f.now).Stage != ""
+	if ahead < confirmFor && !returns {
+		return s, false, nil
 	}
 
 	// After a conflict or an error the lead stays, so that the next count tries again at once.

@@ -24,11 +24,8 @@ type Head struct {
 	Teller string    `json:"teller"`
 	// Live is the number of live instances, with a vote or without.
 	Live int `json:"live"`
-	// Changes is Store.Changes of this count; 0 if the teller is of an earlier release, which does
-	// not repair it.
+	// Changes is Store.Changes of this count; 0 if the teller could not repair it.
 	Changes int64 `json:"changes,omitempty"`
-	// Format is the least one of the live instances; 0 while one is of an earlier release.
-	Format int `json:"format,omitempty"`
 	// Revision is another one when the votes are others, apart from their times.
 	Revision int64 `json:"revision,omitempty"`
 	// Levels are those of adaptive limits, by the key of their rule.
@@ -59,7 +56,7 @@ type Votes struct {
 	// stored one.
 	Older bool `json:"older,omitempty"`
 	// Judge judges the policy, StandBy does so if the judge does not. Both are ids, and "" if no
-	// instance can. A teller of an earlier release names none.
+	// instance can.
 	Judge   string `json:"judge,omitempty"`
 	StandBy string `json:"stand_by,omitempty"`
 }

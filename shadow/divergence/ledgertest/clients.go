@@ -50,10 +50,10 @@ func clients(t *testing.T, l divergence.Ledger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range page.Entries {
-		if len(e.Clients.List) > 0 || len(e.Protected.List) > 1 || e.Minutes[0].Tally.Comparisons() == 0 {
-			t.Errorf("an old hour of %s has %d clients, %d protected keys and %v, want the counts and at most one protected key",
-				e.Writer, len(e.Clients.List), len(e.Protected.List), e.Minutes[0].Tally)
+	for _, h := range page.Hours {
+		if len(h.Clients.List) > 0 || len(h.Protected.List) > 1 || h.Minutes[0].Tally.Comparisons() == 0 {
+			t.Errorf("an old hour has %d clients, %d protected keys and %v, want the counts and at most one protected key",
+				len(h.Clients.List), len(h.Protected.List), h.Minutes[0].Tally)
 		}
 	}
 	checkProtected(t, history(t, l, id, at.Add(29*time.Hour)))

@@ -15,6 +15,6 @@
 // its own clock must be given a clock of that time.
 //
 // The suite goes through the methods of divergence.Ledger only, from one goroutine. It therefore cannot check
-// concurrent use, the bound of 32 days, and entries of other releases or other programs. The tests of a ledger have to
+// concurrent use, the bound of 32 days, and entries of other programs. The tests of a ledger have to
 // check these.
 package ledgertest

@@ -25,7 +25,6 @@ type Config struct {
 	// Soak is the clean time before a step (48h). Each strike adds as much again.
 	Soak time.Duration `json:"soak_ns"`
 	// Graded says that no soak was declared: later steps then need a longer one, see SoakFor.
-	// An earlier release takes Soak for all of them.
 	Graded bool `json:"graded,omitempty"`
 	// Harms are the rules about clients and exposed candidates. Their fields stand beside the others in JSON.
 	Harms

@@ -224,7 +224,7 @@ func TestForecastOfKeysFromTheHours(t *testing.T) {
 			"which of the denied keys are new is known of the last 26 h only"},
 		{"a sample", 30, 0, func(hours []divergence.Hour) { hours[3].Clients.Below = 1 << 40 },
 			"the evidence does not show when keys were first denied"},
-		{"an earlier release", 30, 30, func([]divergence.Hour) {}, "the evidence does not show when keys were first denied"},
+		{"no clients", 30, 30, func([]divergence.Hour) {}, "the evidence does not show when keys were first denied"},
 	}
 	for _, tt := range tests {
 		e := evidence{hours: tt.hours, deniedKeys: 5}.build()

@@ -68,7 +68,7 @@ type Result struct {
 	Reason string `json:"reason"`
 	Forecast
 	CleanHours float64 `json:"clean_hours"`
-	// CleanHoursNeeded is the clean time that the step needs; 0 by the simple rule, and from an earlier release.
+	// CleanHoursNeeded is the clean time that the step needs; 0 by the simple rule.
 	CleanHoursNeeded float64 `json:"clean_hours_needed,omitempty"`
 	Strikes          int     `json:"strikes"`
 	Quality

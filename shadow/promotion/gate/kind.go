@@ -75,8 +75,8 @@ var subjects = [ObstacleKinds]subject{
 	AboveInSoak:     {"above_in_soak", Wait, "a ratio of the last soak is at or above its threshold: " + advice, false},
 }
 
-// subject returns the row of a kind. A judge of a later release may publish kinds that this release does not know: they end by time
-// and traffic, as far as this release can say.
+// subject returns the row of a kind. A kind that is none, as other programs may write, ends by time and
+// traffic.
 func (k ObstacleKind) subject() subject {
 	if k < 0 || k >= ObstacleKinds {
 		return subject{name: "unknown", verdict: Insufficient}
@@ -84,7 +84,7 @@ func (k ObstacleKind) subject() subject {
 	return subjects[k]
 }
 
-// String returns the name of the kind, "unknown" for one of a later release.
+// String returns the name of the kind, "unknown" for any other number.
 func (k ObstacleKind) String() string { return k.subject().name }
 
 // Waits reports whether obstacles of the kind end by themselves if time and traffic go on as they were.

@@ -212,7 +212,7 @@ func TestFailLeadsWithTheRatio(t *testing.T) {
 	}
 }
 
-// Programs read the kind of an obstacle: each has a name of its own, and one of a later release has none.
+// Programs read the kind of an obstacle: each has a name of its own, and no other number has one.
 func TestEveryKindOfObstacleHasAName(t *testing.T) {
 	kinds := map[string]gate.ObstacleKind{}
 	for kind := range gate.ObstacleKind(gate.ObstacleKinds) {

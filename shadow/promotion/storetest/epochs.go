@@ -178,7 +178,7 @@ func count(s subject) {
 	now, err := s.Now(s.ctx())
 	s.must(err)
 	want := promotion.Count{
-		Head: promotion.Head{At: now.UTC(), Teller: `"a"`, Live: 5, Changes: 6, Format: 1, Revision: 7},
+		Head: promotion.Head{At: now.UTC(), Teller: `"a"`, Live: 5, Changes: 6, Revision: 7},
 		Policies: map[string]promotion.Votes{policy: {
 			Stored: "e1", Seen: now.UTC(), Ahead: "e2", Since: now.Add(-time.Second).UTC(), Older: true,
 			Epochs: map[string]promotion.Support{"e1": {Votes: 1, Generation: 7}, "e2": {Votes: 3}},

@@ -93,7 +93,7 @@ func plans(s subject) {
 	// Plans are compared with ==, which looks at zones and monotonic readings. Truncate takes the
 	// reading off.
 	now = now.UTC().Truncate(time.Microsecond)
-	s.must(s.Publish(s.ctx(), promotion.Count{Head: promotion.Head{At: now, Teller: "a", Format: promotion.Format}}))
+	s.must(s.Publish(s.ctx(), promotion.Count{Head: promotion.Head{At: now, Teller: "a"}}))
 	has := func(seq int64) map[string]promotion.Applied {
 		return map[string]promotion.Applied{
 			policy:   {Version: version(1, seq), Epoch: "e1", Generation: 3, Flushed: now},
@@ -106,7 +106,7 @@ func plans(s subject) {
 	want := map[string]map[string]promotion.Applied{"a": has(1), "b": has(1), "c": has(2), "none": {}}
 	for step := range int64(3) {
 		for id, policies := range want {
-			s.must(s.Beat(s.ctx(), promotion.Instance{ID: id, At: now, Format: promotion.Format, Policies: policies}))
+			s.must(s.Beat(s.ctx(), promotion.Instance{ID: id, At: now, Policies: policies}))
 		}
 		all, err := s.Instances(s.ctx())
 		s.must(err)
@@ -129,7 +129,7 @@ func judged(s subject) {
 	s.must(err)
 	now = now.UTC().Truncate(time.Microsecond)
 	published := func(by string, strikes int) []promotion.Published {
-		p := promotion.Published{Format: 1, Policy: policy, Judge: by, Epoch: "e1", Since: now, Details: &promotion.Details{}}
+		p := promotion.Published{Policy: policy, Judge: by, Epoch: "e1", Since: now, Details: &promotion.Details{}}
 		p.Gate.Strikes = strikes
 		return []promotion.Published{p, {Policy: "another"}}
 	}
@@ -164,7 +164,7 @@ func judged(s subject) {
 		s.must(err)
 		details, err := s.Details(s.ctx(), names)
 		s.must(err)
-		if last[0].By != "" || last[1].By != tt.want || last[2].By != tt.want || found[1].Judge != tt.want || found[2].Format != 0 ||
+		if last[0].By != "" || last[1].By != tt.want || last[2].By != tt.want || found[1].Judge != tt.want || found[2].Judge != "" ||
 			(details[1] != nil) != (tt.want != "") || details[2] != nil {
 			s.Errorf("after %s: judged %v, found %+v", tt.by, last, found)
 		}
@@ -213,10 +213,10 @@ func forgotten(s subject) {
 	details, err := s.Details(s.ctx(), both)
 	s.must(err)
 
-	if !judged[0].At.IsZero() || published[0].Format != 0 || details[0] != nil {
+	if !judged[0].At.IsZero() || published[0].Judge != "" || details[0] != nil {
 		s.Errorf("judged %+v, published %+v, details %+v, want nothing", judged[0], published[0], details[0])
 	}
-	if judged[1].At.IsZero() || published[1].Format == 0 {
+	if judged[1].At.IsZero() || published[1].Judge == "" {
 		s.Errorf("of the other policy: judged %+v, published %+v", judged[1], published[1])
 	}
 }
@@ -231,7 +231,7 @@ func forget(s subject) {
 	s.must(s.Announce(s.ctx(), []promotion.Spec{{Policy: policy}, {Policy: "another"}}))
 	now, err := s.Now(s.ctx())
 	s.must(err)
-	assessments := []promotion.Published{{Format: 1, Policy: policy, Details: &promotion.Details{}}, {Format: 1, Policy: "another"}}
+	assessments := []promotion.Published{{Policy: policy, Judge: "i", Details: &promotion.Details{}}, {Policy: "another", Judge: "i"}}
 	s.must(s.NoteJudged(s.ctx(), promotion.Judgement{At: now, By: "i"}, assessments))
 
 	// The second time there is nothing left to remove.

@@ -149,10 +149,10 @@ func (d *doctor) acl(user string) string {
 		commands = append(commands, "+select")
 	}
 
-	reset, patterns := "resetkeys", fmt.Sprintf("~shadowlimit:{%s}:* ~shadowlimit:{%s:*", d.name, d.name)
+	reset, patterns := "resetkeys", fmt.Sprintf("~shadowlimit1:{%s}:* ~shadowlimit1:{%s:*", d.name, d.name)
 	if !d.channelsAreFree {
 		reset += " resetchannels"
-		patterns += fmt.Sprintf(" &shadowlimit:{%s}:changed", d.name)
+		patterns += fmt.Sprintf(" &shadowlimit1:{%s}:changed", d.name)
 	}
 	return "ACL SETUSER " + account + reset + " -@all " + patterns + " " + strings.Join(commands, " ")
 }
@@ -200,7 +200,7 @@ var rights = []right{
 
 // refused returns the commands that Redis refuses this user.
 func (d *doctor) refused(ctx context.Context, policy string) (refusals, error) {
-	key := "shadowlimit:{" + d.name + ":" + policy + "}:state"
+	key := algorithms.KeyPrefix + "{" + d.name + ":" + policy + "}:state"
 	refused, made := refusals{}, false
 	for _, r := range rights {
 		err := d.try(ctx, r, key, made)
@@ -216,7 +216,7 @@ func (d *doctor) refused(ctx context.Context, policy string) (refusals, error) {
 	}
 
 	// The keys of the fleet go by another pattern. No instance has the name of this field.
-	fleet := "shadowlimit:{" + d.name + "}:instances"
+	fleet := algorithms.KeyPrefix + "{" + d.name + "}:instances"
 	refused.note("hdel", d.client.Do(ctx, "hdel", fleet, policy).Err())
 	return refused, nil
 }
@@ -224,7 +224,7 @@ func (d *doctor) refused(ctx context.Context, policy string) (refusals, error) {
 // try sends one command. A command that would make a key is sent only if the scratch key is in its
 // way: a hash or a stream without a time to live would stay for good.
 func (d *doctor) try(ctx context.Context, r right, key string, made bool) error {
-	channel := "shadowlimit:{" + d.name + "}:changed"
+	channel := algorithms.KeyPrefix + "{" + d.name + "}:changed"
 	switch {
 	case r.creates && !made:
 		return nil
