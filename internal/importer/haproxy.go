@@ -106,13 +106,17 @@ func (h *haproxy) sections(lines []haLine) error {
 			}
 		case p == nil:
 		case first == "acl":
-			p.acls[l.word(1)] = append(p.acls[l.word(1)], l)
+			if p.acls[l.word(1)] = append(p.acls[l.word(1)], l); len(p.acls[l.word(1)]) > mostItems {
+				return &Error{l.Place, fmt.Sprintf("more than %d lines of one acl", mostItems)}
+			}
 		case first == "stick-table":
 			if err := h.table(name, l); err != nil {
 				return err
 			}
 		case first == "http-request" || first == "tcp-request" || first == "use_backend":
-			p.rules = append(p.rules, l)
+			if p.rules = append(p.rules, l); len(p.rules) > mostItems {
+				return &Error{l.Place, fmt.Sprintf("more than %d rules of one section", mostItems)}
+			}
 		case first == "rate-limit":
 			h.in.leave(l.Place, l.text(), "limits connections, not requests")
 		}
@@ -347,7 +351,7 @@ func (h *haproxy) limit(p *haProxy, at int, c haCondition) (bad string) {
 	for _, t := range p.tracks {
 		byCounter := rate.counter != "" && t.counter == rate.counter && (rate.table == "" || rate.table == t.table) && t.at < at
 		bySource := rate.counter == "" && t.fetch == "src" && (t.table == rate.table || rate.table == "" && t.table == p.word(1))
-		if byCounter || bySource {
+		if (byCounter || bySource) && len(tracks) <= mostWhere {
 			tracks = append(tracks, t)
 		}
 	}
@@ -356,6 +360,8 @@ func (h *haproxy) limit(p *haProxy, at int, c haCondition) (bad string) {
 		return "no track-sc" + rate.counter + " before it in this section: what it counts is unclear"
 	case len(tracks) == 0:
 		return "no track-sc of src in this section counts in its table: what it counts is unclear"
+	case len(tracks) > mostWhere:
+		return fmt.Sprintf("more than %d rules count for it", mostWhere)
 	}
 
 	counts := tracks[0].at < at
@@ -413,7 +419,9 @@ func (t haTrack) key() (key, bad string) {
 func (h *haproxy) share(l *haLimit) {
 	for _, other := range h.limits {
 		if other.table == l.table && other.limit == l.limit && other.counts == l.counts && other.track.fetch == l.track.fetch {
-			other.where = append(other.where, l.where...)
+			if len(other.where) <= mostWhere {
+				other.where = append(other.where, l.where...)
+			}
 			return
 		}
 	}

@@ -99,9 +99,9 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Place, e.Why) }
 const (
 	mostBytes    = 1 << 20 // of a file
 	mostFiles    = 256
-	mostIncludes = 16 // one inside the other
-	mostDepth    = 64 // of blocks and values
-	mostItems    = 5000
+	mostIncludes = 16   // one inside the other
+	mostDepth    = 64   // of blocks and values
+	mostItems    = 2000 // descriptors, routes, lines of an ACL
 	mostPolicies = 500
 	mostLeftOut  = 2000
 	mostWhere    = 20  // texts beside one policy

@@ -431,7 +431,7 @@ func TestEnvoyIsBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("domain: d\ndescriptors:\n")
 	for i := range mostItems {
-		fmt.Fprintf(&b, "- { key: a, value: %s%d, rate_limit: { unit: day, requests_per_unit: 1 } }\n", strings.Repeat("x", 100), i)
+		fmt.Fprintf(&b, "- { key: a, value: %s%d, rate_limit: { unit: day, requests_per_unit: 1 } }\n", strings.Repeat("x", 300), i)
 	}
 	begin := time.Now()
 	in := imported(t, "envoy", "f", b.String())

@@ -175,124 +175,70 @@ func (l *nginxLexer) next() (nginxToken, error) {
 		return nginxToken{line: l.line}, nil
 	}
 
+	first := l.line
 	switch c := l.text[l.at]; c {
 	case ';', '{', '}':
 		l.at++
-		return nginxToken{kind: c, line: l.line}, nil
+		return nginxToken{kind: c, line: first}, nil
 	case '"', '\'':
-		return l.quoted(c)
+		l.at++
+		text := l.until(func() bool { return l.text[l.at] == c })
+		if l.at == len(l.text) {
+			return nginxToken{}, l.errorf(first, "the quote is not closed")
+		}
+		l.at++
+		return nginxToken{'w', text, first}, nil
 	}
-	return l.word(), nil
+
+	// A brace ends a word, but for one behind a $, as in ${name}.
+	start := l.at
+	text := l.until(func() bool {
+		c := l.text[l.at]
+		return strings.IndexByte(" \t\r\n;", c) >= 0 || c == '{' && (l.at == start || l.text[l.at-1] != '$')
+	})
+	return nginxToken{'w', text, first}, nil
 }
 
 // skipSpace goes to the next token. A comment begins where a word could.
 func (l *nginxLexer) skipSpace() {
-	for l.at < len(l.text) {
-		switch l.text[l.at] {
-		case '\n':
+	for comment := false; l.at < len(l.text); l.at++ {
+		switch c := l.text[l.at]; {
+		case c == '\n':
 			l.line++
-			l.at++
-		case ' ', '\t', '\r':
-			l.at++
-
-		// The last line of a file may be a comment, and end without a line feed.
-		case '#':
-			end := strings.IndexByte(l.text[l.at:], '\n')
-			if end < 0 {
-				l.at = len(l.text)
-				return
-			}
-			l.at += end
+			comment = false
+		case comment || c == ' ' || c == '\t' || c == '\r':
+		case c == '#':
+			comment = true
 		default:
 			return
 		}
 	}
 }
 
-// word returns a word without quotes. A brace ends it, but for one behind a $, as in ${name}.
-func (l *nginxLexer) word() nginxToken {
-	start := l.at
+// until returns the text up to its end. A backslash keeps the character behind it from ending the text, and only goes itself
+// before quotes and backslashes.
+func (l *nginxLexer) until(ends func() bool) string {
 	var b strings.Builder
-
-	for l.at < len(l.text) {
-		c := l.text[l.at]
-		if strings.IndexByte(" \t\r\n;", c) >= 0 || c == '{' && (l.at == start || l.text[l.at-1] != '$') {
-			break
-		}
-		if c == '\\' {
-			b.WriteString(l.escape())
-			continue
-		}
-		b.WriteByte(c)
-		l.at++
-	}
-	return nginxToken{'w', b.String(), l.line}
-}
-
-// quoted returns a word in quotes.
-func (l *nginxLexer) quoted(quote byte) (nginxToken, error) {
-	first := l.line
-	var b strings.Builder
-
-	for l.at++; l.at < len(l.text); {
-		switch c := l.text[l.at]; c {
-		case quote:
+	for ; l.at < len(l.text) && !ends(); l.at++ {
+		if l.text[l.at] == '\\' && l.at+1 < len(l.text) {
 			l.at++
-			return nginxToken{'w', b.String(), first}, nil
-		case '\\':
-			b.WriteString(l.escape())
-		default:
-			if c == '\n' {
-				l.line++
+			if strings.IndexByte(`"'\`, l.text[l.at]) < 0 {
+				b.WriteByte('\\')
 			}
-			b.WriteByte(c)
-			l.at++
 		}
+		if l.text[l.at] == '\n' {
+			l.line++
+		}
+		b.WriteByte(l.text[l.at])
 	}
-	return nginxToken{}, l.errorf(first, "the quote is not closed")
+	return b.String()
 }
 
-// escape returns what a backslash and the character behind it stand for: nginx keeps the backslash before most characters.
-func (l *nginxLexer) escape() string {
-	if l.at+1 == len(l.text) {
-		l.at++
-		return `\`
-	}
-
-	c := l.text[l.at+1]
-	l.at += 2
-	switch c {
-	case '"', '\'', '\\':
-		return string(c)
-	case 't':
-		return "\t"
-	case 'r':
-		return "\r"
-	case 'n':
-		return "\n"
-	}
-
-	// What follows may be a part of a longer character, or the line's end.
-	l.at--
-	if c == '\n' {
-		l.at++
-		l.line++
-		return "\\\n"
-	}
-	if strings.IndexByte(" ;{}", c) >= 0 {
-		l.at++
-		return `\` + string(c)
-	}
-	return `\`
-}
-
-// skipCode skips the body of a block in another language up to its closing brace.
+// skipCode skips the body of a block in another language up to its closing brace. Braces in its texts and comments are counted, too:
+// this knows no language but nginx's.
 func (l *nginxLexer) skipCode() error {
-	// Braces in its texts and comments are counted, too: this knows no language but nginx's.
 	first := l.line
-	depth := 1
-
-	for ; l.at < len(l.text); l.at++ {
+	for depth := 1; l.at < len(l.text); l.at++ {
 		switch l.text[l.at] {
 		case '\n':
 			l.line++

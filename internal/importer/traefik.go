@@ -18,6 +18,7 @@ type traefik struct {
 
 // traefikRouter is a router, or what applies middlewares to all routers of an entry point.
 type traefikRouter struct {
+	Place
 	name, where string
 	middlewares []string
 }
@@ -36,8 +37,7 @@ func readTraefik(in *Import, d *disk) error {
 			}
 		}
 	}
-	t.policies()
-	return nil
+	return t.policies()
 }
 
 func (t *traefik) document(v *value) error {
@@ -63,19 +63,19 @@ func (t *traefik) document(v *value) error {
 	}
 	for _, e := range v.get("entryPoints").entries() {
 		if m := e.get("http", "middlewares"); m != nil {
-			t.router(traefikRouter{e.key, fmt.Sprintf("entry point %s: each router of it has a budget (%s)", e.key, m.Place), m.texts()}, e.at)
+			t.router(traefikRouter{e.at, e.key, fmt.Sprintf("entry point %s: each router of it has a budget (%s)", e.key, m.Place), m.texts()})
 		}
 	}
 	for _, r := range v.get("http", "routers").entries() {
 		where := fmt.Sprintf("router %s%s (%s)", r.key, r.described("rule", "entryPoints", "priority", "tls"), r.at)
-		t.router(traefikRouter{r.key, where, r.get("middlewares").texts()}, r.at)
+		t.router(traefikRouter{r.at, r.key, where, r.get("middlewares").texts()})
 	}
 	return nil
 }
 
-func (t *traefik) router(r traefikRouter, at Place) {
+func (t *traefik) router(r traefikRouter) {
 	if len(t.routers) >= mostItems {
-		t.in.leave(at, "router "+r.name, "more than %d routers: import a smaller configuration", mostItems)
+		t.in.leave(r.Place, "router "+r.name, "more than %d routers: import a smaller configuration", mostItems)
 		return
 	}
 	t.routers = append(t.routers, r)
@@ -96,11 +96,15 @@ func (t *traefik) middleware(name string, v *value) error {
 }
 
 // policies makes the policies: a rateLimit has a budget in each router that has it, and with redis one for all of them.
-func (t *traefik) policies() {
+func (t *traefik) policies() error {
 	of := map[string][]traefikRouter{}
 	for _, r := range t.routers {
-		for _, name := range t.chained(r.middlewares, 0) {
+		seen := map[string]bool{}
+		for _, name := range t.chained(r.middlewares, seen) {
 			of[name] = append(of[name], r)
+		}
+		if len(seen) >= mostItems {
+			return &Error{r.Place, fmt.Sprintf("more than %d middlewares of one router", mostItems)}
 		}
 	}
 
@@ -122,18 +126,21 @@ func (t *traefik) policies() {
 			}
 		}
 	}
+	return nil
 }
 
 // chained returns the names of the rateLimits among some middlewares, also those of chains.
-func (t *traefik) chained(names []string, depth int) (list []string) {
+func (t *traefik) chained(names []string, seen map[string]bool) (list []string) {
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, "@")
-		v := t.middlewares[name]
-		if v.get("rateLimit") != nil {
-			list = append(list, name)
+		if seen[name] || len(seen) >= mostItems {
+			continue
 		}
-		if chain := v.get("chain"); chain != nil && depth < 4 && len(list) < mostPolicies {
-			list = append(list, t.chained(chain.get("middlewares").texts(), depth+1)...)
+		seen[name] = true
+		if v := t.middlewares[name]; v.get("rateLimit") != nil {
+			list = append(list, name)
+		} else {
+			list = append(list, t.chained(v.get("chain", "middlewares").texts(), seen)...)
 		}
 	}
 	return list
