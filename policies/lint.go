@@ -84,27 +84,22 @@ func (l *linter) escapes(p *Policy, at places) {
 
 	// In the order of the evaluation. A candidate whose limit fails harms itself alone.
 	side := p.Sides[algorithms.Authoritative]
-	list := []*expression{p.when}
-	list = append(list, p.key...)
-	list = append(list, p.cost.expression, side.limit.expression, side.burst.expression)
-	for i, x := range list {
-		if x == nil {
-			continue
-		}
-		field := "key"
-		switch i {
-		case 0:
-			field = "when"
-		case len(list) - 3:
-			field = "cost"
-		case len(list) - 2, len(list) - 1:
-			field = "authoritative"
-		}
+	type asked struct {
+		field string
+		x     *expression
+	}
+	list := []asked{{"when", p.when}}
+	for _, x := range p.key {
+		list = append(list, asked{"key", x})
+	}
+	list = append(list, asked{"cost", p.cost.expression},
+		asked{"authoritative", side.limit.expression}, asked{"authoritative", side.burst.expression})
 
-		// One warning a policy is enough, for one on_error answers them all.
-		if cause := p.escape(x); cause != "" {
-			l.warn(at[field], "%s: it fails for a request with %s, and that request is not limited at all: "+
-				"give it a default, or say what happens then, on_error: deny or on_error: allow", field, cause)
+	// One warning a policy is enough, for one on_error answers them all.
+	for _, a := range list {
+		if cause := p.escape(a.x); cause != "" {
+			l.warn(at[a.field], "%s: it fails for a request with %s, and that request is not limited at all: "+
+				"give it a default, or say what happens then, on_error: deny or on_error: allow", a.field, cause)
 			return
 		}
 	}
@@ -112,6 +107,9 @@ func (l *linter) escapes(p *Policy, at places) {
 
 // escape says with what a request makes an expression of the policy fail, "" if a client has no way.
 func (p *Policy) escape(x *expression) string {
+	if x == nil {
+		return ""
+	}
 	for _, f := range x.failures {
 		if f.table == "" || !p.asksFor(f.table) {
 			return f.cause
