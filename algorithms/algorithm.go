@@ -16,7 +16,7 @@ type State struct {
 	Last int64 // instant of the last charge that counts
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
-	Log  *Log  // what three numbers cannot hold: a log's charges, a fourth number (anchored), or the states of a Group's members
+	Log  *Log  // what three numbers cannot hold: a log's charges, or a fourth number (anchored)
 }
 
 // now returns the instant at which a charge that arrives at is judged: the state's last

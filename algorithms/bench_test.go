@@ -30,40 +30,6 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkGroup is one charge of two limits by both sides: as two policies, which are judged one after another, and as a
-// group of two members.
-func BenchmarkGroup(b *testing.B) {
-	second := algorithms.Limit{Requests: 1_000_000_000, Window: time.Second}
-	minute := algorithms.Limit{Requests: 1_000_000_000, Window: time.Minute}
-	policy := func(name string, l algorithms.Limit) algorithms.Charge {
-		return algorithms.Charge{Policy: name, Key: "client", Cost: 1, Sides: [2]algorithms.Side{
-			{Algorithm: algorithms.FixedWindow{}, Limit: l}, {Algorithm: algorithms.GCRA{}, Limit: l},
-		}}
-	}
-	group := func(id string, a algorithms.Algorithm) algorithms.Side {
-		return algorithms.Side{ID: id, Algorithm: &algorithms.Group{Members: []algorithms.Member{
-			{Name: "second", Algorithm: a, Limit: second}, {Name: "minute", Algorithm: a, Limit: minute},
-		}}}
-	}
-
-	for name, charges := range map[string][]algorithms.Charge{
-		"two policies": {policy("second", second), policy("minute", minute)},
-		"a group of two": {{Policy: "both", Key: "client", Cost: 1, Sides: [2]algorithms.Side{
-			group("today", algorithms.FixedWindow{}), group("tomorrow", algorithms.GCRA{}),
-		}}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			pair := algorithms.NewMemory(algorithms.MemoryConfig{})
-			into := make([][2]algorithms.Observation, len(charges))
-
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = pair.Evaluate(context.Background(), charges, into)
-			}
-		})
-	}
-}
-
 // BenchmarkSynchronized is BenchmarkEvaluate with the notes for the fleet, which has no part in a decision.
 func BenchmarkSynchronized(b *testing.B) {
 	limit := algorithms.Limit{Requests: 1_000_000_000, Window: time.Second}

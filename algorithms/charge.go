@@ -26,13 +26,8 @@ func (r Role) String() string {
 // Other returns the opposite role.
 func (r Role) Other() Role { return 1 - r }
 
-// Errors of both sides of a charge.
-var (
-	// ErrSameID is returned where they share an id.
-	ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
-	// ErrOneGroup is returned where one is a Group and the other is not: their records have different forms.
-	ErrOneGroup = errors.New("algorithms: one side of the charge is a group and the other is not; make a group of one member")
-)
+// ErrSameID is returned where both sides of a charge share an id.
+var ErrSameID = errors.New("algorithms: both sides of the charge have the same id")
 
 // Charge asks both sides of one policy for Cost units of Key's budget.
 type Charge struct {
@@ -63,18 +58,10 @@ func (c *Charge) Follows() bool {
 	return c.Epoch != 0 && c.Lead.Number != 0 && !(c.Sides[0].Present() && c.Sides[1].Present())
 }
 
-// CheckSides returns ErrSameID if both sides would share one part of the record, and ErrOneGroup if the two cannot share
-// a record.
+// CheckSides returns ErrSameID if both sides would share one part of the record.
 func (c *Charge) CheckSides() error {
-	if !c.Sides[0].Present() || !c.Sides[1].Present() {
-		return nil
-	}
-
-	if c.Sides[0].Name() == c.Sides[1].Name() {
+	if c.Sides[0].Present() && c.Sides[1].Present() && c.Sides[0].Name() == c.Sides[1].Name() {
 		return ErrSameID
-	}
-	if (c.Sides[0].Group() == nil) != (c.Sides[1].Group() == nil) {
-		return ErrOneGroup
 	}
 	return nil
 }

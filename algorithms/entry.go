@@ -162,16 +162,11 @@ func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64,
 	o.Status, o.Reason = Judged, 0
 	o.At, o.Took, o.Degraded = when, 0, false
 	o.Unused, o.Number, o.Apart = false, 0, 0
-	o.Member, o.Partial = "", false
 	if ready := sides.ready[r]; ready != nil {
 		return e.stepPrepared(slot, ready, c.Cost, at, o)
 	}
 
 	side := &c.Sides[r]
-	if g := side.Group(); g != nil {
-		return e.stepGroup(slot, g, c, name, at, o)
-	}
-
 	var next State
 	if side.Limit.Phase == PhaseHash {
 		next, o.Decision, o.Err = stepFor(side.Algorithm, e.parts[slot].state, &side.Limit, hashOf(c.Key), c.Cost, at)
@@ -211,22 +206,6 @@ func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Obser
 	}
 	p.name = ready.name
 	return true
-}
-
-// stepGroup is step for a side that is a group.
-func (e *entry) stepGroup(slot int, g *Group, c *Charge, name partName, at int64, o *Observation) bool {
-	var a groupAnswer
-	if o.Err = g.judge(&a, e.parts[slot].state, g.hashOf(c.Key), c.Cost, at); o.Err != nil {
-		o.Status = Failed
-		return false
-	}
-
-	o.Decision, o.Unused, o.Member, o.Partial = a.decision, a.unused, a.member, a.partial
-	if a.changed {
-		e.parts[slot].name = name
-		e.parts[slot].state = a.next
-	}
-	return a.changed
 }
 
 // part returns the part of that name; one without a name if there is none.
@@ -275,11 +254,6 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 			continue
 		}
 		idle = max(idle, at+micros(into[r].Decision.ResetAfter))
-
-		// The decision of a group says nothing of members that the charge does not name.
-		if sides.ready[r] == nil && e.silent(&c.Sides[r], sides.names[r]) {
-			whole = false
-		}
 	}
 
 	if !whole {
@@ -305,28 +279,13 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 	if d.Remaining == 0 {
 		freeAt += micros(e.retryOfOne(&c.Sides[r], sides.names[r], c.Key, at))
 	}
-
-	if sides.ready[r] == nil && e.silent(&c.Sides[r], sides.names[r]) {
-		idleAt, freeAt = max(idleAt, e.enforcedIdleAt), max(freeAt, e.freeAt)
-	}
 	e.enforcedIdleAt, e.freeAt = idleAt, freeAt
-}
-
-// silent reports whether the part holds states of members that the side's group does not name in this charge: the decision
-// says nothing of them, so the instants noted earlier stand.
-func (e *entry) silent(side *Side, name partName) bool {
-	g := side.Group()
-	return g != nil && e.part(name).state.Log.others(g)
 }
 
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
 // itself may have been larger or admitted, so its RetryAfter is not the answer. The step
 // is denied and, where denials do not count, leaves the state alone.
 func (e *entry) retryOfOne(side *Side, name partName, key string, at int64) time.Duration {
-	if g := side.Group(); g != nil {
-		return g.wait(e.part(name).state, g.hashOf(key), 1, at)
-	}
-
 	d, _ := probe(side.Algorithm, e.part(name).state, &side.Limit, side.Limit.hashOf(key), 1, at)
 	return d.RetryAfter
 }

@@ -29,12 +29,6 @@ type Observation struct {
 	Degraded bool
 	// Unused reports that the side was as if unused before the charge.
 	Unused bool
-	// Member is the name of the member of a Group that supplies the answer: that has denied the charge, or of which least
-	// remains. "" for a side that is no group.
-	Member string
-	// Partial reports that a Group has denied the charge, and that members of it have counted the charge all the same: those
-	// before the one that denied, under UntilDenied, or that one under count_denied.
-	Partial bool
 	// Number is the number of the side's part before the charge; 0 if it has none.
 	Number Number
 	// Apart is the last instant, in microseconds, at which the parts of the record were

@@ -39,13 +39,8 @@ func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
 		}
 	}
 
-	switch {
-	case names[0] == noPart || names[1] == noPart:
-		return names, nil
-	case names[0].id == names[1].id:
+	if names[0] != noPart && names[1] != noPart && names[0].id == names[1].id {
 		return names, ErrSameID
-	case (c.Sides[0].Group() == nil) != (c.Sides[1].Group() == nil):
-		return names, ErrOneGroup
 	}
 	return names, nil
 }

@@ -7,7 +7,7 @@ type Side struct {
 	// role. "" means the algorithm's name. The sides of one charge must differ.
 	ID        string
 	Algorithm Algorithm
-	// Limit is what the algorithm is given. A Group does not look at it: its members have limits of their own.
+	// Limit is what the algorithm is given.
 	Limit Limit
 }
 
@@ -22,42 +22,8 @@ func (s Side) Name() string {
 	return s.ID
 }
 
-// Group returns the side's algorithm if that is a group, else nil.
-func (s *Side) Group() *Group {
-	g, _ := s.Algorithm.(*Group)
-	return g
-}
-
-// Validate returns the error of the side's algorithm for its limit, or for the limits of its members.
-func (s *Side) Validate() error { return s.Algorithm.Validate(s.Limit) }
-
-// Capacity returns the largest cost that the side ever admits at once.
-func (s *Side) Capacity() int64 {
-	if g := s.Group(); g != nil {
-		return g.Capacity()
-	}
-	return s.Limit.Capacity()
-}
-
 // Counts reports whether a charge of that cost has changed what the side remembers of the key, by the answer to it: one
-// that was admitted has, and under count_denied one that was denied. Of a group also one that is Partial.
+// that was admitted has, and under count_denied one that was denied.
 func (s *Side) Counts(cost int64, o *Observation) bool {
-	return o.Partial || s.Limit.counts(cost, o.Decision.Allowed) && (o.Decision.Allowed || o.Decision.ResetAfter > 0)
-}
-
-// Forgotten returns the instant in microseconds from which no state of the side depends on whether a charge at the given
-// instant, or before it, was made: see Forgotten. For a group it is the latest of the members' instants.
-func (s *Side) Forgotten(at int64) (latest int64) {
-	g := s.Group()
-	if g == nil {
-		return Forgotten(TraitsOf(s.Algorithm).Shape, s.Limit, at)
-	}
-
-	for i := range g.Members {
-		m := &g.Members[i]
-		if until := Forgotten(TraitsOf(m.Algorithm).Shape, m.Limit, at); i == 0 || until > latest {
-			latest = until
-		}
-	}
-	return latest
+	return s.Limit.counts(cost, o.Decision.Allowed) && (o.Decision.Allowed || o.Decision.ResetAfter > 0)
 }

@@ -33,11 +33,9 @@ func Unbounded(a Algorithm) Algorithm {
 	return a
 }
 
-// Log holds what the three numbers of a State cannot: a log's entries, a fourth number (State.anchored), or the states of a
-// group's members.
+// Log holds what the three numbers of a State cannot: a log's entries, or a fourth number (State.anchored).
 type Log struct {
 	stretch
-	members []memberState
 }
 
 // stretch is entries of one key, oldest first.

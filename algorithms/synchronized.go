@@ -275,5 +275,5 @@ func (c *Change) Debit(s State) State {
 // Lifetime returns for how many microseconds the record of a side is needed after an exchange: until it is as if
 // unused, and a window longer, because a bucket may lie so far ahead.
 func (c *Change) Lifetime() int64 {
-	return c.Side.Forgotten(c.Spent.Last) - c.Spent.Last + c.Side.Limit.micros()
+	return Forgotten(TraitsOf(c.Side.Algorithm).Shape, c.Side.Limit, c.Spent.Last) - c.Spent.Last + c.Side.Limit.micros()
 }

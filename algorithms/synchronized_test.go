@@ -163,7 +163,6 @@ func TestMemoryTellsOnlyWhatCanBeExchanged(t *testing.T) {
 	for name, side := range map[string]algorithms.Side{
 		"a log":       {Algorithm: algorithms.SlidingWindowLog{}, Limit: limit},
 		"an option":   {Algorithm: algorithms.FixedWindow{}, Limit: counted},
-		"a group":     {Algorithm: &algorithms.Group{Members: []algorithms.Member{{Name: "m", Algorithm: algorithms.GCRA{}, Limit: limit}}}},
 		"a user's":    {Algorithm: silent{algorithms.GCRA{}}, Limit: limit},
 		"no unit":     {Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Window: time.Second}},
 		"a bad limit": {Algorithm: algorithms.GCRA{}},

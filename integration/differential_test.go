@@ -80,8 +80,5 @@ func TestRedisKeepsTheLaws(t *testing.T) {
 				limitertest.Run(t, limitertest.Subject{Algorithm: a, New: shared})
 			})
 		}
-		t.Run("group", func(t *testing.T) {
-			limitertest.RunGroups(t, func(testing.TB) algorithms.Pair { return pair })
-		})
 	})
 }

@@ -19,7 +19,6 @@ type answer struct {
 	decision algorithms.Decision
 	err      error
 	deferred bool
-	group    [2]int64 // of a group: the member that speaks, and flags
 }
 
 // observe turns the reply into observations. A reply that is an error, or not of the
@@ -45,9 +44,6 @@ func (c *call) observe(took time.Duration) {
 
 		told := &all.sides[i]
 		*o = algorithms.Observation{At: time.UnixMicro(all.at), Took: took, Decision: told.decision, Err: told.err}
-		if c.group && o.Err == nil && !told.deferred {
-			c.observeGroup(r, told.group, o)
-		}
 
 		// The number and the instant apart are those of the record, so both sides have the same. A failed side has
 		// neither: its part of the record may be any.
@@ -58,10 +54,8 @@ func (c *call) observe(took time.Duration) {
 		case o.Err != nil:
 			o.Status = algorithms.Failed
 		default:
-			if !c.group {
-				o.Decision.Limit = c.capacities[r]
-				o.Unused = c.charge.Sides[r].WasUnused(c.charge.Cost, &o.Decision)
-			}
+			o.Decision.Limit = c.capacities[r]
+			o.Unused = c.charge.Sides[r].WasUnused(c.charge.Cost, &o.Decision)
 			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}
 	}
@@ -81,7 +75,7 @@ func (c *call) answers() (answers, error) {
 
 // read reads a listed reply, and refuses one that is not of the script's length.
 func (c *call) read(reply []any) (all answers, err error) {
-	last := 1 + c.sideReply()*c.sides
+	last := 1 + sideReply*c.sides
 	want := last
 	if c.numbered() {
 		want += 2
@@ -105,28 +99,13 @@ func (c *call) read(reply []any) (all answers, err error) {
 	// A value of a side that is not what it must be fails this side alone: the other one has its answer, so that a mistake of the
 	// candidate's step never fails the authoritative.
 	for i := range c.sides {
-		told := &all.sides[i]
-		values := reply[1+i*c.sideReply():][:c.sideReply()]
-		told.read(values[:sideReply])
-		for n, value := range values[sideReply:] {
-			if told.err == nil {
-				told.group[n], told.err = integer(value)
-			}
-		}
+		all.sides[i].read(reply[1+i*sideReply:][:sideReply])
 	}
 	return all, nil
 }
 
-// sideReply is how many values of the reply belong to a side. A group's has two more, behind them.
+// sideReply is how many values of the reply belong to a side.
 const sideReply = 5
-
-// sideReply returns how many values of the call's reply belong to a side.
-func (c *call) sideReply() int {
-	if c.group {
-		return sideReply + 2
-	}
-	return sideReply
-}
 
 // read reads the side's values: status, remaining, retry, reset, delay. A status of -1
 // is an error of this side alone, with its text in the place of remaining.

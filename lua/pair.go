@@ -122,7 +122,6 @@ type call struct {
 	cmd        onceCmd
 	delays     [2]bool // by the script's order; a side without delays sends none
 	reduced    bool    // to the enforced side; see submitMigrating
-	group      bool    // the sides are groups
 }
 
 // numbered reports whether the reply ends with the number and the instant apart.
@@ -135,10 +134,6 @@ func (c *call) order() []algorithms.Role { return c.roles[:c.sides] }
 // that does. Redis would find the same errors, but a round trip later. An empty record
 // has it make the RecordKey.
 func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.Observation) (call, bool) {
-	if c.Sides[0].Group() != nil || c.Sides[1].Group() != nil {
-		return p.prepareGroup(c, record, into)
-	}
-
 	refused := checkCharge(c)
 	out := call{charge: c, into: into}
 	if record == "" {
@@ -187,14 +182,6 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 	return out, true
 }
 
-// instantOf returns the instant of a charge as scripts take it, and the least time to live of its record in milliseconds.
-func instantOf(c *algorithms.Charge) (at string, leastTTL int64) {
-	if !c.At.IsZero() {
-		at = strconv.FormatInt(c.At.UnixMicro(), 10)
-	}
-	return at, leastTTLOf(c)
-}
-
 // leastTTLOf returns the least time to live of a charge's record in milliseconds.
 func leastTTLOf(c *algorithms.Charge) (least int64) {
 	if !c.At.IsZero() {
@@ -216,7 +203,10 @@ type sideTerms struct {
 
 // arguments returns a command of pair.lua, without its first two arguments.
 func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
-	at, leastTTL := instantOf(c)
+	at := "" // the server's
+	if !c.At.IsZero() {
+		at = strconv.FormatInt(c.At.UnixMicro(), 10)
+	}
 	args := append(make([]any, 0, 4+len(sides)+3+5*len(sides)+5), nil, nil, 1, record)
 	for _, s := range sides {
 		if s.step.hasLog {
@@ -225,7 +215,7 @@ func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
 	}
 	args[2] = len(args) - 3 // keys
 
-	args = append(args, at, leastTTL, min(c.Cost, maxCost))
+	args = append(args, at, leastTTLOf(c), min(c.Cost, maxCost))
 	for _, s := range sides {
 		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.step.fourth(s.side, s.terms[3], c.Key))
 	}

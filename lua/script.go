@@ -137,7 +137,7 @@ func countsDenied(s *algorithms.Side) bool {
 
 // fourth returns the fourth term of a side's limit as its step takes it: the window, and with options what they are behind it.
 func (s step) fourth(side *algorithms.Side, window int64, key string) any {
-	// A step without options takes a number. The others take a text, whose parts group.lua and the step's file read
+	// A step without options takes a number. The others take a text, whose parts the step's file reads
 	// apart: then all steps have as many arguments, and one script calls any of them.
 	l := &side.Limit
 	switch {
@@ -161,11 +161,8 @@ func row(name string) step {
 	return optional[name]
 }
 
-// HasScript reports whether Redis can judge sides of the algorithm, or of a group's members.
+// HasScript reports whether Redis can judge sides of the algorithm.
 func HasScript(a algorithms.Algorithm) bool {
-	if g, ok := a.(*algorithms.Group); ok {
-		return !slices.ContainsFunc(g.Members, func(m algorithms.Member) bool { return !HasScript(m.Algorithm) })
-	}
 	_, termed := a.(algorithms.Termed)
 	return termed && steps[a.Name()].files != nil
 }
@@ -179,7 +176,7 @@ type script struct {
 
 // scripts makes and keeps the script of each sequence of one or two steps. There are
 // few sequences, so nothing is ever dropped.
-type scripts struct{ known sync.Map } // sequence, or the names of a group's functions -> *script
+type scripts struct{ known sync.Map } // sequence -> *script
 
 // sequence is one step, or two, "" meaning none, and the form of their script.
 type sequence struct {
@@ -187,18 +184,14 @@ type sequence struct {
 	form  form
 }
 
-// of returns the script of a sequence.
+// of returns the script of a sequence. Two callers may make the same one at once; all use the one that was stored first, so
+// that they share its known.
 func (s *scripts) of(key sequence) *script {
 	if known, ok := s.known.Load(key); ok {
 		return known.(*script)
 	}
 
-	return s.keep(key, text(key))
-}
-
-// keep stores a script. Two callers may make the same one at once; all use the one that was stored first, so that they
-// share its known.
-func (s *scripts) keep(key any, source string) *script {
+	source := text(key)
 	known, _ := s.known.LoadOrStore(key, &script{text: source, sha1: redis.NewScript(source).Hash()})
 	return known.(*script)
 }

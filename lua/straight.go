@@ -153,8 +153,8 @@ func (c *call) unpack(reply string) (all answers, err error) {
 		all.apart = in.next()
 	}
 
-	// Too short, too long, no whole number, or a packed reply where group.lua gives none: Redis may lie.
-	if in.bad || in.text != "" || c.group {
+	// Too short, too long, no whole number, no whole number: Redis may lie.
+	if in.bad || in.text != "" {
 		return all, fmt.Errorf("%w: a text of %d bytes", ErrReply, len(reply))
 	}
 	return all, nil

@@ -142,8 +142,7 @@ func same(want, got algorithms.Observation) bool {
 		return true
 	}
 	return want.Decision == got.Decision && want.At.Equal(got.At) &&
-		want.Unused == got.Unused && want.Member == got.Member && want.Partial == got.Partial &&
-		want.Number == got.Number && want.Apart == got.Apart
+		want.Unused == got.Unused && want.Number == got.Number && want.Apart == got.Apart
 }
 
 // describe writes a charge so that a test can be written from it.
@@ -153,7 +152,7 @@ func describe(c algorithms.Charge) string {
 	for _, s := range c.Sides {
 		text := "absent"
 		if s.Present() {
-			text = fmt.Sprintf("%s=%s", s.Name(), describeSide(s))
+			text = fmt.Sprintf("%s=%s:%s", s.Name(), s.Algorithm.Name(), s.Limit)
 		}
 		sides = append(sides, text)
 	}
@@ -162,25 +161,11 @@ func describe(c algorithms.Charge) string {
 		c.At.UnixMicro(), c.Key, c.Cost, c.Enforced, c.Epoch, c.Lead, c.Keep, strings.Join(sides, " | "))
 }
 
-// describeSide writes a side's algorithm and limit, or those of its members.
-func describeSide(s algorithms.Side) string {
-	g := s.Group()
-	if g == nil {
-		return s.Algorithm.Name() + ":" + s.Limit.String()
-	}
-
-	var members []string
-	for _, m := range g.Members {
-		members = append(members, fmt.Sprintf("%s=%s:%s", m.Name, m.Algorithm.Name(), m.Limit))
-	}
-	return fmt.Sprintf("%s(%s)", g.Charge, strings.Join(members, ", "))
-}
-
 // describeObservation writes the fields that same compares.
 func describeObservation(o algorithms.Observation) string {
 	if o.Status != algorithms.Judged {
 		return fmt.Sprintf("%s: %v", o.Status, o.Err)
 	}
-	return fmt.Sprintf("%+v at t_us=%d, unused %t, member %q, partial %t, number %x, apart %d",
-		o.Decision, o.At.UnixMicro(), o.Unused, o.Member, o.Partial, o.Number, o.Apart)
+	return fmt.Sprintf("%+v at t_us=%d, unused %t, number %x, apart %d",
+		o.Decision, o.At.UnixMicro(), o.Unused, o.Number, o.Apart)
 }

@@ -13,7 +13,6 @@
 //		}
 //		limitertest.Differential(t, 1, 50_000, limitertest.Backend{Name: "mine", Pair: open(t)})
 //		limitertest.RecordKeepsTwoParts(t, open(t))
-//		limitertest.RecordKeepsMembers(t, open(t))
 //	}
 //
 // The pair must keep every record while a test runs: a pair that drops records because it is

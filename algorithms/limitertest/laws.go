@@ -271,10 +271,9 @@ func resetAfterExact(t *trial) {
 	}
 
 	// Side.WasUnused, and pair.lua, tell an unused key by nothing but what remains. Only a fixed window that keeps its phase for
-	// longer than its count is empty and in use. A group asks each member: of two different limits the one may be in use while
-	// the other one has less left.
+	// longer than its count is empty and in use.
 	keepsPhase := t.limit.Phase == algorithms.PhaseFirst && isAligned(t.subject.Algorithm)
-	if d.Remaining == t.limit.Capacity() && !keepsPhase && t.group() == nil {
+	if d.Remaining == t.limit.Capacity() && !keepsPhase {
 		t.Fatalf("all %d remain %s before the key is as if never used", d.Remaining, d.ResetAfter)
 	}
 

@@ -28,8 +28,6 @@ type twins struct {
 	// behind them is compared: the numbers do not claim to tell them apart.
 	first     map[algorithms.Number]bool
 	ambiguous bool
-
-	whole bool // each charge of a group names all members
 }
 
 // epochs that the charges have: mostly the first.
@@ -93,8 +91,7 @@ func twinsMeetAgain(t *trial) {
 	// Nothing happens for as long as a side may remember. Both sides are then as if unused, and
 	// their numbers do not matter any more.
 	at := events[len(events)-1].at
-	idle := w.sides[0].Forgotten(at)
-	w.whole = true // a member that is not named would say nothing of itself
+	idle := algorithms.Forgotten(algorithms.TraitsOf(w.subject.Algorithm).Shape, w.limit, at)
 	if o := w.together(event{idle, 1}, pairEpoch, algorithms.Authoritative); o[0].Apart != 0 || o[1].Apart != 0 {
 		t.Fatalf("apart %d and %d after an idle time until %d", o[0].Apart, o[1].Apart, idle)
 	}
@@ -109,22 +106,6 @@ func (t *trial) newTwins() *twins {
 		trial: t, key: freshName(), sides: [2]algorithms.Side{side("a"), side("b")}, third: side("c"),
 		first: map[algorithms.Number]bool{},
 	}
-}
-
-// named returns the sides of one charge. Groups may name some of their members, both the same ones.
-func (w *twins) named() [2]algorithms.Side {
-	g := w.group()
-	if g == nil || w.whole || rapid.Bool().Draw(w.T, "all members") {
-		return w.sides
-	}
-
-	// Both sides name the same members, from any one to the last, as a caller does that charges a part of its group.
-	from := rapid.IntRange(0, len(g.Members)-1).Draw(w.T, "first member")
-	sides := w.sides
-	for r := range sides {
-		sides[r].Algorithm = &algorithms.Group{Charge: g.Charge, Members: g.Members[from:]}
-	}
-	return sides
 }
 
 // evaluate judges one charge.
@@ -165,7 +146,7 @@ func (w *twins) note(c algorithms.Charge, o [2]algorithms.Observation) {
 func (w *twins) together(e event, epoch uint16, enforced algorithms.Role) [2]algorithms.Observation {
 	// Only the pair's own epoch is compared. A charge of another epoch, or of none, is what an
 	// instance with another file does to the record.
-	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Sides: w.named(), Enforced: enforced, Epoch: epoch}
+	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Sides: w.sides, Enforced: enforced, Epoch: epoch}
 	o := w.evaluate(c)
 	if epoch == pairEpoch {
 		w.compare(c, o[0], o[1])
@@ -176,8 +157,7 @@ func (w *twins) together(e event, epoch uint16, enforced algorithms.Role) [2]alg
 // alone charges one side. The other one misses the charge, or has it later.
 func (w *twins) alone(e event, followed bool) {
 	c := algorithms.Charge{Cost: e.cost, At: time.UnixMicro(e.at), Epoch: pairEpoch}
-	sides := w.named()
-	c.Sides[0] = sides[0]
+	c.Sides[0] = w.sides[0]
 	o := w.evaluate(c)[0]
 	if !followed {
 		return
@@ -185,7 +165,7 @@ func (w *twins) alone(e event, followed bool) {
 
 	// The charge that follows is made later, or never: the trial decides in follow.
 	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: counted(&c, algorithms.Authoritative, &o)}
-	c.Sides = [2]algorithms.Side{{}, sides[1]}
+	c.Sides = [2]algorithms.Side{{}, w.sides[1]}
 	w.waiting = append(w.waiting, following{c, o})
 }
 
@@ -236,11 +216,6 @@ func (w *twins) blind(c algorithms.Charge, o algorithms.Observation) bool {
 
 	// Windows of the key's own stay out of phase like anchored ones.
 	if w.limit.Phase == algorithms.PhaseFirst {
-		return true
-	}
-
-	// What one member missed moves on to the others: they are charged where it admits.
-	if w.group() != nil {
 		return true
 	}
 

@@ -24,26 +24,8 @@ type modelRecord struct {
 // does not find it.
 type modelPart struct {
 	id, algorithm string
-	oracle        specification
+	oracle        *Oracle
 	number        algorithms.Number
-}
-
-// specification judges one side of one key: an Oracle, or a groupOracle.
-type specification interface {
-	// judge returns the decision, and what else is seen of it.
-	judge(s *algorithms.Side, cost, at int64) algorithms.Observation
-	// wasMoved reports whether the last judgement has moved the key back with its clock.
-	wasMoved() bool
-	// lastUse returns the instant of the last charge that counted, if there was one.
-	lastUse() (at int64, used bool)
-}
-
-// specificationOf returns the specification of a side for a key that it has never had.
-func specificationOf(s *algorithms.Side, key string) specification {
-	if s.Group() != nil {
-		return &groupOracle{key: key}
-	}
-	return NewOracleOf(s.Algorithm.Name(), key)
 }
 
 // NewModel returns a model of an empty store.
@@ -73,7 +55,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		if part.oracle != nil && o.Status != algorithms.Failed {
 			next.parts = append(next.parts, part)
 		}
-		changed = changed || counted(&c, r, &into[r]) || o.Status == algorithms.Judged && part.oracle.wasMoved()
+		changed = changed || counted(&c, r, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
 	}
 	if c.Epoch != 0 {
 		changed = next.number(&c, &into) || changed
@@ -90,7 +72,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 // counted reports whether a side was charged: it admitted something that costs something, or counts what it denies.
 func counted(c *algorithms.Charge, r algorithms.Role, o *algorithms.Observation) bool {
 	denied := countsDenied(c.Sides[r].Limit) && o.Decision.ResetAfter > 0 // a bucket that owes nothing has nothing to remember
-	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || o.Partial || denied)
+	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || denied)
 }
 
 // countsDenied reports whether a denied charge counts: a window counts its cost, and a bucket that forgets was asked. A limit of 0
@@ -107,7 +89,7 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	// A side that has changed its algorithm is another side, and begins with nothing used.
 	part := r.part(s)
 	if part.oracle == nil {
-		part = modelPart{id: s.Name(), algorithm: layout(s), oracle: specificationOf(s, c.Key)}
+		part = modelPart{id: s.Name(), algorithm: layout(s), oracle: NewOracleOf(s.Algorithm.Name(), c.Key)}
 	}
 
 	// The limit is checked before the cost: a charge with both wrong names the limit.
@@ -146,8 +128,7 @@ func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]al
 			role = algorithms.Candidate
 		}
 		o := into[role]
-		_, used := p.oracle.lastUse()
-		if used || counted(c, role, &o) || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
+		if p.oracle.used || counted(c, role, &o) || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
 			kept = append(kept, p)
 		}
 	}
@@ -186,16 +167,11 @@ func names(p modelPart, s algorithms.Side) bool {
 	return s.Present() && p.id == s.Name() && p.algorithm == layout(&s)
 }
 
-// layout is the algorithm, and whether its windows are the key's own: such a state has other numbers.
-func layout(s *algorithms.Side) string {
-	return layoutOf(&algorithms.Member{Algorithm: s.Algorithm, Limit: s.Limit})
-}
-
-// layoutOf says which states a member can go on from: those of its algorithm, and of a key's own windows only those of
+// layout says which states a side can go on from: those of its algorithm, and of a key's own windows only those of
 // such windows, for the others have no start.
-func layoutOf(m *algorithms.Member) string {
-	if m.Limit.Phase == algorithms.PhaseFirst {
-		return m.Algorithm.Name() + " of windows of the key's own"
+func layout(s *algorithms.Side) string {
+	if s.Limit.Phase == algorithms.PhaseFirst {
+		return s.Algorithm.Name() + " of windows of the key's own"
 	}
-	return m.Algorithm.Name()
+	return s.Algorithm.Name()
 }

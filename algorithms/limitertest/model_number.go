@@ -93,7 +93,7 @@ func (r *modelRecord) alone(c *algorithms.Charge, part *modelPart, seen *algorit
 	switch {
 	case counts:
 		part.number = part.number.Next()
-	case part.oracle.wasMoved(): // and the other part was not
+	case part.oracle.moved: // and the other part was not
 		part.number = 0
 	}
 }
@@ -123,8 +123,8 @@ func (r *modelRecord) follow(c *algorithms.Charge, part *modelPart, seen *algori
 
 // latest returns the instant of the charge, or the instant of the part's last charge if a clock went back.
 func (p *modelPart) latest(c *algorithms.Charge) int64 {
-	if last, used := p.oracle.lastUse(); used {
-		return max(last, c.At.UnixMicro())
+	if p.oracle.used {
+		return max(p.oracle.last, c.At.UnixMicro())
 	}
 	return c.At.UnixMicro()
 }

@@ -165,12 +165,9 @@ func (o *Oracle) deny(l algorithms.Limit, cost, now int64) {
 	}
 }
 
-// Unused reports whether the key is as if never used for a charge at an instant in microseconds.
-func (o *Oracle) Unused(l algorithms.Limit, at int64) bool { return o.rule.unused(l, o.now(at)) }
-
-// judge implements specification.
+// judge returns the decision, and what else is seen of it.
 func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
-	seen.Unused = o.Unused(s.Limit, at)
+	seen.Unused = o.rule.unused(s.Limit, o.now(at))
 	opens := o.opens(s.Limit, at)
 	seen.Decision = o.Step(s.Limit, cost, at)
 	// A charge that opens the next window at its first instant leaves what it leaves of a key never used.
@@ -179,12 +176,6 @@ func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Obse
 	seen.Unused = seen.Unused && (seen.Decision.Allowed || s.Limit.Requests == 0 || !s.Limit.CountDenied)
 	return seen
 }
-
-// wasMoved implements specification.
-func (o *Oracle) wasMoved() bool { return o.moved }
-
-// lastUse implements specification.
-func (o *Oracle) lastUse() (at int64, used bool) { return o.last, o.used }
 
 // opens reports whether an empty window of the key's own begins at the instant.
 func (o *Oracle) opens(l algorithms.Limit, at int64) bool {

@@ -122,12 +122,8 @@ func last(d []algorithms.Decision) algorithms.Decision { return d[len(d)-1] }
 // usual window, so that aligned and anchored windows differ.
 const base = 1_700_000_000_123_456
 
-// drawLimit draws a limit that the algorithm takes. Those of a group's members are drawn with it.
+// drawLimit draws a limit that the algorithm takes.
 func (t *trial) drawLimit() {
-	if t.group() != nil {
-		return
-	}
-
 	// A subject of the user's may have no Traits: its Validate says whether it takes a burst.
 	takesBurst := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
 	holds := holdsFor[t.law.name]

@@ -37,8 +37,6 @@ type traceKey struct {
 	waits []int64         // instants announced by the last decisions
 	left  int64           // Remaining of one of the last decisions
 	epoch uint16          // of the pair; 0 before it has one
-	// groups reports that the key's sides are groups. A policy's sides are either both groups or none.
-	groups bool
 }
 
 // traceKeys is few, so that a trace visits each key often.
@@ -56,9 +54,8 @@ func NewTrace(seed uint64) *Trace {
 
 	for i := range traceKeys {
 		k := traceKey{name: fmt.Sprintf("key %d:{é\x00}", i)}
-		k.groups = t.chance(33)
-		k.sides[0] = t.sideOf(&k)
-		k.sides[1] = t.sideOf(&k)
+		k.sides[0] = t.side()
+		k.sides[1] = t.side()
 		t.separate(&k)
 		t.keys = append(t.keys, k)
 	}
@@ -77,7 +74,6 @@ func (t *Trace) Next() Step {
 		Policy: t.policy, Key: k.name, Cost: t.cost(k), Sides: k.sides,
 		Enforced: algorithms.Role(t.rng.IntN(2)), At: time.UnixMicro(t.now),
 	}
-	t.choose(&c)
 	t.pair(k, &c)
 
 	// The model's answer belongs to the step, so that a trace is asked of it once for all pairs.
@@ -117,14 +113,11 @@ func (t *Trace) change(k *traceKey) {
 			k.sides[r].ID = fmt.Sprintf("id%d", t.rng.IntN(3))
 		}
 	case 3, 4:
-		switch {
-		case k.sides[r].Group() != nil:
-			t.regroup(&k.sides[r])
-		case k.sides[r].Present():
+		if k.sides[r].Present() {
 			k.sides[r].Limit = t.limit(k.sides[r].Algorithm)
 		}
 	default:
-		k.sides[r] = t.sideOf(k)
+		k.sides[r] = t.side()
 	}
 
 	t.separate(k)
@@ -134,11 +127,11 @@ func (t *Trace) change(k *traceKey) {
 // would share a part of the record, which pairs refuse (ErrSameID).
 func (t *Trace) separate(k *traceKey) {
 	for k.sides[0].Present() && k.sides[0].Name() == k.sides[1].Name() {
-		k.sides[1] = t.sideOf(k)
+		k.sides[1] = t.side()
 	}
 
 	if !k.sides[0].Present() && !k.sides[1].Present() {
-		k.sides[0] = t.sideOf(k)
+		k.sides[0] = t.side()
 	}
 }
 
@@ -232,7 +225,7 @@ func (t *Trace) cost(k *traceKey) int64 {
 		return 1
 	}
 
-	full := side.Capacity()
+	full := side.Limit.Capacity()
 	switch t.rng.IntN(12) {
 	// A peek, the whole capacity, and one more, which never passes.
 	case 0:
@@ -263,8 +256,7 @@ func (t *Trace) cost(k *traceKey) int64 {
 // steps go back, because clocks are set and requests arrive out of order.
 func (t *Trace) advance(k *traceKey) {
 	side := k.sides[t.rng.IntN(2)]
-	limit := t.limitOf(side)
-	window := max(1, limit.Window.Microseconds())
+	window := max(1, side.Limit.Window.Microseconds())
 	edge := t.rng.Int64N(3) - 1 // a microsecond before, at, or after
 
 	switch t.rng.IntN(14) {
@@ -275,7 +267,7 @@ func (t *Trace) advance(k *traceKey) {
 	case 1:
 		t.now = t.now - t.now%window + window + edge
 	case 2:
-		t.now += window/max(1, limit.Requests) + edge
+		t.now += window/max(1, side.Limit.Requests) + edge
 
 	// The end of a wait that some decision has told: a step that tells one too short is found there.
 	case 3, 4, 5:
