@@ -31,10 +31,9 @@ var arrows = map[string][]string{
 	"adapters/echolimit":        {"policies", "shadow", "shadow/httplimit"},
 	"adapters/fiberlimit":       {"internal/view", "policies", "shadow", "shadow/httplimit"},
 	"adapters/ginlimit":         {"policies", "shadow", "shadow/httplimit"},
-	"adapters/grpclimit":        {"algorithms", "internal/view", "policies", "shadow", "shadow/httplimit", "shadow/httplimit/retry"},
+	"adapters/grpclimit":        {"algorithms", "internal/view", "policies", "shadow", "shadow/httplimit"},
 	"envoy":                     {"policies", "shadow", "shadow/httplimit"},
-	"shadow/httplimit/retry":    {"algorithms"}, // and not shadow: a client needs neither Redis nor CEL
-	"shadow/httplimit/chiroute": {},             // a module of its own, as are the adapters
+	"shadow/httplimit/chiroute": {}, // a module of its own, as are the adapters
 	"internal/accesslog":        {},
 	"internal/adaptive":         {},
 	"internal/adaptertest":      {"algorithms", "lua", "policies", "shadow", "shadow/httplimit"},

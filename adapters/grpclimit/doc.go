@@ -9,9 +9,6 @@
 //
 // A shadow.Pair takes the place of the harness in the same way: its PairConfig.Key sees the request as policies do.
 //
-// Retry and Pace are the client's side, for servers of any kind: interceptors that repeat refused calls, and that wait
-// before they send what would be refused.
-//
 // # Caveats
 //
 // A stream is charged once, when it is opened. Its messages are not counted.

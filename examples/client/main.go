@@ -1,8 +1,9 @@
-// Client is for a service that calls an API with a limit, such as six requests a minute. It
-// waits before it sends what would be denied, and repeats what is denied all the same: other
-// programs may use the same account. newClient has all of it.
+// Client is for a program that calls a service with a limit, such as sixty requests a minute, over HTTP or gRPC. It waits before
+// it sends what would be denied, and repeats what is denied all the same: other programs may use the same account. The
+// file client.go has all of it, made of failsafe-go's policies.
 //
 //	go run ./client -url https://api.example.com/items -n 10
+//	go run ./client -grpc localhost:9090 -n 10
 package main
 
 import (
@@ -16,67 +17,69 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/shadow/httplimit/retry"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
-// newClient returns a client for an API with a limit of perMinute requests. base sends
-// the requests.
-func newClient(base http.RoundTripper, perMinute int64) (*http.Client, error) {
-	// GCRA spreads the requests over the minute. The pacer is below the retries, so that a
-	// repeated request waits for its turn, too.
-	pacer, err := retry.NewPacer(retry.PacerConfig{
-		Algorithm: algorithms.GCRA{},
-		Limit:     algorithms.Limit{Requests: perMinute, Window: time.Minute, Burst: 1},
-		MaxWait:   10 * time.Minute,
-	})
+// get sends a request, and returns how it is answered.
+func get(ctx context.Context, client *http.Client, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
 
-	return &http.Client{Transport: retry.New(retry.Config{
-		Base:   retry.Paced(base, pacer, nil),
-		Bounds: retry.Bounds{MaxWait: 5 * time.Minute},
-	})}, nil
+	_, err = io.Copy(io.Discard, response.Body) // to its end, so that the connection is used again
+	return response.Status, err
 }
 
-// fetch sends a number of requests, and prints when each is answered and how.
-func fetch(ctx context.Context, client *http.Client, url string, n int, out io.Writer) error {
+// check calls gRPC's health service, and returns how it is answered.
+func check(ctx context.Context, conn *grpc.ClientConn) string {
+	_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	return status.Code(err).String()
+}
+
+func run(ctx context.Context, url, target string, n int, q quota, out io.Writer) error {
+	client := newHTTP(nil, q)
+	send := func() (string, error) { return get(ctx, client, url) }
+	if target != "" {
+		conn, err := grpc.NewClient(target,
+			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(newGRPC(q)))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		send = func() (string, error) { return check(ctx, conn), ctx.Err() }
+	}
+
 	began := time.Now()
 	for range n {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		answer, err := send()
 		if err != nil {
 			return err
 		}
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-
-		// A body that is read to its end leaves the connection for the next request.
-		_, err = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, time.Since(began).Round(time.Second), response.Status)
+		fmt.Fprintln(out, time.Since(began).Round(time.Second), answer)
 	}
 	return nil
 }
 
 func main() {
 	url := flag.String("url", "http://localhost:8080/", "what to get")
+	target := flag.String("grpc", "", "the gRPC service to ask instead")
 	n := flag.Int("n", 10, "how many requests")
-	perMinute := flag.Int64("limit", 60, "requests that the server allows a minute")
+	perMinute := flag.Uint("limit", 60, "requests that the service allows a minute")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	client, err := newClient(nil, *perMinute)
-	if err == nil {
-		err = fetch(ctx, client, *url, *n, log.Writer())
-	}
-	if err != nil {
+	q := quota{requests: max(*perMinute, 1), window: time.Minute, backoff: time.Second}
+	if err := run(ctx, *url, *target, *n, q, log.Writer()); err != nil {
 		log.Fatal(err)
 	}
 }
