@@ -184,7 +184,6 @@ var badPromotion = []badFile{
 		"a typing error in a change window", promotion("change_window: {day: [mon], from: '9:00', to: '10:00'}"),
 		6, 33, "did you mean days?",
 	},
-	{"an unknown rule", promotion("rule: luck"), 6, 23, "rule: want evidence or simple"},
 	{"a negative threshold", promotion("divergence: -2%"), 6, 29, "want a percentage"},
 	{"no canary step", promotion("canary: []"), 6, 25, "canary: want at least one step"},
 	{"a canary step over all", promotion("canary: [10%, 110%]"), 6, 31, "rising percentages"},

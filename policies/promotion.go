@@ -18,9 +18,9 @@ import (
 // Promotion is what the file says about promoting a policy. A field that the file
 // leaves out has its zero value: the gate knows the defaults.
 type Promotion struct {
-	// Mode is "manual" or "automatic", Rule "evidence" or "simple", OnRegression "rollback" or
+	// Mode is "manual" or "automatic", OnRegression "rollback" or
 	// "hold".
-	Mode, Rule, OnRegression string
+	Mode, OnRegression string
 	// Divergence, NewlyDenied, NewlyAllowed and ExtraLoad are thresholds, fractions above 0
 	// and below 1.
 	Divergence, NewlyDenied, NewlyAllowed, ExtraLoad float64
@@ -56,7 +56,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		c.mapping(n, "promotion", map[string]field{
 			// The evidence that a step needs.
-			"rule":            {read: c.choice("rule", &into.Rule, "evidence", "simple")},
 			"divergence":      {read: c.fraction("divergence", &into.Divergence)},
 			"newly_denied":    {read: c.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: c.fraction("newly_allowed", &into.NewlyAllowed)},

@@ -70,7 +70,6 @@ func declared(p policies.Promotion) promotion.Config {
 // rulesOf returns the part of a configuration that the gate judges by.
 func rulesOf(p policies.Promotion) gate.Config {
 	return gate.Config{
-		Rule:         gate.Rule(p.Rule),
 		Divergence:   p.Divergence,
 		NewlyDenied:  p.NewlyDenied,
 		NewlyAllowed: p.NewlyAllowed,

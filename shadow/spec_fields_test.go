@@ -23,7 +23,6 @@ policies:
     candidate: { algorithm: token_bucket, store: west, limit: 2, window: 1h, burst: 2 }
     promotion:
       mode: automatic
-      rule: simple
       divergence: 3%
       newly_denied: 4%
       newly_allowed: 40%
@@ -133,7 +132,6 @@ var specChanges = map[string]specChange{
 	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newEpoch, ""},
 
 	"Promotion.Mode":          {"mode: automatic", "mode: manual", newSpec, ""},
-	"Promotion.Rule":          {"rule: simple", "rule: evidence", newSpec, ""},
 	"Promotion.Divergence":    {"divergence: 3%", "divergence: 4%", newSpec, ""},
 	"Promotion.NewlyDenied":   {"newly_denied: 4%", "newly_denied: 5%", newSpec, ""},
 	"Promotion.NewlyAllowed":  {"newly_allowed: 40%", "newly_allowed: 41%", newSpec, ""},

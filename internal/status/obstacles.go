@@ -35,7 +35,7 @@ var remedies = []remedy{
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
 	{kinds(gate.AllowsNothing), named},
 	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},
-	{kinds(gate.AboveThreshold, gate.AboveLately, gate.AboveInSoak, gate.Suspect), differs},
+	{kinds(gate.AboveThreshold, gate.AboveLately, gate.Suspect), differs},
 	{kinds(gate.ClientsHarmed), loses("see which clients in the table, and change the candidate, or raise client_harm if the loss is wanted")},
 }
 
@@ -200,7 +200,6 @@ func uncovered(a *promotion.Assessment, _ []gate.Obstacle) string {
 var byItself = map[gate.ObstacleKind]string{
 	gate.AboveThreshold: ", because waiting alone does not mend that",
 	gate.AboveLately:    "; one incident leaves the last 24 h by itself",
-	gate.AboveInSoak:    "; one incident leaves the last soak by itself",
 	gate.Suspect:        "; a mirror forgets one incident by itself in quiet hours",
 }
 

@@ -118,7 +118,7 @@ func goldenAssessment() promotion.Assessment {
 		eta := now.Add(12 * time.Hour)
 		ratio := 0.0123
 		a.Gate = gate.Result{
-			Verdict: gate.Wait, Reason: "it soaks", Warning: "beware", Rule: gate.ByEvidence,
+			Verdict: gate.Wait, Reason: "it soaks",
 			Strikes: 2, CleanHours: 31.5, Quality: gate.Quality{Coverage: &ratio, Blind: &ratio},
 			CleanHoursNeeded: 48,
 			Forecast: gate.Forecast{

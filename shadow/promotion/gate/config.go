@@ -11,8 +11,6 @@ import (
 // Config says what evidence a candidate needs. Zero fields mean their defaults,
 // which stand in parentheses.
 type Config struct {
-	// Rule is how evidence is judged (ByEvidence).
-	Rule Rule `json:"rule"`
 	// Divergence, NewlyDenied, NewlyAllowed and ExtraLoad are thresholds, fractions above 0
 	// and below 1: of all comparisons (0.02), of the charges that the authoritative allows
 	// (0.02), of its denials (0.5), and the newly allowed of its admissions (0.1).
@@ -56,17 +54,6 @@ func (h Harms) or(other Harms) Harms {
 	}
 }
 
-// Rule names how evidence is judged.
-type Rule string
-
-const (
-	// ByEvidence asks for scores, clean time and few strikes.
-	ByEvidence Rule = "evidence"
-	// Simple asks that the ratios over the last soak are below their thresholds. It
-	// promotes nearly every candidate that is just at its threshold.
-	Simple Rule = "simple"
-)
-
 // Regression names the answer to an exposed candidate whose ratio has risen above its
 // threshold.
 type Regression string
@@ -83,7 +70,6 @@ const (
 func (c Config) WithDefaults() Config {
 	c.Graded = c.Graded || c.Soak == 0
 	return c.Or(Config{
-		Rule:          ByEvidence,
 		Divergence:    0.02,
 		NewlyDenied:   0.02,
 		NewlyAllowed:  0.5,
@@ -116,7 +102,6 @@ func (c Config) asksForWeekdays(percent float64) bool { return c.Graded && perce
 // always means that it was left out.
 func (c Config) Or(other Config) Config {
 	return Config{
-		Rule:          cmp.Or(c.Rule, other.Rule),
 		Divergence:    cmp.Or(c.Divergence, other.Divergence),
 		NewlyDenied:   cmp.Or(c.NewlyDenied, other.NewlyDenied),
 		NewlyAllowed:  cmp.Or(c.NewlyAllowed, other.NewlyAllowed),
@@ -151,8 +136,6 @@ func (c Config) Validate() error {
 		return &FieldError{"protect", fmt.Sprintf("losing %g: want a fraction up to 1", c.Protect)}
 	case !(c.Sample >= 0 && c.Sample <= 1):
 		return &FieldError{"sample", fmt.Sprintf("%g: want a fraction up to 1", c.Sample)}
-	case c.Rule != ByEvidence && c.Rule != Simple:
-		return &FieldError{"rule", fmt.Sprintf("%q: want %s or %s", c.Rule, ByEvidence, Simple)}
 	case c.OnRegression != ByRollback && c.OnRegression != ByHold:
 		return &FieldError{"on_regression", fmt.Sprintf("%q: want %s or %s", c.OnRegression, ByRollback, ByHold)}
 	case c.Block < time.Minute || c.Block%time.Minute != 0:

@@ -44,16 +44,12 @@ func TestDatesOfObstaclesComeTrue(t *testing.T) {
 		want               string
 	}{
 		{"a ratio of the last day", gate.AboveLately, gate.Config{}, badUntil(72), divergence.Clients{}, divergence.Clients{}, ""},
-		{"a ratio of the last soak", gate.AboveInSoak, gate.Config{Rule: gate.Simple, Divergence: 0.0005},
-			badUntil(72), divergence.Clients{}, divergence.Clients{}, ""},
 		{"a ratio that old incidents have raised", gate.AboveThreshold, gate.Config{Divergence: 0.005, NewlyDenied: 0.5},
 			evidence{badHours: []int64{1}}, divergence.Clients{}, divergence.Clients{}, ""},
 		{"harmed clients", gate.ClientsHarmed, gate.Config{Harms: gate.Harms{ClientHarm: harmRule}}, evidence{},
 			joinedClients(clientsFrom(100, 10, allowed(100, 0), none), loses), divergence.Clients{}, "Thu 2026-03-05 12:00 UTC"},
 		{"a protected key", gate.ProtectedLost, gate.Config{Harms: gate.Harms{Protect: 0.05}}, evidence{},
 			divergence.Clients{}, loses, "Sun 2026-03-08 13:00 UTC"},
-		{"a protected key by the simple rule", gate.ProtectedLost, gate.Config{Rule: gate.Simple, Harms: gate.Harms{Protect: 0.05}},
-			evidence{}, divergence.Clients{}, loses, ""},
 	}
 	for _, tt := range tests {
 		at := func(now time.Time) string {

@@ -151,15 +151,6 @@ func (j *judgement) untilAgreed() delay {
 	return d.isUnknown("there are no requests that both sides deny yet, so their rate is unknown")
 }
 
-// untilMeasured returns how long until a ratio has a value over the last soak, which the simple rule asks for.
-func (j *judgement) untilMeasured(r divergence.Ratio) delay {
-	d := delay{kind: NoDenominator, ratio: r.String(), of: "a value of " + r.String(), when: r.String() + " can be measured"}
-	if _, denominator := r.Of(j.inSoak()); denominator > 0 {
-		return d
-	}
-	return d.isUnknown("%s cannot be measured yet", r)
-}
-
 // subjectsOfRatios name the requests in the denominators of ratios: as they come, and as they do not come.
 var subjectsOfRatios = [...]struct{ come, missing string }{
 	divergence.OfComparisons: {"the comparisons come", "nothing was compared"},

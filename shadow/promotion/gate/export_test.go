@@ -10,10 +10,9 @@ import (
 // What the simulations, which are outside of the package, hold to account.
 
 const (
-	SimpleWarning = simpleWarning
-	HarmedBy      = harmedBy
-	SuddenTimes   = suddenTimes
-	SuddenMost    = suddenMost
+	HarmedBy    = harmedBy
+	SuddenTimes = suddenTimes
+	SuddenMost  = suddenMost
 )
 
 // Window is the last minutes of a canary.

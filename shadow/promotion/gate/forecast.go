@@ -139,14 +139,8 @@ func latest(all []delay) delay {
 // conditions returns the delays of all that a pass needs, in the order of their kinds.
 func (j *judgement) conditions() []delay {
 	all := []delay{j.untilDenials(), j.untilKeys(), j.untilAgreed(), j.untilSeen(), j.untilWeekdays()}
-
-	// The simple rule looks at no score. A ratio needs a value for it.
 	for _, r := range byHarm {
-		if j.cfg.Rule == Simple {
-			all = append(all, j.untilMeasured(r))
-		} else {
-			all = append(all, j.untilEnough(&j.streams[r]))
-		}
+		all = append(all, j.untilEnough(&j.streams[r]))
 	}
 	return append(all, j.untilClean())
 }
@@ -154,12 +148,6 @@ func (j *judgement) conditions() []delay {
 // untilClean returns how long until the clean time suffices, if no hour is bad any more.
 func (j *judgement) untilClean() delay {
 	d := delay{kind: CleanTime, of: "the clean time"}
-	if j.cfg.Rule == Simple {
-		d.minutes = math.Max(0, (j.soak() - j.covered).Minutes())
-		d.when = hours(j.soak()) + " were seen"
-		return d
-	}
-
 	at, strikes := j.now, j.strikes
 	for {
 		// The clean time goes on when a strike leaves, so the wait may end with it.

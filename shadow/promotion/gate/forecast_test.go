@@ -74,7 +74,6 @@ func TestForecastNamesTheConditionThatDecides(t *testing.T) {
 		{"weekdays", gate.Config{}, evidence{hours: 171, away: hoursFrom(147, 160)}, 100, "every weekday was seen"},
 		{"denials", gate.Config{MinDenials: 60_000}, evidence{hours: 72}, 0, "the authoritative has denied 60,000 requests"},
 		{"a score", gate.Config{Soak: time.Hour}, evidence{hours: 26}, 0, "the score of newly_denied is 20"},
-		{"the simple rule", gate.Config{Rule: gate.Simple}, evidence{hours: 20}, 0, "48 h were seen"},
 	}
 
 	for _, tt := range tests {

@@ -68,13 +68,10 @@ type Result struct {
 	Reason string `json:"reason"`
 	Forecast
 	CleanHours float64 `json:"clean_hours"`
-	// CleanHoursNeeded is the clean time that the step needs; 0 by the simple rule.
+	// CleanHoursNeeded is the clean time that the step needs; 0 before the first judgement.
 	CleanHoursNeeded float64 `json:"clean_hours_needed,omitempty"`
 	Strikes          int     `json:"strikes"`
 	Quality
-	// Rule is the rule of the verdict. Warning says why that rule is not safe.
-	Rule    Rule   `json:"rule"`
-	Warning string `json:"warning,omitempty"`
 	ClientResults
 	RatioResults
 }
@@ -166,16 +163,11 @@ type judgement struct {
 // Assess judges the evidence by a configuration with its defaults filled in.
 func Assess(cfg Config, e Evidence) Result {
 	j := judge(cfg, &e)
-	g := Result{Step: e.Step.Name, CleanHours: j.clean.Hours(), Strikes: j.strikes, Rule: cfg.Rule}
+	g := Result{Step: e.Step.Name, CleanHours: j.clean.Hours(), CleanHoursNeeded: j.needed.Hours(), Strikes: j.strikes}
 	last := j.lastDay()
 	g.Coverage, g.Blind = coverageOf(last), blindOf(last)
 	for _, s := range j.streams {
 		*g.Ratio(s.ratio) = s.result(j.total)
-	}
-	if cfg.Rule == Simple {
-		g.Warning = simpleWarning
-	} else {
-		g.CleanHoursNeeded = j.needed.Hours()
 	}
 	g.Regression = j.regression()
 	g.Harm = j.protectedAlarm().Or(j.clientAlarm())

@@ -20,7 +20,6 @@ const (
 	NoInstance                          // no instance is live
 	NotWriting                          // live instances have not written what they saw
 	OtherEpochs                         // live instances compare another epoch
-	NoDenominator                       // a ratio has no value; only by the simple rule
 	ProtectedLost                       // a protected key lost too much
 	AboveThreshold                      // a raw ratio is at or above its threshold
 	AboveLately                         // a raw ratio of the last day is
@@ -29,7 +28,6 @@ const (
 	LowScore                            // a score does not suffice
 	CleanTime                           // the clean time does not suffice
 	Unreadable                          // the evidence cannot be read; only by package promotion
-	AboveInSoak                         // a raw ratio of the last soak is at or above its threshold; only by the simple rule
 	RedButton                           // the red button of a live instance is pressed; only by package promotion
 	Thresholds                          // no instance has announced the thresholds; only by package promotion
 	NotJudged                           // no instance has judged the current comparison yet; only by package shadow
@@ -60,7 +58,6 @@ var subjects = [ObstacleKinds]subject{
 	NoInstance:      {"no_instance", Insufficient, "no instance is live", false},
 	NotWriting:      {"silent_instances", Insufficient, "an instance has written no evidence for a minute", false},
 	OtherEpochs:     {"other_epochs", Insufficient, "an instance compares another epoch", false},
-	NoDenominator:   {"no_denominator", Insufficient, "", false},
 	ProtectedLost:   {"protected_lost", Wait, "waiting alone does not keep a protected key from losing requests again", false},
 	AboveThreshold:  {"above_threshold", Wait, "waiting alone does not lower a ratio that is at or above its threshold", false},
 	AboveLately:     {"above_lately", Wait, "the last day was at or above a threshold", false},
@@ -72,7 +69,6 @@ var subjects = [ObstacleKinds]subject{
 	RedButton:       {"red_button", Insufficient, "the red button is pressed", false},
 	Thresholds:      {"thresholds_unknown", Insufficient, "no instance has announced the thresholds", false},
 	NotJudged:       {"not_judged", Insufficient, "", false},
-	AboveInSoak:     {"above_in_soak", Wait, "a ratio of the last soak is at or above its threshold: " + advice, false},
 }
 
 // subject returns the row of a kind. A kind that is none, as other programs may write, ends by time and

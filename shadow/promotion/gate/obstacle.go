@@ -63,9 +63,6 @@ func (j *judgement) obstacles() []Obstacle {
 		return list
 	}
 	list = append(list, j.protectedLost()...)
-	if j.cfg.Rule == Simple {
-		return append(append(list, j.simplyPending()...), j.tooManyHarmed()...)
-	}
 	return append(list, j.pending()...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
@@ -53,7 +52,7 @@ func allowedAsDeclared(m *divergence.Minute) {
 
 // A reason that ends by waiting has a date, or says why there is none.
 func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
-	manyDenials, simple := gate.Config{MinDenials: 10_000_000}, gate.Config{Rule: gate.Simple}
+	manyDenials := gate.Config{MinDenials: 10_000_000}
 	tests := []struct {
 		name    string
 		cfg     gate.Config
@@ -110,14 +109,6 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 		{"traffic in bursts", gate.Config{NewlyAllowed: 0.02}, evidence{hours: 65, minute: deniedAtNoon}, wait,
 			"; no forecast: what the authoritative denies comes in bursts, so the pace of the score of newly_allowed is unknown: " +
 				"wait for the next burst, or send more traffic"},
-		{"the simple rule", simple, evidence{hours: 40}, wait,
-			"40 h of 48 h seen; could pass Wed 2026-03-04 00:00 UTC at the earliest, when 48 h were seen, if traffic and ratios stay as they were"},
-		{"a raw ratio by the simple rule", simple, evidence{hours: 72, minute: twoInAHundred}, wait,
-			"; no forecast: a ratio of the last soak is at or above its threshold: " +
-				"change the candidate, or raise the threshold if the difference is wanted"},
-		{"several raw ratios by the simple rule, of a log that is shorter than a soak", simple, evidence{hours: 30, minute: aFifthDenied}, wait,
-			"newly_denied is 20 % of what the authoritative allows over the last 30 h, its threshold 2 %; no forecast: " +
-				"a ratio of the last soak is at or above its threshold: change the candidate, or raise the threshold if the difference is wanted"},
 	}
 
 	for _, tt := range tests {
@@ -161,8 +152,6 @@ func TestObstaclesAreAll(t *testing.T) {
 			[]gate.ObstacleKind{gate.Sampled, gate.DeniesNothing, gate.NoInstance}},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh},
 			[]gate.ObstacleKind{gate.AboveThreshold, gate.LowScore}},
-		{"the simple rule", gate.Config{Rule: gate.Simple, Soak: 96 * time.Hour}, evidence{hours: 72, minute: twoInAHundred},
-			[]gate.ObstacleKind{gate.AboveInSoak, gate.CleanTime}},
 	}
 	for _, tt := range tests {
 		g := gate.Assess(tt.cfg.WithDefaults(), tt.e.build())
@@ -182,11 +171,9 @@ func TestNothingComparedIsNoPass(t *testing.T) {
 		}
 	}}.build()
 
-	for _, cfg := range byRule(gate.Config{}.WithDefaults()) {
-		g := gate.Assess(cfg, e)
-		if g.Verdict != insufficient || !strings.HasPrefix(g.Reason, "nothing has been compared") {
-			t.Errorf("rule %s: %s, %q", cfg.Rule, g.Verdict, g.Reason)
-		}
+	g := gate.Assess(gate.Config{}.WithDefaults(), e)
+	if g.Verdict != insufficient || !strings.HasPrefix(g.Reason, "nothing has been compared") {
+		t.Errorf("%s, %q", g.Verdict, g.Reason)
 	}
 }
 
@@ -305,35 +292,6 @@ func TestEqualScoresNameTheFarthest(t *testing.T) {
 		g := gate.Assess(gate.Config{}.WithDefaults(), evidence{minutes: 59, minute: minute}.build())
 		if text := obstacleOf(g, gate.LowScore); !strings.HasPrefix(text, want) {
 			t.Errorf("%q, want %s", text, want)
-		}
-	}
-}
-
-// The rule named simple names the worse harm first, and its verdict stays that of the first ratio of the documentation.
-func TestSimpleNamesTheHarm(t *testing.T) {
-	simple := gate.Config{Rule: gate.Simple}.WithDefaults()
-	failing := func(m *divergence.Minute) {
-		m.Tally = divergence.Tally{divergence.AgreeDeny: 50, divergence.CandidateError: 50}
-	}
-	tests := []struct {
-		minute        func(*divergence.Minute)
-		verdict, want string
-	}{
-		{aFifthDenied, insufficient, "newly_denied divergence"},
-		{failing, insufficient, "divergence newly_denied extra_load"},
-		{neverDenied, insufficient, "newly_allowed"},
-	}
-
-	for _, tt := range tests {
-		g := gate.Assess(simple, evidence{hours: 20, minute: tt.minute}.build())
-		var ratios []string
-		for _, o := range g.Obstacles {
-			if o.Ratio != "" {
-				ratios = append(ratios, o.Ratio)
-			}
-		}
-		if got := strings.Join(ratios, " "); got != tt.want || g.Verdict != tt.verdict {
-			t.Errorf("%s, %q, want %s and %q (%s)", g.Verdict, got, tt.verdict, tt.want, g.Reason)
 		}
 	}
 }

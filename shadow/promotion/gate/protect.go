@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
@@ -93,7 +92,7 @@ func (j *judgement) addProtected(bad []badBlock) []badBlock {
 }
 
 // protectedLost is the obstacle of the last bad hour of a protected key, as long as it is not made
-// good by clean time, or with the simple rule by a soak.
+// good by clean time.
 func (j *judgement) protectedLost() (list []Obstacle) {
 	i := len(j.bad) - 1
 	for i >= 0 && j.bad[i].client == nil {
@@ -104,26 +103,19 @@ func (j *judgement) protectedLost() (list []Obstacle) {
 	}
 
 	b := j.bad[i]
-	good := j.clean >= j.needed
-	if j.cfg.Rule == Simple {
-		good = j.now-b.To >= int64(j.soak()/time.Minute)
-	}
-	if good {
+	if j.clean >= j.needed {
 		return nil
 	}
 	text := fmt.Sprintf("%s; at most %s may be lost, so the hour is a strike", b.lossText(), humanize.Percent(b.cap))
-	return []Obstacle{{Kind: ProtectedLost, Have: b.ratio, Need: b.cap, Text: text + j.madeGood(&b)}}
+	return []Obstacle{{Kind: ProtectedLost, Have: b.ratio, Need: b.cap, Text: text + j.madeGood()}}
 }
 
 // madeGood says when clean time has made the loss of a protected key good, if no hour is bad meanwhile.
-func (j *judgement) madeGood(b *badBlock) string {
+func (j *judgement) madeGood() string {
 	if j.terse {
 		return ""
 	}
 	at := j.now + int64(j.untilClean().minutes)
-	if j.cfg.Rule == Simple {
-		at = b.To + int64(j.soak()/time.Minute)
-	}
 	return ", and keeps the step back until " + dated(atMinute(at)) + " if no more is lost"
 }
 

@@ -97,19 +97,6 @@ func (s *shortcut) lately() float64 {
 	return part / float64(whole)
 }
 
-// bySimple asks the gate's own rule of that name each minute, where the ratio over
-// the soak lets it pass; see TestShortcut.
-func bySimple(m *migration, p0 float64) int {
-	cfg := configured(p0, 48*time.Hour)
-	cfg.Rule = gate.Simple
-	for at := range m.below(p0, int(cfg.Soak/time.Minute)) {
-		if gate.Assess(cfg, m.evidence(at)).Verdict == pass {
-			return at
-		}
-	}
-	return never
-}
-
 // byTrailingRatio promotes in the first minute after which the ratio of the last 24
 // hours is under the threshold.
 func byTrailingRatio(m *migration, p0 float64) int {

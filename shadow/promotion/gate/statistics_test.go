@@ -85,7 +85,7 @@ var (
 	thresholds      = []float64{0.001, 0.02}
 	falseRates      = []float64{1, 1.5, 2}
 	soundRates      = []float64{0.2, 0.05}
-	gateRules       = []string{"evidence", "evidence72", "simple", "trailing", "quiet"}
+	gateRules       = []string{"evidence", "evidence72", "trailing", "quiet"}
 	percents        = []float64{1, 10}
 	falseAlarmRates = []float64{0.2, 1}
 	regressions     = []float64{2, 5, 20, 100}
@@ -117,7 +117,7 @@ func (c candidate) simulated() simulated {
 		m := c.simulate(run)
 		return []int{
 			byEvidence(m, configured(c.p0, 48*time.Hour)), byEvidence(m, configured(c.p0, 72*time.Hour)),
-			bySimple(m, c.p0), byTrailingRatio(m, c.p0), byQuietBuckets(m, c.p0),
+			byTrailingRatio(m, c.p0), byQuietBuckets(m, c.p0),
 		}
 	}}
 }
@@ -326,31 +326,6 @@ func TestStatisticsHoldOfFalsePromotions(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The warning of every verdict of the simple rule has the numbers of the tables.
-func TestStatisticsAreInTheSimpleWarning(t *testing.T) {
-	results := readResults(t)
-	least := 100.0 // promoted by the simple rule
-	most := map[bool]float64{}
-
-	for _, p0 := range thresholds {
-		for _, s := range scenarios {
-			for _, lonely := range []bool{false, true} {
-				name := candidate{s, p0, 1, lonely}.name()
-				least = min(least, results[name+"/simple"].share())
-				independent := s.name == "iid"
-				most[independent] = max(most[independent], results[name+"/evidence"].share())
-			}
-		}
-	}
-
-	want := fmt.Sprintf("it promoted %g %% of simulated candidates whose divergence was exactly at the threshold, "+
-		"where rule: evidence promoted %g %% of those with independent divergences "+
-		"and at most %g %% of those with rare long bursts (docs/statistics.md)", least, most[true], most[false])
-	if !strings.HasSuffix(gate.SimpleWarning, want) {
-		t.Errorf("the warning is %q, want it to say %q", gate.SimpleWarning, want)
 	}
 }
 

@@ -41,7 +41,6 @@ var ruleRows = []struct {
 }{
 	{"**evidence, 48 h**", "evidence", true},
 	{"evidence, 72 h", "evidence72", true},
-	{"rule: simple, 48 h", "simple", false},
 	{"last 24 h below", "trailing", false},
 	{"every 5 min below", "quiet", false},
 }

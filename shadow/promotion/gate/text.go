@@ -16,9 +16,6 @@ import (
 // WriteText writes the verdict and its numbers for a terminal.
 func (g *Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "gate%s: %s\n  %s\n", g.stepText(), humanize.Visible(g.Verdict), humanize.Visible(g.Reason))
-	if g.Warning != "" {
-		fmt.Fprintf(w, "  WARNING: %s\n", humanize.Visible(g.Warning))
-	}
 	fmt.Fprintf(w, "  %s\n", g.soakText())
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -32,11 +29,8 @@ func (g *Result) WriteText(w io.Writer) error {
 		return err
 	}
 
-	// The simple rule looks at neither number.
-	if g.Rule != Simple {
-		fmt.Fprintf(w, "  a pass needs in every row a score of %d or more, and a mirror below %d\n", enough, suspect)
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "  a pass needs in every row a score of %d or more, and a mirror below %d\n", enough, suspect)
+	return err
 }
 
 // stepText names the step that the verdict is for; "" if no step was asked for.
@@ -51,7 +45,7 @@ func (g *Result) stepText() string {
 // time suffices, and hours would look like a way out.
 func (g *Result) soakText() string {
 	strikes := humanize.Counted(int64(g.Strikes), "strike") + " within 7 days"
-	if g.Rule != Simple && g.Strikes >= mostStrikes {
+	if g.Strikes >= mostStrikes {
 		return fmt.Sprintf("%s, and %d fail", strikes, mostStrikes)
 	}
 	return g.cleanText() + ", " + strikes

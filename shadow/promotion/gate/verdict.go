@@ -23,17 +23,14 @@ var denominatorWords = [...]string{
 // verdict returns the first verdict that applies, and its sentence.
 func (j *judgement) verdict() (string, string) {
 	// Certainty decides the order: a candidate that is known to be bad fails even where
-	// evidence is missing. The simple rule knows no certainty.
-	if reason := j.failure(); reason != "" && j.cfg.Rule != Simple {
+	// evidence is missing.
+	if reason := j.failure(); reason != "" {
 		return Fail, reason
 	}
 	if list := j.obstacles(); len(list) > 0 {
 		return list[0].Kind.subject().verdict, j.sentence(list)
 	}
 
-	if j.cfg.Rule == Simple {
-		return Pass, fmt.Sprintf("all ratios are below their thresholds over the last %s", hours(j.soak()))
-	}
 	return Pass, fmt.Sprintf("%s clean and %s compared: "+
 		"all ratios are below their thresholds with scores of at least %d",
 		hours(j.clean), humanize.Counted(j.total.Comparisons(), "request"), enough)
@@ -220,35 +217,23 @@ func (j *judgement) lately(s *stream) (numerator, denominator, from int64) {
 // belowAgain says when the ratio of the last 24 hours falls below its threshold if it stays below that from now on; "" if the
 // evidence does not tell.
 func (j *judgement) belowAgain(s *stream) string {
-	_, _, from := j.lately(s)
+	numerator, denominator, from := j.lately(s)
 	if j.terse || from < j.now-minutesADay {
 		return ""
 	}
 	valid := slices.DeleteFunc(slices.Clone(between(j.evidence.History.Minutes, from, j.now)), func(m divergence.Minute) bool {
 		return j.invalid[m.Unix/minutesAnHour]
 	})
-	// With less than this, the ratio would reach further back than a day.
-	return belowBy(s.ratio, valid, s.threshold, blockDenominator(s.threshold), minutesADay)
-}
 
-// belowBy says when a ratio of the last minutes, as many as the span, falls below its threshold if no more requests differ: the
-// minutes leave the span one by one. It is "" if a denominator below the least is left then. More traffic can only make it earlier, so
-// the evidence so far is a bound.
-func belowBy(r divergence.Ratio, minutes []divergence.Minute, threshold float64, least, span int64) string {
-	var numerator, denominator int64
-	for _, m := range minutes {
-		n, d := r.Of(m.Tally)
-		numerator, denominator = numerator+n, denominator+d
-	}
-
-	for _, m := range minutes {
-		n, d := r.Of(m.Tally)
+	// The minutes leave the day one by one. More traffic can only make it earlier, so the evidence so far is a bound.
+	for _, m := range valid {
+		n, d := s.ratio.Of(m.Tally)
 		numerator, denominator = numerator-n, denominator-d
 		switch {
-		case denominator < least:
+		case denominator < blockDenominator(s.threshold): // the ratio would reach further back than a day
 			return ""
-		case float64(numerator) < threshold*float64(denominator):
-			return ", and falls below that by " + dated(atMinute(m.Unix+1+span)) + " if no more requests differ"
+		case float64(numerator) < s.threshold*float64(denominator):
+			return ", and falls below that by " + dated(atMinute(m.Unix+1+minutesADay)) + " if no more requests differ"
 		}
 	}
 	return ""

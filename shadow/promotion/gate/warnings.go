@@ -43,11 +43,6 @@ func (c Config) Warnings() (list []Warning) {
 	}
 	declared, c := c, c.WithDefaults()
 
-	if c.Rule == Simple {
-		warn("simple gives no guarantee: in simulations it promoted nearly every candidate whose divergence was just "+
-			"at the threshold (docs/statistics.md); use rule: evidence where promotion is automatic", nil, "rule")
-	}
-
 	if c.Soak < leastSoak {
 		warn("nothing passes before every hour of the day was seen, so %s has the same effect as 24h",
 			[]any{asWritten(c.Soak)}, "soak")
