@@ -64,7 +64,7 @@ var arrows = map[string][]string{
 		"shadow", "shadow/divergence", "shadow/httplimit", "shadow/promotion",
 	},
 	"cmd/shadowlimit/internal/doctor": {
-		"algorithms", "internal/adaptive", "internal/humanize", "internal/status", "lua", "shadow/divergence", "shadow/promotion",
+		"algorithms", "internal/humanize", "lua", "shadow/promotion",
 	},
 }
 

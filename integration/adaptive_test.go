@@ -77,7 +77,6 @@ func TestTwentyProcessesGiveWayTogether(t *testing.T) {
 	for want, args := range map[string][]string{
 		"candidate at 25 % of its limit": {"status", "migrating"},
 		`"level": 0.25`:                  {"status", "-o", "json"},
-		"25 % of the limit holds":        {"doctor"},
 	} {
 		if _, out := shell(t, server{addr: addr}, name, args...); !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q:\n%s", fmt.Sprint(args), want, out)

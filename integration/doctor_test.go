@@ -187,7 +187,7 @@ func TestMinimalRights(t *testing.T) {
 	}
 
 	after := doctor(t, url, name)
-	if after.status != 0 || after.find(t, "access").Level != "ok" || after.find(t, "scripts").Level != "ok" {
+	if after.status != 0 || after.find(t, "access").Level != "ok" {
 		t.Errorf("%+v", after)
 	}
 
@@ -331,7 +331,7 @@ func TestDoctorOnACluster(t *testing.T) {
 	addr, name := cluster.Options().Addrs[0], namespace()
 
 	alone := doctor(t, "redis://"+addr, name)
-	if f := alone.find(t, "cluster"); f.Level != "problem" || !strings.Contains(f.Fix, "redis+cluster://") {
+	if f := alone.find(t, "role"); f.Level != "problem" || !strings.Contains(f.Fix, "redis+cluster://") {
 		t.Errorf("%+v", f)
 	}
 

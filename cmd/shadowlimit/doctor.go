@@ -13,13 +13,11 @@ import (
 )
 
 const doctorDescription = `Checks the Redis that a service uses and says what to change: version, role, memory
-and eviction, persistence, clock, latency. With --name it also
+and eviction, clock, latency. With --name it also
 
-  * tries every operation of the library with the rights of this user, on scratch keys
+  * tries every operation of the library with the rights of this user, on a scratch key
     that it removes;
-  * lists what instances report about the options of their Redis clients;
-  * names the policies with too many requests that are blind or not compared;
-  * compares the memory that logs of sliding_window_log may take with maxmemory.
+  * lists what instances report about the options of their Redis clients.
 
 Exit status 1 if there is a problem; warnings alone leave it at 0.
 

@@ -43,12 +43,6 @@ func covered(t divergence.Tally) bool {
 // that had charges on one side only are those with the most traffic.
 func mostlyBlind(t divergence.Tally) bool { return 100*t[divergence.Blind] > mostBlind*t.Evaluations() }
 
-// TooFewCompared reports whether too little of the last day was compared for a pass.
-func (g *Result) TooFewCompared() bool { return g.Coverage != nil && 100**g.Coverage < leastCoverage }
-
-// TooManyBlind reports whether too much of the last day was blind for a pass.
-func (g *Result) TooManyBlind() bool { return g.Blind != nil && 100**g.Blind > mostBlind }
-
 const (
 	minutesAnHour = divergence.MinutesPerHour
 	minutesADay   = divergence.MinutesPerDay

@@ -45,11 +45,6 @@ func (o Obstacle) Words() string {
 // Waits reports whether the obstacle ends by itself if time and traffic go on as they were.
 func (o Obstacle) Waits() bool { return o.Kind.Waits() }
 
-// Unread reports whether the evidence could not be read: the counts beside the verdict are then of nothing.
-func (g *Result) Unread() bool {
-	return slices.ContainsFunc(g.Obstacles, func(o Obstacle) bool { return o.Kind == Unreadable })
-}
-
 // obstacles returns all that keeps the verdict from pass, in the order of their kinds.
 func (j *judgement) obstacles() []Obstacle {
 	list := j.missing()

@@ -1,3 +1,7 @@
+// Package doctor checks the Redis that a service uses: its servers, the rights of its user,
+// and the options of the instances' clients. Every finding that is not fine says what to change.
+//
+// It writes to one scratch key of a policy that cannot exist, and removes it.
 package doctor
 
 import (
@@ -36,15 +40,6 @@ type Report struct {
 	Checks   []Finding `json:"checks"`
 }
 
-// doctor examines one Redis.
-type doctor struct {
-	client   redis.UniversalClient
-	name     string // "" if no service is named
-	findings []Finding
-
-	channelsAreFree bool // a server knows no rights to channels, and no words for them
-}
-
 // Bounds of an examination, so that a server that stalls ends in a finding.
 const (
 	examinationTimeout = 20 * time.Second
@@ -58,99 +53,9 @@ func Examine(ctx context.Context, client redis.UniversalClient, name string) *Re
 	ctx, cancel := context.WithTimeout(ctx, examinationTimeout)
 	defer cancel()
 
-	d := &doctor{client: client, name: name}
-	d.examine(ctx)
-	return d.report()
-}
-
-func (d *doctor) examine(ctx context.Context) {
-	// Without a connection every further check would only repeat this finding.
-	connection := d.connection(ctx)
-	d.findings = append(d.findings, connection)
-	if connection.Level == problem {
-		return
-	}
-
-	nodes, err := d.nodes(ctx)
-	if err != nil {
-		d.findings = append(d.findings, Finding{
-			Check: "cluster", Level: problem, Message: fmt.Sprintf("its nodes do not answer: %v", err),
-			Fix: "check that every address that the cluster announces can be reached from here",
-		})
-		return
-	}
-
-	for _, n := range nodes {
-		d.findings = append(d.findings, n.examine(ctx)...)
-		r, known := n.release()
-		d.channelsAreFree = d.channelsAreFree || known && r.before(channelRights)
-	}
-	if d.name != "" {
-		d.findings = append(d.findings, d.access(ctx)...)
-		d.findings = append(d.findings, d.instances(ctx)...)
-		d.findings = append(d.findings, d.levels(ctx)...)
-		d.findings = append(d.findings, d.evidence(ctx, nodes)...)
-	}
-}
-
-// connection checks whether Redis answers and accepts this user.
-func (d *doctor) connection(ctx context.Context) Finding {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-
-	err := d.client.Ping(ctx).Err()
-	what, fix := Diagnose(err)
-	if what == "" {
-		return Finding{Check: "connection", Level: fine, Message: "Redis answers"}
-	}
-	return Finding{Check: "connection", Level: problem, Message: fmt.Sprintf("%s: %v", what, err), Fix: fix}
-}
-
-// instances reports the warnings that instances announce about their Redis clients.
-func (d *doctor) instances(ctx context.Context) []Finding {
-	const check = "client options"
-
-	all, err := promotion.NewRedisStore(d.client, d.name).Instances(ctx)
-	if err != nil {
-		return []Finding{unknown(check, err)}
-	}
-	if len(all) == 0 {
-		return []Finding{{
-			Check: check, Level: warning,
-			Message: fmt.Sprintf("no instance of %q has reported within %s, so the options of its clients are unknown",
-				d.name, promotion.SilentFor),
-			Fix: "check that --name is the policy file's name, and that the service uses this Redis",
-		}}
-	}
-
-	var list []Finding
-	for _, i := range all {
-		for _, w := range i.Client {
-			what, fix, _ := cutLast(humanize.Printable(w), "; ")
-			message := humanize.Printable(i.ID) + ": " + what
-			list = append(list, Finding{Check: check, Level: warning, Message: message, Fix: fix})
-		}
-	}
-	if len(list) == 0 {
-		list = append(list, Finding{
-			Check: check, Level: fine,
-			Message: humanize.Counted(int64(len(all)), "instance") + " reported no option that does not suit a limiter",
-		})
-	}
-	return list
-}
-
-// cutLast cuts around the last separator.
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
-}
-
-func (d *doctor) report() *Report {
-	r := &Report{Name: d.name, Checks: d.findings}
-	for _, f := range d.findings {
+	r := &Report{Name: name}
+	r.examine(ctx, client)
+	for _, f := range r.Checks {
 		switch f.Level {
 		case problem:
 			r.Problems++
@@ -159,6 +64,92 @@ func (d *doctor) report() *Report {
 		}
 	}
 	return r
+}
+
+func (r *Report) examine(ctx context.Context, client redis.UniversalClient) {
+	// Without a connection every further check would only repeat this finding.
+	connected := connection(ctx, client)
+	r.Checks = append(r.Checks, connected)
+	if connected.Level == problem {
+		return
+	}
+
+	nodes, err := nodesOf(ctx, client)
+	if err != nil {
+		r.Checks = append(r.Checks, Finding{
+			Check: "connection", Level: problem, Message: fmt.Sprintf("the nodes of the cluster do not answer: %v", err),
+			Fix: "check that every address that the cluster announces can be reached from here",
+		})
+		return
+	}
+
+	channels := true
+	for _, n := range nodes {
+		r.Checks = append(r.Checks, n.examine(ctx)...)
+		version, known := n.release()
+		channels = channels && !(known && version.before(channelRights))
+	}
+	if r.Name != "" {
+		u := user{client: client, service: r.Name, channels: channels}
+		r.Checks = append(append(r.Checks, u.access(ctx)), instances(ctx, client, r.Name)...)
+	}
+}
+
+// connection checks whether Redis answers and accepts this user.
+func connection(ctx context.Context, client redis.UniversalClient) Finding {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+
+	err := client.Ping(ctx).Err()
+	what, fix := Diagnose(err)
+	if what == "" {
+		return Finding{Check: "connection", Level: fine, Message: "Redis answers"}
+	}
+	return Finding{Check: "connection", Level: problem, Message: fmt.Sprintf("%s: %v", what, err), Fix: fix}
+}
+
+// instances reports the warnings that instances announce about their Redis clients.
+func instances(ctx context.Context, client redis.UniversalClient, name string) (list []Finding) {
+	f := Finding{Check: "client options", Level: warning}
+	all, err := promotion.NewRedisStore(client, name).Instances(ctx)
+	switch {
+	case err != nil:
+		return []Finding{unknown(f.Check, err)}
+	case len(all) == 0:
+		f.Message = fmt.Sprintf("no instance of %q has reported within %s, so the options of its clients are unknown",
+			name, promotion.SilentFor)
+		f.Fix = "check that --name is the policy file's name, and that the service uses this Redis"
+		return []Finding{f}
+	}
+
+	for _, i := range all {
+		for _, w := range i.Client {
+			f.Message, f.Fix = humanize.Printable(i.ID+": "+w), ""
+			if at := strings.LastIndex(f.Message, "; "); at >= 0 {
+				f.Message, f.Fix = f.Message[:at], f.Message[at+2:]
+			}
+			list = append(list, f)
+		}
+	}
+	if len(list) == 0 {
+		f.Level = fine
+		f.Message = humanize.Counted(int64(len(all)), "instance") + " reported no option that does not suit a limiter"
+		list = append(list, f)
+	}
+	return list
+}
+
+// unknown is the finding of a check that could not be made: a warning, for nothing is known to
+// be wrong.
+func unknown(check string, err error) Finding {
+	f := Finding{Check: check, Level: warning, Message: "could not be checked"}
+	if err != nil {
+		f.Message += ": " + err.Error()
+	}
+	if redis.IsPermissionError(err) {
+		f.Fix = "run doctor once as a user with the right to it, if the service does not need that"
+	}
+	return f
 }
 
 // Text is the report for people: a line for each finding, and one for its remedy.
