@@ -30,8 +30,6 @@ type Promotion struct {
 	MinDenials, MinDeniedKeys int64
 	// Canary are rising percentages of the keys, up to 100.
 	Canary []float64
-	// Sample is the share of the keys for which the candidate is judged, a fraction.
-	Sample float64
 	// ChangeDays, ChangeFrom and ChangeTo, since midnight, are the change window. The two
 	// times are from 0 to 24 hours; without a window all three are zero.
 	ChangeDays           []time.Weekday
@@ -64,7 +62,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"soak":            {read: c.minutes("soak", &into.Soak)},
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
-			"sample":          {read: c.fraction("sample", &into.Sample)},
 			"expected":        {read: c.expected(&into.expected)},
 			"client_harm":     {read: c.clientHarm(&into.ClientHarm)},
 			"protect":         {read: c.protect(into)},

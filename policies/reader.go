@@ -340,7 +340,7 @@ func (r *reader) minutes(what string, into *time.Duration) func(*yaml.Node) {
 }
 
 // fraction returns a reader of a percentage, stored as a fraction. 100 % is refused: no
-// ratio is above such a threshold, and a sample of all keys is the default.
+// ratio is above such a threshold.
 func (r *reader) fraction(what string, into *float64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, ok := percentage(n)

@@ -79,7 +79,6 @@ func rulesOf(p policies.Promotion) gate.Config {
 		Soak:          p.Soak,
 		MinDenials:    p.MinDenials,
 		MinDeniedKeys: p.MinDeniedKeys,
-		Sample:        p.Sample,
 
 		Harms: gate.Harms{
 			OnRegression: gate.Regression(p.OnRegression),

@@ -156,8 +156,6 @@ func TestFindingsOfTheGateHaveTheirPlace(t *testing.T) {
 		{"more keys than denials", "mode: manual", "min_denied_keys: 300",
 			[]string{"9:35 warning min_denied_keys: 300 keys take at least 300 denials, so min_denials 200 decides nothing"}},
 		{"few denials, and the default of keys", "mode: manual", "min_denials: 10", nil},
-		{"a sample that is to move by itself", "mode: automatic", "sample: 10%",
-			[]string{"9:26 warning sample: a sampled policy does not leave shadow"}},
 	}
 
 	for _, tt := range tests {

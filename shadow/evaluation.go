@@ -51,7 +51,7 @@ func (ev *evaluation) assign(c *algorithms.Charge) {
 	ev.completed = c.Enforced == algorithms.Candidate && ev.progress.stage.completed.Load()
 
 	switch {
-	case ev.completed || !ev.hasCandidate() || !ev.samples(ev.hash):
+	case ev.completed || !ev.hasCandidate():
 		ev.other = otherAbsent
 
 	// Memory costs next to nothing, so a side in memory is judged beside a foreign one. It

@@ -52,7 +52,7 @@ type Config struct {
 	// Instances that share a directory and have no Instance name share a file.
 	StateDir string
 	// Observer is called for every charge that is recorded, in the request or after it, and so must be
-	// quick. Where there is nothing to compare, as without a candidate or outside of a sample, the other side is
+	// quick. Where there is nothing to compare, as without a candidate, the other side is
 	// Absent and the Outcome inconclusive; a Cost of 0 only looked. It may be called concurrently. A panic is logged
 	// and reaches no request. See NewDecisionLog.
 	Observer func(Comparison)

@@ -82,8 +82,6 @@ func (m *migration) enforcement(s promotion.State, now circumstances) status.Enf
 		e.Enforced, e.Why = algorithms.Candidate.String(), "this instance has completed its migration"
 	case s.Epoch != m.spec.Epoch:
 		e.Why = "the fleet compares another epoch"
-	case m.spec.Config.Sampled():
-		e.Why = "the policy is sampled"
 	case s.Stage == promotion.Canary && m.cutOff():
 		e.Why = "a canary is left after " + cutOffAfter.String() + " without the store"
 	default:

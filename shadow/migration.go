@@ -154,17 +154,11 @@ func (m *migration) enforced(at divergence.Position) algorithms.Role {
 		return algorithms.Candidate
 	}
 
-	// A sample says too little for any stage but shadow, and a canary that is cut off
-	// from the store cannot be rolled back by it.
-	if m.spec.Config.Sampled() || s.Stage == promotion.Canary && m.cutOff() {
+	// A canary that is cut off from the store cannot be rolled back by it.
+	if s.Stage == promotion.Canary && m.cutOff() {
 		return algorithms.Authoritative
 	}
 	return s.Enforced(m.spec.Epoch, at)
-}
-
-// samples reports whether the candidate is judged for a key with this hash: for every key unless the policy is sampled.
-func (m *migration) samples(hash uint64) bool {
-	return !m.spec.Config.Sampled() || divergence.InCanary(hash, 100*m.spec.Config.Sample)
 }
 
 // cutOffAfter is how long a canary goes on without hearing from the store. It is many polls

@@ -40,10 +40,6 @@ func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *polic
 // placesMatter reports whether the places of keys decide anything in the stage, or soon: before a canary they are
 // asked so that an expression that fails is seen.
 func (m *migration) placesMatter() bool {
-	if m.spec.Config.Sampled() {
-		return false
-	}
-
 	switch m.progress.stage.state.Load().Stage {
 	case promotion.Promoted, promotion.Completed, promotion.RolledBack:
 		return false

@@ -68,7 +68,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"comparisons_total",
-		"Evaluations, by outcome: charges of a policy with a candidate, but for peeks, keys outside a sample and completed migrations; " +
+		"Evaluations, by outcome: charges of a policy with a candidate, but for peeks and completed migrations; " +
 			"inconclusive, blind and authoritative_error are not compared.",
 		counter, []string{"outcome"}, compared(func(r reading, send sender) {
 			for outcome, n := range r.totals.Outcomes {

@@ -34,7 +34,6 @@ policies:
       min_denials: 300
       min_denied_keys: 30
       canary: [5%, 20%]
-      sample: 25%
       client_harm: { losing: 20%, of_at_least: 60, within: 2h, clients: 1% }
       protect: { keys: 'key[0] == "c"', losing: 5% }
       first: key[0] == "a"
@@ -143,7 +142,6 @@ var specChanges = map[string]specChange{
 	"Promotion.MinDenials":    {"min_denials: 300", "min_denials: 301", newSpec, ""},
 	"Promotion.MinDeniedKeys": {"min_denied_keys: 30", "min_denied_keys: 31", newSpec, ""},
 	"Promotion.Canary":        {"canary: [5%", "canary: [6%", newSpec, ""},
-	"Promotion.Sample":        {"sample: 25%", "sample: 26%", newSpec, ""},
 	"Promotion.ChangeDays":    {"days: [tue]", "days: [wed]", newSpec, ""},
 	"Promotion.ChangeFrom":    {`from: "10:00"`, `from: "09:00"`, newSpec, ""},
 	"Promotion.ChangeTo":      {`to: "11:00"`, `to: "12:00"`, newSpec, ""},
@@ -233,7 +231,7 @@ var notInOutage = map[string]string{
 	"Spec.CandidateRule":     "the level that holds on this instance is shown, whatever was published",
 
 	"Config.Automatic": "no move is stored while the store is silent, as the page says",
-	"Config.Config":    "the gate judges nothing while the store is silent; a sampled policy says so in Why",
+	"Config.Config":    "the gate judges nothing while the store is silent",
 	"Config.Dwell":     "no move is stored while the store is silent, as the page says",
 	"Config.Canary":    "no move is stored while the store is silent, as the page says",
 	"Config.Change":    "no move is stored while the store is silent, as the page says",
@@ -241,7 +239,7 @@ var notInOutage = map[string]string{
 
 // A field that is added to what instances announce is on the page of an outage, too, when operators look for it most.
 func TestEveryFieldOfASpecIsShownInAnOutage(t *testing.T) {
-	spec := specIn(t, strings.Replace(fullFile, "      sample: 25%\n", "", 1))
+	spec := specIn(t, fullFile)
 	state := promotion.State{Epoch: spec.Epoch, Stage: promotion.Promoted}
 	enforcement := func(s promotion.Spec) status.Enforcement {
 		compared := [2]side{1: foreignSide(AllowFunc(func(string) bool { return true }))}

@@ -16,7 +16,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 // moving is a policy file whose candidate is in another store.
@@ -130,33 +129,6 @@ func TestClocksOfTwoStoresMayDiffer(t *testing.T) {
 	}
 }
 
-func TestSampledPolicyStaysInShadow(t *testing.T) {
-	client := redisAt(t, miniredis.RunT(t).Addr())
-	h := open(t, file+"    promotion: { sample: 25% }\n", shadow.Config{Redis: client})
-	syncNow(t, h)
-	advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
-	syncNow(t, h)
-	inside := 0
-	for n := range 200 {
-		user := fmt.Sprint("user-", n)
-		if divergence.InCanary(divergence.Hash(name, policy, user), 25) {
-			inside++
-		}
-		if got := allowed(t, h, user); got != 2 {
-			t.Fatalf("%d allowed for %s, want the authoritative's 2 whatever the stage", got, user)
-		}
-	}
-
-	syncNow(t, h)
-	a := assess(t, client)
-	if got := a.Evidence.History.Total(); got.Comparisons() != 3*int64(inside) || got.Uncompared() != 0 {
-		t.Errorf("counted %v, want the 3 requests of each of the %d keys in the sample", got, inside)
-	}
-	if a.Gate.Verdict != gate.Insufficient || !strings.Contains(a.Gate.Reason, "25 % of the keys only") {
-		t.Errorf("%s: %s", a.Gate.Verdict, a.Gate.Reason)
-	}
-}
-
 func TestObserverIsCalled(t *testing.T) {
 	var seen []shadow.Comparison
 	h := open(t, file, shadow.Config{Observer: func(c shadow.Comparison) {
@@ -224,29 +196,6 @@ policies:
 
 	if got := comparisons(t, h, "expected_newly_denied"); got != 1 {
 		t.Errorf("%g differences are as expected, want alice's", got)
-	}
-}
-
-func TestOverloadedStoreSkipsNothingOutsideTheSample(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redisAt(t, server.Addr())
-	h := open(t, file+"    promotion: { sample: 1% }\n", shadow.Config{Redis: client})
-	in := ""
-	for i := 0; in == ""; i++ {
-		if u := strings.Repeat("u", i); divergence.InCanary(divergence.Hash(name, policy, u), 1) && u != "" {
-			in = u
-		}
-	}
-
-	server.SetError("BUSY x")
-	ask(t, h, in)
-	server.SetError("")
-	for range 10 {
-		ask(t, h, "outside")
-	}
-
-	if n := comparisons(t, h, "inconclusive"); n != 0 {
-		t.Errorf("%g inconclusive of keys out of the sample", n)
 	}
 }
 

@@ -29,8 +29,7 @@ type explainedCharge struct {
 type explainedPlace struct {
 	Place       string  `json:"place"`
 	HashPercent float64 `json:"hash_percent"`
-	// Enters is the first step in which the key has the candidate: a canary such as "canary 10 %", or promoted; ""
-	// where a sampled policy stays in shadow.
+	// Enters is the first step in which the key has the candidate: a canary such as "canary 10 %", or promoted.
 	Enters string `json:"enters"`
 	// Error says why an expression did not place the key; "" if none failed.
 	Error string `json:"error,omitempty"`
@@ -64,15 +63,12 @@ func placeOf(service string, p *policies.Policy, r *policies.Request, key string
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 
-	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, p.Promotion, divergence.Position{Hash: hash, Place: place})
+	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, divergence.Position{Hash: hash, Place: place})
 	return e
 }
 
 // entersIn returns the first step in which a position has the candidate.
-func entersIn(canary []float64, p policies.Promotion, key divergence.Position) string {
-	if p.Sample > 0 {
-		return ""
-	}
+func entersIn(canary []float64, key divergence.Position) string {
 	for _, percent := range canary {
 		if key.InCanary(percent) {
 			return fmt.Sprintf("canary %g %%", percent)
@@ -91,10 +87,7 @@ func (e *explainedPlace) String() string {
 		text += ", because this fails: " + humanize.Visible(e.Error)
 	}
 
-	switch e.Enters {
-	case "":
-		return text + "; a sampled policy stays in shadow"
-	case string(promotion.Promoted):
+	if e.Enters == string(promotion.Promoted) {
 		return text + "; has the candidate from the promotion on"
 	}
 	return text + "; has the candidate from " + e.Enters + " on"

@@ -64,12 +64,10 @@ func placeNamed(t *testing.T, name string) algorithms.Place {
 }
 
 func TestExplainedPlaces(t *testing.T) {
-	sampled := placingFile + "      sample: 5%\n"
 	for _, test := range []struct{ file, user, want string }{
 		{placingFile, "acme", "place          first; has the candidate from canary 1 % on\n"},
 		{placingFile, "huge", "place          last; has the candidate from the promotion on\n"},
 		{placingFile, "7up", `, because this fails: last key[0] == "huge"`},
-		{sampled, "acme", "place          first; a sampled policy stays in shadow\n"},
 	} {
 		file := write(t, "p.yaml", []byte(test.file))
 		status, out, talk := shell(t, "", "explain", file, "--request", fmt.Sprintf(`{"user":%q}`, test.user))

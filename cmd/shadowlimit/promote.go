@@ -90,9 +90,6 @@ func promoteDo(ctx context.Context, t *task) (promotion.State, error) {
 	if err != nil {
 		return a.State, err
 	}
-	if a.Spec.Config.Sampled() {
-		return a.State, statusf(exitNotMet, "%s cannot leave shadow, not even by force: %s", t.policy(), a.Gate.Reason)
-	}
 
 	// The step is for the state that the gate has judged: a later one may need another step.
 	if o.Expect == nil {

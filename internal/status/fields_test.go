@@ -238,7 +238,6 @@ var notReported = map[string]string{
 	"CandidateStore":      "StoreAway says that it does not answer, and the golden policy has another stage",
 	"AsksStore":           "StoreAway says that the service's own Redis does not answer, and the golden policy has another store",
 	"Config.OnRegression": "NextStep names what an alarm asks for",
-	"Config.Sample":       "Gate.Reason says that a sampled policy stays in shadow",
 	"Config.Block":        "the length of a block decides when scores change, which the chart shows",
 	"Config.Dwell":        "NextStep names the end of the dwell",
 	"Config.Change.Days":  "NextStep names the change window",

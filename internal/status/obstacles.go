@@ -23,7 +23,6 @@ var remedies = []remedy{
 	{kinds(gate.RedButton), released},
 	{kinds(gate.OtherEpochs), func(a *promotion.Assessment, _ []gate.Obstacle) string { return otherEpochs(a) }},
 	{kinds(gate.NoInstance), always("no instance is live: start the service or check its Redis")},
-	{kinds(gate.Sampled), always("remove sample from the policy file: a sampled policy stays in shadow")},
 	{kinds(gate.NothingCompared), always("nothing has been compared yet: send traffic that the policy matches; " +
 		"instances write what they saw every 5 to 15 s")},
 	{kinds(gate.NotWriting), func(a *promotion.Assessment, _ []gate.Obstacle) string {

@@ -307,9 +307,6 @@ func TestNextStep(t *testing.T) {
 			a.Evidence.NotWriting = []string{"j"}
 			hinder(a, gate.NotWriting, "j")
 		}, "read the log of these instances, which are heard of and write no evidence: j; to see"},
-		{"sampled", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.Sampled, "10 %")
-		}, "remove sample from the policy file"},
 		{"no traffic", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing")
 		}, "nothing has been compared yet: send traffic that the policy matches; instances write what they saw every 5 to 15 s"},

@@ -119,7 +119,7 @@ func (r *Recorder) StartIncarnation(n int64) {
 }
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash; at is the instant, by the
-// store's clock, at which it was judged. Without a candidate, after a completed migration, for a key outside of a sample,
+// store's clock, at which it was judged. Without a candidate, after a completed migration,
 // and of a peek, only the decisions are counted.
 func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,

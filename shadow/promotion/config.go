@@ -34,19 +34,6 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Warnings returns the warnings about a configuration as it was declared, with its zero
-// fields still zero: the warnings of the gate, and one about moves.
-func (c Config) Warnings() []gate.Warning {
-	list := c.Config.Warnings()
-	if c.Automatic && c.Sampled() {
-		list = append(list, gate.Warning{
-			Fields:  []string{"sample", "mode"},
-			Message: "sample: a sampled policy does not leave shadow, so mode automatic moves nothing: leave one of them out",
-		})
-	}
-	return list
-}
-
 // Validate refuses a configuration, defaults filled in, that the gate cannot judge
 // by or whose steps cannot be taken.
 func (c Config) Validate() error {

@@ -30,9 +30,6 @@ type Config struct {
 	// the authoritative must have denied. With fewer its limit was not exercised.
 	MinDenials    int64 `json:"min_denials"`
 	MinDeniedKeys int64 `json:"min_denied_keys"`
-	// Sample is the share of the keys for which the candidate is judged at all, a
-	// fraction; 0 means all. A sampled policy cannot leave shadow.
-	Sample float64 `json:"sample,omitempty"`
 }
 
 // Harms are the rules about clients, and about a candidate that is exposed to them.
@@ -112,7 +109,6 @@ func (c Config) Or(other Config) Config {
 		Harms:         c.Harms.or(other.Harms),
 		MinDenials:    cmp.Or(c.MinDenials, other.MinDenials),
 		MinDeniedKeys: cmp.Or(c.MinDeniedKeys, other.MinDeniedKeys),
-		Sample:        cmp.Or(c.Sample, other.Sample),
 	}
 }
 
@@ -134,8 +130,6 @@ func (c Config) Validate() error {
 	switch {
 	case !(c.Protect >= 0 && c.Protect <= 1):
 		return &FieldError{"protect", fmt.Sprintf("losing %g: want a fraction up to 1", c.Protect)}
-	case !(c.Sample >= 0 && c.Sample <= 1):
-		return &FieldError{"sample", fmt.Sprintf("%g: want a fraction up to 1", c.Sample)}
 	case c.OnRegression != ByRollback && c.OnRegression != ByHold:
 		return &FieldError{"on_regression", fmt.Sprintf("%q: want %s or %s", c.OnRegression, ByRollback, ByHold)}
 	case c.Block < time.Minute || c.Block%time.Minute != 0:
@@ -148,9 +142,6 @@ func (c Config) Validate() error {
 	}
 	return c.ClientHarm.validate()
 }
-
-// Sampled reports whether the candidate is judged for some keys only.
-func (c Config) Sampled() bool { return c.Sample > 0 && c.Sample < 1 }
 
 // Threshold returns the fraction that a ratio has to stay below.
 func (c Config) Threshold(r divergence.Ratio) float64 {

@@ -69,7 +69,7 @@ func (j *judgement) forecast(list []Obstacle) Forecast {
 func (j *judgement) unforeseeable(list []Obstacle, conditions []delay) (why string, never bool) {
 	// What needs an operator or a developer does not mend itself with time.
 	for i, o := range list {
-		switch kind := o.Kind.subject(); {
+		switch {
 		case o.Waits():
 
 		// The reason names the first obstacle only. A ratio behind it is named here.
@@ -78,9 +78,9 @@ func (j *judgement) unforeseeable(list []Obstacle, conditions []delay) (why stri
 		case o.Falls:
 			return fallsFirst, false
 		case o.Kind == AboveThreshold && i > 0:
-			return kind.unforeseeable + ": " + o.Text, false
+			return o.Kind.subject().unforeseeable + ": " + o.Text, false
 		default:
-			return kind.unforeseeable, kind.never
+			return o.Kind.subject().unforeseeable, false
 		}
 	}
 	if j.age() <= 0 {
@@ -106,8 +106,7 @@ func (j *judgement) explain(list []Obstacle) {
 	conditions := j.conditions()
 	for i := range list {
 		o := &list[i]
-		kind := o.Kind.subject()
-		o.NoForecast, o.Never = kind.unforeseeable, kind.never
+		o.NoForecast, o.Never = o.Kind.subject().unforeseeable, false
 		if o.Falls {
 			o.NoForecast = fallsFirst
 		}

@@ -1,14 +1,13 @@
 package gate
 
-// ObstacleKind is the subject of an obstacle. Its zero value is Sampled.
+// ObstacleKind is the subject of an obstacle. Its zero value is NothingCompared.
 type ObstacleKind int
 
 // The kinds of obstacles, in the order in which a verdict names them: those without which
 // nothing can be concluded come first. Judges publish the numbers, so they do not change: a kind
 // of another package goes to the end.
 const (
-	Sampled         ObstacleKind = iota // the candidate is judged for a share of the keys
-	NothingCompared                     // no request has been counted at all
+	NothingCompared ObstacleKind = iota // no request has been counted at all
 	FewDenials                          // the authoritative has denied too few requests
 	FewDeniedKeys                       // the authoritative has denied too few keys
 	DeniesNothing                       // the candidate agreed in no denial
@@ -40,35 +39,33 @@ type subject struct {
 	verdict string // of a candidate whose first obstacle is of this kind
 	// unforeseeable says why waiting does not end it, so that there is no forecast; "" if it ends by time and traffic as they were.
 	unforeseeable string
-	never         bool // no evidence ends it
 }
 
 // subjects are those of all kinds.
 var subjects = [ObstacleKinds]subject{
-	Sampled:         {"sampled", Insufficient, "a sampled policy stays in shadow", true},
-	NothingCompared: {"nothing_compared", Insufficient, "nothing has been compared yet", false},
-	FewDenials:      {"few_denials", Insufficient, "", false},
-	FewDeniedKeys:   {"few_denied_keys", Insufficient, "", false},
-	DeniesNothing:   {"denies_nothing", Insufficient, "the candidate denies nothing that the authoritative denies", false},
-	AllowsNothing:   {"allows_nothing", Insufficient, "no request is allowed by both sides", false},
-	LowCoverage:     {"low_coverage", Insufficient, "too few of the last day's requests were compared", false},
-	MostlyBlind:     {"mostly_blind", Insufficient, "too many of the last day's requests were blind", false},
-	HoursUnseen:     {"hours_unseen", Insufficient, "", false},
-	WeekdaysUnseen:  {"weekdays_unseen", Insufficient, "", false},
-	NoInstance:      {"no_instance", Insufficient, "no instance is live", false},
-	NotWriting:      {"silent_instances", Insufficient, "an instance has written no evidence for a minute", false},
-	OtherEpochs:     {"other_epochs", Insufficient, "an instance compares another epoch", false},
-	ProtectedLost:   {"protected_lost", Wait, "waiting alone does not keep a protected key from losing requests again", false},
-	AboveThreshold:  {"above_threshold", Wait, "waiting alone does not lower a ratio that is at or above its threshold", false},
-	AboveLately:     {"above_lately", Wait, "the last day was at or above a threshold", false},
-	ClientsHarmed:   {"clients_harmed", Wait, "waiting alone does not make clients lose less", false},
-	Suspect:         {"suspect", Wait, "a ratio may be above its threshold", false},
-	LowScore:        {"low_score", Wait, "", false},
-	CleanTime:       {"clean_time", Wait, "", false},
-	Unreadable:      {"unreadable", Insufficient, "the evidence cannot be read", false},
-	RedButton:       {"red_button", Insufficient, "the red button is pressed", false},
-	Thresholds:      {"thresholds_unknown", Insufficient, "no instance has announced the thresholds", false},
-	NotJudged:       {"not_judged", Insufficient, "", false},
+	NothingCompared: {"nothing_compared", Insufficient, "nothing has been compared yet"},
+	FewDenials:      {"few_denials", Insufficient, ""},
+	FewDeniedKeys:   {"few_denied_keys", Insufficient, ""},
+	DeniesNothing:   {"denies_nothing", Insufficient, "the candidate denies nothing that the authoritative denies"},
+	AllowsNothing:   {"allows_nothing", Insufficient, "no request is allowed by both sides"},
+	LowCoverage:     {"low_coverage", Insufficient, "too few of the last day's requests were compared"},
+	MostlyBlind:     {"mostly_blind", Insufficient, "too many of the last day's requests were blind"},
+	HoursUnseen:     {"hours_unseen", Insufficient, ""},
+	WeekdaysUnseen:  {"weekdays_unseen", Insufficient, ""},
+	NoInstance:      {"no_instance", Insufficient, "no instance is live"},
+	NotWriting:      {"silent_instances", Insufficient, "an instance has written no evidence for a minute"},
+	OtherEpochs:     {"other_epochs", Insufficient, "an instance compares another epoch"},
+	ProtectedLost:   {"protected_lost", Wait, "waiting alone does not keep a protected key from losing requests again"},
+	AboveThreshold:  {"above_threshold", Wait, "waiting alone does not lower a ratio that is at or above its threshold"},
+	AboveLately:     {"above_lately", Wait, "the last day was at or above a threshold"},
+	ClientsHarmed:   {"clients_harmed", Wait, "waiting alone does not make clients lose less"},
+	Suspect:         {"suspect", Wait, "a ratio may be above its threshold"},
+	LowScore:        {"low_score", Wait, ""},
+	CleanTime:       {"clean_time", Wait, ""},
+	Unreadable:      {"unreadable", Insufficient, "the evidence cannot be read"},
+	RedButton:       {"red_button", Insufficient, "the red button is pressed"},
+	Thresholds:      {"thresholds_unknown", Insufficient, "no instance has announced the thresholds"},
+	NotJudged:       {"not_judged", Insufficient, ""},
 }
 
 // subject returns the row of a kind. A kind that is none, as other programs may write, ends by time and

@@ -65,21 +65,10 @@ func (j *judgement) obstacles() []Obstacle {
 func (j *judgement) missing() []Obstacle {
 	// Instances without traffic have nothing to write, so their silence is no obstacle.
 	if j.total.Evaluations() == 0 {
-		list := append(j.sampled(), Obstacle{Kind: NothingCompared, Text: "nothing has been compared yet: " +
-			"send traffic that the policy matches; instances write what they saw every 5 to 15 s"})
-		return append(list, j.unready(nil)...)
+		return append([]Obstacle{{Kind: NothingCompared, Text: "nothing has been compared yet: " +
+			"send traffic that the policy matches; instances write what they saw every 5 to 15 s"}}, j.unready(nil)...)
 	}
-	return slices.Concat(j.sampled(), j.unexercised(), j.unmeasured(), j.unready(j.evidence.NotWriting))
-}
-
-// sampled returns the obstacle of a sample, which says too little for any step.
-func (j *judgement) sampled() (list []Obstacle) {
-	if j.cfg.Sampled() {
-		list = append(list, Obstacle{Kind: Sampled, Have: j.cfg.Sample, Need: 1, Text: fmt.Sprintf(
-			"the candidate is judged for %s of the keys only, and a sampled policy stays in shadow: "+
-				"remove \"sample\" to judge all keys", humanize.Percent(j.cfg.Sample))})
-	}
-	return list
+	return slices.Concat(j.unexercised(), j.unmeasured(), j.unready(j.evidence.NotWriting))
 }
 
 // unexercised names the evidence that the two limiters have not given yet. Declared differences are no

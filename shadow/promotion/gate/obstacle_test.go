@@ -89,9 +89,6 @@ func TestReasonHasAForecastOrSaysWhyNot(t *testing.T) {
 			"allows, its threshold 2 %: too early to tell, from 147 of the 500 needed"},
 		{"only something to mend", gate.Config{}, evidence{hours: 72, silent: "web-8"}, insufficient,
 			"web-8; read their logs"},
-		{"sampled", gate.Config{Sample: 0.1}, evidence{hours: 20}, insufficient,
-			"cannot pass: the candidate is judged for 10 % of the keys only, and a sampled policy stays in shadow: remove \"sample\" to judge " +
-				"all keys; besides, 20 of 24 hours of the day seen, not yet 20 21 22 23 (UTC); the last is due Mon 2026-03-02 23:30 UTC"},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh}, wait,
 			": too early to tell, from 147 of the 500 needed; no forecast: " +
 				"too few requests were compared to say whether a ratio stays at or above its threshold"},
@@ -148,8 +145,8 @@ func TestObstaclesAreAll(t *testing.T) {
 			[]gate.ObstacleKind{
 				gate.FewDeniedKeys, gate.HoursUnseen, gate.NotWriting, gate.LowScore, gate.CleanTime,
 			}},
-		{"useless, as declared", gate.Config{Sample: 0.1}, evidence{hours: 240, minute: alwaysAllowDeclared, noInstance: true},
-			[]gate.ObstacleKind{gate.Sampled, gate.DeniesNothing, gate.NoInstance}},
+		{"useless, as declared", gate.Config{}, evidence{hours: 240, minute: alwaysAllowDeclared, noInstance: true},
+			[]gate.ObstacleKind{gate.DeniesNothing, gate.NoInstance}},
 		{"a raw ratio", gate.Config{}, evidence{hours: 72, minute: rareAndHigh},
 			[]gate.ObstacleKind{gate.AboveThreshold, gate.LowScore}},
 	}
@@ -253,7 +250,7 @@ func TestWhoAllowsNothing(t *testing.T) {
 
 // Programs read the numbers of an obstacle, and whether it can be forecast.
 func TestObstaclesHaveNumbers(t *testing.T) {
-	g := gate.Assess(gate.Config{MinDenials: 2000, Sample: 0.1}.WithDefaults(), evidence{
+	g := gate.Assess(gate.Config{MinDenials: 2000}.WithDefaults(), evidence{
 		hours: 2, deniedKeys: 5, minute: fiveInAHundred, noInstance: true,
 	}.build())
 	type numbers struct {
@@ -268,7 +265,6 @@ func TestObstaclesHaveNumbers(t *testing.T) {
 	}
 
 	want := []numbers{
-		{gate.Sampled, 0.1, 1, "", true},
 		{gate.FewDenials, 1200, 2000, "", false},
 		{gate.FewDeniedKeys, 5, 20, "", false},
 		{gate.HoursUnseen, 2, 24, "", false},
@@ -281,7 +277,7 @@ func TestObstaclesHaveNumbers(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
-	if early := g.Obstacles[5].Early; early {
+	if early := g.Obstacles[4].Early; early {
 		t.Error("10,800 requests are too few to tell")
 	}
 }

@@ -82,9 +82,6 @@ func (o Obstacle) isAbove() bool { return o.Kind == AboveThreshold }
 // withFault words a fault, and the one of the other obstacles that matters most.
 func (j *judgement) withFault(list []Obstacle, fault int) string {
 	text := list[fault].Text
-	if list[fault].Kind.subject().never {
-		text = "cannot pass: " + text
-	}
 
 	others := slices.Delete(slices.Clone(list), fault, fault+1)
 	if j.terse || len(others) == 0 {
