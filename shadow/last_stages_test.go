@@ -154,7 +154,7 @@ func TestInstancesHaveTheirOwnFiles(t *testing.T) {
 	}
 }
 
-// A file that is too large for this release is not read, and a file that cannot take its place leaves
+// A file that is too large is not read, and a file that cannot take its place leaves
 // nothing behind.
 func TestDiskIsBoundedAndLeavesNoRest(t *testing.T) {
 	d := &disk{dir: t.TempDir(), name: "test"}

@@ -10,7 +10,7 @@ const recentFor = time.Minute
 
 // Look returns what the judges have published of all announced policies, with their states, votes
 // and instances of now. A policy of which nothing recent is published is judged here: no instance
-// runs, or none of this release.
+// runs.
 func (c *Controller) Look(ctx context.Context) ([]Assessment, error) {
 	specs, err := c.store.Specs(ctx)
 	if err != nil {

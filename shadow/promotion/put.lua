@@ -29,17 +29,6 @@ local function compare(a, b)
   return 0
 end
 
--- The beginning of the evidence and the epoch stand in the state's text only: a field of
--- their own would be left as it is by a release that does not know it.
-local function names(text)
-  local ok, state = pcall(cjson.decode, text or '')
-  if not ok or type(state) ~= 'table' then return '', '' end
-  local since, epoch = state.Since, state.Epoch
-  if type(since) ~= 'string' then since = '' end
-  if type(epoch) ~= 'string' then epoch = '' end
-  return (string.gsub(since, 'Z$', '')), epoch
-end
-
 -- Redis refuses writes when it is out of memory, but a script that has made one write may
 -- make more: a rollback must be stored even then. HDEL needs no memory, so it passes.
 if ARGV[1] == '' then redis.pcall('HDEL', KEYS[1], '') end
@@ -48,9 +37,9 @@ if ARGV[1] == '' then redis.pcall('HDEL', KEYS[1], '') end
 -- move that is refused must not make a policy unknown.
 local garbage = redis.call('TYPE', KEYS[1]).ok ~= 'hash'
 local stored = {}
-if not garbage then stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety', 'state') end
+if not garbage then stored = redis.call('HMGET', KEYS[1], 'term', 'seq', 'safety', 'since', 'epoch') end
 local term, seq, safety = number(stored[1]), number(stored[2]), stored[3] or '0'
-local since, epoch = names(stored[4])
+local since, epoch = stored[4] or '', stored[5] or ''
 local version = string.format('%.0f.%.0f', term, seq)
 
 local ok
@@ -81,6 +70,6 @@ if type(added) == 'table' and added.err and ARGV[1] ~= '' and not string.find(ad
 end
 
 if garbage then redis.call('DEL', KEYS[1]) end
-redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'state', ARGV[7])
+redis.call('HSET', KEYS[1], 'term', ARGV[2], 'seq', ARGV[3], 'safety', ARGV[4], 'since', ARGV[5], 'epoch', ARGV[6], 'state', ARGV[7])
 redis.pcall('PUBLISH', ARGV[14], ARGV[15]) -- an instance that misses it polls within a second
 return {1, ARGV[2] .. '.' .. ARGV[3]}
