@@ -16,7 +16,7 @@ type State struct {
 	Last int64 // instant of the last charge that counts
 	Used int64 // units counted, or the debt of a bucket
 	Aux  int64 // the algorithm's third number
-	Log  *Log  // what three numbers cannot hold: a log's charges, or a fourth number (anchored)
+	Log  *Log  // what three numbers cannot hold: a log's charges
 }
 
 // now returns the instant at which a charge that arrives at is judged: the state's last
@@ -52,11 +52,10 @@ type Algorithm interface {
 	// Step judges one charge of cost at an instant in microseconds since the
 	// epoch and returns the state after it: the given one unless the charge counts, or the
 	// given one lay ahead of the instant by more than the window. A charge counts if its cost is
-	// above 0 and it is admitted, or denied under CountDenied or Forget (Limit.counts). A state
+	// above 0 and it is admitted. A state
 	// that lay ahead is moved to the instant, whatever the decision is: its
 	// Last is the only one that goes back. Step owns the given state; only the returned one
-	// is valid afterwards. The limit is only read, and not kept: it is the caller's, and lies in
-	// memory, because a limit with options is expensive to copy. An unused key admits exactly Limit.Capacity(). On an error,
+	// is valid afterwards. The limit is only read, and not kept. An unused key admits exactly Limit.Capacity(). On an error,
 	// ErrLimit, ErrCost, ErrInstant or ErrLogFull, nothing was decided and nothing changed.
 	Step(s State, l *Limit, cost, at int64) (State, Decision, error)
 }

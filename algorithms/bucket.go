@@ -50,7 +50,7 @@ func newBucket(l *Limit) bucket {
 // in Lua, too. Every step calls it, so it multiplies where it could divide: divisions
 // are the dearest part of a step.
 func validBucket(algorithm string, l *Limit) (bucket, error) {
-	if err := l.validateBucket(algorithm); err != nil {
+	if err := l.validate(algorithm); err != nil {
 		return bucket{}, err
 	}
 
@@ -125,15 +125,7 @@ func bucketStep(algorithm string, s State, l *Limit, cost, at int64) (State, Dec
 		return s, Decision{}, err
 	}
 
-	// Steps of a refill and a debt that is forgotten need a slower step.
 	s = s.movedDebt(at, l)
-	if l.Options != (Options{}) {
-		b := l.stepped(b)
-		s, d := b.step(s, cost, at)
-		d.Delay = 0
-		return s, d, nil
-	}
-
 	var d Decision
 	b.step(&s, &d, cost, at)
 	return s, d, nil
@@ -177,6 +169,18 @@ func (b *bucket) drained(debt, now, at int64) time.Duration {
 		return 0
 	}
 	return wait(ceilDiv(debt, b.drain) + now - at)
+}
+
+// LongestDelay returns how long an algorithm that delays holds an admitted charge of cost 1 at most under a valid limit,
+// (burst-1) * window/requests; 0 for other algorithms.
+func LongestDelay(a Algorithm, l Limit) time.Duration {
+	if !TraitsOf(a).Delays || l.Requests == 0 {
+		return 0
+	}
+
+	// What the charge finds owing is a token less than the burst.
+	b := newBucket(&l)
+	return b.drained((b.burst-1)*b.token, 0, 0)
 }
 
 func gcd(a, b int64) int64 {

@@ -283,3 +283,23 @@ func panicOf(f func()) (problem string) {
 	f()
 	return ""
 }
+
+// Redis takes a state of Used 0 for a key never used, so what a step stores beside it would be lost there.
+func TestEveryStateWithoutUseIsTheZeroState(t *testing.T) {
+	for _, a := range algorithms.All {
+		t.Run(a.Name(), rapid.MakeCheck(func(t *rapid.T) {
+			p := keyPrograms.Draw(t, "program")
+			limit := p.limitOf(a)
+			var s algorithms.State
+			for _, c := range p.charges {
+				next, _, err := a.Step(s, &limit, c.cost, c.at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s = next; s.Used == 0 && s != (algorithms.State{}) {
+					t.Fatalf("%s with %s: cost %d at %d us leaves %+v, whose Used is 0: leave the zero State", a.Name(), limit, c.cost, c.at, s)
+				}
+			}
+		}))
+	}
+}

@@ -15,10 +15,8 @@
 //
 // # Rules that hold for every algorithm
 //
-//   - A denial leaves no trace, unless Options.CountDenied has a window count it, or
-//     Options.Forget has a bucket remember when it was asked.
-//     A charge of cost 0 never does: it is a peek, allowed, changes nothing,
-//     reports the rest.
+//   - A denial leaves no trace, and neither does a charge of cost 0: it is a peek,
+//     allowed, changes nothing, reports the rest.
 //   - RetryAfter is exact: allowed then, denied one microsecond sooner, provided
 //     that nothing else is charged in between. All numbers of a decision are those
 //     of the state after it.
@@ -34,7 +32,6 @@
 //
 // A clock that is set back holds the keys it touched until it has caught up, for a window
 // at most. Two clocks in turn that differ by more than a window refill a bucket on every
-// swing. By default fixed and sliding windows are aligned to the
-// Unix epoch, not to midnight in any time zone; Options.Phase and Options.Calendar move
-// them.
+// swing. Fixed and sliding windows are aligned to the Unix epoch, not to midnight in any
+// time zone.
 package algorithms

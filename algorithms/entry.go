@@ -168,20 +168,15 @@ func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64,
 
 	side := &c.Sides[r]
 	var next State
-	if side.Limit.Phase == PhaseHash {
-		next, o.Decision, o.Err = stepFor(side.Algorithm, e.parts[slot].state, &side.Limit, hashOf(c.Key), c.Cost, at)
-	} else {
-		next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, &side.Limit, c.Cost, at)
-	}
-	if o.Err != nil {
+	if next, o.Decision, o.Err = side.Algorithm.Step(e.parts[slot].state, &side.Limit, c.Cost, at); o.Err != nil {
 		o.Status = Failed
 		return false
 	}
 
-	o.Unused = side.WasUnused(c.Cost, &o.Decision)
-	// A denial that does not count, and a peek, change a state only where the clock was set back.
+	o.Unused = o.Decision.WasUnused(c.Cost)
+	// A denial and a peek change a state only where the clock was set back.
 	back := next.Last < e.parts[slot].state.Last
-	if !side.Counts(c.Cost, o) && !back {
+	if !o.Counts(c.Cost) && !back {
 		return false
 	}
 
@@ -190,7 +185,7 @@ func (e *entry) step(slot int, c *Charge, r Role, sides *chargedSides, at int64,
 	return true
 }
 
-// stepPrepared is step for a side that is prepared. It counts, and finds a key unused, as a limit without options does.
+// stepPrepared is step for a side that is prepared.
 func (e *entry) stepPrepared(slot int, ready *prepared, cost, at int64, o *Observation) bool {
 	p := &e.parts[slot]
 	last := p.state.Last
@@ -277,16 +272,16 @@ func (e *entry) note(c *Charge, sides *chargedSides, at int64, into *[2]Observat
 	idleAt, freeAt := at+micros(d.ResetAfter), at
 	e.spent = d.Limit - d.Remaining
 	if d.Remaining == 0 {
-		freeAt += micros(e.retryOfOne(&c.Sides[r], sides.names[r], c.Key, at))
+		freeAt += micros(e.retryOfOne(&c.Sides[r], sides.names[r], at))
 	}
 	e.enforcedIdleAt, e.freeAt = idleAt, freeAt
 }
 
 // retryOfOne returns the wait for a cost of 1 on a side that has nothing left. The charge
 // itself may have been larger or admitted, so its RetryAfter is not the answer. The step
-// is denied and, where denials do not count, leaves the state alone.
-func (e *entry) retryOfOne(side *Side, name partName, key string, at int64) time.Duration {
-	d, _ := probe(side.Algorithm, e.part(name).state, &side.Limit, side.Limit.hashOf(key), 1, at)
+// is denied and leaves the state alone.
+func (e *entry) retryOfOne(side *Side, name partName, at int64) time.Duration {
+	_, d, _ := side.Algorithm.Step(e.part(name).state, &side.Limit, 1, at)
 	return d.RetryAfter
 }
 

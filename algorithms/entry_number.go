@@ -102,7 +102,7 @@ func (e *entry) alone(slot int, c *Charge, r Role, at int64, into *[2]Observatio
 		return
 	}
 
-	// A look, or a denial that does not count, has changed the state only if a clock was set back. The other part has not been moved with it,
+	// A look or a denial has changed the state only if a clock was set back. The other part has not been moved with it,
 	// and no count would show that.
 	e.parts[slot].number = 0
 	if counted(c, r, into) {

@@ -14,9 +14,7 @@ func (FixedWindowAnchored) Name() string { return "fixed_window_anchored" }
 func (FixedWindowAnchored) Traits() Traits { return Traits{Shape: AnchoredWindow} }
 
 // Validate implements Algorithm. A burst is refused: a window admits its limit at once.
-func (a FixedWindowAnchored) Validate(l Limit) error {
-	return l.validateWindow(a.Name(), hasCountDenied)
-}
+func (a FixedWindowAnchored) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 // Terms returns the requests, the window in microseconds, 1, and the window again.
 func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
@@ -25,7 +23,7 @@ func (a FixedWindowAnchored) Terms(l Limit) (Terms, error) {
 
 // Step implements Algorithm. RetryAfter and ResetAfter end with the window that is open.
 func (a FixedWindowAnchored) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
-	if err := l.checkWindow(a.Name(), hasCountDenied, cost, at); err != nil {
+	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
 
@@ -45,7 +43,7 @@ func (a FixedWindowAnchored) Step(s State, l *Limit, cost, at int64) (State, Dec
 
 	var d Decision
 	used = countInWindow(&d, used, l, cost, start+l.micros()-at)
-	if l.counts(cost, d.Allowed) {
+	if cost > 0 && d.Allowed {
 		s = State{Last: now, Used: used, Aux: start}
 	}
 	return s, d, nil

@@ -51,15 +51,9 @@ func (a LeakyBucket) Step(s State, l *Limit, cost, at int64) (State, Decision, e
 		return s, Decision{}, err
 	}
 
-	s = s.movedDebt(at, l)
-	if l.Options != (Options{}) {
-		b := l.stepped(b)
-		s, d := b.step(s, cost, at)
-		return s, d, nil
-	}
-
 	// The delay is the backlog in front of the charge, so it is read before the charge is
 	// added.
+	s = s.movedDebt(at, l)
 	now := s.now(at)
 	backlog := b.debt(s, now)
 

@@ -30,12 +30,6 @@ type Limit struct {
 	// Burst is the most units that one instant admits. What 0 and other values mean is
 	// the algorithm's BurstRule.
 	Burst int64
-	// Options change what the algorithm does. The zero value changes nothing.
-	Options
-	// hash is the hash of the key, where For has made the limit.
-	hash uint32
-	// quiet has denied charges change nothing, for a question that is no charge.
-	quiet bool
 }
 
 // Capacity returns the largest cost that the limit ever admits at once.
@@ -46,13 +40,13 @@ func (l Limit) Capacity() int64 {
 	return l.Requests
 }
 
-// String writes the limit as the command line takes it: 60/1m:burst=20, 60/1m:count_denied.
+// String writes the limit as the command line takes it: 60/1m:burst=20.
 func (l Limit) String() string {
-	s := strconv.FormatInt(l.Requests, 10) + "/" + l.Period()
+	s := strconv.FormatInt(l.Requests, 10) + "/" + FormatWindow(l.Window)
 	if l.Burst != 0 {
 		s += ":burst=" + strconv.FormatInt(l.Burst, 10)
 	}
-	return s + l.Options.String()
+	return s
 }
 
 // ErrLimit is wrapped by every refusal of a limit.
@@ -94,33 +88,18 @@ func (l *Limit) validate(algorithm string) error {
 	}
 }
 
-// validateWindow checks the limit of an algorithm that counts in windows, and has the given options.
-func (l *Limit) validateWindow(algorithm string, has optionSet) error {
+// validateWindow checks the limit of an algorithm that counts in windows.
+func (l *Limit) validateWindow(algorithm string) error {
 	if l.Burst != 0 {
 		return refuse(algorithm, l, "burst belongs to buckets: leave it out, or take a bucket, such as token_bucket")
 	}
-	if l.Options != (Options{}) {
-		if err := l.validateOptions(algorithm, has); err != nil {
-			return err
-		}
-	}
 	return l.validate(algorithm)
 }
 
-// validateBucket checks the limit of a bucket, but not whether it is exact.
-func (l *Limit) validateBucket(algorithm string) error {
-	if l.Options != (Options{}) {
-		if err := l.validateOptions(algorithm, hasSteps); err != nil {
-			return err
-		}
-	}
-	return l.validate(algorithm)
-}
-
-// checkWindow checks a charge to an algorithm that counts in windows, and has the given options.
-func (l *Limit) checkWindow(algorithm string, has optionSet, cost, at int64) error {
-	if l.Burst != 0 || l.Options != (Options{}) || !l.sound() {
-		if err := l.validateWindow(algorithm, has); err != nil {
+// checkWindow checks a charge to an algorithm that counts in windows.
+func (l *Limit) checkWindow(algorithm string, cost, at int64) error {
+	if l.Burst != 0 || !l.sound() {
+		if err := l.validateWindow(algorithm); err != nil {
 			return err
 		}
 	}

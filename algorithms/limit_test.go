@@ -96,7 +96,6 @@ func TestLimitPrintsAsItIsWritten(t *testing.T) {
 		{algorithms.Limit{Requests: 5, Window: 90 * time.Second}, "5/90s"},
 		{algorithms.Limit{Requests: 5, Window: 48 * time.Hour}, "5/2d"},
 		{algorithms.Limit{Requests: 5}, "5/0s"},
-		{algorithms.Limit{Requests: 5, Window: time.Hour, Options: algorithms.Options{CountDenied: true}}, "5/1h:count_denied"},
 	}
 
 	for _, tt := range tests {

@@ -204,7 +204,7 @@ func (m *Memory) sidesOf(e *entry, c *Charge, at int64) (sides chargedSides, err
 
 // counted reports whether a side has charged its part of the record.
 func counted(c *Charge, r Role, into *[2]Observation) bool {
-	return into[r].Status == Judged && c.Sides[r].Counts(c.Cost, &into[r])
+	return into[r].Status == Judged && into[r].Counts(c.Cost)
 }
 
 // makeRoom drops a few idle keys and returns the key to displace, nil where there is room

@@ -54,7 +54,7 @@ type Lead struct {
 	// two sides as if unused have had the same charges, whatever their numbers are.
 	Number Number
 	Unused bool
-	// Counted reports that the charge has changed what the leading side remembers (Side.Counts), so that the number goes up.
+	// Counted reports that the charge has changed what the leading side remembers (Observation.Counts), so that the number goes up.
 	Counted bool
 	// Patient has a follower that is ahead of its predecessors left unjudged, as Deferred, for the caller to try
 	// again. Without it the follower is judged, and what it lacks makes it Apart.
@@ -63,22 +63,10 @@ type Lead struct {
 
 // Forgotten returns the instant in microseconds from which no state of a limit depends on whether a charge at the given
 // instant, or before it, was made, if nothing else is charged (decision 0109 is about keys in use): the end of an aligned
-// window, the end of the next one for the counter, one window later for a log and for an anchored window, two later with a
-// phase, and the time in which a full bucket drains: while it is charged it does not forget. For a shape that is not
-// known it is one window later.
+// window, the end of the next one for the counter, one window later for a log and for an anchored window, and the time in which
+// a full bucket drains. For a shape that is not known it is one window later.
 func Forgotten(shape Shape, l Limit, at int64) int64 {
 	window := max(1, l.micros())
-	switch shape {
-	case AlignedWindow, SlidingCounter:
-		if l.Calendar != NoCalendar {
-			_, end := l.Calendar.window(at)
-			return end
-		}
-		if l.Phase != PhaseEpoch {
-			return at + 2*window // wherever the key's windows begin
-		}
-	}
-
 	switch shape {
 	case AlignedWindow:
 		return (floorDiv(at, window) + 1) * window
@@ -86,8 +74,7 @@ func Forgotten(shape Shape, l Limit, at int64) int64 {
 		return (floorDiv(at, window) + 2) * window
 	case Bucket:
 		if b := newBucket(&l); b.burst > 0 && b.capacity/b.burst == b.token {
-			stepped := l.stepped(b)
-			return stepped.forgotten(at)
+			return at + ceilDiv(b.capacity, b.drain)
 		}
 	}
 	return at + window

@@ -67,8 +67,6 @@ func TestForgotten(t *testing.T) {
 		{UnknownShape, minute, 157 * time.Second},
 		{Bucket, minute, 157 * time.Second},
 		{Bucket, burst, 107 * time.Second},
-		// While the key is charged the bucket does not forget, and a missed charge counts until it has drained.
-		{Bucket, Limit{Requests: 60, Window: time.Minute, Burst: 10, Options: Options{Forget: time.Second}}, 107 * time.Second},
 	}
 	covered := map[Shape]bool{}
 	for _, tt := range tests {

@@ -37,6 +37,9 @@ type Observation struct {
 	Apart int64
 }
 
+// Counts reports whether a charge of that cost has changed what the side remembers of the key.
+func (o *Observation) Counts(cost int64) bool { return cost > 0 && o.Decision.Allowed }
+
 // Status is what became of one side of a charge.
 type Status uint8
 

@@ -30,12 +30,7 @@ type namedPart struct {
 func (p *partNames) ofCharge(c *Charge) (names [2]partName, err error) {
 	for r := range c.Sides {
 		if c.Sides[r].Present() {
-			// An id that is left out is the algorithm's, and not the layout's.
-			id, algorithm := c.Sides[r].ID, c.Sides[r].Algorithm.Name()
-			if c.Sides[r].Limit.Phase == PhaseFirst {
-				id, algorithm = c.Sides[r].Name(), c.Sides[r].Layout()
-			}
-			names[r] = p.of(id, algorithm)
+			names[r] = p.of(c.Sides[r].ID, c.Sides[r].Algorithm.Name())
 		}
 	}
 

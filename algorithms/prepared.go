@@ -7,8 +7,7 @@ import (
 )
 
 // prepared is a side that charges have had, with its limit validated and divided: a charge then neither validates, nor divides, nor
-// asks the algorithm through its interface. Limits without options can be prepared, of the algorithms that most policies have. It is
-// never changed. A part of a record remembers the one that it was last charged by.
+// asks the algorithm through its interface. Limits of the algorithms that most policies have can be prepared. It is never changed. A part of a record remembers the one that it was last charged by.
 type prepared struct {
 	preparedSide
 	name   partName
@@ -48,16 +47,9 @@ func preparedKindOf(a Algorithm) preparedKind {
 	return notPrepared
 }
 
-// plain reports whether the limit has no options.
-func (l *Limit) plain() bool {
-	return l.Refill|l.Forget == 0 && uint8(l.Phase)|uint8(l.Calendar) == 0 && !l.CountDenied && !l.quiet
-}
-
 // is reports whether the side is the one that was prepared.
 func (p *prepared) is(side *Side) bool {
-	l := &side.Limit
-	return l.Requests == p.limit.Requests && l.Window == p.limit.Window && l.Burst == p.limit.Burst && l.plain() &&
-		preparedKindOf(side.Algorithm) == p.kind && side.ID == p.id
+	return side.Limit == p.limit && preparedKindOf(side.Algorithm) == p.kind && side.ID == p.id
 }
 
 // step judges a charge that has been checked. It writes the state and the decision in place.
@@ -91,8 +83,7 @@ type preparedSides struct {
 // of returns the prepared side, nil if there is none. Only keys that are new, or have another limit than before, ask for it.
 func (p *preparedSides) of(side *Side, name partName) *prepared {
 	wanted := preparedSide{side.ID, preparedKindOf(side.Algorithm), side.Limit}
-	wanted.limit.hash = 0
-	if wanted.kind == notPrepared || !side.Limit.plain() {
+	if wanted.kind == notPrepared {
 		return nil
 	}
 

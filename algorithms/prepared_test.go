@@ -3,7 +3,6 @@ package algorithms
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 )
@@ -44,8 +43,7 @@ func (strict) Step(s State, l *Limit, _, _ int64) (State, Decision, error) {
 func TestOnlyTheSameSideIsPrepared(t *testing.T) {
 	limit := Limit{Requests: 3, Window: time.Hour}
 	plain := Side{Algorithm: GCRA{}, Limit: limit}
-	options, burst := plain, plain
-	options.Limit.Refill = time.Hour
+	burst := plain
 	burst.Limit.Burst = 1
 
 	for _, test := range []struct {
@@ -58,7 +56,6 @@ func TestOnlyTheSameSideIsPrepared(t *testing.T) {
 		{"another id", Side{ID: "other", Algorithm: GCRA{}, Limit: limit}, true, 2},
 		{"another algorithm", Side{Algorithm: FixedWindow{}, Limit: limit}, true, 2},
 		{"another burst", burst, false, 0},
-		{"with an option", options, true, 0},
 		{"an algorithm of a user's", Side{Algorithm: strict{}, Limit: limit}, false, 0},
 	} {
 		charges := make([]Charge, 3)
@@ -73,26 +70,6 @@ func TestOnlyTheSameSideIsPrepared(t *testing.T) {
 		}
 		if d := into[2][0].Decision; d.Remaining != test.remaining || d.Allowed != test.allowed {
 			t.Errorf("%s: allowed %v, %d remain; want %v, %d", test.name, d.Allowed, d.Remaining, test.allowed, test.remaining)
-		}
-	}
-}
-
-// A limit with any option is not prepared: the prepared step would leave the option out. A new option belongs into Limit.plain.
-func TestNoLimitWithAnOptionIsPlain(t *testing.T) {
-	options := reflect.TypeFor[Options]()
-	for i := range options.NumField() {
-		l := Limit{Requests: 1, Window: time.Hour}
-		switch field := reflect.ValueOf(&l.Options).Elem().Field(i); field.Kind() {
-		case reflect.Bool:
-			field.SetBool(true)
-		case reflect.Int64:
-			field.SetInt(1)
-		default:
-			field.SetUint(1)
-		}
-
-		if l.plain() {
-			t.Errorf("a limit with %s is plain", options.Field(i).Name)
 		}
 	}
 }

@@ -21,9 +21,3 @@ func (s Side) Name() string {
 	}
 	return s.ID
 }
-
-// Counts reports whether a charge of that cost has changed what the side remembers of the key, by the answer to it: one
-// that was admitted has, and under count_denied one that was denied.
-func (s *Side) Counts(cost int64, o *Observation) bool {
-	return s.Limit.counts(cost, o.Decision.Allowed) && (o.Decision.Allowed || o.Decision.ResetAfter > 0)
-}

@@ -2,7 +2,7 @@ package algorithms
 
 // SlidingWindowCounter weights the count of the previous aligned window by the share of
 // it that a window of length W ending now still covers. With e = t mod W it admits iff
-// prev*(W-e) + (curr+c)*W <= L*W, on whole numbers. Denied cost is counted with Options.CountDenied only. The two
+// prev*(W-e) + (curr+c)*W <= L*W, on whole numbers. The two
 // counts approximate a log in constant space: the previous window's cost is taken as
 // spread evenly.
 //
@@ -10,8 +10,7 @@ package algorithms
 // floored to them, and waits stay in microseconds.
 //
 // State: Last is the last admitted instant, Used the count of its window, Aux
-// the count of the window before. With PhaseFirst Log holds the instant at which that
-// window began.
+// the count of the window before.
 type SlidingWindowCounter struct{}
 
 // Name returns "sliding_window_counter".
@@ -26,7 +25,7 @@ func (a SlidingWindowCounter) Validate(l Limit) error { return a.check(&l) }
 
 // check is Validate.
 func (a SlidingWindowCounter) check(l *Limit) error {
-	if err := l.validateWindow(a.Name(), hasCountDenied|hasPhase); err != nil {
+	if err := l.validateWindow(a.Name()); err != nil {
 		return err
 	}
 	if counterTick(l) != 0 {
@@ -88,22 +87,18 @@ func (l *Limit) stepCounter(s *State, d *Decision, cost, at int64) {
 	// What the window before counts depends on the place in the window. It is added to this
 	// window's count, so that exactly as much is free as before.
 	if s.ahead(at, l) {
-		*s = movedCounter(*s, l, at)
+		c := counterAt(*s, l, s.Last)
+		*s = State{Last: at, Used: max(s.Used, l.Requests-c.free())}
 	}
 
 	now := s.now(at)
 	c := counterAt(*s, l, now)
 	*d = Decision{Limit: l.Requests, Allowed: admits(cost, c.free())}
-	if l.counts(cost, d.Allowed) {
-		c.curr = countDenied(c.curr, cost)
-		last := *s
+	if cost > 0 && d.Allowed {
+		c.curr += cost
 		*s = State{Last: now, Used: c.curr, Aux: c.prev}
-		if l.Phase == PhaseFirst {
-			s.Log = last.anchored(c.start * c.tick)
-		}
 	}
 
-	// A denied cost that counts is in the way of the next one, too.
 	switch {
 	case d.Allowed:
 	case cost > l.Requests:
@@ -134,11 +129,7 @@ func counterAt(s State, l *Limit, now int64) counter {
 	tick := counterTick(l)
 	c := counter{tick: tick, limit: l.Requests, window: l.micros() / tick}
 	t := floorDiv(now, tick)
-	origin := int64(0)
-	if l.Phase != PhaseEpoch {
-		origin = floorDiv(l.origin(&s), tick)
-	}
-	c.elapsed = floorMod(t-origin, c.window)
+	c.elapsed = floorMod(t, c.window)
 	c.start = t - c.elapsed
 
 	// The window of the last admitted instant tells how far the counts have moved on: not
@@ -149,32 +140,7 @@ func counterAt(s State, l *Limit, now int64) counter {
 	case last >= c.start-c.window:
 		c.prev = s.Used
 	}
-
-	// A charge that finds no window within two begins one.
-	if l.Phase == PhaseFirst && c.prev == 0 && c.curr == 0 {
-		c.elapsed, c.start = 0, t
-	}
 	return c
-}
-
-// origin returns an instant at which a window of the state begins.
-func (l *Limit) origin(s *State) int64 {
-	if l.Phase == PhaseFirst {
-		return s.anchor()
-	}
-	return l.shift()
-}
-
-// movedCounter returns a state that lies ahead as of an instant. With PhaseFirst its windows are as old as they were. Others
-// stay where they are.
-func movedCounter(s State, l *Limit, at int64) State {
-	c := counterAt(s, l, s.Last)
-	if l.Phase != PhaseFirst {
-		return State{Last: at, Used: max(s.Used, l.Requests-c.free())}
-	}
-
-	start := (floorDiv(at, c.tick) - c.elapsed) * c.tick
-	return State{Last: at, Used: c.curr, Aux: c.prev, Log: s.anchored(start)}
 }
 
 // free returns the largest cost admitted now.

@@ -33,13 +33,8 @@ func Unbounded(a Algorithm) Algorithm {
 	return a
 }
 
-// Log holds what the three numbers of a State cannot: a log's entries, or a fourth number (State.anchored).
+// Log holds what the three numbers of a State cannot: a log's entries, oldest first.
 type Log struct {
-	stretch
-}
-
-// stretch is entries of one key, oldest first.
-type stretch struct {
 	entries []logEntry
 	before  int64 // the total before the first entry
 }
@@ -56,16 +51,7 @@ func (SlidingWindowLog) Name() string { return "sliding_window_log" }
 func (SlidingWindowLog) Traits() Traits { return Traits{Shape: SlidingLog} }
 
 // Validate implements Algorithm. A burst is refused: the limit may be spent at once.
-func (a SlidingWindowLog) Validate(l Limit) error { return a.check(&l) }
-
-// check is Validate.
-func (a SlidingWindowLog) check(l *Limit) error {
-	// With denied charges the entries that fill the limit may cost nearly twice as much.
-	if l.CountDenied && l.Requests > maxExact/2 {
-		return refuse(a.Name(), l, "requests must be at most 2^52 to be counted exactly with count_denied")
-	}
-	return l.validateWindow(a.Name(), hasCountDenied)
-}
+func (a SlidingWindowLog) Validate(l Limit) error { return l.validateWindow(a.Name()) }
 
 // Terms returns the requests, the window in microseconds, the most entries of a key, and the
 // window again.
@@ -75,10 +61,7 @@ func (a SlidingWindowLog) Terms(l Limit) (Terms, error) {
 
 // Step implements Algorithm. It takes time in proportion to the logarithm of the entries.
 func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decision, error) {
-	if err := a.check(l); err != nil {
-		return s, Decision{}, err
-	}
-	if err := checkCharge(cost, at); err != nil {
+	if err := l.checkWindow(a.Name(), cost, at); err != nil {
 		return s, Decision{}, err
 	}
 	given := s
@@ -105,20 +88,6 @@ func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decisi
 		last = now
 		s = State{Last: last, Used: used, Log: s.Log.add(live, now, cost)}
 	case d.Allowed: // a peek leaves no trace: dead entries stay until the next admitted charge
-	case l.counts(cost, false):
-		filling := live.filling(l.Requests - min(cost, l.Requests))
-		if len(filling.entries) >= a.maxEntries() {
-			return given, Decision{}, ErrLogFull
-		}
-		last = now
-		s = State{Last: last, Log: s.Log.add(filling, now, min(cost, l.Requests))}
-		live = s.Log.since(now - l.micros())
-		used = live.cost()
-		s.Used = used
-	}
-
-	switch {
-	case d.Allowed:
 	case cost > l.Requests:
 		d.RetryAfter = Never
 	default:
@@ -137,7 +106,7 @@ func (a SlidingWindowLog) Step(s State, l *Limit, cost, at int64) (State, Decisi
 func (s State) moveLog(at int64, l *Limit) State {
 	live := s.Log.since(s.Last - l.micros())
 	cost := live.cost()
-	return State{Last: at, Used: cost, Log: &Log{stretch: stretch{entries: []logEntry{{at, cost}}}}}
+	return State{Last: at, Used: cost, Log: &Log{entries: []logEntry{{at, cost}}}}
 }
 
 // maxEntries returns the bound in force. "No bound" is still a number, which the Lua
@@ -154,9 +123,9 @@ func (a SlidingWindowLog) maxEntries() int {
 
 // since returns the part of the log that is younger than cutoff. An entry of exactly the
 // cutoff has left the window.
-func (g *Log) since(cutoff int64) stretch {
+func (g *Log) since(cutoff int64) Log {
 	if g == nil {
-		return stretch{}
+		return Log{}
 	}
 
 	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].at > cutoff })
@@ -164,26 +133,14 @@ func (g *Log) since(cutoff int64) stretch {
 	if first > 0 {
 		before = g.entries[first-1].total
 	}
-	return stretch{entries: g.entries[first:], before: before}
-}
-
-// filling returns the newest entries that cost at least a number of units together, all if they cost less. Those before
-// them change no decision of a limit that these fill: they leave the window first.
-func (g stretch) filling(units int64) stretch {
-	surplus := g.cost() - units
-	first := sort.Search(len(g.entries), func(i int) bool { return g.entries[i].total-g.before > surplus })
-	if first > 0 {
-		g.before = g.entries[first-1].total
-	}
-	g.entries = g.entries[first:]
-	return g
+	return Log{entries: g.entries[first:], before: before}
 }
 
 // cost returns what the entries have cost.
-func (g stretch) cost() int64 { return g.end() - g.before }
+func (g Log) cost() int64 { return g.end() - g.before }
 
 // end returns the total behind the last entry.
-func (g stretch) end() int64 {
+func (g Log) end() int64 {
 	if len(g.entries) == 0 {
 		return g.before
 	}
@@ -193,7 +150,7 @@ func (g stretch) end() int64 {
 // add adds an entry behind the live ones and forgets the others. It copies within the
 // same array once half of that is free, so a key takes room for the entries it holds,
 // not for all it has ever had, at a constant cost per charge on average.
-func (g *Log) add(live stretch, at, cost int64) *Log {
+func (g *Log) add(live Log, at, cost int64) *Log {
 	if g == nil {
 		g = &Log{}
 	}
@@ -209,7 +166,7 @@ func (g *Log) add(live stretch, at, cost int64) *Log {
 
 // freedAt returns the instant of the entry at whose leaving, oldest first, at least need
 // units have left the window.
-func (g stretch) freedAt(need int64) int64 {
+func (g Log) freedAt(need int64) int64 {
 	first := sort.Search(len(g.entries)-1, func(i int) bool { return g.entries[i].total-g.before >= need })
 	return g.entries[first].at
 }

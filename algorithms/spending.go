@@ -32,9 +32,6 @@ func Synchronizable(a Algorithm) bool {
 	return false
 }
 
-// synchronizable reports whether the side's consumption can be exchanged: options change what an admission means.
-func (s *Side) synchronizable() bool { return Synchronizable(s.Algorithm) && s.Limit.plain() }
-
 // add counts an admitted charge, by the state after it. Only the shape Bucket has a bucket, made of the limit.
 func (p *Spending) add(shape Shape, l *Limit, b *bucket, after *State, cost int64) {
 	at, window := after.Last, l.micros()
@@ -109,18 +106,21 @@ func debitCounts(shape Shape, s State, window int64, p *Spending) State {
 	case gone > 1:
 		return own
 	case gone == 1 && shape == SlidingCounter:
-		own.Aux = countDenied(own.Aux, s.Used)
+		own.Aux = sumOfCounts(own.Aux, s.Used)
 		return own
 	case gone == 1:
 		return own
 	case gone == -1 && shape == SlidingCounter:
-		s.Aux = countDenied(s.Aux, own.Used)
+		s.Aux = sumOfCounts(s.Aux, own.Used)
 		return s
 	case gone < 0:
 		return s
 	}
-	return State{Last: max(s.Last, own.Last), Used: countDenied(s.Used, own.Used), Aux: countDenied(s.Aux, own.Aux)}
+	return State{Last: max(s.Last, own.Last), Used: sumOfCounts(s.Used, own.Used), Aux: sumOfCounts(s.Aux, own.Aux)}
 }
+
+// sumOfCounts returns two counts together, at most 2^53 - 1: Redis takes no larger one.
+func sumOfCounts(a, b int64) int64 { return a + min(b, maxExact-1-a) }
 
 // debitAnchored joins two windows of one key. If both are open, the recorded one stands: the instance that opened the
 // other one did not know it yet.
@@ -131,7 +131,7 @@ func debitAnchored(s State, window int64, p *Spending) State {
 	case s.Aux-p.First >= window:
 		return s
 	}
-	return State{Last: max(s.Last, p.Last), Used: countDenied(s.Used, p.Units), Aux: s.Aux}
+	return State{Last: max(s.Last, p.Last), Used: sumOfCounts(s.Used, p.Units), Aux: s.Aux}
 }
 
 // mostSpent bounds the debt that one exchange adds, so that sums stay exact.

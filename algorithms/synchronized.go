@@ -70,7 +70,7 @@ func (s *shard) spend(e *entry, c *Charge, sides *chargedSides, into *[2]Observa
 		}
 
 		// What cannot be exchanged stays in this process.
-		if sides.ready[r] == nil && !c.Sides[r].synchronizable() {
+		if sides.ready[r] == nil && !Synchronizable(c.Sides[r].Algorithm) {
 			continue
 		}
 		for slot := range e.parts {
@@ -261,7 +261,7 @@ func (e *entry) noteJoined(slot int, side *Side, at int64) {
 	}
 	e.enforcedIdleAt, e.spent = at+micros(d.ResetAfter), d.Limit-d.Remaining
 	if d.Remaining == 0 {
-		one, _ := probe(side.Algorithm, e.parts[slot].state, &side.Limit, 0, 1, at)
+		_, one, _ := side.Algorithm.Step(e.parts[slot].state, &side.Limit, 1, at)
 		e.freeAt = max(e.freeAt, at+micros(one.RetryAfter))
 	}
 }

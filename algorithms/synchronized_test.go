@@ -158,11 +158,8 @@ func TestChangedTakesTheHottestKeysFirst(t *testing.T) {
 // What has no three numbers for a state stays in the process.
 func TestMemoryTellsOnlyWhatCanBeExchanged(t *testing.T) {
 	limit := algorithms.Limit{Requests: 10, Window: time.Second}
-	counted := limit
-	counted.CountDenied = true
 	for name, side := range map[string]algorithms.Side{
 		"a log":       {Algorithm: algorithms.SlidingWindowLog{}, Limit: limit},
-		"an option":   {Algorithm: algorithms.FixedWindow{}, Limit: counted},
 		"a user's":    {Algorithm: silent{algorithms.GCRA{}}, Limit: limit},
 		"no unit":     {Algorithm: algorithms.GCRA{}, Limit: algorithms.Limit{Window: time.Second}},
 		"a bad limit": {Algorithm: algorithms.GCRA{}},

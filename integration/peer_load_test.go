@@ -47,18 +47,11 @@ func runPeer(t *testing.T, addr string, cmd *exec.Cmd) {
 	t.Fatalf("%s accepts no connection: %s", cmd.Path, said.String())
 }
 
-// peerLoad is what a crowd of users asks of a server, at random instants.
+// peerLoad is what a crowd of eight users asks of a server, at random instants.
 type peerLoad struct {
 	paths              []string
-	users              func(*rand.Rand) int // draws the user of a request
 	perSecond, seconds int
 }
-
-// even draws one of eight users.
-func even(rng *rand.Rand) int { return rng.IntN(8) }
-
-// uneven draws one of eight users, of which the first asks twenty times as often as the last.
-func uneven(rng *rand.Rand) int { return rng.IntN(1 + rng.IntN(8)) }
 
 // crowd asks as the load says. It does not wait for answers, because some of them are delayed.
 func crowd(t *testing.T, addr string, load peerLoad) {
@@ -73,7 +66,7 @@ func crowd(t *testing.T, addr string, load peerLoad) {
 		if err := pace.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		url := fmt.Sprintf("http://%s%s?user=u%d", addr, load.paths[rng.IntN(len(load.paths))], load.users(rng))
+		url := fmt.Sprintf("http://%s%s?user=u%d", addr, load.paths[rng.IntN(len(load.paths))], rng.IntN(8))
 		asking.Go(func() { knock(t, client, url) })
 	}
 

@@ -55,7 +55,7 @@ func TestModelOfNginx(t *testing.T) {
 	t.Parallel()
 	ask := func() []peerDecision {
 		dir := t.TempDir()
-		crowd(t, startNginx(t, dir), peerLoad{paths: nginxPaths, users: even, perSecond: 440, seconds: 5})
+		crowd(t, startNginx(t, dir), peerLoad{paths: nginxPaths, perSecond: 440, seconds: 5})
 		return nginxDecisions(t, filepath.Join(dir, "access.log"))
 	}
 	peer := peerTest{model: "nginx", ask: ask, paths: nginxPaths}

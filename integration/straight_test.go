@@ -228,7 +228,7 @@ func pairScript(t *testing.T, c *algorithms.Charge, names map[string]string) (st
 	var b strings.Builder
 	for i, file := range append(files, "pair") {
 		if file == "pair" {
-			fmt.Fprintf(&b, "local steps, log_keys, counts_denied, keeps_phase = {%s}, {0, 0}\n", strings.Join(steps, ", "))
+			fmt.Fprintf(&b, "local steps, log_keys = {%s}, {0, 0}\n", strings.Join(steps, ", "))
 		}
 		text, err := os.ReadFile(filepath.Join("..", "lua", file+".lua"))
 		if err != nil {

@@ -55,7 +55,7 @@ func (c *call) observe(took time.Duration) {
 			o.Status = algorithms.Failed
 		default:
 			o.Decision.Limit = c.capacities[r]
-			o.Unused = c.charge.Sides[r].WasUnused(c.charge.Cost, &o.Decision)
+			o.Unused = o.Decision.WasUnused(c.charge.Cost)
 			o.Number, o.Apart = algorithms.Number(all.number), all.apart
 		}
 	}

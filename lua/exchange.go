@@ -94,7 +94,7 @@ func (p *Pair) runExchange(ctx context.Context, keys []string, args []any) ([]an
 
 // ExchangeKey returns the Redis key of the fleet's record of a change's side.
 func (p *Pair) ExchangeKey(c *algorithms.Change) string {
-	return p.RecordKey(c.Policy, c.Key) + ":exchanged:" + p.partName(c.Side.Name(), c.Side.Layout())
+	return p.RecordKey(c.Policy, c.Key) + ":exchanged:" + p.partName(c.Side.Name(), c.Side.Algorithm.Name())
 }
 
 // NoteKey returns the Redis key that holds the number of a process's last exchange.

@@ -160,11 +160,11 @@ func (p *Pair) prepare(c *algorithms.Charge, record string, into *[2]algorithms.
 			continue
 		}
 
-		part := p.partName(side.Name(), side.Layout())
+		part := p.partName(side.Name(), side.Algorithm.Name())
 		i := out.sides
 		out.sides++
 		out.roles[i], out.delays[i], names[i] = r, step.delays, name
-		sides[i] = sideTerms{part, terms, step, side}
+		sides[i] = sideTerms{part, terms, step}
 		out.capacities[r] = side.Limit.Capacity()
 	}
 	if out.sides == 0 {
@@ -198,7 +198,6 @@ type sideTerms struct {
 	part  string
 	terms algorithms.Terms
 	step  step
-	side  *algorithms.Side
 }
 
 // arguments returns a command of pair.lua, without its first two arguments.
@@ -217,7 +216,7 @@ func arguments(c *algorithms.Charge, record string, sides []sideTerms) []any {
 
 	args = append(args, at, leastTTLOf(c), min(c.Cost, maxCost))
 	for _, s := range sides {
-		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.step.fourth(s.side, s.terms[3], c.Key))
+		args = append(args, s.part, s.terms[0], s.terms[1], s.terms[2], s.terms[3])
 	}
 	if c.Epoch != 0 {
 		args = append(args, int64(algorithms.EpochBase(c.Epoch)))
@@ -268,9 +267,10 @@ func checkCharge(c *algorithms.Charge) error {
 // termsOf returns a present side's part in the script, with its function, and the terms of its limit.
 func termsOf(s *algorithms.Side) (string, step, algorithms.Terms, error) {
 	a, ok := s.Algorithm.(algorithms.Termed)
-	name, known := stepOf(s)
+	name := s.Algorithm.Name()
+	known := steps[name]
 	if !ok || known.files == nil {
-		return "", step{}, algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, s.Algorithm.Name())
+		return "", step{}, algorithms.Terms{}, fmt.Errorf("%w: %s", ErrAlgorithm, name)
 	}
 
 	terms, err := a.Terms(s.Limit)

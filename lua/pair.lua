@@ -1,5 +1,5 @@
--- One key's record, one or two sides, the enforced one first; `steps`,
--- `log_keys`, `counts_denied` and `keeps_phase` say what they are.
+-- One key's record, one or two sides, the enforced one first; `steps` and
+-- `log_keys` say what they are.
 --
 -- KEYS: the record, then the sorted set of each side that has one.
 -- ARGV: the instant in microseconds or '' for the server's clock, the least time
@@ -161,11 +161,8 @@ local function judge(i)
   local allowed, remaining, retry, reset, delay, last, used, aux, seq = steps[i](before, spent, fields[n + 3], fields[n + 4],
     ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3] + 0, cost, at, key, ARGV[arg + 4])
 
-  -- A denial that does not count, and a look, change a state only where the clock was set back. A state that is not used
-  -- has no instant.
-  local stored = allowed and cost > 0 or spent > 0 and last < before
-  if not stored and counts_denied then stored = counts_denied[i] and cost > 0 and reset > 0 end
-  if stored then
+  -- A denial and a look change a state only where the clock was set back. A state that is not used has no instant.
+  if allowed and cost > 0 or spent > 0 and last < before then
     fields[n], fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = ARGV[arg], last, used, aux, seq
     changed = true
     if key then
@@ -213,7 +210,6 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
       -- Where nothing was taken, the key is still unused: of a limit of 0 nothing remains in any case.
       if reply[5 * i - 3] == 1 and cost > 0 then
         unused = unused and reply[5 * i - 2] + cost == tonumber(ARGV[5 * i])
-        if keeps_phase and keeps_phase[i] then unused = unused and reply[5 * i] == 2 * tonumber(ARGV[5 * i + 1]) end
       else
         unused = unused and reply[5 * i] == 0
       end
@@ -233,7 +229,7 @@ if epoch and (reply[5 * leads - 3] or -1) ~= -1 then
 
   -- A side that is judged without the other one leaves that one's number as it is, so that the next charge of both
   -- finds the difference.
-  local counted = cost > 0 and (reply[5 * leads - 3] == 1 or counts_denied and counts_denied[leads] and reply[5 * leads] > 0)
+  local counted = cost > 0 and reply[5 * leads - 3] == 1
   if follows then
     counted = ARGV[more + 2] == '1'
     changed = changed or counted

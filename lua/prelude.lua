@@ -6,11 +6,10 @@
 -- number for the steps that need one, where a State has its Log), the first three terms of the limit, the cost, the instant, the key of its
 -- sorted set and the window in microseconds, which may be a text until ahead() needs it. It
 -- returns allowed, remaining, retry, reset and delay, the waits in microseconds, and the
--- state, which is stored if the charge counts (Limit.counts: it costs something, and is admitted or
--- a denial that counts), or if its last has gone back: only ahead() lets a step do that. Values travel without tables, which would cost more than
--- the arithmetic.
+-- state, which is stored if the charge is admitted and costs something, or if its last has gone back: only ahead() lets a
+-- step do that. Values travel without tables, which would cost more than the arithmetic.
 --
--- A step without a log or options stands in the place of its call in straight.lua; see inline.go. So its last line returns,
+-- A step without a log stands in the place of its call in straight.lua; see inline.go. So its last line returns,
 -- and no other one, and it makes no function. It calls functions of one line anywhere, and others only in a line of its own,
 -- `local results = name(arguments)`, with results that have no name twice.
 --

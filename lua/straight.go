@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -33,12 +32,8 @@ func formOf(c *algorithms.Charge, names [2]string) form {
 	return straight
 }
 
-// inLine reports whether a step can stand in the place of its call. A step with a log can fail, and one with options
-// makes functions. "" is no step.
-func inLine(name string) bool {
-	s := row(name)
-	return !s.hasLog && !s.withOptions
-}
+// inLine reports whether a step can stand in the place of its call: a step with a log can fail. "" is no step.
+func inLine(name string) bool { return !steps[name].hasLog }
 
 // straightTemplate becomes the beginning of a script.
 var straightTemplate = template.Must(template.New("straight").Parse(sourceOf("straight")))
@@ -54,27 +49,22 @@ type straightScript struct {
 }
 
 type straightSide struct {
-	N              int // from 1 on
-	Step           string
-	Counts, Delays bool
+	N      int // from 1 on
+	Step   string
+	Delays bool
 }
 
 // Two reports whether there are two sides.
 func (s straightScript) Two() bool { return len(s.Sides) == 2 }
 
-// CountsFirst reports whether denied costs of the leading side count.
-func (s straightScript) CountsFirst() bool { return s.Sides[0].Counts }
-
 // straightText returns straight.lua for the steps, which the functions of a library judge.
 func straightText(names []string, numbered bool, functions library) string {
 	s := straightScript{Numbered: numbered, Numbers: nameNumber("NUMBERS0")}
 	for i, name := range names {
-		this := row(name)
-		function := cmp.Or(this.function, name)
-		if results := functions[function].results; results[len(results)-1] != "0" {
-			panic("lua: " + function + " keeps a fourth number, which straight.lua does not write")
+		if results := functions[name].results; results[len(results)-1] != "0" {
+			panic("lua: " + name + " keeps a fourth number, which straight.lua does not write")
 		}
-		s.Sides = append(s.Sides, straightSide{i + 1, function, this.counts, this.delays})
+		s.Sides = append(s.Sides, straightSide{i + 1, name, steps[name].delays})
 	}
 
 	// A numbered record has one more part, of the numbers; see pair.lua.

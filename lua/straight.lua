@@ -2,7 +2,7 @@
 {{- define "after"}}last_{{.}}, used_{{.}}, aux_{{.}}{{end}}
 {{- define "decision"}}allowed{{.}}, remaining{{.}}, retry{{.}}, reset{{.}}, delay{{.}}{{end}}
 {{- define "terms"}}first{{.}}, second{{.}}, third{{.}}{{end -}}
--- The usual charge of sides without a log or options, in one straight line: Redis makes no function for it, and no table.
+-- The usual charge of sides without a log, in one straight line: Redis makes no function for it, and no table.
 -- straight.go fills in the sides and writes the steps in the places of their calls. A charge that is not usual goes on
 -- behind the end of this file, where pair.lua judges any charge. Nothing has been written then, and pair.lua begins again.
 --
@@ -56,7 +56,6 @@ if struct then
       local {{template "decision" .N}}, {{template "after" .N}} =
         {{.Step}}({{template "state" .N}}, 0, {{template "terms" .N}}, cost, at, nil, window{{.N}})
       local stored{{.N}} = allowed{{.N}} and cost > 0 or used{{.N}} > 0 and last_{{.N}} < last{{.N}}
-{{- if .Counts}} or cost > 0 and reset{{.N}} > 0{{end}}
       if stored{{.N}} then -- one value a line: Lua moves those of a list twice
         last{{.N}} = last_{{.N}}
         used{{.N}} = used_{{.N}}
@@ -90,7 +89,7 @@ if struct then
 {{- end}}
 
       number = taken
-      if cost > 0 and (allowed1{{if .CountsFirst}} or reset1 > 0{{end}}) then
+      if cost > 0 and allowed1 then
         number = taken + 1
         if number == epoch + COUNT then number = epoch end
 {{- if not .Two}}

@@ -282,13 +282,11 @@ func TestLongestDelayIsTheLongest(t *testing.T) {
 		}
 		delaying++
 
-		for _, option := range []string{"", ", refill: 25s"} {
-			fields := "algorithm: " + a.Name() + ", limit: 10, window: 1m, burst: 7" + option
-			authoritative := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative]
-			limit, _ := authoritative.Constant()
-			if longest, want := longestDelay(t, a, limit), authoritative.LongestDelay(); longest != want {
-				t.Errorf("%s delays a charge of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", fields, longest, want)
-			}
+		fields := "algorithm: " + a.Name() + ", limit: 10, window: 1m, burst: 7"
+		authoritative := loadPolicy(t, side(fields)).Sides[algorithms.Authoritative]
+		limit, _ := authoritative.Constant()
+		if longest, want := longestDelay(t, a, limit), authoritative.LongestDelay(); longest != want {
+			t.Errorf("%s delays a charge of cost 1 by up to %s, and Side.LongestDelay says %s: teach it the formula", fields, longest, want)
 		}
 	}
 	if delaying == 0 {

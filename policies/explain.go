@@ -48,8 +48,6 @@ type ExplainedSide struct {
 	Window string `json:"window"`
 	// Burst is 0 unless the file names one.
 	Burst int64 `json:"burst"`
-	// Options are those of the algorithm as the short form has them, such as "count_denied"; "" for none.
-	Options string `json:"options,omitempty"`
 	// Adaptive is the rule by which the limit gives way, and what holds at the least; "" where the whole always holds. Limit and
 	// Burst are the whole.
 	Adaptive string `json:"adaptive,omitempty"`
@@ -113,16 +111,15 @@ func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 func (s *Side) explain(charged algorithms.Limit, w *evaluation) ExplainedSide {
 	e := ExplainedSide{Algorithm: s.Name(), Limit: charged.Requests, Burst: charged.Burst}
 
-	// A short form writes options behind a colon, which separates nothing here. A limiter of the user's own has no window.
-	e.Options = strings.TrimPrefix(charged.Options.String(), ":")
+	// A limiter of the user's own has no window.
 	if charged.Window > 0 {
-		e.Window = charged.Period()
+		e.Window = algorithms.FormatWindow(charged.Window)
 	}
 
 	// The limit above is the whole one: it says what holds at the least, because the level of the moment is the fleet's.
 	if s.adaptive != nil {
 		least := s.AtLevel(s.adaptive.rule.Least())
-		e.Adaptive = fmt.Sprintf("%s; at least %d per %s", s.adaptive, least.Requests, least.Period())
+		e.Adaptive = fmt.Sprintf("%s; at least %d per %s", s.adaptive, least.Requests, algorithms.FormatWindow(least.Window))
 	}
 	if s.Sync > 0 {
 		e.Sync = algorithms.FormatWindow(s.Sync)

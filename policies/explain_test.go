@@ -25,7 +25,7 @@ policies:
     authoritative: { algorithm: gcra, limit: 2, window: 1m }
   - name: counts
     key: request.user
-    authoritative: { algorithm: fixed_window, limit: 2, window: 1m, count_denied: true }
+    authoritative: { algorithm: fixed_window, limit: 2, window: 1m }
     candidate: { algorithm: gcra, limit: 8, window: 1m, adaptive: { signal: latency_p99 } }
   - name: behind
     key: request.user

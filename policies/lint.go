@@ -343,9 +343,9 @@ func (l *linter) candidate(p *Policy, at *yaml.Node) {
 
 	// Windows up to a minute are the usual ones, and their stampede is as short.
 	aligned := algorithms.TraitsOf(candidate.Algorithm).Shape == algorithms.AlignedWindow
-	if aligned && candidate.options.Phase == algorithms.PhaseEpoch && candidate.window > time.Minute {
+	if aligned && candidate.window > time.Minute {
 		l.warn(at, "windows of %s are aligned: all keys reset at the same instant, and clients return at once; "+
-			"use sliding_window_counter or fixed_window_anchored", candidate.period())
+			"use sliding_window_counter or fixed_window_anchored", algorithms.FormatWindow(candidate.window))
 	}
 	if p.Sides[algorithms.Authoritative].decidesLike(candidate) {
 		l.warn(at, "the candidate is the same limiter as the authoritative: they can never differ; "+

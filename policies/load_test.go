@@ -90,41 +90,6 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 	}
 }
 
-// A side without options keeps the epoch that it had before there were any: its evidence goes on.
-func TestOptionsOfASideAreInItsEpoch(t *testing.T) {
-	const fields = "algorithm: sliding_window_counter, limit: 10, window: 1m"
-	without := loadPolicy(t, side(fields))
-	if got := without.Epoch(); got != "1adba3645e01" {
-		t.Errorf("epoch %s of a side without options, want that of before", got)
-	}
-	epochs := map[string]string{without.Epoch(): "none"}
-	for _, option := range []string{"count_denied: true", "phase: first", "phase: hash"} {
-		epoch := loadPolicy(t, side(fields+", "+option)).Epoch()
-		if other := epochs[epoch]; other != "" {
-			t.Errorf("%s has the epoch of %s", option, other)
-		}
-		epochs[epoch] = option
-	}
-
-	const bucket = "algorithm: token_bucket, limit: 10, window: 7d"
-	for _, fields := range []string{
-		bucket, bucket + ", refill: 1s", bucket + ", forget: 1s", bucket + ", refill: 1s, forget: 1s",
-		"algorithm: fixed_window, limit: 10, window: 7d", "algorithm: fixed_window, limit: 10, window: week",
-	} {
-		epoch := loadPolicy(t, side(fields)).Epoch()
-		if other := epochs[epoch]; other != "" {
-			t.Errorf("%s has the epoch of %s", fields, other)
-		}
-		epochs[epoch] = fields
-	}
-
-	for _, off := range []string{"count_denied: false", "phase: epoch"} {
-		if loadPolicy(t, side(fields+", "+off)).Epoch() != without.Epoch() {
-			t.Errorf("%s changes the epoch", off)
-		}
-	}
-}
-
 func TestPolicyOverridesPromotionOfTheFile(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.ip\n    promotion:\n      soak: 72h\n"+
 		"      change_window: {days: [sat], from: '10:00', to: '24:00', zone: Europe/Berlin}")+

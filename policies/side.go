@@ -27,7 +27,6 @@ type Side struct {
 	limit, burst number // burst 0: not given
 	limited      bool   // a limit is given
 	window       time.Duration
-	options      algorithms.Options
 	adaptive     *adaptation
 }
 
@@ -65,7 +64,7 @@ func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 	if !s.constant() {
 		return algorithms.Limit{}, false
 	}
-	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant, Options: s.options}, true
+	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}, true
 }
 
 // charge writes the side of a charge, or returns the error of its limit.
@@ -74,7 +73,7 @@ func (s *Side) charge(w *evaluation, into *algorithms.Side) (err error) {
 	*into = s.Bare()
 	if s.constant() {
 		l := &into.Limit
-		l.Requests, l.Window, l.Burst, l.Options = s.limit.constant, s.window, s.burst.constant, s.options
+		l.Requests, l.Window, l.Burst = s.limit.constant, s.window, s.burst.constant
 		return nil
 	}
 	into.Limit, err = s.limitOf(w)
@@ -94,7 +93,7 @@ func (s *Side) limitOf(w *evaluation) (algorithms.Limit, error) {
 	}
 
 	// Constants were validated when the file was loaded.
-	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst, Options: s.options}
+	l := algorithms.Limit{Requests: requests, Window: s.window, Burst: burst}
 	if s.Foreign() || s.constant() {
 		return l, nil
 	}
@@ -137,11 +136,10 @@ func (s *Side) String() string {
 	}
 
 	// The parts have the order of the short form, so that a constant side can be pasted behind --from.
-	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + s.period()
+	text := s.Algorithm.Name() + ":" + s.limit.text() + "/" + algorithms.FormatWindow(s.window)
 	if burst := s.burst.text(); burst != "0" {
 		text += ":burst=" + burst
 	}
-	text += s.options.String()
 
 	// The rest is no part of the short form, and for readers alone.
 	if s.Store != "" {
@@ -156,11 +154,6 @@ func (s *Side) String() string {
 	return text
 }
 
-// period is the window as the file has it.
-func (s *Side) period() string {
-	return algorithms.Limit{Window: s.window, Options: s.options}.Period()
-}
-
 // identity is the side's share of the epoch: a change of it makes another side. Each
 // field has its place, even if empty, so that no text moves from one field to the next.
 func (s *Side) identity() string {
@@ -171,15 +164,6 @@ func (s *Side) identity() string {
 	}
 	fields := []string{
 		s.ID, name, s.Limiter, s.Revision, s.limit.text(), s.burst.text(), s.window.String(), s.Store,
-	}
-
-	if s.options.Calendar != algorithms.NoCalendar {
-		fields = append(fields, s.options.Calendar.String())
-	}
-
-	// A side without options has the epoch that it had before there were any.
-	if s.options != (algorithms.Options{}) {
-		fields = append(fields, s.options.String())
 	}
 	if s.adaptive != nil {
 		fields = append(fields, s.adaptive.String())
@@ -212,13 +196,7 @@ func (c *compiler) side(role string, into **Side) func(*yaml.Node) {
 				c.number("limit", &side.limit, 0)(n)
 			}},
 			"burst":  {read: c.number("burst", &side.burst, 1)},
-			"window": {read: c.period("window", side)},
-
-			// Options, which few sides have. checkOptions refuses each that the algorithm does not take.
-			"count_denied": {read: c.yes("count_denied", &side.options.CountDenied)},
-			"phase":        {read: c.phase("phase", &side.options.Phase)},
-			"refill":       {read: c.duration("refill", &side.options.Refill)},
-			"forget":       {read: c.duration("forget", &side.options.Forget)},
+			"window": {read: c.duration("window", &side.window)},
 
 			// Where its state is, and whether the limit gives way while the service suffers.
 			"store":    {read: c.store(side)},
@@ -252,8 +230,6 @@ func (c *compiler) checkKind(n *yaml.Node, role string, side *Side, named bool) 
 	switch {
 	case side.Foreign() == named:
 		c.fail(n, "%s: want either an algorithm or a limiter: algorithm: gcra, or limiter: legacy for one that the program has", role)
-	case side.Foreign() && side.options != (algorithms.Options{}):
-		c.foreignOptions(n, role, side)
 	case !side.Foreign():
 		c.checkLimit(n, role, side)
 	case side.limited && side.limit == number{}:
@@ -297,7 +273,6 @@ func (r *reader) checkLimit(n *yaml.Node, role string, s *Side) {
 		r.fail(refusedField(n, err), "%s: %s", role, whyRefused(err))
 		return
 	}
-	r.checkOptions(n, role, s, l)
 	r.checkSync(n, role, s)
 }
 

@@ -73,9 +73,6 @@ func (r *reader) checkSync(n *yaml.Node, role string, s *Side) {
 	case s.Sync == 0:
 	case !algorithms.Synchronizable(s.Algorithm):
 		r.fail(at, "%s: %s cannot be synchronized%s; take sliding_window_counter", role, s.Algorithm.Name(), whyNotSynchronized(s.Algorithm))
-	case s.options != (algorithms.Options{}):
-		r.fail(at, "%s: a synchronized side has no options (count_denied, phase, refill, forget, a window of the calendar) in this "+
-			"version: leave them out, or leave out sync", role)
 	case s.adaptive != nil:
 		r.fail(at, "%s: a synchronized side is not adaptive in this version: leave out adaptive, or leave out sync", role)
 	case s.window < leastIntervals*s.Sync:

@@ -28,7 +28,7 @@ func leadOf(c *algorithms.Charge, o *algorithms.Observation) algorithms.Lead {
 	if o.Status != algorithms.Judged {
 		return algorithms.Lead{}
 	}
-	return algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: c.Sides[c.Enforced].Counts(c.Cost, o)}
+	return algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: o.Counts(c.Cost)}
 }
 
 // updateBlind reports whether the sides may answer differently because they have had different

@@ -31,7 +31,7 @@ func (ev *evaluation) sameLimiter() bool {
 }
 
 func sameLimit(a, b *algorithms.Limit) bool {
-	return a.Requests == b.Requests && a.Window == b.Window && a.Capacity() == b.Capacity() && a.Options == b.Options
+	return a.Requests == b.Requests && a.Window == b.Window && a.Capacity() == b.Capacity()
 }
 
 // outOfStep reports whether two answers may differ because of a charge that one side has missed,
@@ -52,7 +52,7 @@ func (ev *evaluation) outOfStep(c *algorithms.Charge, at int64, o *observations)
 		s.until.CompareAndSwap(until, 0)
 		return false
 	}
-	if c.Sides[0].Counts(c.Cost, &o[0]) || c.Sides[1].Counts(c.Cost, &o[1]) {
+	if o[0].Counts(c.Cost) || o[1].Counts(c.Cost) {
 		raise(&s.idle, ev.forgotten(at))
 	}
 	return at < until || ev.echoesForeign(c, s, o)

@@ -99,19 +99,13 @@ func (ev *evaluation) keep() time.Duration {
 		return known.keep
 	}
 
-	// Limits that an expression decides may be others for each request. The beginning of the Unix epoch begins every
-	// window of a fixed length, and the other instant a longest window of each calendar.
-	longest := max(ev.forgotten(0), ev.forgotten(longestCalendarUS)-longestCalendarUS)
-	keep := time.Duration(longest) * time.Microsecond
+	// Limits that an expression decides may be others for each request. The beginning of the Unix epoch begins every window.
+	keep := time.Duration(ev.forgotten(0)) * time.Microsecond
 	if known == nil {
 		ev.kept.Store(&keeping{ev.limits, keep})
 	}
 	return keep
 }
-
-// longestCalendarUS is 2024-01-01 UTC in microseconds: a Monday, the first of a month of 31 days and of a leap year. No window
-// of a calendar lasts longer than the one that begins there.
-const longestCalendarUS = 1_704_067_200_000_000
 
 // keeping is how long records of two limits must live.
 type keeping struct {

@@ -56,7 +56,7 @@ func (l *local) askCoarsely(charge algorithms.Charge, whole [2]algorithms.Limit,
 func coarse(l algorithms.Limit) algorithms.Limit {
 	burst := l.Capacity()
 	if interval := l.Window / time.Duration(l.Requests); interval >= time.Millisecond {
-		return algorithms.Limit{Requests: 1, Window: interval.Truncate(time.Microsecond), Burst: burst, Options: l.Options}
+		return algorithms.Limit{Requests: 1, Window: interval.Truncate(time.Microsecond), Burst: burst}
 	}
 
 	// More than a thousand a second. A rate of more than a number can hold was exact.
@@ -68,5 +68,5 @@ func coarse(l algorithms.Limit) algorithms.Limit {
 	if rest > 0 {
 		perSecond++
 	}
-	return algorithms.Limit{Requests: int64(perSecond), Window: time.Second, Burst: burst, Options: l.Options}
+	return algorithms.Limit{Requests: int64(perSecond), Window: time.Second, Burst: burst}
 }

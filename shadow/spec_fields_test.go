@@ -126,7 +126,6 @@ var specChanges = map[string]specChange{
 	"Side.limit":     {"gcra, limit: 2", "gcra, limit: 3", newEpoch, ""},
 	"Side.burst":     {"gcra, limit: 2", "gcra, limit: 2, burst: 3", newEpoch, ""},
 	"Side.window":    {"window: 1h, store", "window: 2h, store", newEpoch, ""},
-	"Side.options":   {"gcra, limit: 2, window: 1h", "fixed_window, limit: 2, window: 1h, count_denied: true", newEpoch, ""},
 	"Side.adaptive":  {"gcra, limit: 2", "gcra, adaptive: { signal: latency_p99 }, limit: 2", newEpoch, ""},
 	"Side.limited":   {"gcra, limit: 2", "gcra, limit: 0", newEpoch, ""},
 

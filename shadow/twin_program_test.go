@@ -373,7 +373,7 @@ func (w *twinWorld) adaptationOf(s algorithms.Side) *adaptation {
 	}
 	set, err := policies.Load("twins.yaml", fmt.Appendf(nil, "version: 1\nname: twins\npolicies:\n  - { name: p, key: request.user, "+
 		"authoritative: { algorithm: %s, limit: %d, window: %s%s, adaptive: { signal: latency_p99 } } }\n",
-		s.Algorithm.Name(), s.Limit.Requests, s.Limit.Period(), burst))
+		s.Algorithm.Name(), s.Limit.Requests, algorithms.FormatWindow(s.Limit.Window), burst))
 	if err != nil {
 		w.violate("the twins cannot be adaptive: %v", err)
 		return nil

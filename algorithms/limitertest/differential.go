@@ -40,7 +40,7 @@ func Differential(t testing.TB, seed uint64, steps int, backends ...Backend) {
 
 	// A missing rule would panic in a worker, and bury the tests that say what to do.
 	for _, a := range algorithms.All {
-		if newRules("")[a.Name()] == nil {
+		if newRules()[a.Name()] == nil {
 			t.Fatalf("%s has no definition in the oracle: add it to newRules", a.Name())
 		}
 	}

@@ -29,7 +29,7 @@ func backwardsMintsNothing(t *trial) {
 			still[i].at = max(back[i].at, spent)
 			d = t.judge(still...)
 		}
-		if t.counts(still[i], d[i]) {
+		if counts(still[i], d[i]) {
 			spent = max(spent, still[i].at)
 		}
 	}
@@ -42,10 +42,8 @@ func backwardsMintsNothing(t *trial) {
 	}
 }
 
-// counts reports whether a charge with that decision has moved the key's instant. A bucket that owes nothing has none.
-func (t *trial) counts(e event, d algorithms.Decision) bool {
-	return e.cost > 0 && (d.Allowed || countsDenied(t.limit) && d.ResetAfter > 0)
-}
+// counts reports whether a charge with that decision has moved the key's instant.
+func counts(e event, d algorithms.Decision) bool { return e.cost > 0 && d.Allowed }
 
 // drawWild draws events whose clock is set back now and then.
 func (t *trial) drawWild() []event {
@@ -70,7 +68,7 @@ func stepBackKeeps(t *trial) {
 	events := t.drawEvents()
 	spent := int64(-1)
 	for i, d := range t.judge(events...) {
-		if t.counts(events[i], d) {
+		if counts(events[i], d) {
 			spent = int64(i)
 		}
 	}
@@ -83,9 +81,6 @@ func stepBackKeeps(t *trial) {
 	before := last(t.judge(events...))
 	to := events[spent].at - t.limit.Window.Microseconds() - rapid.Int64Range(1, 1e9).Draw(t.T, "by")
 	for _, cost := range []int64{0, before.Remaining + 1} {
-		if cost > 0 && countsDenied(t.limit) {
-			continue // it would be spent, too
-		}
 		after := last(t.judge(append(events[:spent+1:spent+1], event{to, cost}, event{to, 0})...))
 		if after.Remaining != before.Remaining {
 			t.Fatalf("%d remain before the clock goes back from %d to %d, %d after a cost of %d there",
@@ -114,11 +109,7 @@ func clockLocksNotOut(t *trial) {
 	// The client asks once more in the meantime, which must not make it wait longer.
 	r := d.RetryAfter.Microseconds()
 	early := final.at + rapid.Int64Range(0, r).Draw(t.T, "early")
-	if countsDenied(t.limit) {
-		events = append(events, event{early, 0}, event{final.at + r, final.cost}) // a client that knocks may stay out
-	} else {
-		events = append(events, event{early, t.limit.Capacity() + 1}, event{final.at + r, final.cost})
-	}
+	events = append(events, event{early, t.limit.Capacity() + 1}, event{final.at + r, final.cost})
 	if again := last(t.judge(events...)); !again.Allowed {
 		t.Fatalf("denied again after RetryAfter %s: %+v", d.RetryAfter, again)
 	}
@@ -128,7 +119,7 @@ func clockLocksNotOut(t *trial) {
 // the charges were judged: the latest so far, until the clock goes back by more than a window.
 func clockMintsNoMore(t *trial) {
 	events := t.drawWild()
-	definition := ruleOf(t.subject.Algorithm.Name(), "")
+	definition := ruleOf(t.subject.Algorithm.Name())
 
 	var run []event
 	stands := int64(math.MinInt64) // the key's instant
@@ -139,14 +130,11 @@ func clockMintsNoMore(t *trial) {
 		if stands > e.at+t.limit.Window.Microseconds() {
 			run, stands = nil, e.at
 		}
-		if !t.counts(e, d) {
+		if !counts(e, d) {
 			continue
 		}
 		e.at = max(e.at, stands)
 		stands = e.at
-		if !d.Allowed {
-			continue
-		}
 
 		// Each interval that ends with this charge is held against the algorithm's bound.
 		run = append(run, e)

@@ -164,7 +164,7 @@ func (w *twins) alone(e event, followed bool) {
 	}
 
 	// The charge that follows is made later, or never: the trial decides in follow.
-	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: counted(&c, algorithms.Authoritative, &o)}
+	c.Lead = algorithms.Lead{Number: o.Number, Unused: o.Unused, Counted: counted(&c, &o)}
 	c.Sides = [2]algorithms.Side{{}, w.sides[1]}
 	w.waiting = append(w.waiting, following{c, o})
 }
@@ -212,11 +212,6 @@ func (w *twins) compare(c algorithms.Charge, a, b algorithms.Observation) {
 func (w *twins) blind(c algorithms.Charge, o algorithms.Observation) bool {
 	if o.Apart == 0 {
 		return false
-	}
-
-	// Windows of the key's own stay out of phase like anchored ones.
-	if w.limit.Phase == algorithms.PhaseFirst {
-		return true
 	}
 
 	shape := algorithms.TraitsOf(w.subject.Algorithm).Shape

@@ -55,7 +55,7 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 		if part.oracle != nil && o.Status != algorithms.Failed {
 			next.parts = append(next.parts, part)
 		}
-		changed = changed || counted(&c, r, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
+		changed = changed || counted(&c, &into[r]) || o.Status == algorithms.Judged && part.oracle.moved
 	}
 	if c.Epoch != 0 {
 		changed = next.number(&c, &into) || changed
@@ -69,15 +69,10 @@ func (m *Model) Evaluate(c algorithms.Charge) (into [2]algorithms.Observation) {
 	return into
 }
 
-// counted reports whether a side was charged: it admitted something that costs something, or counts what it denies.
-func counted(c *algorithms.Charge, r algorithms.Role, o *algorithms.Observation) bool {
-	denied := countsDenied(c.Sides[r].Limit) && o.Decision.ResetAfter > 0 // a bucket that owes nothing has nothing to remember
-	return o.Status == algorithms.Judged && c.Cost > 0 && (o.Decision.Allowed || denied)
+// counted reports whether a side was charged: it admitted something that costs something.
+func counted(c *algorithms.Charge, o *algorithms.Observation) bool {
+	return o.Status == algorithms.Judged && c.Cost > 0 && o.Decision.Allowed
 }
-
-// countsDenied reports whether a denied charge counts: a window counts its cost, and a bucket that forgets was asked. A limit of 0
-// denies whatever was counted.
-func countsDenied(l algorithms.Limit) bool { return (l.CountDenied || l.Forget > 0) && l.Requests > 0 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
 // that cannot be judged stays with that side: a candidate fails alone (decision 0505).
@@ -89,7 +84,7 @@ func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart,
 	// A side that has changed its algorithm is another side, and begins with nothing used.
 	part := r.part(s)
 	if part.oracle == nil {
-		part = modelPart{id: s.Name(), algorithm: layout(s), oracle: NewOracleOf(s.Algorithm.Name(), c.Key)}
+		part = modelPart{id: s.Name(), algorithm: s.Algorithm.Name(), oracle: NewOracle(s.Algorithm.Name())}
 	}
 
 	// The limit is checked before the cost: a charge with both wrong names the limit.
@@ -119,8 +114,7 @@ func (r modelRecord) part(s *algorithms.Side) modelPart {
 // complete returns the record as it is stored after a charge that changed it.
 func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]algorithms.Observation) modelRecord {
 	// With an epoch the part of a side that denies is stored, too, even if it is empty: its
-	// number says that it has had the charge. A bucket that forgets and owes nothing is stored, too, for it was charged. A
-	// part that failed is stored as it was.
+	// number says that it has had the charge. A part that failed is stored as it was.
 	var kept []modelPart
 	for _, p := range r.parts {
 		role := algorithms.Authoritative
@@ -128,7 +122,7 @@ func (r modelRecord) complete(c *algorithms.Charge, old modelRecord, into *[2]al
 			role = algorithms.Candidate
 		}
 		o := into[role]
-		if p.oracle.used || counted(c, role, &o) || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
+		if p.oracle.used || counted(c, &o) || p.number != 0 && o.Status == algorithms.Judged || old.holds(p) {
 			kept = append(kept, p)
 		}
 	}
@@ -164,14 +158,5 @@ func (r modelRecord) holds(part modelPart) bool {
 // names reports whether the part belongs to the side. The role is no part of the name: when
 // a candidate is promoted, it keeps the state that it has.
 func names(p modelPart, s algorithms.Side) bool {
-	return s.Present() && p.id == s.Name() && p.algorithm == layout(&s)
-}
-
-// layout says which states a side can go on from: those of its algorithm, and of a key's own windows only those of
-// such windows, for the others have no start.
-func layout(s *algorithms.Side) string {
-	if s.Limit.Phase == algorithms.PhaseFirst {
-		return s.Algorithm.Name() + " of windows of the key's own"
-	}
-	return s.Algorithm.Name()
+	return s.Present() && p.id == s.Name() && p.algorithm == s.Algorithm.Name()
 }

@@ -30,7 +30,6 @@ func (r modelRecord) mustWait(c *algorithms.Charge) bool {
 func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observation) bool {
 	var parts []*modelPart
 	var seen []*algorithms.Observation
-	var roles []algorithms.Role
 	for i := range r.parts {
 		role := algorithms.Authoritative
 		if names(r.parts[i], c.Sides[algorithms.Candidate]) {
@@ -39,7 +38,6 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 		if into[role].Status == algorithms.Judged {
 			parts = append(parts, &r.parts[i])
 			seen = append(seen, &into[role])
-			roles = append(roles, role)
 		}
 	}
 
@@ -48,11 +46,11 @@ func (r *modelRecord) number(c *algorithms.Charge, into *[2]algorithms.Observati
 	found := false
 	switch {
 	case len(parts) == 2:
-		r.together(c, parts, seen, counted(c, roles[0], seen[0]))
+		r.together(c, parts, seen, counted(c, seen[0]))
 	case len(parts) == 1 && c.Follows():
 		found = r.follow(c, parts[0], seen[0])
 	case len(parts) == 1:
-		r.alone(c, parts[0], seen[0], counted(c, roles[0], seen[0]))
+		r.alone(c, parts[0], seen[0], counted(c, seen[0]))
 	}
 	for _, o := range seen {
 		o.Apart = r.apart

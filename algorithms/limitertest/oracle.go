@@ -40,8 +40,6 @@ type rule interface {
 	unused(l algorithms.Limit, t int64) bool
 	// admit spends cost at t.
 	admit(l algorithms.Limit, cost, t int64)
-	// deny counts a denied cost at t. It is asked only where denied charges count (Options.CountDenied, Options.Forget).
-	deny(l algorithms.Limit, cost, t int64)
 	// backlog returns the microseconds at t before a new charge's turn, rounded up; 0
 	// for an algorithm without a delay.
 	backlog(l algorithms.Limit, t int64) int64
@@ -57,15 +55,12 @@ type rule interface {
 
 // NewOracle returns the specification of the algorithm of that name for a key
 // never used. It panics for a name it does not know.
-func NewOracle(algorithm string) *Oracle { return NewOracleOf(algorithm, "") }
-
-// NewOracleOf is NewOracle for a key of that text, which decides where its windows begin with PhaseHash.
-func NewOracleOf(algorithm, key string) *Oracle { return &Oracle{rule: ruleOf(algorithm, key)} }
+func NewOracle(algorithm string) *Oracle { return &Oracle{rule: ruleOf(algorithm)} }
 
 // OracleOf is NewOracle for a test, which fails without a rule: a panic would end all tests of its package.
 func OracleOf(t testing.TB, a algorithms.Algorithm) *Oracle {
 	t.Helper()
-	if newRules("")[a.Name()] == nil {
+	if newRules()[a.Name()] == nil {
 		t.Fatalf("%s has no rule in newRules (algorithms/limitertest/oracle.go): add its definition", a.Name())
 	}
 	return NewOracle(a.Name())
@@ -75,16 +70,16 @@ func OracleOf(t testing.TB, a algorithms.Algorithm) *Oracle {
 // closed interval of that length, whatever happened before. It panics for a name it
 // does not know.
 func UpperBound(algorithm string, l algorithms.Limit, span time.Duration) int64 {
-	return ruleOf(algorithm, "").most(l, span.Microseconds())
+	return ruleOf(algorithm).most(l, span.Microseconds())
 }
 
 // newRules returns the definition of every algorithm by its name, for a key never used.
-func newRules(key string) map[string]rule {
+func newRules() map[string]rule {
 	return map[string]rule{
-		"fixed_window":           &fixedWindow{key: key},
+		"fixed_window":           &fixedWindow{},
 		"fixed_window_anchored":  &anchoredWindow{},
 		"sliding_window_log":     &windowLog{},
-		"sliding_window_counter": &windowCounter{key: key},
+		"sliding_window_counter": &windowCounter{},
 		"token_bucket":           &tokens{},
 		"gcra":                   &cellRate{},
 		"leaky_bucket":           &queue{},
@@ -92,8 +87,8 @@ func newRules(key string) map[string]rule {
 }
 
 // ruleOf returns the definition of the algorithm of that name, for a key never used.
-func ruleOf(algorithm, key string) rule {
-	r := newRules(key)[algorithm]
+func ruleOf(algorithm string) rule {
+	r := newRules()[algorithm]
 	if r == nil {
 		panic(fmt.Sprintf("limitertest: no rule for %q: add its definition to newRules", algorithm))
 	}
@@ -113,13 +108,10 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 		d.Delay = wait(o.rule.backlog(l, now), now, at) // of the backlog before this charge
 	}
 
-	switch {
-	case d.Allowed && cost > 0:
+	// A peek leaves no trace, and neither does a denial.
+	if d.Allowed && cost > 0 {
 		o.rule.admit(l, cost, now)
 		o.used, o.last = true, now
-	case d.Allowed: // a peek leaves no trace
-	case countsDenied(l):
-		o.deny(l, cost, now)
 	}
 
 	// The wait is worked out from the state after the charge, as all else is.
@@ -157,34 +149,11 @@ func (o *Oracle) now(at int64) int64 {
 	return at
 }
 
-// deny counts a denied charge. A bucket that owes nothing has nothing to remember.
-func (o *Oracle) deny(l algorithms.Limit, cost, now int64) {
-	if l.CountDenied || !o.rule.unused(l, now) {
-		o.rule.deny(l, cost, now)
-		o.used, o.last = true, now
-	}
-}
-
 // judge returns the decision, and what else is seen of it.
 func (o *Oracle) judge(s *algorithms.Side, cost, at int64) (seen algorithms.Observation) {
 	seen.Unused = o.rule.unused(s.Limit, o.now(at))
-	opens := o.opens(s.Limit, at)
 	seen.Decision = o.Step(s.Limit, cost, at)
-	// A charge that opens the next window at its first instant leaves what it leaves of a key never used.
-	seen.Unused = seen.Unused || opens && seen.Decision.Allowed && cost > 0
-	// Of a cost that is denied and counts, a decision does not say whether the key was unused before it.
-	seen.Unused = seen.Unused && (seen.Decision.Allowed || s.Limit.Requests == 0 || !s.Limit.CountDenied)
 	return seen
-}
-
-// opens reports whether an empty window of the key's own begins at the instant.
-func (o *Oracle) opens(l algorithms.Limit, at int64) bool {
-	r, ok := o.rule.(*fixedWindow)
-	if !ok || l.Phase != algorithms.PhaseFirst || o.used && o.last > at {
-		return false
-	}
-	start, _, count, _ := r.at(l, at)
-	return start == at && count == 0
 }
 
 // wait returns a wait that the rule counts from the judged instant, counted from the

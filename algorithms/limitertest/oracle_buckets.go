@@ -17,10 +17,8 @@ type owed struct {
 // under returns the debt as another limit sees it: rounded up to a whole token
 // if the unit changes, capped at the capacity. Rounding up never mints tokens, and the cap
 // keeps a lower limit from denying for longer than it takes to refill.
-//
-// A bucket that forgets owes nothing after that long without a charge.
-func (o owed) under(l algorithms.Limit, t int64) *big.Rat {
-	if o.tokens == nil || l.Forget > 0 && t-o.last >= l.Forget.Microseconds() {
+func (o owed) under(l algorithms.Limit) *big.Rat {
+	if o.tokens == nil {
 		return new(big.Rat)
 	}
 
@@ -37,21 +35,12 @@ func (o owed) under(l algorithms.Limit, t int64) *big.Rat {
 	return debt
 }
 
-// since returns the time for which tokens have come from the last charge that counted to t, 0 without one: as many times
-// Refill as it has ended in between.
-func (o owed) since(l algorithms.Limit, t int64) *big.Rat {
+// since returns the time from the last charge that counted to t, 0 without one.
+func (o owed) since(t int64) *big.Rat {
 	if o.tokens == nil {
 		return new(big.Rat)
 	}
-	if l.Refill == 0 {
-		return whole(t - o.last)
-	}
-
-	// Tokens come at multiples of the step, so only whole steps between the two instants count.
-	each := l.Refill.Microseconds()
-	first, _ := window(each, o.last)
-	final, _ := window(each, t)
-	return whole(final - first)
+	return whole(t - o.last)
 }
 
 // set records the debt after a charge that counts, and the unit in which it is kept. No debt is kept as none.
@@ -65,21 +54,10 @@ func (o *owed) set(l algorithms.Limit, tokens *big.Rat, t int64) {
 // move keeps the debt in its unit, as of another instant.
 func (o *owed) move(_ algorithms.Limit, _, to int64) { o.last = to }
 
-// most is the same for every bucket: a full burst at the first instant, what drains until the last, and a burst for each
-// time in which it may have forgotten. Steps that do not lie in whole numbers within the span make one more.
+// most is the same for every bucket: a full burst at the first instant, and what drains until the last.
 func (o owed) most(l algorithms.Limit, span int64) int64 {
-	// A full bucket, and what comes back meanwhile. One that forgets is full again after each pause, and one in steps gets
-	// at most the tokens of each step that has begun.
-	full := whole(l.Capacity())
-	if l.Forget > 0 {
-		full.Mul(full, whole(1+span/l.Forget.Microseconds()))
-	}
-	if l.Refill > 0 {
-		_, span = window(l.Refill.Microseconds(), span-1)
-	}
-
 	most := new(big.Rat).Mul(refill(l), whole(span))
-	most.Add(most, full)
+	most.Add(most, whole(l.Capacity()))
 	return new(big.Int).Quo(most.Num(), most.Denom()).Int64()
 }
 
@@ -121,8 +99,8 @@ type tokens struct{ owed }
 // level returns the tokens in the bucket at t.
 func (r *tokens) level(l algorithms.Limit, t int64) *big.Rat {
 	full := whole(l.Capacity())
-	level := new(big.Rat).Sub(full, r.under(l, t))
-	level.Add(level, new(big.Rat).Mul(r.since(l, t), refill(l)))
+	level := new(big.Rat).Sub(full, r.under(l))
+	level.Add(level, new(big.Rat).Mul(r.since(t), refill(l)))
 
 	if level.Cmp(full) > 0 {
 		return full
@@ -146,9 +124,6 @@ func (r *tokens) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, left.Sub(whole(l.Capacity()), left), t)
 }
 
-// deny: the bucket was asked, and took nothing.
-func (r *tokens) deny(l algorithms.Limit, _, t int64) { r.admit(l, 0, t) }
-
 // A token bucket holds nothing up.
 func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 
@@ -156,22 +131,16 @@ func (r *tokens) backlog(algorithms.Limit, int64) int64 { return 0 }
 type cellRate struct{ owed }
 
 // tat returns the theoretical arrival time as this limit sees it.
-func (r *cellRate) tat(l algorithms.Limit, t int64) *big.Rat {
-	tat := new(big.Rat).Mul(r.under(l, t), interval(l))
+func (r *cellRate) tat(l algorithms.Limit) *big.Rat {
+	tat := new(big.Rat).Mul(r.under(l), interval(l))
 	return tat.Add(tat, whole(r.last))
-}
-
-// clock returns the instant of the cells at t: it goes on in steps, if tokens do.
-func (r *cellRate) clock(l algorithms.Limit, t int64) *big.Rat {
-	clock := new(big.Rat).Set(r.since(l, t))
-	return clock.Add(clock, whole(r.last))
 }
 
 // ahead returns new - t.
 func (r *cellRate) ahead(l algorithms.Limit, cost, t int64) *big.Rat {
 	ahead := new(big.Rat)
 	if r.tokens != nil {
-		ahead = floorAtZero(ahead.Sub(r.tat(l, t), r.clock(l, t)))
+		ahead = floorAtZero(ahead.Sub(r.tat(l), whole(t)))
 	}
 	return ahead.Add(ahead, new(big.Rat).Mul(whole(cost), interval(l)))
 }
@@ -189,16 +158,13 @@ func (r *cellRate) allows(l algorithms.Limit, cost, t int64) bool {
 
 // A theoretical arrival time that has passed says nothing.
 func (r *cellRate) unused(l algorithms.Limit, t int64) bool {
-	return r.tokens == nil || l.Requests == 0 || r.tat(l, t).Cmp(r.clock(l, t)) <= 0
+	return r.tokens == nil || l.Requests == 0 || r.tat(l).Cmp(whole(t)) <= 0
 }
 
 // The theoretical arrival time moves on by the interval of each unit.
 func (r *cellRate) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, new(big.Rat).Quo(r.ahead(l, cost, t), interval(l)), t)
 }
-
-// deny: the cell that does not conform moves the time of the last one, and nothing else.
-func (r *cellRate) deny(l algorithms.Limit, _, t int64) { r.admit(l, 0, t) }
 
 // GCRA holds nothing up.
 func (r *cellRate) backlog(algorithms.Limit, int64) int64 { return 0 }
@@ -209,8 +175,8 @@ type queue struct{ owed }
 
 // level returns the backlog at t, in units. It drains to 0 and no further.
 func (r *queue) level(l algorithms.Limit, t int64) *big.Rat {
-	drained := new(big.Rat).Mul(r.since(l, t), refill(l))
-	return floorAtZero(drained.Sub(r.under(l, t), drained))
+	drained := new(big.Rat).Mul(r.since(t), refill(l))
+	return floorAtZero(drained.Sub(r.under(l), drained))
 }
 
 // A cost is admitted if it fits into the queue behind the charges that have not leaked.
@@ -228,20 +194,8 @@ func (r *queue) admit(l algorithms.Limit, cost, t int64) {
 	r.set(l, level.Add(level, whole(cost)), t)
 }
 
-// deny: the queue was asked, and is as long as before.
-func (r *queue) deny(l algorithms.Limit, _, t int64) { r.admit(l, 0, t) }
-
 // What stands in front of a charge leaks first, unit by unit at the rate of the limit.
 func (r *queue) backlog(l algorithms.Limit, t int64) int64 {
 	level := r.level(l, t)
-	drains := ceil(level.Mul(level, interval(l))).Num().Int64()
-	if l.Refill == 0 || drains == 0 {
-		return drains
-	}
-
-	// The queue moves on at the end of each Refill.
-	each := l.Refill.Microseconds()
-	begun, _ := window(each, t)
-	_, end := window(each, begun+drains-1)
-	return end - t
+	return ceil(level.Mul(level, interval(l))).Num().Int64()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +26,7 @@ type Subject struct {
 // repeat a failed one.
 func Run(t *testing.T, s Subject) {
 	// Each law has the pair to itself, for a law that fails must not spoil the trials of another.
-	for _, l := range slices.Concat(laws, optionLaws) {
+	for _, l := range laws {
 		t.Run(l.name, func(t *testing.T) {
 			pair := s.New(t)
 
@@ -64,14 +63,8 @@ func (t *trial) judge(events ...event) []algorithms.Decision {
 
 // judgeUnder is judge under another limit than the trial's.
 func (t *trial) judgeUnder(l algorithms.Limit, events ...event) []algorithms.Decision {
-	// The windows of PhaseHash go by the key's text, so histories that are compared have one key, each in a policy of its own.
-	fresh := *t
-	fresh.policy = "laws-" + freshName()
-	return fresh.judgeKey(lawKey, l, events...)
+	return t.judgeKey(freshName(), l, events...)
 }
-
-// lawKey is the key of most trials.
-const lawKey = "key"
 
 // freshName returns a name that no other trial has: not drawn, since a trial that is
 // repeated must not find the records of the first time.
@@ -126,10 +119,7 @@ const base = 1_700_000_000_123_456
 func (t *trial) drawLimit() {
 	// A subject of the user's may have no Traits: its Validate says whether it takes a burst.
 	takesBurst := t.subject.Algorithm.Validate(algorithms.Limit{Requests: 1, Window: time.Second, Burst: 1}) == nil
-	holds := holdsFor[t.law.name]
-	valid := func(l algorithms.Limit) bool {
-		return t.subject.Algorithm.Validate(l) == nil && (holds == nil || holds(l))
-	}
+	valid := func(l algorithms.Limit) bool { return t.subject.Algorithm.Validate(l) == nil }
 
 	// Small numbers make histories that reach the limit, and 9973 is prime, so a
 	// token takes no whole number of microseconds.
@@ -142,62 +132,8 @@ func (t *trial) drawLimit() {
 		if takesBurst {
 			l.Burst = rapid.Int64Range(1, 12).Draw(rt, "burst")
 		}
-		l.Options = t.drawOptions(rt, l)
-		return spanned(l)
+		return l
 	}).Filter(valid).Draw(t.T, "limit")
-}
-
-// drawOptions draws options that the algorithm takes, half of the time. Those for which the trial's law does not hold are drawn
-// again.
-func (t *trial) drawOptions(rt *rapid.T, l algorithms.Limit) algorithms.Options {
-	if !rapid.Bool().Draw(rt, "with_options") {
-		return l.Options
-	}
-
-	// Steps and times to forget that are near to a token's time, and to the window's.
-	length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.SampledFrom([]int64{l.Window.Microseconds(), 1e6}))
-	return together(t.subject.Algorithm, []algorithms.Options{
-		{CountDenied: rapid.Bool().Draw(rt, "count_denied")},
-		{Phase: algorithms.Phase(rapid.IntRange(0, 2).Draw(rt, "phase"))},
-		{Calendar: algorithms.Calendar(max(0, rapid.IntRange(-3, 3).Draw(rt, "calendar")))},
-		{Refill: time.Microsecond * time.Duration(rapid.OneOf(rapid.Just(int64(0)), length).Draw(rt, "refill_us"))},
-		{Forget: time.Microsecond * time.Duration(rapid.OneOf(rapid.Just(int64(0)), length).Draw(rt, "forget_us"))},
-	})
-}
-
-// together joins those options that the algorithm takes each for itself. A calendar excludes a phase.
-func together(a algorithms.Algorithm, list []algorithms.Options) (o algorithms.Options) {
-	// An option has one value that is not its default in the list, or several of which the largest will do.
-	for _, one := range list {
-		if !takes(a, one) {
-			continue
-		}
-		o.CountDenied = o.CountDenied || one.CountDenied
-		o.Phase, o.Calendar = max(o.Phase, one.Phase), max(o.Calendar, one.Calendar)
-		o.Refill, o.Forget = max(o.Refill, one.Refill), max(o.Forget, one.Forget)
-	}
-
-	// A calendar's windows begin where the calendar says.
-	if o.Calendar != algorithms.NoCalendar {
-		o.Phase = algorithms.PhaseEpoch
-	}
-	return o
-}
-
-// takes reports whether an algorithm takes options.
-func takes(a algorithms.Algorithm, o algorithms.Options) bool {
-	l := spanned(algorithms.Limit{Requests: 1, Window: time.Minute, Options: o})
-	withBurst := l
-	withBurst.Burst = 1
-	return a.Validate(l) == nil || a.Validate(withBurst) == nil
-}
-
-// spanned returns the limit with the length that its window has in the calendar.
-func spanned(l algorithms.Limit) algorithms.Limit {
-	if l.Calendar != algorithms.NoCalendar {
-		l.Window = l.Calendar.Longest()
-	}
-	return l
 }
 
 // drawEvents draws 1 to 40 events whose instants never go back and crowd around
@@ -209,9 +145,8 @@ func (t *trial) drawEvents() []event {
 	// Mistakes show where a window ends or a token is there, so most pauses end there or
 	// one microsecond to either side.
 	each := w / max(1, t.limit.Requests)
-	refill, forget := max(1, t.limit.Refill.Microseconds()), t.limit.Forget.Microseconds()
 	pause := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3), rapid.Int64Range(0, 2*w),
-		rapid.SampledFrom([]int64{w - 1, w, w + 1, each, each + 1, w - base%w, refill, refill - 1, forget, max(0, forget-1)}))
+		rapid.SampledFrom([]int64{w - 1, w, w + 1, each, each + 1, w - base%w}))
 	cost := rapid.OneOf(rapid.Just(int64(1)), rapid.Int64Range(0, t.limit.Capacity()+1))
 
 	// A cost of one more than the capacity never passes, and one of 0 is a peek.

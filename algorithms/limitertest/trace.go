@@ -156,40 +156,10 @@ func (t *Trace) limit(a algorithms.Algorithm) algorithms.Limit {
 		if algorithms.TraitsOf(a).Burst != algorithms.BurstRefused {
 			l.Burst = 1 + t.requests()/int64(1+t.rng.IntN(4))
 		}
-
-		l.Options = t.options(a)
-		l = spanned(l)
 		if a.Validate(l) == nil {
 			return l
 		}
 	}
-}
-
-// options returns options that the algorithm takes, in nearly half of the calls.
-func (t *Trace) options(a algorithms.Algorithm) algorithms.Options {
-	if !t.chance(45) {
-		return algorithms.Options{}
-	}
-	return together(a, []algorithms.Options{
-		{CountDenied: t.chance(50)},
-		{Phase: algorithms.Phase(t.rng.IntN(3))},
-		{Calendar: algorithms.Calendar(max(0, t.rng.IntN(6)-2))},
-		{Refill: t.length()},
-		{Forget: t.length()},
-	})
-}
-
-// length returns how long a step is, or how long a bucket remembers: often 0, for neither.
-func (t *Trace) length() time.Duration {
-	if t.chance(40) {
-		return 0
-	}
-	return t.window()
-}
-
-// isAligned reports whether the algorithm forgets all at once, when an aligned window ends.
-func isAligned(a algorithms.Algorithm) bool {
-	return algorithms.TraitsOf(a).Shape == algorithms.AlignedWindow
 }
 
 // requests returns mostly small limits, whose boundaries a trace meets often.
@@ -259,7 +229,7 @@ func (t *Trace) advance(k *traceKey) {
 	window := max(1, side.Limit.Window.Microseconds())
 	edge := t.rng.Int64N(3) - 1 // a microsecond before, at, or after
 
-	switch t.rng.IntN(14) {
+	switch t.rng.IntN(12) {
 	case 0:
 		t.now++
 
@@ -284,12 +254,6 @@ func (t *Trace) advance(k *traceKey) {
 		t.now += t.rng.Int64N(2 * window)
 	case 9:
 		t.now -= t.now % 1000 // a whole millisecond
-	case 10:
-		if refill := side.Limit.Refill.Microseconds(); refill > 0 {
-			t.now += refill - t.now%refill + edge
-		}
-	case 11:
-		t.now += max(0, side.Limit.Forget.Microseconds()+edge)
 	}
 
 	// Well within the instants that algorithms compute with.

@@ -114,9 +114,6 @@ func writeSide(out io.Writer, role string, s *policies.ExplainedSide) {
 	if s.Burst > 0 {
 		limit += fmt.Sprintf(", burst %d", s.Burst)
 	}
-	if s.Options != "" {
-		limit += ", " + humanize.Visible(s.Options)
-	}
 	if s.Adaptive != "" {
 		limit += ", " + humanize.Visible(s.Adaptive)
 	}

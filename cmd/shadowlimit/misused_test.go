@@ -30,7 +30,7 @@ func TestWrongInvocations(t *testing.T) {
 		"serve --config a.yaml --listen unix:":                    "--listen unix: names no socket",
 		"demo access.log":                                         "demo takes no arguments",
 		"demo --listen nonsense":                                  "--listen nonsense: want HOST:PORT",
-		"replay --from gcra:1/week --to gcra:1/1m x":              "--from gcra:1/week: windows of the calendar",
+		"replay --from gcra:1/week --to gcra:1/1m x":              "--from gcra:1/week: window",
 	} {
 		if status, _, talk := shell(t, "", strings.Fields(args)...); status != exitUsage || !strings.Contains(talk, want) {
 			t.Errorf("%s: status %d, no %q in %s", args, status, want, talk)

@@ -30,9 +30,7 @@ candidate (--to) would have done differently from the authoritative (--from).
 Nothing is deployed and nothing is changed.
 
 ALGORITHMS, each
-written as name:REQUESTS/WINDOW, buckets with :burst=N, options of a side as
-:phase=first, :phase=hash, :count_denied, of buckets as :refill=1s, :forget=11s.
-Windows take us ms s m h d; those of fixed_window may be week, month or year.
+written as name:REQUESTS/WINDOW, buckets with :burst=N. Windows take us ms s m h d.
 
 Logs: access logs of Apache, nginx (also JSON), Caddy, Traefik, Envoy (JSON), HAProxy,
 AWS ALB, ELB and CloudFront, IIS, Google Cloud, Zeek, the Elastic Common Schema; other

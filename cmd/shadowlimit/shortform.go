@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N][:OPTION...], such as fixed_window:60/1m, token_bucket:60/1m:burst=20 " +
-	"or sliding_window_counter:60/1m:phase=first:count_denied"
+const shortFormHint = "write name:REQUESTS/WINDOW[:burst=N], such as fixed_window:60/1m or token_bucket:60/1m:burst=20"
 
-// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N][:OPTION...].
+// parseSide reads the short form of a limiter: name:REQUESTS/WINDOW[:burst=N].
 func parseSide(flag, s string) (algorithms.Side, error) {
 	side, err := splitSide(s)
 	if err == nil {
@@ -57,7 +55,7 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	}
 	side.Algorithm = algorithms.Unbounded(side.Algorithm)
 
-	budget, options, hasOptions := strings.Cut(rest, ":")
+	budget, burst, hasBurst := strings.Cut(rest, ":")
 	requests, window, found := strings.Cut(budget, "/")
 	if !found {
 		return side, errors.New("no REQUESTS/WINDOW")
@@ -65,60 +63,16 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	if side.Limit.Requests, err = parseCount("requests", requests, 0); err != nil {
 		return side, err
 	}
-	if side.Limit.Window, side.Limit.Calendar, err = algorithms.ParsePeriod(window); err != nil {
+	if side.Limit.Window, err = algorithms.ParseWindow(window); err != nil || !hasBurst {
 		return side, err
 	}
-	if !hasOptions {
-		return side, nil
-	}
 
-	given := map[string]bool{}
-	for _, option := range strings.Split(options, ":") {
-		name, value, _ := strings.Cut(option, "=")
-		if given[name] {
-			return side, fmt.Errorf("%s is given twice", name)
-		}
-		given[name] = true
-
-		if err = parseOption(&side.Limit, name, value); err != nil {
-			return side, err
-		}
+	count, found := strings.CutPrefix(burst, "burst=")
+	if !found {
+		return side, fmt.Errorf("%q is not burst=N", burst)
 	}
-	return side, nil
-}
-
-// parseOption reads what stands behind a colon: a burst or an option of the algorithm.
-func parseOption(l *algorithms.Limit, name, value string) (err error) {
-	switch {
-	case name == "burst":
-		l.Burst, err = parseCount("burst", value, 1)
-	case name == "phase":
-		l.Phase, err = algorithms.ParsePhase(value)
-	case name == "count_denied" && value == "":
-		l.CountDenied = true
-	case name == "refill":
-		l.Refill, err = parseLength(name, value)
-	case name == "forget":
-		l.Forget, err = parseLength(name, value)
-
-	// The error lists all options: a short form is typed, and has no completion.
-	default:
-		return fmt.Errorf("%q is not burst=N or an option (phase=epoch, first or hash; count_denied; refill=1s; forget=11s)",
-			strings.TrimSuffix(name+"="+value, "="))
-	}
-	return err
-}
-
-// parseLength reads a duration above 0.
-func parseLength(name, value string) (time.Duration, error) {
-	length, err := algorithms.ParseWindow(value)
-	if err == nil && length <= 0 {
-		err = errors.New("must be at least 1us")
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "algorithms: "))
-	}
-	return length, nil
+	side.Limit.Burst, err = parseCount("burst", count, 1)
+	return side, err
 }
 
 // parseCount reads a whole number from least on.

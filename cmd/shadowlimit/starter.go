@@ -95,21 +95,9 @@ func sideYAML(side algorithms.Side, id string) string {
 	if id != "" {
 		text += "id: " + id + ", "
 	}
-	text += fmt.Sprintf("algorithm: %s, limit: %d, window: %s", side.Algorithm.Name(), l.Requests, l.Period())
+	text += fmt.Sprintf("algorithm: %s, limit: %d, window: %s", side.Algorithm.Name(), l.Requests, algorithms.FormatWindow(l.Window))
 	if l.Burst > 0 {
 		text += fmt.Sprintf(", burst: %d", l.Burst)
-	}
-
-	// Options are written as in the short form: :phase=first:count_denied.
-	for option := range strings.SplitSeq(strings.Trim(l.Options.String(), ":"), ":") {
-		name, value, found := strings.Cut(option, "=")
-		switch {
-		case name == "":
-		case found:
-			text += ", " + name + ": " + value
-		default:
-			text += ", " + name + ": true"
-		}
 	}
 	return text + " }"
 }

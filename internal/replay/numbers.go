@@ -43,7 +43,7 @@ func (ns Numbers) Of(l algorithms.Limit) algorithms.Limit {
 		case NumberBurst:
 			l.Burst = n.Value
 		case NumberWindow:
-			l.Window, l.Calendar = time.Duration(n.Value)*time.Microsecond, algorithms.NoCalendar
+			l.Window = time.Duration(n.Value) * time.Microsecond
 		}
 	}
 	return l

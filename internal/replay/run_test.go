@@ -177,7 +177,7 @@ func TestNeverIsNull(t *testing.T) {
 	}
 }
 
-// A key of a log is the key that a service would make of it, and that counts where a window's phase is a hash of the key.
+// A key of a log is the key that a service would make of it.
 func TestKeysOfALogAreBounded(t *testing.T) {
 	var events replay.Events
 	long := strings.Repeat("long", 100)

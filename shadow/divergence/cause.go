@@ -84,7 +84,7 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 	// two windows of different shapes differs at their ends.
 	switch d := &o[allows].Decision; {
 	// A synchronized side may have heard of any part of the counts.
-	case s.Stores == Synchronized && s.alike(allows, denies) && s.Limits[denies] == s.Limits[allows]:
+	case s.Stores == Synchronized && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies] == s.Limits[allows]:
 		return SyncLag
 	case s.cold(d, allows, denies):
 		return ColdState
@@ -92,16 +92,11 @@ func (s *Setting) Cause(o *[2]algorithms.Observation, outcome Outcome) Cause {
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket || s.Shapes[allows] == algorithms.Bucket:
 		return s.bucketCause(allows, denies)
-	case s.Stores != OneStore && s.alike(allows, denies) && s.Limits[denies].Window == s.Limits[allows].Window:
+	case s.Stores != OneStore && s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Window == s.Limits[allows].Window:
 		return StoreLag
 	}
 
 	return WindowBoundary
-}
-
-// alike reports whether the sides forget alike: options change that.
-func (s *Setting) alike(allows, denies algorithms.Role) bool {
-	return s.Shapes[denies] == s.Shapes[allows] && s.Limits[denies].Options == s.Limits[allows].Options
 }
 
 // cold reports whether the side that allows was unused, although it remembers at least as long as the other side, which
@@ -121,20 +116,13 @@ func (s *Setting) cold(d *algorithms.Decision, allows, denies algorithms.Role) b
 	forgets := s.Limits[denies].Window
 	switch l := s.Limits[allows]; s.Shapes[allows] {
 	case algorithms.AlignedWindow:
-		if l.Phase == algorithms.PhaseFirst {
-			return false // its window may just have ended
-		}
 		return l.Window-d.ResetAfter >= forgets // it remembers since its window began
 	case algorithms.AnchoredWindow:
 		return false // its window may just have ended
 	case algorithms.SlidingLog, algorithms.SlidingCounter:
 		return l.Window >= forgets
 	case algorithms.Bucket:
-		refill := time.Duration(float64(l.Capacity()) * float64(l.Window) / float64(l.Requests))
-		if l.Forget > 0 {
-			refill = min(refill, l.Forget)
-		}
-		return refill >= forgets
+		return time.Duration(float64(l.Capacity())*float64(l.Window)/float64(l.Requests)) >= forgets
 	}
 
 	// How long a limiter of another shape remembers is not known: a test asks for a row of causeCases for each shape.
@@ -160,15 +148,13 @@ func (s *Setting) lower(d *algorithms.Decision, allows, denies algorithms.Role) 
 func (s *Setting) bucketCause(allows, denies algorithms.Role) Cause {
 	a, b := s.Limits[allows], s.Limits[denies]
 
-	// Two buckets differ by their capacity, their store, their options or their rate. A bucket and a window differ by the burst,
+	// Two buckets differ by their capacity, their store or their rate. A bucket and a window differ by the burst,
 	// unless the bucket would allow the window's whole limit at once.
 	switch {
 	case s.Shapes[denies] == s.Shapes[allows] && a.Capacity() != b.Capacity():
 		return BurstShape
-	case s.Shapes[denies] == s.Shapes[allows] && a == b:
-		return StoreLag
 	case s.Shapes[denies] == s.Shapes[allows] && a.Requests == b.Requests && a.Window == b.Window:
-		return WindowBoundary // a step of one side has ended, or it has forgotten: options
+		return StoreLag
 	case s.Shapes[denies] == s.Shapes[allows]:
 		return LimitValue
 	case s.Shapes[denies] == algorithms.Bucket && b.Capacity() >= a.Requests:

@@ -33,12 +33,6 @@ func limiter(a algorithms.Algorithm, requests int64, window time.Duration, burst
 	return algorithms.Side{Algorithm: a, Limit: algorithms.Limit{Requests: requests, Window: window, Burst: burst}}
 }
 
-// with returns the side with options.
-func with(s algorithms.Side, o algorithms.Options) algorithms.Side {
-	s.Limit.Options = o
-	return s
-}
-
 var causeCases = []causeCase{
 	{
 		name: "fixed window, sliding log",
@@ -79,26 +73,6 @@ var causeCases = []causeCase{
 		want: divergence.WindowBoundary,
 	},
 	{
-		name: "aligned windows, the same of the key's own in another store",
-		sides: sides{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0),
-			with(limiter(algorithms.FixedWindow{}, 20, time.Minute, 0), algorithms.Options{Phase: algorithms.PhaseFirst})},
-		lag:  2 * time.Second,
-		want: divergence.WindowBoundary,
-	},
-	{
-		name: "counter, the same moved on by the key's hash in another store",
-		sides: sides{limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0),
-			with(limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0), algorithms.Options{Phase: algorithms.PhaseHash})},
-		lag:  2 * time.Second,
-		want: divergence.WindowBoundary,
-	},
-	{
-		name: "counter, the same with denied charges counted",
-		sides: sides{limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0),
-			with(limiter(algorithms.SlidingWindowCounter{}, 20, time.Minute, 0), algorithms.Options{CountDenied: true})},
-		want: divergence.WindowBoundary,
-	},
-	{
 		name: "fixed window, bucket of a small burst",
 		sides: sides{limiter(algorithms.FixedWindow{}, 20, time.Minute, 0),
 			limiter(algorithms.TokenBucket{}, 20, time.Minute, 4)},
@@ -109,18 +83,6 @@ var causeCases = []causeCase{
 		sides: sides{limiter(algorithms.GCRA{}, 20, time.Minute, 20),
 			limiter(algorithms.TokenBucket{}, 20, time.Minute, 5)},
 		want: divergence.BurstShape,
-	},
-	{
-		name: "token bucket, the same with tokens in steps of 20s",
-		sides: sides{limiter(algorithms.TokenBucket{}, 20, time.Minute, 5),
-			with(limiter(algorithms.TokenBucket{}, 20, time.Minute, 5), algorithms.Options{Refill: 20 * time.Second})},
-		want: divergence.WindowBoundary,
-	},
-	{
-		name: "token bucket, the same that forgets after 5s",
-		sides: sides{limiter(algorithms.TokenBucket{}, 20, time.Minute, 20),
-			with(limiter(algorithms.TokenBucket{}, 20, time.Minute, 20), algorithms.Options{Forget: 5 * time.Second})},
-		want: divergence.WindowBoundary,
 	},
 	{
 		name: "fixed window, half the limit",

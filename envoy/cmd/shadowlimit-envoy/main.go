@@ -69,7 +69,7 @@ as request.domain, and the keys of a descriptor in their order as request.route:
   - name: per-user
     when: request.domain == "edge" && request.route == "user"
     key: request.descriptors[?"user"].orValue("")
-    authoritative: { algorithm: fixed_window, limit: 100, window: 1m, count_denied: true }
+    authoritative: { algorithm: fixed_window, limit: 100, window: 1m }
 
 "shadowlimit import envoy" makes such a file of a configuration of envoyproxy/ratelimit.
 
