@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
@@ -51,17 +50,6 @@ func (p policyView) Passed() string {
 
 // Rows are the rows of the table of ratios.
 func (p policyView) Rows() any { return status.RatioRows(&p.Gate) }
-
-// Drawn are the newly denied and the newly allowed over time.
-func (p policyView) Drawn() (list []status.Chart) {
-	for _, o := range []divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
-		counts, _ := p.timeline.counts(o)
-		if c, ok := status.Histogram(o, counts[:], time.UnixMicro(p.timeline.first), p.timeline.Span()); ok {
-			list = append(list, c)
-		}
-	}
-	return list
-}
 
 // losers are the keys that have most of a harm, and its causes.
 type losers struct {

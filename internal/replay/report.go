@@ -36,10 +36,8 @@ type PolicyReport struct {
 	CausesNewlyDenied  []status.Cause `json:"causes_newly_denied"`
 	CausesNewlyAllowed []status.Cause `json:"causes_newly_allowed"`
 	// Denied is what each side denies, before and after.
-	Denied Denials `json:"denied"`
-	// Remedies are changes that would lessen the differences, the most useful first.
-	Remedies []Remedy    `json:"remedies"`
-	Gate     gate.Result `json:"gate"`
+	Denied Denials     `json:"denied"`
+	Gate   gate.Result `json:"gate"`
 	// Obstacles are all that keeps the verdict from pass, as in status; empty after a pass or a fail.
 	Obstacles []status.Obstacle `json:"obstacles"`
 	gate.Course
@@ -52,8 +50,7 @@ type PolicyReport struct {
 	// Sweep compares other candidates, where they are asked for.
 	Sweep *SweepReport `json:"sweep,omitempty"`
 	// Levels say how the limits of adaptive sides gave way, where the log has their signal.
-	Levels   []LevelCourse `json:"levels,omitempty"`
-	timeline timeline
+	Levels []LevelCourse `json:"levels,omitempty"`
 }
 
 // Hurt says whom newly denied would hurt: how many keys, and which one loses the largest share of what the authoritative
@@ -127,17 +124,12 @@ func (r *run) report() *Report {
 		Authoritative: r.describe(algorithms.Authoritative),
 		Candidate:     r.describe(algorithms.Candidate),
 		Summary:       r.summary(),
-		timeline:      r.timeline,
 	}
 	r.assess(&p)
 
-	losers := r.harmed((*keyTally).losses)
-	p.TopNewlyDenied, p.TopNewlyAllowed = shown(losers), shown(r.harmed((*keyTally).gains))
-	p.CausesNewlyDenied = status.CausesOf(countsOfCauses(&r.causes.denied))
-	p.CausesNewlyAllowed = status.CausesOf(countsOfCauses(&r.causes.allowed))
+	p.TopNewlyDenied, p.TopNewlyAllowed = shown(r.harmed((*keyTally).losses)), shown(r.harmed((*keyTally).gains))
+	p.CausesNewlyDenied, p.CausesNewlyAllowed = status.CausesOf(r.causes.denied[:]), status.CausesOf(r.causes.allowed[:])
 	p.Denied = r.deniedBy()
-	p.Remedies = r.remedies(&p, losers)
-
 	p.Hurt = r.hurt()
 	p.Observed = r.agreement()
 	p.Clients = r.clients()

@@ -86,7 +86,6 @@ type run struct {
 	keys      []keyTally
 	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
 	minutes   []divergence.Minute
-	timeline  timeline
 	hours     clientHours
 	causes    *causes                                 // of differences; nil if they are not asked for
 	never     [2]int64                                // denials by which a client waits in vain, by role
@@ -106,7 +105,7 @@ func newRun(events *Events, cfg Config) *run {
 	r := &run{
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
-		keys: make([]keyTally, len(events.keys)), timeline: newTimeline(&events.list),
+		keys:  make([]keyTally, len(events.keys)),
 		hours: newClientHours(&cfg), causes: &causes{clients: map[uint32]*divergence.ClientCauses{}},
 	}
 
@@ -212,7 +211,6 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	outcome := divergence.Compare(o).Under(r.events.expected(e.terms))
 	r.total[outcome]++
 	r.noteNever(e.cost, o)
-	r.timeline.add(e.at, outcome)
 
 	if e.observed != Unobserved {
 		r.observe(e, &o[algorithms.Authoritative])

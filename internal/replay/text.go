@@ -7,7 +7,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // WriteText writes the report as text for a terminal.
@@ -57,7 +56,6 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 		}
 	}
 	p.writeHurt(b)
-	writeRemedies(b, p.Remedies)
 	b.WriteByte('\n')
 
 	p.Gate.WriteText(b)
@@ -66,7 +64,6 @@ func (p *PolicyReport) writeText(b *strings.Builder) {
 	p.Course.WriteText(b)
 	b.WriteByte('\n')
 	p.Proposed.WriteText(b)
-	p.writeCharts(b)
 	writeHarmed(b, "newly denied", p.TopNewlyDenied)
 	writeHarmed(b, "newly allowed", p.TopNewlyAllowed)
 }
@@ -91,38 +88,4 @@ func (p *PolicyReport) writeHurt(b *strings.Builder) {
 		fmt.Fprintf(b, "\nwhom it would hurt\n  %s\n", text)
 		p.Clients.WriteText(b, "in the log") // writing to a strings.Builder cannot fail
 	}
-}
-
-func (p *PolicyReport) writeCharts(b *strings.Builder) {
-	if p.NewlyDenied+p.NewlyAllowed == 0 {
-		return
-	}
-
-	var rows, peaks [2]string
-	for i, o := range [2]divergence.Outcome{divergence.NewlyDenied, divergence.NewlyAllowed} {
-		counts, peak := p.timeline.counts(o)
-		name := strings.ReplaceAll(o.String(), "_", " ")
-		rows[i] = fmt.Sprintf("  %-14s%s\n", name, bars(counts[:], peak))
-		peaks[i] = humanize.Grouped(peak) + " " + name
-	}
-	fmt.Fprintf(b, "\nover time, %s a column; peak %s, %s\n%s%s", humanize.Span(p.timeline.Span()), peaks[0], peaks[1], rows[0], rows[1])
-}
-
-// bars draws a column per count. A count above 0 is at least an eighth of a line high,
-// so that a single request can be seen beside a large peak.
-func bars(counts []int64, peak int64) string {
-	levels := []rune("▁▂▃▄▅▆▇█")
-
-	var b strings.Builder
-	for _, n := range counts {
-		if n == 0 {
-			b.WriteByte(' ')
-			continue
-		}
-
-		level := min(7, int(float64(n)/float64(peak)*8))
-		b.WriteRune(levels[level])
-	}
-
-	return "|" + b.String() + "|"
 }

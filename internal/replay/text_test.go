@@ -42,7 +42,7 @@ func TestWriteText(t *testing.T) {
 		"policy p, 1 key\n", "fixed_window:30/30s",
 		"newly denied  20  22.2 % of what the authoritative allows, 1 key",
 		"newly allowed   0  no ratio: nothing to measure it against",
-		"over time, 1.48s a column", "peak 2 newly denied, 0 newly allowed", `"client\x1b[31m"`,
+		`"client\x1b[31m"`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -289,3 +289,29 @@ func (p *Policy) describeScores() string {
 
 	return "at the end " + strings.Join(texts, "; ")
 }
+
+// Place is a point of Scatter. The values are fractions; Class is a class of lines.
+type Place struct {
+	X, Y  float64
+	Class string
+}
+
+// Scatter draws points over two ratios, X to the right and Y upwards, with a threshold of Y.
+func Scatter(caption, desc string, points []Place, threshold float64) Chart {
+	right, top := 0.0, threshold
+	for _, p := range points {
+		right, top = math.Max(right, p.X), math.Max(top, p.Y)
+	}
+	right, top = math.Max(right, 0.01)*1.05, math.Max(top, 0.001)*1.05
+
+	c := Chart{Caption: caption, Title: caption, Desc: desc, Moved: -1}
+	for _, p := range points {
+		dot := fmt.Sprintf("M%.1f %.1fh0", chartWidth*p.X/right, chartHeight*(1-p.Y/top))
+		c.Lines = append(c.Lines, line{Class: p.Class, Dots: dot})
+	}
+	c.Levels = []level{levelAt(func(v float64) (float64, bool) { return v / top, false }, threshold, "threshold", humanize.Percent(threshold))}
+	for i := 1; i <= 4; i++ {
+		c.Ticks = append(c.Ticks, tick{100 * float64(i) / 5, humanize.Percent(right * float64(i) / 5)})
+	}
+	return c
+}
