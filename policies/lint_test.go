@@ -233,7 +233,7 @@ var expectedWarnings = []warningTest{
 
 func TestWarnings(t *testing.T) {
 	for _, table := range [][]warningTest{
-		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, placeWarnings,
+		keyWarnings, errorWarnings, policyWarnings, expectedWarnings, firstWarnings,
 	} {
 		for _, tt := range table {
 			tt.check(t)

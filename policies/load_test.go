@@ -117,7 +117,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		for _, p := range set.Policies {
 			p.Charge(t.Context(), &policies.Request{Path: "/x"})
-			p.Place(t.Context(), &policies.Request{Path: "/x"})
+			p.First(t.Context(), &policies.Request{Path: "/x"})
 		}
 	})
 }

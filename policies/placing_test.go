@@ -6,7 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
@@ -16,41 +15,41 @@ func placing(fields string) string {
 		onePolicy("key: [request.user, request.route]\n    promotion: {"+fields+"}")
 }
 
-const bothPlaces = `first: 'key[0] in data.ours', last: 'key[0] in data.largest || key[1] == "/huge"'`
+const oursFirst = `first: 'key[0] in data.ours || key[1] == "/huge"'`
 
-func TestKeysArePlaced(t *testing.T) {
-	p := loadPolicy(t, placing(bothPlaces))
+func TestFirstKeys(t *testing.T) {
+	p := loadPolicy(t, placing(oursFirst))
 	for _, tt := range []struct {
 		user, route string
-		want        algorithms.Place
+		want        bool
 	}{
-		{"somebody", "/a", algorithms.ByHash},
-		{"acme", "/a", algorithms.First},
-		{"huge", "/a", algorithms.Last},
-		{"acme", "/huge", algorithms.Last}, // last wins over first
-		{"acme|/huge", "/a", algorithms.ByHash},
-		{`acme\`, "/huge", algorithms.Last},
+		{"somebody", "/a", false},
+		{"acme", "/a", true},
+		{"huge", "/a", false},
+		{"huge", "/huge", true},
+		{"acme|/huge", "/a", false},
+		{`acme\`, "/huge", true},
 	} {
 		r := &policies.Request{User: tt.user, Route: tt.route}
-		got, err := p.Place(t.Context(), r)
+		got, err := p.First(t.Context(), r)
 		if got != tt.want || err != nil {
-			t.Errorf("%s on %s: place %s, %v, want %s", tt.user, tt.route, got, err, tt.want)
+			t.Errorf("%s on %s: first %t, %v, want %t", tt.user, tt.route, got, err, tt.want)
 		}
 
-		// A command knows nothing but the key, and finds the same place.
+		// A command knows nothing but the key, and finds the same.
 		c, _, err := p.Charge(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.PlaceOfKey(c.Key); got != tt.want || err != nil {
-			t.Errorf("key %s: place %s, %v, want %s", c.Key, got, err, tt.want)
+		if got, err := p.FirstKey(c.Key); got != tt.want || err != nil {
+			t.Errorf("key %s: first %t, %v, want %t", c.Key, got, err, tt.want)
 		}
 	}
 }
 
-// A key has one place, whatever else is in the request, and a command finds it by the key alone.
-func TestThePlaceDependsOnTheKeyAlone(t *testing.T) {
-	p := loadPolicy(t, placing(bothPlaces))
+// A key is first or not, whatever else is in the request, and a command knows it by the key alone.
+func TestFirstDependsOnTheKeyAlone(t *testing.T) {
+	p := loadPolicy(t, placing(oursFirst))
 
 	rapid.Check(t, func(t *rapid.T) {
 		part := rapid.OneOf(rapid.SampledFrom([]string{"acme", "huge", "/huge", "", `\`, "|"}), rapid.StringN(0, 20, 100))
@@ -60,12 +59,12 @@ func TestThePlaceDependsOnTheKeyAlone(t *testing.T) {
 			Path: rapid.String().Draw(t, "path"), Size: rapid.Int64().Draw(t, "size"),
 		}
 
-		want, err := p.Place(t.Context(), &policies.Request{User: user, Route: route})
+		want, err := p.First(t.Context(), &policies.Request{User: user, Route: route})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.Place(t.Context(), &other); got != want || err != nil {
-			t.Fatalf("%q on %q: place %s, %v, and with another request %s", user, route, want, err, got)
+		if got, err := p.First(t.Context(), &other); got != want || err != nil {
+			t.Fatalf("%q on %q: first %t, %v, and with another request %t", user, route, want, err, got)
 		}
 
 		c, _, err := p.Charge(t.Context(), &other)
@@ -75,75 +74,72 @@ func TestThePlaceDependsOnTheKeyAlone(t *testing.T) {
 		if strings.HasPrefix(c.Key, "#") {
 			return // nothing but the hash is left of the key
 		}
-		if got, err := p.PlaceOfKey(c.Key); got != want || err != nil {
-			t.Fatalf("%q on %q: place %s, and of key %q %s, %v", user, route, want, c.Key, got, err)
+		if got, err := p.FirstKey(c.Key); got != want || err != nil {
+			t.Fatalf("%q on %q: first %t, and of key %q %t, %v", user, route, want, c.Key, got, err)
 		}
 	})
 }
 
-// A key that is charged under its hash is placed by what it was.
-func TestLongKeysArePlacedInClear(t *testing.T) {
+// A key that is charged under its hash is asked for by what it was.
+func TestLongKeysAreFirstInClear(t *testing.T) {
 	p := loadPolicy(t, placing(`first: 'key[0].startsWith("aaa")'`))
 	r := &policies.Request{User: strings.Repeat("a", 300)}
 
-	if got, err := p.Place(t.Context(), r); got != algorithms.First || err != nil {
-		t.Errorf("a long key: place %s, %v", got, err)
+	if got, err := p.First(t.Context(), r); !got || err != nil {
+		t.Errorf("a long key: first %t, %v", got, err)
 	}
 	c, _, _ := p.Charge(t.Context(), r)
-	if _, err := p.PlaceOfKey(c.Key); err == nil || !strings.Contains(err.Error(), "its parts are not known") {
+	if _, err := p.FirstKey(c.Key); err == nil || !strings.Contains(err.Error(), "its parts are not known") {
 		t.Errorf("the hash of a long key: %v", err)
 	}
 }
 
-// Last is asked first, so a key that may be one of the last is never one of the first.
-func TestAPlaceThatFailsIsTheHashs(t *testing.T) {
+func TestAKeyOfWhichFirstFailsIsNotFirst(t *testing.T) {
 	for fields, want := range map[string]string{
-		`last: 'key[2] == ""', first: 'true'`:               "last key[2]",
-		`last: 'false', first: 'int(key[0]) > 7'`:           "first int(key[0])",
-		`last: 'key[0].charAt(99) == "x"', first: 'true'`:   "last key[0].charAt",
+		`first: 'key[2] == ""'`:                             "first key[2]",
+		`first: 'int(key[0]) > 7'`:                          "first int(key[0])",
+		`first: 'key[0].charAt(99) == "x"'`:                 "first key[0].charAt",
 		`first: 'data.ours[size(key[0]) + 99] == key[0]'`:   "first data.ours",
 		`first: 'false || key[0].split("")[99] == key[0] '`: "first false ||",
 	} {
 		p := loadPolicy(t, placing(fields))
-		got, err := p.Place(t.Context(), &policies.Request{User: "acme"})
-		if got != algorithms.ByHash || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: place %s, %v, want an error of %s", fields, got, err, want)
+		got, err := p.First(t.Context(), &policies.Request{User: "acme"})
+		if got || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: first %t, %v, want an error of %s", fields, got, err, want)
 		}
 	}
 }
 
 // Of a key of another policy nothing is claimed.
-func TestKeysOfOtherPoliciesHaveNoPlace(t *testing.T) {
-	p := loadPolicy(t, placing(bothPlaces))
-	if _, err := p.PlaceOfKey("acme"); err == nil || !strings.Contains(err.Error(), "got 1 parts: the keys of this policy have 2") {
+func TestKeysOfOtherPoliciesAreNotFirst(t *testing.T) {
+	p := loadPolicy(t, placing(oursFirst))
+	if _, err := p.FirstKey("acme"); err == nil || !strings.Contains(err.Error(), "got 1 parts: the keys of this policy have 2") {
 		t.Errorf("one part: %v", err)
 	}
 }
 
 // A policy's expression replaces the file's, and each policy has its own key.
-func TestPlacesOfTheFileAreInherited(t *testing.T) {
+func TestFirstOfTheFileIsInherited(t *testing.T) {
 	set := load(t, onePolicy("key: request.user\n    promotion: {first: 'key[0] == \"b\"'}")+
-		"promotion: {first: 'key[0] == \"a\"', last: 'key[0] == \"z\"'}\n")
+		"promotion: {first: 'key[0] == \"a\"'}\n")
 	p := set.Policies[0]
 
-	for key, want := range map[string]algorithms.Place{
-		"a": algorithms.ByHash, "b": algorithms.First, "z": algorithms.Last,
-	} {
-		if got, err := p.PlaceOfKey(key); got != want || err != nil {
-			t.Errorf("%s: %s, %v, want %s", key, got, err, want)
+	for key, want := range map[string]bool{"a": false, "b": true} {
+		if got, err := p.FirstKey(key); got != want || err != nil {
+			t.Errorf("%s: first %t, %v, want %t", key, got, err, want)
 		}
 	}
 }
 
-// A place is no part of the epoch: the evidence goes on when it changes.
-func TestPlacesAreNoPartOfTheEpoch(t *testing.T) {
-	if a, b := loadPolicy(t, placing(bothPlaces)).Epoch(), loadPolicy(t, placing("first: 'key[0] == \"a\"'")).Epoch(); a != b {
+// It is no part of the epoch: the evidence goes on when it changes.
+func TestFirstIsNoPartOfTheEpoch(t *testing.T) {
+	if a, b := loadPolicy(t, placing(oursFirst)).Epoch(), loadPolicy(t, placing("first: 'key[0] == \"a\"'")).Epoch(); a != b {
 		t.Errorf("epochs %s and %s", a, b)
 	}
 }
 
 // An operator's expression cannot stall a request.
-func TestDearPlacesAreRefused(t *testing.T) {
+func TestDearConditionsOnKeysAreRefused(t *testing.T) {
 	dear := placing(`first: 'key.exists(k, k.matches(key[0]))'`)
 	if _, err := policies.Load("p.yaml", []byte(dear)); err == nil || !strings.Contains(err.Error(), "at most 10000 are allowed") {
 		t.Errorf("a pattern of the key: %v", err)
@@ -158,20 +154,20 @@ func TestDearPlacesAreRefused(t *testing.T) {
 	}
 }
 
-var badPlaces = []badFile{
+var badFirst = []badFile{
 	{
 		"a request in first", promotion("first: request.method == 'GET'"),
 		6, 24, "there is no request.method",
 	},
-	{"a variable in last", promotion("last: variables.x == 'a'"), 6, 23, "there is no variables.x"},
+	{"a variable in first", promotion("first: variables.x == 'a'"), 6, 24, "there is no variables.x"},
 	{"text in first", promotion("first: 'key[0]'"), 6, 24, "the expression is of type string: want bool"},
 	{"a typing error of key", promotion("first: 'keys[0] == \"a\"'"), 6, 25, "did you mean key?"},
 	{"a number as a key's part", promotion("first: 'key[0] == 7'"), 6, 32, "(string, int)"},
-	{"no expression", promotion("last: [a]"), 6, 23, "last: want a CEL expression"},
+	{"no expression", promotion("first: [a]"), 6, 24, "first: want a CEL expression"},
 }
 
-var placeWarnings = []warningTest{
-	{"places", placing(bothPlaces), 0, ""},
+var firstWarnings = []warningTest{
+	{"first keys", placing(oursFirst), 0, ""},
 	{"first of none", placing("first: 'false'"), 7, "first: no key can match"},
 	{"first of all", placing("first: 'true || key[0] == \"a\"'"), 7, "first: every key is in the canary from its first step"},
 	{"first of a file", onePolicy("key: request.user") + "promotion: {first: 'false'}\n", 8, "first: no key can match"},

@@ -42,9 +42,9 @@ type Promotion struct {
 	ClientHarm    ClientHarm
 	ProtectLosing float64
 
-	expected    []*expectation
-	first, last *placing // nil: the hash places every key
-	protect     *placing // nil: none is protected
+	expected []*expectation
+	first    *placing // nil: the hash places every key
+	protect  *placing // nil: none is protected
 }
 
 // promotion returns a reader that overrides the fields that a section names, so that a
@@ -72,7 +72,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
 			"change_window": {read: c.changeWindow(into)},
 			"first":         {read: c.placing("first", &into.first)},
-			"last":          {read: c.placing("last", &into.last)},
 			"on_regression": {read: c.choice("on_regression", &into.OnRegression, "rollback", "hold")},
 		})
 	}

@@ -17,8 +17,7 @@ func specOf(p *policies.Policy) promotion.Spec {
 		Epoch:         p.Epoch(),
 		Authoritative: p.Sides[algorithms.Authoritative].String(),
 		Config:        PromotionOf(p.Promotion),
-		First:         p.Promotion.Declares(algorithms.First),
-		Last:          p.Promotion.Declares(algorithms.Last),
+		First:         p.DeclaresFirst(),
 
 		OnStoreFailure: p.OnStoreFailure,
 		Store:          p.Sides[algorithms.Authoritative].Store,

@@ -13,7 +13,7 @@ import (
 // of a file that says nothing.
 type declaration struct {
 	expected algorithms.Expected
-	place    algorithms.Place
+	first    bool // the key is in a canary from its first step
 	// protected reports that the key has no exception.
 	protected bool
 }
@@ -22,24 +22,24 @@ type declaration struct {
 func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request, hash uint64) declaration {
 	d := declaration{expected: p.Expected(ctx, r), protected: m.protects(ctx, p, r, hash)}
 
-	// Each of the two expressions costs as much as a condition.
-	if !p.Places() || !m.placesMatter() {
+	// The expression costs as much as a condition.
+	if !p.DeclaresFirst() || !m.firstMatters() {
 		return d
 	}
 
-	place, err := p.Place(ctx, r)
+	first, err := p.First(ctx, r)
 	if err != nil {
 		m.progress.counts.errors.Add(1)
-		m.progress.warnLimited(&m.progress.counts.warned.placeFailed, "shadowlimit: first or last fails; the hash places the key",
+		m.progress.warnLimited(&m.progress.counts.warned.keyFailed, "shadowlimit: first fails; the hash places the key",
 			"policy", p.Name, "error", err)
 	}
-	d.place = place
+	d.first = first
 	return d
 }
 
-// placesMatter reports whether the places of keys decide anything in the stage, or soon: before a canary they are
-// asked so that an expression that fails is seen.
-func (m *migration) placesMatter() bool {
+// firstMatters reports whether it decides anything in the stage that a key is first, or soon: before a canary the
+// expression is evaluated so that one that fails is seen.
+func (m *migration) firstMatters() bool {
 	switch m.progress.stage.state.Load().Stage {
 	case promotion.Promoted, promotion.Completed, promotion.RolledBack:
 		return false
@@ -49,5 +49,5 @@ func (m *migration) placesMatter() bool {
 
 // position returns where the key stands.
 func (ev *evaluation) position() divergence.Position {
-	return divergence.Position{Hash: ev.hash, Place: ev.place}
+	return divergence.Position{Hash: ev.hash, First: ev.first}
 }

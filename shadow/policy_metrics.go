@@ -34,7 +34,7 @@ var policyMetrics = []family[reading]{
 	},
 	{
 		"policy_errors_total",
-		"Requests for which an expression failed: they are not charged, or, where first or last failed, the hash placed their key.",
+		"Requests for which an expression failed: they are not charged, or, where first failed, the hash placed their key.",
 		counter, nil, func(r reading, send sender) {
 			send(float64(r.progress.counts.errors.Load()))
 		},
@@ -110,7 +110,7 @@ var policyMetrics = []family[reading]{
 		}),
 	},
 	{
-		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first and last.",
+		"canary_ratio", "Share of the keys for which the candidate is enforced, apart from keys of first.",
 		gauge, nil, compared(func(r reading, send sender) { send(r.applied.Share() / 100) }),
 	},
 	{

@@ -112,7 +112,7 @@ type warnings struct {
 	sideFailed       [2]moment // by role
 	expressionFailed moment
 	limitRefused     moment // by LimitOf of a Pair
-	placeFailed      moment
+	keyFailed        moment
 	observerFailed   moment
 }
 

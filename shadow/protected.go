@@ -41,7 +41,7 @@ func (m *migration) protects(ctx context.Context, p *policies.Policy, r *policie
 	answer, err := p.Protected(ctx, r)
 	if err != nil {
 		m.progress.counts.errors.Add(1)
-		m.progress.warnLimited(&m.progress.counts.warned.placeFailed,
+		m.progress.warnLimited(&m.progress.counts.warned.keyFailed,
 			"shadowlimit: protect fails; the key is not protected", "policy", p.Name, "error", err)
 		return false
 	}

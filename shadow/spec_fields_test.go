@@ -37,7 +37,6 @@ policies:
       client_harm: { losing: 20%, of_at_least: 60, within: 2h, clients: 1% }
       protect: { keys: 'key[0] == "c"', losing: 5% }
       first: key[0] == "a"
-      last: key[0] == "b"
       change_window: { days: [tue], from: "10:00", to: "11:00", zone: Europe/Berlin }
       expected: [{ when: 'request.user == "x"', direction: newly_denied, until: 2999-01-01, owner: team }]
 `
@@ -146,7 +145,6 @@ var specChanges = map[string]specChange{
 	"Promotion.ChangeTo":      {`to: "11:00"`, `to: "12:00"`, newSpec, ""},
 	"Promotion.ChangeZone":    {"zone: Europe/Berlin", "zone: Africa/Lagos", newSpec, ""},
 	"Promotion.first":         {"      first: key[0] == \"a\"\n", "", newSpec, ""},
-	"Promotion.last":          {"      last: key[0] == \"b\"\n", "", newSpec, ""},
 	"Promotion.ClientHarm":    {"clients: 1%", "clients: 2%", newSpec, ""},
 	"Promotion.ProtectLosing": {"losing: 5%", "losing: 6%", newSpec, ""},
 	"Promotion.protect": {`key[0] == "c"`, `key[0] == "d"`, noEffect,
@@ -220,7 +218,6 @@ func TestStoreFailuresHaveTheWordsOfPolicyFiles(t *testing.T) {
 // notInOutage are the fields of a Spec that the page of a silent store does not show, with the reason.
 var notInOutage = map[string]string{
 	"Spec.First": "the file places the keys, and the enforced side is named for all of them",
-	"Spec.Last":  "the file places the keys, and the enforced side is named for all of them",
 	"Spec.Store": "the authoritative is described with its store",
 
 	"Spec.CandidateStore": "the candidate is described with its store",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow"
@@ -56,15 +55,28 @@ func explain(set *policies.Set, r *policies.Request) explanation {
 
 // placeOf says where the key of a request stands, by what services do: where an expression fails, the hash places the key.
 func placeOf(service string, p *policies.Policy, r *policies.Request, key string) *explainedPlace {
-	place, err := p.Place(context.Background(), r)
+	first, err := p.First(context.Background(), r)
 	hash := divergence.Hash(service, p.Name, key)
-	e := &explainedPlace{Place: place.String(), HashPercent: divergence.HashPercent(hash)}
+	e := &explainedPlace{Place: placeNamed(first), HashPercent: divergence.HashPercent(hash)}
 	if err != nil {
 		e.Error = strings.TrimPrefix(err.Error(), "policies: ")
 	}
 
-	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, divergence.Position{Hash: hash, Place: place})
+	e.Enters = entersIn(shadow.PromotionOf(p.Promotion).Canary, divergence.Position{Hash: hash, First: first})
 	return e
+}
+
+// The places of keys, as commands write them.
+const (
+	byHash  = "hash"
+	asFirst = "first"
+)
+
+func placeNamed(first bool) string {
+	if first {
+		return asFirst
+	}
+	return byHash
 }
 
 // entersIn returns the first step in which a position has the candidate.
@@ -80,7 +92,7 @@ func entersIn(canary []float64, key divergence.Position) string {
 // String says it in one line, the step at its end.
 func (e *explainedPlace) String() string {
 	text := e.Place
-	if e.Place == algorithms.ByHash.String() {
+	if e.Place == byHash {
 		text += fmt.Sprintf(", at %g %%", e.HashPercent)
 	}
 	if e.Error != "" {

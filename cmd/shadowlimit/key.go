@@ -23,9 +23,9 @@ present stage, and why. It also shows what both sides hold for the key now, and 
 differences of the last day, as far as they are counted for single keys. Write a key of
 several parts as top shows it, with a '|' between the parts.
 
-The limits and the expressions of first and last are in the policy file only: --config
+The limits and the expression of first are in the policy file only: --config
 reads them. Without --config the command names the enforced side only where that side
-does not depend on them.
+does not depend on first.
 Looking at a key charges it nothing.
 
 Examples, with the variables that "shadowlimit demo --serve" prints:
@@ -38,7 +38,7 @@ func keyCommand(std streams) *cli.Command {
 		Usage:       "show a key: its enforced side and why, both sides' state, its differences",
 		ArgsUsage:   "POLICY KEY",
 		Description: keyDescription,
-		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for limits, first and last"}),
+		Flags:       fleetFlags(&cli.StringFlag{Name: "config", Usage: "the service's policy `FILE`, for limits and first"}),
 		Action:      withFleet(needsKey, func(c *cli.Context, f *fleet) error { return keyAction(c, f, std) }),
 	}
 }
@@ -108,15 +108,14 @@ func configuredPolicy(file, policy string) (*policies.Policy, error) {
 // announced reports whether a policy is the announced one as far as placing its keys goes. The
 // expressions are not announced, so these may differ all the same.
 func announced(p *policies.Policy, spec *promotion.Spec) bool {
-	return p.Epoch() == spec.Epoch &&
-		p.Promotion.Declares(algorithms.First) == spec.First && p.Promotion.Declares(algorithms.Last) == spec.Last
+	return p.Epoch() == spec.Epoch && p.DeclaresFirst() == spec.First
 }
 
 // keyReport is the contract of key -o json.
 type keyReport struct {
 	Policy string `json:"policy"`
 	Key    string `json:"key"`
-	// Place is hash, first or last; "" if it is not known without the policy file.
+	// Place is hash or first; "" if it is not known without the policy file.
 	Place string `json:"place"`
 	// HashPercent says where the key's hash lies, from 0 to 99.99: it is in a canary of a larger percentage.
 	HashPercent float64 `json:"hash_percent"`
@@ -130,48 +129,37 @@ type keyReport struct {
 	Differences keyDifferences `json:"differences"`
 
 	version string
-	places  []algorithms.Place // that the key may have
 }
 
-// place finds the places that a key may have: the one that the file declares for it, or without the
-// file all that the instances have announced.
+// place finds the place of the key: what the file declares for it or, without the file, what holds for every key.
 func (r *keyReport) place(configured *policies.Policy, a *promotion.Assessment) error {
-	r.places = []algorithms.Place{algorithms.ByHash}
-	if configured != nil {
-		place, err := configured.PlaceOfKey(r.Key)
+	switch {
+	case configured != nil:
+		first, err := configured.FirstKey(r.Key)
 		if err != nil {
 			return fmt.Errorf("the place of the key is not known: %s", strings.TrimPrefix(err.Error(), "policies: "))
 		}
-		r.places[0], r.Place = place, place.String()
-		return nil
-	}
-
-	if a.Spec.First {
-		r.places = append(r.places, algorithms.First)
-	}
-	if a.Spec.Last {
-		r.places = append(r.places, algorithms.Last)
-	}
-	if len(r.places) == 1 {
-		r.Place = algorithms.ByHash.String()
+		r.Place = placeNamed(first)
+	case !a.Spec.First:
+		r.Place = byHash
 	}
 	return nil
 }
 
-// enforce says which side is enforced, if that is the same for all places that the key may have.
+// enforce says which side is enforced, if that does not depend on a place that is not known.
 func (r *keyReport) enforce(service string, a *promotion.Assessment) {
 	hash := divergence.Hash(service, r.Policy, r.charged())
 	r.HashPercent = divergence.HashPercent(hash)
 	r.Stage, r.version = a.State.Describe(), a.State.Version.String()
 
-	for i, place := range r.places {
-		enforced := a.State.Enforced(a.State.Epoch, divergence.Position{Hash: hash, Place: place}).String()
-		if i > 0 && enforced != r.Enforced {
-			r.Enforced, r.Why = "", "the policy file declares places of keys: give it, --config FILE"
-			return
-		}
-		r.Enforced = enforced
+	enforced := func(first bool) string {
+		return a.State.Enforced(a.State.Epoch, divergence.Position{Hash: hash, First: first}).String()
 	}
+	if r.Place == "" && enforced(true) != enforced(false) {
+		r.Why = "the policy file declares keys that are first: give it, --config FILE"
+		return
+	}
+	r.Enforced = enforced(r.Place == asFirst)
 
 	r.Why = r.reason(a)
 	if pressed := a.Pressed(); len(pressed) > 0 && r.Enforced == algorithms.Candidate.String() {
@@ -205,13 +193,11 @@ func (r *keyReport) reason(a *promotion.Assessment) string {
 	case !a.State.Exposed():
 		return "the stage is for all keys"
 	case r.Place == "":
-		return "first and last, which the policy file declares, do not matter to this key now"
+		return "first, which the policy file declares, does not matter to this key now"
 
-	// A declared place goes before the hash, which the cases below name.
-	case r.Place == algorithms.First.String():
+	// What is declared goes before the hash, which the cases below name.
+	case r.Place == asFirst:
 		return "first: the key is in the canary from its first step"
-	case r.Place == algorithms.Last.String():
-		return "last: the key is in no canary, and has the candidate once it is promoted"
 	case a.State.Stage == promotion.Promoted:
 		return "the candidate is promoted"
 	}

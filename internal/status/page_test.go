@@ -107,7 +107,7 @@ func goldenAssessment() promotion.Assessment {
 		a.State.Percent, a.State.Hold, a.State.At = 7, true, now
 		a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload", Harm: 13}
 		a.Spec.Config.Canary = []float64{1, 10, 50}
-		a.Spec.First, a.Spec.Last = true, true
+		a.Spec.First = true
 		a.Spec.OnStoreFailure, a.Spec.Store, a.Live[0].Failing = promotion.FailDeny, "second", []string{"second"}
 		a.Spec.AuthoritativeRule, a.Spec.CandidateRule = "slow", "full"
 		a.Levels = map[string]adaptive.State{

@@ -40,10 +40,9 @@ type Policy struct {
 	NotHeard string `json:"not_heard,omitempty"`
 	// Levels are how much of the limits of adaptive sides holds; empty without one.
 	Levels []SideLevel `json:"levels"`
-	// First and Last say that the policy file places keys by expressions, which no instance announces: they may name
-	// clients.
+	// First says that the policy file names keys that are in a canary from its first step, by an expression, which no
+	// instance announces: it may name clients.
 	First bool `json:"first"`
-	Last  bool `json:"last"`
 	// Actor made the last move of the policy, at At, for Reason.
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
@@ -208,7 +207,6 @@ func policyOf(a *promotion.Assessment) Policy {
 		NotHeard:      NotHeard(a),
 
 		First: a.Spec.First,
-		Last:  a.Spec.Last,
 
 		Actor:  s.Actor,
 		Reason: s.Reason,

@@ -99,7 +99,7 @@ func (p *Policy) writeFacts(b *strings.Builder) {
 		fmt.Fprintf(b, "  store failure  %s\n", visible(p.StoreFailure))
 	}
 	if placing := visible(p.Placing()); placing != "" {
-		fmt.Fprintf(b, "  placed         %s\n", strings.ReplaceAll(placing, "; ", "\n                 "))
+		fmt.Fprintf(b, "  placed         %s\n", placing)
 	}
 	if p.Reason != "" {
 		fmt.Fprintf(b, "  moved          %s by %s: %s\n",

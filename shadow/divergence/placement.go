@@ -2,8 +2,6 @@ package divergence
 
 import (
 	"github.com/cespare/xxhash/v2"
-
-	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
 // keyShares is how finely keys are divided: a share is a hundredth of a percent.
@@ -32,17 +30,12 @@ func InCanary(hash uint64, percent float64) bool {
 // Position is where a key stands in the order in which keys come to the candidate. It is the same on every instance
 // with the same policy file.
 type Position struct {
-	Hash  uint64
-	Place algorithms.Place
+	Hash uint64
+	// First reports that the policy file declares the key as one of the first: it is in a canary from its first step.
+	First bool
 }
 
 // InCanary reports whether the key belongs to a canary of percent of the keys.
 func (p Position) InCanary(percent float64) bool {
-	switch p.Place {
-	case algorithms.First:
-		return percent > 0
-	case algorithms.Last:
-		return false
-	}
-	return InCanary(p.Hash, percent)
+	return p.First && percent > 0 || InCanary(p.Hash, percent)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"pgregory.net/rapid"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -65,23 +64,21 @@ func TestInCanary(t *testing.T) {
 func TestPositions(t *testing.T) {
 	tests := []struct {
 		share   uint64
-		place   algorithms.Place
+		first   bool
 		percent float64
 		canary  bool
 	}{
-		{50, algorithms.ByHash, 1, true},
-		{100, algorithms.ByHash, 1, false},
-		{9999, algorithms.ByHash, 100, true},
-		{9999, algorithms.First, 0.01, true},
-		{9999, algorithms.First, 0, false},
-		{0, algorithms.Last, 100, false},
-		{9999, algorithms.Last, 100, false},
+		{50, false, 1, true},
+		{100, false, 1, false},
+		{9999, false, 100, true},
+		{9999, true, 0.01, true},
+		{9999, true, 0, false},
 	}
 
 	for _, tt := range tests {
-		p := divergence.Position{Hash: tt.share, Place: tt.place}
+		p := divergence.Position{Hash: tt.share, First: tt.first}
 		if got := p.InCanary(tt.percent); got != tt.canary {
-			t.Errorf("%d, %s: in a canary of %g %%: %t", tt.share, tt.place, tt.percent, got)
+			t.Errorf("%d, first %t: in a canary of %g %%: %t", tt.share, tt.first, tt.percent, got)
 		}
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// A key that has come to the candidate stays there in every later step, and comes to it where its
-// place says.
+// A key that has come to the candidate stays there in every later step, and one that is
+// first has it from the first step on.
 func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := divergence.Position{
 			Hash:  rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(4_990, 9_999)).Draw(t, "hash"),
-			Place: rapid.SampledFrom([]algorithms.Place{algorithms.ByHash, algorithms.First, algorithms.Last}).Draw(t, "place"),
+			First: rapid.Bool().Draw(t, "first"),
 		}
 		percent := rapid.Float64Range(0.01, 100)
 		small, large := percent.Draw(t, "a"), percent.Draw(t, "b")
@@ -43,14 +43,11 @@ func TestKeysOnlyComeToTheCandidate(t *testing.T) {
 		if roles[0] != algorithms.Authoritative || roles[3] != algorithms.Candidate || roles[4] != algorithms.Candidate {
 			t.Fatalf("%+v: in shadow %s, promoted %s, completed %s", key, roles[0], roles[3], roles[4])
 		}
-		switch {
-		case key.Place == algorithms.First && roles[1] != algorithms.Candidate:
+		if key.First && roles[1] != algorithms.Candidate {
 			t.Fatalf("%+v is first, and not in a canary of %g %%", key, small)
-		case key.Place == algorithms.Last && roles[2] != algorithms.Authoritative:
-			t.Fatalf("%+v is last, and in a canary of %g %%", key, large)
 		}
 
-		// Before and beside the migration no place exposes a key.
+		// Before and beside the migration no key is exposed.
 		for _, s := range []promotion.State{{Stage: promotion.RolledBack, Epoch: "e"}, {Stage: promotion.Promoted, Epoch: "other"}} {
 			if s.Enforced("e", key) != algorithms.Authoritative {
 				t.Fatalf("%+v: the candidate is enforced at %s of epoch %s", key, s, s.Epoch)

@@ -33,10 +33,9 @@ type Spec struct {
 	Authoritative string `json:"authoritative"` // as configured, for display
 	Candidate     string `json:"candidate"`
 	Config        Config `json:"config"`
-	// First and Last say that the policy file places keys by expressions. The expressions
-	// stay in the file: they may name clients.
+	// First says that the policy file names keys that are in a canary from its first step. The expression
+	// stays in the file: it may name clients.
 	First bool `json:"first,omitempty"`
-	Last  bool `json:"last,omitempty"`
 	// OnStoreFailure is FailLocal, FailAllow or FailDeny.
 	OnStoreFailure string `json:"on_store_failure,omitempty"`
 	// Store is where the authoritative is, as the file names it; "" for the service's own Redis, and without one.
