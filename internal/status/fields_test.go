@@ -80,12 +80,7 @@ func TestNoTextSteersATerminal(t *testing.T) {
 	hostile(reflect.ValueOf(&p).Elem())
 	p.At = now
 
-	var text strings.Builder
-	report := status.Report{Policies: []status.Policy{p}}
-	if err := report.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(textOf(t, p)) {
 		if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "b") {
 			t.Errorf("the text has the line %q: pass free text through humanize.Printable, and sentences through humanize.Visible", line)
 		}
@@ -151,15 +146,10 @@ func TestPeopleSeeEveryFieldOfAPolicy(t *testing.T) {
 	half := 0.5 // the numbers of harmed keys stand beside the ratios
 	p.Ratios.NewlyDenied, p.Ratios.NewlyAllowed = &half, &half
 
-	var text strings.Builder
-	report := status.Report{Policies: []status.Policy{p}}
-	if err := report.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
 	body := get(status.Page(always(p)), "/status", "").Body.String()
 	_, page, _ := strings.Cut(body, "</style>") // the style has numbers, too
 
-	for form, shown := range map[string]string{"WriteText": text.String(), "the page": page} {
+	for form, shown := range map[string]string{"WriteText": textOf(t, p), "the page": page} {
 		for name, value := range values {
 			_, excepted := shownElsewhere[form][name]
 			switch found := strings.Contains(shown, value); {
@@ -186,15 +176,8 @@ var otherForms = map[string]map[string]string{
 // A flag, a list or a pointer that is added to a policy's report is for people, too: without its value both forms differ.
 func TestPeopleSeeEveryOtherFieldOfAPolicy(t *testing.T) {
 	forms := map[string]func(status.Policy) string{
-		"WriteText": func(p status.Policy) string {
-			var text strings.Builder
-			report := status.Report{Policies: []status.Policy{p}}
-			if err := report.WriteText(&text); err != nil {
-				t.Fatal(err)
-			}
-			return text.String()
-		},
-		"the page": func(p status.Policy) string { return get(status.Page(always(p)), "/status", "").Body.String() },
+		"WriteText": func(p status.Policy) string { return textOf(t, p) },
+		"the page":  func(p status.Policy) string { return get(status.Page(always(p)), "/status", "").Body.String() },
 	}
 
 	full := goldenPolicy(t)

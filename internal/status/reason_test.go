@@ -22,8 +22,7 @@ func (reply) RedisError() {}
 
 // An error may name servers and keys, so a page shows its kind alone. A server that refuses writes looks healthy to readers.
 func TestReasonNamesNoServer(t *testing.T) {
-	const log = "see the log of this instance for the error"
-	const late = "no answer in time (i/o timeout)"
+	const log, late, oom = "log of this instance", "no answer in time", "^OOM: "
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
 	tests := []struct {
@@ -32,26 +31,26 @@ func TestReasonNamesNoServer(t *testing.T) {
 		refuses bool
 	}{
 		{nil, "", false},
-		{reply("OOM command not allowed when used memory > 'maxmemory'."), "OOM: Redis has no memory left (maxmemory)", true},
-		{reply("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"),
-			"OOM: Redis has no memory left (maxmemory)", true},
+		{reply("OOM command not allowed when used memory > 'maxmemory'."), oom, true},
+		{reply("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed"), oom, true},
 		{errors.Join(nil, fmt.Errorf("promotion: beat: %w", reply("READONLY You can't write against a read only replica."))),
-			"READONLY: Redis is a replica now", true},
-		{reply("NOPERM this user has no permissions"), "NOPERM: the user of Redis lacks a right", true},
+			"^READONLY: ", true},
+		{reply("NOPERM this user has no permissions"), "^NOPERM: ", true},
 
-		{reply("LOADING Redis is loading the dataset in memory"), "LOADING: Redis loads its data", false},
-		{reply("ERR max number of clients reached"), "Redis takes no more clients (maxclients)", false},
+		{reply("LOADING Redis is loading the dataset in memory"), "^LOADING: ", false},
+		{reply("ERR max number of clients reached"), "maxclients", false},
 		{reply("ERR at 10.0.0.1"), log, false},
 
 		{fmt.Errorf("redis.internal: %w", refused), "connection refused", false},
 		{fmt.Errorf("10.0.0.1: %w", os.ErrDeadlineExceeded), late, false},
 		{context.DeadlineExceeded, late, false},
-		{fmt.Errorf("10.0.0.1: %w", io.EOF), "the connection ended", false},
+		{fmt.Errorf("10.0.0.1: %w", io.EOF), "connection ended", false},
 		{errors.New("10.0.0.1"), log, false},
 	}
 
 	for _, tt := range tests {
-		if got := status.Reason(tt.err); got != tt.want || status.RefusesWrites(tt.err) != tt.refuses {
+		got := status.Reason(tt.err)
+		if !matches(got, tt.want) || matches(got, "10.0|redis.internal") || status.RefusesWrites(tt.err) != tt.refuses {
 			t.Errorf("%v: %q, refuses writes: %t; want %q", tt.err, got, status.RefusesWrites(tt.err), tt.want)
 		}
 	}

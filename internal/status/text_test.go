@@ -3,6 +3,7 @@ package status_test
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -89,15 +90,11 @@ func reportOf(t *testing.T, a promotion.Assessment) status.Policy {
 func TestCommandsOfAlarmsCanBePasted(t *testing.T) {
 	a := assessed(promotion.Promoted, nil)
 	a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "protected key $(reboot)'s `x` lost 5 %; 20 clients harmed"}
-	var b strings.Builder
-	r := status.Report{Policies: []status.Policy{reportOf(t, a)}}
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	text := textOf(t, reportOf(t, a))
 
 	const want = "\n  next           shadowlimit rollback writes --reason 'protected key $(reboot)'\\''s `x` lost 5 %; 20 clients harmed'\n"
-	if !strings.Contains(b.String(), want) {
-		t.Errorf("%s\nwant %s", b.String(), want)
+	if !strings.Contains(text, want) {
+		t.Errorf("%s\nwant %s", text, want)
 	}
 }
 
@@ -107,39 +104,46 @@ func away(a *promotion.Assessment, rule string) {
 	a.Live[0].Failing = []string{"east", "west"}
 }
 
+// matches tells whether a text has the tokens of a pattern in their order; the pattern "" is of no text.
+func matches(text, pattern string) bool {
+	return (text == "") == (pattern == "") && regexp.MustCompile(pattern).MatchString(text)
+}
+
+// textOf is the report of a policy for a terminal.
+func textOf(t *testing.T, p status.Policy) string {
+	t.Helper()
+	var b strings.Builder
+	if err := (&status.Report{Name: "shop", Policies: []status.Policy{p}}).WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 // An operator who is about to roll back must see what on_store_failure would make of that.
 func TestStoreAwayIsShown(t *testing.T) {
 	for rule, want := range map[string]string{
-		promotion.FailDeny: "\n  STORE AWAY: the store east of the authoritative does not answer on 1 of 1 live instances, and " +
-			"on_store_failure is deny: do not roll back and press no button",
-		promotion.FailAllow: "\n  STORE AWAY: the store east of the authoritative does not answer on 1 of 1 live instances, and " +
-			"on_store_failure is allow: after a rollback no request there is limited",
-		promotion.FailLocal: "each instance there applies its share of the authoritative's limit\n",
-		"":                  "each instance there applies its share of the authoritative's limit\n",
+		promotion.FailDeny:  `east.* 1 of 1 .*deny: do not roll back`,
+		promotion.FailAllow: `east.* 1 of 1 .*allow:.* rollback no request`,
+		promotion.FailLocal: `east.* 1 of 1 .* share .*authoritative`,
+		"":                  `east.* 1 of 1 .* share .*authoritative`,
 	} {
 		// A stage that could not be read may be one that a rollback would end.
 		unread := assessed("", func(a *promotion.Assessment) { away(a, rule) })
-		if got := status.StoreAway(&unread); !strings.Contains("\n  STORE AWAY: "+got+"\n", want) {
+		if got := status.StoreAway(&unread); !matches(got, want) {
 			t.Errorf("%q, no stage: %s", rule, got)
 		}
-
-		a := assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })
-		var b strings.Builder
-		r := status.Report{Policies: []status.Policy{reportOf(t, a)}}
-		if err := r.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q: %s\nwant %s", rule, b.String(), want)
+		text := textOf(t, reportOf(t, assessed(promotion.Promoted, func(a *promotion.Assessment) { away(a, rule) })))
+		if !matches(text, `\n  STORE AWAY: .*`+want) {
+			t.Errorf("%q: %s\nwant %s", rule, text, want)
 		}
 	}
 
 	// After a rollback there is nothing to warn of: the outage is there. It is there, too, while a candidate in the same store
 	// is enforced.
 	for rule, want := range map[string]string{
-		promotion.FailDeny:  "every request there is denied now; repair that store\n",
-		promotion.FailAllow: "no request there is limited now; repair that store\n",
-		promotion.FailLocal: "live instances; each instance there applies its share of the limit now\n",
+		promotion.FailDeny:  "request.* denied now; repair",
+		promotion.FailAllow: "no request.* limited now; repair",
+		promotion.FailLocal: "share of the limit now$",
 	} {
 		rolledBack := assessed(promotion.RolledBack, func(a *promotion.Assessment) { away(a, rule) })
 		beside := assessed(promotion.Promoted, func(a *promotion.Assessment) {
@@ -151,7 +155,7 @@ func TestStoreAwayIsShown(t *testing.T) {
 			a.Spec.Store, a.Spec.CandidateStore = "north", "west"
 		})
 		for _, a := range []promotion.Assessment{rolledBack, beside, completed} {
-			if p := reportOf(t, a); !strings.HasSuffix(p.StoreAway+"\n", want) {
+			if p := reportOf(t, a); !matches(p.StoreAway, want) {
 				t.Errorf("%q, %s: %s, want %s", rule, p.Stage, p.StoreAway, want)
 			}
 		}
@@ -174,8 +178,9 @@ func TestStoreAwayIsShown(t *testing.T) {
 func TestStoreAwayHere(t *testing.T) {
 	type sides = [2]status.Answering // authoritative, candidate
 	const ok, silent, refusing, lapsing = status.Answers, status.Silent, status.Refusing, status.Lapsing
+	const deny, allow, local = promotion.FailDeny, promotion.FailAllow, promotion.FailLocal
 	shadow, exposed, completed := [2]bool{true, false}, [2]bool{true, true}, [2]bool{false, true}
-	const repair = "; repair that store; next: shadowlimit doctor"
+	const repair = ".*repair.*shadowlimit doctor$"
 
 	tests := []struct {
 		decides     [2]bool
@@ -183,274 +188,223 @@ func TestStoreAwayHere(t *testing.T) {
 		rule, alone string
 		want        string
 	}{
-		{shadow, sides{}, promotion.FailDeny, "", ""},
-		{shadow, sides{ok, silent}, promotion.FailDeny, "", ""},
-		{shadow, sides{silent, ok}, promotion.FailDeny, "", "the authoritative does not answer this instance (A), and on_store_failure " +
-			"is deny: every request is denied now" + repair},
-		{shadow, sides{refusing, refusing}, promotion.FailDeny, "", "the store of the authoritative refuses the writes of this instance (A), " +
-			"and on_store_failure is deny: every request is denied now" + repair},
-		{shadow, sides{lapsing, lapsing}, promotion.FailDeny, "", "the authoritative has not answered some requests of this instance within " +
-			"the last 15s (A), and on_store_failure is deny: each of them was denied" + repair},
-		{shadow, sides{silent, silent}, promotion.FailLocal, "", "the authoritative does not answer this instance (A); this instance " +
-			"applies its share of the limit" + repair},
-		{shadow, sides{silent, silent}, promotion.FailLocal, "started without Redis", "the authoritative does not answer this instance " +
-			"(A); this instance started without Redis and applies the whole limit: n such instances allow n times the limit" + repair},
-		{exposed, sides{}, promotion.FailDeny, "", ""},
-		{exposed, sides{silent, silent}, promotion.FailDeny, "", "neither side answers this instance (A), and on_store_failure is deny: " +
-			"every request is denied now" + repair},
-		{exposed, sides{lapsing, lapsing}, promotion.FailAllow, "", "neither side has answered some requests of this instance within the " +
-			"last 15s (A), and on_store_failure is allow: each of them was allowed" + repair},
-		{exposed, sides{ok, silent}, promotion.FailDeny, "", "the candidate does not answer this instance (B): the authoritative decides " +
-			"in its place"},
-		{exposed, sides{silent, ok}, promotion.FailAllow, "", "the authoritative does not answer this instance (A), and on_store_failure " +
-			"is allow: after a rollback no request there is limited; repair that store first, unless no limit is better than the candidate"},
-		{completed, sides{silent, ok}, promotion.FailDeny, "", ""},
-		{completed, sides{silent, silent}, promotion.FailAllow, "", "the candidate does not answer this instance (B), and " +
-			"on_store_failure is allow: no request is limited now" + repair},
+		{shadow, sides{}, deny, "", ""},
+		{shadow, sides{ok, silent}, deny, "", ""},
+		{shadow, sides{silent, ok}, deny, "", `authoritative.*\(A\).* deny: .*is denied now` + repair},
+		{shadow, sides{refusing, refusing}, deny, "", `authoritative refuses.*\(A\).* deny: .*is denied now` + repair},
+		{shadow, sides{lapsing, lapsing}, deny, "", `authoritative.* 15s \(A\).* deny: .*was denied` + repair},
+		{shadow, sides{silent, silent}, local, "", `authoritative.*\(A\).* share of the limit` + repair},
+		{shadow, sides{silent, silent}, local, "started alone", `\(A\).* started alone .* n times the limit` + repair},
+		{exposed, sides{}, deny, "", ""},
+		{exposed, sides{silent, silent}, deny, "", `neither side.*\(A\).* deny: .*is denied now` + repair},
+		{exposed, sides{lapsing, lapsing}, allow, "", `neither side.* 15s \(A\).* allow: .*was allowed` + repair},
+		{exposed, sides{ok, silent}, deny, "", `candidate.*\(B\).*authoritative`},
+		{exposed, sides{silent, ok}, allow, "", `authoritative.*\(A\).* allow: .*rollback no request.*repair`},
+		{completed, sides{silent, ok}, deny, "", ""},
+		{completed, sides{silent, silent}, allow, "", `candidate.*\(B\).* allow: no request` + repair},
 	}
 	for _, tt := range tests {
 		o := status.Outlook{
 			Decides: tt.decides, Sides: tt.sides, Reasons: [2]string{"A", "B"}, OnStoreFailure: tt.rule, Alone: tt.alone,
 		}
-		if got := o.StoreAway(); got != tt.want {
+		if got := o.StoreAway(); !matches(got, tt.want) {
 			t.Errorf("%v decide, %v answer, %s:\n%s, want\n%s", tt.decides, tt.sides, tt.rule, got, tt.want)
 		}
 	}
 }
 
+// The most urgent step comes first, and commands are whole.
 func TestNextStep(t *testing.T) {
+	const rollback = "shadowlimit rollback writes --reason "
+	alarm := func(level gate.Level, reason string) func(*promotion.Assessment) {
+		return func(a *promotion.Assessment) { a.Alarm = gate.Alarm{Level: level, Reason: reason} }
+	}
 	tests := []struct {
 		name  string
 		stage promotion.Stage
 		edit  func(*promotion.Assessment)
 		want  string
 	}{
-		{"passed", promotion.Shadow, nil, "shadowlimit promote writes --reason WHY"},
+		{"passed", promotion.Shadow, nil, "^shadowlimit promote writes --reason WHY$"},
 		{"passed, automatic, in the change window", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Spec.Config.Automatic = true
-		}, "none: a controller takes the next step within a minute, because the change window is open"},
+		}, "^none: .*within a minute"},
 		{"passed, automatic, before the change window", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Spec.Config.Automatic, a.Spec.Config.Change.Days = true, []time.Weekday{time.Monday}
 			a.Spec.Config.Change.Zone = "America/New_York"
-		}, "none: a controller takes the next step when the change window opens at Mon 2026-03-16 13:00 UTC"},
+		}, "^none: .*Mon 2026-03-16 13:00 UTC"},
 		{"passed, automatic, in a zone that this machine does not know", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Spec.Config.Automatic, a.Spec.Config.Change.Zone = true, "Mars"
-		}, "none: a controller takes the next step within the change window, which does not open within two weeks: " +
-			`check its days, its times, and its zone "Mars" on this machine`},
+		}, `^none: .*two weeks.*"Mars"`},
 		{"evidence that cannot be read", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.Unreadable, promotion.EvidenceUnreadable+": no answer")
-		}, "check whether the Redis of the evidence answers"},
+		}, "Redis.*shadowlimit doctor"},
 		{"no instance has had it for a month", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.NoInstance, "no instance has had this policy for 32 days")
+			hinder(a, gate.NoInstance, "32 days")
 			a.Live, a.Silent = nil, nil
-		}, "no instance is live: start the service or check its Redis; if no policy file has it any more: shadowlimit forget writes"},
+		}, "start the service.*shadowlimit forget writes"},
 		{"no instance knows the thresholds", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.Thresholds, "its thresholds are unknown")
 			a.State.Epoch = "e5f1"
-		}, "finish the deployment, or start an instance of epoch e5f1, which is stored"},
+		}, "finish the deployment.*epoch e5f1"},
 		{"waiting", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowScore, "3 blocks", gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.Verdict, a.Gate.NoForecast = gate.Wait, "traffic is rare"
-		}, "wait (no forecast: traffic is rare): 3 blocks; and: 1 h of 48 h clean; to see which keys differ: shadowlimit top writes"},
-		{"waiting in vain", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.FewDeniedKeys, "5 of the 20 keys needed")
-			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys: set min_denied_keys", true
-		}, "cannot pass: the policy has only 5 keys: set min_denied_keys; and: 5 of the 20 keys needed"},
+		}, "^wait .*traffic is rare.*3 blocks.*1 h of 48 h.*shadowlimit top writes"},
 		{"waiting in vain, for more than that", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.FewDenials, "100 of the 200 denials needed", gate.FewDeniedKeys, "5 of the 20 keys needed")
-			a.Gate.NoForecast, a.Gate.Never = "the policy has only 5 keys", true
-		}, "cannot pass: the policy has only 5 keys; and: 100 of the 200 denials needed; and: 5 of the 20 keys needed"},
+			hinder(a, gate.FewDenials, "100 of the 200 denials", gate.FewDeniedKeys, "5 of the 20 keys")
+			a.Gate.NoForecast, a.Gate.Never = "only 5 keys", true
+		}, "^cannot pass: only 5 keys; .*100 of the 200 denials.*5 of the 20 keys"},
 		{"waiting, with a forecast and its condition", promotion.Shadow, func(a *promotion.Assessment) {
 			at := now.Add(47 * time.Hour)
-			hinder(a, gate.HoursUnseen, "1 of 24 hours of the day seen", gate.CleanTime, "1 h of 48 h clean")
+			hinder(a, gate.HoursUnseen, "1 of 24 hours seen", gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.WouldPassAt, a.Gate.WouldPassWhen = &at, "48 h are clean"
-		}, "wait (could pass Thu 2026-03-12 11:00 UTC at the earliest, when 48 h are clean): 1 of 24 hours of the day seen; " +
-			"and: 1 h of 48 h clean"},
+		}, "^wait .*Thu 2026-03-12 11:00 UTC.*48 h are clean.*1 of 24 hours seen.*1 h of 48 h clean"},
 		{"an action, and what comes later", promotion.Shadow, func(a *promotion.Assessment) {
 			at := now.Add(47 * time.Hour)
 			hinder(a, gate.DeniesNothing, "of 1000", gate.CleanTime, "1 h of 48 h clean")
 			a.Gate.NotBefore, a.Gate.NotBeforeFor = &at, "the clean time"
-		}, "check that the candidate limits at all; then wait: 1 h of 48 h clean; " +
-			"not before Thu 2026-03-12 11:00 UTC, because of the clean time"},
+		}, "candidate limits.*wait: 1 h of 48 h clean; .*Thu 2026-03-12 11:00 UTC.*the clean time"},
 		{"nothing is allowed", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.AllowsNothing, "the authoritative has allowed no request: check its limit")
-		}, "the authoritative has allowed no request: check its limit"},
+			hinder(a, gate.AllowsNothing, "check its limit")
+		}, "^check its limit$"},
 		{"a ratio above its threshold", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, ofRatio(gate.AboveThreshold, "divergence is 8 %"), ofRatio(gate.AboveThreshold, "newly_denied is 8 %"),
 				gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Wait
-		}, "find out why the limiters differ, because waiting alone does not mend that: divergence is 8 % " +
-			"(also newly_denied); if the difference is wanted, declare it as expected in the policy file " +
-			"or raise the threshold; if not, change the candidate; then wait: 1 h clean; to see which keys differ: shadowlimit top writes"},
+		}, `divergence is 8 % .*newly_denied.*expected.*threshold.*change the candidate.*wait: 1 h clean; .*shadowlimit top writes`},
 		{"ratios above their thresholds, the first from too little", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, early("divergence is 3 %: too early to tell"), ofRatio(gate.AboveThreshold, "newly_denied is 8 %"))
-		}, "find out why the limiters differ, because waiting alone does not mend that: newly_denied is 8 % (also divergence); if"},
+		}, `newly_denied is 8 % .*divergence.*change the candidate`},
 		{"a ratio above its threshold, from too little", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, early("divergence is 3 %: too early to tell"))
-		}, "send more traffic, or wait until more requests were compared: divergence is 3 %: too early to tell; to see"},
+		}, "more traffic.*divergence is 3 %.*shadowlimit top writes"},
 		{"several obstacles, the first that needs an action first", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.NotWriting = []string{"j"}
+			a.Evidence.NotWriting = []string{"instance-j"}
 			hinder(a, gate.FewDenials, "2 of 200", gate.DeniesNothing, "of 1000", gate.HoursUnseen, "3 hours", gate.NotWriting, "j",
 				gate.LowScore, "score", gate.CleanTime, "1 h clean")
 			a.Gate.Verdict = gate.Insufficient
-		}, "read the log of these instances, which are heard of and write no evidence: j; " +
-			"check that the candidate limits at all; then wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean"},
+		}, "log.*instance-j; .*candidate limits.*wait: 2 of 200; and: 3 hours; and: score; and: 1 h clean$"},
 		{"no instance is live", promotion.Shadow, func(a *promotion.Assessment) {
 			hinder(a, gate.NothingCompared, "nothing", gate.NoInstance, "none is live")
-		}, "no instance is live: start the service or check its Redis; nothing has been compared yet: send traffic"},
-		{"no evidence from an instance", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			a.Evidence.NotWriting = []string{"j"}
-			hinder(a, gate.NotWriting, "j")
-		}, "read the log of these instances, which are heard of and write no evidence: j; to see"},
-		{"no traffic", promotion.Shadow, func(a *promotion.Assessment) {
-			hinder(a, gate.NothingCompared, "nothing")
-		}, "nothing has been compared yet: send traffic that the policy matches; instances write what they saw every 5 to 15 s"},
+		}, "start the service.*; .*send traffic"},
 		{"too little coverage", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			hinder(a, gate.LowCoverage, "90 %")
-		}, "find out why too few requests could be compared: " + runbooks + "ShadowlimitCoverageLow.md"},
-		{"the candidate denies nothing", promotion.Shadow, func(a *promotion.Assessment) {
-			differing(a)
-			hinder(a, gate.DeniesNothing, "of 1000")
-		}, "check that the candidate limits at all; to see which keys differ"},
+		}, runbooks + "ShadowlimitCoverageLow.md"},
+		{"held for health", promotion.Canary, func(a *promotion.Assessment) {
+			a.State.Hold, a.State.HeldForHealth = true, true
+		}, "by itself.*an hour.*shadowlimit resume writes$"},
 		{"the red button, passed", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
 			hinder(a, gate.RedButton, "the red button is pressed on i")
-		}, "release the red button of i"},
-		{"held for health", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.State.HeldForHealth = true, true
-		}, "the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes"},
+		}, "^release the red button of i$"},
 		{"the red button, no traffic", promotion.Shadow, func(a *promotion.Assessment) {
 			a.Live[0].RedButton = true
 			hinder(a, gate.NothingCompared, "nothing", gate.RedButton, "the red button is pressed on i")
-		}, "nothing has been compared yet: send traffic that the policy matches; instances write what they saw every 5 to 15 s; " +
-			"release the red button of i"},
+		}, "send traffic.*; release the red button of i$"},
 		{"the red button, an alarm", promotion.Canary, func(a *promotion.Assessment) {
 			a.Live[0].RedButton, a.Alarm = true, gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, `shadowlimit rollback writes --reason 'overload'; release the red button of i`},
+		}, "^" + rollback + "'overload'; release the red button of i$"},
 		{"failed", promotion.Shadow, func(a *promotion.Assessment) {
 			differing(a)
 			a.Gate.Verdict = gate.Fail
-		}, "change the candidate; to see which keys differ: shadowlimit top writes"},
+		}, "^change the candidate; .*: shadowlimit top writes"},
 		{"failed in a canary", promotion.Canary, func(a *promotion.Assessment) {
 			differing(a)
 			a.Gate.Verdict = gate.Fail
-		}, "shadowlimit rollback writes --reason WHY; to see which keys differ: shadowlimit top writes"},
+		}, "^" + rollback + "WHY; .*: shadowlimit top writes"},
 		{"dwelling", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.StageAt = now
-		}, "wait until Tue 2026-03-10 13:00 UTC: the canary at 0 % has to dwell until then"},
+		}, "^wait until Tue 2026-03-10 13:00 UTC: .*0 %"},
 		{"dwelling, automatic, beyond the change window", promotion.Canary, func(a *promotion.Assessment) {
 			a.Spec.Config.Automatic, a.State.StageAt, a.Spec.Config.Dwell = true, now, 4*time.Hour
-		}, "wait until Tue 2026-03-10 16:00 UTC: the canary at 0 % has to dwell until then; after that, " +
-			"a controller takes the next step when the change window opens at Wed 2026-03-11 09:00 UTC"},
-		{"an alarm", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, `shadowlimit rollback writes --reason 'overload'`},
+		}, "^wait until Tue 2026-03-10 16:00 UTC: .*Wed 2026-03-11 09:00 UTC"},
+		{"an alarm", promotion.Canary, alarm(gate.RollBack, "overload"), "^" + rollback + "'overload'$"},
 		{"an alarm, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailDeny)
-			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, "repair the store east of the authoritative: before that, a rollback would deny every request; then: " +
-			`shadowlimit rollback writes --reason 'overload'`},
+			alarm(gate.RollBack, "overload")(a)
+		}, "^repair .*east.*deny every request; then: " + rollback + "'overload'$"},
 		{"an alarm, the authoritative's store away, and allow", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailAllow)
-			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, "repair the store east of the authoritative: before that, a rollback would limit no request; " +
-			"then, or at once if no limit is better than the candidate: " +
-			`shadowlimit rollback writes --reason 'overload'`},
+			alarm(gate.RollBack, "overload")(a)
+		}, "^repair .*east.*limit no request; .*at once.*: " + rollback + "'overload'$"},
 		{"an alarm that only holds, the authoritative's store away, and deny", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailDeny)
-			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, "to end the harm now: repair the store east of the authoritative: before that, a rollback would deny every request; then: " +
-			"shadowlimit rollback writes --reason 'risen'; " +
-			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'risen'"},
+			alarm(gate.Hold, "risen")(a)
+		}, "repair .*east.*deny every request; then: " + rollback + "'risen'; .*: shadowlimit pause writes --reason 'risen'$"},
 		{"an alarm, the authoritative's store away, and local", promotion.Canary, func(a *promotion.Assessment) {
 			away(a, promotion.FailLocal)
-			a.Alarm = gate.Alarm{Level: gate.RollBack, Reason: "overload"}
-		}, `shadowlimit rollback writes --reason 'overload'`},
+			alarm(gate.RollBack, "overload")(a)
+		}, "^" + rollback + "'overload'$"},
 		{"an alarm during a deployment", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm, a.Evidence.OtherEpoch = gate.Alarm{Level: gate.RollBack, Reason: "overload"}, []string{"j"}
-		}, `shadowlimit rollback writes --reason 'overload'`},
-		{"an alarm that only holds", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "risen"}
-		}, "to end the harm now: shadowlimit rollback writes --reason 'risen'; " +
-			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'risen'"},
+			alarm(gate.RollBack, "overload")(a)
+			a.Evidence.OtherEpoch = []string{"j"}
+		}, "^" + rollback + "'overload'$"},
+		{"an alarm that only holds", promotion.Canary, alarm(gate.Hold, "risen"),
+			": " + rollback + "'risen'; .*: shadowlimit pause writes --reason 'risen'$"},
 		{"an alarm that only holds, on hold", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm, a.State.Hold, a.State.Percent = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true, 50
-		}, "the hold does not stop the candidate: 50 % of the keys still have it; " +
-			"to end the harm now: shadowlimit rollback writes --reason 'risen'; " +
-			"when the reason for the hold is resolved: shadowlimit resume writes"},
+			alarm(gate.Hold, "risen")(a)
+			a.State.Hold, a.State.Percent = true, 50
+		}, "50 % of the keys.*: " + rollback + "'risen'; .*: shadowlimit resume writes$"},
 		{"an alarm that only holds, on hold, promoted", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Alarm, a.State.Hold, a.State.Percent = gate.Alarm{Level: gate.Hold, Reason: "risen"}, true, 100
-		}, "the hold does not stop the candidate: all keys still have it; to end the harm now: shadowlimit rollback writes"},
-		{"an alarm of the candidate's health", promotion.Canary, func(a *promotion.Assessment) {
-			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
-		}, "to end the harm now: shadowlimit rollback writes --reason 'the candidate fails'; " +
-			"to keep it enforced and only stop further steps: shadowlimit pause writes --reason 'the candidate fails'"},
+			alarm(gate.Hold, "risen")(a)
+			a.State.Hold, a.State.Percent = true, 100
+		}, "all keys.*: " + rollback},
 		{"an alarm of the candidate's health, on hold for that", promotion.Canary, func(a *promotion.Assessment) {
 			a.Alarm = gate.Alarm{Level: gate.Hold, Reason: "the candidate fails", Health: true}
 			a.State.Hold, a.State.HeldForHealth, a.State.Percent = true, true, 50
-		}, "the hold does not stop the candidate: 50 % of the keys still have it; " +
-			"to end the harm now: shadowlimit rollback writes --reason 'the candidate fails'; " +
-			"the hold ends by itself when the candidate has been well for an hour; to end it now: shadowlimit resume writes"},
+		}, "50 % of the keys.*: " + rollback + "'the candidate fails'; .*by itself.*an hour.*: shadowlimit resume writes$"},
 		{"a deployment", promotion.Canary, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"j"}
-		}, "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow): " +
-			"another epoch runs on j"},
+			a.Evidence.OtherEpoch = []string{"instance-j"}
+		}, "^undo the deployment.*in shadow.*instance-j"},
 		{"a deployment in shadow", promotion.Shadow, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch = []string{"j"}
-		}, "finish the deployment or undo it: another epoch runs on j"},
+			a.Evidence.OtherEpoch = []string{"instance-j"}
+		}, "^finish the deployment or undo it.*instance-j"},
 		{"a deployment that is ahead", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-10 * time.Second)}
-		}, "wait until Tue 2026-03-10 12:00 UTC: most instances compare epoch e2, which takes over then"},
+		}, "^wait until Tue 2026-03-10 12:00 UTC: .*epoch e2"},
 		{"a deployment that has just taken over", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch, a.State.Epoch, a.Spec.Epoch = []string{"j"}, "e2", "e2"
+			a.Evidence.OtherEpoch, a.State.Epoch, a.Spec.Epoch = []string{"instance-j"}, "e2", "e2"
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
-		}, "epoch e2, which most instances compare, has taken over: finish the deployment, or, to get the former stage back, " +
-			"deploy the former file again within an hour; another epoch runs on j"},
+		}, "epoch e2.*finish the deployment.*within an hour.*instance-j"},
 		{"a deployment that is due", promotion.Promoted, func(a *promotion.Assessment) {
 			a.Evidence.OtherEpoch = []string{"j"}
 			a.Votes = promotion.Votes{Ahead: "e2", Since: now.Add(-31 * time.Second)}
-		}, "look again in 15 s: most instances compare epoch e2, which was to take over at Tue 2026-03-10 11:59 UTC"},
+		}, "^look again in 15 s: .*epoch e2.*Tue 2026-03-10 11:59 UTC"},
 		{"a deployment of a smaller generation", promotion.Promoted, func(a *promotion.Assessment) {
-			a.Evidence.OtherEpoch, a.State.Generation = []string{"j"}, 7
+			a.Evidence.OtherEpoch, a.State.Generation = []string{"instance-j"}, 7
 			a.Votes = promotion.Votes{Ahead: "e2", Older: true}
-		}, "if the deployment was undone: shadowlimit adopt writes --reason WHY; if not, deploy the file of generation 7 again: " +
-			"another epoch runs on j, of a smaller one, and most instances have it"},
+		}, ": shadowlimit adopt writes --reason WHY; .*generation 7.*instance-j"},
 		{"on hold", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold = true
-		}, "when the reason for the hold is resolved: shadowlimit resume writes"},
+		}, ": shadowlimit resume writes$"},
 		{"on hold, without a pass", promotion.Canary, func(a *promotion.Assessment) {
 			a.State.Hold = true
 			hinder(a, gate.CleanTime, "1 h clean")
-		}, "when the reason for the hold is resolved: shadowlimit resume writes; besides: wait: 1 h clean"},
+		}, ": shadowlimit resume writes; .*wait: 1 h clean$"},
 		{"on hold, during a deployment without a pass", promotion.Canary, func(a *promotion.Assessment) {
-			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"j"}
+			a.State.Hold, a.Evidence.OtherEpoch = true, []string{"instance-j"}
 			hinder(a, gate.DeniesNothing, "of 1000", gate.OtherEpochs, "j")
-		}, "undo the deployment: put the fleet's policy file back (if it is finished instead, the policy begins in shadow): " +
-			"another epoch runs on j; when the reason for the hold is resolved: " +
-			"shadowlimit resume writes; besides: check that the candidate limits at all"},
+		}, "^undo the deployment.*instance-j; .*: shadowlimit resume writes; .*candidate limits"},
 		{"rolled back", promotion.RolledBack, func(a *promotion.Assessment) {
 			a.State.Hold, a.State.Ended = true, []promotion.Ended{{Epoch: "e", As: promotion.RolledBack}}
-		}, "change a side and deploy the change, then: shadowlimit resume writes; " +
-			"if the candidate was not at fault: shadowlimit resume writes --force --reason WHY"},
+		}, "deploy.*: shadowlimit resume writes; .*: shadowlimit resume writes --force --reason WHY$"},
 		{"promoted", promotion.Promoted, nil,
-			"nothing until Sat 2026-03-14 12:00 UTC: before completed, a rollback gives no client a fresh budget; " +
-				"then: shadowlimit complete writes --reason WHY; " +
-				"to go back: shadowlimit rollback writes --reason WHY"},
+			"^nothing until Sat 2026-03-14 12:00 UTC: .*: shadowlimit complete writes --reason WHY; .*: " + rollback + "WHY$"},
 		{"promoted a week ago", promotion.Promoted, func(a *promotion.Assessment) {
 			a.State.StageAt = now.Add(-promotion.RollbackWindow)
-		}, "shadowlimit complete writes --reason WHY; to go back: shadowlimit rollback writes --reason WHY"},
+		}, "^shadowlimit complete writes --reason WHY; .*: " + rollback + "WHY$"},
 		{"completed", promotion.Completed, nil, "make the candidate the authoritative"},
 	}
 
 	for _, tt := range tests {
-		if got := reportOf(t, assessed(tt.stage, tt.edit)).NextStep; !strings.HasPrefix(got, tt.want) {
+		if got := reportOf(t, assessed(tt.stage, tt.edit)).NextStep; !matches(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -488,15 +442,11 @@ func TestObstaclesAreNamed(t *testing.T) {
 	}
 
 	for verdict, want := range map[string]string{
-		gate.Wait: "glossary.md#wait\n", gate.Insufficient: "glossary.md#insufficient-evidence\n", gate.Fail: "glossary.md#fail\n", gate.Pass: "",
+		gate.Wait: "#wait\n", gate.Insufficient: "#insufficient-evidence\n", gate.Fail: "#fail\n", gate.Pass: "",
 	} {
 		p.Gate.Verdict = verdict
-		var b strings.Builder
-		if err := (&status.Report{Policies: []status.Policy{p}}).WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(b.String(), "what this verdict means"); got != (want != "") || !strings.Contains(b.String(), want) {
-			t.Errorf("%s: no %q in\n%s", verdict, want, b.String())
+		if text := textOf(t, p); strings.Contains(text, "glossary.md#") != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in\n%s", verdict, want, text)
 		}
 	}
 }
@@ -506,35 +456,21 @@ func TestRatiosHaveOneRemedy(t *testing.T) {
 	a := assessed(promotion.Shadow, func(a *promotion.Assessment) {
 		hinder(a, early("extra_load is 12 %"), ofRatio(gate.AboveLately, "newly_denied is 8 %"), ofRatio(gate.Suspect, "divergence is 1.9 %"))
 	})
-	want := "find out why the limiters differ; one incident leaves the last 24 h by itself: newly_denied is 8 % " +
-		"(also extra_load, divergence); if the difference is wanted, declare it as expected in the policy file " +
-		"or raise the threshold; if not, change the candidate"
-	if got := reportOf(t, a).NextStep; got != want {
-		t.Errorf("%q, want %q", got, want)
+	got := reportOf(t, a).NextStep
+	if !matches(got, `newly_denied is 8 % .*extra_load, divergence`) || strings.Count(got, "expected") != 1 {
+		t.Error(got)
 	}
 }
 
 // A reader must see that no instance judges: the alert on it sends operators here.
 func TestTextSaysWhereItWasJudged(t *testing.T) {
-	tests := []struct{ name, judge, want string }{
-		{"by an instance", "instance-j", "\n  judged 12s before this report by instance-j\n"},
-		{"by the command itself", "", "\n  judged by this command: no instance has published a judgement of this evidence within a minute\n"},
-	}
-
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
-				a.Judge, a.LookedAt = tt.judge, now.Add(12*time.Second)
-			}))
-
-			var b strings.Builder
-			if err := (&status.Report{Name: "shop", Policies: []status.Policy{p}}).WriteText(&b); err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(b.String(), "judged"); n != 1 || !strings.Contains(b.String(), tt.want) {
-				t.Errorf("no single %q in\n%s", tt.want, b.String())
-			}
-		})
+	for judge, want := range map[string]string{"instance-j": `\n  judged 12s .*instance-j\n`, "": `\n  judged by this command`} {
+		text := textOf(t, reportOf(t, assessed(promotion.Shadow, func(a *promotion.Assessment) {
+			a.Judge, a.LookedAt = judge, now.Add(12*time.Second)
+		})))
+		if n := strings.Count(text, "judged"); n != 1 || !matches(text, want) {
+			t.Errorf("no single %q in\n%s", want, text)
+		}
 	}
 }
 
@@ -559,25 +495,18 @@ func TestTextFitsAScreen(t *testing.T) {
 		a.Evidence.History.Hours = []divergence.Hour{hour}
 	})
 
-	r := status.Report{Name: "shop", Policies: []status.Policy{reportOf(t, a)}}
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-
+	text := textOf(t, reportOf(t, a))
 	for _, want := range []string{
-		"ALARM: overload", "by ann: because", "newly denied, probable causes: burst_shape 75 %, cold_state 25 %",
-		"not compared: 2 of 4 requests (50 %): breaker_open 75 %, queue_full 25 %; a store or the candidate failed again and again, so see",
-		"blind: 12 of 16 requests (75 %): the sides had different charges",
-		"instances: 40 of 41 live and at 1.2; besides, red button pressed: 1",
-		"instance-7", "red button pressed", "gone", "silent: it has stopped",
+		"ALARM: overload", "ann: because", "burst_shape 75 %, cold_state 25 %",
+		`2 of 4 requests \(50 %\): breaker_open 75 %, queue_full 25 %`, `blind: 12 of 16 requests \(75 %\)`,
+		"instances: 40 of 41 live and at 1.2; .*red button.*: 1\n", "instance-7 .*red button", "gone .*silent",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+		if !matches(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n > 40 || strings.Contains(b.String(), "instance-8") {
-		t.Errorf("%d lines, want a screen of 40 with the instances that have a note:\n%s", n, b.String())
+	if n := strings.Count(text, "\n"); n > 40 || strings.Contains(text, "instance-8") {
+		t.Errorf("%d lines, want a screen of 40 with the instances that have a note:\n%s", n, text)
 	}
 }
 
@@ -606,21 +535,11 @@ func TestPlacedKeysAreShown(t *testing.T) {
 		a.State.Percent = 100
 		a.Spec.First = true
 	}
-	lines := []string{
-		"\n  placed         keys of first are in the canary from its first step\n",
-	}
 
 	for stage, want := range map[promotion.Stage]bool{promotion.Promoted: true, promotion.Completed: false} {
-		p := reportOf(t, assessed(stage, edit))
-		var text strings.Builder
-		report := status.Report{Policies: []status.Policy{p}}
-		if err := report.WriteText(&text); err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range lines {
-			if strings.Contains(text.String(), line) != want {
-				t.Errorf("%s: shows %q: %t, want %t, in\n%s", stage, line, !want, want, text.String())
-			}
+		text := textOf(t, reportOf(t, assessed(stage, edit)))
+		if matches(text, `\n  placed .* first .*canary`) != want {
+			t.Errorf("%s: shows the places: %t, want %t, in\n%s", stage, !want, want, text)
 		}
 	}
 
@@ -633,16 +552,12 @@ func TestPlacedKeysAreShown(t *testing.T) {
 // Right after a resume the lists of the day have keys of the evidence before it, of which no share can be told.
 func TestKeysOfOldEvidenceHaveNoShare(t *testing.T) {
 	top := []divergence.KeyCount{{Key: "10.0.0.7", Count: 95}}
-	for newlyDenied, want := range map[int64]string{0: "", 1: "  newly denied most: 10.0.0.7 95 (100 %)\n"} {
+	for newlyDenied, want := range map[int64]string{0: "", 1: " 10.0.0.7 95 (100 %)\n"} {
 		p := reportOf(t, assessed(promotion.Shadow, nil))
 		p.NewlyDenied, p.TopNewlyDenied = newlyDenied, top
 
-		var b strings.Builder
-		if err := (&status.Report{Policies: []status.Policy{p}}).WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(b.String(), "10.0.0.7") != (want != "") || !strings.Contains(b.String(), want) {
-			t.Errorf("%d newly denied: want %q in\n%s", newlyDenied, want, b.String())
+		if text := textOf(t, p); strings.Contains(text, "10.0.0.7") != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%d newly denied: want %q in\n%s", newlyDenied, want, text)
 		}
 		page := get(status.Page(always(p)), "/status", "").Body.String()
 		if strings.Contains(page, "10.0.0.7") != (want != "") || strings.Contains(page, "9.5e+03 %") {
