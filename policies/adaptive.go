@@ -46,37 +46,22 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		before := c.errors()
 
-		// Defaults of the fields that the file leaves out: half a minute between changes, and a quarter of the limit as the least of the
-		// law with a target.
 		signal, every := "", 30*time.Second
-		var levels, target *yaml.Node
-		floor := adaptive.Full / 4
-		// The values need the signal, which may stand behind them, so they are only kept here.
+		// The levels need the signal, which may stand behind them, so they are only kept here.
+		var levels *yaml.Node
 		c.mapping(n, "adaptive", map[string]field{
 			"signal": {read: c.choice("adaptive: signal", &signal, adaptive.SignalNames...), required: true},
 			"levels": {read: func(n *yaml.Node) { levels = n }},
-			"target": {read: func(n *yaml.Node) { target = n }},
-			"floor":  {read: c.level("floor", &floor)},
 			"every":  {read: c.duration("every", &every)},
 		})
 		if c.errors() > before {
 			return
 		}
 
-		// The values of the laws are in the unit of the signal.
+		// Without levels the recipe of the signal holds.
 		a := &adaptation{rule: adaptive.Usual(adaptive.Signal(slices.Index(adaptive.SignalNames, signal)))}
 		a.rule.Every = every
-
-		// Without either the recipe of the signal holds (adaptive.Usual).
-		switch at := placesOf(n); {
-		case levels != nil && target != nil:
-			c.fail(target, "adaptive: either levels, for the law of steps, or a target, for additive increase and multiplicative decrease")
-		case target == nil && at["floor"] != nil:
-			c.fail(at["floor"], "adaptive: floor belongs to a target: the last of the levels is the least")
-		case target != nil:
-			a.rule.Steps, a.rule.Floor = nil, floor
-			c.value("target", a.rule.Signal, &a.rule.Target)(target)
-		case levels != nil:
+		if levels != nil {
 			a.rule.Steps = c.steps(levels, a.rule.Signal)
 		}
 
@@ -91,40 +76,40 @@ func (c *compiler) adaptation(into **adaptation) func(*yaml.Node) {
 }
 
 // level returns a reader of a part of a limit, in 64ths.
-func (c *compiler) level(what string, into *adaptive.Level) func(*yaml.Node) {
+func (c *compiler) level(into *adaptive.Level) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// Rounded down: a level never leaves more than the file says.
 		v, ok := percentage(n)
 		level := adaptive.Level(v * float64(adaptive.Full) / 100)
 		if !ok || level < 1 || level >= adaptive.Full {
-			c.fail(n, "adaptive: %s: want a part of the limit from 2%% to 99%%, such as 50%%", what)
+			c.fail(n, "adaptive: limit: want a part of the limit from 2%% to 99%%, such as 50%%")
 			return
 		}
 		*into = level
 	}
 }
 
-// usualShare is a target for a signal that is a share: an example for messages, no default.
+// usualShare is a value of a signal that is a share: an example for messages, no default.
 var usualShare = map[adaptive.Signal]string{adaptive.ErrorRate: "1%", adaptive.Saturation: "80%"}
 
 // value returns a reader of a value of a signal.
-func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(*yaml.Node) {
+func (c *compiler) value(signal adaptive.Signal, into *int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A share is kept in millionths, a duration as the sketch has it.
 		if signal != adaptive.LatencyP99 {
 			v, ok := percentage(n)
 			*into = int64(v * adaptive.Million / 100)
 			if !ok || *into < 1 {
-				c.fail(n, "adaptive: %s: want a percentage from 0.0001%% on, such as %s", what, usualShare[signal])
+				c.fail(n, "adaptive: above: want a percentage from 0.0001%% on, such as %s", usualShare[signal])
 			}
 			return
 		}
 
-		// A sketch has no buckets beyond these bounds, so the law would never act, or always.
+		// A sketch has no buckets beyond these bounds, so the rule would never act, or always.
 		var d time.Duration
-		c.duration("adaptive: "+what, &d)(n)
+		c.duration("adaptive: above", &d)(n)
 		if d > adaptive.Longest || d > 0 && d < adaptive.Shortest {
-			c.fail(n, "adaptive: %s: want 2ms to 2m: shorter and longer durations are not told apart", what)
+			c.fail(n, "adaptive: above: want 2ms to 2m: shorter and longer durations are not told apart")
 		}
 		*into = adaptive.Limit(d)
 	}
@@ -133,14 +118,14 @@ func (c *compiler) value(what string, signal adaptive.Signal, into *int64) func(
 // mostSteps bounds the steps of a rule, which travels with every beat.
 const mostSteps = 8
 
-// steps reads the levels of the law of steps, such as [{ above: 500ms, limit: 50% }, { above: 1s, limit: 25% }].
+// steps reads the levels of a rule, such as [{ above: 500ms, limit: 50% }, { above: 1s, limit: 25% }].
 func (c *compiler) steps(n *yaml.Node, signal adaptive.Signal) (list []adaptive.Step) {
 	for _, item := range c.items(n, "levels") {
 		var step adaptive.Step
 		before := c.errors()
 		c.mapping(item, "a level", map[string]field{
-			"above": {read: c.value("above", signal, &step.Above), required: true},
-			"limit": {read: c.level("limit", &step.Level), required: true},
+			"above": {read: c.value(signal, &step.Above), required: true},
+			"limit": {read: c.level(&step.Level), required: true},
 		})
 		if c.errors() > before {
 			return nil
@@ -190,7 +175,7 @@ func (r *reader) checkAdaptive(n *yaml.Node, role string, s *Side) {
 	}
 }
 
-// String writes the rule as people read it: its steps, or the target and the floor.
+// String writes the rule as people read it.
 func (a *adaptation) String() string {
 	r := &a.rule
 
@@ -205,9 +190,6 @@ func (a *adaptation) String() string {
 	var parts []string
 	for _, step := range r.Steps {
 		parts = append(parts, fmt.Sprintf("%d/64 above %s", step.Level, value(step.Above)))
-	}
-	if len(parts) == 0 {
-		parts = []string{fmt.Sprintf("target %s, floor %d/64", value(r.Target), r.Floor)}
 	}
 	return fmt.Sprintf("adaptive by %s: %s, every %s", r.Signal, strings.Join(parts, ", "), r.Every)
 }

@@ -176,7 +176,7 @@ func TestLevelReturnsWithoutNews(t *testing.T) {
 		// A level that a stranger has published stays above the least of the rule.
 		a.follow(map[string]adaptive.State{a.key: {Less: 127}})
 		if a.level() != 16 {
-			t.Errorf("a published level below the floor: %d, want 16", a.level())
+			t.Errorf("a published level below the least: %d, want 16", a.level())
 		}
 	})
 }

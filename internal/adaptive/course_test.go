@@ -6,7 +6,7 @@ import (
 )
 
 // A replay has the levels that the fleet would have had: a slow minute lowers them, a calm one brings them back, and a silence, too.
-func TestCourseFollowsTheLaw(t *testing.T) {
+func TestCourseFollowsTheRule(t *testing.T) {
 	r := Usual(LatencyP99)
 	var c Course
 	for second := range 60 {

@@ -3,7 +3,7 @@
 //
 // An instance counts what it has served in a Counter. A Sketch is such counts of a time, and the Evidence of a fleet is the
 // sum of its sketches: a percentile of the sum is the fleet's, which an average of percentiles is not. A Rule turns evidence
-// into a Level by one of two laws. Held is the level that an instance without news still applies.
+// into a Level by steps. Held is the level that an instance without news still applies.
 //
 // # Caveats
 //

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the table of docs/adaptive.md")
 // second; what is more waits, up to 4 s, and beyond that is answered with an error.
 type world struct {
 	name   string
-	law    string
+	signal Signal                       // whose usual steps hold
 	load   func(minute float64) float64 // of all instances, in parts of what they can serve
 	slow   time.Duration                // of every request of the first instance
 	lie    time.Duration                // what all instances report instead of the truth
@@ -76,7 +76,7 @@ func (w *world) play() course {
 				e.Add(&other)
 			}
 		}
-		r := rules[w.law]
+		r := Usual(w.signal)
 		s = r.Next(s, &e, began.Add(time.Duration(second)*time.Second))
 		out.note(level, s.Level(), minute)
 		level = s.Level()
@@ -131,39 +131,36 @@ func between(from, to, high float64) func(float64) float64 {
 	}
 }
 
-// worlds are the situations, for each law.
+// worlds are the situations, for each signal.
 func worlds() (list []world) {
-	for _, law := range []string{"steps", "aimd", "errors"} {
+	for _, signal := range []Signal{LatencyP99, ErrorRate} {
 		list = append(list,
-			world{name: "a calm service", law: law, load: constant(0.8)},
-			world{name: "an overload of 1.6 for 20 minutes", law: law, load: between(10, 30, 1.6)},
-			world{name: "an overload of 1.6 without an end", law: law, load: constant(1.6)},
-			world{name: "a load that swings between 0.5 and 1.6 every 2 minutes", law: law, load: func(minute float64) float64 {
+			world{name: "a calm service", signal: signal, load: constant(0.8)},
+			world{name: "an overload of 1.6 for 20 minutes", signal: signal, load: between(10, 30, 1.6)},
+			world{name: "an overload of 1.6 without an end", signal: signal, load: constant(1.6)},
+			world{name: "a load that swings between 0.5 and 1.6 every 2 minutes", signal: signal, load: func(minute float64) float64 {
 				return 1.05 - 0.55*math.Cos(minute*math.Pi)
 			}},
 		)
 
 		// The instances of the other situations are slow, and do not fail.
-		if law == "errors" {
+		if signal == ErrorRate {
 			continue
 		}
 		list = append(list,
-			world{name: "a signal that lies: always 10 s", law: law, load: constant(0.8), lie: 10 * time.Second},
-			world{name: "one sick instance of twenty: always 3 s", law: law, load: constant(0.8), slow: 3 * time.Second},
-			world{name: "an overload of 1.6 without an end, no signal from minute 60", law: law, load: constant(1.6),
+			world{name: "a signal that lies: always 10 s", signal: signal, load: constant(0.8), lie: 10 * time.Second},
+			world{name: "one sick instance of twenty: always 3 s", signal: signal, load: constant(0.8), slow: 3 * time.Second},
+			world{name: "an overload of 1.6 without an end, no signal from minute 60", signal: signal, load: constant(1.6),
 				silent: func(minute float64) bool { return minute >= 60 }},
 		)
 	}
 	return list
 }
 
-// laws are the names of the rules in the table.
-var laws = map[string]string{"steps": "`steps`", "aimd": "`aimd`", "errors": "`steps` of `error_rate`"}
-
 // table writes the courses of all worlds.
 func table(courses []course) string {
 	var b strings.Builder
-	b.WriteString("| situation | law | least level | changes in the first / last hour | whole again at minute | failed | denied |\n")
+	b.WriteString("| situation | signal | least level | changes in the first / last hour | whole again at minute | failed | denied |\n")
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for i, w := range worlds() {
 		c, whole := courses[i], "never"
@@ -172,8 +169,8 @@ func table(courses []course) string {
 		} else if !math.IsNaN(c.whole) {
 			whole = fmt.Sprintf("%.0f", c.whole)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d/64 | %d / %d | %s | %.1f %% | %.1f %% |\n",
-			w.name, laws[w.law], c.least, c.first, c.last, whole, c.failed*100, c.denied*100)
+		fmt.Fprintf(&b, "| %s | `%s` | %d/64 | %d / %d | %s | %.1f %% | %.1f %% |\n",
+			w.name, w.signal, c.least, c.first, c.last, whole, c.failed*100, c.denied*100)
 	}
 	return b.String()
 }
@@ -213,22 +210,22 @@ func TestAdaptiveDocument(t *testing.T) {
 	}
 }
 
-// checkCourses holds what the document promises of both laws.
+// checkCourses holds what the document promises.
 func checkCourses(t *testing.T, courses []course) {
 	t.Helper()
 	for i, w := range worlds() {
 		c := courses[i]
 		switch {
 		case strings.HasPrefix(w.name, "a calm") && (c.least < Full || c.first+c.last > 0):
-			t.Errorf("%s, %s: the level has changed", w.name, w.law)
+			t.Errorf("%s, %s: the level has changed", w.name, w.signal)
 		case strings.HasSuffix(w.name, "20 minutes") && !(c.whole > 30 && c.whole < 60):
-			t.Errorf("%s, %s: the limit was whole at minute %.0f", w.name, w.law, c.whole)
+			t.Errorf("%s, %s: the limit was whole at minute %.0f", w.name, w.signal, c.whole)
 		case strings.HasSuffix(w.name, "without an end") && c.last > 16:
-			t.Errorf("%s, %s: %d changes in the last hour", w.name, w.law, c.last)
+			t.Errorf("%s, %s: %d changes in the last hour", w.name, w.signal, c.last)
 		case strings.Contains(w.name, "no signal") && !(c.whole > 60 && c.whole < 75):
-			t.Errorf("%s, %s: the limit was whole at minute %.0f", w.name, w.law, c.whole)
+			t.Errorf("%s, %s: the limit was whole at minute %.0f", w.name, w.signal, c.whole)
 		case c.least < Full/4:
-			t.Errorf("%s, %s: the level was %d", w.name, w.law, c.least)
+			t.Errorf("%s, %s: the level was %d", w.name, w.signal, c.least)
 		}
 	}
 }

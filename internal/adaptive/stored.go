@@ -43,12 +43,12 @@ func (s *Sketch) UnmarshalJSON(text []byte) error {
 
 // Key is the rule as a text. Sides with equal rules share a level.
 func (r *Rule) Key() string {
-	return fmt.Sprintf("%d %v %d %d %d", r.Signal, r.Steps, r.Target, r.Floor, r.Every.Microseconds())
+	return fmt.Sprintf("%d %v %d", r.Signal, r.Steps, r.Every.Microseconds())
 }
 
 // Valid reports whether a rule of another process can be followed.
 func (r *Rule) Valid() bool {
-	if r.Signal > Saturation || r.Every < LeastEvery || r.Every > MostEvery || len(r.Steps) > 8 {
+	if r.Signal > Saturation || r.Every < LeastEvery || r.Every > MostEvery || len(r.Steps) < 1 || len(r.Steps) > 8 {
 		return false
 	}
 	last := Step{Level: Full}
@@ -58,5 +58,5 @@ func (r *Rule) Valid() bool {
 		}
 		last = step
 	}
-	return len(r.Steps) > 0 || r.Target > 0 && r.Floor >= 1 && r.Floor < Full
+	return true
 }

@@ -47,8 +47,8 @@ func TestLevelsAreBounded(t *testing.T) {
 
 	var live []Instance
 	for n := range 100 {
-		rule := adaptive.Rule{Target: int64(n), Floor: 16, Every: time.Minute}
-		live = append(live, served(1, time.Second, rule, adaptive.Rule{Target: 5, Floor: 0, Every: time.Minute}))
+		rule := adaptive.Rule{Steps: []adaptive.Step{{Above: int64(n + 1), Level: 16}}, Every: time.Minute}
+		live = append(live, served(1, time.Second, rule, adaptive.Rule{Every: time.Minute}))
 	}
 	if n := len(levelsOf(nil, live, time.Now())); n != mostLevels {
 		t.Errorf("%d levels, want %d", n, mostLevels)

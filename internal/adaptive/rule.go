@@ -9,30 +9,20 @@ type Level int8
 // Full is the whole limit.
 const Full Level = 64
 
-// Step is a step of the law of steps: above a value of the signal, the level is at most this one.
+// Step is a step of a Rule: above a value of the signal, the level is at most this one.
 type Step struct {
 	Above int64
 	Level Level
 }
 
-// Rule is how a level follows a signal. Of Steps and Target one is given.
+// Rule is how a level follows a signal.
 type Rule struct {
 	Signal Signal
-	// Steps are the steps of the law of steps, each with a larger value and a smaller level than the one before.
+	// Steps are one or more, each with a larger value and a smaller level than the one before.
 	Steps []Step
-	// Target is the value that the law of additive increase and multiplicative decrease stays below, and Floor its least level.
-	Target int64
-	Floor  Level
 	// Every is the least time between two changes. It must be longer than a change takes to be seen in the signal.
 	Every time.Duration
 }
-
-// The law of additive increase and multiplicative decrease: Chiu and Jain, "Analysis of the Increase and Decrease Algorithms
-// for Congestion Avoidance in Computer Networks", 1989. A sixteenth more, or a quarter less.
-const (
-	increase      = Full / 16
-	decreaseParts = 4
-)
 
 const (
 	// LeastEvery is the least value of Rule.Every: a beat, a count and the time of a sketch are 17 s.
@@ -81,16 +71,11 @@ type State struct {
 func (s *State) Level() Level { return min(max(Full-s.Less, 1), Full) }
 
 // Least returns the least level that the rule can decide.
-func (r *Rule) Least() Level {
-	if len(r.Steps) > 0 {
-		return r.Steps[len(r.Steps)-1].Level
-	}
-	return r.Floor
-}
+func (r *Rule) Least() Level { return r.Steps[len(r.Steps)-1].Level }
 
 // Next returns the state after a look at the evidence.
 func (r *Rule) Next(s State, e *Evidence, now time.Time) State {
-	// Another process may have had another floor, and a stored number may be any.
+	// Another process may have had other steps, and a stored number may be any.
 	s.Less = Full - max(s.Level(), r.Least())
 	s.Caution = min(max(s.Caution, 0), mostCaution)
 
@@ -176,18 +161,11 @@ func (r *Rule) below(level Level, value int64) Level {
 			level = min(level, step.Level)
 		}
 	}
-	if len(r.Steps) == 0 && value > r.Target {
-		level = max(r.Floor, level-max(1, level/decreaseParts))
-	}
 	return level
 }
 
 // above returns the next higher level.
 func (r *Rule) above(level Level) Level {
-	if len(r.Steps) == 0 {
-		return min(Full, level+increase)
-	}
-
 	next := Full
 	for _, step := range r.Steps {
 		if step.Level > level {
@@ -199,9 +177,9 @@ func (r *Rule) above(level Level) Level {
 
 // calm reports whether a value is a fifth below the one that a level stands for.
 func (r *Rule) calm(level Level, value int64) bool {
-	bound := r.Target
-	for i, step := range r.Steps {
-		if i == 0 || step.Level >= level {
+	bound := r.Steps[0].Above
+	for _, step := range r.Steps {
+		if step.Level >= level {
 			bound = step.Above
 		}
 	}

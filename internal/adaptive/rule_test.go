@@ -10,13 +10,6 @@ import (
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rules are the laws that the tests go through.
-var rules = map[string]Rule{
-	"steps":  Usual(LatencyP99),
-	"errors": Usual(ErrorRate),
-	"aimd":   {Signal: LatencyP99, Target: Limit(500 * time.Millisecond), Floor: Full / 4, Every: 30 * time.Second},
-}
-
 // evidenceOf returns evidence whose 99th percentile is a duration; none for 0.
 func evidenceOf(p99 time.Duration) *Evidence {
 	e := new(Evidence)
@@ -28,9 +21,9 @@ func evidenceOf(p99 time.Duration) *Evidence {
 
 // Whatever the evidence and the state before: a level is between the rule's least and the whole limit, two changes are at least
 // Every apart, and a change goes against the signal.
-func TestLawsKeepTheirBounds(t *testing.T) {
+func TestRuleKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := rules[rapid.SampledFrom([]string{"steps", "aimd"}).Draw(t, "law")]
+		r := Usual(LatencyP99)
 		s := State{
 			Less: Level(rapid.Int8().Draw(t, "less")), Caution: rapid.Int().Draw(t, "caution"), Rose: rapid.Bool().Draw(t, "rose"),
 			Edge: Level(rapid.Int8().Draw(t, "edge")),
@@ -60,9 +53,9 @@ func TestLawsKeepTheirBounds(t *testing.T) {
 }
 
 // A service that does well has the whole limit again after a bounded time, whatever was before.
-func TestLawsReturn(t *testing.T) {
+func TestLevelReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := rules[rapid.SampledFrom([]string{"steps", "aimd"}).Draw(t, "law")]
+		r := Usual(LatencyP99)
 		s := State{
 			Less: Level(rapid.Int8().Draw(t, "less")), Caution: rapid.Int().Draw(t, "caution"), Rose: rapid.Bool().Draw(t, "rose"),
 			Edge: Level(rapid.Int8().Draw(t, "edge")),
