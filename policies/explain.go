@@ -95,9 +95,7 @@ func (s *Set) Explain(r *Request) Explanation {
 func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 	w := r.evaluation(context.Background(), p.scope)
 
-	// A condition that fails protects nothing, as for a request.
-	protected, _ := p.Protected(context.Background(), r)
-	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: protected, OnStoreFailure: p.OnStoreFailure}
+	e := ExplainedCharge{Policy: c.Policy, Key: c.Key, Cost: c.Cost, Protected: p.Protects(c.Key), OnStoreFailure: p.OnStoreFailure}
 	e.Authoritative = p.Sides[algorithms.Authoritative].explain(c.Sides[algorithms.Authoritative].Limit, w)
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		side := candidate.explain(c.Sides[algorithms.Candidate].Limit, w)

@@ -18,7 +18,7 @@ policies:
     key: request.user
     authoritative: { algorithm: token_bucket, limit: 2, window: 1m, burst: 3 }
     candidate: { algorithm: gcra, limit: 'int(request.user)', window: 1m, burst: 4 }
-    promotion: { protect: { keys: 'key[0] == "ann"', losing: 5% } }
+    promotion: { protect: [ann] }
   - name: reads
     when: request.method == "GET"
     key: request.user

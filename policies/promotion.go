@@ -37,14 +37,11 @@ type Promotion struct {
 	// ChangeZone is nil for UTC.
 	ChangeZone *time.Location
 
-	// ClientHarm and ProtectLosing are what clients may lose. ProtectLosing is the share of its own requests
-	// that no protected key may lose, a fraction.
-	ClientHarm    ClientHarm
-	ProtectLosing float64
+	// Protect are the protected keys, at most 32.
+	Protect []string
 
 	expected []*expectation
 	first    *placing // nil: the hash places every key
-	protect  *placing // nil: none is protected
 }
 
 // promotion returns a reader that overrides the fields that a section names, so that a
@@ -63,8 +60,7 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
 			"expected":        {read: c.expected(&into.expected)},
-			"client_harm":     {read: c.clientHarm(&into.ClientHarm)},
-			"protect":         {read: c.protect(into)},
+			"protect":         {read: c.protect(&into.Protect)},
 
 			// The steps, and when they are taken.
 			"mode":          {read: c.choice("mode", &into.Mode, "manual", "automatic")},

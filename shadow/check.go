@@ -81,8 +81,7 @@ func rulesOf(p policies.Promotion) gate.Config {
 
 		Harms: gate.Harms{
 			OnRegression: gate.Regression(p.OnRegression),
-			ClientHarm:   gate.ClientHarm(p.ClientHarm),
-			Protect:      p.ProtectLosing,
+			Protect:      p.Protect,
 		},
 	}
 }

@@ -56,10 +56,8 @@ func set(t *testing.T, v reflect.Value) {
 		*value = []float64{5}
 	case *[]time.Weekday:
 		*value = []time.Weekday{time.Monday}
-
-	// The numbers of a section that is a struct.
-	case *policies.ClientHarm:
-		*value = policies.ClientHarm{Losing: 0.5, OfAtLeast: 7, Within: time.Hour, Clients: 0.5}
+	case *[]string:
+		*value = []string{"a"}
 	case **time.Location:
 		*value = time.UTC
 	default:

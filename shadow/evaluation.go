@@ -158,7 +158,7 @@ func (ev *evaluation) record(c *algorithms.Charge, at time.Time, o *observations
 		Expected: ev.expected, Cost: c.Cost, Limits: ev.limits,
 		Shapes: [2]algorithms.Shape{a.shape, b.shape}, Stores: ev.distance(),
 		Enforced: c.Enforced, Completed: ev.completed,
-		Protected: ev.protected,
+		Protected: ev.protected[c.Key],
 		Blind:     blind, Warming: c.Enforced == algorithms.Candidate && ev.warming(),
 	}
 	outcome := ev.progress.recorder.Observe(c.Key, ev.hash, at, o, &setting)

@@ -371,7 +371,7 @@ func (h *Harness) charge(ctx context.Context, s *scratch, now *plan, r *policies
 		}
 		if matches {
 			m, hash := now.migrations[i], h.engine.hashOf(c)
-			h.engine.add(s, m, hash, m.declaredOf(ctx, p, r, hash))
+			h.engine.add(s, m, hash, m.declaredOf(ctx, p, r))
 		}
 	}
 }

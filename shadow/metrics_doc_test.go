@@ -19,7 +19,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")
@@ -162,7 +161,6 @@ func TestMetricsDocumentNamesThoseOfTheFleet(t *testing.T) {
 	known := *noAssessment
 	one := 1.0
 	known.Gate.Coverage, known.Gate.Blind, known.Gate.Divergence.Ratio = &one, &one, &one
-	known.Gate.Clients = &gate.ClientsResult{Losing: []gate.ClientsLosing{{AtLeast: 0.1}}}
 	m := harnessOfFile(t, twoSides).engine.plan.Load().migrations[0]
 	for _, f := range policyMetrics {
 		sent := func(a *promotion.Assessment) (n int) {

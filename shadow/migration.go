@@ -27,7 +27,7 @@ type migration struct {
 	revised   atomic.Bool             // the epoch is announced, but not with this spec
 	epochBits uint16                  // of the numbers of both parts; 0 where a side holds none
 	kept      atomic.Pointer[keeping] // nil before the first request of two stores
-	answers   *answers                // nil where no key is protected
+	protected map[string]bool         // the keys, as requests are charged under them
 	progress  *progress
 }
 
@@ -52,9 +52,7 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	if m.numbered() {
 		m.epochBits = epochBits(spec.Epoch)
 	}
-	if spec.Config.Protect > 0 {
-		m.answers = new(answers)
-	}
+	m.protect(spec.Config.Protect, o.secret)
 	m.shareLevel()
 	for role := range m.sides {
 		if o.before != nil {
@@ -71,6 +69,15 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 	}
 	m.begin(&o)
 	return m
+}
+
+// protect notes the protected keys. Instances announce them by their names in the ledger, where they may be secret.
+func (m *migration) protect(keys []string, secret []byte) {
+	m.protected, m.spec.Config.Protect = map[string]bool{}, nil
+	for _, key := range keys {
+		m.protected[key] = true
+		m.spec.Config.Protect = append(m.spec.Config.Protect, divergence.KeyName(key, secret))
+	}
 }
 
 // sameEpoch reports whether a reload leaves alone what is compared, so that evidence and stage go on.

@@ -14,13 +14,11 @@ import (
 type declaration struct {
 	expected algorithms.Expected
 	first    bool // the key is in a canary from its first step
-	// protected reports that the key has no exception.
-	protected bool
 }
 
-// declaredOf asks a policy what it declares of a request that it charges under a key of this hash.
-func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request, hash uint64) declaration {
-	d := declaration{expected: p.Expected(ctx, r), protected: m.protects(ctx, p, r, hash)}
+// declaredOf asks a policy what it declares of a request that it charges.
+func (m *migration) declaredOf(ctx context.Context, p *policies.Policy, r *policies.Request) declaration {
+	d := declaration{expected: p.Expected(ctx, r)}
 
 	// The expression costs as much as a condition.
 	if !p.DeclaresFirst() || !m.firstMatters() {

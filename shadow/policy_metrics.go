@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -139,16 +138,6 @@ var policyMetrics = []family[reading]{
 			for _, ratio := range divergence.AllRatios {
 				if v := a.Gate.Ratio(ratio).Ratio; v != nil {
 					send(*v, ratio.String())
-				}
-			}
-		}),
-	},
-	{
-		"gate_clients_losing_ratio", "Share of the last day's active clients that lose that much of their own requests; absent without clients.",
-		gauge, []string{"at_least"}, assessed(func(a *promotion.Assessment, send sender) {
-			if c := a.Gate.Clients; c != nil {
-				for _, l := range c.Losing {
-					send(l.Share, strconv.FormatFloat(l.AtLeast, 'g', -1, 64))
 				}
 			}
 		}),

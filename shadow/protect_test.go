@@ -19,7 +19,6 @@ import (
 const protectFile = `
 version: 1
 name: test
-data: { key_accounts: [acme, batch] }
 policies:
   - name: per-user
     key: request.user
@@ -27,7 +26,7 @@ policies:
     candidate: { algorithm: gcra, limit: 'request.headers[?"x-plan"].orValue("") == "trial" ? 1 : 1000000', window: 1h }
 promotion:
   mode: automatic
-  protect: { keys: 'key[0] in data.key_accounts', losing: 5% }
+  protect: [acme, batch]
   expected: [{ when: 'request.user == "batch"', direction: newly_denied, until: 2999-01-01, owner: team }]
 `
 

@@ -34,8 +34,7 @@ policies:
       min_denials: 300
       min_denied_keys: 30
       canary: [5%, 20%]
-      client_harm: { losing: 20%, of_at_least: 60, within: 2h, clients: 1% }
-      protect: { keys: 'key[0] == "c"', losing: 5% }
+      protect: [c]
       first: key[0] == "a"
       change_window: { days: [tue], from: "10:00", to: "11:00", zone: Europe/Berlin }
       expected: [{ when: 'request.user == "x"', direction: newly_denied, until: 2999-01-01, owner: team }]
@@ -145,10 +144,7 @@ var specChanges = map[string]specChange{
 	"Promotion.ChangeTo":      {`to: "11:00"`, `to: "12:00"`, newSpec, ""},
 	"Promotion.ChangeZone":    {"zone: Europe/Berlin", "zone: Africa/Lagos", newSpec, ""},
 	"Promotion.first":         {"      first: key[0] == \"a\"\n", "", newSpec, ""},
-	"Promotion.ClientHarm":    {"clients: 1%", "clients: 2%", newSpec, ""},
-	"Promotion.ProtectLosing": {"losing: 5%", "losing: 6%", newSpec, ""},
-	"Promotion.protect": {`key[0] == "c"`, `key[0] == "d"`, noEffect,
-		"instances decide which keys are protected when they record them; the gate sees only the counts"},
+	"Promotion.Protect":       {"protect: [c]", "protect: [d]", newSpec, ""},
 	"Promotion.expected": {"owner: team }", "owner: another }", noEffect,
 		"instances declare a difference when they record it; the gate sees only the counts"},
 }

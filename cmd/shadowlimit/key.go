@@ -183,7 +183,7 @@ func (r *keyReport) lookUp(ctx context.Context, f *fleet, configured *policies.P
 			return err
 		}
 	}
-	r.Differences, err = f.differencesOf(ctx, a, key, divergence.Hash(f.name, r.Policy, key))
+	r.Differences, err = f.differencesOf(ctx, a, key)
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 
 // keyDifferences are the recent differences of a key, as far as the ledger has them.
 type keyDifferences struct {
-	// Counted is the last 24 h of the key, exactly; null where the key is not counted by itself.
+	// Counted is the last 24 h of the key, exactly; null where the policy does not protect it.
 	Counted *keyCounts `json:"counted"`
 	// NewlyDenied and NewlyAllowed are from the lists of the most frequent keys, of yesterday and today (UTC); null where the key
 	// is in none.
@@ -27,8 +27,7 @@ type keyDifferences struct {
 	Masked bool `json:"masked"`
 }
 
-// keyCounts are the compared requests of a key, what the authoritative allowed, and what of that the candidate denied. Declared
-// differences are no losses.
+// keyCounts are the compared requests of a key, what the authoritative allowed, and what of that the candidate denied.
 type keyCounts struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
@@ -36,7 +35,7 @@ type keyCounts struct {
 }
 
 // differencesOf reads what the ledger has of a key.
-func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key string, hash uint64) (d keyDifferences, err error) {
+func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key string) (d keyDifferences, err error) {
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return d, err
@@ -51,7 +50,7 @@ func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key 
 	if err != nil {
 		return d, err
 	}
-	d.Counted = countsOf(history.Hours, hash)
+	d.Counted = countsOf(history.Hours, key)
 
 	yesterday := now.Add(-divergence.HoursPerDay * time.Hour)
 	if yesterday.Before(a.State.Since) {
@@ -74,19 +73,18 @@ func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key 
 	return d, nil
 }
 
-// countsOf returns the counts of the key with this hash; nil if it is not in the sample. With a secret no key is found: the
-// sample's hashes then depend on it.
-func countsOf(hours []divergence.Hour, hash uint64) *keyCounts {
-	var sum divergence.Clients
+// countsOf returns the counts of a protected key; nil for another one. With a secret no key is found: the ledger has its HMAC.
+func countsOf(hours []divergence.Hour, key string) *keyCounts {
+	var sum divergence.ProtectedKeys
 	for i := range hours {
-		sum.Join(&hours[i].Clients, divergence.SampledClients)
+		sum.Join(hours[i].Protected)
 	}
-	client := sum.Find(divergence.ClientHash(hash))
-	if client == nil {
+	found := sum.Find(key)
+	if found == nil {
 		return nil
 	}
-	n := client.Total()
-	return &keyCounts{n.Requests, n.Allowed, n.Lost}
+	n := found.Total()
+	return &keyCounts{n.Allowed() + n.Denied(), n.Allowed(), n[divergence.NewlyDenied]}
 }
 
 func (d *keyDifferences) write(out io.Writer) {
@@ -108,7 +106,7 @@ func (d *keyDifferences) write(out io.Writer) {
 	if d.Masked {
 		parts = append(parts, "the service has a secret: its lists name keys by HMACs, see top")
 	} else if len(parts) == 0 {
-		parts = append(parts, "none known: the key is not among those that differ most, nor among those counted each for itself")
+		parts = append(parts, "none known: the key is not among those that differ most, nor protected")
 	}
 	fmt.Fprintf(out, "  lately    %s\n", strings.Join(parts, "\n            "))
 }

@@ -19,6 +19,7 @@ policies:
     key: [request.user, request.route]
     authoritative: { algorithm: fixed_window_anchored, limit: 4, window: 1h }
     candidate: { algorithm: gcra, limit: 2, window: 1h }
+    promotion: { protect: ['a\|b|/r', 'acme|/r'] }
   - name: logged
     key: request.user
     authoritative: { algorithm: sliding_window_log, limit: 5, window: 1h }
@@ -128,7 +129,7 @@ func TestKeyStateText(t *testing.T) {
 	}
 }
 
-// With a secret no list and no sample names the key: the command does not say that there are no differences.
+// With a secret no list names the key: the command does not say that there are no differences.
 func TestKeyOfASecretServiceIsNotSaidToAgree(t *testing.T) {
 	var b strings.Builder
 	d := keyDifferences{Masked: true}

@@ -331,7 +331,7 @@ func (o *replayOptions) configOf(c *comparison) replay.Config {
 	return replay.Config{
 		Policy: c.name, Sides: c.sides, Texts: c.texts,
 		Gate: o.gate.Or(c.rules.Config), Step: promotion.FirstStep(c.rules.Canary),
-		Protects: c.protects, Levels: o.signal.levels(c),
+		Levels: o.signal.levels(c),
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *policySubject) comparisons() []comparison {
 	list := make([]comparison, len(s.list))
 	for i, p := range s.list {
 		list[i] = comparison{
-			name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion), protects: p.ProtectsKey,
+			name: p.Name, events: s.events[i], rules: shadow.PromotionOf(p.Promotion),
 			keyVaries: len(p.KeyInputs()) > 0, refusals: s.refusals[i],
 		}
 

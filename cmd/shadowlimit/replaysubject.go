@@ -44,8 +44,6 @@ type comparison struct {
 	limit  *algorithms.Limit
 	events *replay.Events
 	rules  promotion.Config // flags overrule what the gate judges by
-	// protects says which keys are protected; nil: none.
-	protects func(key string) bool
 	// keyVaries reports that the key depends on the request. refusals are why no request is charged; nil: all are.
 	keyVaries bool
 	refusals  *refusals

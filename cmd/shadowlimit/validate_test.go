@@ -216,7 +216,7 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 	for name, text := range map[string]string{
 		"a text that is not closed": plain(`request.path == "a`, "request.ip"),
 		"a threshold without a unit": plain("true", "request.ip") +
-			"promotion: { client_harm: { losing: 10, clients: 1% } }\n",
+			"promotion: { newly_denied: 10, protect: [a] }\n",
 	} {
 		_, out, talk := shell(t, "", "validate", write(t, "p.yaml", []byte(text)))
 		if !strings.Contains(talk, ": 1 problem\n") {

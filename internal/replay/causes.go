@@ -7,7 +7,7 @@ import (
 
 // causes count differences by their probable cause. They are only asked about requests that differ, which are few.
 type causes struct {
-	clients map[uint32]*divergence.ClientCauses // of the keys that lose requests
+	clients map[uint32]*[len(divergence.AllCauses)]int64 // of the keys that lose requests
 	denied  [len(divergence.AllCauses)]int64
 	allowed [len(divergence.AllCauses)]int64
 }
@@ -26,7 +26,7 @@ func (cs *causes) note(key uint32, c *algorithms.Charge, o *[2]algorithms.Observ
 	}
 	cs.denied[cause]++
 	if cs.clients[key] == nil {
-		cs.clients[key] = &divergence.ClientCauses{}
+		cs.clients[key] = new([len(divergence.AllCauses)]int64)
 	}
 	cs.clients[key][cause]++
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/internal/status"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
@@ -44,7 +43,7 @@ type PolicyReport struct {
 	Proposed gate.Proposal `json:"proposed"`
 	Hurt     Hurt          `json:"hurt"`
 	// Clients are all keys of the log, by what each would lose over all of it; nil without any.
-	Clients *gate.ClientsResult `json:"clients"`
+	Clients *ClientsResult `json:"clients"`
 	// Observed compares the authoritative with what the log says, where that is asked for.
 	Observed *Agreement `json:"observed,omitempty"`
 	// Sweep compares other candidates, where they are asked for.
@@ -91,19 +90,6 @@ func (h *Hurt) String() string {
 		text += fmt.Sprintf("; %s loses most of its own, %s", humanize.Printable(h.Worst), humanize.Percent(h.Loses))
 	}
 	return text + "."
-}
-
-// clients counts the keys of the whole log: a replay remembers every one, so nothing is estimated.
-func (r *run) clients() *gate.ClientsResult {
-	all := divergence.Clients{List: make([]divergence.Client, len(r.keys))}
-	for id, k := range r.keys {
-		c := &all.List[id]
-		c.Hash, c.Name, c.Causes = uint64(id)+1, r.events.keys[id], r.causes.clients[uint32(id)]
-		c.Counts[algorithms.Authoritative] = divergence.ClientCount{
-			Requests: k.allowed + k.denied, Allowed: k.allowed, Lost: k.newlyDenied, Gained: k.newlyAllowed,
-		}
-	}
-	return gate.ClientsOf(&all, cmp.Or(r.cfg.Gate.ClientHarm.OfAtLeast, gate.UsuallyActive))
 }
 
 // Join adds the policies of another report on the same log.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
@@ -34,8 +35,6 @@ type Config struct {
 	Live []divergence.Span
 	// Levels are what held of the limits of adaptive sides, by role; nil for a side whose limit is always the whole.
 	Levels [2][]adaptive.Change
-	// Protects, if set, says which keys are protected.
-	Protects func(key string) bool
 	// Decisions, if set, receives a line of JSON per charge.
 	Decisions io.Writer
 	// Progress, if set, is called after each batch with the number of charges judged.
@@ -86,7 +85,7 @@ type run struct {
 	keys      []keyTally
 	denied    []int64 // for each key that the authoritative denied, the minute of its first denial
 	minutes   []divergence.Minute
-	hours     clientHours
+	hours     []divergence.Hour                       // of the protected keys
 	causes    *causes                                 // of differences; nil if they are not asked for
 	never     [2]int64                                // denials by which a client waits in vain, by role
 	largest   int64                                   // cost
@@ -105,8 +104,8 @@ func newRun(events *Events, cfg Config) *run {
 	r := &run{
 		events: events, cfg: cfg,
 		charges: make([]algorithms.Charge, batch), into: make([][2]algorithms.Observation, batch),
-		keys:  make([]keyTally, len(events.keys)),
-		hours: newClientHours(&cfg), causes: &causes{clients: map[uint32]*divergence.ClientCauses{}},
+		keys:   make([]keyTally, len(events.keys)),
+		causes: &causes{clients: map[uint32]*[len(divergence.AllCauses)]int64{}},
 	}
 
 	// The charges of a batch are used again for the next one; policy and sides stay.
@@ -218,7 +217,7 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 
 	m := r.minute(e.at)
 	m.Count(outcome, uint64(e.key))
-	r.hours.count(m.Unix/divergence.MinutesPerHour, e.key, r.events.keys[e.key], outcome)
+	r.countProtected(m.Unix/divergence.MinutesPerHour, r.events.keys[e.key], outcome)
 	if r.causes != nil && (outcome == divergence.NewlyDenied || outcome == divergence.NewlyAllowed) {
 		r.causes.note(e.key, c, o, outcome)
 	}
@@ -227,6 +226,17 @@ func (r *run) compare(e event, c *algorithms.Charge, o *[2]algorithms.Observatio
 	if k.count(outcome) {
 		r.denied = append(r.denied, m.Unix)
 	}
+}
+
+// countProtected counts a comparison of a protected key, by the hour as instances do. Events come in order.
+func (r *run) countProtected(hour int64, key string, o divergence.Outcome) {
+	if !slices.Contains(r.cfg.Gate.Protect, key) {
+		return
+	}
+	if n := len(r.hours); n == 0 || r.hours[n-1].Unix != hour {
+		r.hours = append(r.hours, divergence.Hour{Unix: hour})
+	}
+	r.hours[len(r.hours)-1].CountProtected(key, algorithms.Authoritative, o)
 }
 
 // count reports whether the authoritative denied the key for the first time.
@@ -281,8 +291,7 @@ func (r *run) evidence() gate.Evidence {
 	if live := r.live(); len(live) > 0 {
 		first, last := live[0].From, live[len(live)-1].To
 		e.Since, e.Now = time.Unix(first*divergence.SecondsPerMinute, 0), time.Unix(last*divergence.SecondsPerMinute, 0)
-		r.hours.end()
-		e.History = divergence.History{Minutes: r.minutes, Live: live, Hours: r.hours.hours}
+		e.History = divergence.History{Minutes: r.minutes, Live: live, Hours: r.hours}
 	}
 	e.History.Distinct[divergence.KeysDenied], e.Denied = int64(len(r.denied)), r.denied
 	e.History.Distinct[divergence.KeysSeen] = int64(len(r.events.keys))

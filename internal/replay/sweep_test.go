@@ -45,9 +45,8 @@ func drawSweep(t *rapid.T) (*replay.Events, replay.Config) {
 	cfg := replay.Config{Policy: "p", Sides: [2]algorithms.Side{
 		{ID: "from", Algorithm: from, Limit: limitOf("limit", from)}, {ID: "to", Algorithm: to, Limit: limitOf("other", to)},
 	}}
-	if rapid.Bool().Draw(t, "clients") {
-		cfg.Gate.ClientHarm = gate.ClientHarm{Losing: 0.2, Clients: 0.01, OfAtLeast: 2, Within: time.Hour}
-		cfg.Protects = func(key string) bool { return strings.HasSuffix(key, "3") }
+	if rapid.Bool().Draw(t, "protected") {
+		cfg.Gate.Protect = []string{"key 3"}
 	}
 
 	var events replay.Events

@@ -86,6 +86,6 @@ func (p *PolicyReport) writeObstacles(b *strings.Builder) {
 func (p *PolicyReport) writeHurt(b *strings.Builder) {
 	if text := p.Hurt.String(); text != "" {
 		fmt.Fprintf(b, "\nwhom it would hurt\n  %s\n", text)
-		p.Clients.WriteText(b, "in the log") // writing to a strings.Builder cannot fail
+		p.Clients.write(b)
 	}
 }

@@ -211,12 +211,7 @@ var notReported = map[string]string{
 	"Config.NewlyDenied":   "Gate.NewlyDenied.Threshold is the threshold that was judged by",
 	"Config.NewlyAllowed":  "Gate.NewlyAllowed.Threshold is the threshold that was judged by",
 	"Config.ExtraLoad":     "Gate.ExtraLoad.Threshold is the threshold that was judged by",
-	"Config.Protect":       "Gate.Reason names it with the key that loses more",
-
-	"Config.ClientHarm.Losing":    "Gate.Reason names the rule",
-	"Config.ClientHarm.OfAtLeast": "Gate.Clients.OfAtLeast is the number that was counted by",
-	"Config.ClientHarm.Within":    "Gate.Reason names the rule",
-	"Config.ClientHarm.Clients":   "Gate.Reason names the rule",
+	"Config.Protect":       "Gate.Reason names the key that loses too much",
 
 	"CandidateStore":      "StoreAway says that it does not answer, and the golden policy has another stage",
 	"AsksStore":           "StoreAway says that the service's own Redis does not answer, and the golden policy has another store",

@@ -35,7 +35,6 @@ var remedies = []remedy{
 	{kinds(gate.AllowsNothing), named},
 	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},
 	{kinds(gate.AboveThreshold, gate.AboveLately, gate.Suspect), differs},
-	{kinds(gate.ClientsHarmed), loses("see which clients in the table, and change the candidate, or raise client_harm if the loss is wanted")},
 }
 
 func kinds(list ...gate.ObstacleKind) []gate.ObstacleKind { return list }

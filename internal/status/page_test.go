@@ -138,14 +138,6 @@ func goldenAssessment() promotion.Assessment {
 		a.Gate.Step, a.Gate.Regression = "canary 10 %", gate.Alarm{Level: gate.Hold, Reason: "risen", Health: true, Harm: 1}
 
 		a.Gate.Harm = gate.Alarm{Level: gate.RollBack, Reason: "a client", Health: true, Harm: 1}
-		a.Gate.Clients = &gate.ClientsResult{
-			Active: 1340, OfAtLeast: 50, Sampled: true, Protected: 12,
-			Losing: []gate.ClientsLosing{
-				{AtLeast: 0.05, Clients: 24, Share: 0.018, Error: 0.007}, {AtLeast: 0.1, Clients: 12, Share: 0.009, Error: 0.005},
-				{AtLeast: 0.2, Clients: 3, Share: 0.0022, Error: 0.0025}, {AtLeast: 0.5, Error: 0.0022},
-			},
-			Worst: []gate.ClientLosing{{Key: "initech", Allowed: 200, Lost: 66, Share: 0.33, Cause: "burst_shape", CauseShare: 0.9}},
-		}
 
 		hour := divergence.Hour{Unix: now.Unix() / divergence.SecondsPerHour}
 		hour.Causes.Denied[divergence.BurstShape] = 3

@@ -28,7 +28,7 @@ func hashOf(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Template parses a page, which may use the parts that all pages share: ratios, outcomes, chart, harm and clients. It panics
+// Template parses a page, which may use the parts that all pages share: ratios, outcomes, chart and harm. It panics
 // if the text is no template, so it is for texts of the program.
 func Template(text string) *template.Template {
 	parts := template.Must(template.New("parts").Funcs(pageFuncs).Parse(partsText))
@@ -41,10 +41,4 @@ func RatioRows(g *gate.Result) (rows []ratioView) {
 		rows = append(rows, ratioViewOf(r, g.Ratio(r)))
 	}
 	return rows
-}
-
-// clientsOver are the data of the part clients: a result, which may be nil, and the time that it is of.
-type clientsOver struct {
-	*gate.ClientsResult
-	Of string
 }

@@ -66,10 +66,6 @@ func (p *Policy) write(b *strings.Builder) {
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
 	WriteSummary(b, &p.Summary)
-	p.Gate.Clients.WriteText(b, "in the last 24 h") // a strings.Builder never fails
-	if text := p.Gate.Clients.ProtectedText(); text != "" {
-		fmt.Fprintf(b, "  %s\n", text)
-	}
 	writePage(b, p.NotCompared(), "ShadowlimitCoverageLow")
 	writePage(b, p.BlindText(), "ShadowlimitMostlyBlind")
 	WriteCauses(b, "newly denied", p.CausesNewlyDenied)

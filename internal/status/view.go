@@ -265,7 +265,6 @@ var pageFuncs = template.FuncMap{
 	"score":   scoreText,
 	"instant": instant,
 	"spaced":  spaced,
-	"over":    func(r *gate.ClientsResult, of string) clientsOver { return clientsOver{r, of} },
 	"note":    func(i Instance, p *Policy) string { return i.Note(p) },
 	"word":    func(entry string) string { return glossary + "#" + strings.ReplaceAll(entry, " ", "-") },
 	"words":   func() string { return glossary },

@@ -53,7 +53,7 @@ type Setting struct {
 	Completed bool
 	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.
 	Warming bool
-	// Protected reports that the key is declared as protected.
+	// Protected reports that the policy protects the key.
 	Protected bool
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
 	Blind bool

@@ -118,7 +118,6 @@ func (r *Reader) newFolder(e *Evidence, now time.Time) *folder {
 	// By a clock that went back, fewer hours are over. After a loss of data, readers begin again.
 	f.Mark.Settled = hour - closedAfter + 1
 	f.late = f.Expect == "" || f.Mark.Settled < e.Settled
-	f.Mark.Thin = min(f.Mark.Thin, hour-clientHours)
 	f.Mark.Days = min(f.Mark.Days, f.Mark.Settled/HoursPerDay)
 	return f
 }
@@ -186,10 +185,7 @@ func (f *folder) foldHours(ctx context.Context) error {
 	for unix := range f.added {
 		hours = append(hours, unix)
 	}
-
-	hours = append(hours, f.thinHours()...)
 	slices.Sort(hours)
-	hours = slices.Compact(hours)
 
 	// These reads are as old as the evidence or newer. Where another judge has folded in between, this fold fails.
 	for len(hours) > 0 {
@@ -201,34 +197,13 @@ func (f *folder) foldHours(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.joinPage(&page)
+		for i := range page.Hours {
+			f.added[page.Hours[i].Unix].join(&page.Hours[i]) // the range has no other hours
+		}
 		hours = hours[n:]
 	}
 
 	return nil
-}
-
-// joinPage joins the fleet's stored hours where they change. Every other hour stands, and is not written again.
-func (f *folder) joinPage(page *Page) {
-	for _, h := range page.Hours {
-		if h.Unix < f.Mark.Thin && f.added[h.Unix] == nil && h.thin() {
-			f.added[h.Unix] = &Hour{Unix: h.Unix}
-		}
-		if f.added[h.Unix] != nil {
-			f.added[h.Unix].join(&h)
-		}
-	}
-}
-
-// thinHours returns the next hours that are too old for clients. A fold thins a few at most.
-func (f *folder) thinHours() (hours []int64) {
-	from := max(f.Mark.Thin, f.oldest)
-	to := min(from+readHours, f.hour-clientHours)
-	for unix := from; unix < to; unix++ {
-		hours = append(hours, unix)
-	}
-	f.Mark.Thin = max(f.Mark.Thin, to)
-	return hours
 }
 
 // foldDays makes one list of all of a day that is over, and of writers that end.
@@ -293,9 +268,6 @@ func mergeLists(all []Lists) (merged Lists) {
 // finish names the fold, and reports whether there is anything to store.
 func (f *folder) finish() bool {
 	for _, h := range f.added {
-		if h.Unix < f.Mark.Thin {
-			h.thin()
-		}
 		f.Hours = append(f.Hours, *h)
 	}
 	sortHours(f.Hours)

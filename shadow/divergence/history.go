@@ -48,8 +48,7 @@ func Merge(hours []Hour) History {
 	var h History
 	for _, fleet := range joinHours(hours) {
 		h.Minutes = append(h.Minutes, fleet.Minutes...)
-		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped,
-			Clients: fleet.Clients, Protected: fleet.Protected})
+		h.Hours = append(h.Hours, Hour{Unix: fleet.Unix, Causes: fleet.Causes, Skipped: fleet.Skipped, Protected: fleet.Protected})
 
 		// Live minutes count without traffic, too: clean time goes on in a quiet hour.
 		for m := range int64(MinutesPerHour) {

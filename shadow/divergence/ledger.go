@@ -81,8 +81,6 @@ type Mark struct {
 	Settled int64 `json:"settled"`
 	// Late names the last fold that changed a settled hour, or made fewer hours settled.
 	Late string `json:"late"`
-	// Thin: the hours before this one have no clients any more.
-	Thin int64 `json:"thin,omitempty"`
 	// Days: of the days before this one FleetWriter's lists alone count.
 	Days int64 `json:"days"`
 }

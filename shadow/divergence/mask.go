@@ -1,21 +1,25 @@
 package divergence
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// maskTops replaces keys by HMACs if there is a secret, by the text that the Redis pair stores for them. It quotes the
-// texts that JSON cannot carry last: an HMAC is of the key itself.
+// KeyName returns the name of a key in the lists of a ledger: an HMAC if there is a secret, by the text that the Redis pair stores
+// for it. It quotes the texts that JSON cannot carry last: an HMAC is of the key itself.
+func KeyName(key string, secret []byte) string {
+	return jsonSafe(algorithms.StoredKey(key, secret))
+}
+
+// maskTops replaces keys by their names.
 func (r *Recorder) maskTops(list []KeyCount) {
 	for i := range list {
-		if len(r.secret) > 0 {
-			list[i].Key = algorithms.StoredKey(list[i].Key, r.secret)
-		}
-		list[i].Key = jsonSafe(list[i].Key)
+		list[i].Key = KeyName(list[i].Key, r.secret)
 	}
 }
 
@@ -23,8 +27,10 @@ func (r *Recorder) maskTops(list []KeyCount) {
 // Instances with one secret give a key the same hash, so their samples can be joined.
 func (r *Recorder) maskHours(hours map[int64]*Hour) {
 	for _, h := range hours {
-		r.maskClients(h.Clients.List)
-		r.maskClients(h.Protected.List)
+		for i := range h.Protected {
+			h.Protected[i].Key = KeyName(h.Protected[i].Key, r.secret)
+		}
+		slices.SortFunc(h.Protected, func(a, b ProtectedKey) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	if len(r.secret) == 0 {
 		return
@@ -37,15 +43,6 @@ func (r *Recorder) maskHours(hours map[int64]*Hour) {
 					sample[i] = binary.BigEndian.Uint64(r.sum(binary.BigEndian.AppendUint64(nil, hash)))
 				}
 			}
-		}
-	}
-}
-
-// maskClients replaces the names of clients, as maskTops does. Their hashes are not those of other lists; see ordering.
-func (r *Recorder) maskClients(list []Client) {
-	for i := range list {
-		if list[i].Name != "" {
-			list[i].Name = jsonSafe(algorithms.StoredKey(list[i].Name, r.secret))
 		}
 	}
 }

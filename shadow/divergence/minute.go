@@ -82,10 +82,8 @@ type Hour struct {
 	Causes Causes
 	// Skipped are the reasons of the hour's inconclusive comparisons.
 	Skipped Skips
-	// Clients are those of least hash, at most SampledClients. A declared difference is no loss of theirs.
-	Clients Clients
-	// Protected are the protected keys, at most ProtectedClients. For them a declared difference is a loss, too.
-	Protected Clients
+	// Protected are the keys that the policy protects.
+	Protected ProtectedKeys
 }
 
 // at returns the minute, which it inserts if it is new. It searches from the end: requests are nearly always of the
@@ -116,8 +114,7 @@ func (h *Hour) join(other *Hour) {
 	h.Live |= other.Live
 	h.Causes.add(&other.Causes)
 	h.Skipped.add(&other.Skipped)
-	h.Clients.Join(&other.Clients, SampledClients)
-	h.Protected.Join(&other.Protected, ProtectedClients)
+	h.Protected.Join(other.Protected)
 
 	for i := range other.Minutes {
 		h.at(other.Minutes[i].Unix).Join(&other.Minutes[i])

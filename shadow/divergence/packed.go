@@ -2,6 +2,7 @@ package divergence
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -14,10 +15,7 @@ type packedHour struct {
 	Causes  *Causes        `json:"causes,omitempty"`
 	Skipped *Skips         `json:"skipped,omitempty"`
 
-	Clients   packedClients `json:"clients,omitempty"`
-	Protected packedClients `json:"protected,omitempty"`
-
-	ClientCauses []packedCauses `json:"client_causes,omitempty"`
+	Protected ProtectedKeys `json:"protected,omitempty"`
 }
 
 // packedMinute is a Minute as it is stored. Names have one letter, since an entry has up to 60 of them and is written
@@ -42,8 +40,7 @@ func packed(h *Hour) packedHour {
 		}
 	}
 
-	p.Clients, p.Protected = packClients(&h.Clients), packClients(&h.Protected)
-	p.ClientCauses = packCauses(&h.Clients)
+	p.Protected = h.Protected
 	if h.Causes != (Causes{}) {
 		p.Causes = &h.Causes
 	}
@@ -90,15 +87,11 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 		h.Skipped = *p.Skipped
 	}
 
-	var err error
-	if h.Clients, err = p.Clients.unpack(); err != nil {
-		return h, err
+	if !p.Protected.believed() {
+		return h, errors.New("protected keys that cannot be read")
 	}
-	if err := unpackCauses(p.ClientCauses, &h.Clients); err != nil {
-		return h, err
-	}
-	h.Protected, err = p.Protected.unpack()
-	return h, err
+	h.Protected = p.Protected
+	return h, nil
 }
 
 // packedTick is a Tick as it is stored, the hashes as four bytes each. In base64 a hash takes less than six characters,

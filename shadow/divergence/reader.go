@@ -78,15 +78,12 @@ func (r *Reader) History(ctx context.Context, now time.Time) (History, error) {
 	h.append(Merge(open))
 	h.dropBefore(max(r.since.Unix()/SecondsPerMinute, oldest*MinutesPerHour))
 
-	h.thinBefore(hour - clientHours)
-
 	// Distinct keys are of the whole epoch: they cannot be added up hour by hour.
 	if h.Distinct, err = r.ledger.Distinct(ctx, r.id); err != nil {
 		return History{}, err
 	}
 
 	r.closed.dropBefore(oldest * MinutesPerHour)
-	r.closed.thinBefore(hour - clientHours)
 	return h, nil
 }
 
@@ -155,7 +152,6 @@ func (r *Reader) readSettled(ctx context.Context, hour int64) error {
 		}
 
 		r.closed.append(Merge(page.Hours))
-		r.closed.thinBefore(hour - clientHours)
 		r.next = to + 1
 	}
 

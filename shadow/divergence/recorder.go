@@ -51,7 +51,6 @@ const (
 type Recorder struct {
 	stripes []stripe
 	secret  []byte
-	sample  struct{ clients, protected sampling }
 
 	// flush guards the fields below, which no request touches.
 	flush       sync.Mutex
@@ -70,8 +69,8 @@ type Recorder struct {
 type stripe struct {
 	mu     sync.Mutex // guards the fields below; never held while another stripe's is taken
 	total  Totals
-	hours  []*openHour // in order, at most openHours
-	closed int64       // minutes before this one, the first of an hour, take no more counts
+	hours  []*Hour // in order, at most openHours
+	closed int64   // minutes before this one, the first of an hour, take no more counts
 	recent ticking
 	tops   [keyKinds]*top               // nil until the kind's first key of the day
 	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
@@ -86,28 +85,8 @@ func NewRecorder(secret []byte) *Recorder {
 
 	// At most 64, because the hashes that a stripe remembers as sent take 8 KiB alone.
 	r := &Recorder{stripes: make([]stripe, min(64, n)), secret: secret, live: map[int64]uint64{}}
-	order := r.newOrdering()
-	r.sample.clients = sampling{order, keptOf(SampledClients, len(r.stripes))}
-	r.sample.protected = sampling{order, keptOf(ProtectedClients, len(r.stripes))}
 	return r
 }
-
-// openHour is an hour of a stripe, with the clients in a form that counts.
-type openHour struct {
-	Hour
-	clients, protected clientTable
-}
-
-// sampling is which clients a recorder counts each for itself: their order, and how many a stripe keeps of an hour.
-type sampling struct {
-	ordering
-	keep int
-}
-
-// keptOf returns how many of the least hashes a stripe keeps. Hashes spread over stripes evenly, within ten standard
-// deviations for every number of stripes. A stripe that has more leaves out its largest ones, and the sample of all has
-// fewer clients: their counts are exact all the same.
-func keptOf(most, stripes int) int { return most/stripes + most/stripes/4 + 64 }
 
 // StartIncarnation gives an empty recorder the number of its incarnation. Recorders of one instance with different
 // numbers write beside each other in the ledger; with the same number the later one's batches would count as folded.
@@ -150,7 +129,9 @@ func (r *Recorder) Observe(
 	if outcome == Inconclusive {
 		hour.Skipped[reasonOf(o)]++
 	}
-	r.countClient(hour, key, hash, outcome, cause, setting)
+	if setting.Protected {
+		r.countProtected(hour, key, outcome, setting)
+	}
 
 	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
 	// or harmless by chance.
@@ -167,19 +148,13 @@ func (r *Recorder) Observe(
 	return outcome
 }
 
-// countClient counts what becomes of the key's requests.
-func (r *Recorder) countClient(hour *openHour, key string, hash uint64, outcome Outcome, cause Cause, setting *Setting) {
+// countProtected counts what becomes of a protected key's requests.
+func (r *Recorder) countProtected(hour *Hour, key string, outcome Outcome, setting *Setting) {
 	// A candidate that does not yet know what keys have spent looks harmful or harmless by chance while it is enforced.
-	if !clientSteps[outcome].answered() || setting.Warming && setting.Enforced == algorithms.Candidate {
+	if setting.Warming && setting.Enforced == algorithms.Candidate {
 		return
 	}
-
-	hour.clients.count(&r.sample.clients, hash, key, setting.Enforced, &clientSteps[outcome], cause)
-
-	// No cause of a declared difference is guessed.
-	if setting.Protected {
-		hour.protected.count(&r.sample.protected, hash, key, setting.Enforced, &protectedSteps[outcome], noCause)
-	}
+	hour.CountProtected(key, setting.Enforced, outcome)
 }
 
 // tick counts for the fast triggers, which look at the last minutes only.
@@ -204,7 +179,7 @@ func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Obs
 }
 
 // minute returns the counts of a minute and of its hour. They are valid while the stripe's lock is held.
-func (s *stripe) minute(unix int64) (*openHour, *Minute) {
+func (s *stripe) minute(unix int64) (*Hour, *Minute) {
 	// A late observation of a closed hour counts in the oldest open one: judges have read the closed hour for the last time.
 	unix = max(unix, s.closed)
 
@@ -230,7 +205,7 @@ func (s *stripe) minute(unix int64) (*openHour, *Minute) {
 		return last, last.at(last.Unix * MinutesPerHour)
 	}
 
-	s.hours = slices.Insert(s.hours, i, &openHour{Hour: Hour{Unix: hour}})
+	s.hours = slices.Insert(s.hours, i, &Hour{Unix: hour})
 	return s.hours[i], s.hours[i].at(unix)
 }
 
@@ -239,7 +214,7 @@ func (s *stripe) counted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	return slices.ContainsFunc(s.hours, func(h *openHour) bool { return len(h.Minutes) > 0 })
+	return slices.ContainsFunc(s.hours, func(h *Hour) bool { return len(h.Minutes) > 0 })
 }
 
 // crowded reports whether hashes of a kind wait, and whether they are more than half of the most that may wait.

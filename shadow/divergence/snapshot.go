@@ -251,14 +251,13 @@ func (s *stripe) collectHours(hours map[int64]*Hour) {
 		if hours[h.Unix] == nil {
 			hours[h.Unix] = &Hour{Unix: h.Unix}
 		}
-		h.Clients, h.Protected = h.clients.take(), h.protected.take()
-		hours[h.Unix].join(&h.Hour)
+		hours[h.Unix].join(h)
 	}
 
 	if n := len(s.hours); n > 0 {
 		s.hours = slices.Delete(s.hours, 0, n-1)
 		last := s.hours[0]
-		last.Hour = Hour{Unix: last.Unix, Minutes: last.Minutes[:0]}
+		*last = Hour{Unix: last.Unix, Minutes: last.Minutes[:0]}
 	}
 }
 
@@ -360,7 +359,7 @@ func (r *Recorder) closeHours(now time.Time) {
 		s := &r.stripes[i]
 		s.mu.Lock()
 		s.closed = before * MinutesPerHour
-		s.hours = slices.DeleteFunc(s.hours, func(h *openHour) bool { return h.Unix < before })
+		s.hours = slices.DeleteFunc(s.hours, func(h *Hour) bool { return h.Unix < before })
 
 		// Send all keys again once an hour: the ledger may have lost them.
 		if newHour {

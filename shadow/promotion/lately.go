@@ -23,7 +23,7 @@ type look struct {
 }
 
 // lately returns what the protected keys have done since the first look of the last minutes.
-func (l *looks) lately(h *divergence.History, now time.Time) (sum divergence.Clients) {
+func (l *looks) lately(h *divergence.History, now time.Time) (sum divergence.ProtectedKeys) {
 	hours := h.Hours[max(0, len(h.Hours)-2):]
 
 	// By a clock that went back, the looks after it are of another time.
@@ -39,18 +39,17 @@ func (l *looks) lately(h *divergence.History, now time.Time) (sum divergence.Cli
 		*l = append(*l, look{now, append([]divergence.Hour(nil), hours...)})
 	}
 	for i := range hours {
-		since := hours[i].Protected.Since((*l)[0].of(hours[i].Unix))
-		sum.Join(&since, divergence.ProtectedClients)
+		sum.Join(hours[i].Protected.Since((*l)[0].of(hours[i].Unix)))
 	}
 	return sum
 }
 
 // of returns the protected keys of an hour as they were at the look.
-func (l *look) of(unix int64) *divergence.Clients {
+func (l *look) of(unix int64) divergence.ProtectedKeys {
 	for i := range l.hours {
 		if l.hours[i].Unix == unix {
-			return &l.hours[i].Protected
+			return l.hours[i].Protected
 		}
 	}
-	return &divergence.Clients{}
+	return nil
 }

@@ -13,9 +13,9 @@ func TestLatelyIsTheLastMinutes(t *testing.T) {
 	history := func(counts ...int64) *divergence.History {
 		h := &divergence.History{}
 		for i, n := range counts {
-			c := divergence.Client{Hash: 7, Name: "acme", Counts: [2]divergence.ClientCount{{}, {Requests: n, Allowed: n, Lost: n}}}
+			k := divergence.ProtectedKey{Key: "acme", Counts: [2]divergence.KeyTally{{}, {divergence.NewlyDenied: n}}}
 			h.Hours = append(h.Hours, divergence.Hour{
-				Unix: start.Unix()/divergence.SecondsPerHour + int64(i), Protected: divergence.Clients{List: []divergence.Client{c}},
+				Unix: start.Unix()/divergence.SecondsPerHour + int64(i), Protected: divergence.ProtectedKeys{k},
 			})
 		}
 		return h
@@ -39,7 +39,7 @@ func TestLatelyIsTheLastMinutes(t *testing.T) {
 		{31, []int64{40}, 0}, // counts were lost
 	} {
 		sum := l.lately(history(step.counts...), start.Add(time.Duration(step.minute)*time.Minute))
-		if got := sum.List[0].Total().Requests; got != step.want || len(l) > 11 {
+		if got := sum[0].Total().Allowed(); got != step.want || len(l) > 11 {
 			t.Errorf("minute %d: %d requests, want %d; %d looks", step.minute, got, step.want, len(l))
 		}
 	}

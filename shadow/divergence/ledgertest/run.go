@@ -22,7 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) divergence.Ledger) {
 	t.Run("ticks, causes and reasons of instances add up", func(t *testing.T) { details(t, open(t)) })
 	t.Run("a reader continues where it was", func(t *testing.T) { continues(t, open(t)) })
 	t.Run("each comparison counts once", func(t *testing.T) { countsOnce(t, open(t)) })
-	t.Run("clients of instances add up, for a day", func(t *testing.T) { clients(t, open(t)) })
+	t.Run("protected keys of instances add up", func(t *testing.T) { protected(t, open(t)) })
 	t.Run("lists of a day become one", func(t *testing.T) { joinsLists(t, open(t)) })
 }
 

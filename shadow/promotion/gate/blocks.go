@@ -91,8 +91,8 @@ type badBlock struct {
 	block
 	of  divergence.Ratio
 	cap float64
-	// client is the protected key whose loss makes the hour bad; nil where the ratio does.
-	client *divergence.Client
+	// key is the protected one whose loss makes the hour bad; nil where the ratio does.
+	key *divergence.ProtectedKey
 }
 
 // byHarm are the ratios in the order in which a bad hour is named by them: newly denied hurts

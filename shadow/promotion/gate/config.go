@@ -36,19 +36,17 @@ type Config struct {
 type Harms struct {
 	// OnRegression says what an exposed candidate's mirror does at its alarm (ByRollback).
 	OnRegression Regression `json:"on_regression,omitempty"`
-	// ClientHarm is how many clients may lose how much of their own requests; the zero ClientHarm is no rule.
-	ClientHarm ClientHarm `json:"client_harm,omitzero"`
-	// Protect is the share of its own requests that no protected key may lose; 0 means that none is protected.
-	Protect float64 `json:"protect,omitempty"`
+	// Protect are the keys that the policy protects, by the names that the ledger has for them.
+	Protect []string `json:"protect,omitempty"`
 }
 
-// or returns these thresholds, with the other ones in the place of those that are 0.
+// or returns these rules, with the other ones in the place of those that are not set.
 func (h Harms) or(other Harms) Harms {
-	return Harms{
-		OnRegression: cmp.Or(h.OnRegression, other.OnRegression),
-		ClientHarm:   cmp.Or(h.ClientHarm, other.ClientHarm),
-		Protect:      cmp.Or(h.Protect, other.Protect),
+	h.OnRegression = cmp.Or(h.OnRegression, other.OnRegression)
+	if h.Protect == nil {
+		h.Protect = other.Protect
 	}
+	return h
 }
 
 // Regression names the answer to an exposed candidate whose ratio has risen above its
@@ -128,8 +126,8 @@ func (c Config) Validate() error {
 	}
 
 	switch {
-	case !(c.Protect >= 0 && c.Protect <= 1):
-		return &FieldError{"protect", fmt.Sprintf("losing %g: want a fraction up to 1", c.Protect)}
+	case len(c.Protect) > divergence.MostProtected:
+		return &FieldError{"protect", fmt.Sprintf("%d keys: want at most %d", len(c.Protect), divergence.MostProtected)}
 	case c.OnRegression != ByRollback && c.OnRegression != ByHold:
 		return &FieldError{"on_regression", fmt.Sprintf("%q: want %s or %s", c.OnRegression, ByRollback, ByHold)}
 	case c.Block < time.Minute || c.Block%time.Minute != 0:
@@ -140,7 +138,7 @@ func (c Config) Validate() error {
 		return &FieldError{"soak", fmt.Sprintf("want at most %s, for evidence is kept for %d days "+
 			"and two strikes triple the soak", asWritten(maxSoak), divergence.KeptDays)}
 	}
-	return c.ClientHarm.validate()
+	return nil
 }
 
 // Threshold returns the fraction that a ratio has to stay below.

@@ -16,10 +16,10 @@ func TestOrTakesEveryField(t *testing.T) {
 		setField(t, reflect.ValueOf(&other).Elem().Field(i), 2)
 	}
 
-	if got := (gate.Config{}).Or(other); got != other {
+	if got := (gate.Config{}).Or(other); !reflect.DeepEqual(got, other) {
 		t.Errorf("of nothing and other: %+v, want %+v", got, other)
 	}
-	if got := mine.Or(other); got != mine {
+	if got := mine.Or(other); !reflect.DeepEqual(got, mine) {
 		t.Errorf("of mine and other: %+v, want %+v", got, mine)
 	}
 }
@@ -35,6 +35,9 @@ func setField(t *testing.T, field reflect.Value, value int) {
 		field.SetBool(true)
 	case field.Kind() == reflect.String:
 		field.SetString(string(rune('0' + value)))
+	case field.Kind() == reflect.Slice:
+		field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+		setField(t, field.Index(0), value)
 	case field.Kind() == reflect.Struct:
 		for i := range field.NumField() {
 			setField(t, field.Field(i), value)

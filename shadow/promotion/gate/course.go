@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/shadowlimit/shadowlimit/internal/humanize"
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
@@ -84,8 +85,8 @@ func Follow(cfg Config, e Evidence) Course {
 }
 
 func (b badBlock) strike() Strike {
-	if b.client != nil {
-		return Strike{From: atMinute(b.From), To: atMinute(b.To), Ratio: "protect", Value: b.ratio, Cap: b.cap, Key: keyOf(b.client)}
+	if b.key != nil {
+		return Strike{From: atMinute(b.From), To: atMinute(b.To), Ratio: "protect", Value: b.ratio, Cap: b.cap, Key: humanize.Printable(b.key.Key)}
 	}
 	return Strike{From: atMinute(b.From), To: atMinute(b.To), Ratio: b.of.String(), Value: b.ratio, Cap: b.cap}
 }

@@ -32,33 +32,27 @@ func TestDatesOfObstaclesComeTrue(t *testing.T) {
 			}
 		}}
 	}
-	loses := clientsFrom(7, 1, allowed(200, 60), none)
+	loses := acme(allowed(200, 60), none)
 
 	tests := []struct {
-		name string
-		kind gate.ObstacleKind
-		cfg  gate.Config
-		e    evidence
-		// The clients of hour 60, where the last request differs.
-		clients, protected divergence.Clients
-		want               string
+		name      string
+		kind      gate.ObstacleKind
+		cfg       gate.Config
+		e         evidence
+		protected divergence.ProtectedKeys // of hour 60
+		want      string
 	}{
-		{"a ratio of the last day", gate.AboveLately, gate.Config{}, badUntil(72), divergence.Clients{}, divergence.Clients{}, ""},
+		{"a ratio of the last day", gate.AboveLately, gate.Config{}, badUntil(72), nil, ""},
 		{"a ratio that old incidents have raised", gate.AboveThreshold, gate.Config{Divergence: 0.005, NewlyDenied: 0.5},
-			evidence{badHours: []int64{1}}, divergence.Clients{}, divergence.Clients{}, ""},
-		{"harmed clients", gate.ClientsHarmed, gate.Config{Harms: gate.Harms{ClientHarm: harmRule}}, evidence{},
-			joinedClients(clientsFrom(100, 10, allowed(100, 0), none), loses), divergence.Clients{}, "Thu 2026-03-05 12:00 UTC"},
-		{"a protected key", gate.ProtectedLost, gate.Config{Harms: gate.Harms{Protect: 0.05}}, evidence{},
-			divergence.Clients{}, loses, "Sun 2026-03-08 13:00 UTC"},
+			evidence{badHours: []int64{1}}, nil, ""},
+		{"a protected key", gate.ProtectedLost, protecting, evidence{}, loses, "Sun 2026-03-08 13:00 UTC"},
 	}
 	for _, tt := range tests {
 		at := func(now time.Time) string {
 			e := tt.e
 			e.minutes = int(now.Sub(monday).Minutes())
 			built := e.build()
-			built.History.Hours = []divergence.Hour{{
-				Unix: monday.Unix()/divergence.SecondsPerHour + 60, Clients: tt.clients, Protected: tt.protected,
-			}}
+			built.History.Hours = []divergence.Hour{{Unix: monday.Unix()/divergence.SecondsPerHour + 60, Protected: tt.protected}}
 			return obstacleOf(gate.Assess(tt.cfg.WithDefaults(), built), tt.kind)
 		}
 

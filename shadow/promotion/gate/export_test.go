@@ -134,12 +134,6 @@ func (j *judgement) verdictFor(step Step) string {
 	return verdict
 }
 
-// ClientHarmOf asks the rule of clients alone: whether it is an obstacle, and its alarm.
-func ClientHarmOf(cfg Config, e *Evidence) (obstacle, alarm bool) {
-	j := judgement{cfg: cfg, evidence: e, now: e.Now.Unix() / 60}
-	return len(j.tooManyHarmed()) > 0, j.clientAlarm().Level > Calm
-}
-
 // ProtectedHarmOf asks the rule of protected keys alone: whether an hour is a strike, and its alarm.
 func ProtectedHarmOf(cfg Config, e *Evidence) (strike, alarm bool) {
 	j := judgement{cfg: cfg, evidence: e}

@@ -38,7 +38,7 @@ type Evidence struct {
 	// Step is the step that the verdict is for.
 	Step Step
 	// Lately are the protected keys of the last minutes, where the judge has looked before.
-	Lately divergence.Clients `json:"-"`
+	Lately divergence.ProtectedKeys `json:"-"`
 	// Denied are the minutes in which keys were first denied, in order, where all of them are known: in a replay. nil elsewhere.
 	Denied []int64 `json:"-"`
 	// Exposure says since when the candidate is enforced; the zero Exposure in shadow.
@@ -72,16 +72,9 @@ type Result struct {
 	CleanHoursNeeded float64 `json:"clean_hours_needed,omitempty"`
 	Strikes          int     `json:"strikes"`
 	Quality
-	ClientResults
-	RatioResults
-}
-
-// ClientResults are what clients lose. In JSON their field is one of the Result.
-type ClientResults struct {
-	// Clients says how many clients lose how much; nil without any.
-	Clients *ClientsResult `json:"clients,omitempty"`
-	// Harm is the alarm of protected keys and of harmed clients, where the candidate is enforced.
+	// Harm is the alarm of protected keys, where the candidate is enforced.
 	Harm Alarm `json:"-"`
+	RatioResults
 }
 
 // Quality says how far the last day's evaluations can be relied on. In JSON its shares are
@@ -170,8 +163,7 @@ func Assess(cfg Config, e Evidence) Result {
 		*g.Ratio(s.ratio) = s.result(j.total)
 	}
 	g.Regression = j.regression()
-	g.Harm = j.protectedAlarm().Or(j.clientAlarm())
-	g.Clients = j.clientsResult()
+	g.Harm = j.protectedAlarm()
 
 	// No forecast after a fail: only a new epoch or an operator ends that.
 	g.Verdict, g.Reason = j.verdict()

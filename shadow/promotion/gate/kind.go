@@ -22,7 +22,6 @@ const (
 	ProtectedLost                       // a protected key lost too much
 	AboveThreshold                      // a raw ratio is at or above its threshold
 	AboveLately                         // a raw ratio of the last day is
-	ClientsHarmed                       // too many clients lost too much in the last day
 	Suspect                             // a mirror suspects that a ratio is above its threshold
 	LowScore                            // a score does not suffice
 	CleanTime                           // the clean time does not suffice
@@ -58,7 +57,6 @@ var subjects = [ObstacleKinds]subject{
 	ProtectedLost:   {"protected_lost", Wait, "waiting alone does not keep a protected key from losing requests again"},
 	AboveThreshold:  {"above_threshold", Wait, "waiting alone does not lower a ratio that is at or above its threshold"},
 	AboveLately:     {"above_lately", Wait, "the last day was at or above a threshold"},
-	ClientsHarmed:   {"clients_harmed", Wait, "waiting alone does not make clients lose less"},
 	Suspect:         {"suspect", Wait, "a ratio may be above its threshold"},
 	LowScore:        {"low_score", Wait, ""},
 	CleanTime:       {"clean_time", Wait, ""},

@@ -181,7 +181,6 @@ func (j *judgement) pending() (list []Obstacle) {
 		}
 		list = append(list, o)
 	}
-	list = append(list, j.tooManyHarmed()...)
 	slices.SortStableFunc(list, func(a, b Obstacle) int { return cmp.Compare(a.Kind, b.Kind) })
 
 	if worst := j.farthest(); worst.score.value() < enough {

@@ -9,13 +9,31 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
-// candidate is the role under which clients lose to an enforced candidate.
+// candidate is the role under which keys lose to an enforced candidate.
 const candidate = 1
 
-// loses reports whether a protected key has lost too much: the declared share of its own
-// requests, and at least 20 of them.
-func (c Config) loses(n divergence.ClientCount) bool {
-	return c.Protect > 0 && n.Missing() >= divergence.LeastLost && n.Misses(c.Protect)
+const (
+	// mostLost is the share of its own requests that no protected key may lose within an hour, and leastLost how many it must
+	// lose before that counts.
+	mostLost  = 0.05
+	leastLost = 20
+)
+
+// loses reports whether a protected key has lost too much.
+func loses(n divergence.KeyTally) bool {
+	return n.Missing() >= leastLost && float64(n.Missing()) >= mostLost*float64(n.Allowed())
+}
+
+// excused reports whether a loss is one of the shape. A client that is over its limit by both sides is denied at other instants by
+// each, so in a time that ends anywhere one side is ahead of the other by up to what the limit allows at once. A loss is none of these if
+// a longer time has it, too, or if the authoritative has hardly denied the client anything.
+func excused(n, longer divergence.KeyTally) bool {
+	return n.Missing() <= longer.Denied() && !loses(longer)
+}
+
+// share returns how much of what the authoritative allowed a key is missing, 0 to 1; 0 for one that was allowed nothing.
+func share(n divergence.KeyTally) float64 {
+	return float64(n.Missing()) / float64(max(1, n.Allowed()))
 }
 
 // protectedOf returns the hours in which a protected key lost too much, as bad blocks, in order. An hour counts when
@@ -27,30 +45,25 @@ func protectedOf(cfg Config, hours []divergence.Hour, now int64) (bad []badBlock
 		if span.To > now {
 			continue
 		}
-		if c := worstOf(cfg, &h.Protected, (*divergence.Client).Total, sinceBefore(hours, i)); c != nil {
-			n := c.Total()
-			b := block{Span: span, ratio: share(n), denominator: n.Allowed}
-			bad = append(bad, badBlock{b, divergence.OfAllows, cfg.Protect, c})
+		if k := worstOf(cfg, h.Protected, (*divergence.ProtectedKey).Total, sinceBefore(hours, i)); k != nil {
+			n := k.Total()
+			b := block{Span: span, ratio: share(n), denominator: n.Allowed()}
+			bad = append(bad, badBlock{b, divergence.OfAllows, mostLost, k})
 		}
 	}
 	return bad
 }
 
-// share returns how much of what the authoritative allowed a client is missing, 0 to 1; 0 for a client that was allowed nothing.
-func share(n divergence.ClientCount) float64 {
-	return float64(n.Missing()) / float64(max(1, n.Allowed))
-}
+// counting yields a count of a key.
+type counting func(*divergence.ProtectedKey) divergence.KeyTally
 
-// counting yields a count of a client.
-type counting func(*divergence.Client) divergence.ClientCount
-
-// sinceBefore counts an hour and the one before it. Of an old hour the ledger has only keys that lost enough, so others of
-// the hour before never count.
+// sinceBefore counts an hour and the one before it, where the key lost enough in that one, too: an hour without losses would only
+// make the share smaller.
 func sinceBefore(hours []divergence.Hour, i int) counting {
-	return func(c *divergence.Client) divergence.ClientCount {
-		n := c.Total()
+	return func(k *divergence.ProtectedKey) divergence.KeyTally {
+		n := k.Total()
 		if i > 0 && hours[i-1].Unix == hours[i].Unix-1 {
-			if before := hours[i-1].Protected.Find(c.Hash); before != nil && before.Total().Lost >= divergence.LeastLost {
+			if before := hours[i-1].Protected.Find(k.Key); before != nil && before.Total()[divergence.NewlyDenied] >= leastLost {
 				n.Add(before.Total())
 			}
 		}
@@ -59,29 +72,22 @@ func sinceBefore(hours []divergence.Hour, i int) counting {
 }
 
 // worstOf returns the key that loses most if it loses too much, or nil. Longer counts a longer time, for keys that are over
-// their limit.
-func worstOf(cfg Config, keys *divergence.Clients, count, longer counting) (worst *divergence.Client) {
-	for i := range keys.List {
-		c := &keys.List[i]
-		if n := count(c); cfg.loses(n) && !excused(n, longer(c), cfg.loses) && (worst == nil || share(n) > share(count(worst))) {
-			worst = c
+// their limit. A key that the policy does not protect any more has lost nothing.
+func worstOf(cfg Config, keys divergence.ProtectedKeys, count, longer counting) (worst *divergence.ProtectedKey) {
+	for i := range keys {
+		k := &keys[i]
+		if n := count(k); loses(n) && !excused(n, longer(k)) && slices.Contains(cfg.Protect, k.Key) &&
+			(worst == nil || share(n) > share(count(worst))) {
+			worst = k
 		}
 	}
 	return worst
 }
 
 // lossText names what a protected key has lost.
-func lossText(c *divergence.Client, n divergence.ClientCount) string {
-	return fmt.Sprintf("protected key %s lost %s of its %s requests (%s)", keyOf(c), humanize.Grouped(n.Missing()),
-		humanize.Grouped(n.Allowed), humanize.Percent(share(n)))
-}
-
-// keyOf names a client. Lists have the names of the few that lose most, and the hashes of the others.
-func keyOf(c *divergence.Client) string {
-	if c.Name == "" {
-		return fmt.Sprintf("of hash %012x", c.Hash)
-	}
-	return humanize.Printable(c.Name)
+func lossText(k *divergence.ProtectedKey, n divergence.KeyTally) string {
+	return fmt.Sprintf("protected key %s lost %s of its %s requests (%s)", humanize.Printable(k.Key), humanize.Grouped(n.Missing()),
+		humanize.Grouped(n.Allowed()), humanize.Percent(share(n)))
 }
 
 // addProtected adds the hours of protected keys to the bad blocks, in the order of their ends.
@@ -95,7 +101,7 @@ func (j *judgement) addProtected(bad []badBlock) []badBlock {
 // good by clean time.
 func (j *judgement) protectedLost() (list []Obstacle) {
 	i := len(j.bad) - 1
-	for i >= 0 && j.bad[i].client == nil {
+	for i >= 0 && j.bad[i].key == nil {
 		i--
 	}
 	if i < 0 {
@@ -121,38 +127,41 @@ func (j *judgement) madeGood() string {
 
 // lossText names the loss of a protected key and its hour.
 func (b *badBlock) lossText() string {
-	return fmt.Sprintf("%s from %s to %s UTC", lossText(b.client, b.client.Total()), stamp(atMinute(b.From)), atMinute(b.To).Format("15:04"))
+	return fmt.Sprintf("%s from %s to %s UTC", lossText(b.key, b.key.Total()), stamp(atMinute(b.From)), atMinute(b.To).Format("15:04"))
 }
 
 // protectedAlarm asks for a rollback where a protected key loses too much to an enforced candidate: within the last
 // minutes, within the hour, or over the last change of the hour.
 func (j *judgement) protectedAlarm() Alarm {
-	if j.cfg.Protect == 0 || j.evidence.Exposure.Since.IsZero() {
+	if j.evidence.Exposure.Since.IsZero() {
 		return Alarm{}
 	}
 
-	enforced := func(c *divergence.Client) divergence.ClientCount { return c.Counts[candidate] }
+	enforced := func(k *divergence.ProtectedKey) divergence.KeyTally { return k.Counts[candidate] }
 	both := j.protectedSince(j.hour() - 1)
-	longer := func(c *divergence.Client) (n divergence.ClientCount) {
-		if found := both.Find(c.Hash); found != nil {
+	longer := func(k *divergence.ProtectedKey) (n divergence.KeyTally) {
+		if found := both.Find(k.Key); found != nil {
 			n = found.Total()
 		}
 		return n
 	}
-	for _, keys := range []divergence.Clients{j.evidence.Lately, j.protectedSince(j.hour()), both} {
-		if c := worstOf(j.cfg, &keys, enforced, longer); c != nil {
+	for _, keys := range []divergence.ProtectedKeys{j.evidence.Lately, j.protectedSince(j.hour()), both} {
+		if k := worstOf(j.cfg, keys, enforced, longer); k != nil {
 			return Alarm{Level: RollBack, Reason: fmt.Sprintf("%s to the enforced candidate; at most %s may be lost",
-				lossText(c, enforced(c)), humanize.Percent(j.cfg.Protect))}
+				lossText(k, enforced(k)), humanize.Percent(mostLost))}
 		}
 	}
 	return Alarm{}
 }
 
+// hour is the hour of the clock that is judged.
+func (j *judgement) hour() int64 { return j.evidence.Now.Unix() / divergence.SecondsPerHour }
+
 // protectedSince returns the protected keys since the beginning of an hour.
-func (j *judgement) protectedSince(hour int64) (sum divergence.Clients) {
+func (j *judgement) protectedSince(hour int64) (sum divergence.ProtectedKeys) {
 	for i := range j.evidence.History.Hours {
 		if h := &j.evidence.History.Hours[i]; h.Unix >= hour && h.Unix <= j.hour() {
-			sum.Join(&h.Protected, divergence.ProtectedClients)
+			sum.Join(h.Protected)
 		}
 	}
 	return sum

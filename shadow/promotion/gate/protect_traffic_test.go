@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -61,7 +62,7 @@ type visit struct {
 
 // dayClient is a client of a day.
 type dayClient struct {
-	divergence.Client
+	name      string
 	position  float64 // in percent; a canary has those below its own
 	protected bool
 	beyond    bool    // protected, and at times beyond its limit
@@ -72,16 +73,16 @@ type dayClient struct {
 	resets    int   // how many the states know of
 	next      int64 // instant of the next request of a visit; 0 before the first
 
-	hours  [2]hourly                           // in shadow, and by an enforced candidate
-	lately [latelyLooks]divergence.ClientCount // between the last looks
+	hours  [2]hourly                        // in shadow, and by an enforced candidate
+	lately [latelyLooks]divergence.KeyTally // between the last looks
 }
 
 // hourly are counts by the hour, from the one before the day on.
-type hourly [25]divergence.ClientCount
+type hourly [25]divergence.KeyTally
 
-func (h *hourly) of(n int64) divergence.ClientCount {
+func (h *hourly) of(n int64) divergence.KeyTally {
 	if n < -1 {
-		return divergence.ClientCount{}
+		return none
 	}
 	return h[n+1]
 }
@@ -117,7 +118,7 @@ func newClientDay(o occasion, p soundPair, rng *rand.Rand) *clientDay {
 	}
 
 	d.happens(o)
-	slices.SortFunc(d.clients, func(a, b *dayClient) int { return cmp.Compare(a.Hash, b.Hash) })
+	slices.SortFunc(d.clients, func(a, b *dayClient) int { return cmp.Compare(a.name, b.name) })
 	for _, c := range d.clients {
 		slices.SortFunc(c.visits, func(a, b visit) int { return cmp.Compare(a.from, b.from) })
 	}
@@ -174,7 +175,7 @@ func (d *clientDay) anyMinute() float64 { return d.rng.Float64() * day }
 
 func (d *clientDay) add(position float64, protected bool) *dayClient {
 	c := &dayClient{position: position, protected: protected}
-	c.Hash = 1 + d.rng.Uint64()>>16
+	c.name = fmt.Sprintf("%012x", 1+d.rng.Uint64()>>16)
 	d.clients = append(d.clients, c)
 	return c
 }
@@ -203,7 +204,7 @@ func (d *clientDay) pass(look int64) (lost bool) {
 	})
 
 	for _, c := range d.clients {
-		now := divergence.ClientCount{}
+		now := none
 		for len(c.visits) > 0 && c.visits[0].from < to {
 			d.visit(c, &now, from, to)
 			if c.next < c.visits[0].to {
@@ -213,10 +214,10 @@ func (d *clientDay) pass(look int64) (lost bool) {
 		}
 		if c.rate > 0 {
 			n := c.quiet(d.rng, (look+looksAnHour)%looksAnHour)
-			now.Add(divergence.ClientCount{Requests: n, Allowed: n})
+			now[divergence.AgreeAllow] += n
 		}
 		c.count(look, now, warming)
-		lost = lost || now.Lost > 0
+		lost = lost || now[divergence.NewlyDenied] > 0
 	}
 	return lost
 }
@@ -231,10 +232,10 @@ func (c *dayClient) quiet(rng *rand.Rand, look int64) int64 {
 
 // count notes what became of a client: in shadow, and where the candidate is enforced for it. That is not counted in the first window
 // of an authoritative.
-func (c *dayClient) count(look int64, now divergence.ClientCount, warming bool) {
+func (c *dayClient) count(look int64, now divergence.KeyTally, warming bool) {
 	for role := range c.hours {
 		if role == int(algorithms.Candidate) && warming {
-			now = divergence.ClientCount{}
+			now = none
 		}
 		c.hours[role][hourOf(look)+1].Add(now)
 	}
@@ -245,7 +246,7 @@ func (c *dayClient) count(look int64, now divergence.ClientCount, warming bool) 
 func hourOf(look int64) int64 { return (look+looksAnHour)/looksAnHour - 1 }
 
 // visit makes the requests of the first visit between two instants.
-func (d *clientDay) visit(c *dayClient, now *divergence.ClientCount, from, until int64) {
+func (d *clientDay) visit(c *dayClient, now *divergence.KeyTally, from, until int64) {
 	v := &c.visits[0]
 	c.next = max(c.next, v.from, from)
 	for c.next < min(until, v.to) {
@@ -262,7 +263,7 @@ func (d *clientDay) visit(c *dayClient, now *divergence.ClientCount, from, until
 }
 
 // charge asks both sides.
-func (d *clientDay) charge(c *dayClient, now *divergence.ClientCount, at int64) {
+func (d *clientDay) charge(c *dayClient, now *divergence.KeyTally, at int64) {
 	for c.resets < len(d.resets) && d.resets[c.resets] <= at {
 		c.states[algorithms.Authoritative] = algorithms.State{}
 		c.resets++
@@ -276,14 +277,14 @@ func (d *clientDay) charge(c *dayClient, now *divergence.ClientCount, at int64) 
 		}
 		c.states[role], allowed[role] = state, decision.Allowed
 	}
-	now.Requests++
 	switch {
 	case allowed[algorithms.Authoritative] && allowed[algorithms.Candidate]:
-		now.Allowed++
+		now[divergence.AgreeAllow]++
 	case allowed[algorithms.Authoritative]:
-		now.Allowed++
-		now.Lost++
+		now[divergence.NewlyDenied]++
 	case allowed[algorithms.Candidate]:
-		now.Gained++
+		now[divergence.NewlyAllowed]++
+	default:
+		now[divergence.AgreeDeny]++
 	}
 }

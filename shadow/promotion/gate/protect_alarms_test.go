@@ -13,33 +13,24 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
 )
 
-// clientStage is a stage by the share of the keys for which the candidate is enforced, in percent.
-type clientStage struct {
+// protectStage is a stage by the share of the keys for which the candidate is enforced, in percent.
+type protectStage struct {
 	name    string
 	percent float64
 }
 
-var clientStages = []clientStage{{"shadow", 0}, {"canary 1 %", 1}, {"canary 10 %", 10}, {"promoted", 100}}
+var protectStages = []protectStage{{"shadow", 0}, {"canary 1 %", 1}, {"canary 10 %", 10}, {"promoted", 100}}
 
-// harmRules are the rules as docs/policies.md declares them. Protect is asked twice: for keys that keep to their limit, and for those
-// that do not.
-var harmRules = []string{"client_harm", "protect", "protect, beyond"}
+// protectRules ask twice: for keys that keep to their limit, and for those that do not.
+var protectRules = []string{"protect", "protect, beyond"}
 
-const (
-	ofClients = iota
-	ofProtected
-	ofBeyond
-)
-
-var harmConfig = gate.Config{Harms: gate.Harms{ClientHarm: harmRule, Protect: 0.05}}.WithDefaults()
-
-// judge is what asks a rule in a stage, of a day's clients or of the protected ones.
+// judge is what asks a rule in a stage.
 type judge struct {
 	day   *clientDay
-	stage clientStage
-	rule  int
+	stage protectStage
+	rule  string
 	hours []divergence.Hour // that are over
-	first int               // the minute of the first alarm, or in shadow of a strike or an obstacle
+	first int               // the minute of the first alarm, or in shadow of a strike
 }
 
 // firstHarms returns the minutes of a day in which the rules first speak, by stage and rule.
@@ -48,15 +39,15 @@ func (d *clientDay) firstHarms() (first []int) {
 		d.pass(look)
 	}
 	var judges []*judge
-	for _, s := range clientStages {
-		for rule := range harmRules {
+	for _, s := range protectStages {
+		for _, rule := range protectRules {
 			j := &judge{day: d, stage: s, rule: rule, first: never}
 			j.hours = append(j.hours, j.hour(-1))
 			judges = append(judges, j)
 		}
 	}
 
-	// Without a loss the share of harmed clients can rise by the change of the hour only.
+	// Without a loss the share that a key loses can rise by the change of the hour only.
 	for look := range int64(looksAMinute * day) {
 		lost := d.pass(look)
 		for _, j := range judges {
@@ -85,34 +76,27 @@ func (j *judge) look(look int64, changed bool) {
 	}
 }
 
-// mayHarm reports whether anything can come of a look: three clients have lost their share, or a protected key 20 requests. The tests
-// of the rules say that less is no alarm, and a day is made many times faster.
+// mayHarm reports whether anything can come of a look: a protected key has lost 20 requests. The tests of the rule say that less
+// is no alarm, and a day is made many times faster.
 func (j *judge) mayHarm(now int64) bool {
-	harmed := 0
 	for _, c := range j.day.clients {
 		if !j.of(c) || c.position >= j.stage.percent {
 			continue
 		}
 		a, b := c.hours[algorithms.Candidate].of(now), c.hours[algorithms.Candidate].of(now-1)
-		if j.rule != ofClients && a.Lost+b.Lost >= divergence.LeastLost {
+		if a[divergence.NewlyDenied]+b[divergence.NewlyDenied] >= 20 {
 			return true
 		}
-		if j.rule == ofClients && (a.Misses(harmRule.Losing) || b.Misses(harmRule.Losing)) {
-			harmed++
-		}
 	}
-	return harmed >= 3
+	return false
 }
 
 // of reports whether the rule is about a client.
 func (j *judge) of(c *dayClient) bool {
-	switch j.rule {
-	case ofProtected:
+	if j.rule == "protect" {
 		return c.protected
-	case ofBeyond:
-		return c.beyond
 	}
-	return true
+	return c.beyond
 }
 
 // harms asks the rule.
@@ -126,65 +110,63 @@ func (j *judge) harms(look int64) bool {
 	}
 	e.History.Hours = append(slices.Clone(hours), j.hour(hourOf(look)))
 
-	ask := gate.ProtectedHarmOf
-	if j.rule == ofClients {
-		ask = gate.ClientHarmOf
+	cfg := protecting
+	cfg.Protect = nil
+	for _, c := range j.day.clients {
+		if j.of(c) {
+			cfg.Protect = append(cfg.Protect, c.name)
+		}
 	}
-	strike, alarm := ask(harmConfig, &e)
+	strike, alarm := gate.ProtectedHarmOf(cfg, &e)
 	return alarm || strike && j.stage.percent == 0
 }
 
-// hour returns the clients of an hour. Before the day the stage is shadow for all.
+// hour returns the keys of an hour. Before the day the stage is shadow for all.
 func (j *judge) hour(n int64) divergence.Hour {
 	h := divergence.Hour{Unix: monday.Unix()/divergence.SecondsPerHour + n}
-	list := &h.Protected.List
-	if j.rule == ofClients {
-		list = &h.Clients.List
-	}
-
 	for _, c := range j.day.clients {
 		role := algorithms.Authoritative
 		if c.position < j.stage.percent && n >= 0 {
 			role = algorithms.Candidate
 		}
-		if count := c.hours[role].of(n); j.of(c) && count.Requests > 0 {
-			one := divergence.Client{Hash: c.Hash}
+		if count := c.hours[role].of(n); j.of(c) && count != none {
+			one := divergence.ProtectedKey{Key: c.name}
 			one.Counts[role] = count
-			*list = append(*list, one)
+			h.Protected = append(h.Protected, one)
 		}
 	}
 	return h
 }
 
 // lately returns what protected keys have done in the last minutes.
-func (j *judge) lately() (keys divergence.Clients) {
+func (j *judge) lately() (keys divergence.ProtectedKeys) {
 	for _, c := range j.day.clients {
-		if j.rule == ofClients || !j.of(c) || c.position >= j.stage.percent {
+		if !j.of(c) || c.position >= j.stage.percent {
 			continue
 		}
-		one := divergence.Client{Hash: c.Hash}
+		one := divergence.ProtectedKey{Key: c.name}
 		for _, n := range c.lately {
 			one.Counts[algorithms.Candidate].Add(n)
 		}
-		keys.List = append(keys.List, one)
+		keys = append(keys, one)
 	}
 	return keys
 }
 
-// What client_harm and protect say of sound candidates. testdata/clients.json has the results of many days, and docs/statistics.md
+// What is said of the protected keys of sound candidates. testdata/protect.json has the results of many days, and docs/statistics.md
 // shows them. To make all of it again, in some minutes:
 //
-//	go test ./shadow/promotion/gate -run Clients -runs 200 -update -timeout 0
+//	go test ./shadow/promotion/gate -run Protect -runs 200 -update -timeout 0
 
-const clientsFile = "testdata/clients.json"
+const protectFile = "testdata/protect.json"
 
 func clientName(o occasion, p soundPair) string { return fmt.Sprintf("%s/%s", o, p.name) }
 
 // clientSimulations have a rule for each stage and rule of a policy.
 func clientSimulations() (list []simulated) {
 	var rules []string
-	for _, s := range clientStages {
-		for _, rule := range harmRules {
+	for _, s := range protectStages {
+		for _, rule := range protectRules {
 			rules = append(rules, s.name+"/"+rule)
 		}
 	}
@@ -200,42 +182,37 @@ func clientSimulations() (list []simulated) {
 	return list
 }
 
-func TestClientsOfSoundCandidates(t *testing.T) {
-	holdResults(t, clientsFile, clientSimulations(), 200)
+func TestProtectedKeysOfSoundCandidates(t *testing.T) {
+	holdResults(t, protectFile, clientSimulations(), 200)
 }
 
-// No sound candidate is rolled back on any of 200 days, and none has a strike. A counter denies some bursts that a log allows:
-// on one day two clients, of under 400 that had been active by then, did lose a tenth of an hour, which keeps from a step.
-func TestClientsOfSoundCandidatesRaiseNoAlarm(t *testing.T) {
-	results := readFile(t, clientsFile)
+// No sound candidate is rolled back on any of 200 days, and none has a strike.
+func TestProtectedKeysOfSoundCandidatesRaiseNoAlarm(t *testing.T) {
+	results := readFile(t, protectFile)
 	for _, s := range clientSimulations() {
 		for _, rule := range s.rules {
 			name := s.name + "/" + rule
-			most := 0
-			if rule == "shadow/client_harm" {
-				most = 1
-			}
-			if o := results[name]; !strings.HasSuffix(rule, "beyond") && (o.Reached > most || o.Runs < 200) {
-				t.Errorf("%s: on %d of %d days, want at most %d of 200", name, o.Reached, o.Runs, most)
+			if o := results[name]; !strings.HasSuffix(rule, "beyond") && (o.Reached > 0 || o.Runs < 200) {
+				t.Errorf("%s: on %d of %d days, want none of 200", name, o.Reached, o.Runs)
 			}
 		}
 	}
 }
 
-// TestClientsDocument holds the table of the document against the results.
-func TestClientsDocument(t *testing.T) {
+// TestProtectDocument holds the table of the document against the results.
+func TestProtectDocument(t *testing.T) {
 	text, err := os.ReadFile(statisticsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	document := replaceTable(t, string(text), "clients of sound candidates", harmTable(readFile(t, clientsFile)))
+	document := replaceTable(t, string(text), "protected keys of sound candidates", harmTable(readFile(t, protectFile)))
 	if *update {
 		if err := os.WriteFile(statisticsFile, []byte(document), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if document != string(text) {
-		t.Errorf("a table of %s differs from %s: go test ./shadow/promotion/gate -run Clients -runs 200 -update", statisticsFile, clientsFile)
+		t.Errorf("a table of %s differs from %s: go test ./shadow/promotion/gate -run Protect -runs 200 -update", statisticsFile, protectFile)
 	}
 }
 
@@ -248,8 +225,8 @@ func harmTable(results map[string]outcomes) string {
 	}
 	b.row(head...)
 
-	for _, rule := range harmRules {
-		for _, s := range clientStages {
+	for _, rule := range protectRules {
+		for _, s := range protectStages {
 			cells := []string{rule, s.name}
 			for _, o := range occasions {
 				var days []string

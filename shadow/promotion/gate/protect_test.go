@@ -1,0 +1,169 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shadowlimit/shadowlimit/shadow/divergence"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// protecting protects the key acme.
+var protecting = gate.Config{Harms: gate.Harms{Protect: []string{"acme"}}}.WithDefaults()
+
+// acme are the counts of the protected key, in shadow and enforced, beside those of a key that is not protected any more and loses all.
+func acme(shadow, enforced divergence.KeyTally) divergence.ProtectedKeys {
+	lost := allowed(1000, 1000)
+	return divergence.ProtectedKeys{
+		{Key: "acme", Counts: [2]divergence.KeyTally{shadow, enforced}}, {Key: "other", Counts: [2]divergence.KeyTally{lost, lost}},
+	}
+}
+
+// tally counts requests of which the authoritative allowed some; of these lost, and of the others gained, by the candidate.
+func tally(requests, allowed, lost, gained int64) divergence.KeyTally {
+	return divergence.KeyTally{
+		divergence.AgreeAllow: allowed - lost, divergence.AgreeDeny: requests - allowed - gained,
+		divergence.NewlyDenied: lost, divergence.NewlyAllowed: gained,
+	}
+}
+
+func allowed(n, lost int64) divergence.KeyTally { return tally(n, n, lost, 0) }
+
+var none divergence.KeyTally
+
+// withProtected returns evidence that passes but for its protected keys, with these in its last hour.
+func withProtected(keys divergence.ProtectedKeys) gate.Evidence {
+	e := evidence{hours: 60}.build()
+	hour := e.Now.Unix() / divergence.SecondsPerHour
+	e.History.Hours = []divergence.Hour{{Unix: hour - 1, Protected: keys}}
+	return e
+}
+
+// One protected key that loses 5 % of its own and 20 requests in an hour is a strike, with its name in the sentence. Three fail. A key
+// that is not protected any more is none.
+func TestProtectedKeyIsAStrike(t *testing.T) {
+	tests := map[string]struct {
+		n    divergence.KeyTally
+		want int
+	}{
+		"all":       {allowed(30, 30), 1},
+		"the share": {allowed(400, 20), 1},
+		"less":      {allowed(401, 20), 0},
+		"few":       {allowed(19, 19), 0},
+	}
+
+	for name, test := range tests {
+		g := gate.Assess(protecting, withProtected(acme(test.n, none)))
+		if g.Strikes != test.want || (test.want == 1) != strings.Contains(g.Reason, "protected key acme lost") {
+			t.Errorf("%s: %d strikes: %s", name, g.Strikes, g.Reason)
+		}
+	}
+
+	e := withProtected(acme(allowed(30, 30), none))
+	first := e.History.Hours[0]
+	e.History.Hours = nil
+	for _, back := range []int64{50, 49, 0} {
+		h := first
+		h.Unix -= back
+		e.History.Hours = append(e.History.Hours, h)
+	}
+	g := gate.Assess(protecting, e)
+	if g.Verdict != gate.Fail || !strings.Contains(g.Reason, "protected key acme lost 30 of its 30 requests (100 %)") {
+		t.Errorf("three hours: %s: %s", g.Verdict, g.Reason)
+	}
+	if g := gate.Assess(gate.Config{}.WithDefaults(), e); g.Verdict != gate.Pass || g.Strikes != 0 {
+		t.Errorf("not protected any more: %d strikes, %s: %s", g.Strikes, g.Verdict, g.Reason)
+	}
+}
+
+// An hour that is not over may still become better: it is no strike yet.
+func TestOpenHourIsNoStrike(t *testing.T) {
+	e := withProtected(acme(allowed(30, 30), none))
+	e.History.Hours[0].Unix++
+	if g := gate.Assess(protecting, e); g.Strikes != 0 {
+		t.Errorf("%d strikes: %s", g.Strikes, g.Reason)
+	}
+}
+
+// Each row is what a protected key has lost to the enforced candidate in the last minutes, in this hour, and in the one before.
+func TestProtectedKeyRollsBack(t *testing.T) {
+	good, bad := allowed(1000, 0), allowed(30, 30)
+	tests := []struct {
+		lately, hour, before divergence.KeyTally
+		want                 gate.Level
+	}{
+		{good, good, good, gate.Calm},
+		{bad, good, good, gate.RollBack},
+		{none, bad, none, gate.RollBack},
+		{none, allowed(15, 15), allowed(15, 15), gate.RollBack}, // over the change of the hour
+		{allowed(19, 19), allowed(19, 19), none, gate.Calm},
+		{none, none, none, gate.Calm},
+	}
+
+	for i, test := range tests {
+		e := withProtected(acme(none, test.before))
+		now := divergence.Hour{Unix: e.History.Hours[0].Unix + 1, Protected: acme(none, test.hour)}
+		e.History.Hours = append(e.History.Hours, now)
+		e.Lately = acme(none, test.lately)
+		e.Exposure = gate.Exposure{Since: e.Now.Add(-2 * time.Hour)}
+		if got := gate.Assess(protecting, e).Harm; got.Level != test.want {
+			t.Errorf("row %d: %+v, want %d", i, got, test.want)
+		}
+
+		// In shadow there is no alarm.
+		e.Exposure = gate.Exposure{}
+		if got := gate.Assess(protecting, e).Harm; got.Level != gate.Calm {
+			t.Errorf("row %d, in shadow: %+v", i, got)
+		}
+	}
+}
+
+func TestProtectedKeysAreBounded(t *testing.T) {
+	cfg := protecting
+	cfg.Protect = make([]string, divergence.MostProtected)
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	cfg.Protect = append(cfg.Protect, "one more")
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "protect: 33 keys") {
+		t.Errorf("33 keys: %v", err)
+	}
+}
+
+// Each row is a key beyond its limit: what became of its requests in the hour before, and in the hour. Two sides of one rate deny it
+// different requests, and as many.
+func TestShapesAreNoHarm(t *testing.T) {
+	crawling := tally(7200, 3600, 1800, 1800)
+	tests := map[string]struct {
+		before, hour  divergence.KeyTally
+		strike, alarm bool
+	}{
+		"as many are gained":                 {none, tally(200, 100, 50, 50), false, false},
+		"more are gained":                    {none, tally(200, 100, 20, 80), false, false},
+		"none are gained":                    {none, tally(200, 100, 50, 0), true, true},
+		"the end of a long time":             {crawling, tally(120, 60, 30, 0), false, false},
+		"the end of a time without losses":   {tally(7200, 3600, 0, 0), tally(120, 60, 30, 0), true, false},
+		"more than a shape can make":         {crawling, tally(1200, 600, 600, 0), true, true},
+		"more than the authoritative denies": {tally(1010, 1000, 20, 10), tally(300, 300, 40, 0), true, true},
+		"within its limit":                   {allowed(1000, 0), allowed(100, 30), true, true},
+	}
+
+	for name, test := range tests {
+		// In shadow the hour is a strike.
+		e := withProtected(acme(test.hour, none))
+		first := divergence.Hour{Unix: e.History.Hours[0].Unix - 1, Protected: acme(test.before, none)}
+		e.History.Hours = append([]divergence.Hour{first}, e.History.Hours...)
+		if strike, _ := gate.ProtectedHarmOf(protecting, &e); strike != test.strike {
+			t.Errorf("%s: a strike: %t, want %t", name, strike, test.strike)
+		}
+
+		// An enforced candidate that does the same is rolled back.
+		e.History.Hours[0].Protected, e.History.Hours[1].Protected = acme(none, test.before), acme(none, test.hour)
+		e.Exposure = gate.Exposure{Since: e.Now.Add(-2 * time.Hour)}
+		e.Now = e.Now.Add(-time.Minute)
+		if _, alarm := gate.ProtectedHarmOf(protecting, &e); alarm != test.alarm {
+			t.Errorf("%s: an alarm: %t, want %t", name, alarm, test.alarm)
+		}
+	}
+}
