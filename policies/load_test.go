@@ -93,9 +93,9 @@ func TestEpochIsWhatIsCompared(t *testing.T) {
 func TestPolicyOverridesPromotionOfTheFile(t *testing.T) {
 	p := loadPolicy(t, onePolicy("key: request.ip\n    promotion:\n      soak: 72h\n"+
 		"      change_window: {days: [sat], from: '10:00', to: '24:00', zone: Europe/Berlin}")+
-		"promotion: {soak: 24h, block: 2h, mode: automatic, canary: [5%, 100%]}\n").Promotion
+		"promotion: {soak: 24h, dwell: 2h, mode: automatic, canary: [5%, 100%]}\n").Promotion
 
-	if p.Soak != 72*time.Hour || p.Block != 2*time.Hour || p.Mode != "automatic" {
+	if p.Soak != 72*time.Hour || p.Dwell != 2*time.Hour || p.Mode != "automatic" {
 		t.Errorf("promotion %+v", p)
 	}
 	if len(p.Canary) != 2 || p.Canary[0] != 5 {

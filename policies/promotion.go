@@ -18,14 +18,13 @@ import (
 // Promotion is what the file says about promoting a policy. A field that the file
 // leaves out has its zero value: the gate knows the defaults.
 type Promotion struct {
-	// Mode is "manual" or "automatic", OnRegression "rollback" or
-	// "hold".
-	Mode, OnRegression string
+	// Mode is "manual" or "automatic".
+	Mode string
 	// Divergence, NewlyDenied, NewlyAllowed and ExtraLoad are thresholds, fractions above 0
 	// and below 1.
 	Divergence, NewlyDenied, NewlyAllowed, ExtraLoad float64
-	// Block, Soak and Dwell are whole minutes.
-	Block, Soak, Dwell time.Duration
+	// Soak and Dwell are whole minutes.
+	Soak, Dwell time.Duration
 	// MinDenials and MinDeniedKeys are at least 1.
 	MinDenials, MinDeniedKeys int64
 	// Canary are rising percentages of the keys, up to 100.
@@ -55,7 +54,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"newly_denied":    {read: c.fraction("newly_denied", &into.NewlyDenied)},
 			"newly_allowed":   {read: c.fraction("newly_allowed", &into.NewlyAllowed)},
 			"extra_load":      {read: c.fraction("extra_load", &into.ExtraLoad)},
-			"block":           {read: c.minutes("block", &into.Block)},
 			"soak":            {read: c.minutes("soak", &into.Soak)},
 			"min_denials":     {read: c.count("min_denials", &into.MinDenials, 1)},
 			"min_denied_keys": {read: c.count("min_denied_keys", &into.MinDeniedKeys, 1)},
@@ -68,7 +66,6 @@ func (c *compiler) promotion(into *Promotion) func(*yaml.Node) {
 			"dwell":         {read: c.minutes("dwell", &into.Dwell)},
 			"change_window": {read: c.changeWindow(into)},
 			"first":         {read: c.placing("first", &into.first)},
-			"on_regression": {read: c.choice("on_regression", &into.OnRegression, "rollback", "hold")},
 		})
 	}
 }

@@ -74,15 +74,10 @@ func rulesOf(p policies.Promotion) gate.Config {
 		NewlyAllowed: p.NewlyAllowed,
 		ExtraLoad:    p.ExtraLoad,
 
-		Block:         p.Block,
 		Soak:          p.Soak,
 		MinDenials:    p.MinDenials,
 		MinDeniedKeys: p.MinDeniedKeys,
-
-		Harms: gate.Harms{
-			OnRegression: gate.Regression(p.OnRegression),
-			Protect:      p.Protect,
-		},
+		Protect:       p.Protect,
 	}
 }
 

@@ -27,8 +27,6 @@ policies:
       newly_denied: 4%
       newly_allowed: 40%
       extra_load: 20%
-      on_regression: hold
-      block: 2h
       soak: 72h
       dwell: 3h
       min_denials: 300
@@ -132,8 +130,6 @@ var specChanges = map[string]specChange{
 	"Promotion.NewlyDenied":   {"newly_denied: 4%", "newly_denied: 5%", newSpec, ""},
 	"Promotion.NewlyAllowed":  {"newly_allowed: 40%", "newly_allowed: 41%", newSpec, ""},
 	"Promotion.ExtraLoad":     {"extra_load: 20%", "extra_load: 21%", newSpec, ""},
-	"Promotion.OnRegression":  {"on_regression: hold", "on_regression: rollback", newSpec, ""},
-	"Promotion.Block":         {"block: 2h", "block: 3h", newSpec, ""},
 	"Promotion.Soak":          {"soak: 72h", "soak: 73h", newSpec, ""},
 	"Promotion.Dwell":         {"dwell: 3h", "dwell: 4h", newSpec, ""},
 	"Promotion.MinDenials":    {"min_denials: 300", "min_denials: 301", newSpec, ""},

@@ -94,7 +94,6 @@ func replayCommand(std streams) *cli.Command {
 		outputFlag(),
 	), under(aboutGate,
 		&cli.StringFlag{Name: "soak", Usage: "clean `TIME` that the gate asks for (default: 48h for the first step)"},
-		&cli.StringFlag{Name: "block", Usage: "least `TIME` of a block of evidence (default: 1h)"},
 		&cli.StringFlag{Name: "divergence", Usage: "threshold `PERCENT` of all comparisons (default: 2%)"},
 		&cli.StringFlag{Name: "newly-denied", Usage: "threshold `PERCENT` of what the authoritative allows (default: 2%)"},
 		&cli.StringFlag{Name: "newly-allowed", Usage: "threshold `PERCENT` of what the authoritative denies (default: 50%)"},

@@ -35,7 +35,6 @@ var effects = map[string][]string{
 	"html":          {"--html", "FILE"},
 	"require-pass":  {"--require-pass"},
 	"soak":          {"--soak", "168h"},
-	"block":         {"--block", "7h"},
 	"divergence":    {"--divergence", "3%"},
 	"newly-denied":  {"--newly-denied", "3%"},
 	"newly-allowed": {"--newly-allowed", "3%"},
@@ -170,7 +169,7 @@ var (
 // These flags need not change the text, the page or the list of candidates of a sweep. Those of the gate change the verdict of each
 // candidate on other logs.
 var (
-	gatesOfSweep      = []string{"soak", "block", "divergence", "newly-allowed", "extra-load"}
+	gatesOfSweep      = []string{"soak", "divergence", "newly-allowed", "extra-load"}
 	notInTextOfSweep  = append([]string{}, gatesOfSweep...)
 	notOnPageOfSweep  = append([]string{"output", "time-field"}, gatesOfSweep...)
 	notInListOfSweeps = append([]string{"observed", "time-field"}, gatesOfSweep...)

@@ -144,7 +144,7 @@ func TestReplayReportsTheGate(t *testing.T) {
 			`"verdict": "insufficient_evidence"`,
 		},
 		{
-			"--from fixed_window:20/1m --to token_bucket:20/1m:burst=20 --block 2h " +
+			"--from fixed_window:20/1m --to token_bucket:20/1m:burst=20 " +
 				"--divergence 30% --newly-denied 9.5% --newly-allowed 99%",
 			0, `"threshold": 0.095`,
 		},

@@ -225,14 +225,8 @@ const gateHint = "times are whole minutes such as 48h, percentages such as 2%"
 
 // parseGate reads the flags that the gate judges by.
 func (o *replayOptions) parseGate(c *cli.Context) (err error) {
-	times := []struct {
-		flag string
-		into *time.Duration
-	}{{"soak", &o.gate.Soak}, {"block", &o.gate.Block}}
-	for _, t := range times {
-		if *t.into, err = minutesOf(c, t.flag); err != nil {
-			return err
-		}
+	if o.gate.Soak, err = minutesOf(c, "soak"); err != nil {
+		return err
 	}
 
 	thresholds := []struct {

@@ -9,7 +9,7 @@ import (
 
 // A replay counts protected keys by hours, and a declared difference is a loss of them.
 func TestReplayCountsProtectedKeysByHours(t *testing.T) {
-	r := run{cfg: Config{Gate: gate.Config{Harms: gate.Harms{Protect: []string{"acme"}}}}}
+	r := run{cfg: Config{Gate: gate.Config{Protect: []string{"acme"}}}}
 	for _, o := range []divergence.Outcome{
 		divergence.AgreeAllow, divergence.NewlyDenied, divergence.ExpectedDenied, divergence.AgreeDeny, divergence.CandidateError,
 	} {

@@ -213,15 +213,13 @@ var notReported = map[string]string{
 	"Config.ExtraLoad":     "Gate.ExtraLoad.Threshold is the threshold that was judged by",
 	"Config.Protect":       "Gate.Reason names the key that loses too much",
 
-	"CandidateStore":      "StoreAway says that it does not answer, and the golden policy has another stage",
-	"AsksStore":           "StoreAway says that the service's own Redis does not answer, and the golden policy has another store",
-	"Config.OnRegression": "NextStep names what an alarm asks for",
-	"Config.Block":        "the length of a block decides when scores change, which the chart shows",
-	"Config.Dwell":        "NextStep names the end of the dwell",
-	"Config.Change.Days":  "NextStep names the change window",
-	"Config.Change.From":  "NextStep names the change window",
-	"Config.Change.To":    "NextStep names the change window",
-	"Config.Change.Zone":  "NextStep names the change window",
+	"CandidateStore":     "StoreAway says that it does not answer, and the golden policy has another stage",
+	"AsksStore":          "StoreAway says that the service's own Redis does not answer, and the golden policy has another store",
+	"Config.Dwell":       "NextStep names the end of the dwell",
+	"Config.Change.Days": "NextStep names the change window",
+	"Config.Change.From": "NextStep names the change window",
+	"Config.Change.To":   "NextStep names the change window",
+	"Config.Change.Zone": "NextStep names the change window",
 }
 
 // eachField calls do with every field of a struct that is no struct itself, and with its name.

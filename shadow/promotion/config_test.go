@@ -8,7 +8,6 @@ import (
 func TestConfigsThatAreRefused(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
 		"a threshold of 1":           func(c *Config) { c.Divergence = 1 },
-		"a block of half a minute":   func(c *Config) { c.Block = 30 * time.Second },
 		"a soak below 0":             func(c *Config) { c.Soak = -time.Hour },
 		"a soak over ten days":       func(c *Config) { c.Soak = 10*24*time.Hour + time.Minute },
 		"a dwell below 0":            func(c *Config) { c.Dwell = -time.Hour },

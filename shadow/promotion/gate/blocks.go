@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
@@ -45,21 +44,19 @@ func (b *block) isBad(p0, aDay float64) bool {
 }
 
 // blocksOf cuts minutes with evaluations, in order, into blocks of one ratio. A block
-// closes once it is at least least long and has blockDenominator in its denominator, which
+// closes once it is at least an hour long and has blockDenominator in its denominator, which
 // idle time does not add to. The time after the last block is still open at now. An earlier
 // now yields the first of the same blocks.
-func blocksOf(
-	minutes []divergence.Minute, r divergence.Ratio, p0 float64, least time.Duration, since, now int64,
-) (closed []block) {
-	length, enough := int64(least/time.Minute), blockDenominator(p0)
+func blocksOf(minutes []divergence.Minute, r divergence.Ratio, p0 float64, since, now int64) (closed []block) {
+	enough := blockDenominator(p0)
 	open := divergence.Minute{Unix: since}
 	counted := since // end of the last minute counted
 
-	// A block ends with its least length, or later with the minute that filled it: idle
+	// A block ends with its hour, or later with the minute that filled it: idle
 	// time after that belongs to the next block.
 	closeBefore := func(t int64) {
 		numerator, denominator := r.Of(open.Tally)
-		end := max(open.Unix+length, counted)
+		end := max(open.Unix+minutesAnHour, counted)
 		if denominator < enough || end > t {
 			return
 		}

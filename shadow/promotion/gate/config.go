@@ -18,48 +18,17 @@ type Config struct {
 	NewlyDenied  float64 `json:"newly_denied"`
 	NewlyAllowed float64 `json:"newly_allowed"`
 	ExtraLoad    float64 `json:"extra_load"`
-	// Block is the least length of a block of evidence, in whole minutes (1h).
-	Block time.Duration `json:"block_ns"`
 	// Soak is the clean time before a step (48h). Each strike adds as much again.
 	Soak time.Duration `json:"soak_ns"`
 	// Graded says that no soak was declared: later steps then need a longer one, see SoakFor.
 	Graded bool `json:"graded,omitempty"`
-	// Harms are the rules about clients and exposed candidates. Their fields stand beside the others in JSON.
-	Harms
+	// Protect are the keys that the policy protects, by the names that the ledger has for them.
+	Protect []string `json:"protect,omitempty"`
 	// MinDenials is how many requests (200), MinDeniedKeys how many distinct keys (20)
 	// the authoritative must have denied. With fewer its limit was not exercised.
 	MinDenials    int64 `json:"min_denials"`
 	MinDeniedKeys int64 `json:"min_denied_keys"`
 }
-
-// Harms are the rules about clients, and about a candidate that is exposed to them.
-type Harms struct {
-	// OnRegression says what an exposed candidate's mirror does at its alarm (ByRollback).
-	OnRegression Regression `json:"on_regression,omitempty"`
-	// Protect are the keys that the policy protects, by the names that the ledger has for them.
-	Protect []string `json:"protect,omitempty"`
-}
-
-// or returns these rules, with the other ones in the place of those that are not set.
-func (h Harms) or(other Harms) Harms {
-	h.OnRegression = cmp.Or(h.OnRegression, other.OnRegression)
-	if h.Protect == nil {
-		h.Protect = other.Protect
-	}
-	return h
-}
-
-// Regression names the answer to an exposed candidate whose ratio has risen above its
-// threshold.
-type Regression string
-
-const (
-	// ByRollback rolls a promoted candidate back. A canary is put on hold, and rolled back at
-	// twice the alarm.
-	ByRollback Regression = "rollback"
-	// ByHold only puts it on hold.
-	ByHold Regression = "hold"
-)
 
 // WithDefaults returns the configuration with its zero fields filled in.
 func (c Config) WithDefaults() Config {
@@ -69,11 +38,9 @@ func (c Config) WithDefaults() Config {
 		NewlyDenied:   0.02,
 		NewlyAllowed:  0.5,
 		ExtraLoad:     0.1,
-		Block:         time.Hour,
 		Soak:          48 * time.Hour,
 		MinDenials:    200,
 		MinDeniedKeys: 20,
-		Harms:         Harms{OnRegression: ByRollback},
 	})
 }
 
@@ -96,15 +63,18 @@ func (c Config) asksForWeekdays(percent float64) bool { return c.Graded && perce
 // Or returns the configuration with its zero fields taken from another one. No field can be declared as zero, so zero
 // always means that it was left out.
 func (c Config) Or(other Config) Config {
+	protect := c.Protect
+	if protect == nil {
+		protect = other.Protect
+	}
 	return Config{
 		Divergence:    cmp.Or(c.Divergence, other.Divergence),
 		NewlyDenied:   cmp.Or(c.NewlyDenied, other.NewlyDenied),
 		NewlyAllowed:  cmp.Or(c.NewlyAllowed, other.NewlyAllowed),
 		ExtraLoad:     cmp.Or(c.ExtraLoad, other.ExtraLoad),
-		Block:         cmp.Or(c.Block, other.Block),
 		Soak:          cmp.Or(c.Soak, other.Soak),
 		Graded:        c.Graded || c.Soak == 0 && other.Graded,
-		Harms:         c.Harms.or(other.Harms),
+		Protect:       protect,
 		MinDenials:    cmp.Or(c.MinDenials, other.MinDenials),
 		MinDeniedKeys: cmp.Or(c.MinDeniedKeys, other.MinDeniedKeys),
 	}
@@ -128,10 +98,6 @@ func (c Config) Validate() error {
 	switch {
 	case len(c.Protect) > divergence.MostProtected:
 		return &FieldError{"protect", fmt.Sprintf("%d keys: want at most %d", len(c.Protect), divergence.MostProtected)}
-	case c.OnRegression != ByRollback && c.OnRegression != ByHold:
-		return &FieldError{"on_regression", fmt.Sprintf("%q: want %s or %s", c.OnRegression, ByRollback, ByHold)}
-	case c.Block < time.Minute || c.Block%time.Minute != 0:
-		return &FieldError{"block", fmt.Sprintf("%s: want whole minutes", c.Block)}
 	case c.Soak <= 0:
 		return &FieldError{"soak", fmt.Sprintf("%s: want above 0", c.Soak)}
 	case c.Soak > maxSoak:

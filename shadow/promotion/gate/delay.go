@@ -183,7 +183,7 @@ func (j *judgement) untilEnough(s *stream) delay {
 		return d.isUnknown("%s for %s, so the pace of the score of %s is unknown: send more traffic",
 			subjectsOfRatios[s.ratio].missing, hoursOfMinutes(p.idle), s.ratio)
 	}
-	length := math.Max(j.cfg.Block.Minutes(), float64(blockDenominator(s.threshold))/p.perMinute)
+	length := math.Max(minutesAnHour, float64(blockDenominator(s.threshold))/p.perMinute)
 
 	// A mean so close to the threshold proves nothing within any time that the ledger keeps.
 	n := s.blocksUntilEnough()

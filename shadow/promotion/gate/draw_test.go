@@ -110,7 +110,6 @@ func drawConfig(t *rapid.T) gate.Config {
 		Divergence:    threshold.Draw(t, "divergence"),
 		NewlyDenied:   threshold.Draw(t, "newly denied"),
 		NewlyAllowed:  threshold.Draw(t, "newly allowed"),
-		Block:         time.Minute * time.Duration(rapid.SampledFrom([]int{1, 2, 7, 30, 60, 90, 180}).Draw(t, "block")),
 		Soak:          time.Hour * time.Duration(rapid.SampledFrom([]int{1, 6, 48}).Draw(t, "soak")),
 		MinDenials:    rapid.SampledFrom([]int64{1, 20, 200}).Draw(t, "least denials"),
 		MinDeniedKeys: 20,

@@ -112,7 +112,7 @@ func (j *judgement) mark(steps []Step) (m Mark) {
 	m.Struck = j.strikes >= mostStrikes
 	for i := range j.streams {
 		mirror := &j.streams[i].mirror
-		m.Risen = m.Risen || mirror.alarm() >= alarmAt(j.cfg.Block)
+		m.Risen = m.Risen || mirror.alarm() >= alarmAt
 		m.Proven = m.Proven || mirror.evidence() >= enough && j.allHoursSeen()
 	}
 

@@ -187,7 +187,7 @@ func judge(cfg Config, e *Evidence) *judgement {
 	minutes, invalid := validMinutes(between(e.History.Minutes, since, now))
 	for i, r := range divergence.AllRatios {
 		s := newStream(cfg, r, since)
-		s.take(blocksOf(minutes, r, s.threshold, cfg.Block, since, j.now))
+		s.take(blocksOf(minutes, r, s.threshold, since, j.now))
 		s.numerator, s.denominator = r.Of(j.total)
 		j.streams[i] = s
 	}

@@ -1,8 +1,6 @@
 package gate
 
-import (
-	"time"
-)
+import "github.com/shadowlimit/shadowlimit/shadow/divergence"
 
 // mirrorBets are the shares that the mirror stakes on each block being above the threshold.
 var mirrorBets = [...]float64{0.1, 0.3, 0.6}
@@ -15,8 +13,9 @@ const (
 	idle = 0.2
 	// suspect is the alarm statistic from which no step is taken.
 	suspect = 24
-	// alarmEvery is the mean time between false alarms at the threshold.
-	alarmEvery = 90 * 24 * time.Hour
+	// alarmAt is the alarm statistic at which a ratio is taken for risen: as many as blocks are in 90 days, the mean time
+	// between two false alarms at the threshold.
+	alarmAt = 90 * divergence.HoursPerDay
 )
 
 // mirror is the evidence that a ratio is above its threshold, from the same blocks as the
@@ -59,7 +58,3 @@ func (m *mirror) alarm() float64 { return meanOf(m.rise) }
 func (m *mirror) evidence() float64 { return meanOf(m.excess) }
 
 func meanOf(v [len(mirrorBets)]float64) float64 { return (v[0] + v[1] + v[2]) / float64(len(v)) }
-
-// alarmAt returns the statistic at which a ratio is taken for risen: as many as blocks of a
-// length are in the time between two false alarms.
-func alarmAt(block time.Duration) float64 { return float64(alarmEvery) / float64(block) }

@@ -166,7 +166,7 @@ func (o *oracle) follow(i int, p0 *big.Rat) oracleRatio {
 		r.part, r.whole = r.part+part, r.whole+whole
 	}
 
-	least, length := needed(1, p0), int64(o.cfg.Block.Minutes())
+	least, length := needed(1, p0), int64(hour)
 	b, keys := oracleBlock{from: o.since}, map[uint64]bool{}
 	for t := o.since; t < o.now; t++ {
 		m := o.seen[t]
@@ -391,7 +391,7 @@ func (o *oracle) judge() string {
 
 func (o *oracle) failed() bool {
 	for _, r := range o.ratios {
-		ninety := big.NewFloat(float64(90*day) / o.cfg.Block.Minutes())
+		ninety := big.NewFloat(90 * 24)
 		if r.alarm.value.Cmp(ninety) >= 0 || r.evidence.value.Cmp(big.NewFloat(20)) >= 0 && o.allHoursSeen() {
 			return true
 		}

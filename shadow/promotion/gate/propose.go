@@ -126,7 +126,7 @@ func (s *survey) least(r divergence.Ratio) (*float64, string) {
 func (s *survey) lacks(r divergence.Ratio, p0 float64) string {
 	all := newStream(s.cfg, r, s.since)
 	all.threshold = p0
-	all.take(blocksOf(s.minutes, r, p0, s.cfg.Block, s.since, s.now))
+	all.take(blocksOf(s.minutes, r, p0, s.since, s.now))
 	blocks := all.blocks
 	soaked := s.since + int64(s.cfg.SoakFor(0)/time.Minute)
 	atSoak, atEnd := unscored(), unscored()

@@ -10,7 +10,7 @@ import (
 )
 
 // protecting protects the key acme.
-var protecting = gate.Config{Harms: gate.Harms{Protect: []string{"acme"}}}.WithDefaults()
+var protecting = gate.Config{Protect: []string{"acme"}}.WithDefaults()
 
 // acme are the counts of the protected key, in shadow and enforced, beside those of a key that is not protected any more and loses all.
 func acme(shadow, enforced divergence.KeyTally) divergence.ProtectedKeys {

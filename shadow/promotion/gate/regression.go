@@ -4,25 +4,24 @@ import "math"
 
 // regression returns the alarm of the worst mirror, where the candidate is enforced. A canary is
 // put on hold at the alarm and rolled back at twice it; in a promoted candidate a hold would
-// change nothing, so it is rolled back at the alarm. Config.OnRegression may ask for a hold only.
+// change nothing, so it is rolled back at the alarm.
 func (j *judgement) regression() (worst Alarm) {
 	exposure := j.evidence.Exposure
 	if exposure.Since.IsZero() {
 		return Alarm{}
 	}
-	at := alarmAt(j.cfg.Block)
-	rollBackAt := 2 * at
+	rollBackAt := 2.0 * alarmAt
 	if exposure.AllKeys {
-		rollBackAt = at
+		rollBackAt = alarmAt
 	}
 
 	for _, r := range byHarm {
 		s := &j.streams[r]
 		level := Calm
 		switch risen := s.risenSince(exposure.Since.Unix() / 60); {
-		case risen >= rollBackAt && j.cfg.OnRegression != ByHold:
+		case risen >= rollBackAt:
 			level = RollBack
-		case risen >= at:
+		case risen >= alarmAt:
 			level = Hold
 		}
 		if level > worst.Level {

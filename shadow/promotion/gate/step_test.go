@@ -60,32 +60,30 @@ func TestRegression(t *testing.T) {
 			fiveInAHundred(m)
 		}
 	}
-	stage, onlyHold := monday.Add(100*time.Hour), gate.Config{Harms: gate.Harms{OnRegression: gate.ByHold}}
+	stage := monday.Add(100 * time.Hour)
 	tests := []struct {
 		name     string
-		cfg      gate.Config
 		hours    int
 		minute   func(*divergence.Minute)
 		exposure gate.Exposure
 		want     gate.Level
 	}{
-		{"in shadow", gate.Config{}, 230, worse, gate.Exposure{}, gate.Calm},
-		{"not worse", gate.Config{}, 230, nil, gate.Exposure{Since: stage, AllKeys: true}, gate.Calm},
-		{"worse for half a day", gate.Config{}, 210, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.Calm},
-		{"a canary", gate.Config{}, 211, worse, gate.Exposure{Since: stage}, gate.Hold},
-		{"a canary, for longer", gate.Config{}, 212, worse, gate.Exposure{Since: stage}, gate.RollBack},
-		{"promoted", gate.Config{}, 211, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.RollBack},
-		{"only a hold", onlyHold, 230, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.Hold},
-		{"promoted by force when it was worse", gate.Config{}, 220, worse,
+		{"in shadow", 230, worse, gate.Exposure{}, gate.Calm},
+		{"not worse", 230, nil, gate.Exposure{Since: stage, AllKeys: true}, gate.Calm},
+		{"worse for half a day", 210, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.Calm},
+		{"a canary", 211, worse, gate.Exposure{Since: stage}, gate.Hold},
+		{"a canary, for longer", 212, worse, gate.Exposure{Since: stage}, gate.RollBack},
+		{"promoted", 211, worse, gate.Exposure{Since: stage, AllKeys: true}, gate.RollBack},
+		{"promoted by force when it was worse", 220, worse,
 			gate.Exposure{Since: monday.Add(213 * time.Hour), AllKeys: true}, gate.Calm},
-		{"and still worse", gate.Config{}, 230, worse,
+		{"and still worse", 230, worse,
 			gate.Exposure{Since: monday.Add(213 * time.Hour), AllKeys: true}, gate.RollBack},
 	}
 
 	for _, tt := range tests {
 		e := evidence{hours: tt.hours, minute: tt.minute}.build()
 		e.Exposure = tt.exposure
-		g := gate.Assess(tt.cfg.WithDefaults(), e)
+		g := gate.Assess(gate.Config{}.WithDefaults(), e)
 		if got := g.Regression; got.Level != tt.want || (got.Reason == "") != (tt.want == gate.Calm) {
 			t.Errorf("%s: %+v (mirror %g), want level %d", tt.name, got, g.NewlyDenied.Mirror, tt.want)
 		}

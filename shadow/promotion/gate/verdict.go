@@ -102,12 +102,12 @@ func (j *judgement) failure() string {
 	}
 
 	proved := j.gravest(func(s *stream) bool {
-		return s.mirror.alarm() >= alarmAt(j.cfg.Block) || s.mirror.evidence() >= enough && j.allHoursSeen()
+		return s.mirror.alarm() >= alarmAt || s.mirror.evidence() >= enough && j.allHoursSeen()
 	})
 	switch {
 	case proved == nil:
 		return ""
-	case proved.mirror.alarm() >= alarmAt(j.cfg.Block):
+	case proved.mirror.alarm() >= alarmAt:
 		return j.excess(proved) + ", and that is proved: " + advice
 	}
 	return j.excess(proved) + ", which is not chance: " + advice

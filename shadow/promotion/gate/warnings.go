@@ -48,13 +48,6 @@ func (c Config) Warnings() (list []Warning) {
 			[]any{asWritten(c.Soak)}, "soak")
 	}
 
-	// Thresholds below 1/9 take that many blocks without any difference; those of
-	// divergence and newly denied are seldom larger.
-	if c.Block*leastBlocks > keptFor {
-		warn("the thresholds cannot be reached: that takes at least %d blocks of %s, and evidence is kept for %d days",
-			[]any{leastBlocks, asWritten(c.Block), divergence.KeptDays}, "block")
-	}
-
 	if keys := declared.MinDeniedKeys; keys > c.MinDenials {
 		warn("%d keys take at least %d denials, so min_denials %d decides nothing",
 			[]any{keys, keys, c.MinDenials}, "min_denied_keys", "min_denials")
