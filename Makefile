@@ -1,6 +1,6 @@
 GO          ?= go
-# `make test` is short for newcomers: fewer programs of property tests, no tests that wait long, no vet. CI and `make long` run all.
-SHORT        ?= $(if $(CI),,-short -vet=off)
+# `make test` has fewer programs of property tests and no tests that wait long; `make long` has all.
+SHORT        ?= -short
 # Steps of the differential test, in `make test` and in `make oracle`.
 STEPS        ?= $(if $(SHORT),50000,200000)
 ORACLE_STEPS ?= 10000000
@@ -19,13 +19,19 @@ help: ## list the targets
 build: ## build ./shadowlimit
 	$(GO) build -o shadowlimit ./cmd/shadowlimit
 
-.PHONY: test
+.PHONY: test testroot testmodules
 test: components ## run the tests, also on a real Redis, but for those that take long; installs missing components and names them
-	$(GO) test $(SHORT) ./...
-	cd examples && $(GO) test ./...
-	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test ./...); done
-	. ./$(COMPONENTS) && cd bench && $(GO) test -count=1 ./... # reads README.md and docs, which the cache of tests does not know
-	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -timeout 20m -parallel $(WAITING) -steps $(STEPS)
+	$(MAKE) --no-print-directory -j2 testmodules testroot
+
+testroot:
+	$(GO) test $(SHORT) -vet=off ./...
+
+# Integration waits for processes for most of its time, so it runs beside the root module.
+testmodules:
+	. ./$(COMPONENTS) && cd integration && $(GO) test $(SHORT) -vet=off -timeout 20m -parallel $(WAITING) -steps $(STEPS)
+	. ./$(COMPONENTS) && cd bench && $(GO) test -vet=off -count=1 ./... # reads README.md and docs, which the cache of tests does not know
+	cd examples && $(GO) test -vet=off ./...
+	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) test -vet=off ./...); done
 
 .PHONY: servers
 servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetched from Debian and not installed
@@ -51,16 +57,15 @@ long: components servers mutants ## search for programs in which twins, models o
 scale: components ## measure fleets of 10 to 1,000 instances and write docs/performance.md; PART=fleets, commands, keys or ledger
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_SCALE=$(or $(PART),all) $(GO) test -v -count=1 -timeout 0 -run '^TestScale$$'
 
-.PHONY: check
-check: components ## run gofmt, vet, staticcheck, and all tests with the race detector
+.PHONY: lint
+lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these files'; exit 1; }
-	$(GO) mod tidy -diff && cd integration && $(GO) mod tidy -diff && cd ../examples && $(GO) mod tidy -diff && cd ../bench && $(GO) mod tidy -diff
-	set -e; for m in $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...); done
-	$(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
-	cd integration && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
-	cd bench && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
-	cd examples && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) test -race ./...
+	set -e; for m in . integration bench examples $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+
+.PHONY: check
+check: lint components ## run lint, and all tests with the race detector
 	$(GO) test -race -shuffle=on ./...
+	set -e; for m in examples $(ADAPTERS); do (cd $$m && $(GO) test -race ./...); done
 	. ./$(COMPONENTS) && cd integration && $(GO) test -race -timeout 20m -parallel $(WAITING)
 
 .PHONY: oracle
