@@ -17,7 +17,7 @@ import (
 
 // maxCost is what an expression may cost at worst, in CEL's units: about a
 // millisecond. An attacker chooses the request, so the worst case counts, and not the
-// usual one (decision 0502).
+// usual one.
 const maxCost = 10_000
 
 // checkEvery is how many steps a loop over claims takes between looks at the clock. Only

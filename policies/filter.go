@@ -13,7 +13,7 @@ import (
 // one of a few texts, or begins with one. Where a filter does not hold the whole
 // condition is false, for "&&" is false if either side is, even if the other fails
 // (CEL's specification, logical operators). Among many policies for different routes
-// filters save nearly all evaluations (decision 0501). Conditions thereby have two
+// filters save nearly all evaluations. Conditions thereby have two
 // implementations, which must agree for every request.
 type filter struct {
 	field   string

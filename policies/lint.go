@@ -173,8 +173,7 @@ var converting = []string{
 }
 
 // failuresOf returns the ways in which requests make an expression fail: a text that is no number, a part left out, a value that
-// has no row in a table of the file. It serves a warning only, so it may miss one: at run time on_error decides for every failure
-// (decision 0504).
+// has no row in a table of the file. It serves a warning only, so it may miss one: at run time on_error decides for every failure.
 func failuresOf(a *cel.Ast, variables []*variable) (list []failure) {
 	visit(a, func(e ast.Expr) {
 		switch e.Kind() {

@@ -121,8 +121,7 @@ func (p *Policy) ChargeInto(ctx context.Context, r *Request, c *algorithms.Charg
 		return false, err
 	}
 
-	// The error is dropped on purpose: the zero limit makes it the candidate's observation
-	// (decision 0505).
+	// The error is dropped on purpose: the zero limit makes it the candidate's observation.
 	if candidate := p.Sides[algorithms.Candidate]; candidate != nil {
 		_ = candidate.charge(w, &c.Sides[algorithms.Candidate])
 	}

@@ -191,7 +191,7 @@ const maxExpected = 20
 
 // Expected returns the differences that are declared for a request at its time. It must
 // be asked when the request is charged, because the outcome may be known only when the
-// request is gone (decision 0503). A condition that fails declares nothing: the difference
+// request is gone. A condition that fails declares nothing: the difference
 // then counts against the candidate, which is the safe side.
 func (p *Policy) Expected(ctx context.Context, r *Request) (e algorithms.Expected) {
 	for _, x := range p.Promotion.expected {

@@ -167,6 +167,9 @@ func explainJSON(err error) string {
 		}
 		return wrong.Field + ": cannot be " + wrong.Value
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "the JSON ends early"
+	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 

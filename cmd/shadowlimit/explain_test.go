@@ -39,7 +39,7 @@ func TestExplain(t *testing.T) {
 		}},
 		{shopFile, invocation{
 			"broken JSON", []string{"explain", "FILE", "--request", `{"method":`}, 2, nil,
-			[]string{"shadowlimit: --request: unexpected EOF", "explain --help"},
+			[]string{"shadowlimit: --request: the JSON ends early", "explain --help"},
 		}},
 		{shopFile, invocation{
 			"no object", []string{"explain", "FILE", "--request", `["POST"]`, "-o", "json"}, 2, nil,

@@ -92,7 +92,7 @@ func TestCheckRefuses(t *testing.T) {
 		want       string
 	}{
 		{"nothing", "", 400, "the JSON ends early"},
-		{"no JSON", "order", 400, "not JSON at byte 1"},
+		{"no JSON", "order", 400, "invalid character"},
 		{"an unknown field", `{"metod":"GET"}`, 400, `unknown field \"metod\": did you mean method?`},
 		{"two objects", order + order, 400, "more than one object"},
 		{"an empty list", "[]", 400, "0 requests: a list has 1 to 100"},
