@@ -87,7 +87,7 @@ var (
 )
 
 // All are the algorithms. Their order is also the order of the help and of the documents, which
-// tests hold. docs/new-algorithm.md says what else a new one needs; tests name each place
+// tests hold. CONTRIBUTING.md says what else a new one needs; tests name each place
 // that was forgotten.
 var All = []Algorithm{
 	FixedWindow{}, FixedWindowAnchored{}, SlidingWindowLog{}, SlidingWindowCounter{},

@@ -159,8 +159,8 @@ func TestEveryAlgorithmForgetsWithinTwoWindows(t *testing.T) {
 		for at := range 4 {
 			instant := int64(at) * window / 4
 			if lasts := algorithms.Forgotten(shape, limit, instant) - instant; lasts > 2*window {
-				t.Errorf("%s remembers a charge for %d us, more than two windows: correct all places that row 4b of "+
-					"docs/new-algorithm.md lists", a.Name(), lasts)
+				t.Errorf("%s remembers a charge for %d us, more than two windows: correct the bounds "+
+					"that take this for granted (grep Forgotten)", a.Name(), lasts)
 			}
 		}
 	}

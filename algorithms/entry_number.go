@@ -1,6 +1,6 @@
 package algorithms
 
-// The numbers of an entry's parts say whether the sides have had the same charges (decision 0109).
+// The numbers of an entry's parts say whether the sides have had the same charges.
 // The methods of this file are called when each charged part is in its slot (inPlace, chargeArranged).
 
 // postpone answers a charge whose side is left unjudged.

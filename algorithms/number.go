@@ -62,7 +62,7 @@ type Lead struct {
 }
 
 // Forgotten returns the instant in microseconds from which no state of a limit depends on whether a charge at the given
-// instant, or before it, was made, if nothing else is charged (decision 0109 is about keys in use): the end of an aligned
+// instant, or before it, was made, if nothing else is charged: the end of an aligned
 // window, the end of the next one for the counter, one window later for a log and for an anchored window, and the time in which
 // a full bucket drains. For a shape that is not known it is one window later.
 func Forgotten(shape Shape, l Limit, at int64) int64 {

@@ -8,7 +8,7 @@ import (
 
 // An echo is an answer that differs only because one side has missed a charge, long ago. A key
 // that is denied again and again keeps its sides out of phase: what one of them missed moves on
-// from window to window, until the key has been idle (decisions 0613 and 0615).
+// from window to window, until the key has been idle.
 
 // echoes reports whether two answers of sides that hold numbers are an echo. A charge that
 // finds both as if unused takes the instant apart away. Two limiters that are the same have no

@@ -29,7 +29,7 @@ func (p *Pair) limitByKey(c *algorithms.Charge, key string) {
 			continue
 		}
 
-		// The zero limit is the candidate's own failure, as where an expression fails (decision 0505).
+		// The zero limit is the candidate's own failure, as where an expression fails.
 		// An authoritative's failure would be left to the rule for failures, which may allow the
 		// request: it goes on with the limit that was checked at the start.
 		if role == int(algorithms.Candidate) && side.Algorithm != nil {

@@ -130,7 +130,7 @@ func (b Backend) differ(charges []algorithms.Charge, steps []Step) error {
 // same reports whether two observations say the same; failures are compared by their
 // error, because texts differ between pairs. How long a judgement took is not compared.
 // Decisions are compared without a tolerance: within the bounds of a Limit all
-// arithmetic is exact (decision 0105).
+// arithmetic is exact.
 func same(want, got algorithms.Observation) bool {
 	// Took is no part of an answer. Of a failure only its kind is: each backend has a text of its own.
 	switch {

@@ -20,5 +20,5 @@
 //
 // A new backend is one more call of each. A new algorithm first needs its definition
 // as a rule of the [Oracle], and, if it behaves in a way that no other does, laws that
-// are restated: docs/new-algorithm.md lists the pieces.
+// are restated: CONTRIBUTING.md lists the pieces.
 package limitertest

@@ -253,7 +253,7 @@ func shiftInvariant(t *trial) {
 }
 
 // scales finds products that overflow or round. Numbers in Redis scripts are doubles, exact
-// below 2^53 only (decision 0105).
+// below 2^53 only.
 func scales(t *trial) {
 	events := t.drawEvents()
 	by := rapid.Int64Range(2, 9).Draw(t.T, "by")

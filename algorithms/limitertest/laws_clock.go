@@ -9,12 +9,12 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// The laws of this file are those of clocks that are set back (decisions 0103 and 0111).
+// The laws of this file are those of clocks that are set back.
 
 // backwardsMintsNothing compares two histories of the same costs: back, whose instants
 // jump back at times, by a window at most, and still, in which the clock stands at the last admitted charge
 // instead. It finds limiters that give a client new units when a clock is set back: a key is
-// judged at the later of the charge's instant and its last admitted one (decision 0103).
+// judged at the later of the charge's instant and its last admitted one.
 func backwardsMintsNothing(t *trial) {
 	still := t.drawEvents()
 	back := append([]event(nil), still...)

@@ -75,7 +75,7 @@ func counted(c *algorithms.Charge, o *algorithms.Observation) bool {
 }
 
 // judge steps one side on its part of the record, or on a new one. The error of a side
-// that cannot be judged stays with that side: a candidate fails alone (decision 0505).
+// that cannot be judged stays with that side: a candidate fails alone.
 func (r modelRecord) judge(c *algorithms.Charge, s *algorithms.Side) (modelPart, algorithms.Observation) {
 	if !s.Present() {
 		return modelPart{}, algorithms.Unjudged(algorithms.Absent)

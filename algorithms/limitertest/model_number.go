@@ -4,7 +4,7 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// The numbers of a record say whether its parts have had the same charges (decision 0109).
+// The numbers of a record say whether its parts have had the same charges.
 
 // mustWait reports whether a side that follows is ahead of its predecessors, and is patient.
 func (r modelRecord) mustWait(c *algorithms.Charge) bool {

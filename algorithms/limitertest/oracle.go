@@ -131,7 +131,7 @@ func (o *Oracle) Step(l algorithms.Limit, cost, at int64) algorithms.Decision {
 	return d
 }
 
-// follow moves the key: a clock that is set back by more than a window takes the key with it (decision 0111).
+// follow moves the key: a clock that is set back by more than a window takes the key with it.
 func (o *Oracle) follow(l algorithms.Limit, at int64) {
 	o.moved = o.used && o.last-at > micros(l)
 	if o.moved {
@@ -140,8 +140,7 @@ func (o *Oracle) follow(l algorithms.Limit, at int64) {
 	}
 }
 
-// now returns the instant at which the key is judged: one before the last charge that counted is judged at that charge's
-// (decision 0103).
+// now returns the instant at which the key is judged: one before the last charge that counted is judged at that charge's.
 func (o *Oracle) now(at int64) int64 {
 	if o.used && o.last > at {
 		return o.last

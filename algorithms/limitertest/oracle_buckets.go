@@ -7,7 +7,7 @@ import (
 )
 
 // owed is the debt of a bucket in tokens, as of the last charge that counted. It is the
-// state of every rule of this file, as in the algorithms (decision 0104).
+// state of every rule of this file, as in the algorithms.
 type owed struct {
 	last   int64
 	tokens *big.Rat // nil: none

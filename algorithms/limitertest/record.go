@@ -13,8 +13,7 @@ import (
 // A side whose state is gone starts afresh.
 //
 // It finds a pair that drops a side too soon. A candidate that is left out while the
-// authoritative runs alone, and then returns, must still know what clients have spent
-// (decision 0201).
+// authoritative runs alone, and then returns, must still know what clients have spent.
 func RecordKeepsTwoParts(t *testing.T, pair algorithms.Pair) {
 	a, b, c := side("a"), side("b"), side("c")
 	refused := a

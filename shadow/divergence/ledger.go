@@ -36,7 +36,7 @@ type Ledger interface {
 	Fold(ctx context.Context, id ID, f *Fold) error
 
 	// Distinct returns how many different keys of each kind were seen in the epoch, to within about 1 %. Counts of
-	// instances must not be added: a key that several of them saw is one key (decision 0303).
+	// instances must not be added: a key that several of them saw is one key.
 	Distinct(ctx context.Context, id ID) ([keyKinds]int64, error)
 
 	// Ticks returns the joined ticks of all instances, in order, of the entries of BucketSeconds each from one to

@@ -42,7 +42,7 @@ func NewRedisLedger(rdb redis.UniversalClient, name string) *RedisLedger {
 }
 
 // Times to live, set once an hour and with each fold. A day more than KeptDays covers an entry that was written early on its
-// day. Triggers look back for minutes only, so ticks expire much sooner (decision 0308).
+// day. Triggers look back for minutes only, so ticks expire much sooner.
 const (
 	ledgerTTL = (KeptDays + 1) * HoursPerDay * time.Hour
 	ticksTTL  = 2 * time.Hour
@@ -141,7 +141,7 @@ func (l *RedisLedger) Ticks(ctx context.Context, id ID, from, to int64) ([]Tick,
 	return JoinTicks(all), nil
 }
 
-// Distinct implements Ledger by HyperLogLogs: bounded memory, and hashes that are sent twice count once (decision 0303).
+// Distinct implements Ledger by HyperLogLogs: bounded memory, and hashes that are sent twice count once.
 func (l *RedisLedger) Distinct(ctx context.Context, id ID) (n [keyKinds]int64, err error) {
 	pipe := l.rdb.Pipeline()
 	for kind := range KeyKind(keyKinds) {

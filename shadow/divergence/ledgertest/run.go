@@ -74,7 +74,7 @@ func fold(t *testing.T, r *divergence.Reader, now time.Time) {
 
 // addsUp finds a ledger that counts an entry twice, or loses one: when it is written again, when the hour or the day
 // changes, or when several instances write the same hour. The gate divides these counts, so a part that is missing or
-// doubled promotes or stops a candidate wrongly. A record replaces the earlier one of its writer (decision 0316).
+// doubled promotes or stops a candidate wrongly. A record replaces the earlier one of its writer.
 func addsUp(t *testing.T, l divergence.Ledger) {
 	fleet := []*instance{
 		{"a", divergence.NewRecorder(nil)},
@@ -171,7 +171,7 @@ func checkTop(t *testing.T, l divergence.Ledger, end time.Time, want divergence.
 
 // apart finds a ledger whose entries are named by less than the policy and the epoch. Each of the two is varied alone,
 // so that a name made of only one of them fails. Evidence of another pair of sides, or from before a resumption, must
-// not count for this one (decision 0408).
+// not count for this one.
 func apart(t *testing.T, l divergence.Ledger) {
 	i := &instance{"a", divergence.NewRecorder(nil)}
 	i.observe("k", start, true, true)
@@ -233,7 +233,7 @@ func details(t *testing.T, l divergence.Ledger) {
 }
 
 // checkTicks finds a ledger that does not join the ticks of several instances, has them out of order, or ignores the
-// range. The triggers add neighbouring ticks up, so order and completeness decide whether one fires (decision 0308).
+// range. The triggers add neighbouring ticks up, so order and completeness decide whether one fires.
 func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
 	t.Helper()
 	harmed := map[uint32]int{}
@@ -269,7 +269,7 @@ func checkTicks(t *testing.T, ticks []divergence.Tick, bucket int64) {
 
 // continues finds a ledger whose answer depends on the range that is asked for: one that leaves out an end of the
 // range, returns hours out of order, or changes an hour that is over. A controller reads a closed hour once and keeps
-// it (decision 0409), so it would judge by other counts than a controller that has just started.
+// it, so it would judge by other counts than a controller that has just started.
 func continues(t *testing.T, l divergence.Ledger) {
 	i := &instance{"a", divergence.NewRecorder(nil)}
 	r := divergence.NewReader(l, id, start)

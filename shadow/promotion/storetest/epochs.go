@@ -39,7 +39,7 @@ func (s subject) beat(id, epoch string) {
 // resume finds a store that loses Ended or Since. Without Ended, a pair of sides that was
 // rolled back would start in shadow again when it is deployed again, and could be promoted
 // once more. Without Since, the evidence of before the rollback would count for the next
-// promotion (decision 0408).
+// promotion.
 func resume(s subject) {
 	s.begin("e1")
 	s.rollback()
@@ -71,7 +71,7 @@ func resume(s subject) {
 	}
 
 	// Either of the epochs that were rolled back is deployed again: it is rolled back at once
-	// (decision 0407). A force for the one is none for the other.
+	//. A force for the one is none for the other.
 	for _, epoch := range []string{"e1", "e2"} {
 		s.deploy(epoch)
 		if got := s.state(); got.Stage != promotion.RolledBack || !got.Hold || got.Epoch != epoch {
@@ -87,7 +87,7 @@ func resume(s subject) {
 // epochs finds a store that mixes the state of one comparison with the next one. Evidence and
 // exposure belong to a pair of sides, so another pair starts in shadow with no evidence. The
 // start of an instance changes nothing where a state is stored: the instances that are there
-// have votes, and one that starts has none (decision 0407).
+// have votes, and one that starts has none.
 func epochs(s subject) {
 	s.begin("e1")
 	promoted := s.advance(promotion.Step{Stage: promotion.Promoted})

@@ -57,7 +57,7 @@ func compareAndSet(s subject) {
 	}
 
 	// After a failover two instances may know different states of one version. An order is for
-	// the state that it has read, so an equal version is not enough (decision 0402).
+	// the state that it has read, so an equal version is not enough.
 	other := stored
 	other.Hold = true
 	if err := s.Put(s.ctx(), policy, next, promotion.Condition{Expect: &other}); !errors.Is(err, promotion.ErrConflict) {
@@ -83,7 +83,7 @@ func compareAndSet(s subject) {
 // supersedes puts states in every order and looks at the one that stays. Instances assert the
 // last state that they have applied after a failover, in any order and more than once: if all
 // agree on the order of states, all end with the same one. Of one version the safer state
-// wins, and of equal stages the one on hold (decision 0402).
+// wins, and of equal stages the one on hold.
 func supersedes(s subject) {
 	at := func(v promotion.Version, stage promotion.Stage, percent float64) promotion.State {
 		return promotion.State{Version: v, Stage: stage, Percent: percent}
@@ -136,7 +136,7 @@ func supersedes(s subject) {
 		}
 	}
 
-	// A version is its audit entry's id (decision 0405): the states of three versions make
+	// A version is its audit entry's id: the states of three versions make
 	// three entries, and each is the state that came first.
 	trail := s.trail()
 	if len(trail) != 3 || !trail[0].Equal(rising[0]) || !trail[2].Equal(rising[9]) {
@@ -216,7 +216,7 @@ func rollbackWins(s subject) {
 	}
 }
 
-// ensureRollback ensures a rollback on stores as failovers leave them (decision 0403). It finds
+// ensureRollback ensures a rollback on stores as failovers leave them. It finds
 // a store that loses the instants of a state: EnsureRollback tells a state that a failover
 // brought back from an operator's resumption by Since, to the nanosecond. A mistake
 // either enforces a harmful candidate again or takes back what the operator decided.
