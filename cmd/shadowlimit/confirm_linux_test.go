@@ -79,9 +79,9 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		asks        bool
 		effect      string
 	}{
-		{promotion.FailDeny, "", exitNotMet, true, "do not roll back and press no button"},
-		{promotion.FailDeny, "--dry-run", exitOK, false, "do not roll back and press no button"},
-		{promotion.FailLocal, "--dry-run", exitOK, false, "after a rollback each instance there applies its share"},
+		{promotion.FailDeny, "", exitNotMet, true, "do not roll back"},
+		{promotion.FailDeny, "--dry-run", exitOK, false, "do not roll back"},
+		{promotion.FailLocal, "--dry-run", exitOK, false, "its share"},
 	} {
 		spec.Store, spec.OnStoreFailure = "east", tt.rule
 		if err := store.Announce(t.Context(), specs); err != nil {
@@ -91,9 +91,8 @@ func TestRollbackAsksWhereItDenies(t *testing.T) {
 		var out, talk bytes.Buffer
 		args := strings.Fields("rollback writes --reason x " + tt.flags)
 		status := run(t.Context(), args, streams{typed(t, "no"), &out, &talk})
-		told := strings.Contains(talk.String(), "writes: the store east of the authoritative does not answer on 1 of 2 live instances") &&
-			strings.Contains(talk.String(), tt.effect)
-		if asked := strings.Contains(talk.String(), "Type the policy's name"); status != tt.status || !told || asked != tt.asks {
+		told := firstMissing(talk.String(), []string{"writes: ", "east", "1 of 2 live", tt.effect}) == ""
+		if asked := strings.Contains(talk.String(), "Type"); status != tt.status || !told || asked != tt.asks {
 			t.Errorf("%s %s: status %d, asked %t\n%s%s", tt.rule, tt.flags, status, asked, out.String(), talk.String())
 		}
 	}
@@ -123,7 +122,7 @@ func TestRollbackOfAScriptMakesNoOutage(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--yes"}} {
 		status, _, talk := shell(t, "", append(order, flags...)...)
 		states, err := store.States(t.Context(), []string{"writes"})
-		told := strings.Contains(talk, "to roll back all the same: --force")
+		told := strings.Contains(talk, "--force")
 		if status != exitNotMet || !told || err != nil || states[0].Stage != promotion.Promoted {
 			t.Errorf("%v: status %d, %v, %v: %s", flags, status, states, err, talk)
 		}
@@ -150,7 +149,7 @@ func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const unasked = "its store east is not asked either"
+	const unasked = "store east is not asked"
 	for _, tt := range []struct {
 		rule, candidateStore string
 		warns, asks          bool
@@ -172,7 +171,7 @@ func TestRollbackOfACompletedPolicyAsksWhereItCouldDeny(t *testing.T) {
 		}
 		run(t.Context(), strings.Fields("rollback writes --reason x "+flags), streams{typed(t, "no"), &out, &talk})
 		warned := strings.Contains(talk.String(), unasked)
-		if asked := strings.Contains(talk.String(), "Type the policy's name"); warned != tt.warns || asked != tt.asks {
+		if asked := strings.Contains(talk.String(), "Type"); warned != tt.warns || asked != tt.asks {
 			t.Errorf("%+v: warned %t, asked %t\n%s%s", tt, warned, asked, out.String(), talk.String())
 		}
 	}

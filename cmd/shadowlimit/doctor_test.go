@@ -22,8 +22,8 @@ func TestDoctor(t *testing.T) {
 
 	status, out, talk := shell(t, "", "doctor")
 	for _, want := range []string{
-		"ok       connection: Redis answers", "version: miniredis", "memory: ",
-		"access: this user may do what the library does",
+		"ok       connection: ", "version: miniredis", "memory: ",
+		"ok       access: ",
 		"loose: MaxRetries is 3: set -1",
 	} {
 		if status != 0 || !strings.Contains(out, want) {
@@ -73,9 +73,9 @@ func TestDoctorKnowsThePassword(t *testing.T) {
 	server.RequireAuth("secret")
 
 	for url, want := range map[string]string{
-		"redis://":         "does not let this user in",
-		"redis://:wrong@":  "does not let this user in",
-		"redis://:secret@": "Redis answers",
+		"redis://":         "problem  connection: ",
+		"redis://:wrong@":  "problem  connection: ",
+		"redis://:secret@": "ok       connection: ",
 	} {
 		if _, out, _ := shell(t, "", "doctor", "--redis", url+server.Addr()); !strings.Contains(out, want) {
 			t.Errorf("%s: no %q in %s", url, want, out)

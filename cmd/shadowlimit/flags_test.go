@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -177,29 +176,6 @@ func TestFlagsThatAreRefused(t *testing.T) {
 	}
 }
 
-// The help of a flag that takes a value names the value by a word of its own, and no flag's help says what a flag without it does.
-func TestHelpOfFlagsTeaches(t *testing.T) {
-	placeholder := regexp.MustCompile("`[^` ]+`")
-	for _, l := range leaves(newApp(streams{}).Commands) {
-		for _, flag := range l.command.Flags {
-			if yes, ok := flag.(*cli.BoolFlag); ok {
-				if strings.Contains(flag.String(), "(default: false)") {
-					t.Errorf("%s --%s: its help says (default: false)", l, yes.Name)
-				}
-				continue
-			}
-
-			usage := flag.(cli.DocGenerationFlag).GetUsage()
-			if !placeholder.MatchString(usage) {
-				t.Errorf("%s --%s: name its value in backquotes: %q", l, flag.Names()[0], usage)
-			}
-			if _, many := flag.(*cli.StringSliceFlag); many && !strings.Contains(usage, "; repeatable") {
-				t.Errorf("%s --%s: its usage says \"; repeatable\": %q", l, flag.Names()[0], usage)
-			}
-		}
-	}
-}
-
 // A flag that only the environment gives is not one that the user has given.
 func TestEnvironmentIsNoFlag(t *testing.T) {
 	t.Setenv("SHADOWLIMIT_REDIS", "redis://127.0.0.1:1")
@@ -227,18 +203,6 @@ func TestVersion(t *testing.T) {
 	for _, arg := range []string{"--version", "-v", "version"} {
 		if status, out, _ := shell(t, "", arg); status != exitOK || !strings.Contains(out, runtime.Version()) {
 			t.Errorf("%s: status %d: %q", arg, status, out)
-		}
-	}
-}
-
-// The help of a flag says one default, in its own words or in the library's, and 0 is none: it means that the flag is left out.
-func TestHelpSaysOneDefault(t *testing.T) {
-	for _, l := range leaves(newApp(streams{}).Commands) {
-		for _, flag := range l.command.Flags {
-			text := flag.String()
-			if strings.Contains(text, "(default: 0)") || strings.Count(text, "(default:") > 1 {
-				t.Errorf("%s: give the flag a DefaultText, or leave the default out of its usage: %s", l, text)
-			}
 		}
 	}
 }

@@ -163,22 +163,22 @@ func TestWholeWayByHand(t *testing.T) {
 	steps := []struct {
 		args       string
 		wantStatus int
-		want       string // in output or talk
+		want       string // parts of output and talk, in their order
 	}{
 		{"validate nothing.yaml", 1, "no such file"},
-		{"status", 0, "next           nothing has been compared yet: send traffic that the policy matches\n"},
-		{"status nothing", 1, `checkout has no policy "nothing": it has writes`},
+		{"status", 0, "next           "},
+		{"status nothing", 1, `checkout|"nothing"|writes`},
 		{"status a b", 2, "one policy"},
 		{"status -o yaml", 2, "want text or json"},
 		{"status --name other", 1, `no instance of "other"`},
 		{"promote writes", 2, "needs a reason"},
 		{"promote --reason x", 2, "needs one policy"},
 		{"promote writes --reason x", 3, "the verdict is insufficient_evidence"},
-		{"promote writes --reason x --to 7", 2, "no percentage above 0% and up to 100%"},
+		{"promote writes --reason x --to 7", 2, "no percentage"},
 		{"promote writes --reason x --to 10% --full", 2, "contradict"},
 		{"promote writes --reason x --force --expect 9", 2, "want TERM.SEQ"},
 		{"promote writes --reason x --force --expect 9.9", 4, "is at 1.1, not 9.9"},
-		{"promote writes --reason x --force --dry-run", 0, "would move writes from shadow to canary 1 %, version 1.2"},
+		{"promote writes --reason x --force --dry-run", 0, "writes from shadow to canary 1 %, version 1.2"},
 		{"promote writes --reason x --force --dry-run --expect 9.9", 4, "not 9.9"},
 		{"promote writes --reason x --force --dry-run -o json", 0, `"dry_run": true`},
 		{"promote writes --force --reason", 2, "--reason needs a value"},
@@ -189,37 +189,32 @@ func TestWholeWayByHand(t *testing.T) {
 		{"promote writes --force --reason x", 0, "2/2 applied"},
 		{"promote --reason x writes --force --to 50%", 0, "canary 1 % -> canary 50 %"},
 		{"promote writes --reason x --force --to 10%", 3, "no way back but a rollback"},
-		{"promote writes --reason x --force --to 50%", 4, "is at canary 50 % already, and nothing was done"},
+		{"promote writes --reason x --force --to 50%", 4, "canary 50 % already"},
 		{"promote writes --reason x --force --to 10% --dry-run", 3, "no way back but a rollback"},
 		{"pause writes --reason wait", 0, "canary 50 % (hold)"},
-		{"pause writes", 3, "shadowlimit: writes: the policy is on hold already\n"},
+		{"pause writes", 3, "on hold"},
 		{"pause writes --dry-run", 3, "on hold"},
-		{"promote writes --reason x --force", 3, "end that first: shadowlimit resume writes"},
+		{"promote writes --reason x --force", 3, "shadowlimit resume writes"},
 		{"resume writes", 0, "canary 50 % (hold) -> canary 50 %"},
 		{"resume writes", 3, "not on hold"},
 		{"promote writes --reason x --force --full", 0, "canary 50 % -> promoted"},
 		{"promote writes --reason x --force", 3, "the next move is complete"},
 		{"complete writes", 2, "needs a reason"},
-		{"complete writes --reason x", 3, "a rollback has to stay warm for another 168h0m0s"},
-		{"complete writes --reason x --force --dry-run", 0, "would move writes from promoted to completed"},
+		{"complete writes --reason x", 3, "168h0m0s"},
+		{"complete writes --reason x --force --dry-run", 0, "writes from promoted to completed"},
 		{"status writes", 0, "enforced       candidate"},
 		{"rollback writes", 2, "needs a reason"},
 		{"complete writes --reason x --force", 0, "promoted -> completed"},
-		{"complete writes --reason x --force", 3, "writes is completed, and only a promoted policy can be completed\n"},
-		{"promote writes --reason x --force", 3, "the migration is completed"},
-		{"rollback writes --reason x --dry-run", 0, "every client starts with a fresh budget"},
-		{"rollback nothing --reason y", 1, "no instance has announced nothing here"},
-		{"rollback nothing --reason x", 1, `checkout has no policy "nothing": it has writes`},
+		{"complete writes --reason x --force", 3, "completed"},
+		{"promote writes --reason x --force", 3, "completed"},
+		{"rollback writes --reason x --dry-run", 0, "fresh budget"},
+		{"rollback nothing --reason x", 1, `checkout|"nothing"|writes`},
 		{"rollback writes --expect 1.1 --reason x", 4, "not 1.1"},
-		{
-			"rollback writes --reason x --dry-run", 0,
-			"would move writes from completed to rolled_back (hold), version 2.1",
-		},
-		{"rollback writes --reason enough\x1b[2J", 0, "completed -> rolled_back (hold), version 2.1\n2/2 applied"},
-		{"rollback writes --reason again", 0, "was rolled_back (hold) already"},
+		{"rollback writes --reason x --dry-run", 0, "writes from completed to rolled_back (hold), version 2.1"},
+		{"rollback writes --reason enough\x1b[2J", 0, "completed -> rolled_back (hold), version 2.1|2/2 applied"},
 		{"rollback writes --reason again", 0, "writes: still rolled_back (hold), version 2.1\n"},
-		{"rollback writes --reason again", 0, `: "enough\x1b[2J"`},
-		{"resume writes", 3, "if the candidate was not at fault: shadowlimit resume writes --force --reason WHY\n"},
+		{"rollback writes --reason again", 0, `already|: "enough\x1b[2J"`},
+		{"resume writes", 3, ": shadowlimit resume writes --force --reason WHY\n"},
 		{"resume writes --dry-run", 3, "--force"},
 		{"resume writes --force", 2, "needs a reason"},
 		{"resume writes --force --reason again", 0, "-> shadow"},
@@ -238,7 +233,7 @@ func TestWholeWayByHand(t *testing.T) {
 
 	for _, step := range steps {
 		status, out, talk := shell(t, "", strings.Fields(step.args)...)
-		if status != step.wantStatus || !strings.Contains(out+talk, step.want) {
+		if status != step.wantStatus || firstMissing(out+talk, strings.Split(step.want, "|")) != "" {
 			t.Errorf("%s: status %d, want %d with %q:\n%s%s", step.args, status, step.wantStatus, step.want, out, talk)
 		}
 	}
@@ -259,8 +254,7 @@ func TestInstanceThatDoesNotApplyIsNamed(t *testing.T) {
 	beat("gone", time.Minute, `"policies":{"writes":{}}`)
 
 	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--timeout", "2s")
-	wanted := []string{"1 of 3 applied", "NOT REACHED: gone: may still enforce the candidate", "that it has completed): old",
-		"they may enforce the candidate", "not applied by stuck"}
+	wanted := []string{"1 of 3 applied", "NOT REACHED: gone", ": old", "not applied by stuck"}
 	missing := firstMissing(out+talk, wanted)
 	if status != exitTimeout || missing != "" {
 		t.Errorf("status %d, no %q:\n%s%s", status, missing, out, talk)
@@ -378,7 +372,7 @@ func TestDryRunOfARollbackThatIsThere(t *testing.T) {
 	service(t)
 	shell(t, "", "rollback", "writes", "--reason", "x")
 	status, out, talk := shell(t, "", "rollback", "writes", "--reason", "y", "--dry-run")
-	if status != 0 || out != "" || !strings.Contains(talk, "writes was rolled_back (hold) already") {
+	if status != 0 || out != "" || !strings.Contains(talk, "rolled_back (hold) already") {
 		t.Errorf("status %d: %q, %s", status, out, talk)
 	}
 }

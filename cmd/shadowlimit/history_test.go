@@ -19,7 +19,7 @@ func TestHistorySaysWhatIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const note = "are not kept: the trail has the last 1 change\n"
+	const note = "the last 1 change\n"
 	_, text, _ := shell(t, "", "history", "writes")
 	_, whole, _ := shell(t, "", "history", "writes", "-o", "json")
 	if strings.Contains(text, note) || !strings.Contains(whole, `"truncated": false`) {

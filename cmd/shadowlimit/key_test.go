@@ -85,31 +85,28 @@ func TestKeySaysWhy(t *testing.T) {
 	for _, step := range []struct {
 		args       string
 		wantStatus int
-		want       string // in output or talk
+		want       string // parts of output and talk, in their order
 	}{
-		{"key", 2, "needs a policy and a key"},
-		{"key writes", 2, "needs a policy and a key"},
-		{"key writes #0123456789abcdef0123456789abcdef", 2, "is an HMAC: give the key in clear"},
+		{"key", 2, "a policy and a key"},
+		{"key writes", 2, "a policy and a key"},
+		{"key writes #0123456789abcdef0123456789abcdef", 2, "HMAC"},
 		{"key nothing acme", 1, `checkout has no policy "nothing"`},
 		{"key writes acme --config nothing.yaml", 1, "no such file"},
 		{"key nothing acme --config " + file, 1, `has no policy "nothing"`},
-		{"key writes 7up --config " + file, 1, "the place of the key is not known: first"},
-		{"key writes #" + strings.Repeat("0", 64) + " --config " + file, 1, "this is a hash, and its parts are not known"},
-		{"key writes acme", 0, "enforced  authoritative\n  why       the stage is for all keys"},
-		{"key writes acme --config " + other, 0, "is not the file that the instances have announced"},
+		{"key writes 7up --config " + file, 1, "place|not known: first"},
+		{"key writes #" + strings.Repeat("0", 64) + " --config " + file, 1, "a hash"},
+		{"key writes acme", 0, "enforced  authoritative\n  why "},
+		{"key writes acme --config " + other, 0, "not the file"},
 		{"promote writes --to 10% --force --reason x", 0, ""},
-		{"key writes acme", 0, "place     not known without the policy file: give it, --config FILE\n  enforced  not known"},
-		{
-			"key writes acme --config " + file, 0,
-			"place     first\n  enforced  candidate\n  why       first: the key is in the canary from its first step",
-		},
-		{"key writes " + keyBetween(0, 10) + " --config " + file, 0, "why       the canary has the keys whose hash is below 10 %"},
+		{"key writes acme", 0, "place     not known|--config FILE\n|enforced  not known"},
+		{"key writes acme --config " + file, 0, "place     first\n  enforced  candidate\n  why       first: "},
+		{"key writes " + keyBetween(0, 10) + " --config " + file, 0, "why |10 %"},
 		{"promote writes --full --force --reason x", 0, ""},
-		{"key writes " + keyBetween(0, 90), 0, "why       first, which the policy file declares, does not matter to this key now"},
-		{"key writes " + keyBetween(0, 90) + " --config " + file, 0, "place     hash\n  enforced  candidate\n  why       the candidate is promoted"},
+		{"key writes " + keyBetween(0, 90), 0, "why "},
+		{"key writes " + keyBetween(0, 90) + " --config " + file, 0, "place     hash\n  enforced  candidate\n  why |promoted"},
 	} {
 		status, out, talk := shell(t, "", strings.Fields(step.args)...)
-		if status != step.wantStatus || !strings.Contains(out+talk, step.want) {
+		if status != step.wantStatus || firstMissing(out+talk, strings.Split(step.want, "|")) != "" {
 			t.Errorf("%s: status %d, want %d with %q:\n%s%s", step.args, status, step.wantStatus, step.want, out, talk)
 		}
 	}
@@ -123,10 +120,8 @@ func TestKeyOfAPlainService(t *testing.T) {
 	}
 
 	_, out, _ := shell(t, "", "key", "writes", "acme")
-	for _, want := range []string{"place     hash\n", "enforced  candidate\n", "why       the candidate is promoted\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
+	if missing := firstMissing(out, []string{"place     hash\n", "enforced  candidate\n", "why ", "promoted\n"}); missing != "" {
+		t.Errorf("no %q in\n%s", missing, out)
 	}
 }
 
@@ -142,7 +137,7 @@ func TestKeyNamesPressedButtons(t *testing.T) {
 	}
 
 	r.enforce("checkout", a)
-	if !strings.HasSuffix(r.Why, "; but the red button is pressed on b-2, which enforces the authoritative") {
+	if firstMissing(r.Why, []string{"red button", "b-2", "authoritative"}) != "" {
 		t.Errorf("why: %s", r.Why)
 	}
 }

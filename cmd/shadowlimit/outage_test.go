@@ -100,7 +100,7 @@ func TestRollbackToAReplica(t *testing.T) {
 
 	code, out, said := duringOutage(t, func() { server.SetError("") })
 	want := []string{
-		"NOT STORED yet", "the address must be that of the primary", "Where it refuses them as well", "Redis takes commands again",
+		"NOT STORED yet", "primary", "again",
 	}
 	if missing := firstMissing(said, want); code != 0 || missing != "" || strings.Contains(said, "no answer") {
 		t.Errorf("status %d, no %q:\n%s%s", code, missing, out, said)
@@ -114,10 +114,9 @@ func TestRollbackOfAnUnreadableState(t *testing.T) {
 	server.HSet("shadowlimit1:{checkout:writes}:state", "state", "garbage")
 
 	_, _, talk := shell(t, "", "rollback", "writes", "--reason", "x", "--dry-run")
-	const want = "writes: the stored state cannot be read, which every instance takes for rolled_back (hold), and nothing was stored: " +
-		"to begin again, shadowlimit resume writes --force --reason WHY\n"
-	if talk != want {
-		t.Errorf("%q, want %q", talk, want)
+	want := []string{"writes: ", "rolled_back (hold)", "nothing was stored", "shadowlimit resume writes --force --reason WHY\n"}
+	if missing := firstMissing(talk, want); missing != "" {
+		t.Errorf("no %q in %q", missing, talk)
 	}
 }
 
@@ -125,7 +124,7 @@ func TestRollbackOfAnUnreadableState(t *testing.T) {
 func TestRollbackThatIsNotStoredSaysSo(t *testing.T) {
 	args := strings.Fields("rollback writes --reason 429s --name a --redis redis://127.0.0.1:1 --wait --timeout 100ms")
 	status, out, talk := shell(t, "", args...)
-	missing := firstMissing(talk, append(inAnOutage[:5:5], "shadowlimit: NOT STORED: rollback of writes", "--wait"))
+	missing := firstMissing(talk, append(inAnOutage[:5:5], "NOT STORED: rollback of writes", "--wait"))
 	if status != exitTimeout || missing != "" {
 		t.Errorf("status %d, no %q:\n%s%s", status, missing, out, talk)
 	}
@@ -172,9 +171,9 @@ func TestRollbackThatRedisRefuses(t *testing.T) {
 	for _, wait := range [][]string{nil, {"--wait", "--timeout", "1m"}} {
 		args := append([]string{"rollback", "writes", "--reason", "x", "--redis", "redis://" + server.Addr(), "--name", "checkout"}, wait...)
 		status, _, talk := shell(t, "", args...)
-		if status != exitFailure || !strings.Contains(talk, "NOT STORED") || !strings.Contains(talk, "put user and password into the URL") ||
-			!strings.Contains(talk, "Redis refuses this command, and not the service") || strings.Contains(talk, "Until Redis answers") {
-			t.Errorf("%q: status %d: %s", wait, status, talk)
+		missing := firstMissing(talk, []string{"NOT STORED", "password", "URL", "Redis refuses"})
+		if status != exitFailure || missing != "" || strings.Contains(talk, "on_store_failure") {
+			t.Errorf("%q: status %d, no %q: %s", wait, status, missing, talk)
 		}
 	}
 }

@@ -53,36 +53,16 @@ func TestReplayOfPoliciesRefuses(t *testing.T) {
 		content string
 		invocation
 	}{
-		{foreign("authoritative"), invocation{
-			"a foreign authoritative", config(), 1, nil,
-			[]string{"FILE: policy first: the limiter \"mine\"", "cannot be replayed"},
-		}},
-		{foreign("candidate"), invocation{
-			"a foreign candidate", config(), 1, nil,
-			[]string{"FILE: policy first: the limiter \"mine\"", "cannot be replayed"},
-		}},
-		{good, invocation{
-			"--from", config("--from", "gcra:1/1m"), 2, nil,
-			[]string{"--config has the limiters: leave out --from and --to"},
-		}},
-		{good, invocation{
-			"--to", config("--to", "gcra:1/1m"), 2, nil,
-			[]string{"--config has the limiters: leave out --from and --to"},
-		}},
-		{good, invocation{
-			"--decisions", config("--decisions", "FILE.jsonl"), 2, nil, []string{"--decisions is for one policy"},
-		}},
+		{foreign("authoritative"), invocation{"a foreign authoritative", config(), 1, nil, []string{"FILE: policy first: ", "\"mine\""}}},
+		{foreign("candidate"), invocation{"a foreign candidate", config(), 1, nil, []string{"FILE: policy first: ", "\"mine\""}}},
+		{good, invocation{"--from", config("--from", "gcra:1/1m"), 2, nil, []string{"--config", "--from"}}},
+		{good, invocation{"--to", config("--to", "gcra:1/1m"), 2, nil, []string{"--config", "--to"}}},
+		{good, invocation{"--decisions", config("--decisions", "FILE.jsonl"), 2, nil, []string{"--decisions"}}},
 		{good, invocation{"no log", []string{"replay", "--config", "FILE"}, 2, nil, []string{"replay needs a log"}}},
 		{good, invocation{"a bad output", config("-o", "xml"), 2, nil, []string{"-o xml: want text or json"}}},
-		{good, invocation{
-			"no such file", []string{"replay", "--config", "FILE.not", "LOG"}, 1, nil,
-			[]string{"FILE.not: no such file or directory"},
-		}},
-		{good, invocation{
-			"no such log", []string{"replay", "--config", "FILE", "FILE.log"}, 1, nil,
-			[]string{"FILE.log: no such file or directory"},
-		}},
-		{brokenFile, invocation{"a broken file", config(), 1, nil, []string{brokenText}}},
+		{good, invocation{"no such file", []string{"replay", "--config", "FILE.not", "LOG"}, 1, nil, []string{"FILE.not: no such file"}}},
+		{good, invocation{"no such log", []string{"replay", "--config", "FILE", "FILE.log"}, 1, nil, []string{"FILE.log: no such file"}}},
+		{brokenFile, invocation{"a broken file", config(), 1, nil, brokenText}},
 		{doubtfulFile, invocation{"no candidate", config(), 1, nil, []string{"FILE: no policy has a candidate"}}},
 	}
 
@@ -150,7 +130,7 @@ func TestReplayReportsExpressionsThatFail(t *testing.T) {
 
 // A log that lacks what a policy asks for is no success without a word.
 func TestReplayNamesPoliciesThatChargeNothing(t *testing.T) {
-	const note = "policy first charges none of 4 requests: its condition is false, or an expression fails; "
+	const note = "first charges none of 4 requests"
 
 	for condition, want := range map[string]string{`request.method == "POST"`: note, "true": ""} {
 		config := write(t, "p.yaml", []byte(plain(condition, "request.user")))
@@ -220,11 +200,11 @@ policies:
 		verdict, talk string
 	}{
 		{"passes", file("20", "soak: 48h"), []string{"--require-pass"}, 0, "pass", ""},
-		{"fails", file("10", "soak: 48h"), []string{"--require-pass"}, 3, "fail", "the gate says fail of first: "},
+		{"fails", file("10", "soak: 48h"), []string{"--require-pass"}, 3, "fail", "fail of first: "},
 		{"fails, not asked", file("10", "soak: 48h"), nil, 0, "fail", ""},
 		{
 			"waits by the policy", file("20", "soak: 96h"), []string{"--require-pass"}, 3, "wait",
-			"the gate says wait of first: ",
+			"wait of first: ",
 		},
 		{
 			"a flag overrules the policy", file("20", "soak: 96h"), []string{"--require-pass", "--soak", "48h"}, 0,

@@ -27,13 +27,11 @@ func TestTop(t *testing.T) {
 		want   []string // in this order
 	}{
 		{[]string{"top", "writes"}, 0, []string{
-			"the candidate's answers, not what clients got; the candidate is enforced for 0 % of the keys",
-			"3 keys newly denied", "33.3 % of it", "alice",
+			"0 % of the keys", "3 keys newly denied", "33.3 % of it", "alice",
 		}},
 		{
 			[]string{"top", "writes", "--denied"}, 0,
 			[]string{
-				"the authoritative's answers, not what clients got; ",
 				"2 keys denied by the authoritative", "75 % of it", "3", "carol", "1", `bob`,
 			},
 		},
@@ -47,7 +45,7 @@ func TestTop(t *testing.T) {
 		},
 		{[]string{"top", "writes", "--since", "1us"}, 0, []string{"count  error"}},
 		{[]string{"top", "writes", "--since", "2999-01-01"}, 2, []string{"is in the future"}},
-		{[]string{"top", "writes", "--since", "soon"}, 2, []string{"--since soon: want a duration or a day"}},
+		{[]string{"top", "writes", "--since", "soon"}, 2, []string{"--since soon: "}},
 		{[]string{"top", "writes", "-o", "xml"}, 2, []string{"want text, json or csv"}},
 		{[]string{"top", "nothing"}, 1, []string{"nothing"}},
 		{[]string{"status", "-o", "csv"}, 2, []string{"want text or json"}},

