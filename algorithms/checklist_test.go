@@ -251,7 +251,6 @@ type keyAnswer struct {
 	inUse   time.Duration // how long the key is in use from the charge on
 }
 
-// answers returns what the algorithm says to each charge.
 func (p *keyProgram) answers(a algorithms.Algorithm) (list []keyAnswer) {
 	var s algorithms.State
 	limit := p.limitOf(a)

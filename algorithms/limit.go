@@ -151,7 +151,6 @@ var (
 	errSpanTooLong = errors.New("longer than 292 years")
 )
 
-// parseSpan reads one number with its unit.
 func parseSpan(number, unit string) (time.Duration, error) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	if errors.Is(err, strconv.ErrRange) {

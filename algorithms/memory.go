@@ -180,7 +180,6 @@ func (m *Memory) evaluate(c *Charge, into *[2]Observation) {
 	}
 }
 
-// shardOf returns the shard of a key.
 func (m *Memory) shardOf(key recordKey) *shard {
 	return &m.shards[maphash.Comparable(m.seed, key)%uint64(len(m.shards))]
 }

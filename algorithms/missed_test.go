@@ -171,7 +171,6 @@ func (s *stores) compare(a, b algorithms.Observation) {
 	s.differed = s.differed || a.Decision != b.Decision
 }
 
-// request is one as it usually is.
 func (s *stores) request() {
 	if s.one {
 		o := one(s.t, s.lead, s.charge(1))

@@ -23,7 +23,6 @@ func (SlidingWindowCounter) Traits() Traits { return Traits{Shape: SlidingCounte
 // 2^53 or more in ticks: the weighted count would be rounded.
 func (a SlidingWindowCounter) Validate(l Limit) error { return a.check(&l) }
 
-// check is Validate.
 func (a SlidingWindowCounter) check(l *Limit) error {
 	if err := l.validateWindow(a.Name()); err != nil {
 		return err

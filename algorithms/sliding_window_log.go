@@ -136,7 +136,6 @@ func (g *Log) since(cutoff int64) Log {
 	return Log{entries: g.entries[first:], before: before}
 }
 
-// cost returns what the entries have cost.
 func (g Log) cost() int64 { return g.end() - g.before }
 
 // end returns the total behind the last entry.

@@ -76,7 +76,6 @@ func run(rounds int, names, page string) error {
 	return nil
 }
 
-// partsOf returns the parts with some names.
 func partsOf(names string) (chosen []part, err error) {
 	if names == "all" {
 		return parts, nil

@@ -114,7 +114,6 @@ func redisSubjects() (list []subject) {
 // crowded is the name of a subject with a number of callers.
 func crowded(name string, crowd int) string { return fmt.Sprintf("%s, %d callers", name, crowd) }
 
-// redisRateCall is the peer.
 func redisRateCall(addr string) (func() call, func(), error) {
 	client := connect(addr)
 	limiter := redis_rate.NewLimiter(client)
@@ -129,7 +128,6 @@ func redisRateCall(addr string) (func() call, func(), error) {
 	}, func() { client.Close() }, nil
 }
 
-// inRedis is a combination of ours.
 func (c combination) inRedis(addr string) (func() call, func(), error) {
 	client := connect(addr)
 	pair, err := lua.New(client, lua.Config{Name: "shop"})

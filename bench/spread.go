@@ -30,7 +30,6 @@ func (r results) of(subject, column string) []float64 {
 	return numbers
 }
 
-// spread returns the spread of a subject in a column.
 func (r results) spread(subject, column string) spread { return spreadOf(r.of(subject, column)) }
 
 // over returns the spread of the ratio of two subjects, each taken within a round.

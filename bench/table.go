@@ -66,7 +66,6 @@ func amount(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// origin says of what the numbers are.
 func origin(rounds int, what string) string {
 	version := strings.Replace(runtime.Version(), "go", "Go ", 1)
 	return fmt.Sprintf("Commit %s, %d rounds, %d processors, %s%s.\n\n", revision(), rounds, runtime.NumCPU(), version, what)

@@ -53,7 +53,6 @@ func requestsOf(r *rls.RateLimitRequest) ([]*policies.Request, error) {
 	return list, nil
 }
 
-// requestOf makes a request of one descriptor.
 func requestOf(r *rls.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) (*policies.Request, error) {
 	entries := d.GetEntries()
 	if len(entries) == 0 || len(entries) > mostEntries {

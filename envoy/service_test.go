@@ -104,7 +104,6 @@ func requestOf(list ...*ratelimitv3.RateLimitDescriptor) *rls.RateLimitRequest {
 	return &rls.RateLimitRequest{Domain: "edge", Descriptors: list}
 }
 
-// shown is a status in one line.
 func shown(s *rls.RateLimitResponse_DescriptorStatus) string {
 	text := fmt.Sprintf("%v %d left", s.Code, s.LimitRemaining)
 	if l := s.CurrentLimit; l != nil {

@@ -157,7 +157,6 @@ func TestDeadMasterTakesNoOtherKeys(t *testing.T) {
 	}
 }
 
-// slotsOf returns the slots of a node.
 func slotsOf(t *testing.T, node *redis.Client) redis.ClusterSlot {
 	t.Helper()
 	//lint:ignore SA1019 go-redis itself asks for CLUSTER SLOTS, and this waits for what it will see

@@ -34,7 +34,6 @@ func newPair(t testing.TB, addr string) (*lua.Pair, redis.UniversalClient) {
 // newName returns a namespace that no other test has.
 func newName() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
 
-// pairOn returns a pair of a namespace.
 func pairOn(t testing.TB, client redis.UniversalClient, name string) *lua.Pair {
 	t.Helper()
 	pair, err := lua.New(client, lua.Config{Name: name})

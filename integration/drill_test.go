@@ -255,7 +255,6 @@ func survives(t *testing.T, d *drill) {
 	d.checkRolledBack(t, s.Version)
 }
 
-// has reports whether a server has a state.
 func (d *drill) has(t *testing.T, addr string, s promotion.State) bool {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})

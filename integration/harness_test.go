@@ -28,7 +28,6 @@ import (
 // scripts counts the scripts that a client sends, and the writes that carry them.
 type scripts struct{ calls, writes atomic.Int64 }
 
-// counted returns a client whose scripts are counted.
 func counted(t testing.TB, addr string, budget time.Duration) (*redis.Client, *scripts) {
 	t.Helper()
 

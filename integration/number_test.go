@@ -14,7 +14,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// numbered is a charge of a pair.
 func numbered(key string, at int) algorithms.Charge {
 	c := charge(key, at, algorithms.FixedWindow{}, algorithms.GCRA{})
 	c.Epoch = 7

@@ -52,7 +52,6 @@ func redisRateRule(perSecond, burst float64) peerRule {
 	}
 }
 
-// redisRateLibrary is the real redis_rate.
 func redisRateLibrary(t *testing.T, limit redis_rate.Limit) peerRule {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})

@@ -62,7 +62,6 @@ func (m *peerModel) charges(t *testing.T, r *policies.Request) (charges []algori
 	return charges
 }
 
-// judge judges one charge.
 func (m *peerModel) judge(t *testing.T, c algorithms.Charge) algorithms.Decision {
 	t.Helper()
 	var o [1][2]algorithms.Observation

@@ -28,7 +28,6 @@ func (s labelSet) without(names []string, by bool) labelSet {
 // metricRow is a row of the table of metrics.md.
 var metricRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\|")
 
-// labelsOfMetrics returns the labels of each metric.
 func labelsOfMetrics(t *testing.T) map[string]labelSet {
 	t.Helper()
 	text, err := os.ReadFile("../docs/metrics.md")

@@ -43,7 +43,6 @@ func loadData(t *testing.T, _ *faultyProxy, admin *redis.Client) {
 	})
 }
 
-// loadRest ends the loading.
 func loadRest(t *testing.T, _ *faultyProxy, admin *redis.Client) {
 	t.Helper()
 	do("CONFIG", "SET", "key-load-delay", 0)(t, nil, admin)

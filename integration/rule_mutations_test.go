@@ -160,7 +160,6 @@ func (s *ruleSuite) needs(of string, found map[string]bool) {
 	}
 }
 
-// alerts returns the names of the alerts.
 func (s *ruleSuite) alerts() (list []string) {
 	for _, r := range s.rules() {
 		if r["alert"] != nil && !slices.Contains(list, name(r)) {

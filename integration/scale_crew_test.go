@@ -79,7 +79,6 @@ func fleetFile(name string, n int) string {
 	return b.String()
 }
 
-// manCrew is the process.
 func manCrew(text string) error {
 	var c crew
 	if err := json.Unmarshal([]byte(text), &c); err != nil {

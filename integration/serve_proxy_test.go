@@ -161,7 +161,6 @@ func (l *limited) send(t *testing.T, request string) (status int, fields, body s
 	return response.StatusCode, fields, string(text)
 }
 
-// order is a request for an order of a tenant.
 func order(target, tenant string, more ...string) string {
 	return "POST " + target + " HTTP/1.1\nHost: shop.example\nX-Tenant: " + tenant + "\nConnection: close\nContent-Length: 4\n" +
 		strings.Join(more, "") + "\nbody"

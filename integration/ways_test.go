@@ -156,7 +156,6 @@ func byTLS(t *testing.T) *way {
 	}
 }
 
-// writePair writes a certificate and its key into files.
 func writePair(t *testing.T, dir, name string, pair tls.Certificate) (cert, key string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)

@@ -70,7 +70,6 @@ func (s *scripts) of(key sequence) *script {
 	return known.(*script)
 }
 
-// sourceOf returns the text of a file.
 func sourceOf(file string) string {
 	source, err := sources.ReadFile(file + ".lua")
 	if err != nil {

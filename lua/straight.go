@@ -123,7 +123,6 @@ func appendNumbers(b []byte, numbers ...int64) []byte {
 // admits stands in a packed reply for the wait of a side that admits.
 const admits = -2
 
-// unpack reads a packed reply.
 func (c *call) unpack(reply string) (all answers, err error) {
 	// The order is the one of pair.lua's reply. A side that admits has no wait, so one number says both.
 	in := numbers{text: reply}
@@ -156,7 +155,6 @@ type numbers struct {
 	bad  bool // a number was missing, or is none of a script's
 }
 
-// next returns the next number.
 func (n *numbers) next() int64 {
 	if len(n.text) < 8 {
 		n.bad = true

@@ -92,7 +92,6 @@ func (c *compiler) level(into *adaptive.Level) func(*yaml.Node) {
 // usualShare is a value of a signal that is a share: an example for messages, no default.
 var usualShare = map[adaptive.Signal]string{adaptive.ErrorRate: "1%", adaptive.Saturation: "80%"}
 
-// value returns a reader of a value of a signal.
 func (c *compiler) value(signal adaptive.Signal, into *int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		// A share is kept in millionths, a duration as the sketch has it.

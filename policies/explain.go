@@ -91,7 +91,6 @@ func (s *Set) Explain(r *Request) Explanation {
 	return e
 }
 
-// explain describes a charge of the policy.
 func (p *Policy) explain(c *algorithms.Charge, r *Request) ExplainedCharge {
 	w := r.evaluation(context.Background(), p.scope)
 
@@ -157,7 +156,6 @@ func (p *Policy) Parts() []Part {
 	return list
 }
 
-// alone makes a program of a part of an expression.
 func (x *expression) alone(e ast.Expr, info *ast.SourceInfo) (text string, program cel.Program, ok bool) {
 	text, err := cel.ExprToString(e, info)
 	if err != nil {

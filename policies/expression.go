@@ -131,7 +131,6 @@ func (c *compiler) cost(into *number) func(*yaml.Node) {
 	}
 }
 
-// value returns the number for a request.
 func (x number) value(w *evaluation) (int64, error) {
 	if x.expression == nil {
 		return x.constant, nil

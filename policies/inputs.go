@@ -24,7 +24,6 @@ const required = "required "
 // whole marks a map that is read other than by entries that are written out, such as request.headers[variables.name].
 const whole = "whole "
 
-// inputsOf returns the inputs of an expression.
 func inputsOf(a *cel.Ast, variables []*variable) inputs {
 	in := inputs{}
 	uses := map[string]int{} // of maps; each entry that is written out takes one away
@@ -117,7 +116,6 @@ func (in inputs) headers() iter.Seq[string] {
 	}
 }
 
-// sorted returns the inputs in order.
 func (in inputs) sorted() []string {
 	names := slices.Sorted(maps.Keys(in))
 	return slices.DeleteFunc(names, func(name string) bool {

@@ -126,7 +126,6 @@ func (k key) partsOf(text string) ([]string, error) {
 	return list, nil
 }
 
-// keyElement returns one element of a key.
 func (x *expression) keyElement(w *evaluation) (string, error) {
 	// Most keys are one field or header of the request. Where it is absent, CEL has the error's words.
 	if x.plain != nil {

@@ -257,7 +257,6 @@ func (l *linter) limitBesideKey(p *Policy, at places) {
 	}
 }
 
-// limitInputs returns what the side's limit depends on.
 func (s *Side) limitInputs() inputs {
 	all := inputs{}
 	if s == nil {

@@ -271,7 +271,6 @@ func newSection(p Promotion, n *yaml.Node, file *section) *section {
 	return s
 }
 
-// check returns the findings of a check as problems.
 func (s *section) check(check Check) (list []Problem) {
 	for _, f := range check(s.promotion) {
 		at := s.positionOf(f.Fields)

@@ -38,7 +38,6 @@ func load(t testing.TB, text string) *policies.Set {
 	return set
 }
 
-// loadPolicy loads the one policy of a file.
 func loadPolicy(t testing.TB, text string) *policies.Policy {
 	t.Helper()
 	return load(t, text).Policies[0]

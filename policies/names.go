@@ -75,7 +75,6 @@ func (r *reader) constant(n *yaml.Node, what string) (any, *cel.Type) {
 	return r.scalar(n, what)
 }
 
-// constantList reads a list of scalars.
 func (r *reader) constantList(n *yaml.Node, what string) (any, *cel.Type) {
 	var list []any
 	elements := cel.DynType // of an empty list

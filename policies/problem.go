@@ -34,7 +34,6 @@ type Problems struct {
 	lines []string // of the file, to show them
 }
 
-// fail notes an error at a node.
 func (p *Problems) fail(n *yaml.Node, format string, args ...any) {
 	p.failAt(n.Line, n.Column, format, args...)
 }
@@ -58,7 +57,6 @@ func (p *Problems) warn(n *yaml.Node, format string, args ...any) {
 	p.warnAt(n.Line, n.Column, format, args...)
 }
 
-// warnAt notes a warning at a place.
 func (p *Problems) warnAt(line, column int, format string, args ...any) {
 	p.List = append(p.List, Problem{
 		Severity: SeverityWarning,

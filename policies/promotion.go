@@ -120,7 +120,6 @@ func (r *reader) changeWindow(into *Promotion) func(*yaml.Node) {
 // weekdays are the words of the file, by time.Weekday.
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// days returns a reader of a list of weekdays.
 func (r *reader) days(into *[]time.Weekday) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		*into = nil // a policy's days replace the file's
@@ -157,7 +156,6 @@ func (r *reader) timeOfDay(what string, into *time.Duration) func(*yaml.Node) {
 	}
 }
 
-// zone returns a reader of the name of a time zone.
 func (r *reader) zone(into **time.Location) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		zone, err := time.LoadLocation(n.Value)

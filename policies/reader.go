@@ -295,7 +295,6 @@ func (r *reader) name(what string, into *string) func(*yaml.Node) {
 	}
 }
 
-// count returns a reader of a whole number from least on.
 func (r *reader) count(what string, into *int64, least int64) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		v, err := strconv.ParseInt(n.Value, 10, 64)

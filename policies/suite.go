@@ -255,7 +255,6 @@ func (s *suite) swapped(name string, want *yaml.Node, items []*yaml.Node, got []
 	return true
 }
 
-// policiesOf names the policies of charges.
 func policiesOf(charges []algorithms.Charge) []string {
 	names := make([]string, len(charges))
 	for i, c := range charges {
@@ -336,7 +335,6 @@ var suiteStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // mostRepeats bounds the work of a step: a second or so.
 const mostRepeats = 100_000
 
-// policyNamed returns the policy of a charge.
 func (s *suite) policyNamed(name string) *Policy {
 	i := slices.IndexFunc(s.set.Policies, func(p *Policy) bool { return p.Name == name })
 	return s.set.Policies[i]

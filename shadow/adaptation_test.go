@@ -31,7 +31,6 @@ policies:
 
 const adaptiveRule = ", adaptive: { signal: latency_p99 }"
 
-// openAdaptive returns a harness of a file.
 func openAdaptive(t testing.TB, text string, signal func() float64) *Harness {
 	t.Helper()
 	set, err := policies.Load("test.yaml", []byte(text))

@@ -96,7 +96,6 @@ func (ev *evaluation) forgotten(at int64) int64 {
 	return last
 }
 
-// forgottenBy is forgotten for one side.
 func (ev *evaluation) forgottenBy(role algorithms.Role, at int64) int64 {
 	// A foreign limiter may have no limit beside its name: a minute stands for its window.
 	limit := ev.limits[role]

@@ -133,5 +133,4 @@ func (m *fleetModel) checkJudged() {
 	}
 }
 
-// byController reports whether a controller put a state.
 func byController(s promotion.State) bool { return strings.HasPrefix(s.Actor, "controller ") }

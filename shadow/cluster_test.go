@@ -51,7 +51,6 @@ func exposure(s promotion.State) float64 {
 	return s.Percent
 }
 
-// stored returns what the primary has.
 func (c *cluster) stored() promotion.State {
 	states, _ := c.primary.States(context.Background(), []string{"p"})
 	return states[0]

@@ -56,7 +56,6 @@ func NewDecisionLog(cfg DecisionLogConfig) func(Comparison) {
 	}
 }
 
-// log writes one line.
 func (cfg *DecisionLogConfig) log(c *Comparison) {
 	// The first 8 of its 32 bytes are enough to find the lines of one key in a log.
 	mac := hmac.New(sha256.New, cfg.Secret)

@@ -33,7 +33,6 @@ const (
 	otherAbsent                    // not judged
 )
 
-// reset makes it the evaluation of a charge.
 func (ev *evaluation) reset(m *migration, hash uint64, c *algorithms.Charge, d declaration) {
 	*ev = evaluation{migration: m, hash: hash, declaration: d}
 	for role := range ev.limits {

@@ -38,7 +38,6 @@ func past(d time.Duration, since, now time.Time) bool {
 	return passed < 0 || passed >= d
 }
 
-// due reports whether to write in this round. Requires writing.
 func (m *migration) due(round int) bool {
 	since := round - m.progress.written.round
 	return m.progress.written.round == 0 || since >= idleRounds || m.progress.stage.state.Load().Exposed() || m.progress.written.exposed ||

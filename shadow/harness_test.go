@@ -97,7 +97,6 @@ func syncNow(t testing.TB, instance interface{ Sync(context.Context) error }) {
 	}
 }
 
-// advance moves a policy to a step.
 func advance(t testing.TB, store promotion.Store, policy string, step promotion.Step) {
 	t.Helper()
 	if _, err := promotion.Advance(ctx(t), store, policy, step, promotion.Order{}); err != nil {

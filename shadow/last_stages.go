@@ -144,7 +144,6 @@ func (f *fleet) stagesText(before map[string]promotion.State) []byte {
 	return f.fileOf(states)
 }
 
-// fileOf is the text of a file.
 func (f *fleet) fileOf(states map[string]promotion.State) []byte {
 	text, _ := json.Marshal(stageFile{Name: f.name, States: states}) // texts and numbers
 	return text

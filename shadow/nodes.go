@@ -94,7 +94,6 @@ func (n *nodes) find(charges []algorithms.Charge) (records []string, places []*b
 	return records, places
 }
 
-// at returns the breaker of the node at an address.
 func (n *clusterNodes) at(address string) *breaker {
 	if b := (*n.breakers.Load())[address]; b != nil {
 		return b

@@ -59,7 +59,6 @@ func (f *fleet) readAgain() {
 	f.beaten.clear()
 }
 
-// pollLocked is poll. Requires polling.
 func (f *fleet) pollLocked(ctx context.Context) error {
 	migrations := f.migrations()
 
@@ -125,7 +124,6 @@ func (f *fleet) restore(ctx context.Context, migrations []*migration, states []p
 	return reasserted || begun, errors.Join(failed...)
 }
 
-// applyStates reads and applies the states of migrations.
 func (f *fleet) applyStates(ctx context.Context, migrations []*migration) ([]promotion.State, error) {
 	names := make([]string, len(migrations))
 	for i, m := range migrations {

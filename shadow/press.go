@@ -47,14 +47,12 @@ func (o *orders) noteFile() {
 	o.written = []byte{}
 }
 
-// pendingOrders returns a copy of the orders.
 func (o *orders) pendingOrders() map[string]order {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.pending)
 }
 
-// set replaces all orders.
 func (o *orders) set(pending map[string]order) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,7 +181,6 @@ func (f *fleet) keepPress() error {
 	return nil
 }
 
-// pressKept reports whether the disk has the press as it is.
 func (f *fleet) pressKept() bool {
 	f.orders.writing.Lock()
 	defer f.orders.writing.Unlock()

@@ -24,7 +24,6 @@ type side struct {
 	adaptation *adaptation
 }
 
-// algorithmSide returns the side of an algorithm in a store.
 func algorithmSide(a algorithms.Side, st *store) side {
 	return side{algorithm: a, store: st, shape: algorithms.TraitsOf(a.Algorithm).Shape}
 }

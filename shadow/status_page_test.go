@@ -21,7 +21,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
-// look asks a page for its report.
 func look(t *testing.T, page http.Handler) (int, status.Report) {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -216,7 +216,6 @@ func (s *store) visitAll(ctx context.Context, visits []visit, q question) {
 	}
 }
 
-// finish tells a node's breaker what the charges say of the node.
 func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charges []algorithms.Charge, into []observations) {
 	if !anyAnswer(charges, into) {
 		node.finish(asked, errNotAsked)

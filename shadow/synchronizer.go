@@ -243,7 +243,6 @@ func (i *instance) exchangeAll(ctx context.Context, by func(*synchronizer, conte
 // synchronized reports whether the side is decided in the process, and exchanged behind.
 func (s *side) synchronized() bool { return s.store != nil && s.store.sync != nil }
 
-// synchronized reports whether one of the sides is.
 func (m *migration) synchronized() bool {
 	return m.sides[0].synchronized() || m.sides[1].synchronized()
 }

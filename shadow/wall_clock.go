@@ -16,7 +16,6 @@ type wallClock struct {
 // keptAhead is how long a difference stands.
 const keptAhead = int64(time.Second / time.Microsecond)
 
-// at returns the fleet's time of an instant.
 func (w *wallClock) at(instant time.Time, view *fleetView) time.Time {
 	us := instant.UnixMicro()
 	if left := w.until.Load() - us; 0 < left && left <= keptAhead {

@@ -63,7 +63,6 @@ func sizeOf(r *fasthttp.Request) int64 {
 	return -1
 }
 
-// addAll copies all headers.
 func addAll(from *fasthttp.RequestHeader, h http.Header) {
 	for name, value := range from.All() {
 		h.Add(string(name), string(value))

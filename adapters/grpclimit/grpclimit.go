@@ -121,7 +121,6 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return &call{view.New(), newTrailers()} }}
 
-// giveBack empties a call.
 func (c *call) giveBack() {
 	c.view.Empty()
 	c.trailers.empty()

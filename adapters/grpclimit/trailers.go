@@ -32,7 +32,6 @@ const textsAtOnce = 1024
 
 func newTrailers() *trailers { return &trailers{md: metadata.MD{}} }
 
-// add adds a field.
 func (t *trailers) add(name, value string) {
 	t.values[t.count] = value
 	if t.names[t.count] != name {

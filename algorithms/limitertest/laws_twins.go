@@ -108,7 +108,6 @@ func (t *trial) newTwins() *twins {
 	}
 }
 
-// evaluate judges one charge.
 func (w *twins) evaluate(c algorithms.Charge) [2]algorithms.Observation {
 	c.Policy, c.Key = w.policy, w.key
 	var into [1][2]algorithms.Observation

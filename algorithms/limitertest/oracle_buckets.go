@@ -72,7 +72,6 @@ func interval(l algorithms.Limit) *big.Rat {
 	return big.NewRat(micros(l), l.Requests)
 }
 
-// whole returns n as a rational.
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
 // ceil returns the least whole number that is not below x.
@@ -96,7 +95,6 @@ func floorAtZero(x *big.Rat) *big.Rat {
 // to B; allow iff tokens >= c.
 type tokens struct{ owed }
 
-// level returns the tokens in the bucket at t.
 func (r *tokens) level(l algorithms.Limit, t int64) *big.Rat {
 	full := whole(l.Capacity())
 	level := new(big.Rat).Sub(full, r.under(l))
@@ -136,7 +134,6 @@ func (r *cellRate) tat(l algorithms.Limit) *big.Rat {
 	return tat.Add(tat, whole(r.last))
 }
 
-// ahead returns new - t.
 func (r *cellRate) ahead(l algorithms.Limit, cost, t int64) *big.Rat {
 	ahead := new(big.Rat)
 	if r.tokens != nil {

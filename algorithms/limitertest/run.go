@@ -108,7 +108,6 @@ func (t *trial) judgeKey(key string, l algorithms.Limit, events ...event) []algo
 	return decisions
 }
 
-// last is the decision of the last event.
 func last(d []algorithms.Decision) algorithms.Decision { return d[len(d)-1] }
 
 // base is the first instant of a trial's events, in microseconds. It is no multiple of any

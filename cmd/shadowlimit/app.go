@@ -54,7 +54,6 @@ func run(ctx context.Context, args []string, std streams) int {
 	return runApp(ctx, newApp(std), args, std)
 }
 
-// runApp runs an app of the program.
 func runApp(ctx context.Context, app *cli.App, args []string, std streams) int {
 	// Behind "--" the library takes its flag for an argument, and would carry the command out.
 	completes := len(args) > 0 && args[len(args)-1] == completionFlag
@@ -226,7 +225,6 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	return usagef(hint, "no flag %s", dashed(name))
 }
 
-// ofSomeCommand reports whether any command has a flag.
 func ofSomeCommand(commands []*cli.Command, name string) bool {
 	return slices.ContainsFunc(commands, func(command *cli.Command) bool {
 		return flagOf(command, name) != nil || ofSomeCommand(command.Subcommands, name)

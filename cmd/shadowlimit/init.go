@@ -96,7 +96,6 @@ func nameOf(file string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// starterOf reads the flags.
 func starterOf(c *cli.Context) (*starter, error) {
 	if !c.IsSet("from") {
 		return nil, usagef("such as --from fixed_window:100/1m", "init needs --from, today's limiter")

@@ -34,7 +34,6 @@ type keyCounts struct {
 	Lost     int64 `json:"lost"`
 }
 
-// differencesOf reads what the ledger has of a key.
 func (f *fleet) differencesOf(ctx context.Context, a *promotion.Assessment, key string) (d keyDifferences, err error) {
 	now, err := f.store.Now(ctx)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/internal/accesslog"
 )
 
-// logFlags say how logs are read.
 func logFlags() []cli.Flag {
 	return under(aboutLogs,
 		&cli.StringFlag{Name: "format", Value: "auto",

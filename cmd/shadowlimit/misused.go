@@ -42,7 +42,6 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// valueOf says which values a flag has.
 func valueOf(flag cli.Flag) string {
 	switch flag.(type) {
 	case *cli.DurationFlag:

@@ -116,7 +116,6 @@ func (m move) order(c *cli.Context, f *fleet, std streams) error {
 	return m.carryOut(&task{cli: c, fleet: f, assessment: a, order: order, start: time.Now()}, std)
 }
 
-// orderOf reads the flags of an order.
 func (m move) orderOf(c *cli.Context) (promotion.Order, error) {
 	o := promotion.Order{
 		Actor:  actor(),

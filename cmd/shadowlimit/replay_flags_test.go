@@ -104,7 +104,6 @@ func TestEffectLogHasWhatFlagsChange(t *testing.T) {
 	}
 }
 
-// replayed returns the report of a replay.
 func replayed(t *testing.T, args ...string) (report replay.Report) {
 	t.Helper()
 	_, out, talk := shell(t, "", append([]string{"replay", "-o", "json"}, args...)...)

@@ -178,7 +178,6 @@ func replayOptionsOf(c *cli.Context) (*replayOptions, error) {
 	return o, nil
 }
 
-// parseForms reads the forms of the logs and of the report.
 func (o *replayOptions) parseForms(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c); err != nil {
 		return err

@@ -178,7 +178,6 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// certificateFiles writes a certificate of localhost and its key.
 func certificateFiles(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

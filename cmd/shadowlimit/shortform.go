@@ -75,7 +75,6 @@ func splitSide(s string) (side algorithms.Side, err error) {
 	return side, err
 }
 
-// parseCount reads a whole number from least on.
 func parseCount(what, s string, least int64) (int64, error) {
 	// A number of digits alone that does not parse is too large; "9e9" is no number to this form.
 	n, err := strconv.ParseInt(s, 10, 64)

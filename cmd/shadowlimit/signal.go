@@ -91,7 +91,6 @@ func (s *serviceSignal) note(e accesslog.Event) {
 	}
 }
 
-// take reads a value.
 func (s *serviceSignal) take(at time.Time, text string) error {
 	text = strings.TrimSpace(text)
 	if s.kind == adaptive.LatencyP99 {

@@ -50,7 +50,6 @@ func quotedYAML(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// policyText is the policy file.
 func (s *starter) policyText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# By shadowlimit init. docs/policies.md explains each field; shadowlimit validate checks the file.\nversion: 1\n")
@@ -157,7 +156,6 @@ func (s *starter) other(method, route string) (r policies.Request, found bool) {
 	return r, false
 }
 
-// sampleYAML writes a sample as a test has it.
 func sampleYAML(r *policies.Request) string {
 	text := fmt.Sprintf("{ method: %s, path: %s, route: %s, ip: %s, user: %s",
 		quotedYAML(r.Method), quotedYAML(r.Path), quotedYAML(r.Route), quotedYAML(r.IP), quotedYAML(r.User))

@@ -47,7 +47,6 @@ func (o *replayOptions) parseSweep(c *cli.Context) error {
 	return nil
 }
 
-// parseAxis reads one --sweep.
 func parseAxis(text string) (a axis, err error) {
 	name, list, found := strings.Cut(text, "=")
 	if !found {

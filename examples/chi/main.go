@@ -38,7 +38,6 @@ var file []byte
 // clients would share one budget.
 var proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// limits returns the middleware for a router.
 func limits(harness *shadow.Harness, router chi.Routes) func(http.Handler) http.Handler {
 	return httplimit.New(harness, httplimit.Config{
 		Route:    chiroute.Of(router),

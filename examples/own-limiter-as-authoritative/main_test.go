@@ -31,7 +31,6 @@ func open(t *testing.T) (*shadow.Harness, http.Handler) {
 	return harness, newHandler(harness)
 }
 
-// search returns requests of an account.
 func search(account string) func() *http.Request {
 	return func() *http.Request {
 		r := httptest.NewRequest(http.MethodGet, "/search", http.NoBody)

@@ -199,7 +199,6 @@ func (c columns) put(cells *[3][]byte, i int, cell []byte) {
 	}
 }
 
-// record reads one line of CSV.
 func record(line []byte, comma byte) ([]string, error) {
 	r := csv.NewReader(bytes.NewReader(line))
 	r.Comma = rune(comma)

@@ -130,7 +130,6 @@ type ranked struct {
 	rank        int
 }
 
-// better reports whether another name is better.
 func (r *ranked) better(rank int, name string) bool {
 	return r.name == "" || cmp.Or(cmp.Compare(rank, r.rank), strings.Compare(name, r.name)) < 0
 }

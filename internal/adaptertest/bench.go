@@ -33,7 +33,6 @@ func BenchHarness(t testing.TB, key string) *shadow.Harness {
 	return harnessOf(t, strings.ReplaceAll(benched, "KEY", key))
 }
 
-// harnessOf returns a harness with the policies of a text.
 func harnessOf(t testing.TB, text string) *shadow.Harness {
 	t.Helper()
 	set, err := policies.Load("test.yaml", []byte(text))

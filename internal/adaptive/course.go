@@ -114,7 +114,6 @@ func (c *Course) evidence(slot int64) (e Evidence) {
 	return e
 }
 
-// startOf returns the beginning of a slot.
 func startOf(slot int64) time.Time { return time.UnixMicro(slot * slotOf.Microseconds()) }
 
 // At returns the level of an instant.

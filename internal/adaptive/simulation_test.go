@@ -157,7 +157,6 @@ func worlds() (list []world) {
 	return list
 }
 
-// table writes the courses of all worlds.
 func table(courses []course) string {
 	var b strings.Builder
 	b.WriteString("| situation | signal | least level | changes in the first / last hour | whole again at minute | failed | denied |\n")

@@ -28,7 +28,6 @@ type Sketch struct {
 	durations [buckets]int64
 }
 
-// bucketOf returns the bucket of a duration.
 func bucketOf(d time.Duration) int {
 	us := uint64(max(d, 0) / time.Microsecond)
 	if us < 1<<shortest {

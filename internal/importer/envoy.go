@@ -106,7 +106,6 @@ func (e *envoy) level(list *value, around envoyPlace) error {
 // mostCondition bounds a condition while it is put together. Policies take 4,096 bytes; a longer one is refused there.
 const mostCondition = 8 << 10
 
-// inside returns the place of one of the descriptors of a level.
 func (e *envoy) inside(around envoyPlace, level []envoyEntry, i int) envoyPlace {
 	own := level[i]
 	name := own.key

@@ -156,7 +156,6 @@ var haUnits = []struct {
 	{"us", time.Microsecond}, {"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour},
 }
 
-// haTime reads a time.
 func haTime(text string) (time.Duration, bool) {
 	unit := time.Millisecond
 	for _, u := range haUnits {
@@ -200,7 +199,6 @@ func (l haLine) stage() int {
 // haDenials are actions that refuse a request.
 var haDenials = setOf("deny tarpit reject silent-drop return")
 
-// limitsOf reads the rules of a proxy.
 func (h *haproxy) limitsOf(p *haProxy) {
 	slices.SortStableFunc(p.rules, func(a, b haLine) int { return a.stage() - b.stage() })
 	for at, rule := range p.rules {
@@ -460,7 +458,6 @@ type haLine struct {
 	words []string
 }
 
-// text returns the line as one text.
 func (l *haLine) text() string { return strings.Join(l.words, " ") }
 
 // word returns a word, "" behind the last one.

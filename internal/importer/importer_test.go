@@ -15,7 +15,6 @@ import (
 	"github.com/shadowlimit/shadowlimit/algorithms"
 )
 
-// imported reads a configuration.
 func imported(t *testing.T, peer, name, text string) *Import {
 	t.Helper()
 	in, err := readFrom(oneFile(name, text), peer, []string{name}, "")

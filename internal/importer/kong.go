@@ -103,7 +103,6 @@ func named(v *value) string {
 	return cmp.Or(v.str("name"), v.str("username"), v.str("id"), v.text)
 }
 
-// collect notes the plugins of an object.
 func (k *kong) collect(v *value, owner kongPlugin) {
 	for _, p := range v.get("plugins").items() {
 		one := owner
@@ -141,7 +140,6 @@ func (k *kong) config(p *kongPlugin) (config *value, bad string) {
 	return &value{Place: own.place(shared.Place), kind: mappingKind, fields: slices.Concat(own.entries(), shared.fields)}, ""
 }
 
-// policiesOf makes policies of a plugin.
 func (k *kong) policiesOf(p *kongPlugin) {
 	config, bad := k.config(p)
 	if bad != "" {
@@ -165,7 +163,6 @@ func (k *kong) policiesOf(p *kongPlugin) {
 	}
 }
 
-// where says what a plugin is configured for.
 func (k *kong) where(p *kongPlugin) (list []string) {
 	for what, name := range map[string]string{"consumer": p.consumer, "consumer group": p.group} {
 		if name != "" {
@@ -229,7 +226,6 @@ var kongPeriods = []struct {
 	{"year", 365 * 24 * time.Hour, "Kong counts by years of the calendar, in UTC"},
 }
 
-// limits reads the limits of a plugin.
 func (k *kong) limits(p *kongPlugin, config *value) (list []Policy) {
 	if p.name == "rate-limiting-advanced" {
 		return k.advanced(p, config)

@@ -27,7 +27,6 @@ func readLimitador(in *Import, d *disk) error {
 	return nil
 }
 
-// limitadorLimits returns the limits of a document.
 func limitadorLimits(v *value) ([]*value, error) {
 	if v.kind == listKind {
 		for _, l := range v.list {

@@ -77,7 +77,6 @@ func setOf(names string) map[string]bool {
 // nginxMakers are directives that make a variable, with the place of its name among their words; -1 is the last one.
 var nginxMakers = map[string]int{"map": -1, "geo": -1, "split_clients": -1, "set": 0, "js_set": 0, "perl_set": 0, "auth_request_set": 0}
 
-// variables notes what makes the variables of a configuration.
 func (n *nginx) variables(list []*directive) {
 	for _, d := range list {
 		if at, makes := nginxMakers[d.name]; makes && len(d.args) > 0 {
@@ -96,7 +95,6 @@ var nginxByAddress = setOf("set_real_ip_from real_ip_header")
 
 const byAddress = "the client's address is another one afterwards: give httplimit.Config.ClientIP the same proxies"
 
-// declare reads the zones.
 func (n *nginx) declare(list []*directive) error {
 	for _, d := range list {
 		switch {

@@ -31,7 +31,6 @@ type nginxParser struct {
 // mostDirectives bounds the directives of all files, and the lines of a file of HAProxy.
 const mostDirectives = 200_000
 
-// file parses one file.
 func (p *nginxParser) file(name string) ([]*directive, error) {
 	text, err := p.disk.read(name)
 	if err != nil {
@@ -168,7 +167,6 @@ func (l *nginxLexer) errorf(line int, format string, args ...any) error {
 	return &Error{Place{l.file, line}, fmt.Sprintf(format, args...)}
 }
 
-// next returns the next token.
 func (l *nginxLexer) next() (nginxToken, error) {
 	l.skipSpace()
 	if l.at == len(l.text) {

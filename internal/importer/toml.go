@@ -17,7 +17,6 @@ type tomlReader struct {
 	left       int    // values that may still be made
 }
 
-// tomlValue reads a TOML file.
 func tomlValue(name, text string) (*value, error) {
 	r := &tomlReader{file: name, text: text, line: 1, left: mostValues}
 	root := &value{Place: Place{name, 1}, kind: mappingKind}

@@ -78,7 +78,6 @@ func (v *value) texts() (list []string) {
 	return list
 }
 
-// entries returns the fields of a mapping.
 func (v *value) entries() []field {
 	if v == nil {
 		return nil

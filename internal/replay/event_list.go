@@ -12,7 +12,6 @@ const eventBlock = 1 << 16
 // eventList keeps events in blocks. A list of one piece would be copied as it grows, with both pieces in memory.
 type eventList struct{ blocks [][]event }
 
-// add appends an event.
 func (l *eventList) add(e event) {
 	n := len(l.blocks)
 	switch {

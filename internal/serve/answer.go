@@ -27,7 +27,6 @@ type answer struct {
 	Headers map[string]string `json:"headers"`
 }
 
-// answerOf returns the answer of a decision and its response fields.
 func answerOf(d shadow.Decision, fields httplimit.FieldList) answer {
 	a := answer{
 		Allowed: d.Allowed, Policy: d.Policy, Limit: d.Limit, Fallback: d.Fallback,

@@ -84,7 +84,6 @@ func requestOf(text []byte) (*policies.Request, error) {
 	return p, nil
 }
 
-// decide charges one request.
 func (s *Server) decide(r *http.Request, p *policies.Request) answer {
 	if p.Route == "" {
 		p.Route = s.cfg.Route(cleanPath(p.Path))

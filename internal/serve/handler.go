@@ -20,7 +20,6 @@ const (
 	Status      = "/status"
 )
 
-// handler is the whole server.
 func (s *Server) handler() http.Handler {
 	root := http.NewServeMux()
 	root.HandleFunc("GET "+Health, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })

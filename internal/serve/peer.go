@@ -14,7 +14,6 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 // unixKey marks the context of a connection over a Unix socket.
 type unixKey struct{}
 
-// noteUnix is the ConnContext of the server.
 func noteUnix(ctx context.Context, c net.Conn) context.Context {
 	if isUnix(c.LocalAddr()) {
 		return context.WithValue(ctx, unixKey{}, true)

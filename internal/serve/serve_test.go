@@ -53,7 +53,6 @@ func harnessOf(t testing.TB, text string, clock func() time.Time) *shadow.Harnes
 
 func still() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-// orderRoute knows one route.
 func orderRoute(path string) string {
 	if id, found := strings.CutPrefix(path, "/orders/"); found && id != "" && !strings.Contains(id, "/") {
 		return "/orders/{id}"

@@ -97,7 +97,6 @@ func (a *answer) addHere(source Source) {
 	}
 }
 
-// stale returns the answer for programs.
 func (a *answer) stale(now time.Time) stale {
 	s := stale{Report: a.report, Error: why(a.err), Here: a.here}
 	s.Policies = append([]Policy{}, s.Policies...) // not nil: an empty list is [] in JSON
@@ -158,7 +157,6 @@ func (h *Here) Text(now time.Time) string {
 // heardLately is how long ago a store may have answered that is not worth a line: a poll is due every second.
 const heardLately = 5 * time.Second
 
-// text is one line.
 func (e *Enforcement) text() string {
 	visible := humanize.Visible
 	line := visible(e.Policy) + ": " + visible(e.Describe)

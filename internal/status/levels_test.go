@@ -39,7 +39,6 @@ func TestLevelText(t *testing.T) {
 	}
 }
 
-// clock writes an instant as the report does.
 func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 MST") }
 
 // A limit that gives way names the page about it, and one that does not needs none.

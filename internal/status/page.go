@@ -119,7 +119,6 @@ func answerHTML(w http.ResponseWriter, r *http.Request, now answer) {
 	send(w, r, now.status(), "text/html; charset=utf-8", body.Bytes())
 }
 
-// status is the HTTP status of an answer.
 func (a *answer) status() int {
 	if a.at.IsZero() && a.here == nil {
 		return http.StatusServiceUnavailable

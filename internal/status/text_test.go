@@ -109,7 +109,6 @@ func matches(text, pattern string) bool {
 	return (text == "") == (pattern == "") && regexp.MustCompile(pattern).MatchString(text)
 }
 
-// textOf is the report of a policy for a terminal.
 func textOf(t *testing.T, p status.Policy) string {
 	t.Helper()
 	var b strings.Builder

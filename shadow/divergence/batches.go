@@ -41,7 +41,6 @@ func (b *batches) take(hours map[int64]*Hour) {
 	b.drop()
 }
 
-// next returns the record to write now.
 func (b *batches) next(now time.Time) Record {
 	// The first batch waits like all others: a fold of a few seconds costs as much as one of a minute.
 	if b.sealed.IsZero() {

@@ -63,7 +63,6 @@ const FleetWriter = "~fleet"
 // Lists are the most frequent keys by KeyKind.
 type Lists [keyKinds][]KeyCount
 
-// any reports whether there is a key.
 func (l *Lists) any() bool {
 	for kind := range l {
 		if len(l[kind]) > 0 {

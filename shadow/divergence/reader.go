@@ -123,7 +123,6 @@ func (r *Reader) readOpen(ctx context.Context, hour int64) ([]Hour, error) {
 	return nil, errChanged
 }
 
-// first returns the first hour of the history.
 func (r *Reader) first(hour int64) int64 {
 	return max(r.since.Unix()/SecondsPerHour, hour-KeptDays*HoursPerDay)
 }

@@ -175,7 +175,6 @@ func (c *countedTicks) Ticks(ctx context.Context, id divergence.ID, from, to int
 	return c.Ledger.Ticks(ctx, id, from, to)
 }
 
-// tallies are ticks by what each has counted.
 func tallies(ticks []divergence.Tick) map[int64]divergence.Tally {
 	all := map[int64]divergence.Tally{}
 	for i := range ticks {

@@ -14,7 +14,6 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// observed returns the observations of an outcome.
 func observed(o divergence.Outcome) *[2]algorithms.Observation {
 	allow := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}
 	deny := algorithms.Observation{}

@@ -48,7 +48,6 @@ type folding struct {
 	args  []any
 }
 
-// foldOf writes a fold for the script.
 func (l *RedisLedger) foldOf(id ID, f *Fold) (*folding, error) {
 	acks, records := l.key(id, "folded"), l.key(id, "open")
 	s := &folding{keys: []string{acks, records}, known: map[string]int{acks: 1, records: 2}}
@@ -81,7 +80,6 @@ func (l *RedisLedger) foldOf(id ID, f *Fold) (*folding, error) {
 	return s, nil
 }
 
-// remove writes what a fold removes.
 func (l *RedisLedger) remove(s *folding, id ID, f *Fold) {
 	for _, writer := range f.Forgotten {
 		s.set(l.key(id, "folded"), writer, "")

@@ -165,7 +165,6 @@ func (s *ticking) prune(unix int64) {
 	}
 }
 
-// dropBefore forgets the ticks before one.
 func (s *ticking) dropBefore(unix int64) {
 	s.ticks = slices.DeleteFunc(s.ticks, func(t Tick) bool { return t.Unix < unix })
 }

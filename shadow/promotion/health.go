@@ -18,7 +18,6 @@ const (
 	calmFor = time.Hour
 )
 
-// respond does what an alarm asks for.
 func (c *Controller) respond(ctx context.Context, policy string, s State, alarm gate.Alarm, o Order) (State, bool, error) {
 	// A rollback passes a hold. A milder answer to an alarm is a hold, so a policy that has one
 	// stays.
@@ -70,7 +69,6 @@ func (s State) recovers(well bool, now time.Time) bool {
 	return well && s.HeldForHealth && len(s.Unwell) > 0 && now.Sub(s.Unwell[len(s.Unwell)-1]) >= calmFor
 }
 
-// endHold ends a hold for health.
 func endHold(ctx context.Context, store Store, policy string, o Order) (State, error) {
 	o.Reason = "the candidate has been well for an hour, so its hold ends by itself"
 	return change(ctx, store, policy, o, func(s *State) error {

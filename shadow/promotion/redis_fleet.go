@@ -161,7 +161,6 @@ func (s *RedisStore) Count(ctx context.Context) (c Count, err error) {
 	return c, nil
 }
 
-// read reads a count from its two parts.
 func (c *Count) read(parts []any) bool {
 	if len(parts) != 2 {
 		return false

@@ -131,7 +131,6 @@ type onceCmd struct{ *redis.Cmd }
 // NoRetry keeps go-redis from sending the command again.
 func (onceCmd) NoRetry() bool { return true }
 
-// once runs a script once.
 func (s *RedisStore) once(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
 	all := []any{"EVAL", script, len(keys)}
 	for _, key := range keys {

@@ -33,7 +33,6 @@ func Steps(canary []float64) (list []gate.Step) {
 	return append(list, Step{Stage: Promoted}.asked())
 }
 
-// asked returns the step as the gate names it.
 func (s Step) asked() gate.Step {
 	if s.Stage == Promoted {
 		return gate.Step{Name: string(Promoted), Percent: 100}

@@ -31,7 +31,6 @@ policies:
     authoritative: { algorithm: fixed_window_anchored, limit: 2, window: 1h }
 `
 
-// write writes a file of the test.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -89,7 +88,6 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 	return conn
 }
 
-// ask asks for one user.
 func ask(ctx context.Context, conn *grpc.ClientConn) (rls.RateLimitResponse_Code, error) {
 	d := &ratelimitv3.RateLimitDescriptor{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}
 	answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx,

@@ -49,7 +49,6 @@ func (o *options) serveGRPC(service *envoy.Service, listeners []net.Listener) *s
 	return s
 }
 
-// grpcServer returns the server of one listener.
 func (o *options) grpcServer(l net.Listener) *grpc.Server {
 	transport := insecure.NewCredentials()
 	if o.tls != nil && l.Addr().Network() != "unix" {

@@ -73,7 +73,6 @@ func (l *faulty) carry(do func() error) error {
 	return do()
 }
 
-// write writes a snapshot of a process.
 func (l *faulty) write(p *process, s *divergence.Snapshot) error {
 	// A judge may have folded the earlier text of a batch. If the writer changes it afterwards, the ack of that
 	// number covers counts that no fold has seen.

@@ -91,7 +91,6 @@ func (p *process) flush(w *world, f fate, asks bool) bool {
 	return true
 }
 
-// ask asks for the fold.
 func (p *process) ask(w *world) {
 	incarnation := p.recorder.Incarnation()
 	ack, err := w.ledger.Acked(context.Background(), w.id, divergence.Writer{Instance: p.name, Incarnation: incarnation})

@@ -121,7 +121,6 @@ func between(minutes []divergence.Minute, from, to int64) []divergence.Minute {
 	return minutes[first:max(first, end)]
 }
 
-// recent returns the tally of the minutes from one on.
 func recent(minutes []divergence.Minute, from int64) (t divergence.Tally) {
 	for i := len(minutes) - 1; i >= 0 && minutes[i].Unix >= from; i-- {
 		t.Add(minutes[i].Tally)

@@ -74,7 +74,6 @@ type pace struct {
 // the beginning would fall for ever after traffic that has ended, and the date would move away with it.
 func (j *judgement) paceOver() float64 { return math.Min(j.age(), minutesADay) }
 
-// paceOf returns the pace of a count of the minutes.
 func (j *judgement) paceOf(count func(divergence.Tally) int64) pace {
 	p := pace{text: "the rate so far", idle: j.now - j.since}
 	var have, lately int64
@@ -236,7 +235,6 @@ func (s *stream) usualWeight() float64 {
 	return sum / float64(len(s.blocks)-1)
 }
 
-// hoursOfMinutes writes minutes as hours.
 func hoursOfMinutes(minutes int64) string { return hours(time.Duration(minutes) * time.Minute) }
 
 // daysText writes minutes as whole days, and less than two days in hours. It rounds down.

@@ -50,7 +50,6 @@ type uncompared struct {
 
 func within(s divergence.Span, minute int64) bool { return minute >= s.From && minute < s.To }
 
-// build returns the evidence as the gate reads it.
 func (e evidence) build() gate.Evidence {
 	now := monday.Add(time.Duration(e.hours)*time.Hour + time.Duration(e.minutes)*time.Minute)
 	built := gate.Evidence{Since: monday, Now: now, Live: 2}
@@ -81,7 +80,6 @@ func (e evidence) build() gate.Evidence {
 	return built
 }
 
-// traffic returns the minutes with requests.
 func (e evidence) traffic(length int64) (minutes []divergence.Minute) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	keys := e.badKeys
@@ -168,7 +166,6 @@ func neverDenied(m *divergence.Minute) {
 	m.Tally = divergence.Tally{divergence.AgreeAllow: 100}
 }
 
-// deniedInOneMinute has all denials in one minute.
 func deniedInOneMinute(n int64) func(m *divergence.Minute) {
 	return func(m *divergence.Minute) {
 		if neverDenied(m); m.Unix == mondayMinute+7 {

@@ -100,7 +100,6 @@ func (j *judgement) unexercised() (list []Obstacle) {
 	return list
 }
 
-// counted returns an obstacle of whole numbers.
 func counted(kind ObstacleKind, have, need int64, text string) Obstacle {
 	return Obstacle{Kind: kind, Text: text, Have: float64(have), Need: float64(need)}
 }

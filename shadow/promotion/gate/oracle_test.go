@@ -233,7 +233,6 @@ func weightsOf(wholes []int64) []*big.Rat {
 	return list
 }
 
-// exactly returns floats as they are.
 func exactly(v []float64) []*big.Rat {
 	list := make([]*big.Rat, len(v))
 	for i, f := range v {

@@ -157,7 +157,6 @@ func (j *judgement) protectedAlarm() Alarm {
 // hour is the hour of the clock that is judged.
 func (j *judgement) hour() int64 { return j.evidence.Now.Unix() / divergence.SecondsPerHour }
 
-// protectedSince returns the protected keys since the beginning of an hour.
 func (j *judgement) protectedSince(hour int64) (sum divergence.ProtectedKeys) {
 	for i := range j.evidence.History.Hours {
 		if h := &j.evidence.History.Hours[i]; h.Unix >= hour && h.Unix <= j.hour() {

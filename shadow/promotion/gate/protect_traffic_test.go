@@ -126,7 +126,6 @@ func newClientDay(o occasion, p soundPair, rng *rand.Rand) *clientDay {
 	return d
 }
 
-// happens adds the occasion.
 func (d *clientDay) happens(o occasion) {
 	switch o {
 	case stormy:

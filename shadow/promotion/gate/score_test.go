@@ -23,7 +23,6 @@ func drawThreshold(t *rapid.T) float64 {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
 
-// drawWeights draws a weight for each block.
 func drawWeights(t *rapid.T, n int) []float64 {
 	weight := rapid.OneOf(rapid.Just(1.0), rapid.Just(0.0), rapid.Float64Range(0, 1))
 	return rapid.SliceOfN(weight, n, n).Draw(t, "weights")

@@ -64,7 +64,6 @@ func openEnvironment(start time.Time, listen string) (_ *environment, err error)
 	return e, e.start(listen, "demo")
 }
 
-// start starts an instance of the service.
 func (e *environment) start(listen, instance string) error {
 	set, err := policies.Load("demo.yaml", policyFile)
 	if err != nil {
@@ -110,7 +109,6 @@ func (e *environment) listen(addr string) error {
 	return nil
 }
 
-// handler is the whole service.
 func (e *environment) handler() (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(e.harness); err != nil {
