@@ -33,7 +33,9 @@ var remedies = []remedy{
 		runbooks + "ShadowlimitMostlyBlind.md")},
 	{kinds(gate.DeniesNothing), always("check that the candidate limits at all")},
 	{kinds(gate.AllowsNothing), named},
-	{kinds(gate.ProtectedLost), loses("change the candidate, or take the key out of protect if it may lose that much")},
+	{kinds(gate.ProtectedLost), func(_ *promotion.Assessment, found []gate.Obstacle) string {
+		return "change the candidate, or take the key out of protect if it may lose that much: " + found[0].Text
+	}},
 	{kinds(gate.AboveThreshold, gate.AboveLately, gate.Suspect), differs},
 }
 
@@ -53,11 +55,6 @@ func released(a *promotion.Assessment, _ []gate.Obstacle) string {
 		return ""
 	}
 	return "the red button was pressed when this was judged and is released: the next judgement follows within a minute"
-}
-
-// loses returns the words of a remedy for clients that lose requests.
-func loses(what string) func(*promotion.Assessment, []gate.Obstacle) string {
-	return func(_ *promotion.Assessment, found []gate.Obstacle) string { return what + ": " + found[0].Text }
 }
 
 // towardsPass returns what leads to the verdict pass: the actions, and then what time alone may end.
