@@ -112,15 +112,14 @@ func TestAgreementWarns(t *testing.T) {
 		{"alike", replay.Agreement{Requests: 100, Agree: 100, Agreement: ratio(1), ModelDeniesRatio: ratio(0)}, ""},
 		{"at the threshold", replay.Agreement{Requests: 100, ModelDenies: 2, Agreement: ratio(0.98), ModelDeniesRatio: ratio(0.02)}, ""},
 		{"denies", replay.Agreement{Requests: 1000, ModelDenies: 3, Agreement: ratio(0.997), ModelDeniesRatio: ratio(0.03)},
-			"policy p: the authoritative is no faithful model of the limiter that wrote the log, so the verdict is of another one: " +
-				"3 % of what the log allowed is denied by it, above 2 %"},
+			"3 % of what the log allowed"},
 		{"allows", replay.Agreement{Requests: 1000, ModelAllows: 6, Agreement: ratio(0.994), ModelAllowsRatio: ratio(0.6)},
-			"60 % of what the log denied is allowed by it, above 50 %"},
-		{"all", replay.Agreement{Requests: 100, ModelAllows: 3, Agreement: ratio(0.97)}, "3 % of all requests differ, above 2 %"},
+			"60 % of what the log denied"},
+		{"all", replay.Agreement{Requests: 100, ModelAllows: 3, Agreement: ratio(0.97)}, "3 % of all requests"},
 	}
 
 	for _, tt := range tests {
-		if got := tt.a.Warning("p", gate.Config{}); !strings.HasSuffix(got, tt.want) || tt.want == "" && got != "" {
+		if got := tt.a.Warning("p", gate.Config{}); !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
