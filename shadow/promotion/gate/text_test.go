@@ -21,7 +21,7 @@ func TestTextSaysForWhatAndHowMuch(t *testing.T) {
 			[]string{"gate: wait\n", "\n  47.9 h clean (48 h needed)"}},
 		{"a tenth without an exact form", gate.Result{CleanHours: 1.1, CleanHoursNeeded: 48}, []string{"\n  1.1 h clean (48 h needed)"}},
 		{"nothing yet", gate.Result{CleanHoursNeeded: 48}, []string{"\n  0 h clean (48 h needed)"}},
-		{"the simple rule", gate.Result{CleanHours: 3}, []string{"\n  3 h clean, 0"}},
+		{"not judged yet", gate.Result{CleanHours: 3}, []string{"\n  3 h clean, 0"}},
 		{"three strikes", gate.Result{Strikes: 3, CleanHoursNeeded: 3888}, []string{"\n  3 strikes within 7 days, and 3 fail\n"}},
 		{"any", gate.Result{}, []string{"  a pass needs in every row a score of 20 or more, and a mirror below 24\n"}},
 	}
