@@ -162,7 +162,7 @@ func TestStatusPageInAnOutage(t *testing.T) {
 	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; e.Enforced != "authoritative" || !strings.Contains(e.Why, "red button") {
 		t.Errorf("%+v", e)
 	}
-	checkOutagePage(t, h, addr, "promoted, version 1.2", "The store last answered this instance at", "red button")
+	checkOutagePage(t, h, addr, "promoted, version 1.2", "last answered", "red button")
 }
 
 // An instance that gets no answer from its sides' store says what its clients get.
@@ -178,10 +178,11 @@ func TestOutagePageSaysWhatDecides(t *testing.T) {
 		}
 	}
 
-	const want = "the authoritative does not answer this instance (connection refused), and on_store_failure is deny: " +
-		"every request is denied now; repair that store; next: shadowlimit doctor"
-	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; e.StoreAway != want {
-		t.Errorf("%+v", e)
+	e := lookStale(t, h.StatusPage()).Here.Policies[0]
+	for _, want := range []string{"the authoritative ", "(connection refused)", "deny: every request is denied", "shadowlimit doctor"} {
+		if !strings.Contains(e.StoreAway, want) {
+			t.Errorf("no %q in %+v", want, e)
+		}
 	}
 }
 
@@ -191,8 +192,7 @@ func TestStatusPageOfADeadRedis(t *testing.T) {
 	addr := server.Addr()
 	server.Close()
 	h := open(t, file, shadow.Config{Redis: redisAt(t, addr)})
-	checkOutagePage(t, h, addr, "There is no report yet", "has not answered this instance since its start",
-		"enforces the <strong>authoritative</strong>, because no state of the policy has reached this instance")
+	checkOutagePage(t, h, addr, "no report yet", "since its start", "<strong>authoritative</strong>")
 }
 
 // An instance that started without Redis has counted no other: it does not apply a share of the limit, and must not say so.
@@ -203,7 +203,7 @@ func TestPageOfAStartWithoutRedis(t *testing.T) {
 	h := open(t, file, shadow.Config{Redis: client})
 	ask(t, h, "acme")
 
-	const want = "; this instance started without Redis and applies the whole limit: n such instances allow n times the limit"
+	const want = "started without Redis and applies the whole limit"
 	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, want) {
 		t.Errorf("%+v", e)
 	}
@@ -214,7 +214,7 @@ func TestPageOfAStartWithoutRedis(t *testing.T) {
 	syncNow(t, h) // it counts the fleet
 	server.Close()
 	ask(t, h, "acme")
-	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, "; this instance applies its share of the limit;") {
+	if e := lookStale(t, h.StatusPage()).Here.Policies[0]; !strings.Contains(e.StoreAway, "its share of the limit") {
 		t.Errorf("after the count: %+v", e)
 	}
 }
