@@ -76,7 +76,14 @@ const maxFileBytes = 1 << 20
 // ReadFile returns the text of a policy file, or of one of tests. Only a regular file is read, because a device has no end, and a
 // pipe may have no writer. Of a file of more than 1 MiB the text ends one byte behind that, and Load refuses it.
 func ReadFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
+	// The open file is asked, and not its name, which may be another file by then. A pipe without a writer would block the open.
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +93,6 @@ func ReadFile(name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
 	}
-
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 

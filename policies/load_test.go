@@ -180,3 +180,23 @@ func TestAnErrorOfACheckRefusesTheFile(t *testing.T) {
 		t.Errorf("got %v, want one problem at the soak", err)
 	}
 }
+
+// A secret that stands where none belongs is not shown, because logs of builds keep what is shown.
+func TestProblemsShowNoSecret(t *testing.T) {
+	for _, line := range []string{
+		"password: hunter2", "redis_password : 'hunter2'", "  - SECRET: hunter2", "api_key: hunter2", "redis: redis://me:hunter2@host:6379",
+	} {
+		_, err := policies.Load("p.yaml", []byte(onePolicy("key: request.ip")+line+"\n"))
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// A file cannot move the cursor of the terminal on which its problems are shown.
+func TestProblemsAreShownWithoutControlCharacters(t *testing.T) {
+	_, err := policies.Load("p.yaml", []byte("version: \"\\x1b[31m\" # \x1b[31m\u009b\nname: a\n"))
+	if err == nil || strings.ContainsAny(strings.ReplaceAll(err.Error(), "\n", ""), "\x1b\u009b") {
+		t.Errorf("%q", err)
+	}
+}

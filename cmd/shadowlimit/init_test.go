@@ -80,13 +80,3 @@ func TestInitRefuses(t *testing.T) {
 		t.Error("a refused invocation has written a file")
 	}
 }
-
-// contents returns the text of a file.
-func contents(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}

@@ -280,23 +280,3 @@ func TestEveryFlagOfReplayIsDocumented(t *testing.T) {
 		}
 	}
 }
-
-// The sample of the verdict wait in the glossary is the output of the command above it.
-func TestSampleOfWaitIsReal(t *testing.T) {
-	text, err := os.ReadFile("../../docs/glossary.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, entry, _ := strings.Cut(string(text), "\n### wait\n")
-	_, sample, found := strings.Cut(entry, "    $ shadowlimit ")
-	sample, _, _ = strings.Cut(sample, "\n\n")
-	line, want, _ := strings.Cut(strings.ReplaceAll(sample, "\n    ", "\n"), "\n")
-	if !found || !strings.HasPrefix(line, "replay ") {
-		t.Fatalf("the entry of wait has no sample: %q", line)
-	}
-
-	args := strings.Fields(strings.Replace(line, "internal/", "../../internal/", 1))
-	if status, out, talk := shell(t, "", args...); status != exitOK || !strings.Contains(out, "\n"+want+"\n") {
-		t.Errorf("%s: status %d, and not the sample of docs/glossary.md:\n%s\nbut\n%s%s", line, status, want, out, talk)
-	}
-}

@@ -17,9 +17,12 @@ type disk struct {
 	open  func(name string) (io.ReadCloser, error)
 	glob  func(pattern string) ([]string, error)
 	files int // that may still be read
+	bytes int // that may still be read
 }
 
-func newDisk() *disk { return &disk{open: openRegular, glob: filepath.Glob, files: mostFiles} }
+func newDisk() *disk {
+	return &disk{open: openRegular, glob: filepath.Glob, files: mostFiles, bytes: mostRead}
+}
 
 // openRegular opens a file that ends. A configuration may name a device or a pipe.
 func openRegular(name string) (io.ReadCloser, error) {
@@ -57,6 +60,9 @@ func (d *disk) read(name string) (string, error) {
 	}
 	if len(text) > mostBytes {
 		return "", &Error{Place{name, 1}, fmt.Sprintf("the file has more than %d bytes", mostBytes)}
+	}
+	if d.bytes -= len(text); d.bytes < 0 {
+		return "", &Error{Place{name, 1}, fmt.Sprintf("the files have more than %d bytes", mostRead)}
 	}
 
 	// Texts of the configuration become texts of expressions, which are UTF-8.

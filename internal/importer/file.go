@@ -123,9 +123,12 @@ const switchedOff = `#
 # Every policy is SWITCHED OFF by "when: false" until you write its when. Which requests a limit is
 # for is said in %[1]s's own language, which is not translated: it stands beside each policy as
 # "where". What %[1]s really does is in its access log. With a candidate in the policy,
-#   shadowlimit replay --config FILE --observed 'response.status == 429' ACCESS_LOG
+#   shadowlimit replay --config FILE --observed 'response.status == %[2]d' ACCESS_LOG
 # says how often the policy and the log decide alike.
 `
+
+// refusals are the statuses with which the peers deny, unless their configuration says otherwise.
+var refusals = map[string]int{"haproxy": 403, "kong": 429, "limitador": 429, "nginx": 503, "traefik": 429}
 
 // notes are what is true of all limits of a peer.
 var notes = map[string]string{
@@ -155,7 +158,7 @@ var notes = map[string]string{
 func (in *Import) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "# Limits of %s, by shadowlimit import %s.\n", shown(strings.Join(in.Files, ", ")), in.Peer)
 	if in.Peer != "envoy" {
-		fmt.Fprintf(b, switchedOff, in.Peer)
+		fmt.Fprintf(b, switchedOff, in.Peer, refusals[in.Peer])
 	}
 	b.WriteString("#\n" + notes[in.Peer])
 

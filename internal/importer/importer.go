@@ -97,7 +97,8 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Place, e.Why) }
 
 // Bounds of reading. The largest real configurations have some hundred kilobytes and some hundred limits.
 const (
-	mostBytes    = 1 << 20 // of a file
+	mostBytes    = 1 << 20  // of a file
+	mostRead     = 16 << 20 // of all files of an import
 	mostFiles    = 256
 	mostIncludes = 16   // one inside the other
 	mostDepth    = 64   // of blocks and values

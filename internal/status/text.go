@@ -60,8 +60,8 @@ func (p *Policy) write(b *strings.Builder) {
 
 	p.writeJudge(b)
 	p.Gate.WriteText(b) // a strings.Builder never fails
-	if page := explained[p.Gate.Verdict]; page != "" {
-		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s\n", page)
+	if p.Gate.Verdict != gate.Pass {
+		fmt.Fprintf(b, "  what this verdict means, and what ends it: %s#verdict\n", glossary)
 	}
 
 	fmt.Fprintf(b, "\n%s compared, %s\n", humanize.Counted(p.Comparisons, "request"), humanize.Counted(p.Keys, "key"))
@@ -101,13 +101,6 @@ func (p *Policy) writeFacts(b *strings.Builder) {
 		fmt.Fprintf(b, "  moved          %s by %s: %s\n",
 			p.At.UTC().Format("2006-01-02 15:04 MST"), humanize.Printable(p.Actor), humanize.Printable(p.Reason))
 	}
-}
-
-// explained has the entries of the glossary about verdicts that hold a step back.
-var explained = map[string]string{
-	gate.Fail:         glossary + "#fail",
-	gate.Insufficient: glossary + "#insufficient-evidence",
-	gate.Wait:         glossary + "#wait",
 }
 
 // writeJudge names the instance that judged the evidence. Without one a line says so, too: a reader does not miss a line that

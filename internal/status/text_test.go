@@ -441,7 +441,7 @@ func TestObstaclesAreNamed(t *testing.T) {
 	}
 
 	for verdict, want := range map[string]string{
-		gate.Wait: "#wait\n", gate.Insufficient: "#insufficient-evidence\n", gate.Fail: "#fail\n", gate.Pass: "",
+		gate.Wait: "#verdict\n", gate.Insufficient: "#verdict\n", gate.Fail: "#verdict\n", gate.Pass: "",
 	} {
 		p.Gate.Verdict = verdict
 		if text := textOf(t, p); strings.Contains(text, "glossary.md#") != (want != "") || !strings.Contains(text, want) {
