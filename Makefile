@@ -2,7 +2,7 @@ GO          ?= go
 # `make test` has fewer programs of property tests and no tests that wait long; `make long` has all.
 SHORT        ?= -short
 # Steps of the differential test, in `make test` and in `make oracle`.
-STEPS        ?= $(if $(SHORT),50000,200000)
+STEPS        ?= $(if $(SHORT),20000,200000)
 ORACLE_STEPS ?= 10000000
 # Tests of processes that run at once: they wait for most of their time.
 WAITING      ?= 8
@@ -41,12 +41,16 @@ servers: ## run the suites on Redis 6.0, 7.0, 8.0 and Valkey 8.1, which are fetc
 search: ## look for a step on which a server differs from the oracle, in STEPS (1000000) steps from SEED (1) on
 	SEARCH_STEPS="$(or $(STEPS),1000000)" SEED="$(or $(SEED),1)" GO="$(GO)" integration/servers.sh
 
+.PHONY: alerts
+alerts: components ## run the cases of all alerts by promtool
+	. ./$(COMPONENTS) && $(GO) test ./alerts
+
 .PHONY: mutants
 mutants: components ## delete each condition of each alert, or of ALERT, and require that a case of promtool fails
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run 'EveryConditionOfARule/$(ALERT)' -count=1 -timeout 20m
 
 .PHONY: long
-long: components servers mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
+long: components servers mutants alerts ## search for programs in which twins, models or ledgers fail: thousands, others each time
 	$(MAKE) test SHORT=
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0

@@ -76,6 +76,10 @@ func regression(t *testing.T, seed uint64, threshold string, clients int, share 
 // A regression to twenty times the threshold is rolled back by the service itself,
 // through everything that is between a request and a stage.
 func TestRegressionIsRolledBack(t *testing.T) {
+	runs := uint64(5)
+	if testing.Short() {
+		runs = 1
+	}
 	for _, tt := range []struct {
 		name, threshold string
 		clients         int
@@ -87,7 +91,7 @@ func TestRegressionIsRolledBack(t *testing.T) {
 		{"few clients, the default threshold", "2%", 300, 0.4, "a sudden rise"},
 	} {
 		var took []time.Duration
-		for seed := range uint64(5) {
+		for seed := range runs {
 			d, reason := regression(t, seed, tt.threshold, tt.clients, tt.share)
 			if took = append(took, d); !strings.HasPrefix(reason, tt.wantReason) {
 				t.Errorf("%s: rolled back for %q, want %q", tt.name, reason, tt.wantReason)

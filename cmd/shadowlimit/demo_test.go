@@ -84,6 +84,9 @@ func TestDemoNeedsTheRedisThatIsGiven(t *testing.T) {
 // The demo tells its story, and then serves the commands of another process until it is
 // interrupted. Every example of every help works there.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the recordings of the integration tests run the demo, too")
+	}
 	url, story := serveDemo(t)
 	t.Setenv("SHADOWLIMIT_REDIS", url)
 	t.Setenv("SHADOWLIMIT_NAME", "demo")
