@@ -50,7 +50,7 @@ mutants: components ## delete each condition of each alert, or of ALERT, and req
 	. ./$(COMPONENTS) && cd integration && SHADOWLIMIT_LONG=1 $(GO) test -run 'EveryConditionOfARule/$(ALERT)' -count=1 -timeout 20m
 
 .PHONY: long
-long: components servers mutants alerts ## search for programs in which twins, models or ledgers fail: thousands, others each time
+long: components servers mutants ## search for programs in which twins, models or ledgers fail: thousands, others each time
 	$(MAKE) test SHORT=
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow -run 'Twins' -rapid.checks 2000 -timeout 0
 	SHADOWLIMIT_LONG=1 $(GO) test ./shadow ./shadow/divergence -run 'FleetKeepsItsPromises|Ledger' -rapid.checks 5000 -timeout 0

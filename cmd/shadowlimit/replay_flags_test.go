@@ -162,7 +162,7 @@ func TestReplayFlagsWorkForBothForms(t *testing.T) {
 // These flags need not change the text or the page of one candidate: what they do is in its JSON, or on standard error.
 var (
 	notInText = []string{"route"}
-	notOnPage = []string{"output"}
+	notOnPage = []string{"output", "time-field"}
 )
 
 // These flags need not change the text, the page or the list of candidates of a sweep. Those of the gate change the verdict of each
