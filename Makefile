@@ -63,7 +63,7 @@ scale: components ## measure fleets of 10 to 1,000 instances and write docs/perf
 
 .PHONY: lint
 lint: ## run gofmt, go mod tidy, vet and staticcheck on all modules
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo 'gofmt: run gofmt -w on these files'; exit 1; }
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "$$files"; echo 'gofmt: run gofmt -w on these files'; exit 1; }
 	set -e; for m in . integration bench examples $(ADAPTERS); do (cd $$m && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
 
 .PHONY: check
