@@ -41,6 +41,12 @@ type Charge struct {
 	Enforced Role
 	// At is the instant judged; zero means the store's own clock.
 	At time.Time
+	// Deferred reports that At is the instant at which the other side was judged, in another
+	// store: it is never taken for a clock that was set back.
+	Deferred bool
+	// Linger is how much longer the record lives than its state, so that a deferred check
+	// finds it.
+	Linger time.Duration
 	// Epoch is 16 bits of the fingerprint of both sides. 0 means that the charge has no
 	// second side to be compared with: its parts then get no Number.
 	Epoch uint16

@@ -27,6 +27,8 @@ type Observation struct {
 	Took time.Duration
 	// Degraded reports that the key shared an overflow bucket with others.
 	Degraded bool
+	// Lost reports that the side's state has lost checks that still count: an evicted log.
+	Lost bool
 	// Unused reports that the side was as if unused before the charge.
 	Unused bool
 	// Number is the number of the side's part before the charge; 0 if it has none.

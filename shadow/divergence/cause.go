@@ -55,6 +55,13 @@ type Setting struct {
 	Warming bool
 	// Protected reports that the policy protects the key.
 	Protected bool
+	// Apart reports that the sides share no record, so that a check can reach one of them only.
+	Apart bool
+	// Window is how long a state may depend on one check: the longer window of the sides.
+	Window time.Duration
+	// Young reports that a side lives in this process, which is younger than a window. Only
+	// the decisions are counted then.
+	Young bool
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
 	Blind bool
 }

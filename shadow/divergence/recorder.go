@@ -148,6 +148,12 @@ func (r *Recorder) Observe(
 	return outcome
 }
 
+// OneSided counts the cost of a check that has reached one side only, where Observe does not see it.
+func (r *Recorder) OneSided(at time.Time, cost int64, reason algorithms.SkipReason) {}
+
+// Mark notes that what a side remembers was lost: its store has lost data.
+func (r *Recorder) Mark(at time.Time) {}
+
 // countProtected counts what becomes of a protected key's requests.
 func (r *Recorder) countProtected(hour *Hour, key string, outcome Outcome, setting *Setting) {
 	// A candidate that does not yet know what keys have spent looks harmful or harmless by chance while it is enforced.

@@ -45,6 +45,13 @@ type Spec struct {
 	// AsksStore says by role that a store decides the side at each request: the service's own Redis where the store has no
 	// name. It is false for a foreign limiter, and for a side that is decided in the process.
 	AsksStore [2]bool `json:"asks_store,omitzero"`
+	// Apart reports that the sides share no record: a check can reach one of them only.
+	Apart bool `json:"apart,omitempty"`
+	// Window is the longer window of the sides.
+	Window time.Duration `json:"window_ns,omitempty"`
+	// Copied reports that a candidate that begins beside the authoritative begins as its copy: one
+	// record, one algorithm, one window.
+	Copied bool `json:"copied,omitempty"`
 	// AuthoritativeRule and CandidateRule are the keys of the levels of adaptive sides; "" for a side whose limit is always
 	// the whole.
 	AuthoritativeRule string `json:"authoritative_rule,omitempty"`
