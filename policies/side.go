@@ -67,6 +67,16 @@ func (s *Side) Constant() (limit algorithms.Limit, constant bool) {
 	return algorithms.Limit{Requests: s.limit.constant, Window: s.window, Burst: s.burst.constant}, true
 }
 
+// Usual returns the side's limit as far as it is the same for every request: only the window, where
+// an expression decides the rest. It is zero for a foreign limiter without a limit.
+func (s *Side) Usual() algorithms.Limit {
+	limit, constant := s.Constant()
+	if !constant {
+		limit.Window = s.window
+	}
+	return limit
+}
+
 // charge writes the side of a charge, or returns the error of its limit.
 func (s *Side) charge(w *evaluation, into *algorithms.Side) (err error) {
 	// Most limits are constant, and have been validated when the file was loaded.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/internal/status"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -34,7 +33,6 @@ func (f *fleet) round(ctx context.Context) error {
 	if len(full) > 0 {
 		failed = append(failed, f.assess(ctx, full))
 	}
-	f.holdOverloaded(ctx)
 	return errors.Join(append(failed, f.readPublished(ctx, turns))...)
 }
 
@@ -59,6 +57,7 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 		if i >= 0 {
 			m.progress.judging.judged.note()
 			f.keep(m, &assessment{&list[i], time.Now()})
+			f.markDeployment(m, &list[i])
 			publish = append(publish, f.published(ctx, m, &list[i]))
 		}
 	}
@@ -73,6 +72,14 @@ func (f *fleet) assess(ctx context.Context, policies []string) error {
 		err = f.announce(ctx, forgotten)
 	}
 	return err
+}
+
+// markDeployment marks the evidence while instances compare something else: a record has room for
+// two sides, and theirs displace this policy's.
+func (f *fleet) markDeployment(m *migration, a *promotion.Assessment) {
+	if len(a.Evidence.OtherEpoch) > 0 && !m.differs() {
+		m.progress.recorder.Mark(f.view.now())
+	}
 }
 
 // detailsEvery is how often the details of an assessment are published: they grow with the history,
@@ -157,28 +164,6 @@ func (f *fleet) logMoves(moves []promotion.Move) {
 	for _, move := range moves {
 		f.log.Info("shadowlimit: moved", "policy", move.Policy,
 			"to", move.State.Describe(), "from", move.State.From, "reason", move.State.Reason)
-	}
-}
-
-// holdOverloaded puts policies beyond shadow on hold whose two sides go on being too much
-// for their store: each step forward would make it worse. One slow moment does not.
-func (f *fleet) holdOverloaded(ctx context.Context) {
-	now := f.view.now()
-	for _, m := range f.migrations() {
-		s, store := m.progress.stage.state.Load(), m.sides[algorithms.Candidate].store
-		if !s.Exposed() || s.Hold || !m.judgedTogether() || !store.remote() || !store.overloadLasts() {
-			continue
-		}
-
-		// The order is for the state that was checked. If it has moved since, this fails,
-		// and the next round looks at the new one.
-		order := promotion.Order{
-			Actor: "instance " + f.id, Expect: &s.Version, AsOf: now,
-			Reason: "scripts time out, or the store is busy, for over 30 s: judging both sides may be too much for it",
-		}
-		if held, err := promotion.Pause(ctx, f.store, m.spec.Policy, order); err == nil {
-			f.log.Warn("shadowlimit: on hold", "policy", m.spec.Policy, "stage", held.Describe(), "reason", held.Reason)
-		}
 	}
 }
 

@@ -26,6 +26,9 @@ func specOf(p *policies.Policy) promotion.Spec {
 	}
 	for role, s := range p.Sides {
 		spec.AsksStore[role] = s != nil && !s.Foreign() && s.Sync == 0
+		if s != nil {
+			spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Usual()))
+		}
 	}
 	if c := p.Sides[algorithms.Candidate]; c != nil {
 		spec.Candidate = c.String()

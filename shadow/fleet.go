@@ -26,8 +26,6 @@ const (
 	flushEvery = 5 * time.Second
 	// A multiple of flushEvery: see round.
 	assessEvery = 15 * time.Second
-	// clockRounds is how often the stores are asked for their time, in rounds of writeLoop.
-	clockRounds = 3
 	// fleetTimeout bounds each exchange with the fleet's store. No request waits for one.
 	fleetTimeout = 2 * time.Second
 )
@@ -85,12 +83,13 @@ type fleetConfig struct {
 	// ownAway reports whether the breaker of the service's own store is open.
 	ownAway func() bool
 
-	plan       *atomic.Pointer[plan] // in use; replan replaces it
-	view       *fleetView            // what requests see of the fleet
-	alone      bool                  // there is no other instance: the store is in this process
-	button     *button
-	signal     func() float64 // of the service; nil for none
-	syncClocks func(context.Context) error
+	plan   *atomic.Pointer[plan] // in use; replan replaces it
+	view   *fleetView            // what requests see of the fleet
+	alone  bool                  // there is no other instance: the store is in this process
+	button *button
+	signal func() float64 // of the service; nil for none
+	// checkStores marks the evidence of policies whose store has lost data.
+	checkStores func(context.Context) error
 }
 
 // fleetView is what requests need to know of the fleet. The fleet writes it, and requests
@@ -120,8 +119,6 @@ type task struct {
 	do      func(context.Context) error
 	failing bool
 }
-
-const readClocks = "read the clocks of the stores"
 
 func newFleet(cfg fleetConfig) *fleet {
 	f := &fleet{
@@ -176,13 +173,7 @@ func (f *fleet) migrations() (list []*migration) {
 // pollLoop polls until ctx is over. It closes first after the first poll.
 func (f *fleet) pollLoop(ctx context.Context, changed <-chan struct{}, first chan<- struct{}) {
 	poll := task{what: "read stages and say that this instance is live", do: f.poll}
-	clocks := task{what: readClocks, do: f.syncClocks}
 	for ctx.Err() == nil {
-		// Followers need the clocks from the first request on. Later writeLoop asks for
-		// them, because a poll must not wait for every store.
-		if first != nil {
-			f.run(ctx, &clocks)
-		}
 		f.run(ctx, &poll)
 		if first != nil {
 			f.obeyDisk(ctx)
@@ -220,22 +211,20 @@ func (f *fleet) warnOfStart() {
 }
 
 // writeLoop flushes until ctx is over, and judges after each flush. The order matters: this
-// instance's latest evidence is part of what it judges.
+// instance's latest evidence is part of what it judges, and a loss of data part of that evidence.
 func (f *fleet) writeLoop(ctx context.Context) {
 	flush := task{what: "write evidence", do: f.flush}
-	clocks := task{what: readClocks, do: f.syncClocks}
+	stores := task{what: "ask the stores whether they have lost data", do: f.checkStores}
 	round := task{what: "judge", do: f.round}
-	for n := 1; ; n++ {
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(jittered(flushEvery)):
 		}
 
+		f.run(ctx, &stores)
 		f.run(ctx, &flush)
-		if n%clockRounds == 0 {
-			f.run(ctx, &clocks)
-		}
 		f.run(ctx, &round)
 	}
 }

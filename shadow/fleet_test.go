@@ -48,8 +48,8 @@ func idleOn(store promotion.Store, id string) (*fleet, *migration) {
 	return newFleet(fleetConfig{
 		failing: func() []string { return nil }, ownAway: func() bool { return false },
 		id: id, log: log, store: store, ledger: divergence.NewMemoryLedger(), plan: &inUse, view: newFleetView(),
-		button:     newButton(RedButton{}, log),
-		syncClocks: func(context.Context) error { return nil },
+		button:      newButton(RedButton{}, log),
+		checkStores: func(context.Context) error { return nil },
 	}), m
 }
 

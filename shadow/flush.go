@@ -182,11 +182,11 @@ func (f *fleet) replan(next *plan, dropped []*migration) {
 	default: // a poll is due already
 	}
 
-	// Followers end before the last records are written: queued charges are evidence
+	// The queues end before the last records are written: what they hold is evidence
 	// of the old plan.
 	ctx, cancel := context.WithTimeout(context.Background(), fleetTimeout)
 	defer cancel()
-	for i, err := range closeFollowers(ctx, dropped) {
+	for i, err := range closeAsync(ctx, dropped) {
 		m := dropped[i]
 		if err != nil {
 			f.log.Warn("shadowlimit: a foreign limiter that is no longer used does not return; its calls are left behind",

@@ -298,6 +298,7 @@ func (h *Harness) resolve(configured *policies.Side) (side, error) {
 		return side{}, errNoScript(configured.Algorithm)
 	}
 	s := algorithmSide(configured.Bare(), st)
+	s.window = configured.Usual().Window
 	s.adaptation = adaptationOf(configured)
 	return s, nil
 }
@@ -323,6 +324,7 @@ func (h *Harness) resolveSynchronized(configured *policies.Side) (side, error) {
 	}
 
 	s := algorithmSide(configured.Bare(), st)
+	s.window = configured.Usual().Window
 	s.every = configured.Sync
 	return s, nil
 }

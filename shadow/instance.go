@@ -61,7 +61,7 @@ func newInstance(cfg instanceConfig) (*instance, error) {
 	fleet := fleetConfig{
 		id: instanceID(cfg.id), log: cfg.log, client: clientWarnings(stores), failing: func() []string { return failingOf(stores) },
 		ownAway: stores[0].nodes.open,
-		plan:    &e.plan, view: view, button: button, syncClocks: e.syncClocks,
+		plan:    &e.plan, view: view, button: button, checkStores: e.checkStores,
 		store: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(), name: cfg.name, file: cfg.file, alone: cfg.redis == nil,
 		signal: cfg.signal,
 	}
@@ -161,7 +161,7 @@ func instanceID(name string) string {
 
 // options are those of the instance's migrations.
 func (i *instance) options() options {
-	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations}
+	return options{observer: i.cfg.observer, log: i.cfg.log, secret: i.cfg.secret, durations: i.durations, started: i.fleet.started}
 }
 
 // start sets the first plan, and starts all goroutines. The button comes before the fleet:
@@ -178,15 +178,15 @@ func (i *instance) start(p *plan) {
 func (i *instance) close(ctx context.Context) error {
 	within(ctx, fleetTimeout, i.engine.button.close) // its file may be on a disk that hangs
 
-	// The fleet comes last: what the followers still judge belongs to its last records.
-	failed := closeFollowers(ctx, i.engine.plan.Load().migrations)
+	// The fleet comes last: what the queues still hold belongs to its last records.
+	failed := closeAsync(ctx, i.engine.plan.Load().migrations)
 	failed = append(failed, i.exchangeAll(ctx, (*synchronizer).close)...)
 	return errors.Join(append(failed, i.fleet.close(ctx))...)
 }
 
-// sync waits for the followers, writes all records, and applies newer states.
+// sync waits for the queues, writes all records, and applies newer states.
 func (i *instance) sync(ctx context.Context) error {
-	failed := drainFollowers(ctx, i.engine.plan.Load().migrations)
+	failed := drainAsync(ctx, i.engine.plan.Load().migrations)
 	failed = append(failed, i.exchangeAll(ctx, (*synchronizer).exchange)...)
 	return errors.Join(append(failed, i.fleet.sync(ctx))...)
 }

@@ -18,16 +18,15 @@ import (
 
 // migration is one policy at work: its sides, as configured, and its progress. A reload
 // makes a new one, which may share the progress of the one before. Requests read it, and
-// change nothing but the counters, recorder and followers of its progress.
+// change nothing but the counters, recorder and queue of its progress.
 type migration struct {
 	spec      promotion.Spec
 	sides     [2]side // by role
 	onFailure string
 	observer  func(Comparison)
-	revised   atomic.Bool             // the epoch is announced, but not with this spec
-	epochBits uint16                  // of the numbers of both parts; 0 where a side holds none
-	kept      atomic.Pointer[keeping] // nil before the first request of two stores
-	protected map[string]bool         // the keys, as requests are charged under them
+	revised   atomic.Bool     // the epoch is announced, but not with this spec
+	protected map[string]bool // the keys, as requests are charged under them
+	inProcess inProcess
 	progress  *progress
 }
 
@@ -38,6 +37,7 @@ type options struct {
 	log       *slog.Logger
 	secret    []byte                   // of recorders
 	durations *prometheus.HistogramVec // nil: durations are not measured
+	started   time.Time                // of the instance
 	before    *migration               // the policy as it was before a reload, nil if it is new
 }
 
@@ -49,9 +49,9 @@ func newMigration(spec promotion.Spec, sides [2]side, o options) *migration {
 		spec: spec, sides: sides, observer: o.observer,
 		onFailure: cmp.Or(o.onFailure, policies.FailLocal),
 	}
-	if m.numbered() {
-		m.epochBits = epochBits(spec.Epoch)
-	}
+	m.spec.Apart = m.hasCandidate() && !m.judgedTogether()
+	m.spec.Copied = m.begunAsCopy()
+	m.inProcess.begin(m, o.started)
 	m.protect(spec.Config.Protect, o.secret)
 	m.shareLevel()
 	for role := range m.sides {
@@ -111,26 +111,14 @@ func (m *migration) begin(o *options) {
 	for role := range m.sides {
 		m.sides[role].guardForeign(m.spec.Policy, algorithms.Role(role), o.log)
 	}
-	if m.hasCandidate() && m.mayFollow() {
-		m.progress.followers = newFollowers()
+	if m.spec.Apart {
+		m.progress.async = newAsyncQueue()
 	}
 }
 
 // hasCandidate reports whether there is something to compare. A policy without a
 // candidate is a plain limiter.
 func (m *migration) hasCandidate() bool { return m.sides[algorithms.Candidate].present() }
-
-// foreignBesideRedis reports whether one side is foreign and the other outlives this process.
-func (m *migration) foreignBesideRedis() bool {
-	return m.hasCandidate() && (m.sides[0].foreign == nil) != (m.sides[1].foreign == nil) &&
-		m.sides[0].remote() && m.sides[1].remote()
-}
-
-// mayFollow reports whether a side may have to be judged behind requests: always where the
-// sides lie apart, and where a store that can fail suffers from judging both at once.
-func (m *migration) mayFollow() bool {
-	return !m.judgedTogether() || m.sides[0].store.remote()
-}
 
 // judgedTogether reports whether one store judges both sides at one instant.
 func (m *migration) judgedTogether() bool {
@@ -200,7 +188,6 @@ func (m *migration) replace(s promotion.State) {
 
 	// Requests keep the pointer, so a stored state is replaced and never changed.
 	m.progress.stage.state.Store(&s)
-	m.progress.joined.Store(s.Since.Before(m.progress.started) && m.foreignBesideRedis())
 	m.noteCompletion(s)
 	if i := slices.Index(promotion.Stages[:], s.Stage); i >= 0 && s.Stage != before.Stage {
 		m.progress.stage.applied[i].Add(1)

@@ -119,6 +119,7 @@ func newPair(cfg PairConfig) (*Pair, error) {
 		if configured.Algorithm != nil {
 			sides[role] = algorithmSide(charge.Sides[role], i.engine.addStoreFor(algorithms.Role(role), configured.Algorithm))
 		}
+		sides[role].window = configured.Limit.Window
 	}
 
 	p := &Pair{
@@ -154,6 +155,7 @@ func (cfg *PairConfig) specAndCharge() (promotion.Spec, algorithms.Charge, error
 	for role, s := range sides {
 		err = errors.Join(err, s.check(algorithms.Role(role), cfg.Redis != nil))
 		spec.AsksStore[role] = s.Algorithm != nil
+		spec.Window = max(spec.Window, memoryOf(s.Algorithm, s.Limit))
 		charge.Sides[role] = algorithms.Side{ID: s.ID, Algorithm: recoverPanics(s.Algorithm), Limit: s.Limit}
 	}
 	return spec, charge, errors.Join(err, charge.CheckSides())

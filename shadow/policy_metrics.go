@@ -60,9 +60,9 @@ var policyMetrics = []family[reading]{
 		},
 	},
 	{
-		"follower_queue_length", "Charges that wait for the side that is judged after the answer to the request.",
+		"async_queue_length", "Checks that wait for the side that is asked after the answer to the request.",
 		gauge, nil, compared(func(r reading, send sender) {
-			send(float64(r.progress.followers.waiting()))
+			send(float64(r.progress.async.waiting()))
 		}),
 	},
 	{

@@ -14,17 +14,15 @@ import (
 // progress is the stage and the evidence of a migration. It outlives a new policy file that leaves
 // the epoch as it is.
 type progress struct {
-	stage     appliedStage
-	counts    counters
-	recorder  *divergence.Recorder
-	followers *followers  // nil if both sides are always judged together
-	missed    missed      // keys of which only one side had a charge; unused where parts hold numbers
-	joined    atomic.Bool // a foreign side began with this process, in an epoch that is older
-	news      epochNews   // guarded by fleet.polling
-	started   time.Time
-	judging   judging
-	written   written
-	log       *slog.Logger
+	stage    appliedStage
+	counts   counters
+	recorder *divergence.Recorder
+	async    *asyncQueue // nil if the sides share a record
+	news     epochNews   // guarded by fleet.polling
+	started  time.Time
+	judging  judging
+	written  written
+	log      *slog.Logger
 }
 
 // appliedStage is the stage that this instance has applied. The fleet writes it, and

@@ -82,10 +82,10 @@ func (h *Harness) reload(set *policies.Set) error {
 		}
 	}
 
-	// A Close that did not wait for this reload has closed the followers of the plan
+	// A Close that did not wait for this reload has closed the queues of the plan
 	// before, not these.
 	if h.closed.Load() {
-		return errors.Join(closeFollowers(context.Background(), next.migrations)...)
+		return errors.Join(closeAsync(context.Background(), next.migrations)...)
 	}
 	for _, c := range changesToLog(policies.Difference(before.set, set)) {
 		h.fleet.log.Info("shadowlimit: the policies have changed", "change", c)

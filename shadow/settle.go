@@ -10,14 +10,14 @@ import (
 	"github.com/shadowlimit/shadowlimit/policies"
 )
 
-// settle finishes a charge that its store has judged: it asks what no store has judged,
-// makes the decision, and records the outcome. The decision comes before classifyFailures,
-// which rewrites observations for the evidence: a client's answer is not evidence.
+// settle finishes a charge that its store has judged: it asks what no store has judged, makes the
+// decision, then classifies what has failed, and records the outcome. A client's answer is not
+// evidence, so the decision does not wait for the classes.
 func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations, d *Decision) {
 	ev.markUnasked(c, o)
 	ev.callForeign(ctx, c, o)
 	ev.askBeside(ctx, c, o)
-	e.askStandIn(ctx, c, ev, o)
+	askStandIn(ctx, c, ev, o)
 
 	local := localAnswer{role: c.Enforced}
 	if ev.fedLocally() {
@@ -25,35 +25,30 @@ func (e *engine) settle(ctx context.Context, c *algorithms.Charge, ev *evaluatio
 	}
 	ev.decide(c, o, &local, d)
 
-	// A foreign limiter whose client has disconnected may have been charged all the same. The
-	// key is remembered now, because classifyFailures makes a skip of a candidate's failure.
-	at := e.evidenceTime(c, ev, o)
-	left := ev.clientLeft(ctx, c, o)
-	if left {
-		ev.noteMissed(c, at, o)
-	}
-
-	// The client of today's limiter has disconnected: this answer is not read, and it
-	// must not count as evidence.
+	// The client of today's limiter has disconnected: this answer is not read, and it must not
+	// count as evidence. The limiter may have been charged all the same.
+	at, left := e.evidenceTime(c, ev, o), ev.clientLeft(ctx, c, o)
 	if left && c.Enforced == algorithms.Authoritative {
+		ev.progress.recorder.OneSided(at, c.Cost, algorithms.OtherReason)
 		return
-	}
-	if o[0].Status != algorithms.Judged || o[1].Status != algorithms.Judged {
-		ev.logFailures(o)
-		ev.classifyFailures(o, left)
 	}
 	if d.Fallback && !left {
 		ev.progress.counts.countFallback(fallbackOf(o[d.Enforced].Status, &local), d.Allowed)
 	}
-
-	if !ev.deferOther(c, at, o) {
+	if o[0].Status == algorithms.Judged && o[1].Status == algorithms.Judged {
 		ev.record(c, at, o)
+		return
+	}
+	ev.logFailures(o)
+	seen := ev.classified(*o, left)
+	if !ev.deferOther(c, at, &seen) {
+		ev.record(c, at, &seen)
 	}
 }
 
 // markUnasked says why no store was asked for the side that is not enforced.
 func (ev *evaluation) markUnasked(c *algorithms.Charge, o *observations) {
-	if ev.other == otherBehind || ev.other == otherBeside {
+	if ev.other == otherAsync || ev.other == otherBeside {
 		o[c.Enforced.Other()] = algorithms.Unjudged(algorithms.Deferred)
 	}
 }
@@ -88,7 +83,7 @@ func (ev *evaluation) askBeside(ctx context.Context, c *algorithms.Charge, o *ob
 
 // askStandIn asks the authoritative where an enforced candidate has failed: a candidate
 // must not fail at the client's cost.
-func (e *engine) askStandIn(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) {
+func askStandIn(ctx context.Context, c *algorithms.Charge, ev *evaluation, o *observations) {
 	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
 	if c.Enforced != algorithms.Candidate || candidate.Status == algorithms.Judged {
 		return
@@ -108,9 +103,8 @@ func (e *engine) askStandIn(ctx context.Context, c *algorithms.Charge, ev *evalu
 		return
 	}
 
-	// An authoritative that was deferred is not queued any more: it is charged now. This charge
-	// overtakes those in the queue, which are compared before this one is recorded.
-	ev.noteStandIn(c, e.view.now())
+	// An authoritative that was deferred is not queued any more: it is charged now, ahead of those
+	// in the queue.
 	*authoritative = ev.askAuthoritative(ctx, c)
 }
 
@@ -193,16 +187,14 @@ func (ev *evaluation) logFailures(o *observations) {
 	}
 }
 
-// classifyFailures rewrites the observations of sides without an answer to what they are as evidence. clientLeft says
-// that the client of an enforced foreign limiter has disconnected.
-func (ev *evaluation) classifyFailures(o *observations, clientLeft bool) {
+// classified returns what sides without an answer are as evidence. clientLeft says that the client
+// of an enforced foreign limiter has disconnected.
+func (ev *evaluation) classified(o observations, clientLeft bool) observations {
 	// The client did not give the candidate the time to answer: that is no failure.
 	candidate, authoritative := &o[algorithms.Candidate], &o[algorithms.Authoritative]
 	if clientLeft && candidate.Status != algorithms.Judged {
 		*candidate = algorithms.Skip(algorithms.OtherReason)
 	}
-
-	markStoreFailed(o)
 
 	// An authoritative behind an open breaker was needed and did not answer: it counts as
 	// failed in decisions_total, and as authoritative_error where the candidate did answer.
@@ -216,15 +208,17 @@ func (ev *evaluation) classifyFailures(o *observations, clientLeft bool) {
 	if ev.completed && skippedByBreaker(candidate) {
 		*candidate = algorithms.Failure(candidate.Err)
 	}
+	return markStoreFailed(o)
 }
 
 // markStoreFailed says of a candidate without an answer that it was its store that failed:
 // a failure of the network is none of the limiter's, and no difference between limiters.
-func markStoreFailed(o *observations) {
+func markStoreFailed(o observations) observations {
 	candidate := &o[algorithms.Candidate]
 	if candidate.Status == algorithms.Failed && (failedByStore(candidate) || errors.Is(candidate.Err, lua.ErrLogShed)) {
 		candidate.Reason = algorithms.StoreFailed
 	}
+	return o
 }
 
 // evidenceTime is the instant of a comparison by the clock that evidence is read by,
@@ -246,23 +240,25 @@ func (e *engine) evidenceTime(c *algorithms.Charge, ev *evaluation, o *observati
 	return e.view.now()
 }
 
-// deferOther queues the side that is judged after the answer, and reports whether it is
-// queued: its outcome is then recorded when it has been judged.
-func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, o *observations) bool {
+// deferOther queues the side that is asked after the answer, and reports whether it is
+// queued: its outcome is then recorded when it has been asked.
+func (ev *evaluation) deferOther(c *algorithms.Charge, at time.Time, seen *observations) bool {
 	other := c.Enforced.Other()
-	if o[other].Status != algorithms.Deferred {
+	if seen[other].Status != algorithms.Deferred {
 		return false
 	}
 
-	// A side that is known to fail must not fill the queue.
-	if ev.sides[other].resting() {
-		o[other] = algorithms.Skip(algorithms.BreakerOpen)
+	// A side that is known to fail must not fill the queue. Without a queue the sides share a
+	// record whose slot moves: it was asked for the enforced side alone.
+	switch {
+	case ev.progress.async == nil:
+		seen[other] = algorithms.Skip(algorithms.StoreFailed)
 		return false
-	}
-	job := followed{charge: *c, evaluation: *ev, at: at, answered: time.Now(), into: *o}
-	job.charge.Lead = leadOf(c, &o[c.Enforced])
-	if !ev.progress.followers.follow(&job) {
-		o[other] = algorithms.Skip(algorithms.QueueFull)
+	case ev.sides[other].resting():
+		seen[other] = algorithms.Skip(algorithms.BreakerOpen)
+		return false
+	case !ev.progress.async.add(&asyncCheck{charge: *c, evaluation: *ev, at: at, seen: *seen}):
+		seen[other] = algorithms.Skip(algorithms.QueueFull)
 		return false
 	}
 	return true

@@ -18,6 +18,7 @@ type side struct {
 	breaker   *breaker        // of the foreign limiter; nil for an algorithm, whose store has one
 	calls     chan struct{}   // holds one value for each unfinished bounded call
 	shape     algorithms.Shape
+	window    time.Duration       // of its limit; 0 for a foreign limiter without one
 	every     time.Duration       // of the exchange, where the store is synchronized; else 0
 	duration  prometheus.Observer // nil in memory, where measuring costs more than deciding
 	// adaptation is nil where the limit is always the whole.

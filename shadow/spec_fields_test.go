@@ -79,7 +79,9 @@ func TestEveryFieldOfAPromotionReachesTheSpec(t *testing.T) {
 	// The first check holds that fullFile is full, the second that nothing is lost on the way.
 	none := policies.Promotion{}
 	checkFields(t, "Promotion", reflect.ValueOf(policy.Promotion), reflect.ValueOf(none))
-	checkFields(t, "Spec", reflect.ValueOf(specOf(policy)), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
+	spec := specOf(policy)
+	spec.Apart, spec.Copied = true, true // newMigration knows them, by the sides
+	checkFields(t, "Spec", reflect.ValueOf(spec), reflect.ValueOf(promotion.Spec{Config: PromotionOf(none)}))
 }
 
 // effect is what a change of a policy file does to the announced Spec.
@@ -214,6 +216,10 @@ var notInOutage = map[string]string{
 
 	"Spec.CandidateStore": "the candidate is described with its store",
 	"Spec.AsksStore":      "the instance knows its own stores",
+
+	"Spec.Apart":  "the gate judges nothing while the store is silent",
+	"Spec.Window": "the gate judges nothing while the store is silent",
+	"Spec.Copied": "the gate judges nothing while the store is silent",
 
 	"Spec.AuthoritativeRule": "the level that holds on this instance is shown, whatever was published",
 	"Spec.CandidateRule":     "the level that holds on this instance is shown, whatever was published",

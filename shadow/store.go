@@ -23,11 +23,9 @@ type store struct {
 	pair     algorithms.Pair
 	nodes    *nodes        // nil in memory, which does not fail
 	fullTime time.Duration // how long the store must have had for its silence to be a failure
-	strain   *strain       // nil in memory
 	log      *slog.Logger
 	errors   atomic.Int64  // evaluations that failed; written by requests, read by metrics
-	skewed   atomic.Bool   // it was logged that the store's clock is off
-	clock    *clock        // nil in memory, which goes by this process's
+	losses   *losses       // nil in memory, which loses nothing while the process lives
 	wall     wallClock     // of memory
 	sync     *synchronizer // nil unless the store is in memory and exchanged with a Redis
 	warnings []string      // options of the client that do not suit a limiter
@@ -52,7 +50,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 	}
 	s.fullTime = fullTimeOf(client)
 
-	s.clock = &clock{ask: func(ctx context.Context) (time.Time, error) { return client.Time(ctx).Result() }}
+	s.losses = newLosses(client, cfg.Name)
 	s.warnings = lua.Warnings(client)
 	for _, w := range s.warnings {
 		log.Warn("shadowlimit: an option of the Redis client does not suit a limiter; see lua.Tune", "store", loggedStore(name), "option", w)
@@ -63,7 +61,7 @@ func newRedisStore(name string, client redis.UniversalClient, cfg lua.Config, lo
 // newRemoteStore returns the store that a pair is, which may fail.
 func newRemoteStore(name string, pair algorithms.Pair, log *slog.Logger) *store {
 	return &store{
-		name: name, pair: pair, log: log, fullTime: lua.DefaultBudget, strain: newStrain(),
+		name: name, pair: pair, log: log, fullTime: lua.DefaultBudget,
 		nodes: &nodes{whole: newStoreBreaker(log.With("store", loggedStore(name)))},
 	}
 }
@@ -222,7 +220,7 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 		return
 	}
 
-	failed, bothAsked := s.failure(charges, into)
+	failed := failureOf(charges, into)
 	if failed == nil {
 		node.finish(asked, nil)
 		return
@@ -249,9 +247,6 @@ func (s *store) finish(ctx context.Context, node *breaker, asked attempt, charge
 		return
 	}
 	s.nodes.look()
-	if bothAsked {
-		s.strain.note(s.log.With("store", loggedStore(s.name)), failed)
-	}
 }
 
 // askPair asks the pair. A panic, as of a hook of the user's client, is the store's
@@ -315,20 +310,13 @@ func failsBothSides(o *algorithms.Observation) bool {
 	return skippedByBreaker(o)
 }
 
-// failure returns the store's own error, if any, and whether it failed an enforced side for
-// which judging the other side, too, may have been too much.
-func (s *store) failure(charges []algorithms.Charge, into []observations) (worst *lua.StoreError, bothAsked bool) {
+// failureOf returns the store's own error that failed an enforced side, nil if there is none.
+func failureOf(charges []algorithms.Charge, into []observations) (worst *lua.StoreError) {
 	for i := range charges {
 		var failed *lua.StoreError
-		c := &charges[i]
-		if !errors.As(into[i][c.Enforced].Err, &failed) {
-			continue
-		}
-
-		bothAsked = bothAsked || failed.Overloaded() && c.Sides[c.Enforced.Other()].Present()
-		if worst == nil || worst.NodeIsWell() {
+		if errors.As(into[i][charges[i].Enforced].Err, &failed) && (worst == nil || worst.NodeIsWell()) {
 			worst = failed
 		}
 	}
-	return worst, bothAsked
+	return worst
 }

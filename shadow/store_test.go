@@ -136,8 +136,8 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 			for range 2 * breakAfter {
 				ask(given)
 			}
-			if s.nodes.open() || s.overloaded() {
-				t.Errorf("given %s: breaker open %t, overloaded %t because of callers in a hurry", given, s.nodes.open(), s.overloaded())
+			if s.nodes.open() {
+				t.Errorf("given %s: the breaker is open because of callers in a hurry", given)
 			}
 		}
 
@@ -145,8 +145,8 @@ func TestCallersInAHurryDoNotOpenTheBreaker(t *testing.T) {
 		for range breakAfter {
 			ask(s.fullTime + time.Millisecond)
 		}
-		if !s.nodes.open() || !s.overloaded() {
-			t.Errorf("a store that hangs: breaker open %t, overloaded %t", s.nodes.open(), s.overloaded())
+		if !s.nodes.open() {
+			t.Error("a store that hangs does not open the breaker")
 		}
 
 		// A caller in a hurry that tries the store does not keep the others from trying.

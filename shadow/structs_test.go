@@ -17,7 +17,7 @@ const mostFields = 12
 // Every struct of this module that a request can reach is small.
 func TestStructsOnARequestsWayAreSmall(t *testing.T) {
 	seen := map[reflect.Type]bool{}
-	for _, root := range []any{engine{}, scratch{}, followed{}, localAnswer{}, Decision{}, Comparison{}, divergence.Setting{}} {
+	for _, root := range []any{engine{}, scratch{}, asyncCheck{}, localAnswer{}, Decision{}, Comparison{}, divergence.Setting{}} {
 		walkStructs(reflect.TypeOf(root), seen)
 	}
 

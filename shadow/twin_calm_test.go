@@ -1,8 +1,6 @@
 package shadow
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,18 +15,6 @@ var twinTrifles = map[string]func(*twinWorld){
 	"one stall fails many requests": func(w *twinWorld) {
 		twinSteps["hold"](w, twinStep{span: 70 * time.Millisecond})
 		twinSteps["crowd"](w, twinStep{n: 1})
-	},
-	"a store has borne its strain": func(w *twinWorld) {
-		st := w.instances[0].engine.stores[0]
-		for range strainAfter {
-			st.strain.note(slog.New(slog.DiscardHandler), context.DeadlineExceeded)
-		}
-
-		// A charge is on its way behind its request when the time is over, and the next one of its
-		// key must not overtake.
-		time.Sleep(strainFor - 50*time.Millisecond)
-		w.traffic(context.Background(), twinStep{n: 50, span: 2 * (twinLeast + twinSpread)}, 1)
-		w.settle()
 	},
 }
 

@@ -1,8 +1,6 @@
 package shadow
 
 import (
-	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -56,16 +54,6 @@ var twinOutages = map[string]func(*twinWorld){
 	"the stores are dead, and a breaker opens": func(w *twinWorld) {
 		for i := range w.servers {
 			twinSteps["kill"](w, twinStep{on: i, span: 5 * time.Second})
-		}
-	},
-	"the stores do not answer, and the other side follows": func(w *twinWorld) {
-		for _, st := range w.instances[0].engine.stores {
-			for range strainAfter * min(1, len(w.servers)) {
-				st.strain.note(slog.New(slog.DiscardHandler), context.DeadlineExceeded)
-			}
-		}
-		for i := range w.servers {
-			twinSteps["mute"](w, twinStep{on: i, span: 5 * time.Second})
 		}
 	},
 	"the queues are full": func(w *twinWorld) {

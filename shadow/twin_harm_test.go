@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,56 +114,4 @@ func (w *twinWorld) count(o divergence.Outcome) (n int64) {
 		}
 	}
 	return n
-}
-
-// While a store suffers from judging both sides at once, the other side follows behind the
-// requests: what is compared goes on to be compared, and no side falls behind.
-func TestTwinsAreComparedWhileTheirStoreIsStrained(t *testing.T) {
-	for _, a := range algorithms.All {
-		t.Run(a.Name(), func(t *testing.T) {
-			limit := twinLimit(a, 6, 10*twinTick)
-			setting := twinSetting{algorithm: a, limits: [2]algorithms.Limit{limit, limit}, instances: 1}
-
-			synctest.Test(t, func(*testing.T) {
-				w := newTwinWorld(setting)
-				defer w.end()
-				w.run(nil)
-
-				st := w.instances[0].engine.stores[0]
-				for range strainAfter {
-					st.strain.note(slog.New(slog.DiscardHandler), context.DeadlineExceeded)
-				}
-				if !st.overloaded() {
-					t.Fatal("the store is not taken for overloaded")
-				}
-
-				w.calm()
-				if len(w.violations) > 0 {
-					t.Error(w.violations)
-				}
-			})
-		})
-	}
-}
-
-// Requests of one key that are under way together overtake each other between two stores. All
-// of them are compared: a charge that is ahead of its predecessors waits for them.
-func TestRequestsThatOvertakeAreCompared(t *testing.T) {
-	for _, a := range algorithms.All {
-		t.Run(a.Name(), func(t *testing.T) {
-			limit := twinLimit(a, 20, 10*twinTick)
-			setting := twinSetting{
-				algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: [2]twinPlace{inFirst, inSecond}, instances: 3,
-			}
-
-			var w *twinWorld
-			synctest.Test(t, func(*testing.T) {
-				w = newTwinWorld(setting)
-				w.run(nil)
-				w.calmly(300 * time.Microsecond)
-				w.end()
-			})
-			w.check(t, nil)
-		})
-	}
 }

@@ -233,7 +233,7 @@ func (w *twinWorld) run(program []twinStep) {
 // the enforced one does not know yet what is in a queue.
 func (w *twinWorld) settle() {
 	w.requests.Wait()
-	time.Sleep(2 * patience)
+	time.Sleep(200 * time.Millisecond)
 }
 
 // traffic sends one request after another, without waiting for their answers.
@@ -317,7 +317,7 @@ func (w *twinWorld) refuse(s twinStep, err error, spares bool) {
 // tolerated are judged at different instants, and may differ at the end of each window.
 func (w *twinWorld) stepClock(on int, by time.Duration) {
 	if w.places[0] != w.places[1] {
-		by %= tolerated / 2
+		by %= 500 * time.Millisecond
 	}
 	w.lose()
 	w.change(on, func(server *twinServer) { server.clock += by })
@@ -380,3 +380,9 @@ func (w *twinWorld) adaptationOf(s algorithms.Side) *adaptation {
 	}
 	return adaptationOf(set.Policies[0].Sides[0])
 }
+
+// proto is an answer of Redis that is an error.
+type proto string
+
+func (p proto) Error() string { return string(p) }
+func (proto) RedisError()     {}

@@ -87,7 +87,7 @@ type twinInstance struct {
 const twinPolicy = "p"
 
 // twinTick is longer than a foreign limiter may be late without being noted.
-const twinTick = 4 * mostLate
+const twinTick = 4 * time.Second
 
 func newTwinWorld(s twinSetting) *twinWorld {
 	w := &twinWorld{
@@ -144,7 +144,7 @@ func (w *twinWorld) launch(r twinRelease) *twinInstance {
 	i := &instance{engine: e, cfg: instanceConfig{observer: in.observe, log: log}}
 	i.fleet = newFleet(fleetConfig{
 		failing: func() []string { return nil }, ownAway: func() bool { return false },
-		id: in.name, log: log, plan: &e.plan, view: view, button: button, syncClocks: e.syncClocks,
+		id: in.name, log: log, plan: &e.plan, view: view, button: button, checkStores: e.checkStores,
 		store: w.states, ledger: w.ledger,
 	})
 
@@ -177,7 +177,6 @@ func (in *twinInstance) connect(log *slog.Logger) []*store {
 	var stores []*store
 	for i, name := range []string{"", "second"} {
 		st := newRemoteStore(name, in.links[i], log)
-		st.clock = &clock{ask: in.links[i].time}
 		stores = append(stores, st)
 	}
 	if in.world.has(inMemory) {
@@ -355,7 +354,7 @@ func (w *twinWorld) crash(in *twinInstance) {
 // leave ends a process as a deployment does.
 func (w *twinWorld) leave(in *twinInstance) {
 	w.remove(in)
-	if err := in.Close(context.Background()); err != nil && !errors.Is(err, errFollowers) {
+	if err := in.Close(context.Background()); err != nil && !errors.Is(err, errAsync) {
 		w.violate("a process cannot be closed: %v", err)
 	}
 }
@@ -370,7 +369,7 @@ func (w *twinWorld) violate(format string, args ...any) {
 func (w *twinWorld) end() {
 	for _, in := range w.all {
 		if in.process.gone() {
-			_ = closeFollowers(context.Background(), in.engine.plan.Load().migrations)
+			_ = closeAsync(context.Background(), in.engine.plan.Load().migrations)
 			in.fleet.done.Wait()
 			continue
 		}

@@ -1,0 +1,142 @@
+package shadow
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
+
+// Two limiters that are the same never differ in undisturbed time, and disturbed time is no
+// evidence. Sides that share a record are always checked together. Where they share none, a check
+// may reach one of them only: the recorder counts its cost, and this file tells it what no answer
+// shows, that a store has lost data and that a side in this process is new.
+
+// linger is how much longer than its state a record lives where the sides share none: a check that
+// was deferred must find it. No check waits for so long.
+const linger = time.Minute
+
+// begunAsCopy reports whether a candidate begins as a copy of the authoritative: one record, one
+// algorithm, one window.
+func (m *migration) begunAsCopy() bool {
+	a, c := &m.sides[algorithms.Authoritative], &m.sides[algorithms.Candidate]
+	return m.judgedTogether() && a.algorithm.Algorithm.Name() == c.algorithm.Algorithm.Name() && a.window == c.window
+}
+
+// memoryOf returns how long a side's state may depend on one check, as far as its configuration
+// tells: a window, two of a counter, and the time in which a full bucket drains. The zero limit is
+// of a limiter that does not tell it: a minute then stands for its window.
+func memoryOf(a algorithms.Algorithm, l algorithms.Limit) time.Duration {
+	if l.Window == 0 {
+		return time.Minute
+	}
+	if l.Requests <= 0 { // an expression decides it
+		l.Requests, l.Burst = 1, 0
+	}
+	us := algorithms.Forgotten(algorithms.TraitsOf(a).Shape, l, 0)
+	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
+}
+
+// inProcess says whether a side began with this process, so that it has not seen what the other
+// side remembers. It does not count as evidence for the process's first window.
+type inProcess struct {
+	began time.Time   // of the process
+	old   atomic.Bool // there is no such side, or the process is older than a window
+}
+
+func (p *inProcess) begin(m *migration, began time.Time) {
+	p.began = began
+	apart := m.spec.Apart && (!m.sides[0].keptApart() || !m.sides[1].keptApart())
+	p.old.Store(!apart && !m.synchronized())
+}
+
+// keptApart reports whether a store outside of this process keeps the side's state. Where a foreign
+// limiter keeps it is not known.
+func (s *side) keptApart() bool { return s.foreign == nil && s.store.remote() }
+
+// young reports whether a side lives in this process, which is younger than a window.
+func (m *migration) young(o *observations) bool {
+	p := &m.inProcess
+	if p.old.Load() {
+		return false
+	}
+
+	// A foreign limiter tells no instant.
+	at := o[algorithms.Authoritative].At
+	if at.IsZero() {
+		at = o[algorithms.Candidate].At
+	}
+	if at.IsZero() {
+		at = time.Now()
+	}
+	if at.Sub(p.began) < m.spec.Window {
+		return true
+	}
+	p.old.Store(true)
+	return false
+}
+
+// losses finds out whether a Redis has lost data: instances raise one counter, and a counter that
+// is there no more, or lower than before, has been lost with all that was written since.
+type losses struct {
+	raise func(context.Context) (int64, error)
+	last  int64 // guarded by the goroutine that asks
+}
+
+func newLosses(client redis.UniversalClient, name string) *losses {
+	key := algorithms.KeyPrefix + "{" + name + "}:raised"
+	return &losses{raise: func(ctx context.Context) (int64, error) { return client.Incr(ctx, key).Result() }}
+}
+
+// found reports whether data was lost since the last call. Also a store that is new has nothing
+// of what another one remembers.
+func (l *losses) found(ctx context.Context) (bool, error) {
+	n, err := l.raise(ctx)
+	if err != nil {
+		return false, err
+	}
+	lost := n <= l.last || n == 1
+	l.last = n
+	return lost, nil
+}
+
+// checkStores marks the evidence of policies of which a store has lost data. It returns no error: a
+// store that does not answer is reported where checks fail.
+func (e *engine) checkStores(ctx context.Context) error {
+	migrations := e.plan.Load().migrations
+	for _, s := range e.stores {
+		s.nodes.forgetGone(ctx)
+
+		// A store that is known to be dead would cost its timeout in each round.
+		if s.losses == nil || s.nodes.resting() || !anyApartIn(migrations, s) {
+			continue
+		}
+		if lost, err := s.losses.found(ctx); err != nil || !lost {
+			continue
+		}
+		for _, m := range migrations {
+			if m.apartIn(s) {
+				m.progress.recorder.Mark(e.view.now())
+			}
+		}
+	}
+	return nil
+}
+
+// apartIn reports whether a side is in a store that the other side does not share.
+func (m *migration) apartIn(s *store) bool {
+	return m.spec.Apart && (m.sides[0].store == s || m.sides[1].store == s)
+}
+
+func anyApartIn(migrations []*migration, s *store) bool {
+	for _, m := range migrations {
+		if m.apartIn(s) {
+			return true
+		}
+	}
+	return false
+}
