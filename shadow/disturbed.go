@@ -60,11 +60,6 @@ func (s *side) keptApart() bool { return s.foreign == nil && s.store.remote() }
 
 // young reports whether a side lives in this process, which is younger than a window.
 func (m *migration) young(o *observations) bool {
-	p := &m.inProcess
-	if p.old.Load() {
-		return false
-	}
-
 	// A foreign limiter tells no instant.
 	at := o[algorithms.Authoritative].At
 	if at.IsZero() {
@@ -73,10 +68,10 @@ func (m *migration) young(o *observations) bool {
 	if at.IsZero() {
 		at = time.Now()
 	}
-	if at.Sub(p.began) < m.spec.Window {
+	if at.Sub(m.inProcess.began) < m.spec.Window {
 		return true
 	}
-	p.old.Store(true)
+	m.inProcess.old.Store(true)
 	return false
 }
 

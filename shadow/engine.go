@@ -174,7 +174,9 @@ func (s *scratch) begin() *evaluation {
 func (e *engine) add(s *scratch, m *migration, hash uint64, d declaration) {
 	ev := s.begin()
 	c := &s.charges[len(s.charges)-1]
-	m.applyLevels(c)
+	if m.sides[0].adaptation != nil || m.sides[1].adaptation != nil {
+		m.applyLevels(c)
+	}
 	ev.reset(m, hash, c, d)
 
 	// The red button overrules every stage without asking the fleet.

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
-	"github.com/shadowlimit/shadowlimit/policies"
 )
 
 // local decides in this process where a store does not. Every request of a
@@ -34,12 +33,6 @@ type localAnswer struct {
 	decision algorithms.Decision
 	role     algorithms.Role
 	ok       bool
-}
-
-// fedLocally reports whether the local limiter may have to answer for a side. Sides in memory do not fail, and other
-// rules for failures need no limiter.
-func (m *migration) fedLocally() bool {
-	return m.onFailure == policies.FailLocal && (m.sides[0].remote() || m.sides[1].remote())
 }
 
 // feed charges the local limiter, and returns what it allows by the enforced side's

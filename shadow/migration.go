@@ -125,6 +125,23 @@ func (m *migration) judgedTogether() bool {
 	return m.sides[0].store != nil && m.sides[0].store == m.sides[1].store
 }
 
+// fedLocally reports whether the local limiter may have to answer for a side. Sides in memory do not fail, and other
+// rules for failures need no limiter.
+func (m *migration) fedLocally() bool {
+	return m.onFailure == policies.FailLocal && (m.sides[0].remote() || m.sides[1].remote())
+}
+
+// distance says how far the sides lie apart.
+func (m *migration) distance() divergence.Distance {
+	switch {
+	case m.sides[0].store == m.sides[1].store:
+		return divergence.OneStore
+	case m.synchronized():
+		return divergence.Synchronized
+	}
+	return divergence.TwoStores
+}
+
 // id names the migration's evidence in the ledger. Evidence of an instance with another
 // epoch has a name of its own, and belongs to no stage.
 func (m *migration) id() divergence.ID {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/lua"
-	"github.com/shadowlimit/shadowlimit/shadow/divergence"
 )
 
 // synchronizer exchanges what a store in memory has admitted with a Redis, behind the requests. Its goroutine runs from the
@@ -245,17 +244,6 @@ func (s *side) synchronized() bool { return s.store != nil && s.store.sync != ni
 
 func (m *migration) synchronized() bool {
 	return m.sides[0].synchronized() || m.sides[1].synchronized()
-}
-
-// distance says how far the sides lie apart.
-func (m *migration) distance() divergence.Distance {
-	switch {
-	case m.sides[0].store == m.sides[1].store:
-		return divergence.OneStore
-	case m.synchronized():
-		return divergence.Synchronized
-	}
-	return divergence.TwoStores
 }
 
 // synchronized calls f with each synchronized store that is in use.
