@@ -29,6 +29,7 @@ const scratchTTL = 10 * time.Second
 var rights = []right{
 	{command: "set", args: []any{"scratch", "PX", scratchTTL.Milliseconds()}},
 	{command: "get"},
+	{command: "incr", creates: true},
 	{command: "pttl"},
 	{command: "type"},
 	{command: "pexpire", args: []any{scratchTTL.Milliseconds()}},
