@@ -51,19 +51,22 @@ type Setting struct {
 	Enforced algorithms.Role
 	// Completed reports that the migration is completed: only the candidate is judged, and there is nothing to compare.
 	Completed bool
-	// Warming reports that the enforced candidate started recently and may not know yet what keys have spent.
-	Warming bool
 	// Protected reports that the policy protects the key.
 	Protected bool
 	// Apart reports that the sides share no record, so that a check can reach one of them only.
 	Apart bool
-	// Window is how long a state may depend on one check: the longer window of the sides.
+	// Window is how long a state may depend on one check: the longer one of the sides.
 	Window time.Duration
 	// Young reports that a side lives in this process, which is younger than a window. Only
 	// the decisions are counted then.
 	Young bool
 	// Blind reports that the sides have not had the same charges, so that their answers say nothing of each other.
 	Blind bool
+}
+
+// disturbs reports whether there is anything to count in a Disturbance: of sides that share a record there hardly ever is.
+func (s *Setting) disturbs(o *[2]algorithms.Observation) bool {
+	return s.Apart || o[0].Lost || o[1].Lost
 }
 
 // Distance is how far two sides lie apart.

@@ -1,6 +1,10 @@
 package divergence
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+)
 
 // sampledKeys is how many distinct keys a minute remembers for each ratio: enough to distinguish the misfortune of one
 // client from harm to several.
@@ -31,8 +35,9 @@ func (s KeySample) AtLeastThree() bool { return len(s) >= sampledKeys }
 // stripe's lock guards it.
 type Minute struct {
 	// Unix is the minute, counted from the Unix epoch.
-	Unix  int64
-	Tally Tally
+	Unix      int64
+	Tally     Tally
+	Disturbed *Disturbance
 	// Keys samples the keys in the numerator of each ratio up to OfDenials; see Sample.
 	Keys [sampledRatios]KeySample
 }
@@ -51,6 +56,18 @@ func (m *Minute) Count(o Outcome, hash uint64) {
 	}
 }
 
+// count counts a check. The key of a difference that is no evidence against the candidate is not sampled.
+func (m *Minute) count(o *[2]algorithms.Observation, outcome Outcome, hash uint64, setting *Setting, shifted bool) {
+	if setting.disturbs(o) {
+		disturb(&m.Disturbed).count(o, outcome, setting, shifted)
+	}
+	if shifted {
+		m.Tally[outcome]++
+		return
+	}
+	m.Count(outcome, hash)
+}
+
 // sample remembers the key of a difference.
 func (m *Minute) sample(o Outcome, hash uint64) {
 	for _, r := range AllRatios[:sampledRatios] {
@@ -63,6 +80,7 @@ func (m *Minute) sample(o Outcome, hash uint64) {
 // Join adds the outcomes that another observer saw in the same minute.
 func (m *Minute) Join(other *Minute) {
 	m.Tally.Add(other.Tally)
+	m.Disturbed = m.Disturbed.joined(other.Disturbed)
 	for r := range m.Keys {
 		m.Keys[r].Join(other.Keys[r])
 	}

@@ -24,6 +24,8 @@ type packedMinute struct {
 	Minute int64                     `json:"m"`
 	Tally  Tally                     `json:"t"`
 	Keys   *[sampledRatios]KeySample `json:"k,omitempty"`
+
+	Disturbed *Disturbance `json:"d,omitempty"`
 }
 
 // packed leaves out empty parts: most minutes have no differences.
@@ -32,7 +34,7 @@ func packed(h *Hour) packedHour {
 
 	for i := range h.Minutes {
 		m := &h.Minutes[i]
-		p.Minutes[i] = packedMinute{Minute: m.Unix % MinutesPerHour, Tally: m.Tally}
+		p.Minutes[i] = packedMinute{Minute: m.Unix % MinutesPerHour, Tally: m.Tally, Disturbed: m.Disturbed}
 
 		// Every difference counts in OfComparisons, so without keys there the other ratios have none either.
 		if len(m.Keys[OfComparisons]) > 0 {
@@ -57,8 +59,10 @@ const mostCounted = 1 << 36
 
 // believed reports whether an instance can have counted these. Other programs can write to the ledger, and a count
 // below 0, or a sum that overflows, would be a ratio of nothing.
-func believed(counts ...int64) bool {
-	return !slices.ContainsFunc(counts, func(n int64) bool { return n < 0 || n > mostCounted })
+func believed(counts ...int64) bool { return believedUpTo(mostCounted, counts...) }
+
+func believedUpTo(most int64, counts ...int64) bool {
+	return !slices.ContainsFunc(counts, func(n int64) bool { return n < 0 || n > most })
 }
 
 // unpack checks the numbers that become indexes, and the counts.
@@ -72,9 +76,12 @@ func (p *packedHour) unpack(hour int64) (Hour, error) {
 		if !believed(m.Tally[:]...) {
 			return h, fmt.Errorf("counts of %v in a minute", m.Tally)
 		}
+		if !m.Disturbed.believed() {
+			return h, fmt.Errorf("counts of %+v in a minute", *m.Disturbed)
+		}
 
 		out := h.at(hour*MinutesPerHour + m.Minute)
-		out.Tally = m.Tally
+		out.Tally, out.Disturbed = m.Tally, m.Disturbed
 		if m.Keys != nil {
 			out.Keys = *m.Keys
 		}
@@ -105,6 +112,10 @@ type packedTick struct {
 
 	Denied  Weights `json:"d,omitempty"`
 	Allowed Weights `json:"a,omitempty"`
+
+	Disturbed *Disturbance `json:"x,omitempty"`
+	Alone     [2]int64     `json:"o,omitzero"`
+	Lonely    Weights      `json:"l,omitempty"`
 }
 
 // bucketsOf sorts ticks by the entries of the ledger that they belong to.
@@ -118,6 +129,8 @@ func bucketsOf(ticks []Tick) map[int64][]packedTick {
 			Slow:    t.Slow,
 			Denied:  t.Denied,
 			Allowed: t.Allowed,
+
+			Disturbed: t.Disturbed, Alone: t.Alone, Lonely: t.Lonely,
 		}
 		for _, hash := range t.Harmed {
 			p.Harmed = binary.LittleEndian.AppendUint32(p.Harmed, hash)
@@ -139,6 +152,8 @@ func (p *packedTick) unpack() (Tick, bool) {
 		Slow:    p.Slow,
 		Denied:  p.Denied,
 		Allowed: p.Allowed,
+
+		Disturbed: p.Disturbed, Alone: p.Alone, Lonely: p.Lonely,
 	}
 
 	// A list that is cut off loses its last hash only: a trigger works with the rest.
@@ -146,5 +161,5 @@ func (p *packedTick) unpack() (Tick, bool) {
 		t.Harmed = append(t.Harmed, binary.LittleEndian.Uint32(h))
 	}
 
-	return t, believed(t.Tally[:]...) && believed(t.Failed, t.Slow)
+	return t, believed(t.Tally[:]...) && believed(t.Failed, t.Slow) && believed(t.Alone[:]...) && t.Disturbed.believed()
 }

@@ -18,9 +18,26 @@ func TestCountsAreBelievable(t *testing.T) {
 			t.Errorf("a count of %d in a minute: %v, want it to be read: %t", count, err, want)
 		}
 
+		costs := count
+		if count == mostCounted+1 { // a cost may be larger than a number of requests
+			costs = mostCost + 1
+		}
+		for _, d := range []Disturbance{
+			{Marks: count}, {Young: count}, {Shifted: [2]int64{0, count}}, {Compared: [2]int64{0, costs}},
+			{OneSided: [2]Skips{{costs}}},
+		} {
+			p := packedHour{Minutes: []packedMinute{{Disturbed: &d}}}
+			_, err := p.unpack(0)
+			_, ok := (&packedTick{Disturbed: &d}).unpack()
+			if (err == nil) != want || ok != want {
+				t.Errorf("%+v: %v in a minute, %t in a tick, want it to be read: %t", d, err, ok, want)
+			}
+		}
+
 		// A tick is left out: the triggers go on with the others.
 		for what, p := range map[string]packedTick{
 			"outcomes": {Tally: Tally{Blind: count}}, "failures": {Failed: count}, "slow charges": {Slow: count},
+			"answers alone": {Alone: [2]int64{0, count}},
 		} {
 			if _, ok := p.unpack(); ok != want {
 				t.Errorf("%d %s in a tick are believed: %t, want %t", count, what, ok, want)

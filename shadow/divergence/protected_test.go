@@ -130,29 +130,25 @@ func TestProtectedKeysAreMasked(t *testing.T) {
 	}
 }
 
-// A protected key loses declared differences, and gains them, too. Failed and blind comparisons do not count, nor do the
-// denials of an enforced candidate that has just started.
+// A protected key loses declared differences, and gains them, too. Failed and blind comparisons do not count.
 func TestWhatProtectedKeysLose(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	allow, deny := algorithms.Observation{Decision: algorithms.Decision{Allowed: true}}, algorithms.Observation{}
 	failed := algorithms.Observation{Status: algorithms.Failed}
 	declared := Setting{Expected: algorithms.Expected{NewlyDenied: true, NewlyAllowed: true}}
-	warming := Setting{Warming: true, Enforced: algorithms.Candidate}
 	tests := map[string]struct {
 		o       [2]algorithms.Observation
 		setting Setting
 		want    KeyTally
 	}{
-		"allowed by both":    {[2]algorithms.Observation{allow, allow}, Setting{}, KeyTally{AgreeAllow: 1}},
-		"denied by both":     {[2]algorithms.Observation{deny, deny}, Setting{}, KeyTally{AgreeDeny: 1}},
-		"newly denied":       {[2]algorithms.Observation{allow, deny}, Setting{}, KeyTally{NewlyDenied: 1}},
-		"newly allowed":      {[2]algorithms.Observation{deny, allow}, Setting{}, KeyTally{NewlyAllowed: 1}},
-		"declared, allowed":  {[2]algorithms.Observation{deny, allow}, declared, KeyTally{NewlyAllowed: 1}},
-		"declared":           {[2]algorithms.Observation{allow, deny}, declared, KeyTally{NewlyDenied: 1}},
-		"failed":             {[2]algorithms.Observation{allow, failed}, Setting{}, KeyTally{}},
-		"blind":              {[2]algorithms.Observation{allow, deny}, Setting{Blind: true}, KeyTally{}},
-		"warming":            {[2]algorithms.Observation{allow, deny}, warming, KeyTally{}},
-		"warming, in shadow": {[2]algorithms.Observation{allow, deny}, Setting{Warming: true}, KeyTally{NewlyDenied: 1}},
+		"allowed by both":   {[2]algorithms.Observation{allow, allow}, Setting{}, KeyTally{AgreeAllow: 1}},
+		"denied by both":    {[2]algorithms.Observation{deny, deny}, Setting{}, KeyTally{AgreeDeny: 1}},
+		"newly denied":      {[2]algorithms.Observation{allow, deny}, Setting{}, KeyTally{NewlyDenied: 1}},
+		"newly allowed":     {[2]algorithms.Observation{deny, allow}, Setting{}, KeyTally{NewlyAllowed: 1}},
+		"declared, allowed": {[2]algorithms.Observation{deny, allow}, declared, KeyTally{NewlyAllowed: 1}},
+		"declared":          {[2]algorithms.Observation{allow, deny}, declared, KeyTally{NewlyDenied: 1}},
+		"failed":            {[2]algorithms.Observation{allow, failed}, Setting{}, KeyTally{}},
+		"blind":             {[2]algorithms.Observation{allow, deny}, Setting{Blind: true}, KeyTally{}},
 	}
 
 	for name, test := range tests {

@@ -72,6 +72,7 @@ type stripe struct {
 	hours  []*Hour // in order, at most openHours
 	closed int64   // minutes before this one, the first of an hour, take no more counts
 	recent ticking
+	denied deniedKeys
 	tops   [keyKinds]*top               // nil until the kind's first key of the day
 	sent   [keyKinds][sentHashes]uint64 // hashes queued recently, by their bits; 0 is free
 	fresh  [keyKinds][]uint64           // hashes that collect takes away
@@ -98,8 +99,8 @@ func (r *Recorder) StartIncarnation(n int64) {
 }
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash; at is the instant, by the
-// store's clock, at which it was judged. Without a candidate, after a completed migration,
-// and of a peek, only the decisions are counted.
+// store's clock, at which it was judged. Without a candidate, after a completed migration, of a peek, and where a side
+// is too young, only the decisions are counted.
 func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
 ) Outcome {
@@ -115,6 +116,11 @@ func (r *Recorder) Observe(
 	if o[algorithms.Candidate].Status == algorithms.Absent || setting.Completed || setting.Cost == 0 {
 		return outcome
 	}
+	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
+	if setting.Young {
+		disturb(&minute.Disturbed).Young++
+		return outcome
+	}
 
 	// Guessing the cause costs more than counting, and only these two outcomes have one.
 	var cause Cause
@@ -123,20 +129,19 @@ func (r *Recorder) Observe(
 	}
 	s.total.count(o, outcome, cause)
 
-	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
-	minute.Count(outcome, hash)
+	shifted := setting.Apart && s.denied.note(hash, o, at, setting.Window, mostDenied/len(r.stripes))
+	minute.count(o, outcome, hash, setting, shifted)
 	hour.Causes.count(outcome, cause)
 	if outcome == Inconclusive {
 		hour.Skipped[reasonOf(o)]++
 	}
 	if setting.Protected {
-		r.countProtected(hour, key, outcome, setting)
+		hour.CountProtected(key, setting.Enforced, outcome)
 	}
 
-	// The fast triggers judge an enforced candidate. One that does not yet know what keys have spent would look harmful
-	// or harmless by chance.
-	if setting.Enforced == algorithms.Candidate && !setting.Warming {
-		r.tick(s, at.Unix()/TickSeconds, hash, o, outcome)
+	// The fast triggers judge an enforced candidate.
+	if setting.Enforced == algorithms.Candidate {
+		r.tick(s, at.Unix()/TickSeconds, hash, o, outcome, setting, shifted)
 	}
 
 	s.queueHash(KeysSeen, hash)
@@ -148,32 +153,57 @@ func (r *Recorder) Observe(
 	return outcome
 }
 
-// OneSided counts the cost of a check that has reached one side only, where Observe does not see it.
-func (r *Recorder) OneSided(at time.Time, cost int64, reason algorithms.SkipReason) {}
+// OneSided counts the cost of a check that a side has missed, or may have missed, where Observe does not see it.
+func (r *Recorder) OneSided(at time.Time, role algorithms.Role, cost int64, reason algorithms.SkipReason) {
+	r.disturb(at, func(d *Disturbance) { addCost(&d.OneSided[role][reason], cost) })
+}
 
-// Mark notes that what a side remembers was lost: its store has lost data.
-func (r *Recorder) Mark(at time.Time) {}
+// Mark notes that a side was found to have lost what it remembers.
+func (r *Recorder) Mark(at time.Time) {
+	r.disturb(at, func(d *Disturbance) { d.Marks++ })
+}
 
-// countProtected counts what becomes of a protected key's requests.
-func (r *Recorder) countProtected(hour *Hour, key string, outcome Outcome, setting *Setting) {
-	// A candidate that does not yet know what keys have spent looks harmful or harmless by chance while it is enforced.
-	if setting.Warming && setting.Enforced == algorithms.Candidate {
-		return
+// disturb counts in the minute and the tick of an instant. It is rare, so that all of it may be in one stripe.
+func (r *Recorder) disturb(at time.Time, count func(*Disturbance)) {
+	s := &r.stripes[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	_, minute := s.minute(at.Unix() / SecondsPerMinute)
+	count(disturb(&minute.Disturbed))
+	if t := s.recent.at(at.Unix() / TickSeconds); t != nil {
+		count(disturb(&t.Disturbed))
 	}
-	hour.CountProtected(key, setting.Enforced, outcome)
 }
 
 // tick counts for the fast triggers, which look at the last minutes only.
-func (r *Recorder) tick(s *stripe, unix int64, hash uint64, o *[2]algorithms.Observation, outcome Outcome) {
+func (r *Recorder) tick(
+	s *stripe, unix int64, hash uint64, o *[2]algorithms.Observation, outcome Outcome, setting *Setting, shifted bool,
+) {
 	// A tick that is older than all of a full list is left out: triggers look at the last minutes.
 	t := s.recent.at(unix)
 	if t == nil {
 		return
 	}
 	t.count(o, outcome)
+	if setting.disturbs(o) {
+		disturb(&t.Disturbed).count(o, outcome, setting, shifted)
+	}
 
 	// The low bits of the hash have chosen the stripe, so the high ones distinguish the keys of a stripe better.
-	switch key := uint32(hash >> 32); outcome {
+	key := uint32(hash >> 32)
+	if c := &o[algorithms.Candidate]; o[algorithms.Authoritative].Status != algorithms.Judged && c.Status == algorithms.Judged {
+		if c.Decision.Allowed {
+			t.Alone[0]++
+		} else {
+			t.Alone[1]++
+			t.Lonely.count(key)
+		}
+	}
+	if shifted {
+		return
+	}
+	switch outcome {
 	case NewlyDenied:
 		t.Denied.count(key)
 		if s.recent.lists(key, unix, mostHarmed/len(r.stripes)) {

@@ -115,7 +115,7 @@ func TestCompletedMigrationsAreNotCompared(t *testing.T) {
 	}
 }
 
-// The fast triggers see the keys for which the candidate is enforced, unless it may not know yet what they have spent.
+// The fast triggers see the keys for which the candidate is enforced.
 func TestTicksAreOfEnforcedCandidates(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -124,7 +124,6 @@ func TestTicksAreOfEnforcedCandidates(t *testing.T) {
 	}{
 		{"in shadow", divergence.Setting{Cost: 1}, 0},
 		{"enforced", divergence.Setting{Cost: 1, Enforced: algorithms.Candidate}, 1},
-		{"enforced, but warming", divergence.Setting{Cost: 1, Enforced: algorithms.Candidate, Warming: true}, 0},
 	}
 
 	for _, tt := range tests {

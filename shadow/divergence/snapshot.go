@@ -140,6 +140,7 @@ func (r *Recorder) ticks(now time.Time) []Tick {
 	joined := JoinTicks(all)
 	for i := range joined {
 		t := &joined[i]
+		t.Lonely = r.heaviest(t.Lonely)
 		t.Denied = r.heaviest(t.Denied)
 		t.Allowed = r.heaviest(t.Allowed)
 	}

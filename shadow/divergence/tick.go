@@ -27,8 +27,13 @@ const (
 // within seconds read it.
 type Tick struct {
 	// Unix is the tick, counted in units of ten seconds from the Unix epoch.
-	Unix  int64
-	Tally Tally
+	Unix      int64
+	Tally     Tally
+	Disturbed *Disturbance
+	// Alone are the candidate's answers to which the authoritative had none, 0 allowed and 1 denied. Lonely are the keys that
+	// it denied most often so, a few of each instance.
+	Alone  [2]int64
+	Lonely Weights
 	// Failed counts requests to which the enforced candidate had no answer, although the authoritative had one.
 	Failed int64
 	// Slow counts requests for which the candidate took longer than the authoritative by 100 ms or more.
@@ -43,10 +48,15 @@ type Tick struct {
 // adds up, and a reader of Harmed counts distinct keys.
 func (t *Tick) Join(other *Tick) {
 	t.Tally.Add(other.Tally)
+	t.Disturbed = t.Disturbed.joined(other.Disturbed)
+	for i := range t.Alone {
+		t.Alone[i] += other.Alone[i]
+	}
 	t.Failed += other.Failed
 	t.Slow += other.Slow
 
 	t.Harmed = append(t.Harmed, other.Harmed...)
+	t.Lonely = append(t.Lonely, other.Lonely...)
 	t.Denied = append(t.Denied, other.Denied...)
 	t.Allowed = append(t.Allowed, other.Allowed...)
 }
@@ -54,6 +64,7 @@ func (t *Tick) Join(other *Tick) {
 // clone returns a tick that shares no list, so that it can be read without the stripe's lock.
 func (t Tick) clone() Tick {
 	t.Harmed = slices.Clone(t.Harmed)
+	t.Lonely = slices.Clone(t.Lonely)
 	t.Denied = slices.Clone(t.Denied)
 	t.Allowed = slices.Clone(t.Allowed)
 	return t
