@@ -50,13 +50,17 @@ type inProcess struct {
 
 func (p *inProcess) begin(m *migration, began time.Time) {
 	p.began = began
-	apart := m.spec.Apart && (!m.sides[0].keptApart() || !m.sides[1].keptApart())
-	p.old.Store(!apart && !m.synchronized())
+	a, c := &m.sides[0], &m.sides[1]
+	together := !m.spec.Apart || a.keptApart() && c.keptApart() || a.keptHere() && c.keptHere()
+	p.old.Store(together && !m.synchronized())
 }
 
 // keptApart reports whether a store outside of this process keeps the side's state. Where a foreign
 // limiter keeps it is not known.
 func (s *side) keptApart() bool { return s.foreign == nil && s.store.remote() }
+
+// keptHere reports whether this process keeps the side's state. Two such sides have begun together.
+func (s *side) keptHere() bool { return s.foreign == nil && !s.store.remote() }
 
 // young reports whether a side lives in this process, which is younger than a window.
 func (m *migration) young(o *observations) bool {

@@ -51,6 +51,7 @@ func TestFailingForeignCandidateIsStoodInFor(t *testing.T) {
 			h := open(t, withSides(authoritative, "{limiter: new}"), shadow.Config{
 				Redis: client, Limiters: map[string]shadow.Limiter{"new": candidate, "old": old},
 			})
+			h.Grow()
 
 			advance(t, promotion.NewRedisStore(client, name), policy, promotion.Step{Stage: promotion.Promoted})
 			syncNow(t, h)
@@ -115,6 +116,7 @@ policies:
     authoritative: { limiter: mine, limit: 7, window: 1s }
     candidate: { algorithm: gcra, limit: 3, window: 1h }
 `, shadow.Config{Limiters: map[string]shadow.Limiter{"mine": mine}})
+	h.Grow()
 	tests := []struct {
 		user         string
 		want, answer bool
@@ -160,6 +162,7 @@ func TestClientThatLeavesIsNoErrorOfTheCandidate(t *testing.T) {
 	client := redisAt(t, miniredis.RunT(t).Addr())
 	h := open(t, withSides("{algorithm: gcra, limit: 100, window: 1h}", "{limiter: new}"),
 		shadow.Config{Redis: client, Limiters: tomorrows(slow(5 * time.Millisecond))})
+	h.Grow()
 	promote(t, h, client)
 
 	for range 10 {

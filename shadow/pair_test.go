@@ -123,6 +123,7 @@ func TestFullQueueIsInconclusive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		pair.Grow()
 
 		const asked = 3000 // one worker's queue has 256 places: asyncWaiting
 		for range asked {
@@ -178,6 +179,7 @@ func TestForeignLimiterInOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pair.Grow()
 
 	for i, want := range []bool{true, true, false} {
 		if d := pair.Allow(context.Background(), "alice", 1); d.Allowed != want {

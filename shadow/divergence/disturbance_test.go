@@ -157,8 +157,11 @@ func TestYoungSidesAreNotCompared(t *testing.T) {
 	r.Observe("k", 7, disturbedNoon, &o, &Setting{Cost: 1, Apart: true, Window: time.Minute, Young: true, Enforced: algorithms.Candidate})
 
 	m, ticks := minuteOf(t, r)
-	if m.Tally != (Tally{}) || *m.Disturbed != (Disturbance{Young: 1}) || len(ticks) > 0 {
+	if m.Tally != (Tally{}) || *m.Disturbed != (Disturbance{Young: 1}) {
 		t.Errorf("%+v with %+v, and ticks %v", m, m.Disturbed, ticks)
+	}
+	if ticks[0].Tally != (Tally{Inconclusive: 1}) || ticks[0].Alone != [2]int64{0, 1} || ticks[0].Disturbed != nil {
+		t.Errorf("tick %+v, want the candidate's denial by itself", ticks[0])
 	}
 	totals := r.Totals()
 	if totals.Outcomes != (Tally{}) || totals.Decisions != [2]Decisions{{Allowed: 1}, {Denied: 1}} {

@@ -100,7 +100,7 @@ func (r *Recorder) StartIncarnation(n int64) {
 
 // Observe counts one evaluation of a key and returns its outcome. Hash is the key's Hash; at is the instant, by the
 // store's clock, at which it was judged. Without a candidate, after a completed migration, of a peek, and where a side
-// is too young, only the decisions are counted.
+// is too young, only the decisions are counted; of the latter also how an enforced candidate does by itself.
 func (r *Recorder) Observe(
 	key string, hash uint64, at time.Time, o *[2]algorithms.Observation, setting *Setting,
 ) Outcome {
@@ -119,6 +119,9 @@ func (r *Recorder) Observe(
 	hour, minute := s.minute(at.Unix() / SecondsPerMinute)
 	if setting.Young {
 		disturb(&minute.Disturbed).Young++
+		if setting.Enforced == algorithms.Candidate {
+			r.tick(s, at.Unix()/TickSeconds, hash, o, Inconclusive, setting, true)
+		}
 		return outcome
 	}
 
@@ -186,13 +189,14 @@ func (r *Recorder) tick(
 		return
 	}
 	t.count(o, outcome)
-	if setting.disturbs(o) {
+	if setting.disturbs(o) && !setting.Young {
 		disturb(&t.Disturbed).count(o, outcome, setting, shifted)
 	}
 
 	// The low bits of the hash have chosen the stripe, so the high ones distinguish the keys of a stripe better.
 	key := uint32(hash >> 32)
-	if c := &o[algorithms.Candidate]; o[algorithms.Authoritative].Status != algorithms.Judged && c.Status == algorithms.Judged {
+	alone := setting.Young || o[algorithms.Authoritative].Status != algorithms.Judged
+	if c := &o[algorithms.Candidate]; alone && c.Status == algorithms.Judged {
 		if c.Decision.Allowed {
 			t.Alone[0]++
 		} else {

@@ -30,8 +30,8 @@ type Tick struct {
 	Unix      int64
 	Tally     Tally
 	Disturbed *Disturbance
-	// Alone are the candidate's answers to which the authoritative had none, 0 allowed and 1 denied. Lonely are the keys that
-	// it denied most often so, a few of each instance.
+	// Alone are the candidate's answers that could not be compared with one of the authoritative, 0 allowed and 1 denied.
+	// Lonely are the keys that it denied most often so, a few of each instance.
 	Alone  [2]int64
 	Lonely Weights
 	// Failed counts requests to which the enforced candidate had no answer, although the authoritative had one.
