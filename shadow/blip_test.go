@@ -34,9 +34,6 @@ func stageAfter(t *testing.T, disturbance twinStep, seed uint64) (s promotion.St
 		rng := rand.New(rand.NewPCG(seed, 0))
 		w := newTwinWorld(setting)
 		defer w.end()
-		for i := range 200 {
-			w.turns[fmt.Sprint("client-", i)] = make(chan struct{}, 1)
-		}
 		traffic := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 				w.ask(t.Context(), w.someInstance(rng.IntN(setting.instances)), fmt.Sprint("client-", rng.IntN(200)), 1)

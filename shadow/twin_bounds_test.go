@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
@@ -21,7 +23,7 @@ var twinFree = []struct {
 		return !w.servers[0].forgot
 	}},
 	{"slot migration", [2]twinPlace{inFirst, inFirst}, []twinStep{{do: "slot moves", span: 10 * time.Second}}, func(w *twinWorld) bool {
-		return w.servers[0].reduced > 0
+		return w.servers[0].reduced > 0 || w.algorithm != algorithms.SlidingWindowLog{}
 	}},
 	{"queue full", [2]twinPlace{inFirst, inSecond}, []twinStep{{do: "crowd", n: 12}, {do: "crowd", n: 12}}, (*twinWorld).queueWasFull},
 	{"reload", [2]twinPlace{inFirst, inSecond}, []twinStep{{do: "reload"}, {do: "reload", n: 1}}, nil},
@@ -29,12 +31,23 @@ var twinFree = []struct {
 	{"rolling deployment", [2]twinPlace{inFirst, inSecond}, []twinStep{{do: "restart"}, {do: "restart", n: 1}}, nil},
 }
 
+// What disturbances beside each other allow a key is bounded, too, where the sides share no record.
+func TestTwinsApartKeepTheLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setting, program := drawTwins(t, rapid.SampledFrom(twinsApart).Draw(t, "arrangement").places, algorithms.All)
+		var w *twinWorld
+		rapid.SyncTest(t, func(*rapid.T) { w = runTwins(setting, program) })
+		w.checkBudgets()
+		w.check(t, program)
+	})
+}
+
 func TestTwinsKeepTheLimit(t *testing.T) {
 	for _, tt := range twinFree {
 		for _, a := range algorithms.All {
 			for _, stage := range []promotion.Stage{"", promotion.Promoted} {
 				t.Run(tt.name+"/"+a.Name()+"/"+string(stage), func(t *testing.T) {
-					limit := twinLimit(a, 6, twinTick)
+					limit := twinLimit(a, 6, twinWindow)
 					setting := twinSetting{
 						algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: tt.places, instances: 2,
 						stage: promotion.Step{Stage: stage},
@@ -44,6 +57,7 @@ func TestTwinsKeepTheLimit(t *testing.T) {
 					program = append(append(program, tt.steps...), twinStep{do: "saturate"})
 					var w *twinWorld
 					synctest.Test(t, func(*testing.T) { w = runTwins(setting, program) })
+					w.checkBudgets()
 					w.check(t, program)
 					if tt.happened != nil && !tt.happened(w) {
 						t.Error("the disturbance has disturbed nothing")

@@ -27,6 +27,9 @@ func (s twinStep) String() string {
 	return fmt.Sprintf("{%q, %d, %d, %d * time.Millisecond}", s.do, s.on, s.n, s.span.Milliseconds())
 }
 
+// twinWindow is the shortest window of the random programs.
+const twinWindow = 4 * time.Second
+
 // twinKeys are the keys of all requests.
 var twinKeys = []string{"ann", "bob", "eve"}
 
@@ -177,15 +180,6 @@ func twinNames() (list []string) {
 	return list
 }
 
-// twinUnseen are the steps of which a process cannot know that a foreign limiter with a state
-// of its own has had other charges than the side in a store. Only parts of records have
-// numbers.
-var twinUnseen = map[string]bool{
-	"crowd": true, "kill and lose all": true, "go back": true, "flush": true, "evict": true, "crash": true,
-	"restart": true, "another epoch": true, "another limit": true, "plain limiter": true,
-	"clock ahead": true, "clock back": true,
-}
-
 // drawTwinProgram draws a program: disturbances, and traffic after each of them.
 func drawTwinProgram(t *rapid.T, without map[string]bool) (program []twinStep) {
 	var names []string
@@ -210,8 +204,14 @@ func drawTwinProgram(t *rapid.T, without map[string]bool) (program []twinStep) {
 	return program
 }
 
-// run runs a program, ends all disturbances, and waits until no side depends on them.
+// run begins, runs a program, and waits until all disturbances have ended.
 func (w *twinWorld) run(program []twinStep) {
+	w.start()
+	w.play(program)
+}
+
+// start waits until the processes know each other, and takes the stage.
+func (w *twinWorld) start() {
 	time.Sleep(2 * time.Second)
 	if w.stage.Stage != "" {
 		w.exposed = true
@@ -221,7 +221,10 @@ func (w *twinWorld) run(program []twinStep) {
 		}
 		time.Sleep(2 * time.Second)
 	}
+}
 
+// play runs a program, and waits until all its disturbances have ended.
+func (w *twinWorld) play(program []twinStep) {
 	for _, s := range program {
 		twinSteps[s.do](w, s)
 	}
@@ -251,18 +254,6 @@ func (w *twinWorld) saturate(key string, windows int64) {
 	for range windows * n {
 		w.ask(context.Background(), w.someInstance(0), key, 1)
 		time.Sleep(w.limits[0].Window / time.Duration(n))
-	}
-}
-
-// await waits for an instant at which a request may be made: with a foreign limiter that has
-// a clock of its own, it is in the middle of a tick.
-func (w *twinWorld) await() {
-	if !w.has(foreignApart) {
-		return
-	}
-	phase := time.Duration(time.Now().UnixNano()) % twinTick
-	if phase < twinTick/4 || phase > twinTick/2 {
-		time.Sleep((twinTick + twinTick/4 - phase) % twinTick)
 	}
 }
 

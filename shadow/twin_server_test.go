@@ -20,17 +20,17 @@ type twinServer struct {
 	mu     sync.Mutex
 	memory *algorithms.Memory
 	ran    []algorithms.Charge // since the data began; a replica replays them
+	raised []int               // how many charges had run at each raise of the counter that shows a loss
 	filler int
 
 	clock   time.Duration // ahead of the true time
-	grain   time.Duration // of the clock
 	held    time.Time     // until when commands wait
 	lossy   bool          // commands without a client that waits do not run
 	dead    bool
 	life    int // counted by kills: commands that wait are lost then
 	refuses error
 	spares  bool           // it refuses only commands with both sides
-	moves   bool           // of commands with both sides, only the enforced one finds its keys
+	moves   bool           // of commands with several keys, only the enforced side's find theirs
 	reduced int            // commands of which only the enforced side was judged
 	forgot  bool           // it does not know the script of the next command
 	evicted map[string]int // by key, how often its record was evicted
@@ -39,7 +39,7 @@ type twinServer struct {
 // newTwinServer returns an empty server. Its memory has one shard: a replay then drops the
 // same idle keys as the first run did.
 func newTwinServer() *twinServer {
-	return &twinServer{memory: newTwinMemory(), evicted: map[string]int{}, grain: time.Microsecond}
+	return &twinServer{memory: newTwinMemory(), evicted: map[string]int{}}
 }
 
 func newTwinMemory() *algorithms.Memory {
@@ -106,7 +106,7 @@ func (s *twinServer) run(ctx context.Context, charges []algorithms.Charge, life 
 			list[i].err = ctx.Err()
 		case s.refuses != nil && (both || !s.spares):
 			list[i].err = s.refuses
-		case s.moves && both:
+		case s.moves && both && hasLog(&c):
 			s.reduced++
 			other := c.Enforced.Other()
 			c.Sides[other] = algorithms.Side{}
@@ -119,12 +119,16 @@ func (s *twinServer) run(ctx context.Context, charges []algorithms.Charge, life 
 	return list
 }
 
+// hasLog reports whether a side has a key beside the record.
+func hasLog(c *algorithms.Charge) bool {
+	return slices.ContainsFunc(c.Sides[:], func(s algorithms.Side) bool { return s.Algorithm == algorithms.SlidingWindowLog{} })
+}
+
 // judge requires s.mu.
 func (s *twinServer) judge(c algorithms.Charge) (observations, error) {
 	if c.At.IsZero() {
 		c.At = time.Now().Add(s.clock)
 	}
-	c.At = c.At.Truncate(s.grain)
 	s.expire(c.At)
 	c.Key = fmt.Sprint(c.Key, "/", s.evicted[c.Key])
 	return s.charge(c)
@@ -160,6 +164,7 @@ func (s *twinServer) change(do func()) {
 // lags behind takes over. All of them is an empty server.
 func (s *twinServer) goBack(missed int) {
 	kept := s.ran[:max(0, len(s.ran)-missed)]
+	s.raised = slices.DeleteFunc(s.raised, func(ran int) bool { return ran > len(kept) || len(kept) == 0 })
 	s.memory, s.ran = newTwinMemory(), nil
 	for _, c := range kept {
 		_, _ = s.charge(c)
@@ -285,21 +290,20 @@ func (l *twinLink) set(way twinWay) {
 	l.open = way
 }
 
-// time answers as the command TIME does, with the same latency each way.
-func (l *twinLink) time(context.Context) (time.Time, error) {
+// raise raises the counter that shows a loss of data, as the command INCR does.
+func (l *twinLink) raise(context.Context) (int64, error) {
 	l.process.running()
 	if l.way() != wayOpen || l.process.gone() {
-		return time.Time{}, errTwinDown
+		return 0, errTwinDown
 	}
+	time.Sleep(2 * l.latency())
 
-	latency := l.latency()
-	time.Sleep(latency)
-	l.twinServer.mu.Lock()
-	now, down := time.Now().Add(l.clock), l.dead || time.Now().Before(l.held)
-	l.twinServer.mu.Unlock()
-	time.Sleep(latency)
-	if down {
-		return time.Time{}, errTwinDown
+	s := l.twinServer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead || time.Now().Before(s.held) {
+		return 0, errTwinDown
 	}
-	return now, nil
+	s.raised = append(s.raised, len(s.ran))
+	return int64(len(s.raised)), nil
 }

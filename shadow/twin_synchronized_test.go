@@ -11,7 +11,6 @@ import (
 
 	"github.com/shadowlimit/shadowlimit/algorithms"
 	"github.com/shadowlimit/shadowlimit/algorithms/limitertest"
-	"github.com/shadowlimit/shadowlimit/shadow/promotion"
 )
 
 // twinFlight is what a process has collected and not yet joined.
@@ -81,26 +80,12 @@ func (f *twinFlight) advance(in *twinInstance, process int, exchange limitertest
 	return learned
 }
 
-// twinsApart are the deployments after which the fleet's record of one side has charges that the other one's lacks. The numbers of
-// a synchronized side are its process's own, so no process of the twins can know that: docs/synchronized.md says so.
-var twinsApart = map[string]bool{"another limit": true, "plain limiter": true}
-
 // Synchronized limiters that are the same never differ, whatever is lost on the way to the others.
 func TestSynchronizedTwinsDoNotDiffer(t *testing.T) {
 	all := slices.DeleteFunc(slices.Clone(algorithms.All), func(a algorithms.Algorithm) bool { return !algorithms.Synchronizable(a) })
 	rapid.Check(t, func(t *rapid.T) {
-		a := rapid.SampledFrom(all).Draw(t, "algorithm")
-		window := twinTick * time.Duration(rapid.SampledFrom([]int{1, 3, 10}).Draw(t, "ticks"))
-		limit := twinLimit(a, rapid.Int64Range(2, 6).Draw(t, "limit"), window)
-		setting := twinSetting{
-			algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: [2]twinPlace{inSynchronized, inSynchronized},
-			instances: rapid.IntRange(1, 3).Draw(t, "instances"),
-		}
-
-		if rapid.Bool().Draw(t, "promoted") {
-			setting.stage = promotion.Step{Stage: promotion.Promoted}
-		}
-		program, seed := drawTwinProgram(t, twinsApart), rapid.Uint64().Draw(t, "network")
+		setting, program := drawTwins(t, [2]twinPlace{inSynchronized, inSynchronized}, all)
+		seed := rapid.Uint64().Draw(t, "network")
 
 		var w *twinWorld
 		rapid.SyncTest(t, func(*rapid.T) {
@@ -112,6 +97,8 @@ func TestSynchronizedTwinsDoNotDiffer(t *testing.T) {
 			end()
 			w.end()
 		})
+		w.checkComparisons()
+		w.checkBudgets()
 		w.check(t, program)
 	})
 }

@@ -60,10 +60,9 @@ type twinWorld struct {
 	rested      time.Time   // when every disturbance had ended
 	violations  []string
 
-	turns    map[string]chan struct{} // by key; see turn
-	asked    int                      // requests
-	requests sync.WaitGroup           // under way
-	ends     sync.WaitGroup           // of disturbances
+	asked    int            // requests
+	requests twinGroup      // under way
+	ends     sync.WaitGroup // of disturbances
 }
 
 // twinAdmission is a request that a client was allowed.
@@ -86,28 +85,46 @@ type twinInstance struct {
 
 const twinPolicy = "p"
 
-// twinTick is longer than a foreign limiter may be late without being noted.
-const twinTick = 4 * time.Second
+// twinGroup waits as a sync.WaitGroup does, and takes requests while it waits.
+type twinGroup struct {
+	mu    sync.Mutex
+	n     int
+	ended sync.Cond
+}
+
+func (g *twinGroup) Go(do func()) {
+	g.add(1)
+	go func() {
+		defer g.add(-1)
+		do()
+	}()
+}
+
+func (g *twinGroup) add(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n += n; g.n == 0 {
+		g.ended.Broadcast()
+	}
+}
+
+// Wait waits until there is no request under way.
+func (g *twinGroup) Wait() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.n > 0 {
+		g.ended.Wait()
+	}
+}
 
 func newTwinWorld(s twinSetting) *twinWorld {
 	w := &twinWorld{
 		twinSetting: s, states: promotion.NewMemoryStore(), ledger: divergence.NewMemoryLedger(),
 		admissions: map[string][]twinAdmission{},
-		turns:      map[string]chan struct{}{},
 	}
+	w.requests.ended.L = &w.requests.mu
 	if s.remote() {
 		w.servers = []*twinServer{newTwinServer(), newTwinServer()}
-	}
-
-	// A foreign limiter goes by its own clock and cannot be told the instant. Clocks that tick
-	// slowly, and requests in the middle of a tick, give both sides one instant.
-	if s.has(foreignApart) {
-		for _, server := range w.servers {
-			server.grain = twinTick
-		}
-	}
-	for _, key := range twinKeys {
-		w.turns[key] = make(chan struct{}, 1)
 	}
 	for range s.instances {
 		w.launch(twinRelease{})
@@ -116,6 +133,9 @@ func newTwinWorld(s twinSetting) *twinWorld {
 }
 
 func (s *twinSetting) has(p twinPlace) bool { return s.places[0] == p || s.places[1] == p }
+
+// sharesRecord reports whether one step checks both sides.
+func (s *twinSetting) sharesRecord() bool { return s.places[0] == s.places[1] }
 
 // remote reports whether a side may fail.
 func (s *twinSetting) remote() bool { return s.has(inFirst) || s.has(inSecond) || s.has(foreignApart) }
@@ -177,6 +197,7 @@ func (in *twinInstance) connect(log *slog.Logger) []*store {
 	var stores []*store
 	for i, name := range []string{"", "second"} {
 		st := newRemoteStore(name, in.links[i], log)
+		st.losses = &losses{raise: in.links[i].raise}
 		stores = append(stores, st)
 	}
 	if in.world.has(inMemory) {
@@ -226,6 +247,10 @@ func (in *twinInstance) migrationOf(r twinRelease, stores []*store, before *migr
 
 	config := promotion.Config{Automatic: true}
 	spec := promotion.Spec{Policy: twinPolicy, Epoch: "twins" + r.epoch, Config: config.WithDefaults()}
+	for role := range sides {
+		sides[role].window = limits[role].Window
+		spec.Window = max(spec.Window, memoryOf(in.world.algorithm, limits[role]))
+	}
 	o := in.options()
 	o.before = before
 	m := newMigration(spec, sides, o)
@@ -284,7 +309,6 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 
 	w.requests.Go(func() {
 		time.Sleep(apart)
-		defer w.turn(in, key, apart)()
 		in.process.running()
 		if in.process.gone() {
 			return
@@ -301,22 +325,6 @@ func (w *twinWorld) ask(ctx context.Context, in *twinInstance, key string, cost 
 			w.admit(in, key, twinAdmission{asked, time.Now(), cost})
 		}
 	})
-}
-
-// turn waits until a request of a key may be sent, and returns what ends it. Requests of one
-// key may reach a foreign limiter in another order than the other side, and no number tells.
-// No two requests go on at one instant: their order would be another one in each run.
-func (w *twinWorld) turn(in *twinInstance, key string, apart time.Duration) (end func()) {
-	if !w.foreign() {
-		return func() {}
-	}
-
-	turn := w.turns[key]
-	turn <- struct{}{}
-	in.process.running()
-	w.await()
-	time.Sleep(apart)
-	return func() { <-turn }
 }
 
 // admit notes that a client was allowed. Each process has a budget of its own where the state
@@ -375,4 +383,5 @@ func (w *twinWorld) end() {
 		}
 		_ = in.Close(context.Background())
 	}
+	time.Sleep(time.Second) // servers finish the commands of clients that have gone
 }

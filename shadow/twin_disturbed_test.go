@@ -1,0 +1,111 @@
+package shadow
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shadowlimit/shadowlimit/algorithms"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion"
+	"github.com/shadowlimit/shadowlimit/shadow/promotion/gate"
+)
+
+// Two limiters that are the same and share no record differ in disturbed time, and that is no evidence: nothing is moved,
+// held or failed.
+func TestDisturbedTimeIsNoEvidence(t *testing.T) {
+	for i, arrangement := range twinsApart {
+		t.Run(arrangement.name, func(t *testing.T) {
+			t.Parallel()
+			programs := rapid.Custom(func(t *rapid.T) []twinStep { return drawTwinProgram(t, otherFiles) })
+			for seed := range blips(3, 500) {
+				rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
+				a := algorithms.All[(3*i+seed)%len(algorithms.All)]
+				window := []time.Duration{30 * time.Second, time.Minute, 10 * time.Minute, time.Hour}[rng.IntN(4)]
+				limit := twinLimit(a, int64(window/(15*time.Second)), window)
+				setting := twinSetting{
+					algorithm: a, limits: [2]algorithms.Limit{limit, limit}, places: arrangement.places, instances: 1 + rng.IntN(3),
+				}
+				if rng.IntN(2) == 1 {
+					setting.stage = promotion.Step{Stage: promotion.Promoted}
+				}
+
+				program := programs.Example(seed)
+				var w *twinWorld
+				synctest.Test(t, func(t *testing.T) { w = setting.disturb(program, rng) })
+				w.check(t, program)
+			}
+		})
+	}
+}
+
+// disturb runs a program in the second hour of traffic that goes on until all must be undisturbed again.
+func (s twinSetting) disturb(program []twinStep, rng *rand.Rand) *twinWorld {
+	w := newTwinWorld(s)
+	end := w.goOn(rng)
+	w.start()
+	w.sleepTo(time.Now().Truncate(time.Hour).Add(time.Hour + 10*time.Minute))
+	w.play(program)
+
+	// The hour in which a disturbance ends, and those that have a part of the window behind it, may be disturbed.
+	back := time.Now().Add(w.memory() + time.Hour).Truncate(time.Hour)
+	w.sleepTo(back.Add(time.Hour + time.Minute))
+	end()
+	w.judged()
+	w.end()
+	return w
+}
+
+func (w *twinWorld) sleepTo(at time.Time) { time.Sleep(time.Until(at)) }
+
+// goOn sends requests of ten keys, of which some are over their limit all the time, until it is told to end. They come at
+// random, 1440 in an hour: one of them that reaches one side only does not disturb it.
+func (w *twinWorld) goOn(rng *rand.Rand) (end func()) {
+	const keys = 10
+	name := func(n int) string { return append(twinKeys, "c3", "c4", "c5", "c6", "c7", "c8", "c9")[n] }
+	sum := 0.0
+	for n := range keys {
+		sum += math.Pow(float64(n+1), -0.9)
+	}
+
+	done := make(chan struct{})
+	var goes sync.WaitGroup
+	goes.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Duration(2.5 * rng.ExpFloat64() * float64(time.Second))):
+			}
+			n := 0
+			for x := rng.Float64() * sum; n < keys-1; n++ {
+				if x -= math.Pow(float64(n+1), -0.9); x < 0 {
+					break
+				}
+			}
+			w.ask(context.Background(), w.someInstance(i), name(n), 1)
+		}
+	})
+	return func() {
+		close(done)
+		goes.Wait()
+		w.requests.Wait()
+	}
+}
+
+// judged holds that the evidence is none against twins.
+func (w *twinWorld) judged() {
+	list, err := promotion.NewController(w.states, w.ledger, "test").Assess(context.Background())
+	if err != nil || len(list) != 1 {
+		w.violate("%d policies are judged: %v", len(list), err)
+		return
+	}
+	if g := list[0].Gate; g.Verdict == gate.Fail {
+		w.violate("the verdict is %s: %s", g.Verdict, g.Reason)
+	}
+}
